@@ -1,0 +1,1 @@
+"""SPMD Lab's core: experiments as values, and the worker processes that run them."""

@@ -1,0 +1,150 @@
+"""The rules that an experiment must keep, each refusal naming the value, the rule and a fix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from spmd_core.errors import refuse, shorten
+from spmd_core.strategies import STRATEGIES
+from spmd_core.targets import parse_target
+from spmd_core.workloads import DTYPE_BYTES, Workload
+
+if TYPE_CHECKING:
+    from spmd_core.experiment import Axes, Experiment
+
+OPTION_CHOICES = {"precision": ("default", "high", "highest"), "device_order": ("topology", "plain")}
+MAX_SIZE = 2**40
+
+
+def _as_object(field: str, given: Any, example: str) -> dict[str, Any]:
+    """A JSON object, or a list of pairs, as a dict."""
+    try:
+        pairs = dict(given)
+        if all(isinstance(name, str) for name in pairs):
+            return pairs
+    except (TypeError, ValueError):
+        pass
+    raise refuse(f"{field}={shorten(given)}", "is not an object", f"write for example {example}")
+
+
+def fill_dims(workload: Workload, given: Any) -> dict[str, Any]:
+    """Sizes in the workload's order: its defaults where none are given, else the required ones that lack."""
+    pairs = _as_object("dims", given or {}, '{"in": 32, "out": 4}')
+    needed = [dim for dim in workload.defaults if not pairs or dim not in workload.optional_dims]
+    sizes = {dim: pairs.get(dim, workload.defaults.get(dim)) for dim in workload.dims if dim in pairs or dim in needed}
+    return sizes | pairs
+
+
+def fill_options(workload: Workload, given: Any) -> dict[str, Any]:
+    """Options of the workload with their defaults filled in; RequestError for one that it does not have."""
+    given = _as_object("options", given, '{"precision": "highest"}')
+    defaults: dict[str, Any] = {"device_order": "topology"}
+    if workload.uses_precision:
+        defaults["precision"] = "default"
+    if workload.name == "program":
+        if not isinstance(given.get("program"), str):
+            raise refuse(f"program {shorten(given.get('program'))}", "is not a name", "name a registered program")
+        defaults["program"] = given["program"]
+    for name, value in given.items():
+        if name not in defaults:
+            raise refuse(f"option {shorten(name)}", f"is not one of {workload.name}", f"use {' or '.join(defaults)}")
+        if name in OPTION_CHOICES and value not in OPTION_CHOICES[name]:
+            raise refuse(f"{name}={shorten(value)}", "is not a choice", f"use {', '.join(OPTION_CHOICES[name])}")
+    return defaults | given
+
+
+def check_workload_fields(experiment: Experiment, what: Workload) -> None:
+    """Dims, dtype, strategies, and the names in sharding, overrides, memory and data."""
+    _check_dims(experiment, what)
+    if experiment.dtype not in DTYPE_BYTES:
+        raise refuse(f"dtype {shorten(experiment.dtype)}", "is not known here", f"use {', '.join(what.dtypes)}")
+    if experiment.dtype not in what.dtypes:
+        raise refuse(f"dtype {experiment.dtype}", f"makes no sense for {what.name}", f"use {', '.join(what.dtypes)}")
+    if not experiment.strategies:
+        raise refuse("strategies=[]", "leaves nothing to run", f"name at least one of {', '.join(what.strategies)}")
+    for name in experiment.strategies:
+        if name not in STRATEGIES or name not in what.strategies:
+            raise refuse(f"strategy {shorten(name)}", f"is not one of {what.name}", f"use {', '.join(what.strategies)}")
+        if experiment.strategies.count(name) > 1:
+            raise refuse(f"strategy {name!r}", "is listed twice", "list each strategy once")
+    names = [array.name for array in what.arrays]
+    operands = [array.name for array in what.operands]
+    for field, allowed in (("overrides", names), ("memory", names), ("data", operands)):
+        for name, _ in getattr(experiment, field):
+            if name not in allowed:
+                raise refuse(f"{field} of {shorten(name)}", f"names no array of {what.name}", f"use {', '.join(allowed) or 'none'}")
+
+
+def _check_dims(experiment: Experiment, what: Workload) -> None:
+    sizes = experiment.sizes
+    for dim, size in experiment.dims:
+        if dim not in what.dims:
+            raise refuse(f"dim {shorten(dim)}", f"is not one of {what.name}", f"use {', '.join(what.dims) or 'none'}")
+        if not 1 <= size <= MAX_SIZE:
+            raise refuse(f"{dim}={size}", "is not a size", f"use a whole number from 1 to {MAX_SIZE}")
+    for dim in what.dims:
+        if dim not in sizes and dim not in what.optional_dims:
+            raise refuse(f"dims {shorten(sizes)}", f"lack {dim}", f"add {dim}, for example {dim}={what.defaults.get(dim, 8)}")
+    if what.name == "array" and tuple(sizes) != what.dims[: len(sizes)]:
+        raise refuse(f"dims {', '.join(sizes)}", "skip one", f"use {', '.join(what.dims[: len(sizes)])}")
+
+
+def check_specs(experiment: Experiment, what: Workload) -> None:
+    """Every axis is one of the mesh, none cuts one array twice, every cut dim divides, overrides have the array's rank."""
+    axis_sizes = experiment.axis_sizes
+    for dim, axes in experiment.sharding:
+        if dim not in what.dims:
+            raise refuse(f"sharding of {shorten(dim)}", f"names no dim of {what.name}", f"use {', '.join(what.dims) or 'none'}")
+        if dim not in experiment.sizes:
+            raise refuse(f"sharding of {dim}", f"names a dim that is left out of {what.name} here", f"give {dim} a size, or leave it unsharded")
+        _check_axes(axes, axis_sizes)
+        _check_once(axes, f"dim {dim}")
+    for array in what.arrays:
+        present = array.present(experiment.sizes)
+        override = dict(experiment.overrides).get(array.name)
+        if override is not None and len(override) != len(present):
+            raise refuse(f"override of {array.name} with {len(override)} entries", f"does not fit its rank {len(present)}",
+                         f"give one entry for each of {', '.join(present) or 'no dims'}")
+        used: dict[str, str] = {}
+        for dim, axes in zip(present, experiment.spec(array.name), strict=True):
+            _check_axes(axes, axis_sizes)
+            _check_once(axes, f"dim {dim} of {array.name}")
+            for axis in axes:
+                if axis in used:
+                    raise refuse(f"mesh axis {axis!r}", f"cuts both {used[axis]} and {dim} of {array.name}",
+                                 f"shard one of them over another axis, or override {array.name}")
+                used[axis] = dim
+            _check_divides(dim, experiment.sizes[dim], axes, axis_sizes)
+
+
+def _check_axes(axes: Axes, axis_sizes: Mapping[str, int]) -> None:
+    for axis in axes:
+        if axis not in axis_sizes:
+            raise refuse(f"mesh axis {shorten(axis)}", "is not in the mesh", f"use {', '.join(axis_sizes)}, or leave the dim unsharded")
+
+
+def _check_once(axes: Axes, where: str) -> None:
+    for axis in axes:
+        if axes.count(axis) > 1:
+            raise refuse(f"mesh axis {axis!r}", f"is used twice on {where}", "name each axis once")
+
+
+def _check_divides(dim: str, size: int, axes: Axes, axis_sizes: Mapping[str, int]) -> None:
+    parts = math.prod(axis_sizes[axis] for axis in axes)
+    if size % parts == 0:
+        return
+    names = " and ".join(f"{axis}={axis_sizes[axis]}" for axis in axes)
+    below, above = size // parts * parts, -(-size // parts) * parts
+    sizes = f"{below} or {above}" if below else f"{above}"
+    raise refuse(f"{dim}={size}", f"does not divide over mesh {'axis' if len(axes) == 1 else 'axes'} {names}", f"use {sizes}, or leave {dim} unsharded")
+
+
+def check_fits_target(experiment: Experiment, device_count: int | None = None) -> None:
+    """The mesh fits the target. `device_count` is what the devices themselves said, where they were asked."""
+    available = device_count if device_count is not None else parse_target(experiment.target).device_count
+    if available is not None and experiment.device_count > available:
+        mesh = ", ".join(f"{name}={size}" for name, size in experiment.mesh)
+        raise refuse(f"mesh {mesh} of {experiment.device_count} devices", f"is larger than target {experiment.target} with {available}",
+                     f"use at most {available} devices, or another target")

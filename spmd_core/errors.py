@@ -1,0 +1,36 @@
+"""The errors of SPMD Lab, each a sentence that a user can act on."""
+
+
+class LabError(Exception):
+    """Base of every error whose message is written for the user."""
+
+
+class RequestError(LabError, ValueError):
+    """A request that cannot be carried out as asked: names the value, the rule and a fix."""
+
+
+class StorageError(LabError):
+    """The data folder cannot be read or written."""
+
+
+class WorkerError(LabError):
+    """The worker process could not be started, or does not have the devices that were asked for."""
+
+
+def refuse(value: str, rule: str, fix: str) -> RequestError:
+    """The refusal `value rule: fix`, to be raised by the caller.
+
+    >>> str(refuse("batch=30", "does not divide over mesh axis y=4", "use 28 or 32"))
+    'batch=30 does not divide over mesh axis y=4: use 28 or 32'
+    """
+    return RequestError(f"{value} {rule}: {fix}")
+
+
+def shorten(value: object, limit: int = 80) -> str:
+    """A value as one line of at most `limit` characters, for quoting it in a message."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+class Inexpressible(LabError):
+    """A strategy cannot express this sharding; the message says why."""

@@ -1,0 +1,237 @@
+"""The experiment: target, mesh, workload, sharding, memory, strategies and timing plan, as one frozen value."""
+
+import hashlib
+import json
+import keyword
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StrictInt, ValidationError, model_validator
+
+from spmd_core import checks
+from spmd_core.errors import RequestError, refuse, shorten
+from spmd_core.targets import default_target, parse_target
+from spmd_core.workloads import Workload, get_workload
+
+MAX_MESH_AXES = 6
+MAX_TEXT_BYTES = 64 * 1024
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
+
+Axes = tuple[str, ...]  # mesh axes that cut one dim, major first; () means not sharded
+Spec = tuple[Axes, ...]  # one entry per dim
+MemoryKind = Literal["device", "pinned_host"]
+
+
+def _pairs(value: Any) -> Any:
+    """A JSON object, or a list of pairs, as a tuple of pairs; anything else is left for pydantic to refuse."""
+    if isinstance(value, Mapping):
+        return tuple(value.items())
+    return value
+
+
+def _axes(value: Any) -> Any:
+    """None, an axis or a list of axes, as a tuple of axes."""
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, list | tuple) else value
+
+
+def _axes_json(axes: Axes) -> None | str | list[str]:
+    if not axes:
+        return None
+    return axes[0] if len(axes) == 1 else list(axes)
+
+
+def _object(pairs: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    return dict(pairs)
+
+
+AxesField = Annotated[Axes, BeforeValidator(_axes), PlainSerializer(_axes_json)]
+PairsOf = BeforeValidator(_pairs)
+AsObject = PlainSerializer(_object)
+
+
+class Frozen(BaseModel):
+    """Base of the values: immutable, and an unknown field is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Timing(Frozen):
+    """The timing plan: rounds of samples per strategy, and the least time in seconds spent sampling each."""
+
+    samples: StrictInt = Field(20, ge=1, le=1000)
+    min_seconds: float = Field(0.2, ge=0, le=60)
+
+
+class Experiment(Frozen):
+    """What is run. Fields are as in the JSON form; `sharding` maps each dim to its mesh axes."""
+
+    version: Literal[1] = 1
+    target: str = Field(default_factory=default_target)
+    mesh: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf]
+    workload: str
+    dims: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf, AsObject] = ()
+    dtype: str = "float32"
+    sharding: Annotated[tuple[tuple[str, AxesField], ...], PairsOf, PlainSerializer(lambda pairs: {dim: _axes_json(axes) for dim, axes in pairs})] = ()
+    overrides: Annotated[
+        tuple[tuple[str, tuple[AxesField, ...]], ...], PairsOf,
+        PlainSerializer(lambda pairs: {name: [_axes_json(axes) for axes in spec] for name, spec in pairs})] = ()
+    memory: Annotated[tuple[tuple[str, MemoryKind], ...], PairsOf, AsObject] = ()
+    data: Annotated[tuple[tuple[str, Literal["normal", "arange", "ones"]], ...], PairsOf, AsObject] = ()
+    options: Annotated[tuple[tuple[str, str | StrictInt | bool], ...], PairsOf, AsObject] = ()
+    strategies: tuple[str, ...] = ()
+    timing: Timing = Timing()  # pyright: ignore[reportCallIssue]
+    seed: StrictInt = Field(0, ge=0, lt=2**32)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, data: Any) -> Any:
+        """Fill in what depends on the workload: dims, strategies, options."""
+        if not isinstance(data, Mapping):
+            return data
+        data = dict(data)
+        if not isinstance(data.get("workload"), str):
+            raise refuse(f"workload {shorten(data.get('workload'))}", "is not a name", "name one, for example layer")
+        workload = get_workload(data["workload"])
+        data["dims"] = checks.fill_dims(workload, data.get("dims"))
+        if data.get("strategies") is None:
+            data["strategies"] = workload.default_strategies
+        data["options"] = checks.fill_options(workload, data.get("options") or {})
+        return data
+
+    @model_validator(mode="after")
+    def _check(self) -> "Experiment":
+        parse_target(self.target)
+        self._check_mesh()
+        checks.check_workload_fields(self, self.what)
+        checks.check_specs(self, self.what)
+        object.__setattr__(self, "sharding", self._canonical_sharding())
+        object.__setattr__(self, "overrides", _ordered(self.overrides, self.what))
+        object.__setattr__(self, "memory", _ordered(self.memory, self.what, leave_out="device"))
+        object.__setattr__(self, "data", _ordered(self.data, self.what, leave_out="normal"))
+        return self
+
+    def _check_mesh(self) -> None:
+        if not 1 <= len(self.mesh) <= MAX_MESH_AXES:
+            raise refuse(f"mesh with {len(self.mesh)} axes", "is not a mesh", f"use 1 to {MAX_MESH_AXES} axes, for example x=8")
+        for name, size in self.mesh:
+            if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+                raise refuse(f"mesh axis {shorten(name)}", "is not a name", "use letters, digits and underscores, at most 32, for example x")
+            if not 1 <= size <= checks.MAX_SIZE:
+                raise refuse(f"mesh axis {name}={size}", "is out of range", "use a size of at least 1")
+        names = [name for name, _ in self.mesh]
+        for name in names:
+            if names.count(name) > 1:
+                raise refuse(f"mesh axis {name!r}", "appears twice in the mesh", "give each axis a name of its own")
+        if self.device_count > checks.MAX_SIZE:
+            raise refuse(f"mesh of {self.device_count} devices", "is larger than anything built", "use smaller axes")
+
+    def _canonical_sharding(self) -> tuple[tuple[str, Axes], ...]:
+        table = dict(self.sharding)
+        return tuple((dim, table[dim]) for dim in self.what.dims if table.get(dim))
+
+    @property
+    def what(self) -> Workload:
+        """The workload's description."""
+        return get_workload(self.workload)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Dim -> size."""
+        return dict(self.dims)
+
+    @property
+    def axis_sizes(self) -> dict[str, int]:
+        """Mesh axis -> size, in order."""
+        return dict(self.mesh)
+
+    @property
+    def device_count(self) -> int:
+        """Devices in the mesh."""
+        count = 1
+        for _, size in self.mesh:
+            count *= size
+        return count
+
+    def table_spec(self, array: str) -> Spec:
+        """The spec of an operand or result by the table alone, overrides left aside."""
+        table = dict(self.sharding)
+        return tuple(table.get(dim, ()) for dim in self.what.array(array).present(self.sizes))
+
+    def spec(self, array: str) -> Spec:
+        """The spec of an operand or result: its override where it has one, else by the table."""
+        override = dict(self.overrides).get(array)
+        return self.table_spec(array) if override is None else override
+
+    def shape(self, array: str) -> tuple[int, ...]:
+        """Global shape of an operand or result."""
+        return self.what.array(array).shape(self.sizes)
+
+    def memory_kind(self, array: str) -> MemoryKind:
+        """Memory kind of an operand or result."""
+        return dict(self.memory).get(array, "device")
+
+    def option(self, name: str) -> Any:
+        """An option's value, its default filled in."""
+        return dict(self.options)[name]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form, defaults filled in: equal experiments give equal objects."""
+        return self.model_dump(mode="json")
+
+    @property
+    def id(self) -> str:
+        """Hash of the canonical form (16 hex digits)."""
+        canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+    def vary(self, **changes: Any) -> "Experiment":
+        """A copy with fields of the JSON form replaced, validated anew; RequestError where the change is refused."""
+        return parse_experiment(self.to_json() | changes)
+
+
+def _ordered(pairs: tuple[tuple[str, Any], ...], what: Workload, leave_out: str | None = None) -> tuple[tuple[str, Any], ...]:
+    """Pairs in the order of the workload's arrays, without those at their default."""
+    values = dict(pairs)
+    return tuple((array.name, values[array.name]) for array in what.arrays if array.name in values and values[array.name] != leave_out)
+
+
+def parse_experiment(data: Any) -> Experiment:
+    """The experiment that a JSON value describes; RequestError, in one sentence, where it describes none."""
+    if not isinstance(data, Mapping):
+        raise refuse(f"experiment {shorten(data)}", "is not a JSON object", 'write for example {"workload": "layer", "mesh": {"x": 8}}')
+    for field in ("workload", "mesh"):
+        if data.get(field) is None:
+            raise refuse(f"experiment without {field}", "is incomplete", f"add {field!r}")
+    if data.get("version", 1) != 1:
+        raise refuse(f"version {shorten(data['version'])}", "of the experiment format is not known here", "update SPMD Lab, or use version 1")
+    try:
+        return Experiment.model_validate(data)
+    except ValidationError as error:
+        raise RequestError(_sentence(error)) from None
+
+
+def parse_experiment_text(text: str | bytes) -> Experiment:
+    """The experiment that a JSON text of at most 64 KiB describes."""
+    if len(text) > MAX_TEXT_BYTES:
+        raise refuse(f"experiment of {len(text)} bytes", f"is longer than {MAX_TEXT_BYTES} bytes", "leave out what is at its default")
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise refuse(f"text {shorten(text, 40)}", "is not JSON", 'write for example {"workload": "layer", "mesh": {"x": 8}}') from None
+    return parse_experiment(data)
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, RequestError):
+        return str(cause)
+    place = ".".join(str(part) for part in first["loc"] if not (isinstance(part, str) and "[" in part)) or "experiment"
+    if first["type"] == "extra_forbidden":
+        return f"field {shorten(place)} is not part of an experiment: leave it out, or use one of {', '.join(Experiment.model_fields)}"
+    return f"{place}={shorten(first['input'])} is not valid: {first['msg'][0].lower()}{first['msg'][1:]}"

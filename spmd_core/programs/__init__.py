@@ -1,0 +1,1 @@
+"""The workloads as plain JAX: the code that runs, is shown and is exported."""

@@ -1,0 +1,24 @@
+"""sigmoid(x @ weights + bias), a dense layer."""
+
+import jax
+import jax.numpy as jnp
+
+PRECISION = None
+CONTRACTED_AXES = ()
+RESULT_SHARDING = None
+
+
+def layer(x, weights, bias):
+    return jax.nn.sigmoid(jnp.matmul(x, weights, precision=PRECISION) + bias)
+
+
+def layer_shards(x, weights, bias):
+    """Each device multiplies its own shards; psum adds the partial products along the contracted dim."""
+    product = jnp.matmul(x, weights, precision=PRECISION)
+    return jax.nn.sigmoid(jax.lax.psum(product, CONTRACTED_AXES) + bias)
+
+
+def layer_explicit(x, weights, bias):
+    """A contraction over a sharded dim is ambiguous in types: say how the product is to be sharded."""
+    product = jnp.matmul(x, weights, precision=PRECISION, out_sharding=RESULT_SHARDING)
+    return jax.nn.sigmoid(product + bias)

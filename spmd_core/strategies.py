@@ -1,0 +1,31 @@
+"""How a sharding is imposed on a computation: the strategies, described as data."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A strategy's name, its one-line meaning, and what to beware of when reading its numbers."""
+
+    name: str
+    title: str
+    meaning: str
+    caution: str = ""
+
+
+STRATEGIES: dict[str, Strategy] = {
+    strategy.name: strategy
+    for strategy in (
+        Strategy("single", "Single device", "jit on one device: the baseline, no mesh and no communication"),
+        Strategy("auto", "Automatic", "operands are placed with NamedSharding on a mesh of Auto axes; the compiler decides the rest"),
+        Strategy(
+            "constrained", "Constrained", "with_sharding_constraint on operands and results inside jit; the operands come unsharded",
+            "the compiler moves the constraint to the parameters, so a call with unsharded operands reshards them each time: both are timed"),
+        Strategy("explicit", "Explicit", "sharding in types: a mesh of Explicit axes, and out_sharding where a contraction is ambiguous"),
+        Strategy("shard_map", "shard_map", "one program per shard, with the collectives written by hand"),
+        Strategy("place", "Placing", "jax.device_put of the array with its NamedSharding"),
+        Strategy("as_written", "As written", "a small registered program, run as it stands"),
+    )
+}
+
+SHARDING_STRATEGIES = ("single", "auto", "constrained", "explicit", "shard_map")

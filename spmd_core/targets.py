@@ -1,0 +1,55 @@
+"""Where an experiment runs: this machine's accelerators, simulated CPU devices, or an absent TPU."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from spmd_core.errors import refuse, shorten
+
+MAX_CPU_DEVICES = 256
+_CPU = re.compile(r"cpu:([0-9]{1,6})")
+_TPU = re.compile(r"tpu:(?P<generation>[a-z0-9]{2,8}):(?P<shape>[0-9]{1,5}(x[0-9]{1,5}){0,3})(\*(?P<slices>[0-9]{1,4}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A parsed target. `device_count` is None where only the devices themselves can say."""
+
+    kind: str  # "local", "cpu" or "tpu"
+    text: str
+    device_count: int | None = None
+    generation: str | None = None
+    topology: tuple[int, ...] = ()
+    slices: int = 1
+
+
+def parse_target(text: str) -> Target:
+    """The target that `text` names; RequestError where it names none."""
+    if text == "local":
+        return Target("local", text)
+    if match := _CPU.fullmatch(text):
+        count = int(match[1])
+        if not 1 <= count <= MAX_CPU_DEVICES:
+            raise refuse(f"target {text!r}", f"asks for {count} simulated devices", f"use cpu:1 to cpu:{MAX_CPU_DEVICES}")
+        return Target("cpu", f"cpu:{count}", count)
+    if match := _TPU.fullmatch(text.lower()):
+        shape = tuple(int(part) for part in match["shape"].split("x"))
+        return Target("tpu", text.lower(), None, match["generation"], shape, int(match["slices"] or 1))
+    raise refuse(f"target {shorten(text)}", "is not a place to run", "use local, cpu:8 or a topology such as tpu:v5e:4x4")
+
+
+def accelerator_files() -> tuple[str, ...]:
+    """Device files of this machine's accelerators; empty where there is none. Imports no jax."""
+    found: list[Path] = []
+    for folder, pattern in (("/dev", "accel[0-9]*"), ("/dev/vfio", "[0-9]*"), ("/dev", "nvidia[0-9]*"), ("/dev", "kfd")):
+        found += sorted(Path(folder).glob(pattern))
+    return tuple(str(path) for path in found)
+
+
+def default_target() -> str:
+    """`local` where an accelerator is found, `cpu:8` elsewhere; SPMD_LAB_TARGET overrides both."""
+    chosen = os.environ.get("SPMD_LAB_TARGET")
+    if chosen:
+        return parse_target(chosen).text
+    return "local" if accelerator_files() else "cpu:8"

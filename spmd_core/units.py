@@ -1,0 +1,29 @@
+"""Sizes and durations in words."""
+
+_BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+_SECOND_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def bytes_text(count: float | None) -> str:
+    """Bytes in binary units, e.g. `3.0 MiB`; an en dash where nothing was measured."""
+    if count is None:
+        return "–"
+    for step, name in _BYTE_STEPS:
+        if abs(count) >= step:
+            return f"{count / step:,.1f} {name}"
+    return f"{count:,.0f} B"
+
+
+def seconds_text(seconds: float | None) -> str:
+    """A duration with three significant digits, e.g. `12.3 µs`; an en dash where nothing was measured."""
+    if seconds is None:
+        return "–"
+    for step, name in _SECOND_STEPS:
+        if abs(seconds) >= step:
+            return f"{seconds / step:,.3g} {name}"
+    return f"{seconds * 1e9:.3g} ns" if seconds else "0 s"
+
+
+def count_text(count: int) -> str:
+    """A whole number with thousands separated, e.g. `4,096`."""
+    return f"{count:,}"

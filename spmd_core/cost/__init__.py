@@ -1,0 +1,1 @@
+"""What a compiled program costs: operations, links, schedule, memory."""

@@ -1,0 +1,11 @@
+"""What the cost model assumes beyond the chips' own figures: one set for all chips, each with its source."""
+
+LINK_EFFICIENCY = 0.9  # of nominal: earlier editions of "How to Scale Your Model" give 4.5e10 and 9e10 B/s for links of 5e10 and 1e11
+HOP_LATENCY_S = 1e-6  # "about 1 us per hop", "How to Scale Your Model", chapter 3 (chapter 2 says half of that for v5e)
+LAUNCH_S = 2e-6  # to start a collective; a guess
+DCN_LATENCY_S = 2e-4  # host to host through the data centre network; a guess
+DCN_EFFICIENCY = 0.8  # of the network cards' nominal rate; a guess
+HOST_EFFICIENCY = 0.8  # of the nominal rate to host memory; a guess
+HBM_EFFICIENCY = 0.9  # of nominal that streaming reaches; a guess, in line with STREAM-like results published for these chips
+FUSED_MATMUL_FLOOR = 0.8  # a matmul is not taken for slower than this share of peak: vector work fused to it hides under the matrix unit; a guess
+OPERATION_S = 1e-6  # least time of an operation on arrays; a guess, near the 1,800 cycles that the compiler gives its smallest fusions

@@ -1,0 +1,82 @@
+"""FLOPs of matmuls as the TPU compiler writes them: convolutions whose windows may stand for batch dims."""
+
+import re
+from dataclasses import dataclass
+
+from spmd_core.hlo_text import Computation, Instruction, Module, Shape
+
+_WINDOW = re.compile(r"([a-z_]+)=([0-9x_\-]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Matmul:
+    """Multiply-adds of one matmul as 2 FLOPs each, its dtype, and whether every operand is in it at full precision."""
+
+    flops: int
+    dtype: str
+    passes: int = 1  # bfloat16 passes that a float32 matmul takes at this precision
+
+
+def matmuls_in(module: Module, computation: Computation, seen: frozenset[str] = frozenset()) -> list[Matmul]:
+    """Matmuls of a computation and of the fusions it calls; not of loops."""
+    found = []
+    for instruction in computation:
+        if instruction.opcode in ("convolution", "dot"):
+            found.append(matmul(instruction, computation))
+        elif instruction.opcode == "fusion" and (callee := module.called(instruction)) and callee.name not in seen:
+            found += matmuls_in(module, callee, seen | {computation.name})
+    return found
+
+
+def matmul(instruction: Instruction, computation: Computation) -> Matmul:
+    """The matmul that a convolution or dot instruction is."""
+    left, right = (computation[name].shape for name in instruction.operands[:2])
+    flops = _dot_flops(instruction, left) if instruction.opcode == "dot" else _convolution_flops(instruction, left, right)
+    precision = instruction.attribute("operand_precision") or ""
+    passes = 6 if "highest" in precision else 3 if "high" in precision else 1
+    return Matmul(flops, left.dtype, passes if left.dtype == "f32" else 1)
+
+
+def _dot_flops(instruction: Instruction, left: Shape) -> int:
+    contracted = [int(text) for text in re.findall(r"\d+", instruction.attribute("lhs_contracting_dims") or "")]
+    inner = 1
+    for dim in contracted:
+        inner *= left.dims[dim]
+    return 2 * instruction.shape.elements * inner
+
+
+def _convolution_flops(instruction: Instruction, left: Shape, right: Shape) -> int:
+    """2 x batch x out features x in features x valid window positions, per spatial dim."""
+    labels = re.match(r"([0-9a-z?]+)_([0-9a-z?]+)->([0-9a-z?]+)", instruction.attribute("dim_labels") or "")
+    if labels is None:
+        raise ValueError(f"{instruction.name}: a convolution without dim_labels cannot be counted")
+    left_at, right_at, out_at = ({label: dim for dim, label in enumerate(labels[group])} for group in (1, 2, 3))
+    out = instruction.shape
+    groups = int(instruction.attribute("batch_group_count") or 1)
+    flops = 2 * out.dims[out_at["b"]] * out.dims[out_at["f"]] * right.dims[right_at["i"]] * groups
+    window = {key: value.split("x") for key, value in _WINDOW.findall(instruction.attribute("window") or "")}
+    for label in sorted(set(out_at) - {"b", "f"}):
+        place = int(label)
+
+        def entry(key: str, default: str, place: int = place) -> str:
+            return window[key][place] if key in window else default
+
+        pad_low = int(entry("pad", "0_0").split("_")[0])
+        flops *= valid_positions(left.dims[left_at[label]], right.dims[right_at[label]], out.dims[out_at[label]], pad_low,
+                                 int(entry("stride", "1")), int(entry("lhs_dilate", "1")), int(entry("rhs_dilate", "1")))
+    return flops // groups
+
+
+def valid_positions(size: int, kernel: int, out: int, pad_low: int, stride: int, dilate: int, kernel_dilate: int) -> int:
+    """Pairs of output and kernel positions of one dim that meet an element, rather than padding or a hole."""
+    reach = (size - 1) * dilate  # last position that holds an element
+    count = 0
+    for k in range(kernel):
+        offset = k * kernel_dilate - pad_low  # position of output 0
+        if dilate == 1:
+            first = max(0, -(offset // stride)) if offset < 0 else 0
+            last = min(out - 1, (reach - offset) // stride)
+            count += max(0, last - first + 1)
+        else:
+            count += sum(1 for o in range(out) if 0 <= (at := o * stride + offset) <= reach and at % dilate == 0)
+    return count

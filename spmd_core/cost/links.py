@@ -1,0 +1,167 @@
+"""How long a collective takes on a torus of links.
+
+Formulas after "How to Scale Your Model", chapter 3 ("Sharded matrices"): with W the bandwidth that a chip has into a ring
+(both directions of a wrapped axis, one of an open one), an all-gather or reduce-scatter of V bytes takes V (1 - 1/n) / W,
+an all-reduce twice that, an all-to-all what crosses the middle of the ring; several axes add their bandwidths.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spmd_core.cost.constants import DCN_EFFICIENCY, DCN_LATENCY_S, HOP_LATENCY_S, LINK_EFFICIENCY, LAUNCH_S
+from spmd_core.cost.groups import Groups
+from spmd_core.topologies import Topology
+
+Coordinates = tuple[int, ...]  # x, y, z, core, slice
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What a group covers of one physical axis: chips, how many of the axis lie between neighbours, whether the ring closes."""
+
+    axis: int
+    size: int
+    stride: int
+    wraps: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a collective runs: spans of physical axes, slices, cores of a chip."""
+
+    spans: tuple[Span, ...]
+    slices: int = 1
+    cores: int = 1
+    regular: bool = True  # False: the group is no subgrid; its spans are the box around it
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The links that it occupies, as names that contend with one another."""
+        names = [f"ici{'xyz'[span.axis]}" for span in self.spans]
+        return tuple(names + (["dcn"] if self.slices > 1 else []) + (["core"] if not names and self.slices == 1 else []))
+
+    @property
+    def words(self) -> str:
+        """For reading, e.g. `torus of x (16, ring) and y (16, ring)`."""
+        parts = [f"{'xyz'[s.axis]} ({s.size}{', ring' if s.wraps else ', line'}{f', every {s.stride}th chip' if s.stride > 1 else ''})" for s in self.spans]
+        name = "torus of " if len(parts) > 1 and any(s.wraps for s in self.spans) else "mesh of " if len(parts) > 1 else ""
+        words = name + " and ".join(parts)
+        return words + (f"{' and ' if words else ''}{self.slices} slices over DCN" if self.slices > 1 else "")
+
+
+def route(topology: Topology, group: Sequence[int], coordinates: Sequence[Coordinates]) -> Route:
+    """What a group of devices covers of the topology."""
+    places = [coordinates[device] for device in group]
+    spans = []
+    for axis, length in enumerate(topology.shape):
+        values = sorted({place[axis] for place in places})
+        if len(values) > 1:
+            stride = min(b - a for a, b in zip(values, values[1:], strict=False))
+            closes = topology.wraps[axis] and len(values) * stride == length
+            spans.append(Span(axis, len(values), stride, closes))
+    slices, cores = len({place[-1] for place in places}), len({place[-2] for place in places})
+    covered = math.prod(span.size for span in spans) * slices * cores
+    return Route(tuple(spans), slices, cores, covered == len(group))
+
+
+def bandwidth(topology: Topology, spans: Sequence[Span]) -> float:
+    """Bytes per second into one chip over these axes: both directions of a ring, one of a line, shared by interleaved groups."""
+    link = topology.chip.link_bandwidth * LINK_EFFICIENCY
+    return sum(link * (2 if span.wraps else 1) / span.stride for span in spans)
+
+
+def hops(spans: Sequence[Span]) -> int:
+    """Links between the two chips of a group that are farthest apart."""
+    return sum((span.size // 2 if span.wraps else span.size - 1) * span.stride for span in spans)
+
+
+def gather_s(topology: Topology, where: Route, nbytes: float) -> float:
+    """Seconds of an all-gather that leaves `nbytes` on each device, or of a reduce-scatter that takes in as much."""
+    inner = math.prod(span.size for span in where.spans) * where.cores
+    local = nbytes / where.slices
+    time = LAUNCH_S + hops(where.spans) * HOP_LATENCY_S
+    if where.spans:
+        time += local * (1 - 1 / inner) / bandwidth(topology, where.spans)
+    elif where.cores > 1:
+        time += local * (1 - 1 / inner) / topology.chip.device_hbm_bandwidth
+    if where.slices > 1:  # each slice's part goes to every other slice once, cut over the chips of a group
+        time += DCN_LATENCY_S + nbytes * (1 - 1 / where.slices) / inner / dcn_bandwidth(topology)
+    return time
+
+
+def reduce_s(topology: Topology, where: Route, nbytes: float) -> float:
+    """Seconds of an all-reduce of `nbytes` per device: reduce-scatter in the slice, all-reduce between slices, all-gather."""
+    inner = math.prod(span.size for span in where.spans) * where.cores
+    one_slice = Route(where.spans, 1, where.cores)
+    time = 2 * gather_s(topology, one_slice, nbytes) - LAUNCH_S if inner > 1 else LAUNCH_S
+    if where.slices > 1:
+        time += DCN_LATENCY_S + 2 * (nbytes / inner) * (1 - 1 / where.slices) / dcn_bandwidth(topology)
+    return time
+
+
+def exchange_s(topology: Topology, where: Route, nbytes: float) -> float:
+    """Seconds of an all-to-all of `nbytes` per device: what crosses the middle of the longest axis, over the links there.
+
+    Of a group's data, half starts on either side of a cut through an axis and half of that crosses it: size x nbytes / 4 per row of
+    chips, over one link of a line and two of a ring.
+    """
+    link = topology.chip.link_bandwidth * LINK_EFFICIENCY
+    time = LAUNCH_S + hops(where.spans) * HOP_LATENCY_S
+    crossing = [span.size * nbytes / (8 if span.wraps else 4) / (link / span.stride) for span in where.spans]
+    time += max(crossing, default=0.0)
+    if not where.spans and where.cores > 1:
+        time += nbytes * (1 - 1 / where.cores) / topology.chip.device_hbm_bandwidth
+    if where.slices > 1:
+        time += DCN_LATENCY_S + nbytes * (1 - 1 / where.slices) / dcn_bandwidth(topology)
+    return time
+
+
+def dcn_bandwidth(topology: Topology) -> float:
+    """Bytes per second out of a slice, per chip."""
+    return topology.chip.dcn_bandwidth * DCN_EFFICIENCY
+
+
+def permute(topology: Topology, pairs: Sequence[tuple[int, int]], coordinates: Sequence[Coordinates], nbytes: float) -> tuple[float, tuple[str, ...]]:
+    """(seconds, links occupied) of a collective-permute: the busiest link, every message on its shortest path, axis after axis."""
+    loads: Counter[tuple[Coordinates, int, int]] = Counter()
+    longest, crosses_slices, used = 0, False, set()
+    for source, target in pairs:
+        here, there = list(coordinates[source]), coordinates[target]
+        if here[-1] != there[-1]:
+            crosses_slices = True
+            continue
+        distance = 0
+        for axis, length in enumerate(topology.shape):
+            ahead = (there[axis] - here[axis]) % length if topology.wraps[axis] else there[axis] - here[axis]
+            steps = ahead - length if topology.wraps[axis] and ahead > length / 2 else ahead
+            sign = 1 if steps > 0 else -1
+            for _ in range(abs(steps)):
+                loads[(tuple(here), axis, sign)] += 1
+                here[axis] = (here[axis] + sign) % length
+                used.add(f"ici{'xyz'[axis]}{'+' if sign > 0 else '-'}")
+            distance += abs(steps)
+        longest = max(longest, distance)
+    busiest = max(loads.values(), default=0)
+    time = LAUNCH_S + longest * HOP_LATENCY_S + busiest * nbytes / (topology.chip.link_bandwidth * LINK_EFFICIENCY)
+    if crosses_slices:
+        used.add("dcn")
+        time = max(time, DCN_LATENCY_S + nbytes / dcn_bandwidth(topology))
+    return time, tuple(sorted(used))
+
+
+def collective_s(topology: Topology, kind: str, where: Route, nbytes: float) -> float:
+    """Seconds of a collective of `nbytes`, the larger of operand and result per device."""
+    if kind in ("all-gather", "reduce-scatter", "collective-broadcast"):
+        return gather_s(topology, where, nbytes)
+    if kind == "all-reduce":
+        return reduce_s(topology, where, nbytes)
+    if kind in ("all-to-all", "ragged-all-to-all"):
+        return exchange_s(topology, where, nbytes)
+    raise ValueError(f"collective {kind!r} has no formula")
+
+
+def widest(groups: Groups, topology: Topology, coordinates: Sequence[Coordinates]) -> Route:
+    """The route of the first group; all groups of an SPMD program are alike, shifted."""
+    return route(topology, groups[0], coordinates)

@@ -1,0 +1,107 @@
+"""Absent TPUs: the compiler's topology description, meshes over it, and programs compiled for it without any device."""
+
+import os
+import resource
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import mesh_utils, topologies
+from jax.sharding import AxisType, Mesh
+
+from spmd_core.errors import WorkerError, refuse
+from spmd_core.topologies import Topology
+
+ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+Coordinates = tuple[int, ...]  # x, y, z, core, slice
+
+
+def devices_of(topology: Topology) -> list[Any]:
+    """The compile-only devices of a topology; WorkerError where libtpu is missing or refuses."""
+    missing = [name for name in ENVIRONMENT if not os.environ.get(name)]
+    if missing:
+        raise WorkerError(f"{', '.join(missing)} not set: a compile-only worker sets {ENVIRONMENT} before jax is imported")
+    options: dict[str, Any] = dict(topology.chip.options)
+    if topology.slices > 1:
+        options["num_slices"] = topology.slices
+    if topology.shape == (1, 1):
+        options["chips_per_host_bounds"] = (1, 1, 1)
+    name = topology.name.split("*")[0].replace("tpu7x", "TPU7x")
+    try:
+        devices = list(topologies.get_topology_desc(name, "tpu", **options).devices)
+    except RuntimeError as error:  # JaxRuntimeError: libtpu absent, too new, or a name that it refuses
+        raise WorkerError(_explain(str(error))) from error
+    if len(devices) != topology.devices:
+        raise WorkerError(f"{topology.name} shows {len(devices)} devices where {topology.devices} were expected: this libtpu differs from the table")
+    return devices
+
+
+def _explain(message: str) -> str:
+    if "libtpu" in message.lower() and ("not found" in message.lower() or "no such" in message.lower() or "cannot open" in message.lower()):
+        return "libtpu is not installed: run `pip install 'jax[tpu]'`, which brings the version that fits this jaxlib"
+    if "serializ" in message.lower() or "version" in message.lower():
+        return f"libtpu and jaxlib {jax.lib.__version__} do not fit: run `pip install 'jax[tpu]=={jax.__version__}'` ({message.splitlines()[0][:200]})"
+    return f"the TPU compiler refused the topology: {message.splitlines()[0][:300]}"
+
+
+def coordinates(devices: Sequence[Any]) -> tuple[Coordinates, ...]:
+    """(x, y, z, core, slice) of each device."""
+    return tuple((*(int(c) for c in device.coords), int(getattr(device, "core_on_chip", 0) or 0), int(getattr(device, "slice_index", 0) or 0))
+                 for device in devices)
+
+
+def mesh_over(topology: Topology, axes: Sequence[tuple[str, int]], order: str = "topology") -> Mesh:
+    """A mesh over a topology's devices; slices outermost. `order`: "topology" lets mesh_utils place axes, "plain" does not."""
+    devices = devices_of(topology)
+    sizes = [size for _, size in axes]
+    count = int(np.prod(sizes))
+    if count != len(devices):
+        raise refuse(f"mesh of {count} devices", f"does not fill {topology.name} with its {len(devices)}", f"make the axes multiply to {len(devices)}")
+    names = tuple(name for name, _ in axes)
+    return Mesh(_placed(topology, devices, sizes, order), names, axis_types=(AxisType.Auto,) * len(names))
+
+
+def _placed(topology: Topology, devices: list[Any], sizes: list[int], order: str) -> np.ndarray:
+    if order == "plain":
+        return np.array(devices).reshape(sizes)
+    if topology.slices == 1:
+        return mesh_utils.create_device_mesh(sizes, devices, allow_split_physical_axes=True)
+    between, rest = [], topology.slices
+    for size in sizes:
+        taken = int(np.gcd(size, rest))
+        between.append(taken)
+        rest //= taken
+    if rest > 1:
+        raise refuse(f"{topology.slices} slices", f"do not divide over mesh axes {sizes}", "put an axis of that size first, for example data=2")
+    within = [size // taken for size, taken in zip(sizes, between, strict=True)]
+    return mesh_utils.create_hybrid_device_mesh(within, between, devices, allow_split_physical_axes=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What the compiler made: its text, memory account (bytes), and what making it cost."""
+
+    text: str
+    memory: Mapping[str, int]
+    lower_s: float
+    compile_s: float
+    peak_rss_bytes: int
+    devices: tuple[Coordinates, ...]
+    xla_flops: float | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+def compile_lowered(lowered: Any, mesh: Mesh, started: float) -> Compiled:
+    """Compile a lowered program for a mesh of absent devices; the compiler's own errors pass through."""
+    begun = time.perf_counter()
+    compiled = lowered.compile()
+    ended = time.perf_counter()
+    analysis = compiled.memory_analysis()
+    memory = {name.removesuffix("_size_in_bytes").removesuffix("_in_bytes"): int(getattr(analysis, name))
+              for name in dir(analysis) if name.endswith("_in_bytes")}
+    cost = compiled.cost_analysis() or {}
+    return Compiled(compiled.as_text(), memory, begun - started, ended - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+                    coordinates(mesh.devices.flat), cost.get("flops"))

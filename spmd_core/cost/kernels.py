@@ -3,60 +3,86 @@
 import re
 from dataclasses import dataclass
 
+from spmd_core.cost.constants import KERNEL_SLACK, KERNEL_STALLS, KERNEL_STEP_S
 from spmd_core.hlo_text import Instruction
 from spmd_core.topologies import Chip
 
-# matmuls of block x block x head_dim that each kernel does per pair of blocks; source: jax.experimental.pallas.ops.tpu.splash_attention
-_MATMULS = {"fwd": 2, "dq": 3, "dkv": 4, "fused": 5}
-# vector operations per element of the scores, beside the matmuls: mask, softmax and its gradient; counted in the kernel's source
-_VECTOR = {"fwd": 12, "dq": 12, "dkv": 13, "fused": 14}
-VECTOR_LANES = 1024  # elements of a vector register: 8 x 128
-VECTOR_SLOTS = 2.5  # vector operations that a core starts per cycle, of four slots; a guess
+VECTOR_ELEMENTS = 1024  # of a vector register: 8 x 128
+VECTOR_SLOTS = 4  # vector operations in one bundle; source: the bundles that libtpu writes with --xla_jf_dump_llo_text
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """What a splash attention kernel does per element of the scores.
+
+    `matmuls` in bfloat16 and `wide` ones in float32 (the weights by the values, in the forward kernel), each 2 x head_dim FLOPs;
+    `vector` operations; `rows`: vector operations per element of the output block, once per block of queries.
+    Counted in the bundles that the compiler writes for jax.experimental.pallas.ops.tpu.splash_attention.
+    """
+
+    matmuls: int
+    wide: int
+    vector: float
+    rows: float
+
+
+_KINDS = {"fwd": Attention(1, 1, 9.5, 40), "dq": Attention(3, 0, 9, 8), "dkv": Attention(4, 0, 9, 10), "fused": Attention(5, 0, 11, 14)}
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCost:
-    """Seconds, FLOPs really done (masked blocks left out), and seconds at the matrix unit's peak."""
+    """Seconds, FLOPs really done (blocks that are masked out do none), and seconds without stalls."""
 
     seconds: float
     flops: int
     fastest: float
-    name: str
 
 
 def kernel_cost(instruction: Instruction, operands: list[Instruction], chip: Chip) -> KernelCost:
-    """The cost of a Pallas kernel; 0 FLOPs where it is not one that is known here."""
-    name = instruction.name
+    """The cost of a Pallas kernel; nothing where it is not one that is known here."""
     kind = _attention_kind(instruction)
-    if kind is None:
-        return KernelCost(0.0, 0, 0.0, name)
     arrays = [o.shape for o in operands if o.shape.dtype in ("bf16", "f32") and len(o.shape.dims) == 4]
-    query, key = arrays[0].dims, arrays[1].dims
-    batch, heads, length, head_dim = query
-    share = _unmasked_share(instruction, length, key[2])
-    pairs = batch * heads * length * key[2] * share
-    flops = int(2 * _MATMULS[kind] * pairs * head_dim)
-    filled = min(1.0, head_dim / chip.matrix_unit)  # a head narrower than the matrix unit leaves part of it idle
-    fastest = flops / chip.device_flops
+    if kind is None or len(arrays) < 2:
+        return KernelCost(0.0, 0, 0.0)
+    batch, heads, queries, head_dim = arrays[0].dims
+    keys = arrays[1].dims[2]
+    rows, columns, kept = _blocks(instruction, queries, keys, kind)
+    what = _KINDS[kind]
+    pairs = batch * heads * queries * keys * kept / (rows * columns)
+    flops = int(2 * (what.matmuls + what.wide) * pairs * head_dim)
     cores = 2 if chip.generation in ("v4", "v5p") else 1  # megacore: the kernel's grid is split over two cores
-    vector = pairs * _VECTOR[kind] / (VECTOR_LANES * VECTOR_SLOTS * cores * chip.clock_hz)
-    return KernelCost(fastest / filled + vector, flops, fastest, name)
+    rate = chip.device_flops / cores / chip.clock_hz * min(1.0, head_dim / chip.matrix_unit)  # per cycle; a narrow head leaves part of the unit idle
+    slower = 2 if chip.matrix_unit == 256 else 1  # the larger unit takes two bfloat16 rows per cycle, one float32 row
+    matrix = 2 * head_dim * (what.matmuls + slower * what.wide) / rate
+    vector = what.vector / (VECTOR_ELEMENTS * VECTOR_SLOTS)
+    finish = batch * heads * queries * head_dim * what.rows / (VECTOR_ELEMENTS * VECTOR_SLOTS)
+    cycles = (pairs * max(matrix, vector) * KERNEL_SLACK + finish) / cores
+    steps = batch * heads * rows * columns / cores * KERNEL_STEP_S
+    bundles = cycles / chip.clock_hz + steps
+    return KernelCost(bundles * KERNEL_STALLS, flops, bundles)
 
 
 def _attention_kind(instruction: Instruction) -> str | None:
     text = f"{instruction.name} {instruction.op_name or ''}"
     if "splash" not in text and "flash" not in text:
         return None
-    if "dkv" in text:
-        return "fused" if 'use_fused_bwd_kernel\\": true' in instruction.rest else "dkv"
-    return "dq" if "_dq" in text else "fwd"
+    if "dkv" in instruction.name:
+        return "fused" if re.search(r'use_fused_bwd_kernel\\": true', instruction.rest) else "dkv"
+    return "dq" if "_dq" in instruction.name else "fwd"
 
 
-def _unmasked_share(instruction: Instruction, queries: int, keys: int) -> float:
-    """Share of block pairs that a causal mask leaves: those on or below the diagonal."""
-    blocks = {key: int(value) for key, value in re.findall(r'\\"(block_[a-z_]+)\\": (\d+)', instruction.rest)}
-    suffix = "_dkv" if "dkv" in instruction.name else "_dq" if "_dq" in instruction.name else ""
-    rows = max(1, queries // blocks.get(f"block_q{suffix}", 512))
-    columns = max(1, keys // blocks.get(f"block_kv{suffix}", 512))
+def _blocks(instruction: Instruction, queries: int, keys: int, kind: str) -> tuple[int, int, int]:
+    """(blocks of queries, blocks of keys, pairs of them that are computed).
+
+    A causal mask leaves the pairs on and below the diagonal. A sliding window leaves fewer; the grid then holds only the blocks of a
+    row that matter, and its width shows in the kernel's table of blocks, s8[heads, rows, width].
+    """
+    sizes = {key: int(value) for key, value in re.findall(r'\\"(block_[a-z_]+)\\": (\d+)', instruction.rest)}
+    suffix = {"dkv": "_dkv", "fused": "_dkv", "dq": "_dq"}.get(kind, "")
+    rows = max(1, queries // sizes.get(f"block_q{suffix}", 512))
+    columns = max(1, keys // sizes.get(f"block_kv{suffix}", 512))
     kept = sum(min(columns, -(-((row + 1) * columns) // rows)) for row in range(rows))
-    return kept / (rows * columns)
+    table = re.search(r"s8\[\d+,(\d+),(\d+)\]", instruction.attribute("operand_layout_constraints") or "")
+    if table and min(int(table[1]), int(table[2])) < min(rows, columns):
+        kept = min(kept, int(table[1]) * int(table[2]))
+    return rows, columns, kept

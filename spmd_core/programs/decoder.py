@@ -15,8 +15,8 @@ from jax.sharding import PartitionSpec as P
 
 # dim of a parameter or activation -> mesh axes; an axis that an earlier dim of the same array uses is skipped
 TRAIN_RULES = {
-    "batch": ("data", "fsdp"), "length": ("sequence",), "act_embed": ("tensor",), "act_heads": ("tensor", "sequence"),
-    "act_mlp": ("tensor",), "act_vocab": ("tensor", "sequence"), "embed": ("fsdp", "sequence"), "mlp": ("tensor",),
+    "batch": ("data", "fsdp", "fsdp_transpose"), "length": ("sequence",), "act_embed": ("tensor",), "act_heads": ("tensor", "sequence"),
+    "act_mlp": ("tensor",), "act_vocab": ("tensor", "sequence"), "embed": ("fsdp", "fsdp_transpose", "sequence"), "mlp": ("fsdp_transpose", "tensor"),
     "heads": ("tensor",), "kv_heads": ("tensor",), "vocab": ("tensor",), "norm": ("tensor",), "experts": ("expert",),
 }
 
@@ -144,9 +144,8 @@ class Model:
             length = query.shape[2]
             block = min(c.attention_block, length)
             dq = {} if c.fused_attention_backward else {"block_q_dq": block, "block_kv_dq": block}
-            sizes = splash.BlockSizes(block_q=block, block_kv=block, block_kv_compute=min(512, block) if c.fused_attention_backward else block,
-                                      block_q_dkv=block, block_kv_dkv=block, use_fused_bwd_kernel=c.fused_attention_backward,
-                                      block_kv_dkv_compute=min(512, block) if c.fused_attention_backward else block, **dq)
+            sizes = splash.BlockSizes(block_q=block, block_kv=block, block_kv_compute=block, block_q_dkv=block, block_kv_dkv=block,
+                                      block_kv_dkv_compute=block, use_fused_bwd_kernel=c.fused_attention_backward, **dq)
             mask = masks.CausalMask((length, length)) if window is None or window >= length else masks.LocalMask((length, length), (window - 1, 0), 0)
             attend = splash.make_splash_mha(mask=masks.MultiHeadMask([mask] * query.shape[1]), head_shards=1, q_seq_shards=1, block_sizes=sizes,
                                             attn_logits_soft_cap=c.attention_cap, residual_checkpoint_name="attention")

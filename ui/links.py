@@ -1,0 +1,88 @@
+"""Query string to experiment, once per link; experiment to query string, after each valid edit; and the box to copy it from."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from spmd_core import link
+from spmd_core.errors import RequestError
+from spmd_core.experiment import Experiment
+from ui import state
+
+_RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What to say about a link that was opened, and the nearest experiment that can be had here, where there is one."""
+
+    sentence: str
+    nearest: Experiment | None = None
+
+
+def from_query(screen: str) -> None:
+    """Take the address bar's experiment and run into the screen's state, once; a bad link leaves a notice and changes nothing."""
+    query = (st.query_params.get("experiment", ""), st.query_params.get("run", ""))
+    seen = tuple(part if len(part) < 4096 else f"{len(part)}:{hash(part)}" for part in query)
+    if seen == state.link(screen):
+        return
+    state.set_link(screen, seen)
+    code, run = query
+    if not code and not run:
+        return
+    if code:
+        try:
+            opened = link.decode(code)
+        except RequestError as error:
+            state.set_notice(screen, Notice(str(error), _nearest(code)))
+            return
+        if opened != state.experiment(screen) or opened.to_json() != state.draft(screen):
+            state.replace(screen, opened)
+        state.set_notice(screen, None)
+    state.set_run(screen, run if _RUN.fullmatch(run) else None)
+
+
+def _nearest(code: str) -> Experiment | None:
+    """The nearest valid experiment to what a link holds; None where it holds nothing to be near to."""
+    try:
+        return link.nearest(link.payload(code)).experiment
+    except RequestError:
+        return None
+
+
+def write_query(screen: str, experiment: Experiment, run: str | None = None) -> None:
+    """Make the address bar say what the screen shows."""
+    try:
+        query = {"experiment": link.encode(experiment)} | ({"run": run} if run else {})
+    except RequestError:
+        return
+    wanted = (query["experiment"], query.get("run", ""))
+    if wanted != state.link(screen) or (st.query_params.get("experiment", ""), st.query_params.get("run", "")) != wanted:
+        state.set_link(screen, wanted)
+        st.query_params.from_dict(query)
+
+
+def share_box(place: DeltaGenerator, screen: str, experiment: Experiment | None = None, run: str | None = None) -> None:
+    """A button, at `place`, that opens the copyable link of this screen."""
+    with place.popover("Share", icon=":material/link:"):
+        try:
+            address = base_address() + (link.link_path(experiment, run, screen) if experiment else _page_path(screen))
+        except RequestError as error:
+            st.error(str(error))
+            return
+        st.code(address, language=None, wrap_lines=True)
+        st.caption("Copy it and send it: it opens this very screen. Opening a link never starts a computation.")
+
+
+def base_address() -> str:
+    """Scheme, host and base path that the viewer's browser uses, e.g. `http://localhost:8501`."""
+    place = urlsplit(st.context.url or "http://localhost:8501/")
+    folder = st.get_option("server.baseUrlPath").strip("/")
+    return f"{place.scheme}://{place.netloc}" + (f"/{folder}" if folder else "")
+
+
+def _page_path(screen: str) -> str:
+    return "/" if screen == "overview" else f"/{screen}"

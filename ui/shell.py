@@ -1,0 +1,81 @@
+"""What every screen has in common: configuration, menu, banners, the link to share, and how a refusal looks."""
+
+import re
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from spmd_core.errors import StorageError
+from ui import links, state
+from ui.lab import lab
+
+PAGES = {
+    "overview": ("app.py", "Overview", ":material/home:"),
+    "layout": ("pages/layout.py", "Layout", ":material/grid_view:"),
+    "compare": ("pages/compare.py", "Compare", ":material/speed:"),
+    "recipes": ("pages/recipes.py", "Recipes", ":material/menu_book:"),
+    "history": ("pages/history.py", "History", ":material/history:"),
+}
+_EXPERIMENT_SCREENS = ("layout", "compare")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1", "")
+
+
+def open_page(screen: str) -> DeltaGenerator:
+    """First line of every screen: page configuration, menu, banners, and the address bar's experiment taken into the state.
+
+    Returns the place in the menu row for `links.share_box`, which a screen fills last, when it knows what it shows.
+    """
+    _, title, _ = PAGES[screen]
+    st.set_page_config(page_title=f"{title} · SPMD Lab", page_icon=":material/grid_4x4:", layout="wide", initial_sidebar_state=340)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="menu"):
+        st.markdown("**SPMD Lab**", width="content")
+        for script, label, icon in PAGES.values():
+            st.page_link(script, label=label, icon=icon)
+        st.space("stretch")
+        share = st.container(width="content")
+    _address_banner()
+    try:
+        lab()
+    except StorageError as error:
+        refusal(str(error))
+        st.stop()
+    if screen in _EXPERIMENT_SCREENS:
+        links.from_query(screen)
+        _link_notice(screen)
+    return share
+
+
+def refusal(sentence: str) -> None:
+    """One sentence that says what cannot be done, why, and what to do."""
+    st.error(plain(sentence), icon=":material/error:")
+
+
+def plain(text: str) -> str:
+    """Text as Markdown that shows exactly it: no markup, links, maths or icons out of names that others chose."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _link_notice(screen: str) -> None:
+    notice = state.notice(screen)
+    if notice is None:
+        return
+    refusal(f"This link cannot be opened as it is. {notice.sentence}")
+    if notice.nearest is not None and st.button("Open the nearest experiment that works here", key=f"{screen}:nearest"):
+        state.replace(screen, notice.nearest)
+        state.set_notice(screen, None)
+        st.rerun()
+
+
+def _address_banner() -> None:
+    """Anyone who can reach an unprotected address can run programs on these devices: say so."""
+    address = st.get_option("server.address") or ""
+    if st.get_option("server.address") in _LOOPBACK[:3] or "auth" in _secrets():
+        return
+    st.warning(f"This dashboard answers on {plain(address or 'every address of this machine')} without a login: whoever can reach it can use "
+               "these devices. Bind it to 127.0.0.1 and use ssh -L, or set up a login, as the README says.", icon=":material/lock_open:")
+
+
+def _secrets() -> set[str]:
+    """Sections of secrets.toml; none where there is no such file."""
+    return set(st.secrets) if st.secrets.load_if_toml_exists() else set()

@@ -22,10 +22,8 @@ def fill_dims(workload: Workload, given: Any) -> dict[str, Any]:
     if given is not None and not given and workload.name == "array":
         raise refuse("dims={}", "make an array of rank 0, which cannot be sharded", "name d0 at least, for example d0=8")
     pairs = dict(given or ())
-    if pairs and workload.name == "array":
-        needed = []  # a rank is chosen by naming its dims: none is added
-    else:
-        needed = [dim for dim in workload.defaults if not pairs or dim not in workload.optional_dims]
+    given_rank = pairs and workload.name == "array"  # a rank is chosen by naming its dims: none is added
+    needed = [] if given_rank else [dim for dim in workload.defaults if not pairs or dim not in workload.optional_dims]
     sizes = {dim: pairs.get(dim, workload.defaults.get(dim)) for dim in workload.dims if dim in pairs or dim in needed}
     return sizes | pairs
 
@@ -133,7 +131,8 @@ def _check_divides(dim: str, size: int, axes: Axes, axis_sizes: Mapping[str, int
     names = " and ".join(f"{axis}={axis_sizes[axis]}" for axis in axes)
     below, above = size // parts * parts, -(-size // parts) * parts
     sizes = f"{below} or {above}" if below else f"{above}"
-    raise refuse(f"{dim}={size}", f"does not divide over mesh {'axis' if len(axes) == 1 else 'axes'} {names}", f"use {sizes}, or leave {dim} unsharded")
+    noun = "axis" if len(axes) == 1 else "axes"
+    raise refuse(f"{dim}={size}", f"does not divide over mesh {noun} {names}", f"use {sizes}, or leave {dim} unsharded")
 
 
 def check_fits_target(experiment: Experiment, device_count: int | None = None) -> None:

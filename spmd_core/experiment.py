@@ -39,7 +39,7 @@ def _axes(value: Any) -> Any:
     return tuple(value) if isinstance(value, list | tuple) else value
 
 
-def axes_json(axes: Axes) -> None | str | list[str]:
+def axes_json(axes: Axes) -> str | list[str] | None:
     """Axes as JSON writes them: None, one axis, or a list of axes."""
     if not axes:
         return None

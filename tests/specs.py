@@ -18,10 +18,12 @@ def experiments(draw: st.DrawFn) -> Experiment:
     names = draw(st.permutations(["x", "y", "data"]))[: draw(st.integers(1, 3))]
     mesh = {name: draw(st.sampled_from((1, 2))) for name in names}
     dims = _dims(draw, workload)
-    cut = {dim: [axis for axis in names if owner[axis] == dim] for owner in [{axis: draw(st.sampled_from([*dims, ""])) for axis in names}] for dim in dims}
+    owner = {axis: draw(st.sampled_from([*dims, ""])) for axis in names}
+    cut = {dim: [axis for axis in names if owner[axis] == dim] for dim in dims}
     spec: dict[str, Any] = {
         "target": "cpu:8", "workload": workload.name, "mesh": mesh, "dims": {dim: size * 8 for dim, size in dims.items()},
-        "sharding": {dim: axes for dim, axes in cut.items() if axes}, "dtype": draw(st.sampled_from(workload.dtypes)), "seed": draw(st.integers(0, 99)),
+        "sharding": {dim: axes for dim, axes in cut.items() if axes}, "dtype": draw(st.sampled_from(workload.dtypes)),
+        "seed": draw(st.integers(0, 99)),
         "memory": {array.name: draw(st.sampled_from(("device", "pinned_host"))) for array in workload.operands},
         "data": {array.name: draw(st.sampled_from(("normal", "arange", "ones"))) for array in workload.operands},
         "timing": {"samples": draw(st.integers(1, 50)), "min_seconds": draw(st.floats(0, 1))},

@@ -80,7 +80,7 @@ def test_the_parts_of_a_link():
     (code_of(json.dumps(LAYER | {"version": 2}).encode()), "version 2 of the experiment format is not known here"),
 ])
 def test_bad_links_are_refused_in_one_sentence(text, words):
-    with pytest.raises(RequestError, match="^[^\n]{1,300}$") as caught:
+    with pytest.raises(RequestError, match=r"^[^\n]{1,300}$") as caught:
         decode(text)
     assert words in str(caught.value)
 
@@ -163,7 +163,9 @@ def test_repair_of_an_array_fills_gaps():
     assert experiment.dims == (("d0", 1), ("d1", 8)) and changes == ("d0 is skipped: d0=1 is used.",)
 
 
-@pytest.mark.parametrize("data", [[], {}, {"workload": "layer"}, {"workload": "nothing", "mesh": {"x": 2}}, LAYER | {"version": 2}, LAYER | {"mesh": {"x": 0}}])
+@pytest.mark.parametrize("data", [
+    [], {}, {"workload": "layer"}, {"workload": "nothing", "mesh": {"x": 2}}, LAYER | {"version": 2}, LAYER | {"mesh": {"x": 0}},
+])
 def test_what_cannot_be_repaired_is_refused(data):
     with pytest.raises(RequestError):
         nearest(data, None)

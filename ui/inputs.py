@@ -1,5 +1,6 @@
 """Widgets to values: each function draws the fields of one part of an experiment and returns that part's JSON form."""
 
+from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
@@ -21,8 +22,8 @@ def target_input(screen: str) -> str:
     key = state.seed(state.key(screen, "target"), now)
     if st.session_state[key] not in options:
         options.append(st.session_state[key])
-    return st.selectbox("Target", options, key=key, accept_new_options=True, format_func=_target_words,
-                        help="Where it runs: `local` is this machine's accelerators, `cpu:8` eight simulated CPU devices. Type another, e.g. cpu:32.") or now
+    meaning = "Where it runs: `local` is this machine's accelerators, `cpu:8` eight simulated CPU devices. Type another, e.g. cpu:32."
+    return st.selectbox("Target", options, key=key, accept_new_options=True, format_func=_target_words, help=meaning) or now
 
 
 def _target_words(target: str) -> str:
@@ -160,6 +161,8 @@ def number_input(screen: str, field: str, label: str, now: float, *, step: float
     return now if value is None else value
 
 
-def choice_input(screen: str, field: str, label: str, options: tuple[str, ...], now: str, text: str | None = None) -> str:
+def choice_input(screen: str, field: str, label: str, options: tuple[str, ...], now: str, text: str | None = None,
+                 words: Callable[[str], str] = str) -> str:
     """One of a few words."""
-    return st.selectbox(label, list(dict.fromkeys([*options, now])), key=state.seed(state.key(screen, field), now), help=text)
+    key = state.seed(state.key(screen, field), now)
+    return st.selectbox(label, list(dict.fromkeys([*options, now])), key=key, format_func=words, help=text)

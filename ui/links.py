@@ -8,9 +8,13 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core import link
-from spmd_core.errors import RequestError
+from spmd_core.checks import check_fits_target
+from spmd_core.errors import RequestError, refuse
 from spmd_core.experiment import Experiment
+from spmd_core.targets import accelerator_files, default_target
 from ui import state
+from ui.lab import lab
+from ui.words import plain
 
 _RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -48,7 +52,29 @@ def from_query(screen: str) -> None:
 def _nearest(code: str) -> Experiment | None:
     """The nearest valid experiment to what a link holds; None where it holds nothing to be near to."""
     try:
-        return link.nearest(link.payload(code)).experiment
+        return link.nearest(link.payload(code))[0]
+    except RequestError:
+        return None
+
+
+def misfit(experiment: Experiment) -> Notice | None:
+    """Why this machine cannot run an experiment, as far as is known without asking its devices, and the nearest that it can; None where it can."""
+    environment = lab().devices(experiment.target) if experiment.target == "local" else None
+    count = environment.device_count if environment else None
+    if experiment.target == "local" and environment is None and not accelerator_files():
+        here = default_target()
+        sentence = str(refuse("target local", "means the accelerators of this machine, and none was found here", f"use {here}, or open this where one is"))
+        return Notice(sentence, _adapted(experiment, None, here) if here != "local" else None)
+    try:
+        check_fits_target(experiment, count)
+    except RequestError as error:
+        return Notice(str(error), _adapted(experiment, count, None))
+    return None
+
+
+def _adapted(experiment: Experiment, count: int | None, target: str | None) -> Experiment | None:
+    try:
+        return link.nearest(experiment.to_json(), count, target)[0]
     except RequestError:
         return None
 
@@ -71,7 +97,7 @@ def share_box(place: DeltaGenerator, screen: str, experiment: Experiment | None 
         try:
             address = base_address() + (link.link_path(experiment, run, screen) if experiment else _page_path(screen))
         except RequestError as error:
-            st.error(str(error))
+            st.error(plain(str(error)))
             return
         st.code(address, language=None, wrap_lines=True)
         st.caption("Copy it and send it: it opens this very screen. Opening a link never starts a computation.")

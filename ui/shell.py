@@ -1,13 +1,12 @@
 """What every screen has in common: configuration, menu, banners, the link to share, and how a refusal looks."""
 
-import re
-
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.errors import StorageError
 from ui import links, state
 from ui.lab import lab
+from ui.words import experiment_words, plain
 
 PAGES = {
     "overview": ("app.py", "Overview", ":material/home:"),
@@ -17,7 +16,6 @@ PAGES = {
     "history": ("pages/history.py", "History", ":material/history:"),
 }
 _EXPERIMENT_SCREENS = ("layout", "compare")
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "")
 
 
@@ -51,20 +49,21 @@ def refusal(sentence: str) -> None:
     st.error(plain(sentence), icon=":material/error:")
 
 
-def plain(text: str) -> str:
-    """Text as Markdown that shows exactly it: no markup, links, maths or icons out of names that others chose."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+def offer_nearest(screen: str, notice: links.Notice, opening: str = "") -> None:
+    """Say why something cannot be had here, and offer the nearest experiment that can."""
+    refusal(opening + notice.sentence)
+    if notice.nearest is not None:
+        left, right = st.columns([2, 5], vertical_alignment="center")
+        right.markdown(f"Nearest: {plain(experiment_words(notice.nearest))}")
+        if left.button("Use the nearest experiment", key=f"{screen}:nearest", icon=":material/near_me:"):
+            state.replace(screen, notice.nearest)
+            state.set_notice(screen, None)
+            st.rerun()
 
 
 def _link_notice(screen: str) -> None:
-    notice = state.notice(screen)
-    if notice is None:
-        return
-    refusal(f"This link cannot be opened as it is. {notice.sentence}")
-    if notice.nearest is not None and st.button("Open the nearest experiment that works here", key=f"{screen}:nearest"):
-        state.replace(screen, notice.nearest)
-        state.set_notice(screen, None)
-        st.rerun()
+    if notice := state.notice(screen):
+        offer_nearest(screen, notice, "This link cannot be opened as it is. ")
 
 
 def _address_banner() -> None:

@@ -71,11 +71,14 @@ def change_workload(screen: str, name: str) -> None:
     """Switch the fields to another workload: target, mesh and timing stay, and so does what the two have in common."""
     old = draft(screen)
     what = get_workload(name)
-    kept = {dim: axes for dim, axes in old.get("sharding", {}).items() if dim in what.defaults}
-    first = what.contracted or what.dims[0]
-    new = {"target": old["target"], "mesh": old["mesh"], "workload": name, "dims": dict(what.defaults),
-           "sharding": kept or {first: old["mesh"][0][0]}, "timing": old["timing"], "seed": old["seed"], "dtype": old["dtype"] if old["dtype"] in what.dtypes else "float32",
-           "strategies": [strategy for strategy in old["strategies"] if strategy in what.strategies] or list(what.default_strategies)}
+    shared = {dim: axes for dim, axes in old["sharding"].items() if dim in what.defaults}
+    new = {field: old[field] for field in ("target", "mesh", "timing", "seed")} | {
+        "workload": name,
+        "dims": dict(what.defaults),
+        "sharding": shared or {what.contracted or what.dims[0]: old["mesh"][0][0]},
+        "dtype": old["dtype"] if old["dtype"] in what.dtypes else "float32",
+        "strategies": [strategy for strategy in old["strategies"] if strategy in what.strategies] or list(what.default_strategies),
+    }
     replace_draft(screen, parse_or_keep(new))
 
 

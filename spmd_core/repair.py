@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from spmd_core import forms
 from spmd_core.checks import OPTION_CHOICES
@@ -14,7 +14,14 @@ from spmd_core.workloads import Array, Workload, get_workload
 Say = Callable[[str], None]
 
 
-def nearest(data: Any, device_count: int | None = None, target: str | None = None) -> tuple[Experiment, tuple[str, ...]]:
+class Nearest(NamedTuple):
+    """An experiment that fits, and a sentence for each change that made it so."""
+
+    experiment: Experiment
+    changes: tuple[str, ...]
+
+
+def nearest(data: Any, device_count: int | None = None, target: str | None = None) -> Nearest:
     """An experiment near what the JSON value describes, and a sentence for each change made; no sentence where it fits as it is.
 
     `device_count` is what the target has, where it is known; `target` replaces the target, for a machine that has not
@@ -25,11 +32,11 @@ def nearest(data: Any, device_count: int | None = None, target: str | None = Non
     except RequestError:
         asked = None
     if asked is not None and target in (None, asked.target) and asked.device_count <= _available(asked.target, device_count):
-        return asked, ()
+        return Nearest(asked, ())
     if not isinstance(data, Mapping) or data.get("workload") is None or data.get("mesh") is None or data.get("version", 1) != 1:
-        return parse_experiment(data), ()  # raises: there is nothing to start from
+        return Nearest(parse_experiment(data), ())  # raises: there is nothing to start from
     said: list[str] = []
-    return parse_experiment(_repair(dict(data), device_count, target, said.append)), tuple(said)
+    return Nearest(parse_experiment(_repair(dict(data), device_count, target, said.append)), tuple(said))
 
 
 def _available(target: str, device_count: int | None) -> float:

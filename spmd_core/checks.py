@@ -10,6 +10,7 @@ from spmd_core.errors import refuse, shorten
 from spmd_core.strategies import STRATEGIES
 from spmd_core.targets import parse_target
 from spmd_core.workloads import DTYPE_BYTES, Workload
+from spmd_core.written import program_names
 
 if TYPE_CHECKING:
     from spmd_core.experiment import Axes, Experiment, Spec
@@ -35,8 +36,8 @@ def fill_options(workload: Workload, given: Any) -> dict[str, Any]:
     if workload.uses_precision:
         defaults["precision"] = "default"
     if workload.name == "program":
-        if not isinstance(given.get("program"), str):
-            raise refuse(f"program {shorten(given.get('program'))}", "is not a name", "name a registered program")
+        if given.get("program") not in program_names():
+            raise refuse(f"program {shorten(given.get('program'))}", "is not registered", f"use {', '.join(program_names())}")
         defaults["program"] = given["program"]
     for name, value in given.items():
         if name not in defaults:

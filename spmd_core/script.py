@@ -7,6 +7,7 @@ from importlib import resources
 
 from spmd_core.errors import Inexpressible
 from spmd_core.experiment import Axes, Experiment, Spec
+from spmd_core.written import program_file, with_mesh
 
 _FUNCTION = {"single": "", "auto": "", "constrained": "", "shard_map": "_shards", "explicit": "_explicit"}
 
@@ -20,9 +21,20 @@ def program_source(workload: str) -> str:
 def program_text(experiment: Experiment, strategy: str) -> str:
     """A module that defines `make_operands()`, `placed` (operand -> sharding, None: unsharded) and `program`.
 
+    Of a registered small program: a module that defines `mesh` and `program`.
     Raises Inexpressible where the strategy cannot express the experiment's sharding.
     """
+    if strategy == "as_written":
+        return written_text(experiment)
     return "\n".join([header(experiment, strategy), operands_text(experiment), body_text(experiment, strategy)])
+
+
+def written_text(experiment: Experiment) -> str:
+    """The registered program's file, with the lines that make the experiment's mesh after its imports."""
+    imports = "import jax\nimport numpy as np\nfrom jax.sharding import AxisType, Mesh"
+    if experiment.option("device_order") != "plain":
+        imports = "import jax\nfrom jax.sharding import AxisType"
+    return with_mesh(program_file(experiment.option("program")), imports, mesh_lines(experiment))
 
 
 def header(experiment: Experiment, *strategies: str) -> str:

@@ -7,12 +7,16 @@ from typing import Any
 import jax
 import numpy as np
 
+from spmd_core.collective_reasons import Reasons
+from spmd_core.collectives import read_collectives
+from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import execute, file_name, lower
 from spmd_core.engine.place import array_report
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.timing import Timed, block
 from spmd_core.engine.trial import Trial, device_order
 from spmd_core.experiment import Experiment
+from spmd_core.hlo_module import HloError
 from spmd_core.results import MemoryBytes
 from spmd_core.script import program_text
 
@@ -43,6 +47,7 @@ def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operan
     trial.memory_bytes = memory_bytes(lowered.compiled)
     for name, array in zip(operands, lowered.arguments, strict=True):
         trial.operands[name] = array_report(array, order, mesh)
+    _read_collectives(trial, experiment, lowered.compiled, order)
     output = _first_run(trial, lambda: lowered.compiled(*lowered.arguments), tell)
     results = output if isinstance(output, tuple) else (output,)
     for described, array in zip(experiment.what.results, results, strict=True):
@@ -51,6 +56,18 @@ def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operan
     trial.program = Timed(trial.strategy, lowered.compiled, lowered.arguments)
     if lowered.unsharded is not None:
         trial.from_unsharded = Timed(f"{trial.strategy} from unsharded", lowered.compiled, lowered.unsharded)
+
+
+def _read_collectives(trial: Trial, experiment: Experiment, compiled: Any, order: list[jax.Device]) -> None:
+    """What cannot be read is said aloud and left unknown, never counted as no communication."""
+    file = file_name(experiment.workload, trial.strategy)
+    try:
+        module = read_module(compiled)
+        mesh = () if trial.strategy == "single" else experiment.mesh
+        positions = tuple(order.index(device) for device in compiled.runtime_executable().local_devices())
+        trial.collectives = read_collectives(module, mesh, file=file, positions=positions, reasons=Reasons(experiment, trial.strategy, module))
+    except HloError as error:
+        trial.warnings = (*trial.warnings, f"the collectives of this program are unknown: {error}")
 
 
 def _place(trial: Trial, names: dict[str, Any], operands: dict[str, Any], tell: Tell) -> None:

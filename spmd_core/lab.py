@@ -45,17 +45,18 @@ class Lab:
         self._supervisor = self._new_supervisor()
 
     @classmethod
-    def open(cls, data_folder: Path | None = None, *, serve: bool = True) -> "Lab":
+    def open(cls, data_folder: Path | None = None, *, serve: bool = True, settings: Settings | None = None) -> "Lab":
         """The Lab of a folder: the same object for the whole process.
 
         With `serve` this process works the queue for as long as it lives, runs of other processes included; without, only
-        while a run that it submitted is not over. StorageError where the folder cannot be used.
+        while a run that it submitted is not over. `settings` are read from the environment where none are given.
+        StorageError where the folder cannot be used.
         """
         folder = (data_folder or default_data_folder()).expanduser().absolute()
         with _opening:
             lab = _open_labs.get(folder)
             if lab is None:
-                lab = _open_labs[folder] = cls(folder, read_settings(), serve)
+                lab = _open_labs[folder] = cls(folder, settings or read_settings(), serve)
                 atexit.register(lab.close)
             elif serve and not lab._serve:
                 lab._serve = True

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -63,7 +63,7 @@ def misfit(experiment: Experiment) -> Notice | None:
     count = environment.device_count if environment else None
     if experiment.target == "local" and environment is None and not accelerator_files():
         here = default_target()
-        sentence = str(refuse("target local", "means the accelerators of this machine, and none was found here", f"use {here}, or open this where one is"))
+        sentence = str(refuse("target local", "means this machine's accelerators, and it has none", f"use {here}, or open this where one is"))
         return Notice(sentence, _adapted(experiment, None, here) if here != "local" else None)
     try:
         check_fits_target(experiment, count)
@@ -111,4 +111,5 @@ def base_address() -> str:
 
 
 def _page_path(screen: str) -> str:
-    return "/" if screen == "overview" else f"/{screen}"
+    query = urlencode({name: value for name, value in st.query_params.items() if len(value) < 512})
+    return ("/" if screen == "overview" else f"/{screen}") + (f"?{query}" if query else "")

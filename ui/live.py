@@ -2,8 +2,9 @@
 
 import streamlit as st
 
+from spmd_core.run_states import RunStatus
 from ui import charts
-from ui.lab import lab
+from ui.lab import find, lab
 from ui.shell import refusal
 from ui.words import experiment_words, phase_words, plain, state_words
 
@@ -13,7 +14,7 @@ INTERVAL_S = 1.0
 @st.fragment(run_every=INTERVAL_S)
 def watch(run: str) -> None:
     """Queue position, phase, strategy, elapsed time, progress and provisional medians of a run; and a way to cancel it."""
-    status = lab().status(run)
+    status = find(run)
     if status is None or status.is_over:
         st.rerun()
     with st.container(border=True, key="live"):
@@ -23,7 +24,8 @@ def watch(run: str) -> None:
                 st.markdown(f"{status.elapsed_s:.0f} s", width="content")
             if st.button("Cancel", key=f"cancel:{run}", icon=":material/stop_circle:"):
                 lab().cancel(run)
-        st.progress(min(1.0, status.done / status.of) if status.of else 0.0, text=f"round {status.done} of {status.of}" if status.of else "not measuring yet")
+        rounds = f"round {status.done} of {status.of}" if status.of else "not measuring yet"
+        st.progress(min(1.0, status.done / status.of) if status.of else 0.0, text=rounds)
         if status.medians_s:
             medians = dict(status.medians_s)
             st.vega_lite_chart(charts.live_chart(medians, status.experiment.strategies), alt=charts.medians_alt(medians), key="live-medians")
@@ -39,15 +41,15 @@ def watch_queue(seen: tuple[str, ...]) -> None:
         with st.container(horizontal=True, vertical_alignment="center", border=True):
             done = f", round {status.done} of {status.of}" if status.of else ""
             elapsed = f", {status.elapsed_s:.0f} s" if status.elapsed_s is not None else ""
-            st.markdown(f"**{state_words(status.state)}** · {plain(phase_words(status) + done + elapsed)}  \n{plain(experiment_words(status.experiment))}", width="stretch")
+            doing = f"**{state_words(status.state)}** · {plain(phase_words(status) + done + elapsed)}"
+            st.markdown(f"{doing}  \n{plain(experiment_words(status.experiment))}", width="stretch")
             if st.button("Cancel", key=f"cancel:{status.run}", icon=":material/stop_circle:"):
                 lab().cancel(status.run)
 
 
-def outcome(run: str) -> None:
+def outcome(status: RunStatus) -> None:
     """How a run ended, where it did not succeed: what happened, in its own words, and what to do."""
-    status = lab().status(run)
-    if status is None or status.state in ("succeeded", "queued", "starting", "running"):
+    if status.state == "succeeded" or not status.is_over:
         return
     words = {
         "cancelled": "This run was cancelled. What was measured until then is below. Press Run to start again.",

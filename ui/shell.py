@@ -1,9 +1,12 @@
 """What every screen has in common: configuration, menu, banners, the link to share, and how a refusal looks."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.errors import StorageError
+from spmd_core.errors import LabError, StorageError
 from ui import links, state
 from ui.lab import lab
 from ui.words import experiment_words, plain
@@ -15,6 +18,7 @@ PAGES = {
     "recipes": ("pages/recipes.py", "Recipes", ":material/menu_book:"),
     "history": ("pages/history.py", "History", ":material/history:"),
 }
+_ICON = str(Path(__file__).with_name("icon.png"))  # an icon by name would be fetched from the network
 _EXPERIMENT_SCREENS = ("layout", "compare")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "")
 
@@ -25,7 +29,7 @@ def open_page(screen: str) -> DeltaGenerator:
     Returns the place in the menu row for `links.share_box`, which a screen fills last, when it knows what it shows.
     """
     _, title, _ = PAGES[screen]
-    st.set_page_config(page_title=f"{title} · SPMD Lab", page_icon=":material/grid_4x4:", layout="wide", initial_sidebar_state=340)
+    st.set_page_config(page_title=f"{title} · SPMD Lab", page_icon=_ICON, layout="wide", initial_sidebar_state=340)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="menu"):
         st.markdown("**SPMD Lab**", width="content")
         for script, label, icon in PAGES.values():
@@ -38,6 +42,8 @@ def open_page(screen: str) -> DeltaGenerator:
     except StorageError as error:
         refusal(str(error))
         st.stop()
+    if problem := lab().problem:
+        refusal(f"The queue stands still. {problem}")
     if screen in _EXPERIMENT_SCREENS:
         links.from_query(screen)
         _link_notice(screen)
@@ -47,6 +53,15 @@ def open_page(screen: str) -> DeltaGenerator:
 def refusal(sentence: str) -> None:
     """One sentence that says what cannot be done, why, and what to do."""
     st.error(plain(sentence), icon=":material/error:")
+
+
+def attempt(action: Callable[..., object], *arguments: object) -> str | None:
+    """Do something that may be refused: the sentence of the refusal, or None."""
+    try:
+        action(*arguments)
+    except LabError as error:
+        return str(error)
+    return None
 
 
 def offer_nearest(screen: str, notice: links.Notice, opening: str = "") -> None:

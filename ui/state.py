@@ -132,5 +132,13 @@ def set_notice(screen: str, sentence: str | None) -> None:
     st.session_state[_durable(screen, "notice")] = sentence
 
 
+def first_look(target: str) -> bool:
+    """Whether this session has not looked for the devices of a target before."""
+    key = f"looked.{target}"
+    first = key not in st.session_state
+    st.session_state[key] = True
+    return first
+
+
 def _durable(screen: str, what: str) -> str:
     return f"screen.{screen}.{what}"

@@ -1,6 +1,7 @@
 """Values to data frames, one function per table, in the words and units of the screen."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -10,7 +11,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.results import Collective, Environment, Result, StrategyResult
 from spmd_core.run_states import RunSummary
 from spmd_core.units import bytes_text, seconds_text
-from ui.words import ago, experiment_words, plain, title
+from ui.words import ago, experiment_words, plain, state_words, title
 
 NONE = "–"
 
@@ -24,7 +25,7 @@ def times_table(result: Result) -> pd.DataFrame:
         fastest = result.comparison is not None and result.comparison.fastest == name
         rows.append({
             "Strategy": title(name),
-            "Median per call": seconds_text(found.median_s),
+            "Median per call": _time(found.median_s),
             "95 % interval": _interval(found.ci95_s),
             "Against the fastest": "fastest" if fastest else _ratio(ratio.ratio, ratio.interval, ratio.differs) if ratio else NONE,
             "Spread (IQR)": _spread(found),
@@ -33,14 +34,19 @@ def times_table(result: Result) -> pd.DataFrame:
         })
         if found.from_unsharded is not None:
             rows.append({
-                "Strategy": f"{title(name)}, from unsharded operands", "Median per call": seconds_text(found.from_unsharded.median_s),
+                "Strategy": f"{title(name)}, from unsharded operands", "Median per call": _time(found.from_unsharded.median_s),
                 "95 % interval": NONE, "Against the fastest": NONE, "Spread (IQR)": NONE, "Samples": str(len(found.from_unsharded.samples_s)),
                 "Values": _verdict(found)})
     return pd.DataFrame(rows)
 
 
+def _time(seconds: float | None) -> str:
+    """A duration that a narrow column does not break between number and unit."""
+    return seconds_text(seconds).replace(" ", "\u00a0")
+
+
 def _interval(interval: tuple[float, float] | None) -> str:
-    return NONE if interval is None else f"{seconds_text(interval[0])} to {seconds_text(interval[1])}"
+    return NONE if interval is None else f"{_time(interval[0])} to {_time(interval[1])}"
 
 
 def _ratio(ratio: float, interval: tuple[float, float], differs: bool) -> str:
@@ -50,13 +56,13 @@ def _ratio(ratio: float, interval: tuple[float, float], differs: bool) -> str:
 def _spread(found: StrategyResult) -> str:
     if found.iqr_s is None or not found.median_s:
         return NONE
-    return f"{seconds_text(found.iqr_s)} ({found.iqr_s / found.median_s:.0%})"
+    return f"{_time(found.iqr_s)} ({found.iqr_s / found.median_s:.0%})"
 
 
 def _samples(found: StrategyResult) -> str:
     if not found.samples_s:
         return NONE
-    calls = f" of {found.calls_per_sample} calls" if (found.calls_per_sample or 1) > 1 else ""
+    calls = f" of {found.calls_per_sample:,} calls" if (found.calls_per_sample or 1) > 1 else ""
     odd = f", {len(found.outliers)} outlier{'s' if len(found.outliers) > 1 else ''}" if found.outliers else ""
     return f"{len(found.samples_s)}{calls}{odd}"
 
@@ -125,17 +131,16 @@ def program_lines(experiment: Experiment, strategy: str) -> tuple[str, ...]:
 def phases_table(result: Result) -> pd.DataFrame:
     """Seconds of every phase before the steady state."""
     return pd.DataFrame([
-        {"Strategy": title(name), "Trace": seconds_text(found.phases_s.trace), "Lower": seconds_text(found.phases_s.lower),
-         "Compile": seconds_text(found.phases_s.compile), "First run": seconds_text(found.phases_s.first_run),
-         "Then, per call": seconds_text(found.median_s)}
+        {"Strategy": title(name), "Trace": _time(found.phases_s.trace), "Lower": _time(found.phases_s.lower),
+         "Compile": _time(found.phases_s.compile), "First run": _time(found.phases_s.first_run), "Then, per call": _time(found.median_s)}
         for name, found in result.strategies.items()])
 
 
 def memory_table(result: Result) -> pd.DataFrame:
     """Bytes per device, by the compiler's account."""
+    parts = {"Arguments": "argument", "Results": "output", "Temporaries": "temp", "Peak": "peak", "Host memory": "host"}
     return pd.DataFrame([
-        {"Strategy": title(name), "Arguments": bytes_text(found.memory_bytes.argument), "Results": bytes_text(found.memory_bytes.output),
-         "Temporaries": bytes_text(found.memory_bytes.temp), "Peak": bytes_text(found.memory_bytes.peak), "Host memory": bytes_text(found.memory_bytes.host)}
+        {"Strategy": title(name)} | {label: bytes_text(getattr(found.memory_bytes, part)) for label, part in parts.items()}
         for name, found in result.strategies.items() if found.memory_bytes is not None])
 
 
@@ -154,7 +159,7 @@ def _number(value: float | None) -> str:
 def arrays_table(result: Result, strategy: str) -> pd.DataFrame:
     """Operands and results of a strategy as JAX reports them."""
     found = result.strategies[strategy]
-    rows = [("operand", name, report) for name, report in found.operands.items()] + [("result", name, report) for name, report in found.outputs.items()]
+    rows = [(kind, name, report) for kind, reports in (("operand", found.operands), ("result", found.outputs)) for name, report in reports.items()]
     return pd.DataFrame([
         {"Array": plain(name), "Is": kind, "Shape": " × ".join(map(str, report.shape)) or "scalar", "dtype": report.dtype,
          "Spec": "one device" if report.spec is None else plain(spec_words(report.spec)), "Memory": report.memory or NONE,
@@ -174,22 +179,35 @@ def spec_words(spec: tuple[object, ...]) -> str:
 
 def devices_table(environment: Environment) -> pd.DataFrame:
     """The devices of a target, one row each; columns that no device fills are left out."""
-    rows = [{"Device": device.id, "Process": device.process, "Coordinates": ", ".join(map(str, device.coords)) if device.coords else None,
-             "Core": device.core, "Memory kinds": ", ".join(device.memory_kinds), "Memory": bytes_text(device.memory_bytes) if device.memory_bytes else None}
-            for device in environment.devices]
+    rows = [
+        {"Device": device.id, "Process": device.process, "Coordinates": ", ".join(map(str, device.coords)) if device.coords else None,
+         "Core": device.core, "Memory kinds": ", ".join(device.memory_kinds),
+         "Memory": bytes_text(device.memory_bytes) if device.memory_bytes else None}
+        for device in environment.devices]
     return pd.DataFrame(rows).dropna(axis="columns", how="all")
 
 
-def runs_table(runs: tuple[RunSummary, ...]) -> pd.DataFrame:
+def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
     """Stored runs, newest first."""
     return pd.DataFrame([
-        {"When": ago(run.submitted_at), "State": run.state.replace("_", " ") + (", partial" if run.partial else ""), "Experiment": experiment_words(run.experiment),
-         "Fastest": title(run.fastest) if run.fastest else NONE, "Median": seconds_text(run.medians_s.get(run.fastest)) if run.fastest else NONE, "Run": run.run}
+        {"When": ago(run.submitted_at), "State": state_words(run.state) + (", partial" if run.partial else ""),
+         "Experiment": experiment_words(run.experiment), "Fastest": title(run.fastest) if run.fastest else NONE,
+         "Median": seconds_text(run.medians_s.get(run.fastest)) if run.fastest else NONE, "Run": run.run}
         for run in runs])
 
 
 def differences_table(first: Experiment, second: Experiment) -> pd.DataFrame:
     """The fields in which two experiments differ."""
     one, other = first.to_json(), second.to_json()
-    return pd.DataFrame([{"Field": field, "First": plain(str(one[field])), "Second": plain(str(other[field]))} for field in one if one[field] != other[field]],
-                        columns=["Field", "First", "Second"])
+    rows = [{"Field": field, "First": plain(json.dumps(one[field])), "Second": plain(json.dumps(other[field]))}
+            for field in one if one[field] != other[field]]
+    return pd.DataFrame(rows, columns=["Field", "First", "Second"])
+
+
+def medians_table(results: Sequence[tuple[str, Result]]) -> pd.DataFrame:
+    """Medians of several runs, one row per strategy and one column per run; `results` pairs each run's label with its result."""
+    names = dict.fromkeys(name for _, result in results for name in result.strategies)
+    return pd.DataFrame([
+        {"Strategy": title(name)} | {plain(label): seconds_text(result.strategies[name].median_s) if name in result.strategies else NONE
+                                     for label, result in results}
+        for name in names])

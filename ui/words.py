@@ -83,7 +83,7 @@ def environment_words(environment: Environment) -> str:
     return f"{kind}{cores}{host}, JAX {environment.jax}"
 
 
-def headline(result: Result) -> str:
+def headline_words(result: Result) -> str:
     """The answer in one sentence: which strategy is fastest and by how much, or what there is instead."""
     if result.comparison is not None:
         return result.comparison.sentence

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from spmd_core.errors import refuse, shorten
+from spmd_core.program_sizes import check_sizes, program_sizes
 from spmd_core.strategies import STRATEGIES
 from spmd_core.targets import parse_target
 from spmd_core.workloads import DTYPE_BYTES, Workload
@@ -39,6 +40,9 @@ def fill_options(workload: Workload, given: Any) -> dict[str, Any]:
         if given.get("program") not in program_names():
             raise refuse(f"program {shorten(given.get('program'))}", "is not registered", f"use {', '.join(program_names())}")
         defaults["program"] = given["program"]
+        sizes = {name: value for name, value in given.items() if name not in defaults}
+        given = {name: given[name] for name in given if name in defaults} | check_sizes(given["program"], sizes)
+        defaults |= {name: size.default for name, size in program_sizes(given["program"]).items() if name in given}
     for name, value in given.items():
         if name not in defaults:
             raise refuse(f"option {shorten(name)}", f"is not one of {workload.name}", f"use {' or '.join(defaults)}")

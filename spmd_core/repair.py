@@ -8,8 +8,10 @@ from spmd_core import forms
 from spmd_core.checks import OPTION_CHOICES
 from spmd_core.errors import RequestError, shorten
 from spmd_core.experiment import Axes, Experiment, parse_experiment
+from spmd_core.program_sizes import program_sizes
 from spmd_core.targets import default_target, parse_target
 from spmd_core.workloads import Array, Workload, get_workload
+from spmd_core.written import program_names
 
 Say = Callable[[str], None]
 
@@ -232,13 +234,21 @@ def _choices(field: str, given: Any, arrays: Iterable[Array], say: Say) -> dict[
 
 def _options(what: Workload, given: Any, say: Say) -> dict[str, Any]:
     kept = {}
-    for name, value in _kept("options", given, say).items():
+    pairs = _kept("options", given, say)
+    for name, value in pairs.items():
         known = name == "device_order" or (name == "precision" and what.uses_precision) or (name == "program" and what.name == "program")
+        known = known or (what.name == "program" and _fits_program(pairs, name, value))
         if known and value in OPTION_CHOICES.get(name, (value,)):
             kept[name] = value
         else:
             say(f"Option {shorten(name)}={shorten(value)} is not one of {what.name}: left out.")
     return kept
+
+
+def _fits_program(pairs: dict[str, Any], name: str, value: Any) -> bool:
+    """Whether a size of a registered program has a value that it allows."""
+    size = program_sizes(pairs["program"]).get(name) if pairs.get("program") in program_names() else None
+    return size is not None and forms.is_whole(value) and size.low <= value <= size.high
 
 
 def _plain_fields(what: Workload, data: dict[str, Any], say: Say) -> None:

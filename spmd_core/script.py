@@ -5,8 +5,10 @@ import math
 from functools import cache
 from importlib import resources
 
+from spmd_core.blank_lines import spaced
 from spmd_core.errors import Inexpressible
 from spmd_core.experiment import Axes, Experiment, Spec
+from spmd_core.program_sizes import with_sizes
 from spmd_core.written import program_file, with_mesh
 
 _FUNCTION = {"single": "", "auto": "", "constrained": "", "shard_map": "_shards", "explicit": "_explicit"}
@@ -26,15 +28,17 @@ def program_text(experiment: Experiment, strategy: str) -> str:
     """
     if strategy == "as_written":
         return written_text(experiment)
-    return "\n".join([header(experiment, strategy), operands_text(experiment), body_text(experiment, strategy)])
+    parts = [header(experiment, strategy), operands_text(experiment), body_text(experiment, strategy)]
+    return "\n".join(spaced("\n".join(parts).splitlines())) + "\n"
 
 
 def written_text(experiment: Experiment) -> str:
-    """The registered program's file, with the lines that make the experiment's mesh after its imports."""
+    """The registered program's file with the chosen sizes, and the lines that make the experiment's mesh after its imports."""
     imports = "import jax\nimport numpy as np\nfrom jax.sharding import AxisType, Mesh"
     if experiment.option("device_order") != "plain":
         imports = "import jax\nfrom jax.sharding import AxisType"
-    return with_mesh(program_file(experiment.option("program")), imports, mesh_lines(experiment))
+    source = with_sizes(program_file(experiment.option("program")), dict(experiment.options))
+    return with_mesh(source, imports, mesh_lines(experiment))
 
 
 def header(experiment: Experiment, *strategies: str) -> str:
@@ -71,7 +75,7 @@ def operands_text(experiment: Experiment) -> str:
 def body_text(experiment: Experiment, strategy: str) -> str:
     """Mesh, shardings, the computation and how the strategy imposes the sharding on it."""
     build = {"single": _single, "auto": _auto, "constrained": _constrained, "explicit": _explicit, "shard_map": _shard_map, "place": _place}[strategy]
-    return "\n".join(build(experiment)) + "\n"
+    return "\n".join(spaced(build(experiment))) + "\n"
 
 
 def mesh_lines(experiment: Experiment, axis_type: str = "Auto") -> list[str]:

@@ -52,7 +52,7 @@ class Lab:
         while a run that it submitted is not over. `settings` are read from the environment where none are given.
         StorageError where the folder cannot be used.
         """
-        folder = (data_folder or default_data_folder()).expanduser().absolute()
+        folder = (data_folder or default_data_folder()).expanduser().resolve()  # two Labs on one folder would share its lock
         with _opening:
             lab = _open_labs.get(folder)
             if lab is None:

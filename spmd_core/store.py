@@ -246,7 +246,8 @@ class Store:
         try:
             yield
         except (sqlite3.Error, OSError, zlib.error) as error:
-            raise StorageError(f"{self.path}: {error}: {_advice(error)}") from error
+            words = error.strerror if isinstance(error, OSError) else str(error)
+            raise StorageError(f"{self.path}: {words}: {_advice(error)}") from error
 
 
 def _advice(error: Exception) -> str:

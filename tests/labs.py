@@ -43,4 +43,5 @@ def is_running(pid: int) -> bool:
 def start_python(program: str, folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """Another process on the same data folder; its standard output can be read line by line."""
     environ = {**os.environ, "SPMD_LAB_DATA": str(folder), "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    return subprocess.Popen([sys.executable, "-c", program, *arguments], env=environ, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.Popen(command, env=environ, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -44,19 +44,17 @@ def test_a_run_through_the_worker_measures_and_keeps_its_texts(lab):
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_killing_the_worker_in_any_phase_is_a_crash_within_two_seconds(lab, phase):
-    for _ in range(5):  # a short phase may pass unseen
+    for _ in range(10):  # a phase of a millisecond may pass unseen, or its result may be out already
         run = lab.submit(layer())
         killed = _kill_in(lab, run, phase)
         status = lab.wait(run, 10)
-        if killed and phase != "write":
+        if status.state == "crashed":
             break
-        if killed and status.state == "crashed":
-            break
-        assert status.state == "succeeded"  # it was over before the kill, and nothing of it is lost
+        assert status.state == "succeeded"  # nothing of what was finished is lost
         assert lab.result(run).strategies["auto"].median_s
-    else:
-        assert phase in ("write", "trace", "lower")  # a millisecond each
-        return
+        if phase == "write" and killed:
+            return  # it had all been sent; the stand-in's longer result is cut in the middle
+    assert killed, f"{phase} was never seen"
     assert time.monotonic() - killed < 2
     assert status.state == "crashed"
     assert "SIGKILL" in status.error.message
@@ -69,7 +67,7 @@ def test_killing_the_worker_in_any_phase_is_a_crash_within_two_seconds(lab, phas
 def _kill_in(lab, run, phase):
     """When the worker was killed; None where the phase was not seen."""
     while not (status := lab.status(run)).is_over:
-        if status.phase == phase:
+        if status.phase == phase and (status.done or phase != "sample"):
             os.kill(status.worker_pid, signal.SIGKILL)
             return time.monotonic()
         time.sleep(0.0005)
@@ -77,14 +75,14 @@ def _kill_in(lab, run, phase):
 
 
 def test_a_native_computation_that_takes_too_long_is_ended(tmp_path):
-    lab = Lab.open(tmp_path / "slow", settings=replace(HASTY, run_timeout_s=6.0))
+    lab = Lab.open(tmp_path / "slow", settings=replace(HASTY, run_timeout_s=4.0))
     try:
         slow = layer(dims={"batch": 10_000, "in": 10_000, "out": 10_000}, sharding={}, strategies=["single"])
         run = lab.submit(slow)
         pid = until(lambda: lab.status(run).worker_pid)
         status = lab.wait(run, 20)
         assert status.state == "timed_out"
-        assert status.elapsed_s < 9
+        assert status.elapsed_s < 7
         assert not is_running(pid)
     finally:
         lab.close()

@@ -75,7 +75,7 @@ class Reasons:
         if self.strategy != "shard_map" or "/shard_map" not in (instruction.op_name or ""):
             return None
         last = (instruction.op_name or "").rsplit("/", 1)[-1]
-        return next((name for name in _BY_HAND if last.startswith(name) or last.startswith(f"{name}_")), None)
+        return next((name for name in _BY_HAND if last == name or last.startswith(f"{name}_")), None)
 
     def _operand(self, computation: Computation, instruction: Instruction) -> str | None:
         """The operand of the workload that a collective moves as it was stored; None where it moves something computed."""

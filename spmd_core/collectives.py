@@ -92,7 +92,8 @@ def _describe(site: Site, module: Module, mesh: Mesh, file: str, positions: tupl
         kind=site.kind, axes=axes, bytes=bytes_of(site.computation, instruction), count=site.count,
         op=_op_name(located),
         source=next((f"{frame.file.rsplit('/', 1)[-1]}:{frame.line}" for place in located for frame in place.frames if _is(frame.file, file)), None),
-        name=instruction.name, reason=reasons.why(site.kind, axes, site.computation, instruction) if reasons else None)
+        name=instruction.name, group_size=None if "source_target_pairs" in instruction.attributes else groups.shape[1],
+        reason=reasons.why(site.kind, axes, site.computation, instruction) if reasons else None)
 
 
 def _op_name(located: list[Instruction]) -> str | None:

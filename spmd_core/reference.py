@@ -85,9 +85,10 @@ def compute_dtype(experiment: Experiment, platform: str) -> tuple[str, str | Non
     if not experiment.what.uses_precision or dtype != "float32" or experiment.option("precision") != "default":
         return dtype, None
     if platform == "tpu":
-        return "bfloat16", "TPU multiplies float32 in bfloat16 passes at default precision: the error is judged by bfloat16; precision=highest avoids it"
+        return "bfloat16", ("TPU multiplies float32 in bfloat16 passes at default precision: the error is judged by bfloat16 "
+                            "(precision=highest avoids it)")
     if platform in ("gpu", "cuda", "rocm"):
-        return "tfloat32", "the GPU may multiply float32 as TF32 at default precision: the error is judged by TF32; precision=highest avoids it"
+        return "tfloat32", "the GPU may multiply float32 as TF32 at default precision: the error is judged by TF32 (precision=highest avoids it)"
     return dtype, None
 
 

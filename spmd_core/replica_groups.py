@@ -2,6 +2,7 @@
 
 import math
 import re
+from itertools import pairwise
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def axes_of(groups: np.ndarray, mesh: tuple[tuple[str, int], ...], positions: tu
     sizes = tuple(size for _, size in mesh)
     count = math.prod(sizes)
     members = np.asarray(groups if positions is None else np.asarray(positions)[groups])
-    if members.size and not (0 <= members.min() and members.max() < count):
+    if members.size and not (members.min() >= 0 and members.max() < count):
         raise HloError(f"a collective names device {int(members.max())}, but the mesh has {count} devices")
     coordinates = np.stack(np.unravel_index(members, sizes)) if members.size else np.zeros((len(mesh), 1, 1), np.int64)
     moves = (coordinates != coordinates[:, :, :1]).any(axis=(1, 2))
@@ -101,7 +102,7 @@ def _mesh_groups(axes: str, ids: str | None, refs: str) -> np.ndarray:
     factors: list[tuple[str, int, int]] = []  # each axis cut at every bound: (axis, from, to)
     for name, size in sizes.items():
         bounds = sorted({1, size, *(bound for axis, low, high in wanted if axis == name for bound in (low, high))})
-        factors += [(name, low, high) for low, high in zip(bounds, bounds[1:], strict=False)]
+        factors += [(name, low, high) for low, high in pairwise(bounds)]
     grouped = [index for name, low, high in wanted for index, (axis, start, stop) in enumerate(factors)
                if axis == name and low <= start and stop <= high]
     rest = [index for index in range(len(factors)) if index not in grouped]

@@ -63,7 +63,7 @@ def spec_from_indices(
     return tuple(spec)
 
 
-def _entry(axes: tuple[str, ...]) -> None | str | list[str]:
+def _entry(axes: tuple[str, ...]) -> str | list[str] | None:
     if not axes:
         return None
     return axes[0] if len(axes) == 1 else list(axes)

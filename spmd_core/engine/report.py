@@ -3,8 +3,8 @@
 from spmd_core.engine.timing import Timed
 from spmd_core.engine.trial import Trial
 from spmd_core.experiment import Experiment
-from spmd_core.results import Phases, StrategyResult, Unsharded
-from spmd_core.stats import SPREAD_NOTICE, SPREAD_WARNING, Summary, summarize
+from spmd_core.results import Phases, Status, StrategyResult, Unsharded
+from spmd_core.stats import SPREAD_NOTICE, SPREAD_WARNING, Summary, median_s, summarize
 
 DISPATCH_BOUND = "dispatch bound"
 DISPATCH_FACTOR = 3.0
@@ -13,13 +13,14 @@ USUAL_SAMPLES, USUAL_SECONDS = 20, 0.2
 
 def strategy_result(trial: Trial, experiment: Experiment, floor_s: float | None, was_cancelled: bool) -> StrategyResult:
     """What was measured of one strategy; None wherever nothing was."""
-    samples = tuple(trial.program.samples_s) if trial.program else ()
+    program, error = trial.program, trial.error
+    every = program.samples_s if program else ()
+    samples = every[: experiment.timing.samples]
     summary = summarize(samples) if samples else None
-    status = "error" if trial.failure else "cancelled" if was_cancelled and not samples and experiment.workload != "program" else "ok"
-    error = trial.error
     return StrategyResult(
-        status=status, error=trial.failure, phases_s=Phases(**trial.phases_s), samples_s=samples,
-        calls_per_sample=trial.program.calls_per_sample if trial.program and samples else None,
+        status=_status(trial, experiment, was_cancelled), error=trial.failure, phases_s=Phases(**trial.phases_s),
+        samples_s=samples, remeasured_s=every[len(samples) :], turns_s=tuple(program.rounds) if program else (),
+        calls_per_sample=program.calls_per_turn * program.turns if program and samples else None,
         median_s=summary.median_s if summary else None, iqr_s=summary.iqr_s if summary else None,
         ci95_s=summary.ci95_s if summary else None, outliers=summary.outliers if summary else (),
         from_unsharded=_unsharded(trial.from_unsharded), notes=(*trial.notes, *_notes(experiment, summary, len(samples), floor_s)),
@@ -28,10 +29,18 @@ def strategy_result(trial: Trial, experiment: Experiment, floor_s: float | None,
         tolerance=trial.tolerance, correct=trial.correct)
 
 
+def _status(trial: Trial, experiment: Experiment, was_cancelled: bool) -> Status:
+    if trial.failure:
+        return "error"
+    timed = trial.program is not None and bool(trial.program.rounds)
+    done = timed or (bool(trial.outputs or trial.printed) and experiment.workload == "program")
+    return "ok" if done or not was_cancelled else "cancelled"
+
+
 def _unsharded(timed: Timed | None) -> Unsharded | None:
-    if timed is None or not timed.samples_s:
+    if timed is None or not timed.rounds:
         return None
-    return Unsharded(samples_s=tuple(timed.samples_s), median_s=summarize(timed.samples_s).median_s)
+    return Unsharded(samples_s=timed.samples_s, median_s=median_s(timed.rounds))
 
 
 def _notes(experiment: Experiment, summary: Summary | None, count: int, floor_s: float | None) -> list[str]:

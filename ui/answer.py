@@ -4,10 +4,11 @@ import streamlit as st
 
 from spmd_core import script
 from spmd_core.errors import Inexpressible
-from spmd_core.experiment import Experiment
+from spmd_core.experiment import Experiment, Spec
+from spmd_core.layout import layout
 from spmd_core.results import ArrayReport, Result
 from spmd_core.strategies import STRATEGIES
-from ui import tables
+from ui import exports, layout_charts, tables
 from ui.lab import lab
 from ui.shell import refusal
 from ui.views import View
@@ -21,7 +22,10 @@ def headline(view: View, when: str) -> None:
     """The answer in a sentence, how it was measured, and what went wrong."""
     result = view.result
     with st.container(border=True, key="answer"):
-        st.subheader(plain(headline_words(result)), anchor=False)
+        with st.container(horizontal=True, vertical_alignment="top"):
+            st.subheader(plain(headline_words(result)), anchor=False, width="stretch")
+            with st.popover("Download", icon=":material/download:"):
+                exports.buttons(result.run, result.experiment)
         facts = [environment_words(result.environment), floor_words(result), f"finished {when}", f"run {result.run}"]
         st.caption(plain(" · ".join(fact for fact in facts if fact)))
     for name, found in result.strategies.items():
@@ -35,12 +39,17 @@ def headline(view: View, when: str) -> None:
 def notes(result: Result) -> None:
     """What to know when reading these numbers: of the run, of the machine, and of each strategy."""
     told = [plain(note) for note in (*result.notes, *result.environment.notes)]
+    by_note: dict[str, list[str]] = {}
     for name, found in result.strategies.items():
-        if found.notes:
-            told.append(f"**{title(name)}**: {plain('; '.join(found.notes))}")
-        told += [f":material/warning: **{title(name)}**, compiler warning: {plain(warning)}" for warning in found.warnings]
+        for note in [*found.notes, *(f"compiler warning: {warning}" for warning in found.warnings)]:
+            by_note.setdefault(note, []).append(name)
+    told += [f"**{_whose(names, result)}**: {plain(note)}" for note, names in by_note.items()]
     if told:
         st.markdown("\n".join(f"- :small[{note}]" for note in dict.fromkeys(told)))
+
+
+def _whose(names: list[str], result: Result) -> str:
+    return "Every strategy" if len(names) == len(result.strategies) > 1 else ", ".join(plain(title(name)) for name in names)
 
 
 def details(view: View) -> None:
@@ -80,7 +89,23 @@ def values_text(report: ArrayReport) -> str:
 
 def _layouts(view: View) -> None:
     name = _strategy_choice(view.result, "layouts")
+    found = view.result.strategies[name]
     st.table(tables.arrays_table(view.result, name), hide_index=True, border="horizontal")
+    arrays = {array: report for array, report in (found.operands | found.outputs).items() if report.spec is not None}
+    if not arrays:
+        st.caption(f"{title(name)} has nothing that is spread over the mesh.")
+        return
+    array = st.segmented_control("Array", list(arrays), default=next(iter(arrays)), required=True, key=f"array:{','.join(arrays)}",
+                                 label_visibility="collapsed") or next(iter(arrays))
+    report = arrays[array]
+    held = layout(view.result.experiment.mesh, report.shape, spec_of(report))
+    st.vega_lite_chart(layout_charts.picture(held, report.dtype), alt=layout_charts.alt_text(held, report.dtype), key="held")
+
+
+def spec_of(report: ArrayReport) -> Spec:
+    """The spec that JAX reports, with one entry for every dim."""
+    entries = [(entry,) if isinstance(entry, str) else tuple(entry or ()) for entry in report.spec or ()]
+    return (*entries, *((),) * (len(report.shape) - len(entries)))
 
 
 def _phases(view: View) -> None:
@@ -112,7 +137,7 @@ def _programs(view: View) -> None:
 
 
 def _samples(view: View) -> None:
-    st.caption("Seconds per call. A row is a round, in which every strategy was timed once, in shuffled order.")
+    st.caption("Microseconds per call. A row is a round, in which every strategy was timed once, in shuffled order.")
     st.dataframe(tables.samples_table(view.result), height=360)
 
 

@@ -83,9 +83,9 @@ def _measuring(what: Workload) -> dict[str, Any]:
     with right:
         least = inputs.number_input(_SCREEN, "min_seconds", "At least (s)", float(draft["timing"]["min_seconds"]), step=0.1,
                                     text="Seconds spent sampling each strategy.")
-        options = {"device_order": _option("device_order", "Device order", "topology: as jax.make_mesh puts them. plain: as jax.devices() lists them.")}
+        options = {"device_order": _option("device_order", "Device order", "topology: as jax.make_mesh puts them; plain: in jax.devices() order.")}
     if what.uses_precision:
-        options["precision"] = _option("precision", "Matmul precision", "By default a TPU multiplies float32 in bfloat16 passes.")
+        options["precision"] = _option("precision", "Matmul precision", "A TPU multiplies float32 in bfloat16 passes by default.")
     return {"timing": {"samples": samples, "min_seconds": least}, "seed": seed, "options": options}
 
 

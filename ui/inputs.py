@@ -96,18 +96,22 @@ def dims_input(screen: str, what: Workload, mesh: list[list[Any]]) -> dict[str, 
 
 
 def shape_input(screen: str, mesh: list[list[Any]]) -> dict[str, Any]:
-    """Shape (as text, rank 1 to 6) and axes of every dim of the workload `array`, as the fields `dims` and `sharding`."""
+    """Shape (as text, rank 1 to 6) and axes of every dim of the workload `array`, as the fields `dims` and `sharding`.
+
+    Where a link brought a spec as an override, it stays one: the field `overrides` instead of `sharding`.
+    """
     draft = state.draft(screen)
     key = state.seed(state.key(screen, "shape"), ", ".join(str(size) for size in draft["dims"].values()))
     text = st.text_input("Array shape", key=key, max_chars=120, placeholder="4, 8", help="One size for each dim, rank 1 to 6, for example 4, 8.")
     dims = parse_shape(text or "")
+    override = draft["overrides"].get("array")
+    now = draft["sharding"] if override is None else dict(zip(draft["dims"], override, strict=False))
     sharding = {}
     for dim, size in dims.items():
-        axes = axes_input(screen, f"sharding.{dim}", f"{dim} = {size}, cut over" if isinstance(size, int) else f"{dim} cut over",
-                          draft["sharding"].get(dim), mesh)
+        axes = axes_input(screen, f"sharding.{dim}", f"{dim} = {size}, cut over" if isinstance(size, int) else f"{dim} cut over", now.get(dim), mesh)
         if axes is not None:
             sharding[dim] = axes
-    return {"dims": dims, "sharding": sharding}
+    return {"dims": dims} | ({"sharding": sharding} if override is None else {"overrides": {"array": [sharding.get(dim) for dim in dims]}})
 
 
 def parse_shape(text: str) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Query string to experiment, once per link; experiment to query string, after each valid edit; and the box to copy it from."""
 
 import re
-from dataclasses import dataclass
 from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
@@ -19,18 +18,10 @@ from ui.words import plain
 _RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """What to say about a link that was opened, and the nearest experiment that can be had here, where there is one."""
-
-    sentence: str
-    nearest: Experiment | None = None
-
-
 def from_query(screen: str) -> None:
     """Take the address bar's experiment and run into the screen's state, once; a bad link leaves a notice and changes nothing."""
     query = (st.query_params.get("experiment", ""), st.query_params.get("run", ""))
-    seen = tuple(part if len(part) < 4096 else f"{len(part)}:{hash(part)}" for part in query)
+    seen = _short(query[0]), _short(query[1])
     if seen == state.link(screen):
         return
     state.set_link(screen, seen)
@@ -41,12 +32,17 @@ def from_query(screen: str) -> None:
         try:
             opened = link.decode(code)
         except RequestError as error:
-            state.set_notice(screen, Notice(str(error), _nearest(code)))
+            state.set_notice(screen, state.Notice(str(error), _nearest(code)))
             return
         if opened != state.experiment(screen) or opened.to_json() != state.draft(screen):
             state.replace(screen, opened)
         state.set_notice(screen, None)
     state.set_run(screen, run if _RUN.fullmatch(run) else None)
+
+
+def _short(part: str) -> str:
+    """A part of a query as it is remembered: junk of megabytes is not."""
+    return part if len(part) < 4096 else f"{len(part)}:{hash(part)}"
 
 
 def _nearest(code: str) -> Experiment | None:
@@ -57,18 +53,18 @@ def _nearest(code: str) -> Experiment | None:
         return None
 
 
-def misfit(experiment: Experiment) -> Notice | None:
+def misfit(experiment: Experiment) -> state.Notice | None:
     """Why this machine cannot run an experiment, as far as is known without asking its devices, and the nearest that it can; None where it can."""
     environment = lab().devices(experiment.target) if experiment.target == "local" else None
     count = environment.device_count if environment else None
     if experiment.target == "local" and environment is None and not accelerator_files():
         here = default_target()
         sentence = str(refuse("target local", "means this machine's accelerators, and it has none", f"use {here}, or open this where one is"))
-        return Notice(sentence, _adapted(experiment, None, here) if here != "local" else None)
+        return state.Notice(sentence, _adapted(experiment, None, here) if here != "local" else None)
     try:
         check_fits_target(experiment, count)
     except RequestError as error:
-        return Notice(str(error), _adapted(experiment, count, None))
+        return state.Notice(str(error), _adapted(experiment, count, None))
     return None
 
 

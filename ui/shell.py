@@ -64,7 +64,7 @@ def attempt(action: Callable[..., object], *arguments: object) -> str | None:
     return None
 
 
-def offer_nearest(screen: str, notice: links.Notice, opening: str = "") -> None:
+def offer_nearest(screen: str, notice: state.Notice, opening: str = "") -> None:
     """Say why something cannot be had here, and offer the nearest experiment that can."""
     refusal(opening + notice.sentence)
     if notice.nearest is not None:

@@ -4,6 +4,7 @@ The state of a screen is one valid Experiment under a durable key. Beside it lie
 as the JSON form of an experiment, valid or not, so that a bad entry loses nothing. Widgets are seeded from the draft.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
@@ -11,6 +12,15 @@ import streamlit as st
 from spmd_core.errors import RequestError
 from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.workloads import get_workload
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Why a link cannot be opened, or an experiment not run here; and the nearest experiment that can, where there is one."""
+
+    sentence: str
+    nearest: Experiment | None = None
+
 
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "compare": {"mesh": [["x", 8]], "workload": "layer", "sharding": {"in": "x"}},
@@ -122,14 +132,14 @@ def set_link(screen: str, query: tuple[str, str]) -> None:
     st.session_state[_durable(screen, "link")] = query
 
 
-def notice(screen: str) -> str | None:
-    """A sentence about the link that was opened, shown until the next edit."""
+def notice(screen: str) -> Notice | None:
+    """What to say about the link that was opened, until the next edit."""
     return st.session_state.get(_durable(screen, "notice"))
 
 
-def set_notice(screen: str, sentence: str | None) -> None:
-    """Show this sentence until the next edit."""
-    st.session_state[_durable(screen, "notice")] = sentence
+def set_notice(screen: str, notice: Notice | None) -> None:
+    """Say this until the next edit."""
+    st.session_state[_durable(screen, "notice")] = notice
 
 
 def first_look(target: str) -> bool:

@@ -74,11 +74,11 @@ def _verdict(found: StrategyResult) -> str:
 
 
 def samples_table(result: Result) -> pd.DataFrame:
-    """Every sample in seconds: one row per round, one column per strategy."""
-    columns = {title(name): pd.Series(found.samples_s) for name, found in result.strategies.items() if found.samples_s}
-    columns |= {f"{title(name)}, from unsharded": pd.Series(found.from_unsharded.samples_s)
+    """Every sample in microseconds: one row per round, one column per strategy."""
+    samples = {title(name): found.samples_s for name, found in result.strategies.items() if found.samples_s}
+    samples |= {f"{title(name)}, from unsharded": found.from_unsharded.samples_s
                 for name, found in result.strategies.items() if found.from_unsharded is not None}
-    frame = pd.DataFrame(columns)
+    frame = pd.DataFrame({name: pd.Series([float(f"{seconds * 1e6:.4g}") for seconds in taken]) for name, taken in samples.items()})
     frame.index = pd.RangeIndex(1, len(frame) + 1, name="Round")
     return frame
 
@@ -91,19 +91,17 @@ def collectives_table(result: Result) -> pd.DataFrame:
             continue
         rows += [_collective_row(result.experiment, name, item) for item in found.collectives]
         if not found.collectives:
-            rows.append({"Strategy": title(name), "Collective": "none: no communication", "Mesh axes": NONE, "Bytes per device": NONE, "Count": NONE,
-                         "Why": NONE, "Caused by": NONE})
+            rows.append({"Strategy": title(name), "Collective": "no communication", "Bytes per device": NONE, "Why": NONE, "Caused by": NONE})
     return pd.DataFrame(rows)
 
 
 def _collective_row(experiment: Experiment, strategy: str, item: Collective) -> dict[str, str]:
+    times = ", count unknown" if item.count is None else "" if item.count == 1 else f" × {item.count:,}"
     return {
         "Strategy": title(strategy),
-        "Collective": item.kind,
-        "Mesh axes": ", ".join(item.axes) or NONE,
-        "Bytes per device": bytes_text(item.bytes),
-        "Count": "unknown" if item.count is None else str(item.count),
-        "Why": plain(item.reason or NONE),
+        "Collective": item.kind + (f" over {', '.join(item.axes)}" if item.axes else ""),
+        "Bytes per device": bytes_text(item.bytes).replace(" ", "\u00a0") + times,
+        "Why": plain((item.reason or NONE).replace("`", "")),
         "Caused by": _source(experiment, strategy, item.source) or plain(item.op or NONE),
     }
 

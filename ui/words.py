@@ -84,17 +84,28 @@ def environment_words(environment: Environment) -> str:
 
 
 def headline_words(result: Result) -> str:
-    """The answer in one sentence: which strategy is fastest and by how much, or what there is instead."""
-    if result.comparison is not None:
-        return result.comparison.sentence
-    timed = [(name, found) for name, found in result.strategies.items() if found.median_s is not None and found.correct is not False]
-    if len(timed) == 1:
-        name, found = timed[0]
-        interval = f" (95 % interval {seconds_text(found.ci95_s[0])} to {seconds_text(found.ci95_s[1])})" if found.ci95_s else ""
-        return f"{title(name)} takes {seconds_text(found.median_s)} per call{interval}."
+    """The answer in a sentence: which strategy is fastest and by how much, or that they do not differ, or what there is instead."""
+    timed = {name: found for name, found in result.strategies.items() if found.median_s is not None and found.correct is not False}
     if not timed:
         return "No strategy was measured to the end."
-    return "; ".join(f"{title(name)} {seconds_text(found.median_s)}" for name, found in timed) + ". Too little was measured to rank them."
+    answer = result.comparison
+    if answer is None and len(timed) > 1:
+        return "; ".join(f"{title(name)} {seconds_text(found.median_s)}" for name, found in timed.items()) + ". Too little was measured to rank them."
+    fastest = answer.fastest if answer else next(iter(timed))
+    takes = seconds_text(result.strategies[fastest].median_s)
+    if answer is None or not answer.ratios:
+        interval = result.strategies[fastest].ci95_s
+        return f"{title(fastest)} takes {takes} per call" + (f" (95 % interval {seconds_text(interval[0])} to {seconds_text(interval[1])})." if interval else ".")
+    slower = next((ratio for ratio in answer.ratios if ratio.differs), None)
+    after = f"{title(slower.strategy)} takes {slower.ratio:.3g}× as long (95 % interval {slower.interval[0]:.3g} to {slower.interval[1]:.3g})" if slower else ""
+    if not answer.tied:
+        return f"{title(fastest)} is fastest, {takes} per call. The next, {after}."
+    return f"{_listed([fastest, *answer.tied])} cannot be told apart, about {takes} per call." + (f" {after}." if after else "")
+
+
+def _listed(strategies: list[str]) -> str:
+    *first, last = [title(name) for name in strategies]
+    return f"{', '.join(first)} and {last}"
 
 
 def floor_words(result: Result) -> str | None:

@@ -48,9 +48,16 @@ def header(experiment: Experiment, *strategies: str) -> str:
         sharding_names.add("SingleDeviceSharding")
     if experiment.option("device_order") == "plain" and set(strategies) - {"single"}:
         sharding_names.add("Mesh")
-    partial = ["from functools import partial", ""] if "shard_map" in strategies or _placed_results(experiment) else []
+    partial = ["from functools import partial", ""] if any(_uses_partial(experiment, strategy) for strategy in strategies) else []
     return "\n".join([*partial, "import jax", "import jax.numpy as jnp", "import numpy as np",
                       f"from jax.sharding import {', '.join(sorted(sharding_names))}", ""])
+
+
+def _uses_partial(experiment: Experiment, strategy: str) -> bool:
+    try:
+        return "@partial(" in body_text(experiment, strategy)
+    except Inexpressible:
+        return False
 
 
 def operands_text(experiment: Experiment) -> str:
@@ -115,12 +122,6 @@ def _names(experiment: Experiment) -> str:
 
 def _results(experiment: Experiment) -> str:
     return ", ".join(array.name for array in experiment.what.results)
-
-
-def _placed_results(experiment: Experiment) -> bool:
-    """Whether a result's placement is asked for: an override, or a memory kind of its own."""
-    asked = {name for name, _ in experiment.overrides} | {name for name, _ in experiment.memory}
-    return any(array.name in asked for array in experiment.what.results)
 
 
 def _jit_line(experiment: Experiment, *, only_memory: bool = False, single: bool = False) -> str:
@@ -232,8 +233,8 @@ def _table_specs(experiment: Experiment, strategy: str) -> dict[str, Spec]:
         for dim, axes in zip(array.present(experiment.sizes), specs[array.name], strict=True):
             for axis in axes:
                 if axis in used:
-                    raise Inexpressible(f"{strategy} cannot express this sharding: mesh axis {axis!r} cuts both {used[axis]} and {dim} of {array.name}; "
-                                        f"shard one of them over another axis")
+                    where = f"mesh axis {axis!r} cuts both {used[axis]} and {dim} of {array.name}"
+                    raise Inexpressible(f"{strategy} cannot express this sharding: {where}; shard one of them over another axis")
                 used[axis] = dim
     return specs
 

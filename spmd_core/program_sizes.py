@@ -23,7 +23,8 @@ class Size:
 @cache
 def program_sizes(program: str) -> dict[str, Size]:
     """Option name -> size, in the order of the file; empty where the program has none to choose."""
-    found = [Size(match["name"].lower(), int(match["default"]), int(match["low"]), int(match["high"])) for match in _LINE.finditer(program_file(program))]
+    lines = _LINE.finditer(program_file(program))
+    found = [Size(line["name"].lower(), int(line["default"]), int(line["low"]), int(line["high"])) for line in lines]
     return {size.name: size for size in found}
 
 
@@ -43,6 +44,7 @@ def check_sizes(program: str, given: dict[str, object]) -> dict[str, int]:
 
 def with_sizes(source: str, chosen: dict[str, int]) -> str:
     """A program's text with the chosen sizes in place of those in the file."""
+
     def replaced(match: re.Match[str]) -> str:
         value = chosen.get(match["name"].lower())
         return match[0] if value is None else f"{match['name']} = {value:_}  # {match['low']} to {match['high']}"

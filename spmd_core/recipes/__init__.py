@@ -1,15 +1,15 @@
 """The classic examples by name, each with its words and its expected numbers."""
 
 from spmd_core.errors import refuse, shorten
-from spmd_core.recipes import tutorial
+from spmd_core.recipes import convolution, devices, dot_products, gradients, pmap_rules, processes, randomness, tracing, tutorial, vmapping
 from spmd_core.recipes.recipe import Expected, Recipe
 
 __all__ = ["RECIPES", "Expected", "Recipe", "get_recipe", "groups"]
 
-# One module per group, in the order of the screen; a new group is a new module here.
-_GROUPS = (tutorial.RECIPES,)
+# In the order of the course; a new group is a new module here.
+_MODULES = (devices, tutorial, dot_products, pmap_rules, convolution, tracing, vmapping, randomness, gradients, processes)
 
-RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipes in _GROUPS for recipe in recipes}
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for module in _MODULES for recipe in module.RECIPES}
 
 
 def get_recipe(name: str) -> Recipe:

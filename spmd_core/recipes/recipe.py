@@ -13,15 +13,18 @@ from spmd_core.results import ArrayReport, Result, StrategyResult
 class Expected:
     """What a recipe's run must give under every strategy that it names; what is left out is not looked at.
 
-    `values`, `shapes`, `specs` and `memory` go by the name of a result, `printed` by the name of what a small program
-    reports, `collectives` by strategy (the kinds in its compiled program, each once).
+    `values`, `exact`, `shapes`, `specs` and `memory` go by the name of a result, `printed` and `contains` by the name of
+    what a small program reports, `collectives` by strategy (the kinds in its compiled program, each once). `exact` is to
+    the digit; `values` within the tolerance; `contains` names parts of what is reported, where the rest differs by version.
     """
 
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    exact: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     specs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     memory: Mapping[str, str] = field(default_factory=dict)
     printed: Mapping[str, str] = field(default_factory=dict)
+    contains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shards: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)  # of every result: device -> [start, stop) of each dim
     collectives: Mapping[str, frozenset[str]] = field(default_factory=dict)
     tolerance: float = 1e-6  # absolute, of values
@@ -33,7 +36,10 @@ class Expected:
     def _of(self, strategy: str, found: StrategyResult) -> list[str]:
         if found.status != "ok":
             return [f"{strategy} ended as {found.status}: {found.error.message if found.error else 'no reason given'}"]
-        said = [f"{strategy}: {text}" for name in {*self.values, *self.shapes, *self.specs, *self.memory} for text in self._of_array(name, found)]
+        named = {*self.values, *self.exact, *self.shapes, *self.specs, *self.memory}
+        said = [f"{strategy}: {text}" for name in named for text in self._of_array(name, found)]
+        said += [f"{strategy} prints {found.printed.get(name)!r} for {name}, without {part!r}"
+                 for name, parts in self.contains.items() for part in parts if part not in found.printed.get(name, "")]
         said += [f"{strategy} prints {found.printed.get(name)!r} for {name}, not {text!r}"
                  for name, text in self.printed.items() if found.printed.get(name) != text]
         for name, report in found.outputs.items():
@@ -56,6 +62,8 @@ class Expected:
         said = []
         if name in self.values and not self._close(report.values, self.values[name]):
             said.append(f"{name} is {report.values}, not {self.values[name]}")
+        if name in self.exact and report.values != self.exact[name]:
+            said.append(f"{name} is {report.values}, not exactly {self.exact[name]}")
         for what, wanted, got in (("shape", self.shapes, report.shape), ("spec", self.specs, report.spec), ("memory", self.memory, report.memory)):
             if name in wanted and got != wanted[name] and not (what == "spec" and got is None):
                 said.append(f"the {what} of {name} is {got}, not {wanted[name]}")
@@ -65,6 +73,11 @@ class Expected:
         return got is not None and len(got) == len(wanted) and all(
             isinstance(value, int | float) and math.isclose(value, number, rel_tol=0, abs_tol=self.tolerance)
             for value, number in zip(got, wanted, strict=True))
+
+
+def program_spec(program: str, mesh: Mapping[str, int] | None = None, **sizes: int) -> dict[str, Any]:
+    """The spec of a registered small program on a mesh (eight devices along x where none is given), with sizes of its own."""
+    return {"workload": "program", "mesh": dict(mesh or {"x": 8}), "options": {"program": program, **sizes}}
 
 
 @dataclass(frozen=True, slots=True)

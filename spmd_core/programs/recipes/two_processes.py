@@ -32,7 +32,7 @@ def free_port():
 
 def run_both():
     """The last line that each process prints; RuntimeError, with its words, where one fails."""
-    environment = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "4", "XLA_FLAGS": ""}  # whatever this process has of its own
     port = str(free_port())
     children = [
         subprocess.Popen(

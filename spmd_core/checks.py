@@ -7,46 +7,42 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from spmd_core.errors import refuse, shorten
+from spmd_core.program_sizes import check_sizes, program_sizes
 from spmd_core.strategies import STRATEGIES
 from spmd_core.targets import parse_target
 from spmd_core.workloads import DTYPE_BYTES, Workload
+from spmd_core.written import program_names
 
 if TYPE_CHECKING:
-    from spmd_core.experiment import Axes, Experiment
+    from spmd_core.experiment import Axes, Experiment, Spec
 
 OPTION_CHOICES = {"precision": ("default", "high", "highest"), "device_order": ("topology", "plain")}
-MAX_SIZE = 2**40
-
-
-def _as_object(field: str, given: Any, example: str) -> dict[str, Any]:
-    """A JSON object, or a list of pairs, as a dict."""
-    try:
-        pairs = dict(given)
-        if all(isinstance(name, str) for name in pairs):
-            return pairs
-    except (TypeError, ValueError):
-        pass
-    raise refuse(f"{field}={shorten(given)}", "is not an object", f"write for example {example}")
 
 
 def fill_dims(workload: Workload, given: Any) -> dict[str, Any]:
     """Sizes in the workload's order: its defaults where none are given, else the required ones that lack."""
-    pairs = _as_object("dims", given or {}, '{"in": 32, "out": 4}')
-    needed = [dim for dim in workload.defaults if not pairs or dim not in workload.optional_dims]
+    if given is not None and not given and workload.name == "array":
+        raise refuse("dims={}", "make an array of rank 0, which cannot be sharded", "name d0 at least, for example d0=8")
+    pairs = dict(given or ())
+    given_rank = pairs and workload.name == "array"  # a rank is chosen by naming its dims: none is added
+    needed = [] if given_rank else [dim for dim in workload.defaults if not pairs or dim not in workload.optional_dims]
     sizes = {dim: pairs.get(dim, workload.defaults.get(dim)) for dim in workload.dims if dim in pairs or dim in needed}
     return sizes | pairs
 
 
 def fill_options(workload: Workload, given: Any) -> dict[str, Any]:
     """Options of the workload with their defaults filled in; RequestError for one that it does not have."""
-    given = _as_object("options", given, '{"precision": "highest"}')
+    given = dict(given)
     defaults: dict[str, Any] = {"device_order": "topology"}
     if workload.uses_precision:
         defaults["precision"] = "default"
     if workload.name == "program":
-        if not isinstance(given.get("program"), str):
-            raise refuse(f"program {shorten(given.get('program'))}", "is not a name", "name a registered program")
+        if given.get("program") not in program_names():
+            raise refuse(f"program {shorten(given.get('program'))}", "is not registered", f"use {', '.join(program_names())}")
         defaults["program"] = given["program"]
+        sizes = {name: value for name, value in given.items() if name not in defaults}
+        given = {name: given[name] for name in given if name in defaults} | check_sizes(given["program"], sizes)
+        defaults |= {name: size.default for name, size in program_sizes(given["program"]).items() if name in given}
     for name, value in given.items():
         if name not in defaults:
             raise refuse(f"option {shorten(name)}", f"is not one of {workload.name}", f"use {' or '.join(defaults)}")
@@ -79,11 +75,9 @@ def check_workload_fields(experiment: Experiment, what: Workload) -> None:
 
 def _check_dims(experiment: Experiment, what: Workload) -> None:
     sizes = experiment.sizes
-    for dim, size in experiment.dims:
+    for dim in sizes:
         if dim not in what.dims:
             raise refuse(f"dim {shorten(dim)}", f"is not one of {what.name}", f"use {', '.join(what.dims) or 'none'}")
-        if not 1 <= size <= MAX_SIZE:
-            raise refuse(f"{dim}={size}", "is not a size", f"use a whole number from 1 to {MAX_SIZE}")
     for dim in what.dims:
         if dim not in sizes and dim not in what.optional_dims:
             raise refuse(f"dims {shorten(sizes)}", f"lack {dim}", f"add {dim}, for example {dim}={what.defaults.get(dim, 8)}")
@@ -102,21 +96,25 @@ def check_specs(experiment: Experiment, what: Workload) -> None:
         _check_axes(axes, axis_sizes)
         _check_once(axes, f"dim {dim}")
     for array in what.arrays:
-        present = array.present(experiment.sizes)
-        override = dict(experiment.overrides).get(array.name)
-        if override is not None and len(override) != len(present):
-            raise refuse(f"override of {array.name} with {len(override)} entries", f"does not fit its rank {len(present)}",
-                         f"give one entry for each of {', '.join(present) or 'no dims'}")
-        used: dict[str, str] = {}
-        for dim, axes in zip(present, experiment.spec(array.name), strict=True):
-            _check_axes(axes, axis_sizes)
-            _check_once(axes, f"dim {dim} of {array.name}")
-            for axis in axes:
-                if axis in used:
-                    raise refuse(f"mesh axis {axis!r}", f"cuts both {used[axis]} and {dim} of {array.name}",
-                                 f"shard one of them over another axis, or override {array.name}")
-                used[axis] = dim
-            _check_divides(dim, experiment.sizes[dim], axes, axis_sizes)
+        dims = tuple((dim, experiment.sizes[dim]) for dim in array.present(experiment.sizes))
+        check_array(array.name, dims, experiment.spec(array.name), axis_sizes)
+
+
+def check_array(array: str, dims: tuple[tuple[str, int], ...], spec: Spec, axis_sizes: Mapping[str, int]) -> None:
+    """One array's spec, an entry per dim: its axes are of the mesh, each cuts the array once, and every cut dim divides."""
+    if len(spec) != len(dims):
+        raise refuse(f"spec of {array} with {len(spec)} {'entry' if len(spec) == 1 else 'entries'}", f"does not fit its rank {len(dims)}",
+                     f"give one entry for each of {', '.join(dim for dim, _ in dims) or 'no dims'}")
+    used: dict[str, str] = {}
+    for (dim, size), axes in zip(dims, spec, strict=True):
+        _check_axes(axes, axis_sizes)
+        _check_once(axes, f"dim {dim} of {array}")
+        for axis in axes:
+            if axis in used:
+                raise refuse(f"mesh axis {axis!r}", f"cuts both {used[axis]} and {dim} of {array}",
+                             f"shard one of them over another axis, or override {array}")
+            used[axis] = dim
+        _check_divides(dim, size, axes, axis_sizes)
 
 
 def _check_axes(axes: Axes, axis_sizes: Mapping[str, int]) -> None:
@@ -138,7 +136,8 @@ def _check_divides(dim: str, size: int, axes: Axes, axis_sizes: Mapping[str, int
     names = " and ".join(f"{axis}={axis_sizes[axis]}" for axis in axes)
     below, above = size // parts * parts, -(-size // parts) * parts
     sizes = f"{below} or {above}" if below else f"{above}"
-    raise refuse(f"{dim}={size}", f"does not divide over mesh {'axis' if len(axes) == 1 else 'axes'} {names}", f"use {sizes}, or leave {dim} unsharded")
+    noun = "axis" if len(axes) == 1 else "axes"
+    raise refuse(f"{dim}={size}", f"does not divide over mesh {noun} {names}", f"use {sizes}, or leave {dim} unsharded")
 
 
 def check_fits_target(experiment: Experiment, device_count: int | None = None) -> None:

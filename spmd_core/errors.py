@@ -1,5 +1,7 @@
 """The errors of SPMD Lab, each a sentence that a user can act on."""
 
+import reprlib
+
 
 class LabError(Exception):
     """Base of every error whose message is written for the user."""
@@ -28,8 +30,13 @@ def refuse(value: str, rule: str, fix: str) -> RequestError:
 
 def shorten(value: object, limit: int = 80) -> str:
     """A value as one line of at most `limit` characters, for quoting it in a message."""
-    text = " ".join(repr(value).split())
+    text = " ".join(_SHORT.repr(value).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+_SHORT = reprlib.Repr()  # looks at the beginning of a value only, however large or deep it is
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 20
 
 
 class Inexpressible(LabError):

@@ -17,9 +17,10 @@ class RunCommand(Frozen):
 
 
 class CancelCommand(Frozen):
-    """Down: stop at the next round; what was measured is kept."""
+    """Down: stop this run at the next round; what was measured is kept. A run that is over by then ignores it."""
 
     command: Literal["cancel"] = "cancel"
+    run: str | None = None  # None: whichever runs
 
 
 class Ready(Frozen):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StrictInt, ValidationError, model_validator
 
-from spmd_core import checks
+from spmd_core import checks, forms
 from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.targets import default_target, parse_target
 from spmd_core.workloads import Workload, get_workload
@@ -39,7 +39,8 @@ def _axes(value: Any) -> Any:
     return tuple(value) if isinstance(value, list | tuple) else value
 
 
-def _axes_json(axes: Axes) -> None | str | list[str]:
+def axes_json(axes: Axes) -> str | list[str] | None:
+    """Axes as JSON writes them: None, one axis, or a list of axes."""
     if not axes:
         return None
     return axes[0] if len(axes) == 1 else list(axes)
@@ -49,7 +50,7 @@ def _object(pairs: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
     return dict(pairs)
 
 
-AxesField = Annotated[Axes, BeforeValidator(_axes), PlainSerializer(_axes_json)]
+AxesField = Annotated[Axes, BeforeValidator(_axes), PlainSerializer(axes_json)]
 PairsOf = BeforeValidator(_pairs)
 AsObject = PlainSerializer(_object)
 
@@ -76,10 +77,10 @@ class Experiment(Frozen):
     workload: str
     dims: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf, AsObject] = ()
     dtype: str = "float32"
-    sharding: Annotated[tuple[tuple[str, AxesField], ...], PairsOf, PlainSerializer(lambda pairs: {dim: _axes_json(axes) for dim, axes in pairs})] = ()
+    sharding: Annotated[tuple[tuple[str, AxesField], ...], PairsOf, PlainSerializer(lambda pairs: {dim: axes_json(axes) for dim, axes in pairs})] = ()
     overrides: Annotated[
         tuple[tuple[str, tuple[AxesField, ...]], ...], PairsOf,
-        PlainSerializer(lambda pairs: {name: [_axes_json(axes) for axes in spec] for name, spec in pairs})] = ()
+        PlainSerializer(lambda pairs: {name: [axes_json(axes) for axes in spec] for name, spec in pairs})] = ()
     memory: Annotated[tuple[tuple[str, MemoryKind], ...], PairsOf, AsObject] = ()
     data: Annotated[tuple[tuple[str, Literal["normal", "arange", "ones"]], ...], PairsOf, AsObject] = ()
     options: Annotated[tuple[tuple[str, str | StrictInt | bool], ...], PairsOf, AsObject] = ()
@@ -90,22 +91,24 @@ class Experiment(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _fill(cls, data: Any) -> Any:
-        """Fill in what depends on the workload: dims, strategies, options."""
+        """Read the JSON forms; null is left out; fill in what depends on the workload: dims, strategies, options."""
         if not isinstance(data, Mapping):
             return data
-        data = dict(data)
+        data = {field: value for field, value in data.items() if value is not None}
         if not isinstance(data.get("workload"), str):
             raise refuse(f"workload {shorten(data.get('workload'))}", "is not a name", "name one, for example layer")
         workload = get_workload(data["workload"])
+        for field, read in forms.READERS.items():
+            if field in data and not isinstance(data[field], BaseModel):
+                data[field] = read(data[field])
         data["dims"] = checks.fill_dims(workload, data.get("dims"))
-        if data.get("strategies") is None:
-            data["strategies"] = workload.default_strategies
-        data["options"] = checks.fill_options(workload, data.get("options") or {})
+        data.setdefault("strategies", workload.default_strategies)
+        data["options"] = checks.fill_options(workload, data.get("options", ()))
         return data
 
     @model_validator(mode="after")
     def _check(self) -> "Experiment":
-        parse_target(self.target)
+        object.__setattr__(self, "target", parse_target(self.target).text)
         self._check_mesh()
         checks.check_workload_fields(self, self.what)
         checks.check_specs(self, self.what)
@@ -118,16 +121,10 @@ class Experiment(Frozen):
     def _check_mesh(self) -> None:
         if not 1 <= len(self.mesh) <= MAX_MESH_AXES:
             raise refuse(f"mesh with {len(self.mesh)} axes", "is not a mesh", f"use 1 to {MAX_MESH_AXES} axes, for example x=8")
-        for name, size in self.mesh:
+        for name, _ in self.mesh:
             if not _NAME.fullmatch(name) or keyword.iskeyword(name):
                 raise refuse(f"mesh axis {shorten(name)}", "is not a name", "use letters, digits and underscores, at most 32, for example x")
-            if not 1 <= size <= checks.MAX_SIZE:
-                raise refuse(f"mesh axis {name}={size}", "is out of range", "use a size of at least 1")
-        names = [name for name, _ in self.mesh]
-        for name in names:
-            if names.count(name) > 1:
-                raise refuse(f"mesh axis {name!r}", "appears twice in the mesh", "give each axis a name of its own")
-        if self.device_count > checks.MAX_SIZE:
+        if self.device_count > forms.MAX_SIZE:
             raise refuse(f"mesh of {self.device_count} devices", "is larger than anything built", "use smaller axes")
 
     def _canonical_sharding(self) -> tuple[tuple[str, Axes], ...]:
@@ -207,8 +204,9 @@ def parse_experiment(data: Any) -> Experiment:
     for field in ("workload", "mesh"):
         if data.get(field) is None:
             raise refuse(f"experiment without {field}", "is incomplete", f"add {field!r}")
-    if data.get("version", 1) != 1:
-        raise refuse(f"version {shorten(data['version'])}", "of the experiment format is not known here", "update SPMD Lab, or use version 1")
+    version = data.get("version", 1)
+    if version != 1 or not forms.is_whole(version):
+        raise refuse(f"version {shorten(version)}", "of the experiment format is not known here", "update SPMD Lab, or use version 1")
     try:
         return Experiment.model_validate(data)
     except ValidationError as error:
@@ -219,11 +217,27 @@ def parse_experiment_text(text: str | bytes) -> Experiment:
     """The experiment that a JSON text of at most 64 KiB describes."""
     if len(text) > MAX_TEXT_BYTES:
         raise refuse(f"experiment of {len(text)} bytes", f"is longer than {MAX_TEXT_BYTES} bytes", "leave out what is at its default")
+    return parse_experiment(load_json(text))
+
+
+def load_json(text: str | bytes) -> Any:
+    """The value of a JSON text; RequestError where it is none, holds NaN or infinity, or names one key twice."""
     try:
-        data = json.loads(text)
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+    except RequestError:
+        raise
     except (ValueError, RecursionError):
-        raise refuse(f"text {shorten(text, 40)}", "is not JSON", 'write for example {"workload": "layer", "mesh": {"x": 8}}') from None
-    return parse_experiment(data)
+        raise refuse(f"text {shorten(text[:80], 40)}", "is not JSON", 'write for example {"workload": "layer", "mesh": {"x": 8}}') from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if (twice := forms.first_twice(name for name, _ in pairs)) is not None:
+        raise refuse(f"key {shorten(twice)}", "appears twice in one object", "write it once")
+    return dict(pairs)
+
+
+def _no_constant(name: str) -> Any:
+    raise refuse(f"number {name}", "is not JSON", "use a finite number, or leave the field out")
 
 
 def _sentence(error: ValidationError) -> str:
@@ -231,7 +245,7 @@ def _sentence(error: ValidationError) -> str:
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, RequestError):
         return str(cause)
-    place = ".".join(str(part) for part in first["loc"] if not (isinstance(part, str) and "[" in part)) or "experiment"
+    place = ".".join(str(part) for part in first["loc"]) or "experiment"
     if first["type"] == "extra_forbidden":
         return f"field {shorten(place)} is not part of an experiment: leave it out, or use one of {', '.join(Experiment.model_fields)}"
-    return f"{place}={shorten(first['input'])} is not valid: {first['msg'][0].lower()}{first['msg'][1:]}"
+    return f"{place}={shorten(first['input'])} is not valid: {first['msg'][0].lower()}{first['msg'][1:]}"  # forms has read every field: not reached

@@ -26,6 +26,7 @@ class Collective(Frozen):
     op: str | None = None
     source: str | None = None
     name: str | None = None  # the instruction's name in the compiled text
+    group_size: int | None = None  # devices that take part together; of a permute, None
     reason: str | None = None  # why it is there, in a sentence
 
 
@@ -85,7 +86,9 @@ class StrategyResult(Frozen):
     status: Status
     error: Failure | None = None
     phases_s: Phases = Phases()
-    samples_s: tuple[float, ...] = ()
+    samples_s: tuple[float, ...] = ()  # one per round: seconds per call, the median of the round's turns
+    remeasured_s: tuple[float, ...] = ()  # the further rounds of the two best
+    turns_s: tuple[tuple[float, ...], ...] = ()  # what samples_s, then remeasured_s are the medians of: every block of calls
     calls_per_sample: int | None = None
     median_s: float | None = None
     iqr_s: float | None = None
@@ -107,7 +110,7 @@ class StrategyResult(Frozen):
 
 
 class Ratio(Frozen):
-    """Time of `strategy` over that of the fastest, per round: median with its interval, corrected for how many are compared."""
+    """Time of `strategy` over that of the fastest, over the rounds they share: centre and interval, corrected for how many are compared."""
 
     strategy: str
     ratio: float

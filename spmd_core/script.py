@@ -5,8 +5,11 @@ import math
 from functools import cache
 from importlib import resources
 
+from spmd_core.blank_lines import spaced
 from spmd_core.errors import Inexpressible
 from spmd_core.experiment import Axes, Experiment, Spec
+from spmd_core.program_sizes import with_sizes
+from spmd_core.written import program_file, with_mesh
 
 _FUNCTION = {"single": "", "auto": "", "constrained": "", "shard_map": "_shards", "explicit": "_explicit"}
 
@@ -20,9 +23,22 @@ def program_source(workload: str) -> str:
 def program_text(experiment: Experiment, strategy: str) -> str:
     """A module that defines `make_operands()`, `placed` (operand -> sharding, None: unsharded) and `program`.
 
+    Of a registered small program: a module that defines `mesh` and `program`.
     Raises Inexpressible where the strategy cannot express the experiment's sharding.
     """
-    return "\n".join([header(experiment, strategy), operands_text(experiment), body_text(experiment, strategy)])
+    if strategy == "as_written":
+        return written_text(experiment)
+    parts = [header(experiment, strategy), operands_text(experiment), body_text(experiment, strategy)]
+    return "\n".join(spaced("\n".join(parts).splitlines())) + "\n"
+
+
+def written_text(experiment: Experiment) -> str:
+    """The registered program's file with the chosen sizes, and the lines that make the experiment's mesh after its imports."""
+    imports = "import jax\nimport numpy as np\nfrom jax.sharding import AxisType, Mesh"
+    if experiment.option("device_order") != "plain":
+        imports = "import jax\nfrom jax.sharding import AxisType"
+    source = with_sizes(program_file(experiment.option("program")), dict(experiment.options))
+    return with_mesh(source, imports, mesh_lines(experiment))
 
 
 def header(experiment: Experiment, *strategies: str) -> str:
@@ -32,9 +48,16 @@ def header(experiment: Experiment, *strategies: str) -> str:
         sharding_names.add("SingleDeviceSharding")
     if experiment.option("device_order") == "plain" and set(strategies) - {"single"}:
         sharding_names.add("Mesh")
-    partial = ["from functools import partial", ""] if "shard_map" in strategies or _placed_results(experiment) else []
+    partial = ["from functools import partial", ""] if any(_uses_partial(experiment, strategy) for strategy in strategies) else []
     return "\n".join([*partial, "import jax", "import jax.numpy as jnp", "import numpy as np",
                       f"from jax.sharding import {', '.join(sorted(sharding_names))}", ""])
+
+
+def _uses_partial(experiment: Experiment, strategy: str) -> bool:
+    try:
+        return "@partial(" in body_text(experiment, strategy)
+    except Inexpressible:
+        return False
 
 
 def operands_text(experiment: Experiment) -> str:
@@ -59,7 +82,7 @@ def operands_text(experiment: Experiment) -> str:
 def body_text(experiment: Experiment, strategy: str) -> str:
     """Mesh, shardings, the computation and how the strategy imposes the sharding on it."""
     build = {"single": _single, "auto": _auto, "constrained": _constrained, "explicit": _explicit, "shard_map": _shard_map, "place": _place}[strategy]
-    return "\n".join(build(experiment)) + "\n"
+    return "\n".join(spaced(build(experiment))) + "\n"
 
 
 def mesh_lines(experiment: Experiment, axis_type: str = "Auto") -> list[str]:
@@ -99,12 +122,6 @@ def _names(experiment: Experiment) -> str:
 
 def _results(experiment: Experiment) -> str:
     return ", ".join(array.name for array in experiment.what.results)
-
-
-def _placed_results(experiment: Experiment) -> bool:
-    """Whether a result's placement is asked for: an override, or a memory kind of its own."""
-    asked = {name for name, _ in experiment.overrides} | {name for name, _ in experiment.memory}
-    return any(array.name in asked for array in experiment.what.results)
 
 
 def _jit_line(experiment: Experiment, *, only_memory: bool = False, single: bool = False) -> str:
@@ -216,8 +233,8 @@ def _table_specs(experiment: Experiment, strategy: str) -> dict[str, Spec]:
         for dim, axes in zip(array.present(experiment.sizes), specs[array.name], strict=True):
             for axis in axes:
                 if axis in used:
-                    raise Inexpressible(f"{strategy} cannot express this sharding: mesh axis {axis!r} cuts both {used[axis]} and {dim} of {array.name}; "
-                                        f"shard one of them over another axis")
+                    where = f"mesh axis {axis!r} cuts both {used[axis]} and {dim} of {array.name}"
+                    raise Inexpressible(f"{strategy} cannot express this sharding: {where}; shard one of them over another axis")
                 used[axis] = dim
     return specs
 

@@ -1,0 +1,59 @@
+"""The Compare screen: one workload under several strategies, the answer first."""
+
+import streamlit as st
+
+from spmd_core.errors import RequestError
+from ui import answer, cards, compare_inputs, links, live, shell, state, views
+from ui.lab import find, lab
+from ui.words import ago, plain, size_words
+
+share = shell.open_page("compare")
+with st.sidebar:
+    fields = compare_inputs.compare_fields()
+experiment, refusal = state.edit("compare", fields)
+run = state.run("compare")
+status = find(run) if run else None
+
+with st.container(horizontal=True, vertical_alignment="center"):
+    st.title("Compare", width="stretch")
+    pressed = st.button("Run", type="primary", icon=":material/play_arrow:", key="run", disabled=status is not None and not status.is_over)
+st.caption(f"{plain(experiment.what.title)}: `{experiment.what.formula}`" + (f" · {size_words(experiment)}" if experiment.dims else ""))
+
+cards.recipe_hint(experiment)
+misfit = None if refusal else links.misfit(experiment)
+if refusal:
+    shell.refusal(refusal)
+elif misfit:
+    shell.offer_nearest("compare", misfit)
+elif pressed:
+    try:
+        run = lab().submit(experiment)
+        state.set_run("compare", run)
+        st.rerun()
+    except RequestError as error:
+        shell.refusal(str(error))
+
+if run and status is None:
+    st.info(f"This machine has no run {plain(run)}. The fields are filled in as the link says: press Run to compute it here.")
+elif status and status.experiment != experiment:
+    st.info(f"Run {plain(run or '')} belongs to another experiment than the one in the fields.")
+elif status and not status.is_over:
+    live.watch(status.run)
+elif status:
+    live.outcome(status)
+    view = views.view(status.run)
+    if view:
+        answer.headline(view, ago(status.finished_at or status.submitted_at))
+        if view.times:
+            st.vega_lite_chart(view.times, alt=view.times_alt, key="times")
+            st.table(view.times_table, hide_index=True, border="horizontal")
+        answer.notes(view.result)
+        if len(view.collectives):
+            st.subheader("Communication")
+            st.table(view.collectives, hide_index=True, border="horizontal")
+        answer.details(view)
+else:
+    answer.before(experiment)
+
+links.write_query("compare", experiment, run)
+links.share_box(share, "compare", experiment, run)

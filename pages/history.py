@@ -1,0 +1,30 @@
+"""The History screen: stored runs, filtered, opened, compared side by side, exported, deleted."""
+
+import streamlit as st
+
+from spmd_core.run_states import STATES
+from spmd_core.workloads import WORKLOADS
+from ui import history_view, links, shell
+from ui.lab import lab
+from ui.words import state_words
+
+share = shell.open_page("history")
+st.title("History")
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    text = st.text_input("Search", key="search", bind="query-params", placeholder="run id, dim, axis, strategy …", icon=":material/search:")
+    workload = st.selectbox("Workload", list(WORKLOADS), index=None, key="workload", bind="query-params", placeholder="any",
+                            format_func=lambda name: WORKLOADS[name].title)
+    state = st.selectbox("State", list(STATES), index=None, key="state", bind="query-params", placeholder="any", format_func=state_words)
+runs = lab().history(workload=workload, state=state, text=text or None)
+
+if runs:
+    picked = history_view.pick(runs)
+    history_view.actions(picked)
+    if len(picked) == 2:
+        history_view.side_by_side(picked[0], picked[1])
+elif text or workload or state:
+    st.info("No stored run fits these filters: clear one of them.", icon=":material/filter_alt_off:")
+else:
+    st.info("Nothing has run here yet: open a recipe, or press Run on Compare. Every run is kept here, with its numbers and programs.")
+    st.page_link("pages/recipes.py", label="Open a recipe", icon=":material/menu_book:")
+links.share_box(share, "history")

@@ -1,0 +1,118 @@
+"""The command line: the same Lab as the dashboard, without Streamlit."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import NoReturn
+
+from spmd_core.errors import LabError, RequestError, refuse, shorten
+
+SUCCESS, FAILURE, BAD_REQUEST, INTERRUPTED = 0, 1, 2, 130
+PROGRAM = "python -m spmd_core"
+
+
+def _devices() -> ModuleType:
+    from spmd_core.commands import devices
+
+    return devices
+
+
+def _layout() -> ModuleType:
+    from spmd_core.commands import layout
+
+    return layout
+
+
+def _run() -> ModuleType:
+    from spmd_core.commands import run
+
+    return run
+
+
+def _history() -> ModuleType:
+    from spmd_core.commands import history
+
+    return history
+
+
+def _script() -> ModuleType:
+    from spmd_core.commands import script
+
+    return script
+
+
+def _link() -> ModuleType:
+    from spmd_core.commands import link
+
+    return link
+
+
+# A command is a module with `add_arguments(parser)` and `main(arguments) -> exit code`, imported only when it is called.
+COMMANDS = {
+    "devices": (_devices, "what the devices of a target say of themselves"),
+    "layout": (_layout, "who holds what, without any device"),
+    "run": (_run, "run an experiment, and print its result"),
+    "history": (_history, "the runs that are stored"),
+    "script": (_script, "a script of plain JAX that reproduces an experiment"),
+    "link": (_link, "the link that opens an experiment in the dashboard"),
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Refuses in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        raise RequestError(f"{message[0].lower()}{message[1:]}: see {self.prog} --help")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code: 0, 1 for a failed run, 2 for a bad request (one line on standard error), 130 when interrupted."""
+    words = list(sys.argv[1:] if words is None else words)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        return _call(words)
+    except RequestError as error:
+        return _say(error, BAD_REQUEST)
+    except LabError as error:
+        return _say(error, FAILURE)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read has gone: the rest is for nobody
+        return FAILURE
+
+
+def _say(error: LabError, code: int) -> int:
+    print(" ".join(str(error).split()), file=sys.stderr)
+    return code
+
+
+def _call(words: list[str]) -> int:
+    if not words:
+        raise RequestError(f"no command was given: use one of {', '.join(COMMANDS)}, or --help")
+    if words[0] in ("-h", "--help"):
+        print(_overview())
+        return SUCCESS
+    if words[0] not in COMMANDS:
+        raise refuse(f"command {shorten(words[0])}", "does not exist", f"use one of {', '.join(COMMANDS)}")
+    load, meaning = COMMANDS[words[0]]
+    command = load()
+    parser = _Parser(prog=f"{PROGRAM} {words[0]}", description=f"{meaning[0].upper()}{meaning[1:]}.", allow_abbrev=False)
+    command.add_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON, for machines")
+    code = command.main(parser.parse_args(words[1:]))
+    sys.stdout.flush()
+    return code
+
+
+def _overview() -> str:
+    lines = [f"usage: {PROGRAM} COMMAND [SPEC] [--json]", "", "SPEC is a spec file, - for standard input, a link, or recipe:NAME.", ""]
+    lines += [f"  {name:10}{meaning}" for name, (_, meaning) in COMMANDS.items()]
+    return "\n".join([*lines, "", f"{PROGRAM} COMMAND --help says more. Exit code: 0, 1 for a failed run, 2 for a bad request."])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

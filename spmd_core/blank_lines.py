@@ -1,0 +1,28 @@
+"""Blank lines of generated Python as people write them."""
+
+from collections.abc import Iterable
+
+_STARTS = ("def ", "class ", "@")
+
+
+def spaced(lines: Iterable[str]) -> list[str]:
+    """Two blank lines around every definition at the top level, elsewhere one at most, none at the head; inside definitions all as it is."""
+    spaced_lines: list[str] = []
+    blanks, inside, decorated = 0, False, False
+    for line in lines:
+        if not line.strip():
+            blanks += 1
+            continue
+        at_top = not line.startswith((" ", ")", "]", "}", "#"))
+        starts = at_top and line.startswith(_STARTS)
+        if not spaced_lines:
+            blanks = 0
+        elif at_top and not decorated and (starts or inside):
+            blanks = 2
+        elif at_top:
+            blanks = min(blanks, 1)
+        spaced_lines += [""] * (0 if decorated else blanks) + [line]
+        inside = starts or (inside and not at_top)
+        decorated = starts and line.startswith("@")
+        blanks = 0
+    return spaced_lines

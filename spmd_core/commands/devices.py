@@ -1,0 +1,51 @@
+"""Prints what the devices of a target say of themselves, as its worker process sees them."""
+
+from argparse import ArgumentParser, Namespace
+
+from spmd_core.commands.report import place
+from spmd_core.commands.spec import HELP, read_spec
+from spmd_core.commands.table import table
+from spmd_core.errors import RequestError
+from spmd_core.lab import Lab
+from spmd_core.results import Environment
+from spmd_core.targets import default_target, parse_target
+from spmd_core.units import bytes_text
+
+TIMEOUT_S = 120.0  # a TPU takes its time to be there
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Arguments of `devices`."""
+    parser.add_argument("target", metavar="TARGET", nargs="?", help=f"local, cpu:N, or {HELP}, whose target is meant (default: this machine's)")
+
+
+def main(arguments: Namespace) -> int:
+    """Ask the devices, and print their answer."""
+    target = default_target() if arguments.target is None else _target(arguments.target)
+    lab = Lab.open(serve=False)
+    environment = lab.probe(target, TIMEOUT_S)
+    if arguments.json:
+        print(environment.model_dump_json())
+        return 0
+    print("\n".join([f"{target}: {environment.platform}, {place(environment)}", f"machine: {lab.hardware().sentence}", "", *_table(environment)]))
+    for note in environment.notes:
+        print(f"note: {note}")
+    return 0
+
+
+def _target(word: str) -> str:
+    try:
+        return parse_target(word).text
+    except RequestError:
+        if word == "-" or any(mark in word for mark in ("/", ".", "=", "recipe:")):
+            return read_spec(word).target
+        raise
+
+
+def _table(environment: Environment) -> list[str]:
+    rows = [("device", "process", "coordinates", "core", "memory kinds", "memory")]
+    for device in environment.devices:
+        coordinates = " ".join(str(number) for number in device.coords) if device.coords else "–"
+        core = "–" if device.core is None else str(device.core)
+        rows.append((str(device.id), str(device.process), coordinates, core, " ".join(device.memory_kinds), bytes_text(device.memory_bytes)))
+    return table(rows, numbers=(0, 1, 3, 5))

@@ -1,0 +1,91 @@
+"""A layout drawn with characters: the array as a grid of shards, each with the devices that hold it."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from spmd_core.layout import Layout
+
+MAX_ROWS = 24  # blocks down one grid
+MAX_GRIDS = 6  # slices of an array of rank above 2
+MAX_LISTED = 16
+
+
+def draw(found: Layout, dims: Sequence[str], width: int = 80) -> list[str]:
+    """Lines of at most `width` characters: one grid per block of the leading dims; a list of devices where no grid fits."""
+    cells = _cells(found)
+    rows, columns = cells.shape[-2:]
+    leading = cells.shape[:-2]
+    cell = max(len(text) for text in cells.flat) + 2
+    head = _labels(found, dims, -2) if len(dims) > 1 else [""]
+    foot = _labels(found, dims, -1)
+    cell = max(cell, max(len(label) for label in foot) + 1)
+    if rows > MAX_ROWS or max(len(label) for label in head) + 1 + (cell + 1) * columns + 1 > width:
+        return _listed(found, dims)
+    lines: list[str] = []
+    for number, block in enumerate(itertools.product(*(range(size) for size in leading))):
+        if number == MAX_GRIDS:
+            lines += ["", f"… and {int(np.prod(leading)) - MAX_GRIDS} more slices like these"]
+            break
+        if leading:
+            lines += ["" for _ in lines[:1]] + [", ".join(_label(found, dims, dim, part) for dim, part in enumerate(block))]
+        lines += _grid(cells[block], head, foot, cell)
+    return [*lines, "", f"Rows: {dims[-2]}. Columns: {dims[-1]}. In each cell: the devices that hold it." if len(dims) > 1
+            else f"Columns: {dims[-1]}. In each cell: the devices that hold it."]
+
+
+def _cells(found: Layout) -> np.ndarray:
+    """The devices of each shard as text, [blocks of d0, blocks of d1, …], of rank 2 at least."""
+    texts = np.array([devices_text(row) for row in found.groups.tolist()], dtype=object)
+    return texts.reshape(found.parts if len(found.parts) > 1 else (1, *found.parts))
+
+
+def devices_text(devices: Sequence[int], limit: int = 14) -> str:
+    """Device numbers, ascending, as briefly as they can be said.
+
+    >>> devices_text([0, 1, 2, 3]), devices_text([0, 4]), devices_text(list(range(0, 64, 4)))
+    ('0-3', '0 4', '0 4 8 … (16)')
+    """
+    if len(devices) > 2 and devices[-1] - devices[0] == len(devices) - 1:
+        return f"{devices[0]}-{devices[-1]}"
+    text = " ".join(str(device) for device in devices)
+    if len(text) <= limit:
+        return text
+    return f"{' '.join(str(device) for device in devices[:3])} … ({len(devices)})"
+
+
+def _labels(found: Layout, dims: Sequence[str], dim: int) -> list[str]:
+    return [_label(found, dims, dim, part).partition(" ")[2] for part in range(found.parts[dim])]
+
+
+def _label(found: Layout, dims: Sequence[str], dim: int, part: int) -> str:
+    size = found.shard_shape[dim]
+    return f"{dims[dim]} {part * size}:{(part + 1) * size}"
+
+
+def _grid(cells: np.ndarray, head: list[str], foot: list[str], width: int) -> Iterator[str]:
+    margin = max(len(label) for label in head)
+    pad = " " * (margin + (1 if margin else 0))
+
+    def rule(left: str, middle: str, right: str) -> str:
+        return pad + left + middle.join("─" * width for _ in foot) + right
+
+    yield pad + "".join(f" {label:^{width}}" for label in foot).rstrip()
+    yield rule("┌", "┬", "┐")
+    for number, row in enumerate(cells):
+        if number:
+            yield rule("├", "┼", "┤")
+        yield f"{head[number]:>{margin}}{' ' if margin else ''}│" + "│".join(f"{text:^{width}}" for text in row) + "│"
+    yield rule("└", "┴", "┘")
+
+
+def _listed(found: Layout, dims: Sequence[str]) -> list[str]:
+    """The first devices and what they hold; the whole list is what --json is for."""
+    lines = []
+    for device in range(min(found.device_count, MAX_LISTED)):
+        ranges = ", ".join(f"{dim} {start}:{stop}" for dim, start, stop in zip(dims, found.starts[device], found.stops[device], strict=True))
+        lines.append(f"device {device}: {ranges}")
+    if found.device_count > MAX_LISTED:
+        lines.append(f"… and {found.device_count - MAX_LISTED:,} more devices; --json lists them all")
+    return lines

@@ -1,0 +1,72 @@
+"""Runs an experiment through the Lab and prints its result; Ctrl-C cancels the run and keeps what was measured."""
+
+import json
+import signal
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import NoReturn
+
+from spmd_core.commands.report import report
+from spmd_core.commands.spec import add_spec, read_spec
+from spmd_core.lab import Lab
+from spmd_core.results import Result
+from spmd_core.run_states import RunStatus
+from spmd_core.units import seconds_text
+
+_CLEAR = "\r\x1b[K"  # to the beginning of the line, and erase it
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Arguments of `run`."""
+    add_spec(parser)
+
+
+def main(arguments: Namespace) -> int:
+    """Run it and print the result: 0 where any strategy is ok, 1 where none is, 130 where it was interrupted."""
+    experiment = read_spec(arguments.spec)
+    signal.signal(signal.SIGTERM, _interrupt)  # a job that is stopped cancels its run as Ctrl-C does
+    lab = Lab.open(serve=False)
+    run = lab.submit(experiment)
+    shown = _show if sys.stderr.isatty() else None
+    interrupted = False
+    try:
+        status = lab.wait(run, on_change=shown)
+    except KeyboardInterrupt:
+        interrupted = True
+        lab.cancel(run)
+        status = lab.wait(run, on_change=shown)
+    if shown:
+        print(end=_CLEAR, file=sys.stderr, flush=True)
+    result = lab.result(run)
+    print_run(status, result, arguments.json)
+    if interrupted:
+        return 130
+    return 0 if result and any(found.status == "ok" for found in result.strategies.values()) else 1
+
+
+def print_run(status: RunStatus, result: Result | None, as_json: bool) -> None:
+    """The result on standard output, if there is one; why there is none, or only a part, on standard error."""
+    if as_json:
+        unfinished = {"run": status.run, "status": status.state, "experiment": status.experiment.to_json(),
+                      "error": status.error.model_dump() if status.error else None}
+        print(json.dumps(result.model_dump(mode="json") if result else unfinished))
+    elif result:
+        print("\n".join(report(result)))
+    if status.state != "succeeded":
+        reason = f": {' '.join(status.error.message.split())}" if status.error else ""
+        print(f"run {status.run} {status.state.replace('_', ' ')}{reason}", file=sys.stderr)
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _show(status: RunStatus) -> None:
+    """One line on the terminal that says where the run is."""
+    doing = " ".join(word for word in (status.phase, status.strategy) if word) or status.state
+    if status.waiting_for:
+        doing = f"{status.state}, waiting for {status.waiting_for}"
+    rounds = f" {status.done}/{status.of}" if status.of else ""
+    medians = ", ".join(f"{name} {seconds_text(median)}" for name, median in status.medians_s.items())
+    text = f"{status.elapsed_s or 0:6.1f} s  {doing}{rounds}  {medians}".rstrip()
+    print(_CLEAR + text[:119], end="", file=sys.stderr, flush=True)

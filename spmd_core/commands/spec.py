@@ -1,0 +1,55 @@
+"""From a word of the command line to an experiment: a spec file, standard input, a link or a recipe."""
+
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import IO
+
+from spmd_core import link
+from spmd_core.errors import refuse, shorten
+from spmd_core.experiment import MAX_TEXT_BYTES, Experiment, parse_experiment_text
+
+HELP = "a spec file, - for standard input, a link, or recipe:NAME"
+
+
+def add_spec(parser: ArgumentParser, *, optional: bool = False) -> None:
+    """The positional argument that names an experiment."""
+    parser.add_argument("spec", metavar="SPEC", nargs="?" if optional else None, help=HELP)
+
+
+def read_spec(word: str) -> Experiment:
+    """The experiment that a word names; RequestError where it names none."""
+    if word == "-":
+        return _from_bytes(_read(sys.stdin.buffer))
+    if word.startswith("recipe:"):
+        from spmd_core.recipes import get_recipe
+
+        return get_recipe(word.removeprefix("recipe:")).experiment
+    path = Path(word)
+    try:
+        if path.is_file() or (path.exists() and not path.is_dir()):
+            with path.open("rb") as file:
+                return _from_bytes(_read(file))
+        is_folder = path.is_dir()
+    except (OSError, ValueError) as error:  # a name too long, a NUL in it, not readable
+        if not link.looks_like_link(word):
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise refuse(f"spec file {shorten(word)}", f"cannot be read ({reason.lower()})", f"name {HELP}") from None
+        is_folder = False
+    if link.looks_like_link(word):
+        return link.decode(word)
+    raise refuse(f"spec file {shorten(word)}", "is a folder" if is_folder else "does not exist", f"name {HELP}")
+
+
+def _read(file: IO[bytes]) -> bytes:
+    """At most one byte more than a spec may have: enough to see that it is too long."""
+    return file.read(MAX_TEXT_BYTES + 1)
+
+
+def _from_bytes(data: bytes) -> Experiment:
+    if len(data) > MAX_TEXT_BYTES:
+        raise refuse(f"spec of more than {MAX_TEXT_BYTES} bytes", "is too long", "leave out what is at its default")
+    text = data.strip()
+    if text[:1] != b"{" and link.looks_like_link(words := text.decode("utf-8", "replace")):
+        return link.decode(words)
+    return parse_experiment_text(text)

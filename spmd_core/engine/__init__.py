@@ -1,0 +1,1 @@
+"""Runs experiments on devices: with `programs`, the only part that imports jax."""

@@ -1,0 +1,99 @@
+"""What a worker runs on: the devices as JAX lists them, checked against the target that was asked for."""
+
+import os
+import platform
+
+import jax
+import jaxlib
+
+from spmd_core.errors import WorkerError
+from spmd_core.results import Device, Environment
+from spmd_core.targets import accelerator_files, parse_target
+
+MAX_LISTED_DEVICES = 256
+
+
+def describe(target: str, expected_device_count: int | None = None) -> Environment:
+    """The environment of this process. WorkerError where it is not what `target` means, e.g. a busy TPU that became a CPU."""
+    devices = _devices(target)
+    first = devices[0]
+    _check(target, first, len(devices), expected_device_count)
+    simulated = parse_target(target).kind == "cpu" or (first.platform == "cpu" and len(devices) > 1)
+    memory = _default_memory(first)
+    return Environment(
+        jax=jax.__version__, jaxlib=jaxlib.__version__, python=platform.python_version(), platform=first.platform,
+        platform_version=" ".join(first.client.platform_version.split()), device_kind=first.device_kind, device_count=len(devices),
+        process_count=jax.process_count(), process_index=jax.process_index(), devices=tuple(map(_device, devices[:MAX_LISTED_DEVICES])),
+        default_memory=memory, cores=available_cores(), host_memory_bytes=host_memory_bytes(), load=load(),
+        xla_flags=os.environ.get("XLA_FLAGS", ""), simulated=simulated, notes=_notes(simulated, len(devices)))
+
+
+def _devices(target: str) -> list[jax.Device]:
+    try:
+        return jax.devices()
+    except RuntimeError as error:
+        raise WorkerError(f"target {target} has no usable device: {' '.join(str(error).split())}") from error
+
+
+def _check(target: str, first: jax.Device, count: int, expected_device_count: int | None) -> None:
+    wanted = parse_target(target)
+    if wanted.kind == "tpu":
+        raise WorkerError(f"target {target} is compile-only: nothing runs on it; use local or cpu:8")
+    if wanted.kind == "cpu" and first.platform != "cpu":
+        raise WorkerError(f"target {target} got platform {first.platform}, not cpu: start the worker with JAX_PLATFORMS=cpu")
+    if wanted.kind == "local" and first.platform == "cpu" and (files := accelerator_files()):
+        raise WorkerError(f"target local got the CPU although {files[0]} exists: release the accelerator in the process that holds it, or use cpu:8")
+    expected = expected_device_count if expected_device_count is not None else wanted.device_count
+    if expected is not None and count != expected:
+        raise WorkerError(f"target {target} got {count} devices, not {expected}: release the devices and start the worker again")
+
+
+def _device(device: jax.Device) -> Device:
+    coords = getattr(device, "coords", None)
+    return Device(
+        id=device.id, process=device.process_index, coords=None if coords is None else tuple(coords), core=getattr(device, "core_on_chip", None),
+        memory_kinds=tuple(memory.kind for memory in device.addressable_memories()), memory_bytes=memory_limit_bytes(device))
+
+
+def memory_limit_bytes(device: jax.Device) -> int | None:
+    """Bytes that this process may use of the device's memory; None where the platform does not say."""
+    stats = device.memory_stats()
+    limit = (stats or {}).get("bytes_limit")
+    return int(limit) if limit else None
+
+
+def _default_memory(device: jax.Device) -> str | None:
+    try:
+        return device.default_memory().kind
+    except jax.errors.JaxRuntimeError:
+        return None
+
+
+def available_cores() -> int | None:
+    """CPU cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
+
+
+def host_memory_bytes() -> int | None:
+    """Physical memory of this machine; None where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return None
+
+
+def load() -> float | None:
+    """Processes that wanted a core over the last minute, on average."""
+    try:
+        return round(os.getloadavg()[0], 2)
+    except OSError:
+        return None
+
+
+def _notes(simulated: bool, count: int) -> tuple[str, ...]:
+    if not simulated:
+        return ()
+    cores = available_cores()
+    return (f"{count} simulated devices share {cores} core{'' if cores == 1 else 's'}: sharding costs time here, and says nothing of a real device",)

@@ -1,0 +1,109 @@
+"""Brings one strategy to the point where it can be timed: lowered, compiled, run once and reported."""
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import jax
+import numpy as np
+
+from spmd_core.collective_reasons import Reasons
+from spmd_core.collectives import read_collectives
+from spmd_core.engine.hlo import read_module
+from spmd_core.engine.lower import execute, file_name, lower
+from spmd_core.engine.place import array_report
+from spmd_core.engine.stderr import captured, compiler_warnings
+from spmd_core.engine.timing import Timed, block
+from spmd_core.engine.trial import Trial, device_order
+from spmd_core.experiment import Experiment
+from spmd_core.hlo_module import HloError
+from spmd_core.results import MemoryBytes
+from spmd_core.script import program_text
+
+Tell = Callable[[str], None]
+
+
+def prepare(trial: Trial, experiment: Experiment, operands: dict[str, Any], tell: Tell) -> None:
+    """Fill in `trial` up to its first run. `operands` is filled by the first strategy and shared by the others."""
+    text = program_text(experiment, trial.strategy)
+    trial.texts = {"program": text}
+    names = execute(text, file_name(experiment.workload, trial.strategy))
+    if trial.strategy == "as_written":
+        _run_as_written(trial, names, tell)
+        return
+    if not operands:
+        operands.update(names["make_operands"]())
+    if trial.strategy == "place":
+        _place(trial, names, operands, tell)
+    else:
+        _compile(trial, experiment, names, operands, tell)
+
+
+def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operands: dict[str, Any], tell: Tell) -> None:
+    mesh, order = device_order(names)
+    lowered = lower(trial.texts["program"], names, operands, tell)
+    trial.texts, trial.warnings = lowered.texts, lowered.warnings
+    trial.phases_s = lowered.seconds
+    trial.memory_bytes = memory_bytes(lowered.compiled)
+    for name, array in zip(operands, lowered.arguments, strict=True):
+        trial.operands[name] = array_report(array, order, mesh)
+    _read_collectives(trial, experiment, lowered.compiled, order)
+    output = _first_run(trial, lambda: lowered.compiled(*lowered.arguments), tell)
+    results = output if isinstance(output, tuple) else (output,)
+    for described, array in zip(experiment.what.results, results, strict=True):
+        trial.outputs[described.name] = array_report(array, order, mesh)
+    trial.to_check = np.asarray(results[0])
+    trial.program = Timed(trial.strategy, lowered.compiled, lowered.arguments)
+    if lowered.unsharded is not None:
+        trial.from_unsharded = Timed(f"{trial.strategy} from unsharded", lowered.compiled, lowered.unsharded)
+
+
+def _read_collectives(trial: Trial, experiment: Experiment, compiled: Any, order: list[jax.Device]) -> None:
+    """What cannot be read is said aloud and left unknown, never counted as no communication."""
+    file = file_name(experiment.workload, trial.strategy)
+    try:
+        module = read_module(compiled)
+        mesh = () if trial.strategy == "single" else experiment.mesh
+        positions = tuple(order.index(device) for device in compiled.runtime_executable().local_devices())
+        trial.collectives = read_collectives(module, mesh, file=file, positions=positions, reasons=Reasons(experiment, trial.strategy, module))
+    except HloError as error:
+        trial.warnings = (*trial.warnings, f"the collectives of this program are unknown: {error}")
+
+
+def _place(trial: Trial, names: dict[str, Any], operands: dict[str, Any], tell: Tell) -> None:
+    mesh, order = device_order(names)
+    array = _first_run(trial, names["program"], tell)
+    trial.outputs["array"] = array_report(array, order, mesh)
+    trial.to_check = np.asarray(array)
+    trial.program = Timed(trial.strategy, jax.device_put, (operands["array"], names["placed"]["array"]))
+
+
+def _run_as_written(trial: Trial, names: dict[str, Any], tell: Tell) -> None:
+    mesh, order = device_order(names)
+    with captured() as log:
+        returned = _first_run(trial, lambda: names["program"](mesh), tell)
+    trial.warnings = compiler_warnings(log[0])
+    for name, value in returned.items():
+        if isinstance(value, jax.Array):
+            trial.outputs[name] = array_report(value, order, mesh)
+        else:
+            trial.printed[name] = str(value)
+
+
+def _first_run(trial: Trial, call: Callable[[], Any], tell: Tell) -> Any:
+    tell("first_run")
+    start = perf_counter()
+    output = block(call())
+    trial.phases_s["first_run"] = perf_counter() - start
+    return output
+
+
+def memory_bytes(compiled: Any) -> MemoryBytes | None:
+    """The compiler's account of memory per device; None where the platform gives none."""
+    stats = compiled.memory_analysis()
+    if stats is None:
+        return None
+    return MemoryBytes(
+        argument=stats.argument_size_in_bytes, output=stats.output_size_in_bytes, temp=stats.temp_size_in_bytes,
+        peak=getattr(stats, "peak_memory_in_bytes", None) or None,
+        host=stats.host_argument_size_in_bytes + stats.host_output_size_in_bytes + stats.host_temp_size_in_bytes)

@@ -1,0 +1,79 @@
+"""Runs an experiment: compiles every strategy, times them in shared rounds, checks them, and tells what happens on the way."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from spmd_core import stats
+from spmd_core.engine import devices, timing
+from spmd_core.engine.check import check
+from spmd_core.engine.lower import execute
+from spmd_core.engine.prepare import prepare
+from spmd_core.engine.report import strategy_result
+from spmd_core.engine.sample import Sampler, rankable_rounds
+from spmd_core.engine.trial import OUT_OF_MEMORY, Trial
+from spmd_core.events import Event, Finished, Phase, Texts
+from spmd_core.experiment import Experiment
+from spmd_core.results import Environment, Result
+from spmd_core.script import mesh_lines
+
+Emit = Callable[[Event], None]
+Cancelled = Callable[[], bool]
+
+
+def run_experiment(experiment: Experiment, run_id: str, environment: Environment, emit: Emit, cancelled: Cancelled) -> Finished:
+    """Run it, and return its result; `partial` where `cancelled` said so first. A failure of a strategy stays its own."""
+    _wake_compiler()
+    trials = [Trial(strategy) for strategy in experiment.strategies]
+    operands: dict[str, Any] = {}
+    sampler = Sampler(experiment, trials, emit, cancelled)
+    for trial in trials:
+        if cancelled():
+            sampler.stopped = True
+            break
+        _prepare(trial, experiment, operands, emit)
+    sampler.warm_up()
+    sampler.measure()
+    emit(Phase(phase="check"))
+    check(trials, experiment, operands, environment.platform)
+    sampler.remeasure()
+    floors = _floors(experiment)
+    measured = environment.model_copy(update={"load": devices.load(), "dispatch_floor_s": floors.get("mesh", floors.get("single"))})
+    result = Result(
+        run=run_id, experiment=experiment, environment=measured, partial=sampler.stopped, notes=environment.notes,
+        strategies={trial.strategy: strategy_result(trial, experiment, floors.get(trial.strategy, floors.get("mesh")), sampler.stopped)
+                    for trial in trials},
+        comparison=stats.compare(rankable_rounds(trials)))
+    ran_out = any(trial.failure is not None and trial.failure.kind == OUT_OF_MEMORY for trial in trials)
+    return Finished(result=result, renew_worker=ran_out)
+
+
+@cache
+def _wake_compiler() -> None:
+    """Compile something once per process, so that no strategy's phases contain JAX's own start-up."""
+    jax.jit(lambda value: value + 1).trace(np.float32(1)).lower().compile()
+
+
+def _prepare(trial: Trial, experiment: Experiment, operands: dict[str, Any], emit: Emit) -> None:
+    try:
+        prepare(trial, experiment, operands, lambda phase: emit(Phase(phase=phase, strategy=trial.strategy)))
+    except Exception as error:  # whatever a strategy raises is its result, kind and words; the others go on
+        trial.fail(error)
+    if trial.texts:
+        emit(Texts(strategy=trial.strategy, texts=trial.texts))
+        trial.texts = {}  # megabytes, for large programs
+
+
+def _floors(experiment: Experiment) -> dict[str, float]:
+    """Dispatch floor in seconds of one device ("single"), and of the mesh ("mesh") where a strategy uses it."""
+    floors = {}
+    if "single" in experiment.strategies:
+        floors["single"] = timing.dispatch_floor_s(None, jax.devices()[0])
+    if set(experiment.strategies) - {"single"}:
+        imports = "import jax\nimport numpy as np\nfrom jax.sharding import AxisType, Mesh\n"
+        mesh = execute(imports + "\n".join(mesh_lines(experiment)) + "\n", "mesh.py")["mesh"]
+        floors["mesh"] = timing.dispatch_floor_s(mesh, jax.devices()[0])
+    return floors

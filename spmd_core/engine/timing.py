@@ -1,0 +1,127 @@
+"""Times compiled programs: rounds in which all take turns, in shuffled order, every call blocked on."""
+
+import gc
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import repeat
+from math import ceil
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
+
+TURN_S = 1e-3  # a reading of perf_counter costs 0.1 µs: 0.01 % of a turn; noise from outside lasts longer, and so hits all alike
+CLOCK_DIGITS = 11  # of a second; more is noise, and fills the database
+MAX_TURNS = 16  # per round
+MAX_CALLS = 100_000  # per turn
+WARM_UP_CALLS = 3
+Call = Callable[..., Any]
+
+
+@dataclass(slots=True)
+class Timed:
+    """A program to be timed: `call(*arguments)`, and what was measured of it so far.
+
+    `rounds` holds, for each round, the seconds per call of each of its turns.
+    """
+
+    name: str
+    call: Call
+    arguments: Sequence[Any]
+    calls_per_turn: int = 1
+    turns: int = 1
+    rounds: list[tuple[float, ...]] = field(default_factory=list)
+    error: Exception | None = None
+
+    @property
+    def samples_s(self) -> tuple[float, ...]:
+        """Seconds per call of each round: the median of its turns."""
+        return tuple(median(turns) for turns in self.rounds)
+
+
+def block(result: Any) -> Any:
+    """Wait until every array of `result` is there. One array waits by its own method: going through a tree costs 1 µs more."""
+    return result.block_until_ready() if isinstance(result, jax.Array) else jax.block_until_ready(result)
+
+
+def time_calls(call: Call, arguments: Sequence[Any], count: int) -> float:
+    """Seconds per call over `count` calls, each blocked on before the next."""
+    times = repeat(None, count)
+    start = perf_counter()
+    for _ in times:
+        block(call(*arguments))
+    return (perf_counter() - start) / count
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No garbage collection meanwhile: a full one takes longer than most programs."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def warm_up(timed: Timed, sample_s: float) -> None:
+    """Run until calls take their usual time, then plan the turns of a round that lasts at least `sample_s` seconds."""
+    turn_s = max(TURN_S, sample_s / MAX_TURNS)
+    spent, calls, fastest, count = 0.0, 0, float("inf"), 1
+    while spent < turn_s or (calls < WARM_UP_CALLS and spent < sample_s):
+        one = time_calls(timed.call, timed.arguments, count)
+        fastest = min(fastest, one)  # a disturbed block would make every turn too short
+        spent += one * count
+        calls += count
+        count = min(2 * count, MAX_CALLS)
+    timed.calls_per_turn = min(max(1, ceil(turn_s / fastest)), MAX_CALLS)
+    timed.turns = min(max(1, ceil(sample_s / (timed.calls_per_turn * fastest))), MAX_TURNS)
+
+
+def sample_rounds(
+    programs: Sequence[Timed], rounds: int, *, seed: int, cancelled: Callable[[], bool], after_round: Callable[[int], None],
+) -> int:
+    """Up to `rounds` rounds, in each of which the programs take turns in shuffled order; the number of rounds done.
+
+    A program that raises keeps its error and is left out from then on. `after_round` is told how many are done.
+    """
+    order = random.Random(seed)
+    for done in range(rounds):
+        if cancelled():
+            return done
+        _round([timed for timed in programs if timed.error is None], order)
+        after_round(done + 1)
+    return rounds
+
+
+def _round(programs: list[Timed], order: random.Random) -> None:
+    turns: dict[int, list[float]] = {id(timed): [] for timed in programs}
+    for turn in range(max((timed.turns for timed in programs), default=0)):
+        present = [timed for timed in programs if turn < timed.turns and timed.error is None]
+        order.shuffle(present)
+        for timed in present:
+            try:
+                turns[id(timed)].append(round(time_calls(timed.call, timed.arguments, timed.calls_per_turn), CLOCK_DIGITS))
+            except Exception as error:  # whatever a program raises is its result; the others go on
+                timed.error = error
+    for timed in programs:
+        if timed.error is None:
+            timed.rounds.append(tuple(turns[id(timed)]))
+
+
+def dispatch_floor_s(mesh: jax.sharding.Mesh | None, device: jax.Device) -> float:
+    """Seconds of one call that computes next to nothing on the whole mesh: what any program costs there at least."""
+    sharding = SingleDeviceSharding(device) if mesh is None else NamedSharding(mesh, PartitionSpec())
+    operand = jax.device_put(np.float32(1), sharding)
+    program = jax.jit(lambda value: value + 1, out_shardings=sharding).lower(operand).compile()
+    floor = Timed("dispatch", program, (operand,))
+    with quiet():
+        warm_up(floor, TURN_S)
+        sample_rounds([floor], 15, seed=0, cancelled=lambda: False, after_round=lambda done: None)
+    return median(floor.samples_s)

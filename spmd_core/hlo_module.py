@@ -1,0 +1,135 @@
+"""A compiled program as values: its computations and instructions, read from HLO."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+
+from spmd_core.errors import LabError
+
+# bits of an element; from xla/primitive_util.h
+_BITS = {
+    "pred": 8, "s2": 2, "s4": 4, "s8": 8, "s16": 16, "s32": 32, "s64": 64, "u2": 2, "u4": 4, "u8": 8, "u16": 16, "u32": 32, "u64": 64,
+    "bf16": 16, "f16": 16, "f32": 32, "f64": 64, "c64": 64, "c128": 128, "f8e5m2": 8, "f8e4m3": 8, "f8e4m3fn": 8, "f8e4m3b11fnuz": 8,
+    "f8e5m2fnuz": 8, "f8e4m3fnuz": 8, "f8e3m4": 8, "f8e8m0fnu": 8, "f4e2m1fn": 4, "s1": 1, "u1": 1,
+}
+HOST_MEMORY_SPACE = 5  # the S(5) of a layout
+
+
+class HloError(LabError):
+    """A compiled program that cannot be read; the message quotes the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """An array's element type and dims; or a tuple, whose `parts` are shapes. Tokens and opaque values have neither."""
+
+    element: str
+    dims: tuple[int, ...] = ()
+    parts: tuple["Shape", ...] = ()
+    memory_space: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Bytes without padding; of a tuple, of all its parts. HloError for an element type of unknown size."""
+        if self.element in ("tuple", "token", "opaque"):
+            return sum(part.bytes for part in self.parts)
+        if self.element not in _BITS:
+            raise HloError(f"element type {self.element!r} of a compiled program has no known size: add it to hlo_module.py")
+        count = 1
+        for size in self.dims:
+            count *= size
+        return (count * _BITS[self.element] + 7) // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A place in a source file."""
+
+    file: str
+    line: int
+    function: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction. `argument` is the raw text between its parentheses, `attributes` the raw texts behind them."""
+
+    name: str
+    opcode: str
+    shape: Shape
+    operands: tuple[str, ...]
+    argument: str = ""
+    attributes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    is_root: bool = False
+    op_name: str | None = None
+    frames: tuple[Frame, ...] = ()  # innermost first
+
+    def called(self) -> tuple[str, ...]:
+        """Names of the computations that it runs, in order."""
+        return tuple(name for key in ("calls", "to_apply", "body", "condition", "true_computation", "false_computation", "called_computations",
+                                      "branch_computations") if key in self.attributes for name in names_in(self.attributes[key]))
+
+
+def names_in(text: str) -> list[str]:
+    """Names in an attribute such as `%body.1` or `{%a, %b}`."""
+    return [part.strip().lstrip("%") for part in text.strip("{} ").split(",") if part.strip()]
+
+
+@dataclass(frozen=True)
+class Computation:
+    """A computation: its instructions in the order in which they are written (the schedule, where there is one)."""
+
+    name: str
+    instructions: tuple[Instruction, ...]
+    is_entry: bool = False
+
+    @cached_property
+    def by_name(self) -> dict[str, Instruction]:
+        """Instruction by its name."""
+        return {instruction.name: instruction for instruction in self.instructions}
+
+    @cached_property
+    def users(self) -> dict[str, tuple[Instruction, ...]]:
+        """Who reads an instruction's value."""
+        users: dict[str, list[Instruction]] = {instruction.name: [] for instruction in self.instructions}
+        for instruction in self.instructions:
+            for operand in dict.fromkeys(instruction.operands):
+                users[operand].append(instruction)
+        return {name: tuple(readers) for name, readers in users.items()}
+
+    @property
+    def root(self) -> Instruction:
+        """The instruction whose value the computation returns."""
+        for instruction in self.instructions:
+            if instruction.is_root:
+                return instruction
+        raise HloError(f"computation {self.name!r} of a compiled program has no root")
+
+
+@dataclass(frozen=True)
+class Module:
+    """A compiled program. `partitions` and `replicas` are the devices that it runs on, as the compiler counts them."""
+
+    name: str
+    computations: tuple[Computation, ...]
+    partitions: int = 1
+    replicas: int = 1
+
+    @cached_property
+    def by_name(self) -> dict[str, Computation]:
+        """Computation by its name."""
+        return {computation.name: computation for computation in self.computations}
+
+    @property
+    def entry(self) -> Computation:
+        """Where the program begins."""
+        for computation in self.computations:
+            if computation.is_entry:
+                return computation
+        raise HloError(f"compiled program {self.name!r} has no entry computation")
+
+    @property
+    def device_count(self) -> int:
+        """Partitions times replicas."""
+        return self.partitions * self.replicas

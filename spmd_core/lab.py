@@ -1,0 +1,270 @@
+"""The Lab: submit, follow, cancel and look up runs of one data folder. What the screens and the command line call."""
+
+import atexit
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from spmd_core.checks import check_fits_target
+from spmd_core.errors import WorkerError, refuse, shorten
+from spmd_core.experiment import Experiment
+from spmd_core.hardware import Hardware, read_hardware
+from spmd_core.memory_check import check_memory
+from spmd_core.results import Environment, Result
+from spmd_core.run_states import RunStatus, RunSummary
+from spmd_core.settings import Settings, default_data_folder, read_settings
+from spmd_core.store import Store
+from spmd_core.targets import parse_target
+from spmd_core.worker.folder_lock import FolderLock
+from spmd_core.worker.supervisor import Supervisor
+
+HARDWARE_S = 2.0  # how long a look at the hardware stays good
+POLL_S = 0.2
+RESULTS_KEPT = 8
+
+_open_labs: dict[Path, "Lab"] = {}
+_opening = threading.Lock()
+
+
+class Lab:
+    """One data folder, as this process sees it. Every method may be called from any thread."""
+
+    def __init__(self, folder: Path, settings: Settings, serve: bool):
+        self.folder = folder
+        self._store = Store(folder)
+        self._lock = FolderLock(folder)
+        self._settings, self._serve = settings, serve
+        self._guard = threading.Lock()
+        self._own_runs: set[str] = set()  # submitted here, and not known to be over
+        self._own_requests: set[int] = set()
+        self._results: dict[str, Result] = {}
+        self._hardware: tuple[float, Hardware] | None = None
+        self._supervisor = self._new_supervisor()
+
+    @classmethod
+    def open(cls, data_folder: Path | None = None, *, serve: bool = True, settings: Settings | None = None) -> "Lab":
+        """The Lab of a folder: the same object for the whole process.
+
+        With `serve` this process works the queue for as long as it lives, runs of other processes included; without, only
+        while a run that it submitted is not over. `settings` are read from the environment where none are given.
+        StorageError where the folder cannot be used.
+        """
+        folder = (data_folder or default_data_folder()).expanduser().resolve()  # two Labs on one folder would share its lock
+        with _opening:
+            lab = _open_labs.get(folder)
+            if lab is None:
+                lab = _open_labs[folder] = cls(folder, settings or read_settings(), serve)
+                atexit.register(lab.close)
+            elif serve and not lab._serve:
+                lab._serve = True
+                lab._supervisor.wake()
+            return lab
+
+    def close(self) -> None:
+        """End the worker and give up the folder: a run at hand is interrupted."""
+        with _opening:
+            if _open_labs.pop(self.folder, None) is not self:
+                return
+        atexit.unregister(self.close)
+        self._supervisor.close()
+        self._lock.close()
+        self._store.close()
+
+    # Runs -----------------------------------------------------------------------------------------------------------
+
+    def submit(self, experiment: Experiment) -> str:
+        """Queue an experiment; the run's id. RequestError where it cannot run on its target."""
+        self._check(experiment)
+        run = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+        with self._guard:
+            self._own_runs.add(run)
+        self._store.submit(run, experiment)
+        self._wake()
+        return run
+
+    def status(self, run: str) -> RunStatus:
+        """A run as it stands; RequestError where there is none of that id."""
+        live = self._supervisor.live
+        if live and live.run == run:
+            return live
+        return self._as_seen(self._stored(run))
+
+    def active(self) -> tuple[RunStatus, ...]:
+        """Runs that are at hand or queued, in order."""
+        live = self._supervisor.live
+        seen = [live if live and live.run == status.run else self._as_seen(status) for status in self._store.active()]
+        return tuple(status for status in seen if not status.is_over)
+
+    def result(self, run: str) -> Result | None:
+        """The result of a run; None where it has none, or none yet."""
+        with self._guard:
+            if run in self._results:
+                return self._results[run]
+        result = self._store.result(run)
+        if result:
+            with self._guard:
+                self._results[run] = result
+                while len(self._results) > RESULTS_KEPT:
+                    del self._results[next(iter(self._results))]
+        return result
+
+    def texts(self, run: str, strategy: str) -> dict[str, str]:
+        """Program texts of a strategy: program, jaxpr, stablehlo, hlo; empty where none are stored."""
+        return self._store.texts(run, strategy)
+
+    def cancel(self, run: str) -> None:
+        """Cancel a run: at once while it is queued; else the worker is asked, and ended if it does not listen."""
+        if self._store.cancel_queued(run):
+            self._wake()
+        elif not self._stored(run).is_over:
+            self._store.ask("cancel", run=run)
+            self._wake()
+
+    def wait(self, run: str, timeout_s: float | None = None, on_change: Callable[[RunStatus], None] | None = None) -> RunStatus:
+        """Wait until a run is over, or for `timeout_s`; its status then. `on_change` is called with each new status."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        last = None
+        while True:
+            status = self.status(run)
+            if on_change and status != last:
+                on_change(status)
+            last = status
+            if status.is_over or (deadline is not None and time.monotonic() >= deadline):
+                return status
+            with self._supervisor.changed:
+                if self._supervisor.live in (None, last) or self._supervisor.live.run != run:
+                    self._supervisor.changed.wait(POLL_S)
+
+    def history(self, *, workload: str | None = None, state: str | None = None, text: str | None = None, limit: int = 200) -> tuple[RunSummary, ...]:
+        """Stored runs, newest first. `text` is looked for in the run's id and in the experiment's JSON form."""
+        summaries = self._store.history(workload=workload, state=state, text=text, limit=limit)
+        if any(summary.state in ("starting", "running") for summary in summaries):
+            return tuple(replace(summary, state=self.status(summary.run).state) if summary.state in ("starting", "running") else summary
+                         for summary in summaries)
+        return summaries
+
+    def delete(self, runs: Sequence[str]) -> int:
+        """Delete runs that are over, with their results; how many. RequestError where one is not over."""
+        active = {status.run for status in self.active()}
+        for run in runs:
+            if run in active:
+                raise refuse(f"run {run}", "is not over", "cancel it first")
+        with self._guard:
+            for run in runs:
+                self._results.pop(run, None)
+        return self._store.delete(runs)
+
+    # Devices --------------------------------------------------------------------------------------------------------
+
+    def hardware(self) -> Hardware:
+        """What this machine is, without jax."""
+        now = time.monotonic()
+        if self._hardware is None or now - self._hardware[0] > HARDWARE_S:
+            self._hardware = (now, read_hardware())
+        return self._hardware[1]
+
+    def devices(self, target: str, refresh: bool = False) -> Environment | None:
+        """What the devices of a target last said of themselves; None where they were never asked. `refresh` asks them."""
+        if refresh:
+            self._ask_probe(target)
+        return self._store.environment(target)
+
+    def probe(self, target: str, timeout_s: float = 60.0) -> Environment:
+        """Ask a target's devices what they are, and wait. WorkerError where they do not say."""
+        number, deadline = self._ask_probe(target), time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            request = self._store.request(number)
+            if request is None or request.answered:
+                environment = self._store.environment(target)
+                if environment is None or (request and request.error):
+                    raise WorkerError(request.error if request and request.error else f"target {target} did not answer: try it again")
+                return environment
+            with self._supervisor.changed:
+                self._supervisor.changed.wait(POLL_S / 4)
+        raise WorkerError(f"target {target} did not answer within {timeout_s:g} s: see what runs there, or try again")
+
+    def release(self) -> None:
+        """Let go of the devices: at once where they are idle, else after the run at hand."""
+        self._store.ask("release")
+        self._wake()
+
+    @property
+    def worker_pid(self) -> int | None:
+        """The worker process that this process started, where there is one."""
+        return self._supervisor.host.pid
+
+    @property
+    def queue_holder(self) -> int | None:
+        """Pid of the process that works the queue; None where nobody does."""
+        return self._lock.holder()
+
+    @property
+    def problem(self) -> str | None:
+        """Why the queue stands still, in a sentence; None where it does not."""
+        return self._supervisor.problem
+
+    # Inside ---------------------------------------------------------------------------------------------------------
+
+    def _check(self, experiment: Experiment) -> None:
+        target = parse_target(experiment.target)
+        if target.kind == "tpu":
+            raise refuse(f"target {target.text}", "is compile-only, nothing runs on it", "use local or cpu:8")
+        if target.kind == "local" and self.hardware().accelerator is None:
+            raise refuse("target local", "finds no accelerator on this machine", "use cpu:8")
+        environment = self._store.environment(target.text)
+        check_fits_target(experiment, environment.device_count if environment else None)
+        check_memory(experiment, environment, read_hardware())
+
+    def _ask_probe(self, target: str) -> int:
+        number = self._store.ask("probe", target=parse_target(target).text)
+        with self._guard:
+            self._own_requests.add(number)
+        self._wake()
+        return number
+
+    def _stored(self, run: str) -> RunStatus:
+        status = self._store.status(run)
+        if status is None:
+            raise refuse(f"run {shorten(run)}", "is not stored here", "look it up in the history")
+        return status
+
+    def _as_seen(self, status: RunStatus) -> RunStatus:
+        """A stored status, corrected for what only the lock can say: nobody works on it any more."""
+        if status.is_over:
+            return status
+        nobody = self._lock.holder() is None
+        if status.state == "queued":
+            ahead = (status.queue_position or 1) - 1
+            others = f"{ahead} queued before it" if ahead else "the run at hand"
+            return replace(status, waiting_for="a process that works the queue: open the dashboard" if nobody else others)
+        if nobody:
+            status = self._stored(status.run)  # it may have been finished between the two looks
+            if not status.is_over:
+                return replace(status, state="interrupted")
+        return status
+
+    def _is_wanted(self) -> bool:
+        """Whether this process is to work the queue now."""
+        if self._serve:
+            return True
+        with self._guard:
+            runs, requests = set(self._own_runs), set(self._own_requests)
+        if not runs and not requests:
+            return False
+        open_runs = runs & {status.run for status in self._store.active()}
+        open_requests = requests & {request.id for request in self._store.requests()}
+        with self._guard:
+            self._own_runs -= runs - open_runs
+            self._own_requests -= requests - open_requests
+        return bool(open_runs or open_requests)
+
+    def _wake(self) -> None:
+        if not self._supervisor.is_alive:
+            self._supervisor = self._new_supervisor()
+        self._supervisor.wake()
+
+    def _new_supervisor(self) -> Supervisor:
+        return Supervisor(self._store, self._lock, self._settings, self._is_wanted)

@@ -1,0 +1,72 @@
+"""Refuses an experiment that cannot fit in memory, before anything is allocated."""
+
+import math
+from dataclasses import dataclass
+
+from spmd_core.errors import refuse
+from spmd_core.experiment import Experiment
+from spmd_core.hardware import Hardware
+from spmd_core.results import Environment
+from spmd_core.targets import parse_target
+from spmd_core.units import bytes_text
+from spmd_core.workloads import DTYPE_BYTES, element_count
+
+DRAW_BYTES = 8  # operands are drawn in float64
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNeed:
+    """Bytes that a run holds at least. Each strategy keeps its operands placed and its results for as long as it is timed."""
+
+    host_bytes: int  # what NumPy draws and casts
+    device_bytes: int  # on the device that holds most
+    all_device_bytes: int  # on all devices of the mesh together
+
+
+def memory_need(experiment: Experiment) -> MemoryNeed:
+    """The least that a run allocates: operands and results of every strategy, and the draws on the host.
+
+    What the compiler needs besides is not known before it has compiled.
+    """
+    what, sizes = experiment.what, experiment.sizes
+    counts = [element_count(array.shape(sizes)) for array in what.operands]
+    host = max(counts, default=0) * DRAW_BYTES + what.operand_bytes(sizes, experiment.dtype)
+    whole = what.operand_bytes(sizes, experiment.dtype) + what.result_bytes(sizes, experiment.dtype)
+    shard = _shard_bytes(experiment)
+    on_one = on_all = 0
+    for strategy in experiment.strategies:
+        if strategy == "single":
+            on_one, on_all = on_one + whole, on_all + whole
+        else:
+            on_one, on_all = on_one + shard, on_all + shard * experiment.device_count
+    return MemoryNeed(host, on_one, on_all)
+
+
+def _shard_bytes(experiment: Experiment) -> int:
+    """Bytes of one device's shards of all operands and results; those in host memory count too, since they are moved in."""
+    total = 0
+    for array in experiment.what.arrays:
+        parts = math.prod(experiment.axis_sizes[axis] for axes in experiment.spec(array.name) for axis in axes)
+        dtype = experiment.dtype if array in experiment.what.operands else experiment.what.result_dtype(experiment.dtype)
+        total += element_count(array.shape(experiment.sizes)) * DTYPE_BYTES[dtype] // parts
+    return total
+
+
+def check_memory(experiment: Experiment, environment: Environment | None, hardware: Hardware) -> None:
+    """RequestError, with the bytes computed and the limit, where a run cannot fit. A limit that is not known refuses nothing."""
+    need, target = memory_need(experiment), parse_target(experiment.target)
+    on_host = target.kind == "cpu" or hardware.accelerator is None
+    host_need = need.host_bytes + (need.all_device_bytes if on_host else 0)
+    limit = hardware.available_bytes
+    if limit is not None and host_need > limit:
+        share = f", which the {experiment.device_count} simulated devices share" if on_host else ""
+        raise _too_large(experiment, host_need, f"the {bytes_text(limit)} of memory that are free on this machine{share}")
+    limits = [device.memory_bytes for device in environment.devices if device.memory_bytes] if environment else []
+    if not on_host and limits and need.device_bytes > min(limits):
+        raise _too_large(experiment, need.device_bytes, f"the {bytes_text(min(limits))} of memory of one device")
+
+
+def _too_large(experiment: Experiment, need_bytes: int, limit: str) -> Exception:
+    sizes = ", ".join(f"{dim}={size}" for dim, size in experiment.dims)
+    return refuse(f"{experiment.workload} with {sizes} needs {bytes_text(need_bytes)} for operands and results", f"and does not fit in {limit}",
+                  "use smaller dims, fewer strategies, or more sharding")

@@ -1,0 +1,1 @@
+"""Small programs of the recipes: each file defines `program(mesh)`, which returns names with arrays or texts."""

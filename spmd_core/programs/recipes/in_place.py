@@ -1,0 +1,14 @@
+"""Arrays do not change: assigning to a row is refused, `.at[].set` gives a new array."""
+
+import jax
+import jax.numpy as jnp
+
+
+def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
+    zeros = jnp.zeros((3, 3), jnp.float32)
+    try:
+        zeros[1, :] = 1.0
+        words = "no error"
+    except TypeError as error:
+        words = f"TypeError: {error}"
+    return {"assignment": words, "before": zeros, "after": zeros.at[1, :].set(1.0)}

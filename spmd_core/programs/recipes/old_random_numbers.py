@@ -1,0 +1,29 @@
+"""The numbers that the tutorials print came from another way to count: both are shown, without changing JAX for anybody else."""
+
+import jax
+import jax.numpy as jnp
+
+
+def draws():
+    """One number from key 1337, and ten from keys split off it."""
+    key = jax.random.key(1337)
+    first, numbers = jax.random.uniform(key), []
+    for _ in range(10):
+        key, drawn_with = jax.random.split(key)
+        numbers.append(jax.random.uniform(drawn_with))
+    return first, jnp.stack(numbers)
+
+
+def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
+    before = jax.config.jax_threefry_partitionable
+    with jax.threefry_partitionable(False):
+        old_first, old = draws()
+    with jax.threefry_partitionable(True):
+        new_first, new = draws()
+    return {
+        "old_first": old_first,
+        "old": old,
+        "new_first": new_first,
+        "new": new,
+        "jax_threefry_partitionable": f"{before} before, {jax.config.jax_threefry_partitionable} after",
+    }

@@ -1,0 +1,10 @@
+"""Fewer rows than devices: pmap uses the first devices and leaves the others alone."""
+
+import jax
+import jax.numpy as jnp
+
+
+def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
+    x = jnp.arange(3 * 2 * 2.0).reshape(3, 2, 2)
+    products = jax.pmap(jnp.dot)(x, x**2)
+    return {"products": products, "devices used": f"{len(products.devices())} of {jax.local_device_count()}"}

@@ -1,0 +1,99 @@
+"""A recipe: a spec to open on a screen, what to look at there and why, and what must come out of it."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.results import ArrayReport, Result, StrategyResult
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a recipe's run must give under every strategy that it names; what is left out is not looked at.
+
+    `values`, `exact`, `shapes`, `specs` and `memory` go by the name of a result, `printed` and `contains` by the name of
+    what a small program reports, `collectives` by strategy (the kinds in its compiled program, each once). `exact` is to
+    the digit; `values` within the tolerance; `contains` names parts of what is reported, where the rest differs by version.
+    """
+
+    values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    exact: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    specs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    memory: Mapping[str, str] = field(default_factory=dict)
+    printed: Mapping[str, str] = field(default_factory=dict)
+    contains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    shards: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)  # of every result: device -> [start, stop) of each dim
+    collectives: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    tolerance: float = 1e-6  # absolute, of values
+
+    def differences(self, result: Result) -> tuple[str, ...]:
+        """A sentence for everything in a result that is not as expected; none where all of it is."""
+        return tuple(sentence for strategy, found in result.strategies.items() for sentence in self._of(strategy, found))
+
+    def _of(self, strategy: str, found: StrategyResult) -> list[str]:
+        if found.status != "ok":
+            return [f"{strategy} ended as {found.status}: {found.error.message if found.error else 'no reason given'}"]
+        named = {*self.values, *self.exact, *self.shapes, *self.specs, *self.memory}
+        said = [f"{strategy}: {text}" for name in named for text in self._of_array(name, found)]
+        said += [f"{strategy} prints {found.printed.get(name)!r} for {name}, without {part!r}"
+                 for name, parts in self.contains.items() for part in parts if part not in found.printed.get(name, "")]
+        said += [f"{strategy} prints {found.printed.get(name)!r} for {name}, not {text!r}"
+                 for name, text in self.printed.items() if found.printed.get(name) != text]
+        for name, report in found.outputs.items():
+            held = {shard.device: shard.index for shard in report.shards or ()}
+            said += [f"{strategy}: device {device} holds {held.get(device)} of {name}, not {index}"
+                     for device, index in self.shards.items() if held.get(device) != index]
+        if strategy in self.collectives:
+            kinds = frozenset(collective.kind for collective in found.collectives or ())
+            if found.collectives is None:
+                said.append(f"{strategy} does not say which collectives it contains")
+            elif kinds != self.collectives[strategy]:
+                said.append(f"{strategy} contains {', '.join(sorted(kinds)) or 'no collective'}, "
+                            f"not {', '.join(sorted(self.collectives[strategy])) or 'none'}")
+        return said
+
+    def _of_array(self, name: str, found: StrategyResult) -> list[str]:
+        report: ArrayReport | None = found.outputs.get(name)
+        if report is None:
+            return [f"there is no result {name}"]
+        said = []
+        if name in self.values and not self._close(report.values, self.values[name]):
+            said.append(f"{name} is {report.values}, not {self.values[name]}")
+        if name in self.exact and report.values != self.exact[name]:
+            said.append(f"{name} is {report.values}, not exactly {self.exact[name]}")
+        for what, wanted, got in (("shape", self.shapes, report.shape), ("spec", self.specs, report.spec), ("memory", self.memory, report.memory)):
+            if name in wanted and got != wanted[name] and not (what == "spec" and got is None):
+                said.append(f"the {what} of {name} is {got}, not {wanted[name]}")
+        return said
+
+    def _close(self, got: tuple[Any, ...] | None, wanted: tuple[float, ...]) -> bool:
+        return got is not None and len(got) == len(wanted) and all(
+            isinstance(value, int | float) and math.isclose(value, number, rel_tol=0, abs_tol=self.tolerance)
+            for value, number in zip(got, wanted, strict=True))
+
+
+def program_spec(program: str, mesh: Mapping[str, int] | None = None, **sizes: int) -> dict[str, Any]:
+    """The spec of a registered small program on a mesh (eight devices along x where none is given), with sizes of its own."""
+    return {"workload": "program", "mesh": dict(mesh or {"x": 8}), "options": {"program": program, **sizes}}
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A classic example: its spec (the target is this machine's own), its screen, and the words around it."""
+
+    name: str
+    title: str
+    group: str
+    spec: Mapping[str, Any]
+    look_at: str
+    why: str
+    screen: Literal["layout", "compare"] = "compare"
+    expected: Expected = Expected()
+
+    @property
+    def experiment(self) -> Experiment:
+        """The spec on this machine's default target."""
+        return parse_experiment(dict(self.spec))

@@ -1,0 +1,98 @@
+"""The right answer in NumPy float64, apart from every strategy, and how far an output is from it."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from spmd_core.experiment import Experiment
+
+FULL_FLOPS = 2_000_000_000  # above this, only SAMPLED_ROWS rows are computed
+SAMPLED_ROWS = 64
+TOLERANCE_FACTOR = 8.0  # right means an error below 8 sqrt(K) eps: rounding grows as a random walk of K steps
+EPS = {"float32": 2.0**-23, "bfloat16": 2.0**-7, "float16": 2.0**-10, "tfloat32": 2.0**-10, "int32": 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Float64 values of a result; `rows` are the indices of its leading dim that were computed, None where all were."""
+
+    values: np.ndarray
+    rows: np.ndarray | None
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """Largest error, as it is and over the largest reference value; None where one of them is not finite."""
+
+    max_abs: float | None
+    max_rel: float | None
+    non_finite: int  # elements that are not finite where the reference is, or the other way round
+
+
+def reference(experiment: Experiment, operands: Mapping[str, np.ndarray]) -> Reference:
+    """The workload's result from operands that were cast to the experiment's dtype."""
+    result = experiment.what.results[0].name
+    shape = experiment.shape(result)
+    rows = None
+    if experiment.what.flops(experiment.sizes) > FULL_FLOPS and shape and shape[0] > SAMPLED_ROWS:
+        rows = np.sort(np.random.default_rng(experiment.seed).choice(shape[0], SAMPLED_ROWS, replace=False))
+    compute = {"elementwise": _elementwise, "contraction": _contraction, "layer": _layer}[experiment.workload]
+    with np.errstate(all="ignore"):  # an overflow is a value here, and compared as one
+        return Reference(compute(operands, rows), rows)
+
+
+def _elementwise(operands: Mapping[str, np.ndarray], rows: np.ndarray | None) -> np.ndarray:
+    x = operands["x"] if rows is None else operands["x"][rows]
+    if x.dtype == np.int32:
+        x = x.astype(np.float32)  # as JAX promotes it, before anything is computed
+    return 2 * np.sin(x.astype(np.float64)) + 1
+
+
+def _contraction(operands: Mapping[str, np.ndarray], rows: np.ndarray | None) -> np.ndarray:
+    x = operands["x"] if rows is None else operands["x"][:, rows]
+    if x.dtype == np.int32:
+        return x.sum(axis=0, dtype=np.int64).astype(np.int32).astype(np.float64)  # wraps as int32 does
+    return x.sum(axis=0, dtype=np.float64)
+
+
+def _layer(operands: Mapping[str, np.ndarray], rows: np.ndarray | None) -> np.ndarray:
+    x, weights, bias = operands["x"], operands["weights"], operands["bias"]
+    if rows is not None and x.ndim == 1:
+        weights, bias = weights[:, rows], bias[rows]
+    elif rows is not None:
+        x = x[rows]
+    return 1 / (1 + np.exp(-(x.astype(np.float64) @ weights.astype(np.float64) + bias.astype(np.float64))))
+
+
+def measure_error(expected: Reference, output: np.ndarray) -> Error:
+    """How far an output of the full shape is from the reference."""
+    picked = (output if expected.rows is None else output[expected.rows]).astype(np.float64)
+    finite = np.isfinite(expected.values) & np.isfinite(picked)
+    same = (expected.values == picked) | (np.isnan(expected.values) & np.isnan(picked))
+    odd = int(np.count_nonzero(~finite & ~same))
+    if odd:
+        return Error(None, None, odd)
+    largest = float(np.abs(expected.values[finite]).max(initial=0.0))
+    absolute = float(np.abs(expected.values[finite] - picked[finite]).max(initial=0.0))
+    return Error(absolute, absolute / largest if largest else absolute, 0)
+
+
+def compute_dtype(experiment: Experiment, platform: str) -> tuple[str, str | None]:
+    """The dtype whose rounding bounds the error, and a note where it is coarser than the operands' own."""
+    dtype = experiment.what.result_dtype(experiment.dtype)
+    if not experiment.what.uses_precision or dtype != "float32" or experiment.option("precision") != "default":
+        return dtype, None
+    if platform == "tpu":
+        return "bfloat16", ("TPU multiplies float32 in bfloat16 passes at default precision: the error is judged by bfloat16 "
+                            "(precision=highest avoids it)")
+    if platform in ("gpu", "cuda", "rocm"):
+        return "tfloat32", "the GPU may multiply float32 as TF32 at default precision: the error is judged by TF32 (precision=highest avoids it)"
+    return dtype, None
+
+
+def tolerance(experiment: Experiment, dtype: str) -> float:
+    """Largest relative error that still counts as right: 8 sqrt(K) eps, K the size of the contracted dim; 0 for integers."""
+    contracted = experiment.sizes.get(experiment.what.contracted or "", 1)
+    return TOLERANCE_FACTOR * math.sqrt(contracted) * EPS[dtype]

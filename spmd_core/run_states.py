@@ -1,0 +1,62 @@
+"""What is known of a run: its state, its progress, and the line that stands for it in a list."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spmd_core.experiment import Experiment
+from spmd_core.results import Failure
+
+ACTIVE = ("queued", "starting", "running")
+TERMINAL = ("succeeded", "failed", "cancelled", "timed_out", "crashed", "interrupted")
+STATES = ACTIVE + TERMINAL
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """A run as it stands now. Times are seconds since the epoch; medians and series are provisional until the result is there."""
+
+    run: str
+    state: str
+    experiment: Experiment
+    submitted_at: float
+    started_at: float | None = None
+    finished_at: float | None = None
+    queue_position: int | None = None  # 1 is next; None once it has left the queue
+    waiting_for: str | None = None
+    phase: str | None = None
+    strategy: str | None = None
+    done: int = 0
+    of: int = 0
+    medians_s: Mapping[str, float] = field(default_factory=dict)
+    series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    error: Failure | None = None
+    stderr_tail: str | None = None
+    worker_pid: int | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the state is a terminal one."""
+        return self.state in TERMINAL
+
+    @property
+    def elapsed_s(self) -> float | None:
+        """Seconds since it left the queue, to its end or to now; None while it is queued."""
+        if self.started_at is None:
+            return None
+        return max(0.0, (self.finished_at or time.time()) - self.started_at)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A stored run in a list: medians in seconds per strategy, None where a strategy has none."""
+
+    run: str
+    state: str
+    experiment: Experiment
+    submitted_at: float
+    finished_at: float | None
+    medians_s: Mapping[str, float | None]
+    fastest: str | None
+    partial: bool
+    error: Failure | None

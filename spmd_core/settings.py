@@ -1,0 +1,51 @@
+"""Settings that come from environment variables, and the data folder."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from spmd_core.errors import refuse, shorten
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Seconds after which the supervisor acts."""
+
+    run_timeout_s: float = 600.0  # a run, from leaving the queue to its result
+    idle_s: float = 300.0  # an idle worker keeps its devices
+    cancel_grace_s: float = 5.0  # from asking a worker to stop, to ending it
+    terminate_grace_s: float = 3.0  # from SIGTERM to SIGKILL
+    lock_retry_s: float = 1.0  # between two tries for the lock of the data folder
+    poll_s: float = 0.25  # between two looks at what other processes asked for
+    note_s: float = 1.0  # between two writes of progress to the database
+
+
+def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
+    """Settings with SPMD_LAB_RUN_TIMEOUT_S and SPMD_LAB_IDLE_S; RequestError where one is not a positive number."""
+    defaults = Settings()
+    return Settings(
+        run_timeout_s=_seconds(environ, "SPMD_LAB_RUN_TIMEOUT_S", defaults.run_timeout_s),
+        idle_s=_seconds(environ, "SPMD_LAB_IDLE_S", defaults.idle_s),
+    )
+
+
+def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
+    text = environ.get(name, "")
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1e9:
+        raise refuse(f"{name}={shorten(text)}", "is not a number of seconds", f"use for example {name}={default:g}, or leave it out")
+    return value
+
+
+def default_data_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """SPMD_LAB_DATA, else the platform's user data folder."""
+    chosen = environ.get("SPMD_LAB_DATA")
+    return Path(chosen).expanduser() if chosen else Path(platformdirs.user_data_dir("spmd-lab"))

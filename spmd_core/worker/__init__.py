@@ -1,0 +1,1 @@
+"""The worker process that owns the devices of one target, and its supervisor."""

@@ -1,0 +1,102 @@
+"""The worker process: owns the devices of one target, and runs experiments one after another until its parent is gone."""
+
+import argparse
+import ctypes
+import faulthandler
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+import traceback
+
+from spmd_core.errors import LabError, WorkerError
+from spmd_core.events import COMMANDS, CancelCommand, Command, Event, Failed, Phase, Ready, RunCommand
+from spmd_core.results import Failure
+from spmd_core.worker.protocol import READ_BYTES, Lines, send
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+class Commands:
+    """Reads commands in a thread of its own; the end of input ends the process, whatever native code is running."""
+
+    def __init__(self, channel: socket.socket):
+        self._channel, self._lines = channel, Lines[Command](COMMANDS)
+        self._runs: queue.Queue[RunCommand] = queue.Queue()
+        self._current: str | None = None
+        self._cancelled: set[str | None] = set()
+        threading.Thread(target=self._read, name="commands", daemon=True).start()
+
+    def next_run(self) -> RunCommand:
+        """The next run, once there is one."""
+        command = self._runs.get()
+        self._current = command.run
+        return command
+
+    def is_cancelled(self) -> bool:
+        """Whether the run at hand was cancelled."""
+        return self._current in self._cancelled
+
+    def _read(self) -> None:
+        try:
+            while data := self._channel.recv(READ_BYTES):
+                for command in self._lines.feed(data):
+                    if isinstance(command, CancelCommand):
+                        self._cancelled.add(command.run or self._current)
+                    else:
+                        self._runs.put(command)
+        except (OSError, WorkerError) as error:
+            print(f"commands ended: {error}", file=sys.stderr, flush=True)
+        finally:
+            os._exit(0)  # the parent is gone: let go of the devices at once, without waiting for native code
+
+
+def main() -> int:
+    """Say what the devices are, then run what is asked for."""
+    parser = argparse.ArgumentParser(prog="python -m spmd_core.worker")
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--target", required=True)
+    arguments = parser.parse_args()
+    _die_with_parent()
+    faulthandler.enable()
+    channel = socket.socket(fileno=arguments.fd)
+    channel.set_inheritable(False)
+    sending = threading.Lock()
+
+    def emit(event: Event) -> None:
+        with sending:
+            send(channel, event)
+
+    commands = Commands(channel)
+    try:
+        from spmd_core.engine import devices, run  # jax loads here, after the thread that watches the parent
+
+        ready = devices.describe(arguments.target)
+        emit(Ready(environment=ready))
+        while True:
+            command = commands.next_run()
+            environment = devices.describe(arguments.target, ready.device_count)
+            if (environment.platform, environment.device_kind) != (ready.platform, ready.device_kind):
+                raise WorkerError(f"platform {environment.platform} is not the {ready.platform} that the worker started with: run it again")
+            finished = run.run_experiment(command.experiment, command.run, environment, emit, commands.is_cancelled)
+            emit(Phase(phase="write"))
+            emit(finished)
+    except Exception as error:  # the last stop: reported whole, and the process ends
+        if not isinstance(error, LabError):
+            traceback.print_exc()
+        emit(Failed(error=Failure(kind=type(error).__name__, message=str(error) or type(error).__name__)))
+        return 1
+
+
+def _die_with_parent() -> None:
+    """Have Linux kill this process when the thread that started it ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stderr.flush()
+    os._exit(status)  # native threads of a failed backend must not keep the devices

@@ -1,0 +1,109 @@
+"""The run that a worker is busy with: turns its events, and the end of its time, into a status and one outcome."""
+
+import time
+from dataclasses import dataclass, replace
+
+from spmd_core.events import Event, Failed, Finished, Phase, Progress, Ready, Texts
+from spmd_core.results import Environment, Failure, Result, StrategyResult
+from spmd_core.run_states import RunStatus
+from spmd_core.settings import Settings
+from spmd_core.units import seconds_text
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended."""
+
+    state: str
+    result: Result | None = None
+    error: Failure | None = None
+    renew_worker: bool = False
+
+
+class ActiveRun:
+    """A run from leaving the queue to its outcome. `now` is monotonic seconds."""
+
+    def __init__(self, status: RunStatus, settings: Settings, now: float):
+        waiting_for = f"the devices of {status.experiment.target}"
+        self.status = replace(status, state="starting", queue_position=None, started_at=time.time(), waiting_for=waiting_for)
+        self.texts: dict[str, dict[str, str]] = {}
+        self.outcome: Outcome | None = None
+        self.environment: Environment | None = None
+        self.is_sent = False
+        self._settings = settings
+        self._deadline = now + settings.run_timeout_s
+        self._kill_at: float | None = None
+        self._asked: str | None = None  # the terminal state that it was asked to stop for
+
+    def ready(self, environment: Environment) -> None:
+        """The worker has the run's devices, and is sent the run."""
+        self.environment, self.is_sent = environment, True
+        self.status = replace(self.status, state="running", waiting_for=None)
+
+    def take(self, event: Event) -> None:
+        """Account for an event of the worker."""
+        match event:
+            case Phase():
+                self.status = replace(self.status, phase=event.phase, strategy=event.strategy)
+            case Progress():
+                self.status = replace(self.status, done=event.done, of=event.of, medians_s=dict(event.medians_s), series=dict(event.series))
+            case Texts():
+                self.texts.setdefault(event.strategy, {}).update(event.texts)
+            case Finished():
+                self.outcome = self._finished(event)
+            case Failed():
+                self.outcome = Outcome("failed", self._partial(), event.error, renew_worker=True)
+            case Ready():
+                pass
+
+    def stop(self, state: str, now: float) -> bool:
+        """Begin to stop it for `cancelled` or `timed_out`; True the first time, when the worker is to be asked."""
+        if self._asked or self.outcome:
+            return False
+        self._asked, self._kill_at = state, now + self._settings.cancel_grace_s
+        self.status = replace(self.status, waiting_for="the worker to stop at the next round")
+        return True
+
+    def is_late(self, now: float) -> bool:
+        """Whether its time is over."""
+        return now >= self._deadline
+
+    def must_be_killed(self, now: float) -> bool:
+        """Whether it was asked to stop and did not, within the time it has for that."""
+        return self._kill_at is not None and now >= self._kill_at and not self.outcome
+
+    def killed(self) -> None:
+        """It did not stop when asked, and was killed."""
+        self.outcome = Outcome(self._asked or "cancelled", self._partial(), self._stop_error())
+
+    def crashed(self, ending: str) -> None:
+        """The worker is gone, and no outcome came: its words are in the stderr tail."""
+        if self._asked:
+            self.killed()
+            return
+        phase = f" in {self.status.phase}" if self.status.phase else " while it started"
+        strategy = f" of {self.status.strategy}" if self.status.strategy else ""
+        message = f"the worker process {ending}{phase}{strategy}: run it again, or make it smaller"
+        self.outcome = Outcome("crashed", self._partial(), Failure(kind="WorkerCrashed", message=message))
+
+    def _finished(self, event: Finished) -> Outcome:
+        if event.result.partial and self._asked:
+            return Outcome(self._asked, event.result, self._stop_error(), event.renew_worker)
+        failures = [outcome.error for outcome in event.result.strategies.values() if outcome.status == "error"]
+        if failures and len(failures) == len(event.result.strategies):
+            return Outcome("failed", event.result, failures[0], event.renew_worker)
+        return Outcome("succeeded", event.result, None, event.renew_worker)
+
+    def _stop_error(self) -> Failure | None:
+        if self._asked != "timed_out":
+            return None
+        limit = seconds_text(self._settings.run_timeout_s)
+        return Failure(kind="TimedOut", message=f"the run took longer than {limit}: make it smaller, or set SPMD_LAB_RUN_TIMEOUT_S")
+
+    def _partial(self) -> Result | None:
+        """What was measured before the end: provisional medians."""
+        if not self.environment or not self.status.medians_s:
+            return None
+        note = "provisional median: the worker ended before the result"
+        outcomes = {name: StrategyResult(status="cancelled", median_s=median, notes=(note,)) for name, median in self.status.medians_s.items()}
+        return Result(run=self.status.run, experiment=self.status.experiment, environment=self.environment, strategies=outcomes, partial=True)

@@ -1,0 +1,36 @@
+"""The environment variables that a worker of a target starts with: they are set before jax loads."""
+
+from collections.abc import Mapping
+
+from spmd_core.hardware import Hardware
+from spmd_core.targets import parse_target
+
+# A TPU host that is one of several of a slice waits for the others for ever, unless told that its own chips are all there is
+_CHIP_BOUNDS = {1: "1,1,1", 4: "2,2,1", 8: "2,4,1"}
+
+
+def worker_environment(target: str, hardware: Hardware, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Environment variables of a worker process.
+
+    Inherited JAX settings are dropped, since the experiment says everything: a precision, x64 mode or a compile cache
+    from the shell would change what is measured. XLA_FLAGS stay, and are stored with each result.
+    """
+    environ = {name: value for name, value in inherited.items() if not name.startswith("JAX_")}
+    environ.pop("ALLOW_MULTIPLE_LIBTPU_LOAD", None)  # set only where no chip is owned
+    if "XLA_FLAGS" in environ:
+        # jax refuses the count twice: here and as JAX_NUM_CPU_DEVICES
+        kept = [flag for flag in environ["XLA_FLAGS"].split() if not flag.startswith("--xla_force_host_platform_device_count")]
+        environ["XLA_FLAGS"] = " ".join(kept)
+    parsed = parse_target(target)
+    environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
+    if parsed.kind == "cpu":
+        return environ | {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(parsed.device_count)}
+    if parsed.kind == "tpu":
+        return environ | {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+    platforms = {"tpu": "tpu,cpu", "nvidia": "cuda,cpu", "amd": "rocm,cpu", None: "cpu"}[hardware.accelerator]
+    environ["JAX_PLATFORMS"] = platforms
+    if hardware.accelerator == "tpu" and hardware.slice_hosts > 1:
+        chips = _CHIP_BOUNDS.get(len(hardware.device_files))
+        if chips and "TPU_PROCESS_BOUNDS" not in environ:
+            environ |= {"TPU_PROCESS_BOUNDS": "1,1,1", "TPU_CHIPS_PER_PROCESS_BOUNDS": chips, "CLOUD_TPU_TASK_ID": "0"}
+    return environ

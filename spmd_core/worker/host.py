@@ -1,0 +1,67 @@
+"""The one worker at hand: reused while it fits, replaced when the target changes, let go when it is idle."""
+
+import os
+import time
+
+from spmd_core.errors import WorkerError
+from spmd_core.hardware import read_hardware
+from spmd_core.settings import Settings
+from spmd_core.targets import parse_target
+from spmd_core.worker.environment import worker_environment
+from spmd_core.worker.process import Worker
+
+
+class WorkerHost:
+    """Holds at most one worker. Used by the supervisor's thread alone; `pid` may be read by any."""
+
+    def __init__(self, settings: Settings):
+        self.pid: int | None = None
+        self._settings = settings
+        self._worker: Worker | None = None
+        self._idle_since = time.monotonic()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no worker holds any device."""
+        return self._worker is None
+
+    def get(self, target: str) -> Worker:
+        """A worker for `target`, started where none fits. WorkerError where another process holds the devices."""
+        if self._worker and self._worker.target == target and not _is_lost(self._worker):
+            self._worker.trim_stderr(0)
+            return self._worker
+        self.release()
+        hardware = read_hardware()
+        if parse_target(target).kind == "local" and hardware.holders:
+            holder = hardware.holders[0]
+            raise WorkerError(f"{holder.device_file} is held by process {holder.pid} ({holder.name}): end it, or use cpu:8")
+        self._worker = Worker(target, worker_environment(target, hardware, os.environ))
+        self.pid = self._worker.pid
+        return self._worker
+
+    def rest(self) -> None:
+        """The worker's work is done: it is idle from now on."""
+        self._idle_since = time.monotonic()
+
+    def let_go_when_idle(self) -> None:
+        """Release a worker that was idle for long enough, or that has ended meanwhile."""
+        if self._worker and (time.monotonic() - self._idle_since > self._settings.idle_s or _is_lost(self._worker)):
+            self.release()
+
+    def release(self) -> int | None:
+        """End the worker, so that its devices are free; its exit status."""
+        worker, self._worker, self.pid = self._worker, None, None
+        if worker is None:
+            return None
+        status = worker.stop(self._settings.terminate_grace_s)
+        worker.close()
+        return status
+
+
+def _is_lost(worker: Worker) -> bool:
+    """Whether an idle worker can no longer be used; what it says unasked is dropped."""
+    try:
+        worker.receive()
+    except WorkerError:
+        return True
+    return worker.is_gone()

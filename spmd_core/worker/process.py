@@ -1,0 +1,143 @@
+"""A worker process as its parent sees it: started, spoken to, listened to, ended."""
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from spmd_core.errors import WorkerError
+from spmd_core.events import EVENTS, Command, Event
+from spmd_core.results import Environment
+from spmd_core.worker.protocol import READ_BYTES, Lines, encode
+
+ROOT = Path(__file__).resolve().parents[2]  # the folder that holds the package
+TAIL_BYTES = 16 * 1024
+MAX_STDERR_BYTES = 16 * 2**20
+UNKILLABLE_S = 10.0  # how long to wait for a process that the kernel does not let go of
+
+
+class Worker:
+    """One `python -m spmd_core.worker`, in a process group of its own.
+
+    Start it from a thread that lives as long as the process: on Linux the child dies with the thread that started it.
+    """
+
+    def __init__(self, target: str, environ: Mapping[str, str]):
+        self.target = target
+        self.environment: Environment | None = None  # once it is ready
+        self.is_broken = False  # the stream ended, or carried junk
+        self._is_ended = False
+        self._lines: Lines[Event] = Lines(EVENTS)
+        self._reader, theirs = socket.socketpair()
+        # a regular file: what a crashing process wrote last stays in it, and the worker can read its compiler's warnings there
+        self._stderr = tempfile.TemporaryFile("w+b", buffering=0)  # noqa: SIM115
+        fcntl.fcntl(self._stderr, fcntl.F_SETFL, fcntl.fcntl(self._stderr, fcntl.F_GETFL) | os.O_APPEND)  # so that it can be emptied
+        command = [sys.executable, "-m", "spmd_core.worker", "--fd", str(theirs.fileno()), "--target", target]
+        path = os.pathsep.join(part for part in (str(ROOT), environ.get("PYTHONPATH", "")) if part)
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    command, cwd=ROOT, env={**environ, "PYTHONPATH": path}, stdin=subprocess.DEVNULL, stdout=self._stderr, stderr=self._stderr,
+                    pass_fds=(theirs.fileno(),), start_new_session=True)
+            except OSError as error:
+                self._reader.close()
+                self._stderr.close()
+                raise WorkerError(f"the worker process could not be started: {error.strerror}: see that {sys.executable} can be run") from error
+        self.pid = self._process.pid
+
+    def fileno(self) -> int:
+        """The descriptor that events come from."""
+        return self._reader.fileno()
+
+    def send(self, command: Command) -> None:
+        """Send a command. Where the process is gone, the stream's end says so."""
+        try:
+            self._reader.sendall(encode(command))
+        except OSError:
+            self.is_broken = True
+
+    def receive(self) -> list[Event]:
+        """The events that have come, without waiting. WorkerError for junk in the stream."""
+        events: list[Event] = []
+        while not self.is_broken and select.select([self._reader], [], [], 0)[0]:
+            try:
+                data = self._reader.recv(READ_BYTES)
+            except OSError:
+                data = b""
+            if not data:
+                self.is_broken = True
+                break
+            try:
+                events += self._lines.feed(data)
+            except WorkerError:
+                self.is_broken = True
+                raise
+        return events
+
+    def is_gone(self) -> bool:
+        """Whether it ended, or can no longer be spoken to."""
+        return self.is_broken or self._process.poll() is not None
+
+    def stop(self, grace_s: float) -> int | None:
+        """End the process group: SIGTERM, SIGKILL after `grace_s`. The exit status, negative for a signal; None where it does not end."""
+        if not self._is_ended:
+            self._signal(signal.SIGTERM)
+            if self._wait(grace_s) is None:
+                self._signal(signal.SIGKILL)
+        return self._end()
+
+    def reap(self, within_s: float = 1.0) -> int | None:
+        """Exit status of a process whose stream has ended; it is killed where it does not end by itself."""
+        self._wait(within_s)
+        self._signal(signal.SIGKILL)  # also what it may have started
+        return self._end()
+
+    def close(self) -> None:
+        """Close its files, after the end."""
+        self._stderr.close()
+
+    def _end(self) -> int | None:
+        self.is_broken = self._is_ended = True  # from here on its number may belong to another process
+        self._reader.close()
+        return self._wait(UNKILLABLE_S)
+
+    def stderr_tail(self) -> str:
+        """The last of what it wrote on stdout and stderr; it can be read after the end too."""
+        size = os.fstat(self._stderr.fileno()).st_size
+        return os.pread(self._stderr.fileno(), TAIL_BYTES, max(0, size - TAIL_BYTES)).decode(errors="replace")
+
+    def trim_stderr(self, limit_bytes: int = MAX_STDERR_BYTES) -> None:
+        """Drop all but the tail of what it wrote, where that has grown beyond the limit; with limit 0, all of it."""
+        if os.fstat(self._stderr.fileno()).st_size > limit_bytes:
+            tail = self.stderr_tail().encode() if limit_bytes else b""
+            os.ftruncate(self._stderr.fileno(), 0)
+            os.write(self._stderr.fileno(), tail)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def _wait(self, timeout_s: float) -> int | None:
+        deadline = time.monotonic() + timeout_s
+        while (status := self._process.poll()) is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return status
+
+
+def ending_text(status: int | None) -> str:
+    """How a process ended, in words."""
+    if status is None:
+        return "does not end"
+    if status >= 0:
+        return f"ended with exit status {status}"
+    name = signal.Signals(-status).name if -status in {*signal.Signals} else f"signal {-status}"
+    hint = ", which the kernel also sends when memory runs out" if -status == signal.SIGKILL else ""
+    return f"was ended by {name}{hint}"

@@ -1,0 +1,24 @@
+"""The test environment: 8 simulated CPU devices, a data folder of its own, and nothing left behind."""
+
+import os
+import tempfile
+
+import pytest
+from hypothesis import settings
+
+# Set before any test imports jax: in this process, and in what is started from it.
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["JAX_NUM_CPU_DEVICES"] = "8"
+os.environ["SPMD_LAB_TARGET"] = "cpu:8"
+os.environ["SPMD_LAB_DATA"] = tempfile.mkdtemp(prefix="spmd-lab-tests-")  # a test that asks for no folder of its own never sees the user's
+
+settings.register_profile("ci", deadline=None, derandomize=True)  # a shared machine is slow at times; the same examples each time
+settings.load_profile("ci")
+
+
+@pytest.fixture
+def data_folder(tmp_path, monkeypatch):
+    """A data folder for one test, also seen by the processes that it starts."""
+    folder = tmp_path / "data"
+    monkeypatch.setenv("SPMD_LAB_DATA", str(folder))
+    return folder

@@ -1,0 +1,112 @@
+"""Put on PYTHONPATH by tests: gives a worker process an engine without jax, whose seed says how it misbehaves."""
+
+import ctypes
+import os
+import signal
+import sys
+import time
+import types
+
+QUICK, ENDLESS, STUBBORN, STRAY, JUNK, ROUNDS, DEAF, RENEW, ABORT, LARGE, RAISES, NOISY, NO_DEVICES, HALF_LINE = range(14)
+
+
+def describe(target, expected_device_count=None):
+    from spmd_core.errors import WorkerError
+    from spmd_core.results import Environment
+
+    if os.environ.get("STANDIN_NO_DEVICES"):
+        raise WorkerError("target has no usable device: this is a test")
+    if os.environ.get("STANDIN_DIES_AT_START"):
+        os.write(2, b"cannot load the driver\n")
+        os._exit(3)
+    return Environment(jax="0", jaxlib="0", python="3", platform="cpu", device_kind="stand-in", device_count=8)
+
+
+def run_experiment(experiment, run_id, environment, emit, cancelled):
+    from spmd_core.events import Phase, Texts
+
+    if log := os.environ.get("STANDIN_LOG"):
+        with open(log, "a") as file:
+            file.write(f"{run_id} {os.getpid()} {os.getppid()}\n")
+    emit(Phase(phase="compile", strategy="single"))
+    _progress(emit, 1)
+    behave = {ENDLESS: _endless, STUBBORN: _stubborn, STRAY: _stray, JUNK: _junk, ABORT: _abort, RAISES: _raise, NOISY: _noisy, HALF_LINE: _half_line}
+    if experiment.seed in behave:
+        behave[experiment.seed](emit)
+    rounds = 500 if experiment.seed in (ROUNDS, DEAF) else 2
+    emit(Phase(phase="sample"))
+    for done in range(1, rounds + 1):
+        if cancelled() and experiment.seed != DEAF:
+            return _finished(experiment, run_id, environment, partial=True)
+        if rounds > 2:
+            _progress(emit, done)
+            time.sleep(0.02)
+    size = 40_000_000 if experiment.seed == LARGE else 10
+    emit(Texts(strategy="single", texts={"program": "text " * (size // 5)}))
+    return _finished(experiment, run_id, environment, notes=("x" * size,), renew=experiment.seed == RENEW)
+
+
+def _progress(emit, done):
+    from spmd_core.events import Progress
+
+    emit(Progress(done=done, of=500, medians_s={"single": 0.001}))
+
+
+def _finished(experiment, run_id, environment, partial=False, notes=(), renew=False):
+    from spmd_core.events import Finished
+    from spmd_core.results import Result, StrategyResult
+
+    outcome = StrategyResult(status="cancelled" if partial else "ok", median_s=0.001, samples_s=(0.001,))
+    result = Result(run=run_id, experiment=experiment, environment=environment, strategies={"single": outcome}, partial=partial, notes=notes)
+    return Finished(result=result, renew_worker=renew)
+
+
+def _endless(emit):
+    while True:
+        ctypes.PyDLL(None).pause()  # native code that keeps the interpreter's lock: no Python thread runs any more
+
+
+def _stubborn(emit):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _endless(emit)
+
+
+def _stray(emit):
+    print("a stray print")
+    print('{"event": "finished"}', flush=True)
+    os.write(1, b"\x00\xff bytes from C++\n")
+    os.write(2, b"E0000 on stderr\n")
+
+
+def _junk(emit):
+    os.write(int(sys.argv[sys.argv.index("--fd") + 1]), b"this is no event\n")
+    _endless(emit)
+
+
+def _half_line(emit):
+    os.write(int(sys.argv[sys.argv.index("--fd") + 1]), b'{"event": "finished", "result": ')
+    os._exit(7)
+
+
+def _abort(emit):
+    os.write(2, b"F0000 the rendezvous was not reached in time\n")
+    os.abort()
+
+
+def _raise(emit):
+    raise RuntimeError("a mistake in the engine")
+
+
+def _noisy(emit):
+    for _ in range(40):
+        os.write(2, b"noise " * 200_000)
+    os.write(2, b"the last words\n")
+    time.sleep(1)
+    os.abort()
+
+
+if "-m" in sys.orig_argv and "spmd_core.worker" in sys.orig_argv:
+    engine = types.ModuleType("spmd_core.engine")
+    engine.devices = types.SimpleNamespace(describe=describe)
+    engine.run = types.SimpleNamespace(run_experiment=run_experiment)
+    sys.modules["spmd_core.engine"] = engine

@@ -1,0 +1,104 @@
+"""The Lab's own rules: what it refuses, and that it is one object per folder."""
+
+import os
+import time
+
+import pytest
+
+from spmd_core.errors import RequestError, StorageError
+from spmd_core.lab import Lab
+from spmd_core.results import Environment
+from tests.labs import HASTY, STANDIN, experiment
+
+
+@pytest.fixture
+def lab(data_folder, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
+    lab = Lab.open(data_folder, settings=HASTY)
+    yield lab
+    lab.close()
+
+
+def test_a_folder_has_one_lab_in_a_process(lab, data_folder):
+    assert Lab.open(data_folder) is lab
+    assert Lab.open() is lab  # by SPMD_LAB_DATA
+    assert Lab.open(data_folder / ".." / data_folder.name) is lab
+
+
+def test_a_closed_lab_can_be_opened_anew(data_folder, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
+    first = Lab.open(data_folder, settings=HASTY)
+    run = first.submit(experiment())
+    assert first.wait(run, 10).state == "succeeded"
+    first.close()
+    first.close()
+    second = Lab.open(data_folder, serve=False, settings=HASTY)
+    assert second is not first
+    assert second.status(run).state == "succeeded"
+    assert second.queue_holder is None  # a Lab that only reads does not work the queue
+    second.close()
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"mesh": {"x": 16}, "dims": {"rows": 16, "cols": 8}}, "mesh x=16 of 16 devices is larger than target cpu:8 with 8"),
+    ({"dims": {"rows": 10**6, "cols": 10**6}}, r"needs \d+\.\d TiB for operands and results and does not fit in the"),
+    ({"target": "tpu:v5e:4x4"}, "target tpu:v5e:4x4 is compile-only, nothing runs on it: use local or cpu:8"),
+])
+def test_what_cannot_run_is_refused_before_it_is_queued(lab, changes, message):
+    with pytest.raises(RequestError, match=message):
+        lab.submit(experiment(**changes))
+    assert lab.active() == lab.history() == ()
+
+
+def test_local_is_refused_where_there_is_no_accelerator(lab):
+    if lab.hardware().accelerator:
+        pytest.skip("this machine has an accelerator")
+    with pytest.raises(RequestError, match="target local finds no accelerator on this machine: use cpu:8"):
+        lab.submit(experiment(target="local"))
+
+
+def test_a_mesh_is_held_against_what_the_devices_said(lab):
+    small = Environment(jax="0", jaxlib="0", python="3", platform="cpu", device_kind="cpu", device_count=4)
+    lab._store.keep_environment("cpu:8", small)
+    with pytest.raises(RequestError, match="larger than target cpu:8 with 4"):
+        lab.submit(experiment())
+
+
+def test_unknown_runs_are_refused_in_a_sentence(lab):
+    for call in (lab.status, lab.cancel, lambda run: lab.wait(run, 1)):
+        with pytest.raises(RequestError, match="run 'nowhere' is not stored here: look it up in the history"):
+            call("nowhere")
+    assert lab.result("nowhere") is None
+    assert lab.texts("nowhere", "auto") == {}
+
+
+def test_a_folder_that_cannot_be_used_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StorageError, match="SPMD_LAB_DATA"):
+        Lab.open(tmp_path / "file" / "data")
+
+
+def test_waiting_ends_with_its_time(lab):
+    from tests.standin import sitecustomize as standin
+
+    run = lab.submit(experiment(standin.ROUNDS))
+    began = time.monotonic()
+    assert not lab.wait(run, 0.3).is_over
+    assert 0.3 <= time.monotonic() - began < 2
+    lab.cancel(run)
+    assert lab.wait(run, 10).state == "cancelled"
+
+
+def test_looking_every_second_costs_next_to_nothing(lab):
+    run = lab.submit(experiment())
+    assert lab.wait(run, 10).state == "succeeded"
+    began = time.process_time()
+    for _ in range(100):
+        lab.active()
+        lab.status(run)
+    assert (time.process_time() - began) / 100 < 0.003
+
+
+def test_the_lab_names_the_process_that_works_the_queue(lab):
+    lab.wait(lab.submit(experiment()), 10)
+    assert lab.queue_holder == os.getpid()

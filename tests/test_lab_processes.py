@@ -1,0 +1,147 @@
+"""Several processes on one data folder, and what is left when one of them is killed."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from spmd_core.lab import Lab
+from tests.labs import HASTY, STANDIN, experiment, is_running, start_python, until
+from tests.standin import sitecustomize as standin
+
+SERVE = """
+import sys
+from pathlib import Path
+from spmd_core.lab import Lab
+from tests.labs import HASTY, experiment
+lab = Lab.open(settings=HASTY)
+for behaviour in sys.argv[1:]:
+    print(lab.submit(experiment(int(behaviour))), flush=True)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def standin_engine(monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
+    monkeypatch.setenv("STANDIN_LOG", str(tmp_path / "log"))
+
+
+@pytest.fixture
+def dashboard(data_folder):
+    """Starts a process that works the queue, as a dashboard does; it is killed at the end."""
+    started = []
+
+    def start(*behaviours):
+        process = start_python(SERVE, data_folder, *map(str, behaviours))
+        started.append(process)
+        runs = [process.stdout.readline().strip() for _ in behaviours]
+        assert process.stdout.readline() == "ready\n"
+        return process, runs
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+
+@pytest.fixture
+def follower(data_folder):
+    """A Lab of this process that works the queue only for its own runs, as the command line does."""
+    lab = Lab.open(data_folder, serve=False, settings=HASTY)
+    yield lab
+    lab.close()
+
+
+def runs_started(tmp_path):
+    return [line.split()[0] for line in (tmp_path / "log").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("behaviour", [standin.ROUNDS, standin.ENDLESS])
+def test_killing_the_dashboard_leaves_no_orphan_and_the_queue_goes_on_after_a_restart(dashboard, follower, data_folder, tmp_path, behaviour):
+    process, (first, second) = dashboard(behaviour, standin.QUICK)
+    pid = until(lambda: (status := follower.status(first)).state == "running" and status.worker_pid)
+    assert follower.status(first).waiting_for is None
+    process.kill()
+    process.wait()
+    killed = time.monotonic()
+    until(lambda: not is_running(pid), 5)
+    assert time.monotonic() - killed < 5
+    assert follower.status(first).state == "interrupted"  # by who only reads
+    assert [(summary.run, summary.state) for summary in follower.history()] == [(second, "queued"), (first, "interrupted")]
+    assert "open the dashboard" in follower.status(second).waiting_for
+    dashboard()
+    assert follower.wait(second, 10).state == "succeeded"
+    assert follower.status(first).state == "interrupted"
+    assert runs_started(tmp_path) == [first, second]  # what was interrupted is not silently run again
+
+
+def test_one_process_works_the_queue_and_the_other_follows(dashboard, follower, tmp_path):
+    process, (theirs,) = dashboard(standin.ROUNDS)
+    ours = follower.submit(experiment())
+    assert until(lambda: follower.queue_holder) == process.pid
+    assert until(lambda: follower.status(theirs).done)  # progress crosses the database
+    assert follower.status(ours).queue_position == 1
+    assert follower.worker_pid is None
+    follower.cancel(theirs)
+    assert follower.wait(theirs, 10).state == "cancelled"
+    assert follower.wait(ours, 10).state == "succeeded"
+    assert follower.result(ours).strategies["single"].median_s == 0.001
+    assert follower.texts(ours, "single") == {"program": "text text "}
+    assert runs_started(tmp_path) == [theirs, ours]
+    assert len({line.split()[1] for line in (tmp_path / "log").read_text().splitlines()}) == 1  # one worker for both
+    worker = int((tmp_path / "log").read_text().split()[1])
+    follower.release()
+    until(lambda: not is_running(worker), 3)
+
+
+def test_a_follower_takes_over_when_the_other_process_dies(dashboard, follower, tmp_path):
+    process, (theirs,) = dashboard(standin.ROUNDS)
+    until(lambda: follower.status(theirs).state == "running")
+    ours = follower.submit(experiment())
+    process.kill()
+    process.wait()
+    assert follower.wait(ours, 10).state == "succeeded"
+    assert follower.status(theirs).state == "interrupted"
+    assert follower.worker_pid
+
+
+def test_a_process_without_runs_of_its_own_makes_way(dashboard, follower):
+    ours = follower.submit(experiment())
+    assert follower.wait(ours, 10).state == "succeeded"
+    assert follower.queue_holder == os.getpid()  # nobody waits: the worker stays warm for a while
+    process, (theirs,) = dashboard(standin.QUICK)
+    assert follower.wait(theirs, 10).state == "succeeded"
+    assert follower.queue_holder == process.pid
+    assert follower.worker_pid is None
+
+
+def test_many_processes_submit_and_every_run_runs_once(dashboard, follower, tmp_path):
+    (_, first), (_, second) = dashboard(*[standin.QUICK] * 4), dashboard(*[standin.QUICK] * 4)
+    runs = [*first, *second, follower.submit(experiment())]
+    assert {follower.wait(run, 20).state for run in runs} == {"succeeded"}
+    assert sorted(runs_started(tmp_path)) == sorted(runs)
+
+
+def test_leaving_in_an_orderly_way_ends_the_worker_and_marks_the_run(dashboard, follower):
+    process, (run,) = dashboard(standin.ENDLESS)
+    pid = until(lambda: (status := follower.status(run)).state == "running" and status.worker_pid)
+    process.stdin.close()
+    assert process.wait(10) == 0
+    assert not is_running(pid)
+    status = follower.status(run)
+    assert (status.state, status.finished_at is None) == ("interrupted", False)
+
+
+def test_a_stopped_dashboard_still_counts_as_the_one_that_works(dashboard, follower):
+    process, (run,) = dashboard(standin.ROUNDS)
+    until(lambda: follower.status(run).state == "running")
+    process.send_signal(signal.SIGSTOP)
+    assert follower.status(run).state == "running"
+    process.send_signal(signal.SIGCONT)
+    follower.cancel(run)
+    assert follower.wait(run, 10).state == "cancelled"

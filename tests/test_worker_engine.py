@@ -1,0 +1,100 @@
+"""The worker with the real engine: killed in every phase, ended by its timeout, short of memory."""
+
+import os
+import signal
+import time
+from dataclasses import replace
+
+import pytest
+
+from spmd_core.lab import Lab
+from tests.labs import HASTY, experiment, is_running, until
+
+PHASES = ("trace", "lower", "compile", "first_run", "warm_up", "sample", "check", "write")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """One Lab, and so one warm worker, for the tests that leave it whole."""
+    lab = Lab.open(tmp_path_factory.mktemp("engine"), settings=replace(HASTY, cancel_grace_s=5, terminate_grace_s=3))
+    yield lab
+    lab.close()
+
+
+def layer(**changes):
+    spec = {"workload": "layer", "dims": {"batch": 64, "in": 64, "out": 32}, "sharding": {"in": "x"}, "strategies": ["single", "auto", "shard_map"],
+            "timing": {"samples": 20, "min_seconds": 0.5}}
+    return experiment(**(spec | changes))
+
+
+def test_a_run_through_the_worker_measures_and_keeps_its_texts(lab):
+    seen = []
+    run = lab.submit(layer())
+    status = lab.wait(run, 60, on_change=seen.append)
+    assert (status.state, status.error) == ("succeeded", None)
+    assert {status.phase for status in seen} >= {"compile", "sample"}
+    result = lab.result(run)
+    assert result.environment.device_count == 8
+    assert {name: outcome.correct for name, outcome in result.strategies.items()} == {"single": True, "auto": True, "shard_map": True}
+    assert all(len(outcome.samples_s) == 20 for outcome in result.strategies.values())
+    assert lab.history()[0].medians_s == {name: outcome.median_s for name, outcome in result.strategies.items()}
+    assert "shard_map" in lab.texts(run, "shard_map")["program"]
+    assert any(status.medians_s for status in seen if not status.is_over)  # provisional medians came before the end
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_killing_the_worker_in_any_phase_is_a_crash_within_two_seconds(lab, phase):
+    for _ in range(10):  # a phase of a millisecond may pass unseen, or its result may be out already
+        run = lab.submit(layer())
+        killed = _kill_in(lab, run, phase)
+        status = lab.wait(run, 10)
+        if status.state == "crashed":
+            break
+        assert status.state == "succeeded"  # nothing of what was finished is lost
+        assert lab.result(run).strategies["auto"].median_s
+        if phase == "write" and killed:
+            return  # it had all been sent; the stand-in's longer result is cut in the middle
+    assert killed, f"{phase} was never seen"
+    assert time.monotonic() - killed < 2
+    assert status.state == "crashed"
+    assert "SIGKILL" in status.error.message
+    if phase in ("sample", "check"):
+        assert lab.result(run).partial
+    following = lab.submit(layer(strategies=["single"], timing={"samples": 1, "min_seconds": 0}))
+    assert lab.wait(following, 30).state == "succeeded"
+
+
+def _kill_in(lab, run, phase):
+    """When the worker was killed; None where the phase was not seen."""
+    while not (status := lab.status(run)).is_over:
+        if status.phase == phase and (status.done or phase != "sample"):
+            os.kill(status.worker_pid, signal.SIGKILL)
+            return time.monotonic()
+        time.sleep(0.0005)
+    return None
+
+
+def test_a_native_computation_that_takes_too_long_is_ended(tmp_path):
+    lab = Lab.open(tmp_path / "slow", settings=replace(HASTY, run_timeout_s=4.0))
+    try:
+        slow = layer(dims={"batch": 10_000, "in": 10_000, "out": 10_000}, sharding={}, strategies=["single"])
+        run = lab.submit(slow)
+        pid = until(lambda: lab.status(run).worker_pid)
+        status = lab.wait(run, 20)
+        assert status.state == "timed_out"
+        assert status.elapsed_s < 7
+        assert not is_running(pid)
+    finally:
+        lab.close()
+
+
+def test_cancelling_keeps_the_rounds_that_were_measured(lab):
+    run = lab.submit(layer(timing={"samples": 1000, "min_seconds": 30}))
+    until(lambda: lab.status(run).done >= 3, 30)
+    asked = time.monotonic()
+    lab.cancel(run)
+    assert lab.wait(run, 10).state == "cancelled"
+    assert time.monotonic() - asked < 5
+    result = lab.result(run)
+    assert result.partial
+    assert 3 <= len(result.strategies["auto"].samples_s) < 1000

@@ -1,0 +1,173 @@
+"""The parts of a result on the Compare screen: headline, notes, and the details behind tabs that load when they are opened."""
+
+import streamlit as st
+
+from spmd_core import script
+from spmd_core.errors import Inexpressible
+from spmd_core.experiment import Experiment, Spec
+from spmd_core.layout import layout
+from spmd_core.results import ArrayReport, Result
+from spmd_core.strategies import STRATEGIES
+from ui import exports, layout_charts, tables
+from ui.lab import lab
+from ui.shell import refusal
+from ui.views import View
+from ui.words import environment_words, floor_words, headline_words, plain, title
+
+_TEXTS = {"program": "Program", "jaxpr": "jaxpr", "stablehlo": "StableHLO", "hlo": "Compiled HLO"}
+_SHOWN_CHARACTERS = 200_000  # of a program text; a browser takes seconds to lay out megabytes
+
+
+def headline(view: View, when: str) -> None:
+    """The answer in a sentence, how it was measured, and what went wrong."""
+    result = view.result
+    with st.container(border=True, key="answer"):
+        with st.container(horizontal=True, vertical_alignment="top"):
+            st.subheader(plain(headline_words(result)), anchor=False, width="stretch")
+            with st.popover("Download", icon=":material/download:"):
+                exports.buttons(result.run, result.experiment)
+        facts = [environment_words(result.environment), floor_words(result), f"finished {when}", f"run {result.run}"]
+        st.caption(plain(" · ".join(fact for fact in facts if fact)))
+    for name, found in result.strategies.items():
+        if found.status == "error" and found.error is not None:
+            refusal(f"{title(name)} failed: {found.error.message}")
+        if found.correct is False:
+            refusal(f"{title(name)} computed wrong values and is not ranked: its largest relative error {found.max_rel_error:.3g} "
+                    f"is above {found.tolerance:.3g}.")
+
+
+def notes(result: Result) -> None:
+    """What to know when reading these numbers: of the run, of the machine, and of each strategy."""
+    told = [plain(note) for note in (*result.notes, *result.environment.notes)]
+    by_note: dict[str, list[str]] = {}
+    for name, found in result.strategies.items():
+        for note in [*found.notes, *(f"compiler warning: {warning}" for warning in found.warnings)]:
+            by_note.setdefault(note, []).append(name)
+    told += [f"**{_whose(names, result)}**: {plain(note)}" for note, names in by_note.items()]
+    if told:
+        st.markdown("\n".join(f"- :small[{note}]" for note in dict.fromkeys(told)))
+
+
+def _whose(names: list[str], result: Result) -> str:
+    return "Every strategy" if len(names) == len(result.strategies) > 1 else ", ".join(plain(title(name)) for name in names)
+
+
+def details(view: View) -> None:
+    """Tabs, of which only the open one is made."""
+    tabs = dict(zip(_DRAW, st.tabs(list(_DRAW), key="details", on_change="rerun"), strict=True))
+    opened = next((name for name, tab in tabs.items() if tab.open), "Values")
+    with tabs[opened]:
+        _DRAW[opened](view)
+
+
+def _values(view: View) -> None:
+    st.caption("Errors are against NumPy in float64, computed apart from every strategy.")
+    st.table(view.errors, hide_index=True, border="horizontal")
+    for what, texts in outputs(view.result).items():
+        for text, names in texts.items():
+            whose = "the same under every strategy" if len(texts) == 1 and len(names) > 1 else ", ".join(title(name) for name in names)
+            st.markdown(f"**{plain(what)}**, {whose}")
+            st.code(text, language=None, wrap_lines=True)
+
+
+def outputs(result: Result) -> dict[str, dict[str, list[str]]]:
+    """What came out: name of an array or printed text -> each different outcome -> the strategies that gave it."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for name, strategy in result.strategies.items():
+        texts = {array: values_text(report) for array, report in strategy.outputs.items()} | strategy.printed
+        for what, text in texts.items():
+            found.setdefault(what, {}).setdefault(text, []).append(name)
+    return found
+
+
+def values_text(report: ArrayReport) -> str:
+    """The values of an array as NumPy would print them, or why they are not here."""
+    if report.values is None:
+        return f"{' × '.join(map(str, report.shape))} {report.dtype}: too large to keep, only its error was computed"
+    return " ".join(f"{value:.6g}" if isinstance(value, float) else str(value) for value in report.values)
+
+
+def _layouts(view: View) -> None:
+    name = _strategy_choice(view.result, "layouts")
+    found = view.result.strategies[name]
+    st.table(tables.arrays_table(view.result, name), hide_index=True, border="horizontal")
+    arrays = {array: report for array, report in (found.operands | found.outputs).items() if report.spec is not None}
+    if not arrays:
+        st.caption(f"{title(name)} has nothing that is spread over the mesh.")
+        return
+    array = st.segmented_control("Array", list(arrays), default=next(iter(arrays)), required=True, key=f"array:{','.join(arrays)}",
+                                 label_visibility="collapsed") or next(iter(arrays))
+    report = arrays[array]
+    held = layout(view.result.experiment.mesh, report.shape, spec_of(report))
+    st.vega_lite_chart(layout_charts.picture(held, report.dtype), alt=layout_charts.alt_text(held, report.dtype), key="held")
+
+
+def spec_of(report: ArrayReport) -> Spec:
+    """The spec that JAX reports, with one entry for every dim."""
+    entries = [(entry,) if isinstance(entry, str) else tuple(entry or ()) for entry in report.spec or ()]
+    return (*entries, *((),) * (len(report.shape) - len(entries)))
+
+
+def _phases(view: View) -> None:
+    if view.phases:
+        st.vega_lite_chart(view.phases, alt="Seconds of each phase by strategy; the numbers are in the table below", key="phases")
+    st.table(view.phases_table, hide_index=True, border="horizontal")
+
+
+def _memory(view: View) -> None:
+    if view.memory:
+        st.vega_lite_chart(view.memory, alt="Bytes per device by strategy; the numbers are in the table below", key="memory")
+        st.table(view.memory_table, hide_index=True, border="horizontal")
+    else:
+        st.info("The compiler gave no account of memory for these programs.")
+
+
+def _programs(view: View) -> None:
+    name = _strategy_choice(view.result, "programs")
+    kind = st.segmented_control("Text", list(_TEXTS), format_func=_TEXTS.__getitem__, default="program", key="text", required=True,
+                                label_visibility="collapsed")
+    texts = lab().texts(view.result.run, name)
+    text = texts.get(kind or "program")
+    if text is None:
+        st.info(f"{title(name)} left no such text: it did not get that far.")
+        return
+    if len(text) > _SHOWN_CHARACTERS:
+        st.caption(f"The first {_SHOWN_CHARACTERS:,} of {len(text):,} characters; the whole text is in the download.")
+    st.code(text[:_SHOWN_CHARACTERS], language="python" if kind == "program" else None, line_numbers=True)
+
+
+def _samples(view: View) -> None:
+    st.caption("Microseconds per call. A row is a round, in which every strategy was timed once, in shuffled order.")
+    st.dataframe(tables.samples_table(view.result), height=360)
+
+
+def _machine(view: View) -> None:
+    environment = view.result.environment
+    st.markdown(plain(environment_words(environment)))
+    st.dataframe(tables.devices_table(environment), hide_index=True)
+
+
+def _strategy_choice(result: Result, where: str) -> str:
+    names = list(result.strategies)
+    return st.segmented_control("Strategy", names, format_func=title, default=names[0], key=f"{where}:{','.join(names)}", required=True,
+                                label_visibility="collapsed") or names[0]
+
+
+_DRAW = {"Values": _values, "Layouts": _layouts, "Phases": _phases, "Memory": _memory, "Programs": _programs, "Samples": _samples,
+         "Machine": _machine}
+
+
+def before(experiment: Experiment) -> None:
+    """What a press of Run will do: the strategies, and their programs."""
+    st.info("Nothing has been computed yet. Press Run to time these strategies side by side.", icon=":material/play_circle:")
+    for name in experiment.strategies:
+        strategy = STRATEGIES[name]
+        st.markdown(f"**{strategy.title}**: {plain(strategy.meaning)}" + (f"  \n:small[{plain(strategy.caution)}]" if strategy.caution else ""))
+    with st.expander("The programs that will run", key="preview", on_change="rerun") as preview:
+        if preview.open:
+            name = st.segmented_control("Strategy", experiment.strategies, format_func=title, default=experiment.strategies[0], required=True,
+                                        key=f"preview:{','.join(experiment.strategies)}", label_visibility="collapsed")
+            try:
+                st.code(script.program_text(experiment, name or experiment.strategies[0]), language="python", line_numbers=True)
+            except Inexpressible as error:
+                st.warning(plain(str(error)))

@@ -1,0 +1,84 @@
+"""Cards and rows: what a run, a recipe or a screen looks like in a list."""
+
+from functools import cache
+
+import streamlit as st
+
+from spmd_core import link
+from spmd_core.errors import RequestError
+from spmd_core.experiment import Experiment
+from spmd_core.recipes import RECIPES, Recipe
+from spmd_core.run_states import RunSummary
+from spmd_core.units import seconds_text
+from ui.words import ago, experiment_words, plain, state_words, title
+
+_STARTS = (
+    ("pages/layout.py", ":material/grid_view:", "Layout", "See who holds what",
+     "Cut an array over a mesh of devices, and see which device holds which part."),
+    ("pages/compare.py", ":material/speed:", "Compare", "Compare strategies",
+     "Run one computation under several sharding strategies, and see which is fastest, and why."),
+    ("pages/recipes.py", ":material/menu_book:", "Recipes", "Open a classic example",
+     "The classic examples, cell by cell, each one click from running here."),
+)
+_COLORS = {"succeeded": "green", "queued": "blue", "starting": "blue", "running": "blue", "cancelled": "gray", "interrupted": "orange"}
+
+
+def starts() -> None:
+    """Where to start: three cards."""
+    for column, (script, icon, name, call, words) in zip(st.columns(3), _STARTS, strict=True):
+        with column.container(border=True, height="stretch"):
+            st.markdown(f"#### {icon} {name}")
+            st.markdown(words)
+            st.page_link(script, label=f"**{call}**", icon=":material/arrow_forward:", icon_position="right")
+
+
+def query(experiment: Experiment, run: str | None = None) -> dict[str, str]:
+    """The query of a link to an experiment, with its stored run; the run alone where the experiment is too long for a link."""
+    try:
+        return {"experiment": link.encode(experiment)} | ({"run": run} if run else {})
+    except RequestError:
+        return {"run": run} if run else {}
+
+
+def page_of(experiment: Experiment) -> str:
+    """The script of the screen that shows an experiment."""
+    return f"pages/{link.screen_of(experiment)}.py"
+
+
+def state_badge(state: str, partial: bool = False) -> str:
+    """A run state as Markdown: words on a colour."""
+    return f":{_COLORS.get(state, 'red')}-badge[{state_words(state)}{', partial' if partial else ''}]"
+
+
+def run_row(summary: RunSummary) -> None:
+    """One line for a stored run: how it ended, what it was (a link that opens it), what came out, when."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(state_badge(summary.state, summary.partial), width=124)
+        st.page_link(page_of(summary.experiment), label=plain(experiment_words(summary.experiment)), width="stretch",
+                     query_params=query(summary.experiment, summary.run))
+        median = summary.medians_s.get(summary.fastest) if summary.fastest else None
+        answer = f"{title(summary.fastest)} {seconds_text(median)}" if summary.fastest and median is not None else ""
+        st.caption(" · ".join(part for part in (plain(answer), ago(summary.submitted_at)) if part), width="content")
+
+
+@cache
+def _recipes_by_id() -> dict[str, Recipe]:
+    return {recipe.experiment.id: recipe for recipe in RECIPES.values()}
+
+
+def recipe_hint(experiment: Experiment) -> None:
+    """Where the screen shows a classic example just as it stands: what to look at."""
+    recipe = _recipes_by_id().get(experiment.id)
+    if recipe is not None:
+        st.info(f"**Recipe: {plain(recipe.title)}.** Look at: {plain(recipe.look_at)}", icon=":material/visibility:")
+
+
+def recipe_card(recipe: Recipe) -> None:
+    """One classic example: title, what to look at, why, and the link that opens it filled in."""
+    with st.container(border=True, height="stretch"):
+        st.markdown(f"**{plain(recipe.title)}**")
+        st.markdown(f":small[:material/visibility: {plain(recipe.look_at)}]")
+        st.caption(plain(recipe.why))
+        name = recipe.screen.capitalize()
+        st.page_link(f"pages/{recipe.screen}.py", label=f"Open on {name}", icon=":material/arrow_forward:", icon_position="right",
+                     query_params=query(recipe.experiment))

@@ -1,0 +1,94 @@
+"""The fields of the Compare screen, as the JSON form of an experiment."""
+
+from typing import Any
+
+import streamlit as st
+
+from spmd_core.checks import OPTION_CHOICES
+from spmd_core.recipes import RECIPES
+from spmd_core.workloads import WORKLOADS, Workload, get_workload
+from ui import inputs, state
+from ui.words import title
+
+_SCREEN = "compare"
+_WORKLOADS = tuple(name for name in WORKLOADS if name != "array")
+_PROGRAMS: dict[str, str] = {
+    recipe.spec["options"]["program"]: recipe.title for recipe in RECIPES.values() if recipe.spec["workload"] == "program"
+}
+_DATA = ("normal", "arange", "ones")
+
+
+def compare_fields() -> dict[str, Any]:
+    """Draw every field of the screen; what they say now. Changing the workload changes the fields, so the screen is drawn anew."""
+    draft = state.draft(_SCREEN)
+    name = inputs.choice_input(_SCREEN, "workload", "Workload", _WORKLOADS, draft["workload"], words=lambda key: WORKLOADS[key].title)
+    if name != draft["workload"]:
+        state.change_workload(_SCREEN, name)
+        st.rerun()
+    what = get_workload(name)
+    fields: dict[str, Any] = {"workload": name}
+    if name == "program":
+        now = draft["options"].get("program", next(iter(_PROGRAMS)))
+        chosen = inputs.choice_input(_SCREEN, "program", "Program", tuple(_PROGRAMS), now, words=lambda key: _PROGRAMS.get(key, key))
+        fields["options"] = {"program": chosen}
+    else:
+        st.caption(f"`{what.formula}`")
+    fields["target"] = inputs.target_input(_SCREEN)
+    mesh = fields["mesh"] = inputs.mesh_input(_SCREEN)
+    if name == "program":
+        return draft | fields
+    fields |= inputs.dims_input(_SCREEN, what, mesh)
+    fields["dtype"] = inputs.dtype_input(_SCREEN, what)
+    fields["strategies"] = _strategies(what, draft["strategies"])
+    with st.expander("Arrays: memory, spec, data"):
+        fields |= _arrays(what, fields["dims"], mesh)
+    with st.expander("Measuring and options"):
+        fields |= _measuring(what)
+    return draft | fields
+
+
+def _strategies(what: Workload, now: list[str]) -> list[str]:
+    options = list(dict.fromkeys([*what.strategies, *now]))
+    chosen = st.pills("Strategies", options, selection_mode="multi", format_func=title, key=state.seed(state.key(_SCREEN, "strategies"), list(now)))
+    return [name for name in options if name in chosen]
+
+
+def _arrays(what: Workload, dims: dict[str, Any], mesh: list[list[Any]]) -> dict[str, Any]:
+    """Memory kind, spec of its own and data of every operand and result."""
+    draft = state.draft(_SCREEN)
+    memory, overrides, data = {}, {}, {}
+    for array in what.arrays:
+        operand = array in what.operands
+        st.markdown(f"**{array.name}** ({', '.join(array.present(dims))})" + ("" if operand else ", result"))
+        left, right = st.columns(2, gap="small")
+        with left:
+            memory |= inputs.memory_input(_SCREEN, (array.name,))
+        if operand:
+            with right:
+                data[array.name] = inputs.choice_input(_SCREEN, f"data.{array.name}", "Data", _DATA, draft["data"].get(array.name, "normal"))
+        spec = inputs.spec_input(_SCREEN, array.name, array.present(dims), mesh)
+        if spec is not None:
+            overrides[array.name] = spec
+    return {"memory": {name: kind for name, kind in memory.items() if kind != "device"}, "overrides": overrides,
+            "data": {name: kind for name, kind in data.items() if kind != "normal"}}
+
+
+def _measuring(what: Workload) -> dict[str, Any]:
+    """Timing plan, seed and options."""
+    draft = state.draft(_SCREEN)
+    left, right = st.columns(2, gap="small")
+    with left:
+        samples = inputs.number_input(_SCREEN, "samples", "Samples", draft["timing"]["samples"], text="Rounds: each times every strategy once.")
+        seed = inputs.number_input(_SCREEN, "seed", "Seed", draft["seed"], text="Of NumPy's generator that draws the operands.")
+    with right:
+        least = inputs.number_input(_SCREEN, "min_seconds", "At least (s)", float(draft["timing"]["min_seconds"]), step=0.1,
+                                    text="Seconds spent sampling each strategy.")
+        options = {"device_order": _option("device_order", "Device order", "topology: as jax.make_mesh puts them; plain: in jax.devices() order.")}
+    if what.uses_precision:
+        options["precision"] = _option("precision", "Matmul precision", "A TPU multiplies float32 in bfloat16 passes by default.")
+    return {"timing": {"samples": samples, "min_seconds": least}, "seed": seed, "options": options}
+
+
+def _option(name: str, label: str, text: str) -> str:
+    choices = OPTION_CHOICES[name]
+    return inputs.choice_input(_SCREEN, name, label, choices, state.draft(_SCREEN)["options"].get(name, choices[0]), text)

@@ -1,0 +1,30 @@
+"""Downloads of a run: JSON, CSV, and the script that reproduces it; each is made when it is asked for."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from spmd_core import export
+from spmd_core.experiment import Experiment
+from spmd_core.results import Result
+from ui.lab import lab
+
+
+def buttons(run: str, experiment: Experiment) -> None:
+    """The download buttons of a run; without a result there is only the script."""
+    if lab().result(run) is not None:
+        _button("JSON", lambda: export.json_text(_result(run)), f"{run}.json", "application/json", "The result, as `python -m spmd_core run --json` prints it.")
+        _button("CSV", lambda: export.csv_text(_result(run)), f"{run}.csv", "text/csv", "The numbers as a table.")
+    _button("Script", lambda: export.script_text(experiment, lab().result(run)), f"{run}.py", "text/x-python",
+            "A Python script of plain JAX that reproduces the experiment without this project.")
+
+
+def _result(run: str) -> Result:
+    result = lab().result(run)
+    if result is None:
+        raise LookupError(run)
+    return result
+
+
+def _button(label: str, make: Callable[[], str], file: str, mime: str, words: str) -> None:
+    st.download_button(label, make, file, mime, key=f"download:{file}", help=words, icon=":material/download:", on_click="ignore")

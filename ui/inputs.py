@@ -1,0 +1,172 @@
+"""Widgets to values: each function draws the fields of one part of an experiment and returns that part's JSON form."""
+
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from spmd_core.experiment import MAX_MESH_AXES
+from spmd_core.targets import accelerator_files
+from spmd_core.workloads import Workload
+from ui import state
+
+_NEW_AXES = ("x", "y", "z", "w", "u", "v")
+_MEMORY_KINDS = ("device", "pinned_host")
+
+
+def target_input(screen: str) -> str:
+    """Where the experiment runs; other targets than those offered can be typed."""
+    now = state.draft(screen)["target"]
+    offered = [*(["local"] if accelerator_files() else []), "cpu:8", "cpu:16", "cpu:64"]
+    options = list(dict.fromkeys([now, *offered]))
+    key = state.seed(state.key(screen, "target"), now)
+    if st.session_state[key] not in options:
+        options.append(st.session_state[key])
+    meaning = "Where it runs: `local` is this machine's accelerators, `cpu:8` eight simulated CPU devices. Type another, e.g. cpu:32."
+    return st.selectbox("Target", options, key=key, accept_new_options=True, format_func=_target_words, help=meaning) or now
+
+
+def _target_words(target: str) -> str:
+    kind, _, count = target.partition(":")
+    return f"{target}, simulated devices" if kind == "cpu" and count.isdigit() else "local, the accelerators here" if target == "local" else target
+
+
+def mesh_input(screen: str) -> list[list[Any]]:
+    """Axis names and sizes, 1 to 4 axes (more where a link brought more). A renamed axis is renamed in the draft's specs too."""
+    draft = state.draft(screen)
+    old = [list(axis) for axis in draft["mesh"]]
+    most = max(4, min(len(old), MAX_MESH_AXES))
+    key = state.seed(state.key(screen, "mesh.count"), len(old))
+    count = st.segmented_control("Mesh axes", range(1, most + 1), key=key, required=True) or len(old)
+    st.session_state.setdefault(state.key(screen, "mesh.size.0"), old[0][1])
+    mesh = []
+    for position in range(count):
+        unused = next(name for name in (*_NEW_AXES, *(f"a{n}" for n in range(9))) if name not in [axis[0] for axis in old + mesh])
+        name, size = old[position] if position < len(old) else (unused, 1)
+        left, right = st.columns(2, gap="small")
+        name_key = state.seed(state.key(screen, f"mesh.name.{position}"), name)
+        size_key = state.seed(state.key(screen, f"mesh.size.{position}"), size)
+        chosen = left.text_input(f"Axis {position + 1} name", key=name_key, max_chars=64, label_visibility="collapsed")
+        devices = right.number_input(f"Axis {position + 1} size", value=None, step=1, key=size_key, label_visibility="collapsed")
+        mesh.append([(chosen or "").strip(), devices or 0])
+    if len(mesh) == len(old):
+        rename_axes(draft, {before[0]: after[0] for before, after in zip(old, mesh, strict=True) if before[0] != after[0]})
+    return mesh
+
+
+def rename_axes(draft: dict[str, Any], new_names: dict[str, str]) -> None:
+    """Rename mesh axes in the draft's sharding and overrides, in place."""
+    def renamed(entry: Any) -> Any:
+        return [renamed(axis) for axis in entry] if isinstance(entry, list) else new_names.get(entry, entry)
+
+    draft["sharding"] = {dim: renamed(axes) for dim, axes in draft["sharding"].items()}
+    draft["overrides"] = {name: [renamed(axes) for axes in spec] for name, spec in draft["overrides"].items()}
+
+
+def axes_input(screen: str, field: str, label: str, now: Any, mesh: list[list[Any]], *, label_visibility: Any = "visible") -> str | list[str] | None:
+    """The mesh axes that cut one dim, major first: None, an axis, or a list.
+
+    An axis that left the mesh stays among the choices, so that the refusal can name it and nothing is dropped silently.
+    """
+    chosen = [] if now is None else [now] if isinstance(now, str) else list(now)
+    options = list(dict.fromkeys([*(name for name, _ in mesh), *chosen]))
+    key = state.seed(state.key(screen, f"{field}/{','.join(options)}"), chosen)
+    axes = st.multiselect(label, options, key=key, placeholder="not sharded", label_visibility=label_visibility)
+    return None if not axes else axes[0] if len(axes) == 1 else axes
+
+
+def dims_input(screen: str, what: Workload, mesh: list[list[Any]]) -> dict[str, Any]:
+    """Size and axes of every dim of a workload, one row each, as the fields `dims` and `sharding`."""
+    draft = state.draft(screen)
+    dims, sharding = {}, {}
+    for row, dim in enumerate(what.dims):
+        left, right = st.columns([2, 3], gap="small", vertical_alignment="bottom")
+        optional = dim in what.optional_dims
+        key = state.seed(state.key(screen, f"dim.{dim}"), draft["dims"].get(dim))
+        size = left.number_input(dim, value=None, step=1, key=key, placeholder="left out" if optional else "size",
+                                 help=f"Empty leaves {dim} out." if optional else None)
+        if size is not None or not optional:
+            dims[dim] = size or 0
+        with right:
+            axes = axes_input(screen, f"sharding.{dim}", "cut over mesh axes" if row == 0 else f"{dim} cut over", draft["sharding"].get(dim), mesh,
+                              label_visibility="visible" if row == 0 else "collapsed")
+        if axes is not None:
+            sharding[dim] = axes
+    return {"dims": dims, "sharding": sharding}
+
+
+def shape_input(screen: str, mesh: list[list[Any]]) -> dict[str, Any]:
+    """Shape (as text, rank 1 to 6) and axes of every dim of the workload `array`, as the fields `dims` and `sharding`.
+
+    Where a link brought a spec as an override, it stays one: the field `overrides` instead of `sharding`.
+    """
+    draft = state.draft(screen)
+    key = state.seed(state.key(screen, "shape"), ", ".join(str(size) for size in draft["dims"].values()))
+    text = st.text_input("Array shape", key=key, max_chars=120, placeholder="4, 8", help="One size for each dim, rank 1 to 6, for example 4, 8.")
+    dims = parse_shape(text or "")
+    override = draft["overrides"].get("array")
+    now = draft["sharding"] if override is None else dict(zip(draft["dims"], override, strict=False))
+    sharding = {}
+    for dim, size in dims.items():
+        axes = axes_input(screen, f"sharding.{dim}", f"{dim} = {size}, cut over" if isinstance(size, int) else f"{dim} cut over", now.get(dim), mesh)
+        if axes is not None:
+            sharding[dim] = axes
+    return {"dims": dims} | ({"sharding": sharding} if override is None else {"overrides": {"array": [sharding.get(dim) for dim in dims]}})
+
+
+def parse_shape(text: str) -> dict[str, Any]:
+    """`4, 8` or `(4, 8)` as {"d0": 4, "d1": 8}; what is not a whole number stays text, for the experiment's rules to refuse.
+
+    >>> parse_shape("(4, 8)")
+    {'d0': 4, 'd1': 8}
+    """
+    parts = text.replace("x", ",").replace("×", ",").strip(" ()[]").split(",")
+    if parts and not parts[-1].strip():
+        parts.pop()
+    sizes = [part.strip().replace("_", "") for part in parts]
+    return {f"d{position}": int(size) if size.removeprefix("-").isascii() and size.removeprefix("-").isdigit() and len(size) < 40 else size
+            for position, size in enumerate(sizes)} or {"d0": 0}
+
+
+def dtype_input(screen: str, what: Workload) -> str:
+    """The dtype of the operands."""
+    now = state.draft(screen)["dtype"]
+    options = list(dict.fromkeys([*what.dtypes, now]))
+    return st.selectbox("dtype", options, key=state.seed(state.key(screen, "dtype"), now))
+
+
+def memory_input(screen: str, names: tuple[str, ...]) -> dict[str, str]:
+    """The memory kind of each array, as the field `memory`."""
+    draft = state.draft(screen)
+    memory = {}
+    for name in names:
+        key = state.seed(state.key(screen, f"memory.{name}"), draft["memory"].get(name, "device"))
+        label = "Memory kind" if len(names) == 1 else f"Memory of {name}"
+        memory[name] = st.selectbox(label, _MEMORY_KINDS, key=key, help="`pinned_host` keeps it in host memory; compute moves it over.")
+    return memory
+
+
+def spec_input(screen: str, name: str, dims: tuple[str, ...], mesh: list[list[Any]]) -> list[Any] | None:
+    """A spec of its own for one array, or None where it follows the table."""
+    draft = state.draft(screen)
+    now = draft["overrides"].get(name)
+    own = st.toggle("Spec of its own", key=state.seed(state.key(screen, f"own.{name}"), now is not None))
+    if not own:
+        return None
+    entries = list(now or [])[: len(dims)] or [draft["sharding"].get(dim) for dim in dims]
+    entries += [None] * (len(dims) - len(entries))
+    return [axes_input(screen, f"override.{name}.{dim}", f"{dim} of {name}, cut over", entry, mesh) for dim, entry in zip(dims, entries, strict=True)]
+
+
+def number_input(screen: str, field: str, label: str, now: float, *, step: float = 1, text: str | None = None) -> Any:
+    """A number of the draft."""
+    key = state.seed(state.key(screen, field), now)
+    value = st.number_input(label, value=None, step=step, key=key, help=text)
+    return now if value is None else value
+
+
+def choice_input(screen: str, field: str, label: str, options: tuple[str, ...], now: str, text: str | None = None,
+                 words: Callable[[str], str] = str) -> str:
+    """One of a few words."""
+    key = state.seed(state.key(screen, field), now)
+    return st.selectbox(label, list(dict.fromkeys([*options, now])), key=key, format_func=words, help=text)

@@ -1,0 +1,111 @@
+"""Query string to experiment, once per link; experiment to query string, after each valid edit; and the box to copy it from."""
+
+import re
+from urllib.parse import urlencode, urlsplit
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from spmd_core import link
+from spmd_core.checks import check_fits_target
+from spmd_core.errors import RequestError, refuse
+from spmd_core.experiment import Experiment
+from spmd_core.targets import accelerator_files, default_target
+from ui import state
+from ui.lab import lab
+from ui.words import plain
+
+_RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def from_query(screen: str) -> None:
+    """Take the address bar's experiment and run into the screen's state, once; a bad link leaves a notice and changes nothing."""
+    query = (st.query_params.get("experiment", ""), st.query_params.get("run", ""))
+    seen = _short(query[0]), _short(query[1])
+    if seen == state.link(screen):
+        return
+    state.set_link(screen, seen)
+    code, run = query
+    if not code and not run:
+        return
+    if code:
+        try:
+            opened = link.decode(code)
+        except RequestError as error:
+            state.set_notice(screen, state.Notice(str(error), _nearest(code)))
+            return
+        if opened != state.experiment(screen) or opened.to_json() != state.draft(screen):
+            state.replace(screen, opened)
+        state.set_notice(screen, None)
+    state.set_run(screen, run if _RUN.fullmatch(run) else None)
+
+
+def _short(part: str) -> str:
+    """A part of a query as it is remembered: junk of megabytes is not."""
+    return part if len(part) < 4096 else f"{len(part)}:{hash(part)}"
+
+
+def _nearest(code: str) -> Experiment | None:
+    """The nearest valid experiment to what a link holds; None where it holds nothing to be near to."""
+    try:
+        return link.nearest(link.payload(code))[0]
+    except RequestError:
+        return None
+
+
+def misfit(experiment: Experiment) -> state.Notice | None:
+    """Why this machine cannot run an experiment, as far as is known without asking its devices, and the nearest that it can; None where it can."""
+    environment = lab().devices(experiment.target) if experiment.target == "local" else None
+    count = environment.device_count if environment else None
+    if experiment.target == "local" and environment is None and not accelerator_files():
+        here = default_target()
+        sentence = str(refuse("target local", "means this machine's accelerators, and it has none", f"use {here}, or open this where one is"))
+        return state.Notice(sentence, _adapted(experiment, None, here) if here != "local" else None)
+    try:
+        check_fits_target(experiment, count)
+    except RequestError as error:
+        return state.Notice(str(error), _adapted(experiment, count, None))
+    return None
+
+
+def _adapted(experiment: Experiment, count: int | None, target: str | None) -> Experiment | None:
+    try:
+        return link.nearest(experiment.to_json(), count, target)[0]
+    except RequestError:
+        return None
+
+
+def write_query(screen: str, experiment: Experiment, run: str | None = None) -> None:
+    """Make the address bar say what the screen shows."""
+    try:
+        query = {"experiment": link.encode(experiment)} | ({"run": run} if run else {})
+    except RequestError:
+        return
+    wanted = (query["experiment"], query.get("run", ""))
+    if wanted != state.link(screen) or (st.query_params.get("experiment", ""), st.query_params.get("run", "")) != wanted:
+        state.set_link(screen, wanted)
+        st.query_params.from_dict(query)
+
+
+def share_box(place: DeltaGenerator, screen: str, experiment: Experiment | None = None, run: str | None = None) -> None:
+    """A button, at `place`, that opens the copyable link of this screen."""
+    with place.popover("Share", icon=":material/link:"):
+        try:
+            address = base_address() + (link.link_path(experiment, run, screen) if experiment else _page_path(screen))
+        except RequestError as error:
+            st.error(plain(str(error)))
+            return
+        st.code(address, language=None, wrap_lines=True)
+        st.caption("Copy it and send it: it opens this very screen. Opening a link never starts a computation.")
+
+
+def base_address() -> str:
+    """Scheme, host and base path that the viewer's browser uses, e.g. `http://localhost:8501`."""
+    place = urlsplit(st.context.url or "http://localhost:8501/")
+    folder = st.get_option("server.baseUrlPath").strip("/")
+    return f"{place.scheme}://{place.netloc}" + (f"/{folder}" if folder else "")
+
+
+def _page_path(screen: str) -> str:
+    query = urlencode({name: value for name, value in st.query_params.items() if len(value) < 512})
+    return ("/" if screen == "overview" else f"/{screen}") + (f"?{query}" if query else "")

@@ -1,0 +1,67 @@
+"""The one polling fragment of a screen: it looks once a second, from memory, and stops when the run is over."""
+
+import streamlit as st
+
+from spmd_core.run_states import RunStatus
+from ui import charts
+from ui.lab import find, lab
+from ui.shell import refusal
+from ui.words import experiment_words, phase_words, plain, state_words
+
+INTERVAL_S = 1.0
+
+
+@st.fragment(run_every=INTERVAL_S)
+def watch(run: str) -> None:
+    """Queue position, phase, strategy, elapsed time, progress and provisional medians of a run; and a way to cancel it."""
+    status = find(run)
+    if status is None or status.is_over:
+        st.rerun()
+    with st.container(border=True, key="live"):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(f"**{state_words(status.state)}** · {plain(phase_words(status))}", width="stretch")
+            if status.elapsed_s is not None:
+                st.markdown(f"{status.elapsed_s:.0f} s", width="content")
+            if st.button("Cancel", key=f"cancel:{run}", icon=":material/stop_circle:"):
+                lab().cancel(run)
+        rounds = f"round {status.done} of {status.of}" if status.of else "not measuring yet"
+        st.progress(min(1.0, status.done / status.of) if status.of else 0.0, text=rounds)
+        if status.medians_s:
+            medians = dict(status.medians_s)
+            st.vega_lite_chart(charts.live_chart(medians, status.experiment.strategies), alt=charts.medians_alt(medians), key="live-medians")
+
+
+@st.fragment(run_every=INTERVAL_S)
+def watch_queue(seen: tuple[str, ...]) -> None:
+    """Every active run in a line each; the screen is drawn anew when one of `seen` is over or another comes."""
+    active = lab().active()
+    if tuple(status.run for status in active) != seen:
+        st.rerun()
+    for status in active:
+        with st.container(horizontal=True, vertical_alignment="center", border=True):
+            done = f", round {status.done} of {status.of}" if status.of else ""
+            elapsed = f", {status.elapsed_s:.0f} s" if status.elapsed_s is not None else ""
+            doing = f"**{state_words(status.state)}** · {plain(phase_words(status) + done + elapsed)}"
+            st.markdown(f"{doing}  \n{plain(experiment_words(status.experiment))}", width="stretch")
+            if st.button("Cancel", key=f"cancel:{status.run}", icon=":material/stop_circle:"):
+                lab().cancel(status.run)
+
+
+def outcome(status: RunStatus) -> None:
+    """How a run ended, where it did not succeed: what happened, in its own words, and what to do."""
+    if status.state == "succeeded" or not status.is_over:
+        return
+    words = {
+        "cancelled": "This run was cancelled. What was measured until then is below. Press Run to start again.",
+        "interrupted": "This run was interrupted: SPMD Lab ended while it ran. Press Run to start again.",
+        "timed_out": "This run took longer than allowed and was ended. Use smaller dims or fewer samples, and press Run again.",
+        "crashed": "The worker process of this run died. The dashboard and all stored results are safe. Press Run to start again in a fresh one.",
+        "failed": "This run failed.",
+    }[status.state]
+    if status.state == "cancelled":
+        st.warning(words, icon=":material/stop_circle:")
+    else:
+        refusal(f"{words} {status.error.message if status.error else ''}".strip())
+    if status.stderr_tail:
+        with st.expander("What the worker wrote last"):
+            st.code(status.stderr_tail, language=None, wrap_lines=True)

@@ -1,0 +1,95 @@
+"""What every screen has in common: configuration, menu, banners, the link to share, and how a refusal looks."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from spmd_core.errors import LabError, StorageError
+from ui import links, state
+from ui.lab import lab
+from ui.words import experiment_words, plain
+
+PAGES = {
+    "overview": ("app.py", "Overview", ":material/home:"),
+    "layout": ("pages/layout.py", "Layout", ":material/grid_view:"),
+    "compare": ("pages/compare.py", "Compare", ":material/speed:"),
+    "recipes": ("pages/recipes.py", "Recipes", ":material/menu_book:"),
+    "history": ("pages/history.py", "History", ":material/history:"),
+}
+_ICON = str(Path(__file__).with_name("icon.png"))  # an icon by name would be fetched from the network
+_EXPERIMENT_SCREENS = ("layout", "compare")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1", "")
+
+
+def open_page(screen: str) -> DeltaGenerator:
+    """First line of every screen: page configuration, menu, banners, and the address bar's experiment taken into the state.
+
+    Returns the place in the menu row for `links.share_box`, which a screen fills last, when it knows what it shows.
+    """
+    _, title, _ = PAGES[screen]
+    st.set_page_config(page_title=f"{title} · SPMD Lab", page_icon=_ICON, layout="wide", initial_sidebar_state=340)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="menu"):
+        st.markdown("**SPMD Lab**", width="content")
+        for script, label, icon in PAGES.values():
+            st.page_link(script, label=label, icon=icon)
+        st.space("stretch")
+        share = st.container(width="content")
+    _address_banner()
+    try:
+        lab()
+    except StorageError as error:
+        refusal(str(error))
+        st.stop()
+    if problem := lab().problem:
+        refusal(f"The queue stands still. {problem}")
+    if screen in _EXPERIMENT_SCREENS:
+        links.from_query(screen)
+        _link_notice(screen)
+    return share
+
+
+def refusal(sentence: str) -> None:
+    """One sentence that says what cannot be done, why, and what to do."""
+    st.error(plain(sentence), icon=":material/error:")
+
+
+def attempt(action: Callable[..., object], *arguments: object) -> str | None:
+    """Do something that may be refused: the sentence of the refusal, or None."""
+    try:
+        action(*arguments)
+    except LabError as error:
+        return str(error)
+    return None
+
+
+def offer_nearest(screen: str, notice: state.Notice, opening: str = "") -> None:
+    """Say why something cannot be had here, and offer the nearest experiment that can."""
+    refusal(opening + notice.sentence)
+    if notice.nearest is not None:
+        left, right = st.columns([2, 5], vertical_alignment="center")
+        right.markdown(f"Nearest: {plain(experiment_words(notice.nearest))}")
+        if left.button("Use the nearest experiment", key=f"{screen}:nearest", icon=":material/near_me:"):
+            state.replace(screen, notice.nearest)
+            state.set_notice(screen, None)
+            st.rerun()
+
+
+def _link_notice(screen: str) -> None:
+    if notice := state.notice(screen):
+        offer_nearest(screen, notice, "This link cannot be opened as it is. ")
+
+
+def _address_banner() -> None:
+    """Anyone who can reach an unprotected address can run programs on these devices: say so."""
+    address = st.get_option("server.address") or ""
+    if st.get_option("server.address") in _LOOPBACK[:3] or "auth" in _secrets():
+        return
+    st.warning(f"This dashboard answers on {plain(address or 'every address of this machine')} without a login: whoever can reach it can use "
+               "these devices. Bind it to 127.0.0.1 and use ssh -L, or set up a login, as the README says.", icon=":material/lock_open:")
+
+
+def _secrets() -> set[str]:
+    """Sections of secrets.toml; none where there is no such file."""
+    return set(st.secrets) if st.secrets.load_if_toml_exists() else set()

@@ -1,0 +1,154 @@
+"""What a screen holds between reruns; the only speller of session keys.
+
+The state of a screen is one valid Experiment under a durable key. Beside it lies the draft: what the fields say now,
+as the JSON form of an experiment, valid or not, so that a bad entry loses nothing. Widgets are seeded from the draft.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from spmd_core.errors import RequestError
+from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.workloads import get_workload
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Why a link cannot be opened, or an experiment not run here; and the nearest experiment that can, where there is one."""
+
+    sentence: str
+    nearest: Experiment | None = None
+
+
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "compare": {"mesh": [["x", 8]], "workload": "layer", "sharding": {"in": "x"}},
+    "layout": {"mesh": [["x", 2], ["y", 4]], "workload": "array", "sharding": {"d0": "x", "d1": "y"}, "data": {"array": "arange"}},
+}
+
+
+def experiment(screen: str) -> Experiment:
+    """The screen's experiment: the last valid one, or the screen's default."""
+    key = _durable(screen, "experiment")
+    if key not in st.session_state:
+        st.session_state[key] = parse_experiment(_DEFAULTS[screen])
+    return st.session_state[key]
+
+
+def draft(screen: str) -> dict[str, Any]:
+    """What the screen's fields say, as the JSON form of an experiment, which may be invalid."""
+    key = _durable(screen, "draft")
+    if key not in st.session_state:
+        st.session_state[key] = experiment(screen).to_json()
+    return st.session_state[key]
+
+
+def edit(screen: str, changed: dict[str, Any]) -> tuple[Experiment, str | None]:
+    """Take the fields as they are now: the last valid experiment, and a sentence where the fields describe none.
+
+    A valid change forgets the run that the screen showed: its result answers another question.
+    """
+    before = experiment(screen)
+    moved = changed != draft(screen)
+    st.session_state[_durable(screen, "draft")] = changed
+    try:
+        after = parse_experiment(changed)
+    except RequestError as error:
+        return before, str(error)
+    if moved:
+        set_notice(screen, None)
+    if after != before:
+        st.session_state[_durable(screen, "experiment")] = after
+        set_run(screen, None)
+    return after, None
+
+
+def replace(screen: str, new: Experiment) -> None:
+    """Make `new` the screen's experiment, and every field show it."""
+    st.session_state[_durable(screen, "experiment")] = new
+    replace_draft(screen, new.to_json())
+
+
+def replace_draft(screen: str, new: dict[str, Any]) -> None:
+    """Make the fields show `new`: the widgets of the old draft are left behind with their keys."""
+    st.session_state[_durable(screen, "draft")] = new
+    generation = _durable(screen, "generation")
+    st.session_state[generation] = st.session_state.get(generation, 0) + 1
+
+
+def change_workload(screen: str, name: str) -> None:
+    """Switch the fields to another workload: target, mesh and timing stay, and so does what the two have in common."""
+    old = draft(screen)
+    what = get_workload(name)
+    shared = {dim: axes for dim, axes in old["sharding"].items() if dim in what.defaults}
+    new = {field: old[field] for field in ("target", "mesh", "timing", "seed")} | {
+        "workload": name,
+        "dims": dict(what.defaults),
+        "sharding": shared or {what.contracted or what.dims[0]: old["mesh"][0][0]},
+        "dtype": old["dtype"] if old["dtype"] in what.dtypes else "float32",
+        "strategies": [strategy for strategy in old["strategies"] if strategy in what.strategies] or list(what.default_strategies),
+    }
+    replace_draft(screen, parse_or_keep(new))
+
+
+def parse_or_keep(new: dict[str, Any]) -> dict[str, Any]:
+    """The canonical JSON form where `new` is an experiment, with the optional fields that widgets read; else `new`, completed."""
+    try:
+        return parse_experiment(new).to_json()
+    except RequestError:
+        return {"overrides": {}, "memory": {}, "data": {}, "options": {}} | new
+
+
+def key(screen: str, field: str) -> str:
+    """The widget key of a field: it changes when the whole form is replaced."""
+    return f"{screen}:{st.session_state.get(_durable(screen, 'generation'), 0)}:{field}"
+
+
+def seed(widget_key: str, value: Any) -> str:
+    """Give a widget its first value, unless the user has given it one; returns the key."""
+    if widget_key not in st.session_state:
+        st.session_state[widget_key] = value
+    return widget_key
+
+
+def run(screen: str) -> str | None:
+    """The run that the screen shows."""
+    return st.session_state.get(_durable(screen, "run"))
+
+
+def set_run(screen: str, run_id: str | None) -> None:
+    """Show this run on the screen."""
+    st.session_state[_durable(screen, "run")] = run_id
+
+
+def link(screen: str) -> tuple[str, str] | None:
+    """The query (experiment, run) that the screen last read or wrote."""
+    return st.session_state.get(_durable(screen, "link"))
+
+
+def set_link(screen: str, query: tuple[str, str]) -> None:
+    """Remember the query that was read or written."""
+    st.session_state[_durable(screen, "link")] = query
+
+
+def notice(screen: str) -> Notice | None:
+    """What to say about the link that was opened, until the next edit."""
+    return st.session_state.get(_durable(screen, "notice"))
+
+
+def set_notice(screen: str, notice: Notice | None) -> None:
+    """Say this until the next edit."""
+    st.session_state[_durable(screen, "notice")] = notice
+
+
+def first_look(target: str) -> bool:
+    """Whether this session has not looked for the devices of a target before."""
+    key = f"looked.{target}"
+    first = key not in st.session_state
+    st.session_state[key] = True
+    return first
+
+
+def _durable(screen: str, what: str) -> str:
+    return f"screen.{screen}.{what}"

@@ -1,0 +1,211 @@
+"""Values to data frames, one function per table, in the words and units of the screen."""
+
+import json
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from spmd_core import script
+from spmd_core.errors import Inexpressible
+from spmd_core.experiment import Experiment
+from spmd_core.results import Collective, Environment, Result, StrategyResult
+from spmd_core.run_states import RunSummary
+from spmd_core.units import bytes_text, seconds_text
+from ui.words import ago, experiment_words, plain, state_words, title
+
+NONE = "–"
+
+
+def times_table(result: Result) -> pd.DataFrame:
+    """Median, interval, spread, samples and ratio to the fastest, one row per strategy (two for `constrained`)."""
+    ratios = {ratio.strategy: ratio for ratio in result.comparison.ratios} if result.comparison else {}
+    rows = []
+    for name, found in result.strategies.items():
+        ratio = ratios.get(name)
+        fastest = result.comparison is not None and result.comparison.fastest == name
+        rows.append({
+            "Strategy": title(name),
+            "Median per call": _time(found.median_s),
+            "95 % interval": _interval(found.ci95_s),
+            "Against the fastest": "fastest" if fastest else _ratio(ratio.ratio, ratio.interval, ratio.differs) if ratio else NONE,
+            "Spread (IQR)": _spread(found),
+            "Samples": _samples(found),
+            "Values": _verdict(found),
+        })
+        if found.from_unsharded is not None:
+            rows.append({
+                "Strategy": f"{title(name)}, from unsharded operands", "Median per call": _time(found.from_unsharded.median_s),
+                "95 % interval": NONE, "Against the fastest": NONE, "Spread (IQR)": NONE, "Samples": str(len(found.from_unsharded.samples_s)),
+                "Values": _verdict(found)})
+    return pd.DataFrame(rows)
+
+
+def _time(seconds: float | None) -> str:
+    """A duration that a narrow column does not break between number and unit."""
+    return seconds_text(seconds).replace(" ", "\u00a0")
+
+
+def _interval(interval: tuple[float, float] | None) -> str:
+    return NONE if interval is None else f"{_time(interval[0])} to {_time(interval[1])}"
+
+
+def _ratio(ratio: float, interval: tuple[float, float], differs: bool) -> str:
+    return f"{ratio:.2f}× ({interval[0]:.2f} to {interval[1]:.2f})" + ("" if differs else ", no difference")
+
+
+def _spread(found: StrategyResult) -> str:
+    if found.iqr_s is None or not found.median_s:
+        return NONE
+    return f"{_time(found.iqr_s)} ({found.iqr_s / found.median_s:.0%})"
+
+
+def _samples(found: StrategyResult) -> str:
+    if not found.samples_s:
+        return NONE
+    calls = f" of {found.calls_per_sample:,} calls" if (found.calls_per_sample or 1) > 1 else ""
+    odd = f", {len(found.outliers)} outlier{'s' if len(found.outliers) > 1 else ''}" if found.outliers else ""
+    return f"{len(found.samples_s)}{calls}{odd}"
+
+
+def _verdict(found: StrategyResult) -> str:
+    if found.status != "ok":
+        return "failed" if found.status == "error" else found.status
+    return {True: "right", False: "✗ wrong", None: "not checked"}[found.correct]
+
+
+def samples_table(result: Result) -> pd.DataFrame:
+    """Every sample in microseconds: one row per round, one column per strategy."""
+    samples = {title(name): found.samples_s for name, found in result.strategies.items() if found.samples_s}
+    samples |= {f"{title(name)}, from unsharded": found.from_unsharded.samples_s
+                for name, found in result.strategies.items() if found.from_unsharded is not None}
+    frame = pd.DataFrame({name: pd.Series([float(f"{seconds * 1e6:.4g}") for seconds in taken]) for name, taken in samples.items()})
+    frame.index = pd.RangeIndex(1, len(frame) + 1, name="Round")
+    return frame
+
+
+def collectives_table(result: Result) -> pd.DataFrame:
+    """The communication of every compiled program, with the line of the shown program that caused it."""
+    rows = []
+    for name, found in result.strategies.items():
+        if found.collectives is None:
+            continue
+        rows += [_collective_row(result.experiment, name, item) for item in found.collectives]
+        if not found.collectives:
+            rows.append({"Strategy": title(name), "Collective": "no communication", "Bytes per device": NONE, "Why": NONE, "Caused by": NONE})
+    return pd.DataFrame(rows)
+
+
+def _collective_row(experiment: Experiment, strategy: str, item: Collective) -> dict[str, str]:
+    times = ", count unknown" if item.count is None else "" if item.count == 1 else f" × {item.count:,}"
+    return {
+        "Strategy": title(strategy),
+        "Collective": item.kind + (f" over {', '.join(item.axes)}" if item.axes else ""),
+        "Bytes per device": bytes_text(item.bytes).replace(" ", "\u00a0") + times,
+        "Why": plain((item.reason or NONE).replace("`", "")),
+        "Caused by": _source(experiment, strategy, item.source) or plain(item.op or NONE),
+    }
+
+
+def _source(experiment: Experiment, strategy: str, source: str | None) -> str | None:
+    """`layer_auto.py:12` and the text of that line of the program that is shown."""
+    if source is None:
+        return None
+    file, _, number = source.rpartition(":")
+    lines = program_lines(experiment, strategy)
+    if file == f"{experiment.workload}_{strategy}.py" and number.isdigit() and 0 < int(number) <= len(lines):
+        code = lines[int(number) - 1].strip().replace("`", "'")
+        return f"line {number}: `{code}`" if code else f"line {number}"
+    return plain(source)
+
+
+def program_lines(experiment: Experiment, strategy: str) -> tuple[str, ...]:
+    """Lines of the program that a strategy runs; none where it cannot express the sharding."""
+    try:
+        return tuple(script.program_text(experiment, strategy).splitlines())
+    except Inexpressible:
+        return ()
+
+
+def phases_table(result: Result) -> pd.DataFrame:
+    """Seconds of every phase before the steady state."""
+    return pd.DataFrame([
+        {"Strategy": title(name), "Trace": _time(found.phases_s.trace), "Lower": _time(found.phases_s.lower),
+         "Compile": _time(found.phases_s.compile), "First run": _time(found.phases_s.first_run), "Then, per call": _time(found.median_s)}
+        for name, found in result.strategies.items()])
+
+
+def memory_table(result: Result) -> pd.DataFrame:
+    """Bytes per device, by the compiler's account."""
+    parts = {"Arguments": "argument", "Results": "output", "Temporaries": "temp", "Peak": "peak", "Host memory": "host"}
+    return pd.DataFrame([
+        {"Strategy": title(name)} | {label: bytes_text(getattr(found.memory_bytes, part)) for label, part in parts.items()}
+        for name, found in result.strategies.items() if found.memory_bytes is not None])
+
+
+def errors_table(result: Result) -> pd.DataFrame:
+    """Error of every strategy against the reference: NumPy in float64."""
+    return pd.DataFrame([
+        {"Strategy": title(name), "Largest error": _number(found.max_abs_error), "Relative to the largest value": _number(found.max_rel_error),
+         "Right means below": _number(found.tolerance), "Values": _verdict(found)}
+        for name, found in result.strategies.items()])
+
+
+def _number(value: float | None) -> str:
+    return NONE if value is None else f"{value:.3g}"
+
+
+def arrays_table(result: Result, strategy: str) -> pd.DataFrame:
+    """Operands and results of a strategy as JAX reports them."""
+    found = result.strategies[strategy]
+    rows = [(kind, name, report) for kind, reports in (("operand", found.operands), ("result", found.outputs)) for name, report in reports.items()]
+    return pd.DataFrame([
+        {"Array": plain(name), "Is": kind, "Shape": " × ".join(map(str, report.shape)) or "scalar", "dtype": report.dtype,
+         "Spec": "one device" if report.spec is None else plain(spec_words(report.spec)), "Memory": report.memory or NONE,
+         "Shard shape": _shard_shape(report.shards), "Devices": str(len(report.shards)) if report.shards else NONE}
+        for kind, name, report in rows])
+
+
+def _shard_shape(shards: Iterable[object] | None) -> str:
+    first = next(iter(shards or ()), None)
+    return NONE if first is None else " × ".join(str(stop - start) for start, stop in first.index) or "scalar"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def spec_words(spec: tuple[object, ...]) -> str:
+    """A spec as JAX writes it: P('x', None, ('y', 'z'))."""
+    return "P(" + ", ".join("None" if entry is None else repr(tuple(entry) if isinstance(entry, list) else entry) for entry in spec) + ")"
+
+
+def devices_table(environment: Environment) -> pd.DataFrame:
+    """The devices of a target, one row each; columns that no device fills are left out."""
+    rows = [
+        {"Device": device.id, "Process": device.process, "Coordinates": ", ".join(map(str, device.coords)) if device.coords else None,
+         "Core": device.core, "Memory kinds": ", ".join(device.memory_kinds),
+         "Memory": bytes_text(device.memory_bytes) if device.memory_bytes else None}
+        for device in environment.devices]
+    return pd.DataFrame(rows).dropna(axis="columns", how="all")
+
+
+def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
+    """Stored runs, newest first."""
+    return pd.DataFrame([
+        {"When": ago(run.submitted_at), "State": state_words(run.state) + (", partial" if run.partial else ""),
+         "Experiment": experiment_words(run.experiment), "Fastest": title(run.fastest) if run.fastest else NONE,
+         "Median": seconds_text(run.medians_s.get(run.fastest)) if run.fastest else NONE, "Run": run.run}
+        for run in runs])
+
+
+def differences_table(first: Experiment, second: Experiment) -> pd.DataFrame:
+    """The fields in which two experiments differ."""
+    one, other = first.to_json(), second.to_json()
+    rows = [{"Field": field, "First": plain(json.dumps(one[field])), "Second": plain(json.dumps(other[field]))}
+            for field in one if one[field] != other[field]]
+    return pd.DataFrame(rows, columns=["Field", "First", "Second"])
+
+
+def medians_table(results: Sequence[tuple[str, Result]]) -> pd.DataFrame:
+    """Medians of several runs, one row per strategy and one column per run; `results` pairs each run's label with its result."""
+    names = dict.fromkeys(name for _, result in results for name in result.strategies)
+    return pd.DataFrame([
+        {"Strategy": title(name)} | {plain(label): seconds_text(result.strategies[name].median_s) if name in result.strategies else NONE
+                                     for label, result in results}
+        for name in names])

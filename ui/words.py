@@ -1,0 +1,124 @@
+"""Values to words for the screen; no Streamlit here."""
+
+import re
+import time
+
+from spmd_core.experiment import Experiment
+from spmd_core.results import Environment, Result
+from spmd_core.run_states import RunStatus
+from spmd_core.strategies import STRATEGIES
+from spmd_core.units import bytes_text, seconds_text
+from spmd_core.workloads import WORKLOADS
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])")
+_PHASES = {
+    "trace": "tracing", "lower": "lowering", "compile": "compiling", "first_run": "running once", "warm_up": "warming up",
+    "sample": "measuring", "check": "checking values", "write": "writing the result",
+}
+_STATES = {
+    "queued": "Queued", "starting": "Starting", "running": "Running", "succeeded": "Succeeded", "failed": "Failed", "cancelled": "Cancelled",
+    "timed_out": "Timed out", "crashed": "Crashed", "interrupted": "Interrupted",
+}
+
+
+def plain(text: str) -> str:
+    """Text as Markdown that shows exactly it: no markup, links, maths or icons out of names that others chose.
+
+    >>> plain("<b>x_y</b>")
+    '\\\\<b\\\\>x\\\\_y\\\\</b\\\\>'
+    """
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def title(strategy: str) -> str:
+    """A strategy's name on screen."""
+    return STRATEGIES[strategy].title if strategy in STRATEGIES else strategy
+
+
+def state_words(state: str) -> str:
+    """A run state on screen."""
+    return _STATES.get(state, state)
+
+
+def phase_words(status: RunStatus) -> str:
+    """What a run is doing, in a few words: `compiling Automatic`, `2nd in the queue`."""
+    if status.state == "queued":
+        position = f"number {status.queue_position} in the queue" if status.queue_position else "in the queue"
+        return f"{position}, waiting for {status.waiting_for}" if status.waiting_for else position
+    if status.waiting_for:
+        return f"waiting for {status.waiting_for}"
+    if status.state == "starting" and not status.phase:
+        return f"starting a worker on {status.experiment.target}"
+    doing = _PHASES.get(status.phase or "", status.phase or "running")
+    return f"{doing} {title(status.strategy)}" if status.strategy else doing
+
+
+def ago(moment: float, now: float | None = None) -> str:
+    """How long ago, coarsely: `just now`, `5 min ago`, `3 h ago`, else the day and time."""
+    passed = (time.time() if now is None else now) - moment
+    if passed < 60:
+        return "just now"
+    if passed < 3600:
+        return f"{passed // 60:.0f} min ago"
+    if passed < 86400:
+        return f"{passed // 3600:.0f} h ago"
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+
+
+def experiment_words(experiment: Experiment) -> str:
+    """An experiment in one line, for a list: workload, sizes, dtype, sharding, mesh, target."""
+    mesh = " ".join(f"{name}={size}" for name, size in experiment.mesh)
+    if experiment.workload == "program":
+        return f"program {experiment.option('program')}, mesh {mesh} on {experiment.target}"
+    sizes = " ".join(f"{dim}={size}" for dim, size in experiment.dims)
+    cuts = ", ".join(f"{dim} over {' '.join(axes)}" for dim, axes in experiment.sharding) or "unsharded"
+    return f"{WORKLOADS[experiment.workload].title}, {sizes}, {experiment.dtype}, {cuts}, mesh {mesh} on {experiment.target}"
+
+
+def environment_words(environment: Environment) -> str:
+    """The devices of a target in one line."""
+    kind = f"{environment.device_count} simulated CPU devices" if environment.simulated else f"{environment.device_count} × {environment.device_kind}"
+    cores = f" sharing {environment.cores} cores" if environment.simulated and environment.cores else ""
+    host = f", host {environment.process_index} of {environment.process_count}" if environment.process_count > 1 else ""
+    return f"{kind}{cores}{host}, JAX {environment.jax}"
+
+
+def headline_words(result: Result) -> str:
+    """The answer in a sentence: which strategy is fastest and by how much, or that they do not differ, or what there is instead."""
+    timed = {name: found for name, found in result.strategies.items() if found.median_s is not None and found.correct is not False}
+    if not timed:
+        return "No strategy was measured to the end."
+    answer = result.comparison
+    if answer is None and len(timed) > 1:
+        return "; ".join(f"{title(name)} {seconds_text(found.median_s)}" for name, found in timed.items()) + ". Too little was measured to rank them."
+    fastest = answer.fastest if answer else next(iter(timed))
+    takes = seconds_text(result.strategies[fastest].median_s)
+    if answer is None or not answer.ratios:
+        interval = result.strategies[fastest].ci95_s
+        return f"{title(fastest)} takes {takes} per call" + (f" (95 % interval {seconds_text(interval[0])} to {seconds_text(interval[1])})." if interval else ".")
+    slower = next((ratio for ratio in answer.ratios if ratio.differs), None)
+    after = f"{title(slower.strategy)} takes {slower.ratio:.3g}× as long (95 % interval {slower.interval[0]:.3g} to {slower.interval[1]:.3g})" if slower else ""
+    if not answer.tied:
+        return f"{title(fastest)} is fastest, {takes} per call. The next, {after}."
+    return f"{_listed([fastest, *answer.tied])} cannot be told apart, about {takes} per call." + (f" {after}." if after else "")
+
+
+def _listed(strategies: list[str]) -> str:
+    *first, last = [title(name) for name in strategies]
+    return f"{', '.join(first)} and {last}"
+
+
+def floor_words(result: Result) -> str | None:
+    """The least time that any call on this mesh takes, in a sentence; None where it was not measured."""
+    floor = result.environment.dispatch_floor_s
+    if floor is None:
+        return None
+    return f"Dispatch floor: calling a program that does nothing on this mesh takes {seconds_text(floor)}."
+
+
+def size_words(experiment: Experiment) -> str:
+    """Bytes of operands and results, and the floating-point operations of one execution."""
+    what = experiment.what
+    flops = what.flops(experiment.sizes)
+    operands, results = what.operand_bytes(experiment.sizes, experiment.dtype), what.result_bytes(experiment.sizes, experiment.dtype)
+    return f"operands {bytes_text(operands)}, results {bytes_text(results)}, {flops:,} floating-point operations"

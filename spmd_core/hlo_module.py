@@ -1,5 +1,7 @@
 """A compiled program as values: its computations and instructions, read from HLO."""
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +15,8 @@ _BITS = {
     "bf16": 16, "f16": 16, "f32": 32, "f64": 64, "c64": 64, "c128": 128, "f8e5m2": 8, "f8e4m3": 8, "f8e4m3fn": 8, "f8e4m3b11fnuz": 8,
     "f8e5m2fnuz": 8, "f8e4m3fnuz": 8, "f8e3m4": 8, "f8e8m0fnu": 8, "f4e2m1fn": 4, "s1": 1, "u1": 1,
 }
-HOST_MEMORY_SPACE = 5  # the S(5) of a layout
+HBM, VMEM, HOST_MEMORY_SPACE = 0, 1, 5  # as `S(n)` in a TPU's layout; 2, 4 and 6 are flags and scalar memory
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 
 
 class HloError(LabError):
@@ -22,12 +25,40 @@ class HloError(LabError):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """An array's element type and dims; or a tuple, whose `parts` are shapes. Tokens and opaque values have neither."""
+    """An array's element type and dims; or a tuple, whose `parts` are shapes. Tokens and opaque values have neither.
+
+    `minor_to_major` is the order in which dims are stored, fastest first; `tile` the sizes that the fastest dims are filled up to.
+    """
 
     element: str
     dims: tuple[int, ...] = ()
     parts: tuple["Shape", ...] = ()
     memory_space: int = 0
+    minor_to_major: tuple[int, ...] = ()
+    tile: tuple[int, ...] = ()
+
+    @property
+    def arrays(self) -> tuple["Shape", ...]:
+        """The arrays of a tuple, nested ones in order; an array itself; nothing of a token."""
+        if self.element == "tuple":
+            return tuple(array for part in self.parts for array in part.arrays)
+        return () if self.element in ("token", "opaque") else (self,)
+
+    @property
+    def elements(self) -> int:
+        """Elements of an array."""
+        return math.prod(self.dims)
+
+    @property
+    def padded_bytes(self) -> int:
+        """Bytes as stored: the fastest dims filled up to whole tiles; of a tuple, of all its parts."""
+        if self.element not in _BITS:
+            return sum(part.padded_bytes for part in self.parts)
+        sizes = [self.dims[dim] for dim in self.minor_to_major] if self.minor_to_major else list(reversed(self.dims))
+        for place, step in enumerate(reversed(self.tile[: len(sizes)] if len(self.tile) <= len(sizes) else self.tile)):
+            if place < len(sizes):
+                sizes[place] = -(-sizes[place] // step) * step
+        return (math.prod(sizes) * _BITS[self.element] + 7) // 8
 
     @property
     def bytes(self) -> int:
@@ -65,6 +96,23 @@ class Instruction:
     op_name: str | None = None
     frames: tuple[Frame, ...] = ()  # innermost first
 
+    @property
+    def arrays(self) -> tuple[Shape, ...]:
+        """The arrays of its result."""
+        return self.shape.arrays
+
+    @property
+    def estimated_cycles(self) -> int | None:
+        """The TPU compiler's own estimate, where it made one."""
+        match = _CYCLES.search(self.attributes.get("backend_config", ""))
+        return int(match[1]) if match else None
+
+    @property
+    def channel(self) -> int | None:
+        """The channel of a collective."""
+        text = self.attributes.get("channel_id")
+        return int(text) if text else None
+
     def called(self) -> tuple[str, ...]:
         """Names of the computations that it runs, in order."""
         return tuple(name for key in ("calls", "to_apply", "body", "condition", "true_computation", "false_computation", "called_computations",
@@ -98,6 +146,11 @@ class Computation:
                 users[operand].append(instruction)
         return {name: tuple(readers) for name, readers in users.items()}
 
+    @cached_property
+    def parameters(self) -> tuple[Instruction, ...]:
+        """Parameters in order of their number."""
+        return tuple(sorted((i for i in self.instructions if i.opcode == "parameter"), key=lambda i: int(i.argument)))
+
     @property
     def root(self) -> Instruction:
         """The instruction whose value the computation returns."""
@@ -120,6 +173,11 @@ class Module:
     def by_name(self) -> dict[str, Computation]:
         """Computation by its name."""
         return {computation.name: computation for computation in self.computations}
+
+    def callee(self, instruction: Instruction, key: str = "calls") -> Computation | None:
+        """The computation that an attribute of an instruction names."""
+        text = instruction.attributes.get(key)
+        return self.by_name.get(text.lstrip("%")) if text else None
 
     @property
     def entry(self) -> Computation:

@@ -16,6 +16,7 @@ _TABLE_ROW = re.compile(r"(\d+) (.*)")
 _FIELD = re.compile(r"(\w+)=(-?\d+)")
 _METADATA = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|[^\s}]+)', re.DOTALL)
 _MEMORY_SPACE = re.compile(r"S\((\d+)\)")
+_TILE = re.compile(r"T\(([0-9,]+)\)")
 _TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _NO_OPERANDS = ("parameter", "constant", "iota", "partition-id", "replica-id", "after-all")
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
@@ -111,8 +112,10 @@ def parse_shape(text: str) -> Shape:
     if match["element"] in ("token", "opaque"):
         return Shape(match["element"])
     dims = tuple(int(size.strip().removeprefix("<=").removeprefix("?") or 0) for size in match["dims"].split(",") if size.strip())
-    space = _MEMORY_SPACE.search(match["layout"] or "")
-    return Shape(match["element"], dims, memory_space=int(space[1]) if space else 0)
+    layout = match["layout"] or ""
+    space, tile = _MEMORY_SPACE.search(layout), _TILE.search(layout)
+    order = tuple(int(dim) for dim in layout.split(":")[0].split(",") if dim)
+    return Shape(match["element"], dims, (), int(space[1]) if space else 0, order, tuple(int(size) for size in tile[1].split(",")) if tile else ())
 
 
 def _closing(text: str, opening: int) -> int:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spmd_core.errors import refuse, shorten
 
@@ -33,6 +33,13 @@ class ModelSize:
     experts: int = 1
     experts_per_token: int = 1
 
+    def varied(self, **changes: int) -> "ModelSize":
+        """The same model with other sizes; RequestError for a size that it does not have."""
+        for name in changes:
+            if name not in VARIABLE:
+                raise refuse(f"size {shorten(name)}", "is not one of a decoder's", f"use {', '.join(VARIABLE)}")
+        return replace(self, **changes)
+
     @property
     def matmul_parameters(self) -> int:
         """Parameters that a token is multiplied by: projections, the experts it visits, and the output table; no embedding rows."""
@@ -57,6 +64,8 @@ class ModelSize:
         attention = 12 * self.layers * self.heads * self.head_dim * sequence
         return tokens * (6 * self.matmul_parameters + attention)
 
+
+VARIABLE = ("layers", "embed", "heads", "kv_heads", "head_dim", "mlp", "vocab", "experts", "experts_per_token")
 
 _LLAMA_2 = "arXiv:2307.09288 table 1, and the released configurations"
 _LLAMA_3 = "arXiv:2407.21783 table 3"

@@ -3,12 +3,13 @@
 import re
 from dataclasses import dataclass
 
-from spmd_core.cost.groups import replica_groups, source_target_pairs
-from spmd_core.cost.links import Coordinates, collective_s, permute, route
-from spmd_core.hlo_text import Computation, Instruction, Module
+from spmd_core.collectives import KINDS, groups_of
+from spmd_core.cost.constants import DCN_LATENCY_S
+from spmd_core.cost.links import Coordinates, collective_s, dcn_bandwidth, permute, route
+from spmd_core.hlo_module import Computation, Instruction, Module
 from spmd_core.topologies import Topology
 
-KINDS = ("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "ragged-all-to-all", "collective-permute", "collective-broadcast")
+_EMITTER = re.compile(r'"emitter":"([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,6 @@ class Communication:
     channel: int | None
     name: str
     op_name: str | None
-    stack_frame: int | None
     algorithm: str = ""
     asked: str | None = None  # what the program asked for, where the compiler chose another
 
@@ -48,44 +48,46 @@ def find(module: Module, instruction: Instruction, computation: Computation, clu
     """The collective that starts at this instruction (start and done at once where it is synchronous), or None."""
     kind = base_kind(instruction.opcode)
     if kind is not None:
-        asynchronous = instruction.opcode.endswith("-start") or "async_collective_name" in instruction.rest
+        asynchronous = instruction.opcode.endswith("-start") or "async_collective_name" in instruction.attributes.get("frontend_attributes", "")
         return _communication(instruction, computation, instruction, kind, asynchronous, cluster)
-    if instruction.opcode == "async-start" and (callee := module.called(instruction)):
-        inner = next((i for i in callee if base_kind(i.opcode)), None)
+    if instruction.opcode == "async-start" and (callee := module.callee(instruction)):
+        inner = next((i for i in callee.instructions if base_kind(i.opcode)), None)
         return None if inner is None else _communication(inner, callee, instruction, base_kind(inner.opcode) or "", True, cluster)
     if instruction.opcode in ("send", "recv"):
         return _megascale(instruction, computation, cluster)
     if instruction.opcode != "fusion":
         return None
-    callee = module.called(instruction)
+    callee = module.callee(instruction)
     if callee is None or callee.root is None:
         return None
-    if callee.root.opcode == "custom-call" and '"AsyncCollectiveStart"' in callee.root.rest:
-        inner = next(i for i in callee if base_kind(i.opcode))
+    if callee.root.attributes.get("custom_call_target") == '"AsyncCollectiveStart"':
+        inner = next(i for i in callee.instructions if base_kind(i.opcode))
         return _communication(inner, callee, instruction, base_kind(inner.opcode) or "", True, cluster)
-    if "kind=kCustom" in instruction.rest and not is_done(module, instruction):
-        inner = next((i for i in callee if base_kind(i.opcode)), None)
+    if instruction.attributes.get("kind") == "kCustom" and not is_done(module, instruction):
+        inner = next((i for i in callee.instructions if base_kind(i.opcode)), None)
         if inner is not None:
-            smaller = instruction.bytes < sum(callee[name].bytes for name in inner.operands)
+            smaller = instruction.shape.bytes < sum(callee.by_name[name].shape.bytes for name in inner.operands)
             kind = "reduce-scatter" if inner.opcode == "all-reduce" and smaller else base_kind(inner.opcode) or ""
             return _communication(inner, callee, instruction, kind, False, cluster)
     return None
 
 
 def is_done(module: Module, instruction: Instruction) -> bool:
-    """Whether this fusion only waits for a collective that another one started."""
-    callee = module.called(instruction) if instruction.opcode == "fusion" else None
-    return callee is not None and any(i.opcode == "custom-call" and '"AsyncCollectiveDone"' in i.rest for i in callee)
+    """Whether this only waits for a collective that another instruction started."""
+    if instruction.opcode in ("async-done", "async-update") or (instruction.opcode.endswith("-done") and base_kind(instruction.opcode[:-5] + "-start")):
+        return True
+    callee = module.callee(instruction) if instruction.opcode == "fusion" else None
+    return callee is not None and any(i.attributes.get("custom_call_target") == '"AsyncCollectiveDone"' for i in callee.instructions)
 
 
 def channels_passed(module: Module, instruction: Instruction) -> dict[int, int | None]:
     """Result number -> channel of a collective that this step fusion carries on, None where it passes a parameter through."""
-    callee = module.called(instruction) if instruction.opcode == "fusion" else None
+    callee = module.callee(instruction) if instruction.opcode == "fusion" else None
     if callee is None or callee.root is None or callee.root.opcode != "tuple":
         return {}
     found: dict[int, int | None] = {}
     for number, name in enumerate(callee.root.operands):
-        part = callee[name]
+        part = callee.by_name[name]
         if base_kind(part.opcode):
             found[number] = part.channel
         elif part.opcode == "parameter":
@@ -94,40 +96,36 @@ def channels_passed(module: Module, instruction: Instruction) -> dict[int, int |
 
 
 def _communication(inner: Instruction, computation: Computation, outer: Instruction, kind: str, asynchronous: bool, cluster: Cluster) -> Communication:
-    operand_bytes = sum(computation[name].bytes for name in inner.operands if name in computation.instructions)
-    shapes = inner.shapes
+    operand_bytes = sum(computation.by_name[name].shape.bytes for name in inner.operands)
+    shapes = inner.arrays
     if inner.opcode.endswith("-start"):  # the result holds operands, results and flags
-        shapes = tuple(shape for shape in shapes if shape.elements > 1 and shape.dtype != "u32")
+        shapes = tuple(shape for shape in shapes if shape.elements > 1 and shape.element != "u32")
         result_bytes = max((shape.bytes for shape in shapes), default=0)
         if len(shapes) > 2:
             result_bytes = sum(shape.bytes for shape in shapes) - operand_bytes
     else:
-        result_bytes = inner.bytes
+        result_bytes = inner.shape.bytes
     nbytes = max(operand_bytes, result_bytes, 1)
-    strategy = re.search(r'"emitter":"([^"]*)"', outer.rest) or re.search(r'"emitter":"([^"]*)"', inner.rest)
-    algorithm = strategy[1] if strategy else ""
+    emitters = (_EMITTER.search(each.attributes.get("backend_config", "")) for each in (outer, inner))
+    algorithm = next((match[1] for match in emitters if match), "")
     if kind == "collective-permute":
-        pairs = source_target_pairs(inner)
+        pairs = tuple((int(source), int(target)) for source, target in groups_of(inner, len(cluster.coordinates)))
         seconds, resources = permute(cluster.topology, pairs, cluster.coordinates, nbytes)
         group = pairs[0] if pairs else ()
-        words = "neighbours over " + ", ".join(resources) if resources else "no link"
+        words = f"neighbours over {', '.join(resources)}" if resources else "no link"
     else:
-        group = replica_groups(inner, len(cluster.coordinates))[0]
+        group = tuple(int(device) for device in groups_of(inner, len(cluster.coordinates))[0])
         where = route(cluster.topology, group, cluster.coordinates)
         seconds = collective_s(cluster.topology, kind, where, nbytes) if len(group) > 1 else 0.0
         resources, words = where.resources, where.words
     return Communication(kind, nbytes, seconds, resources, tuple(group), words, asynchronous, inner.channel, outer.name, inner.op_name or outer.op_name,
-                         inner.stack_frame or outer.stack_frame, algorithm)
+                         algorithm)
 
 
 def _megascale(instruction: Instruction, computation: Computation, cluster: Cluster) -> Communication | None:
     """A transfer between slices: send and recv named `_xla_megascale_*`; counted at the send."""
-    from spmd_core.cost.links import dcn_bandwidth
-    from spmd_core.cost.constants import DCN_LATENCY_S
-
     if instruction.opcode != "send":
         return None
-    nbytes = computation[instruction.operands[0]].bytes
+    nbytes = computation.by_name[instruction.operands[0]].shape.bytes
     seconds = DCN_LATENCY_S + nbytes / dcn_bandwidth(cluster.topology)
-    return Communication("send", nbytes, seconds, ("dcn",), (), "DCN between slices", True, instruction.channel, instruction.name, instruction.op_name,
-                         instruction.stack_frame)
+    return Communication("send", nbytes, seconds, ("dcn",), (), "DCN between slices", True, instruction.channel, instruction.name, instruction.op_name)

@@ -12,3 +12,9 @@ OPERATION_S = 1e-6  # least time of an operation on arrays; a guess, near the 1,
 KERNEL_SLACK = 1.15  # bundles of a splash attention kernel over its matrix-unit bound: 1.13 to 1.26 in what the compiler writes for v5e, v5p, v6e
 KERNEL_STALLS = 1.65  # time of a kernel over its bundles, which leave out stalls: the one constant fitted, to the three calibration cases at once
 KERNEL_STEP_S = 2e-7  # each step of a kernel's grid, masked or not: about 150 to 300 bundles there
+
+# What makes the interval, beside perfect overlap and none
+PLAIN_MATMUL_SHARE = 0.95  # low: every matmul at the share of peak that plain ones reach by the compiler's cycles (88 to 98 %)
+FUSED_MATMUL_LOW = 0.7  # high: the compiler's cycles for fused matmuls believed down to this share of peak; a guess
+KERNEL_HIGH = 1.2  # high: kernels so much slower than estimated; a guess (low: without stalls)
+MEMORY_HIGH = 1.2  # high: the rest so much slower than estimated; a guess (low: at nominal bandwidth)

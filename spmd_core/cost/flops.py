@@ -3,42 +3,42 @@
 import re
 from dataclasses import dataclass
 
-from spmd_core.hlo_text import Computation, Instruction, Module, Shape
+from spmd_core.hlo_module import Computation, Instruction, Module, Shape
 
 _WINDOW = re.compile(r"([a-z_]+)=([0-9x_\-]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Matmul:
-    """Multiply-adds of one matmul as 2 FLOPs each, its dtype, and whether every operand is in it at full precision."""
+    """Multiply-adds of one matmul as 2 FLOPs each, its element type, and whether every operand is in it at full precision."""
 
     flops: int
-    dtype: str
+    element: str
     passes: int = 1  # bfloat16 passes that a float32 matmul takes at this precision
 
 
 def matmuls_in(module: Module, computation: Computation, seen: frozenset[str] = frozenset()) -> list[Matmul]:
     """Matmuls of a computation and of the fusions it calls; not of loops."""
     found = []
-    for instruction in computation:
+    for instruction in computation.instructions:
         if instruction.opcode in ("convolution", "dot"):
             found.append(matmul(instruction, computation))
-        elif instruction.opcode == "fusion" and (callee := module.called(instruction)) and callee.name not in seen:
+        elif instruction.opcode == "fusion" and (callee := module.callee(instruction)) and callee.name not in seen:
             found += matmuls_in(module, callee, seen | {computation.name})
     return found
 
 
 def matmul(instruction: Instruction, computation: Computation) -> Matmul:
     """The matmul that a convolution or dot instruction is."""
-    left, right = (computation[name].shape for name in instruction.operands[:2])
+    left, right = (computation.by_name[name].shape for name in instruction.operands[:2])
     flops = _dot_flops(instruction, left) if instruction.opcode == "dot" else _convolution_flops(instruction, left, right)
-    precision = instruction.attribute("operand_precision") or ""
+    precision = instruction.attributes.get("operand_precision") or ""
     passes = 6 if "highest" in precision else 3 if "high" in precision else 1
-    return Matmul(flops, left.dtype, passes if left.dtype == "f32" else 1)
+    return Matmul(flops, left.element, passes if left.element == "f32" else 1)
 
 
 def _dot_flops(instruction: Instruction, left: Shape) -> int:
-    contracted = [int(text) for text in re.findall(r"\d+", instruction.attribute("lhs_contracting_dims") or "")]
+    contracted = [int(text) for text in re.findall(r"\d+", instruction.attributes.get("lhs_contracting_dims") or "")]
     inner = 1
     for dim in contracted:
         inner *= left.dims[dim]
@@ -47,14 +47,14 @@ def _dot_flops(instruction: Instruction, left: Shape) -> int:
 
 def _convolution_flops(instruction: Instruction, left: Shape, right: Shape) -> int:
     """2 x batch x out features x in features x valid window positions, per spatial dim."""
-    labels = re.match(r"([0-9a-z?]+)_([0-9a-z?]+)->([0-9a-z?]+)", instruction.attribute("dim_labels") or "")
+    labels = re.match(r"([0-9a-z?]+)_([0-9a-z?]+)->([0-9a-z?]+)", instruction.attributes.get("dim_labels") or "")
     if labels is None:
         raise ValueError(f"{instruction.name}: a convolution without dim_labels cannot be counted")
     left_at, right_at, out_at = ({label: dim for dim, label in enumerate(labels[group])} for group in (1, 2, 3))
     out = instruction.shape
-    groups = int(instruction.attribute("batch_group_count") or 1)
+    groups = int(instruction.attributes.get("batch_group_count") or 1)
     flops = 2 * out.dims[out_at["b"]] * out.dims[out_at["f"]] * right.dims[right_at["i"]] * groups
-    window = {key: value.split("x") for key, value in _WINDOW.findall(instruction.attribute("window") or "")}
+    window = {key: value.split("x") for key, value in _WINDOW.findall(instruction.attributes.get("window") or "")}
     for label in sorted(set(out_at) - {"b", "f"}):
         place = int(label)
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from spmd_core.cost.constants import KERNEL_SLACK, KERNEL_STALLS, KERNEL_STEP_S
-from spmd_core.hlo_text import Instruction
+from spmd_core.hlo_module import Instruction
 from spmd_core.topologies import Chip
 
 VECTOR_ELEMENTS = 1024  # of a vector register: 8 x 128
@@ -41,7 +41,7 @@ class KernelCost:
 def kernel_cost(instruction: Instruction, operands: list[Instruction], chip: Chip) -> KernelCost:
     """The cost of a Pallas kernel; nothing where it is not one that is known here."""
     kind = _attention_kind(instruction)
-    arrays = [o.shape for o in operands if o.shape.dtype in ("bf16", "f32") and len(o.shape.dims) == 4]
+    arrays = [o.shape for o in operands if o.shape.element in ("bf16", "f32") and len(o.shape.dims) == 4]
     if kind is None or len(arrays) < 2:
         return KernelCost(0.0, 0, 0.0)
     batch, heads, queries, head_dim = arrays[0].dims
@@ -67,7 +67,7 @@ def _attention_kind(instruction: Instruction) -> str | None:
     if "splash" not in text and "flash" not in text:
         return None
     if "dkv" in instruction.name:
-        return "fused" if re.search(r'use_fused_bwd_kernel\\": true', instruction.rest) else "dkv"
+        return "fused" if re.search(r'use_fused_bwd_kernel\\": true', instruction.attributes.get("frontend_attributes", "")) else "dkv"
     return "dq" if "_dq" in instruction.name else "fwd"
 
 
@@ -77,12 +77,12 @@ def _blocks(instruction: Instruction, queries: int, keys: int, kind: str) -> tup
     A causal mask leaves the pairs on and below the diagonal. A sliding window leaves fewer; the grid then holds only the blocks of a
     row that matter, and its width shows in the kernel's table of blocks, s8[heads, rows, width].
     """
-    sizes = {key: int(value) for key, value in re.findall(r'\\"(block_[a-z_]+)\\": (\d+)', instruction.rest)}
+    sizes = {key: int(value) for key, value in re.findall(r'\\"(block_[a-z_]+)\\": (\d+)', instruction.attributes.get("frontend_attributes", ""))}
     suffix = {"dkv": "_dkv", "fused": "_dkv", "dq": "_dq"}.get(kind, "")
     rows = max(1, queries // sizes.get(f"block_q{suffix}", 512))
     columns = max(1, keys // sizes.get(f"block_kv{suffix}", 512))
     kept = sum(min(columns, -(-((row + 1) * columns) // rows)) for row in range(rows))
-    table = re.search(r"s8\[\d+,(\d+),(\d+)\]", instruction.attribute("operand_layout_constraints") or "")
+    table = re.search(r"s8\[\d+,(\d+),(\d+)\]", instruction.attributes.get("operand_layout_constraints") or "")
     if table and min(int(table[1]), int(table[2])) < min(rows, columns):
         kept = min(kept, int(table[1]) * int(table[2]))
     return rows, columns, kept

@@ -5,13 +5,13 @@ Formulas after "How to Scale Your Model", chapter 3 ("Sharded matrices"): with W
 an all-reduce twice that, an all-to-all what crosses the middle of the ring; several axes add their bandwidths.
 """
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spmd_core.cost.constants import DCN_EFFICIENCY, DCN_LATENCY_S, HOP_LATENCY_S, LINK_EFFICIENCY, LAUNCH_S
-from spmd_core.cost.groups import Groups
+from spmd_core.cost.constants import DCN_EFFICIENCY, DCN_LATENCY_S, HOP_LATENCY_S, LAUNCH_S, LINK_EFFICIENCY
 from spmd_core.topologies import Topology
 
 Coordinates = tuple[int, ...]  # x, y, z, core, slice
@@ -39,13 +39,16 @@ class Route:
     @property
     def resources(self) -> tuple[str, ...]:
         """The links that it occupies, as names that contend with one another."""
-        names = [f"ici{'xyz'[span.axis]}" for span in self.spans]
+        names = [f"ici {'xyz'[span.axis]}{way}" for span in self.spans for way in "+-"]
         return tuple(names + (["dcn"] if self.slices > 1 else []) + (["core"] if not names and self.slices == 1 else []))
 
     @property
     def words(self) -> str:
         """For reading, e.g. `torus of x (16, ring) and y (16, ring)`."""
-        parts = [f"{'xyz'[s.axis]} ({s.size}{', ring' if s.wraps else ', line'}{f', every {s.stride}th chip' if s.stride > 1 else ''})" for s in self.spans]
+        parts = []
+        for span in self.spans:
+            apart = f", every {span.stride}th chip" if span.stride > 1 else ""
+            parts.append(f"{'xyz'[span.axis]} ({span.size}, {'ring' if span.wraps else 'line'}{apart})")
         name = "torus of " if len(parts) > 1 and any(s.wraps for s in self.spans) else "mesh of " if len(parts) > 1 else ""
         words = name + " and ".join(parts)
         return words + (f"{' and ' if words else ''}{self.slices} slices over DCN" if self.slices > 1 else "")
@@ -58,7 +61,7 @@ def route(topology: Topology, group: Sequence[int], coordinates: Sequence[Coordi
     for axis, length in enumerate(topology.shape):
         values = sorted({place[axis] for place in places})
         if len(values) > 1:
-            stride = min(b - a for a, b in zip(values, values[1:], strict=False))
+            stride = min(b - a for a, b in itertools.pairwise(values))
             closes = topology.wraps[axis] and len(values) * stride == length
             spans.append(Span(axis, len(values), stride, closes))
     slices, cores = len({place[-1] for place in places}), len({place[-2] for place in places})
@@ -140,7 +143,7 @@ def permute(topology: Topology, pairs: Sequence[tuple[int, int]], coordinates: S
             for _ in range(abs(steps)):
                 loads[(tuple(here), axis, sign)] += 1
                 here[axis] = (here[axis] + sign) % length
-                used.add(f"ici{'xyz'[axis]}{'+' if sign > 0 else '-'}")
+                used.add(f"ici {'xyz'[axis]}{'+' if sign > 0 else '-'}")
             distance += abs(steps)
         longest = max(longest, distance)
     busiest = max(loads.values(), default=0)
@@ -162,6 +165,3 @@ def collective_s(topology: Topology, kind: str, where: Route, nbytes: float) -> 
     raise ValueError(f"collective {kind!r} has no formula")
 
 
-def widest(groups: Groups, topology: Topology, coordinates: Sequence[Coordinates]) -> Route:
-    """The route of the first group; all groups of an SPMD program are alike, shifted."""
-    return route(topology, groups[0], coordinates)

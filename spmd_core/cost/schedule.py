@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from spmd_core.cost.comm import Cluster, Communication, base_kind, channels_passed, find, is_done
 from spmd_core.cost.constants import HBM_EFFICIENCY, HOST_EFFICIENCY
-from spmd_core.cost.ops import Work, operation
+from spmd_core.cost.ops import NOTHING, Work, operation
 from spmd_core.cost.traffic import async_copy_bytes
-from spmd_core.cost.trips import trip_count
-from spmd_core.hlo_text import Computation, Instruction, Module
+from spmd_core.hlo_module import HOST_MEMORY_SPACE, Computation, Instruction, Module
+from spmd_core.trip_counts import trip_count
 
 _FORWARD = ("bitcast", "copy-done", "slice-done", "dynamic-slice-done", "dynamic-update-slice-done", "opt-barrier", "add-dependency")
 _COPIES = ("copy-start", "slice-start", "dynamic-slice-start", "dynamic-update-slice-start")
@@ -34,12 +34,14 @@ class Tally:
     """Sums over one walk, loops multiplied out; seconds."""
 
     work: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    fastest: float = 0.0
+    low: float = 0.0  # of the work alone, and `high`
+    high: float = 0.0
     links: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     waits: dict[str, float] = field(default_factory=lambda: defaultdict(float))  # by collective's kind, host or copy
     communications: dict[str, tuple[Communication, int, float]] = field(default_factory=dict)  # name -> it, count, exposed seconds
     flops: int = 0
     nbytes: int = 0
+    blocking: float = 0.0  # collectives that nothing may overlap, by the compiler's choice
     unknown_loops: list[str] = field(default_factory=list)
     kernels: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
@@ -50,7 +52,9 @@ class Tally:
                 mine[key] += value * times
         for name, (comm, count, exposed) in other.communications.items():
             self.note(comm, name, count * times, exposed * times)
-        self.fastest += other.fastest * times
+        self.low += other.low * times
+        self.high += other.high * times
+        self.blocking += other.blocking * times
         self.flops += other.flops * times
         self.nbytes += other.nbytes * times
         self.unknown_loops += other.unknown_loops
@@ -86,11 +90,12 @@ class Walk:
 class Walker:
     """Walks computations of one module on one cluster."""
 
-    def __init__(self, module: Module, cluster: Cluster) -> None:
-        self.module, self.cluster, self.chip = module, cluster, cluster.topology.chip
+    def __init__(self, module: Module, cluster: Cluster, literal: bool = False) -> None:
+        """`literal`: an async op starts and holds up the chip where the compiler wrote its start and its done, not by data flow."""
+        self.module, self.cluster, self.chip, self.literal = module, cluster, cluster.topology.chip, literal
         self.works: dict[int, Work] = {}
         self.comms: dict[int, Communication | None] = {}
-        self.loops: dict[str, Walk] = {}
+        self.holding: dict[int, bool] = {}
 
     def entry(self) -> Walk:
         """The whole program, once."""
@@ -113,33 +118,77 @@ class Walker:
         return self.works[key]
 
     def _run(self, computation: Computation, given: dict[int, Ready], state: "_State", tally: Tally, segments: list[Segment]) -> Ready:
+        """Walk a computation in its order. What would have to wait stands aside, and what comes after it and is ready goes first."""
         values: dict[str, Ready] = {}
-        for instruction in computation:
+        aside: list[Instruction] = []
+        for instruction in computation.instructions:
+            aside.append(instruction)
+            self._advance(aside, computation, values, given, state, tally, segments)
+        while aside:
+            ready = [(self._late(each, values), place) for place, each in enumerate(aside) if all(name in values for name in each.operands)]
+            instruction = aside.pop(min(ready)[1])
             values[instruction.name] = self._step(instruction, computation, values, given, state, tally, segments)
-        root = computation.root
-        return values[root.name] if root is not None else Ready([state.chip], [""])
+            self._advance(aside, computation, values, given, state, tally, segments)
+        return values[computation.root.name]
+
+    def _advance(self, aside: list[Instruction], computation: Computation, values: dict[str, Ready], given: dict[int, Ready], state: "_State",
+                 tally: Tally, segments: list[Segment]) -> None:
+        """Do whatever of `aside` need not wait, the first in the schedule's order first."""
+        place = 0
+        while place < len(aside):
+            instruction = aside[place]
+            known = all(name in values for name in instruction.operands)
+            if known and (self.literal or not self._holds_chip(instruction, computation) or self._late(instruction, values) <= state.chip):
+                del aside[place]
+                values[instruction.name] = self._step(instruction, computation, values, given, state, tally, segments)
+                place = 0
+            else:
+                place += 1
+
+    def _late(self, instruction: Instruction, values: dict[str, Ready]) -> float:
+        """When the operands that an instruction computes with are there."""
+        if "async_collective" in instruction.attributes.get("calls", ""):
+            return max((operand.last for operand in self._needed(instruction, values)), default=0.0)
+        return max((values[name].last for name in instruction.operands), default=0.0)
+
+    def _holds_chip(self, instruction: Instruction, computation: Computation) -> bool:
+        """Whether an instruction takes time on the chip: work, loops, synchronous collectives."""
+        key = id(instruction)
+        if key not in self.holding:
+            comm = None if instruction.opcode in NOTHING or is_done(self.module, instruction) else self._comm(instruction, computation)
+            if instruction.opcode in ("while", "conditional", "call"):
+                self.holding[key] = True
+            elif instruction.opcode in NOTHING or instruction.opcode in _COPIES or is_done(self.module, instruction):
+                self.holding[key] = False
+            elif comm is not None:
+                self.holding[key] = not comm.asynchronous
+            else:
+                self.holding[key] = self._work(instruction, computation).seconds > 0
+        return self.holding[key]
 
     def _step(self, instruction: Instruction, computation: Computation, values: dict[str, Ready], given: dict[int, Ready], state: "_State",
               tally: Tally, segments: list[Segment]) -> Ready:
         operands = [values[name] for name in instruction.operands if name in values]
         opcode = instruction.opcode
         if opcode == "parameter":
-            return given.get(int(instruction.literal), Ready([0.0] * max(1, len(instruction.shapes)), [""] * max(1, len(instruction.shapes))))
+            return given.get(int(instruction.argument), Ready([0.0] * max(1, len(instruction.arrays)), [""] * max(1, len(instruction.arrays))))
         if opcode == "tuple":
             return Ready([operand.last for operand in operands], [_cause(operand) for operand in operands])
         if opcode == "get-tuple-element" and operands:
-            index = int(instruction.attribute("index") or 0)
+            index = int(instruction.attributes.get("index") or 0)
             held = operands[0]
             if index < len(held.times) and len(held.times) > 1:
                 return Ready([held.times[index]], [held.causes[index]])
             return Ready([held.last], [_cause(held)])
-        if opcode in _FORWARD or opcode.endswith("-done") and base_kind(opcode.removesuffix("-done")) or opcode in ("async-done", "async-update"):
+        if is_done(self.module, instruction):
+            if self.literal:
+                self._wait(operands, state, tally, segments, computation, instruction)
+            return Ready([max((o.last for o in operands), default=0.0)], [_cause(*operands)])
+        if opcode in _FORWARD:
             return Ready([max((o.last for o in operands), default=0.0)], [_cause(*operands)])
         comm = self._comm(instruction, computation)
         if comm is not None:
             return self._communicate(comm, instruction, computation, operands, state, tally, segments)
-        if is_done(self.module, instruction):
-            return Ready([max((o.last for o in operands), default=0.0)], [_cause(*operands)])
         if opcode in _COPIES:
             return self._copy(instruction, computation, operands, state, tally)
         if opcode == "while":
@@ -151,21 +200,22 @@ class Walker:
     def _operate(self, instruction: Instruction, computation: Computation, operands: list[Ready], values: dict[str, Ready], state: "_State",
                  tally: Tally, segments: list[Segment]) -> Ready:
         work = self._work(instruction, computation)
-        passed = channels_passed(self.module, instruction) if "async_collective" in instruction.rest else {}
+        passed = channels_passed(self.module, instruction) if "async_collective" in instruction.attributes.get("calls", "") else {}
         if passed:
             operands = self._needed(instruction, values)
         if work.kind == "none" or work.seconds == 0.0:
-            return Ready([max((o.last for o in operands), default=0.0)] * max(1, len(instruction.shapes)), [_cause(*operands)] * max(1, len(instruction.shapes)))
+            return Ready([max((o.last for o in operands), default=0.0)] * max(1, len(instruction.arrays)), [_cause(*operands)] * max(1, len(instruction.arrays)))
         self._wait(operands, state, tally, segments, computation, instruction)
         start, state.chip = state.chip, state.chip + work.seconds
         tally.work[work.kind if work.kind != "matmul" or work.bound == "compute" else "memory"] += work.seconds
-        tally.fastest += work.fastest
+        tally.low += work.low
+        tally.high += work.high
         tally.flops += work.flops
         tally.nbytes += work.nbytes
         if work.kind == "kernel":
             tally.kernels[instruction.name.rstrip("0123456789.")] += work.seconds
         segments.append(Segment(instruction.name, work.kind, "chip", start, work.seconds, computation.name, 1, instruction.op_name or ""))
-        ready = Ready([state.chip] * max(1, len(instruction.shapes)), [""] * max(1, len(instruction.shapes)))
+        ready = Ready([state.chip] * max(1, len(instruction.arrays)), [""] * max(1, len(instruction.arrays)))
         for number, channel in passed.items():
             source = state.channels.get(channel) if channel is not None else None
             ready.times[number], ready.causes[number] = source if source else (ready.times[number], "")
@@ -175,25 +225,25 @@ class Walker:
 
     def _needed(self, instruction: Instruction, values: dict[str, Ready]) -> list[Ready]:
         """Operands that a step fusion computes with: not the buffers that it only carries on."""
-        callee = self.module.called(instruction)
+        callee = self.module.callee(instruction)
         assert callee is not None
-        users = callee.users()
+        users = callee.users
         kept = []
         for parameter in callee.parameters:
             used = users[parameter.name]
             carried = all((u.is_root and u.opcode == "tuple") or base_kind(u.opcode) or u.opcode == "custom-call" for u in used)
-            name = instruction.operands[int(parameter.literal)]
+            name = instruction.operands[int(parameter.argument)]
             if not carried and name in values:
                 kept.append(values[name])
         return kept
 
     def _pass_parameters(self, instruction: Instruction, passed: dict[int, int | None], values: dict[str, Ready], ready: Ready) -> None:
-        callee = self.module.called(instruction)
+        callee = self.module.callee(instruction)
         assert callee is not None and callee.root is not None
         for number, channel in passed.items():
             if channel is None:
-                parameter = callee[callee.root.operands[number]]
-                source = values.get(instruction.operands[int(parameter.literal)])
+                parameter = callee.by_name[callee.root.operands[number]]
+                source = values.get(instruction.operands[int(parameter.argument)])
                 if source is not None:
                     ready.times[number], ready.causes[number] = source.last, _cause(source)
 
@@ -220,8 +270,9 @@ class Walker:
         tally.note(comm, instruction.name, 1, 0.0)
         for name in comm.resources:
             tally.links[name] += comm.seconds
-        if comm.asynchronous:
-            start = max(there, free)
+        asynchronous = comm.asynchronous and not (self.literal and base_kind(instruction.opcode) == instruction.opcode)
+        if asynchronous:
+            start = max(there, free, state.chip if self.literal else 0.0)
         else:
             self._wait(operands, state, tally, segments, computation, instruction)
             start = max(state.chip, free)
@@ -231,22 +282,23 @@ class Walker:
         state.tail = max(state.tail, end)
         if comm.channel is not None:
             state.channels[comm.channel] = (end, instruction.name)
-        if not comm.asynchronous:
+        if not asynchronous:
             exposed = end - state.chip
             tally.note(comm, instruction.name, 0, exposed)
             tally.waits[comm.kind] += exposed
+            tally.blocking += comm.seconds
             state.chip = end
         segments.append(Segment(instruction.name, comm.kind, "+".join(comm.resources) or "links", start, comm.seconds, computation.name, 1, comm.words))
-        width = max(1, len(instruction.shapes))
+        width = max(1, len(instruction.arrays))
         return Ready([end] * width, [instruction.name] * width)
 
     def _copy(self, instruction: Instruction, computation: Computation, operands: list[Ready], state: "_State", tally: Tally) -> Ready:
         """Copies between HBM, VMEM and host memory, on their own engines."""
-        sources = [computation.instructions[name] for name in instruction.operands if name in computation.instructions]
+        sources = [computation.by_name[name] for name in instruction.operands if name in computation.by_name]
         hbm, host = async_copy_bytes(instruction, sources)
         there = max((o.last for o in operands), default=0.0)
         if host:
-            engine = "host in" if any(s.space == 5 for source in sources for s in source.shapes) and instruction.opcode != "dynamic-update-slice-start" else "host out"
+            engine = "host in" if any(s.memory_space == HOST_MEMORY_SPACE for source in sources for s in source.arrays) and instruction.opcode != "dynamic-update-slice-start" else "host out"
             seconds = host / (self.chip.host_bandwidth * HOST_EFFICIENCY)
         else:
             engine, seconds = "copy", hbm / (self.chip.device_hbm_bandwidth * HBM_EFFICIENCY)
@@ -258,15 +310,15 @@ class Walker:
 
     def _loop(self, instruction: Instruction, computation: Computation, operands: list[Ready], state: "_State", tally: Tally,
               segments: list[Segment]) -> Ready:
-        body = self.module.called(instruction, "body")
+        body = self.module.callee(instruction, "body")
         assert body is not None
-        trips = trip_count(self.module, instruction, computation)
+        trips = trip_count(self.module, computation, instruction)
         if trips is None:
             tally.unknown_loops.append(instruction.name)
         count = 1 if trips is None else trips
         held = operands[0] if operands else Ready([0.0], [""])
         start = state.chip
-        length = 0.0
+        before, length = start, 0.0
         walked: list[Segment] = []
         one = Tally()
         for turn in range(min(count, STEADY)):
@@ -280,6 +332,7 @@ class Walker:
         state.shift(rest * length)
         for segment in walked:
             segment.count *= count
+            segment.start_s -= before
         segments.append(Segment(instruction.name, "loop", "chip", start, state.chip - start, computation.name, 1, f"{count} x {length:.6g} s"))
         segments.extend(walked)
         late = rest * length
@@ -287,11 +340,8 @@ class Walker:
 
     def _branch(self, instruction: Instruction, operands: list[Ready], state: "_State", tally: Tally, segments: list[Segment]) -> Ready:
         """A call, or the first branch of a conditional."""
-        name = instruction.called("to_apply") or instruction.called("calls")
-        if name is None:
-            names = [part.strip().lstrip("%") for part in (instruction.attribute("branch_computations") or "").strip("{}").split(",")]
-            name = names[0]
-        callee = self.module.computations.get(name)
+        name = next(iter(instruction.called()), None)
+        callee = self.module.by_name.get(name) if name else None
         if callee is None:
             return Ready([max((o.last for o in operands), default=0.0)], [""])
         return self._run(callee, dict(enumerate(operands)), state, tally, segments)

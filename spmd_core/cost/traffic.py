@@ -1,6 +1,6 @@
 """HBM bytes that an instruction moves: slices as slices, in-place updates as updates, what lies in VMEM not at all."""
 
-from spmd_core.hlo_text import HBM, HOST, Computation, Instruction, Module, Shape
+from spmd_core.hlo_module import HBM, HOST_MEMORY_SPACE, Computation, Instruction, Module, Shape
 
 LOOK_THROUGH = ("bitcast", "reshape", "copy", "convert", "transpose", "get-tuple-element")
 _FREE = ("parameter", "tuple", "get-tuple-element", "bitcast", "constant")
@@ -8,57 +8,57 @@ _FREE = ("parameter", "tuple", "get-tuple-element", "bitcast", "constant")
 
 def hbm_bytes(shape: Shape) -> int:
     """Bytes of an array as stored, 0 unless it lies in HBM."""
-    return shape.padded_bytes if shape.space == HBM else 0
+    return shape.padded_bytes if shape.memory_space == HBM else 0
 
 
 def host_bytes(shape: Shape) -> int:
     """Bytes of an array that lies in host memory."""
-    return shape.padded_bytes if shape.space == HOST else 0
+    return shape.padded_bytes if shape.memory_space == HOST_MEMORY_SPACE else 0
 
 
 def moved_bytes(module: Module, instruction: Instruction, computation: Computation) -> int:
     """HBM bytes read and written by one instruction."""
-    if instruction.opcode == "fusion" and (callee := module.called(instruction)):
+    if instruction.opcode == "fusion" and (callee := module.callee(instruction)):
         return _fusion_bytes(module, instruction, computation, callee)
-    operands = [computation.instructions[name] for name in instruction.operands if name in computation.instructions]
-    read = [sum(hbm_bytes(shape) for shape in operand.shapes) for operand in operands]
+    operands = [computation.by_name[name] for name in instruction.operands if name in computation.by_name]
+    read = [sum(hbm_bytes(shape) for shape in operand.arrays) for operand in operands]
     if instruction.opcode in ("dynamic-slice", "slice"):
-        in_hbm = bool(operands) and operands[0].shape.space == HBM
+        in_hbm = bool(operands) and operands[0].shape.memory_space == HBM
         return (instruction.shape.padded_bytes if in_hbm else 0) + hbm_bytes(instruction.shape)
     if instruction.opcode == "dynamic-update-slice":
         update = operands[1].shape
-        return read[1] + (update.padded_bytes if instruction.shape.space == HBM else 0)
+        return read[1] + (update.padded_bytes if instruction.shape.memory_space == HBM else 0)
     if instruction.opcode in ("copy-start", "slice-start", "dynamic-slice-start", "dynamic-update-slice-start"):
         return async_copy_bytes(instruction, operands)[0]
-    return sum(read) + sum(hbm_bytes(shape) for shape in instruction.shapes)
+    return sum(read) + sum(hbm_bytes(shape) for shape in instruction.arrays)
 
 
 def async_copy_bytes(instruction: Instruction, operands: list[Instruction]) -> tuple[int, int]:
     """(HBM bytes, host bytes) of an asynchronous copy or slice: what is transferred, once per side."""
-    spaces = {shape.space for operand in operands for shape in operand.shapes if shape.elements > 64}
-    spaces |= {shape.space for shape in instruction.shapes if shape.elements > 64}
-    sizes = [shape.padded_bytes for shape in instruction.shapes if shape.elements > 1 and shape.dtype != "u32"]
+    spaces = {shape.memory_space for operand in operands for shape in operand.arrays if shape.elements > 64}
+    spaces |= {shape.memory_space for shape in instruction.arrays if shape.elements > 64}
+    sizes = [shape.padded_bytes for shape in instruction.arrays if shape.elements > 1 and shape.element != "u32"]
     if instruction.opcode == "dynamic-update-slice-start" and len(operands) > 1:
         sizes = [operands[1].shape.padded_bytes]
     amount = min(sizes, default=0)
-    return (amount if HBM in spaces else 0), (amount if HOST in spaces else 0)
+    return (amount if HBM in spaces else 0), (amount if HOST_MEMORY_SPACE in spaces else 0)
 
 
 def _fusion_bytes(module: Module, instruction: Instruction, computation: Computation, callee: Computation) -> int:
-    users = callee.users()
+    users = callee.users
     passed = _passed_through(callee)
     total = 0
     for parameter in callee.parameters:
-        number = int(parameter.literal)
-        outer = computation.instructions.get(instruction.operands[number]) if number < len(instruction.operands) else None
-        space = outer.shape.space if outer is not None and not outer.is_tuple else parameter.shape.space
+        number = int(parameter.argument)
+        outer = computation.by_name.get(instruction.operands[number]) if number < len(instruction.operands) else None
+        space = outer.shape.memory_space if outer is not None and outer.shape.element != "tuple" else parameter.shape.memory_space
         if space == HBM and parameter.name not in passed:
             total += _read_bytes(module, callee, users, parameter)
     root = callee.root
     assert root is not None
-    parts = [callee[name] for name in root.operands] if root.opcode == "tuple" else [root]
-    for part, shape in zip(parts, instruction.shapes, strict=False):
-        if shape.space == HBM and part.opcode != "parameter" and not _is_collective(part):
+    parts = [callee.by_name[name] for name in root.operands] if root.opcode == "tuple" else [root]
+    for part, shape in zip(parts, instruction.arrays, strict=False):
+        if shape.memory_space == HBM and part.opcode != "parameter" and not _is_collective(part):
             total += _written_bytes(module, callee, part)
     return total
 
@@ -66,7 +66,7 @@ def _fusion_bytes(module: Module, instruction: Instruction, computation: Computa
 def _passed_through(callee: Computation) -> set[str]:
     """Parameters that only go on to the root tuple, or into a collective that another op finishes."""
     found = set()
-    users = callee.users()
+    users = callee.users
     for parameter in callee.parameters:
         used_by = users[parameter.name]
         if used_by and all((user.is_root and user.opcode == "tuple") or _is_collective(user) or user.opcode == "custom-call" for user in used_by):
@@ -94,9 +94,9 @@ def _read_bytes(module: Module, callee: Computation, users: dict[str, list[Instr
                 continue
             elif user.opcode in ("bitcast", "reshape"):
                 queue.append(user)
-            elif user.opcode == "fusion" and (inner := module.called(user)):
+            elif user.opcode == "fusion" and (inner := module.callee(user)):
                 numbers = [n for n, name in enumerate(user.operands) if name == here.name]
-                inner_users = inner.users()
+                inner_users = inner.users
                 total += sum(_read_bytes(module, inner, inner_users, inner.parameters[n]) for n in numbers)
             elif user.opcode == "tuple" and user.is_root:
                 continue
@@ -110,11 +110,11 @@ def _written_bytes(module: Module, callee: Computation, part: Instruction) -> in
     here, inside = part, callee
     for _ in range(16):
         if here.opcode == "dynamic-update-slice":
-            return inside[here.operands[1]].shape.padded_bytes
-        if here.opcode == "fusion" and (inner := module.called(here)) and inner.root is not None and inner.root.opcode != "tuple":
+            return inside.by_name[here.operands[1]].shape.padded_bytes
+        if here.opcode == "fusion" and (inner := module.callee(here)) and inner.root is not None and inner.root.opcode != "tuple":
             here, inside = inner.root, inner
         elif here.opcode in ("bitcast", "reshape") and here.operands:
-            here = inside[here.operands[0]]
+            here = inside.by_name[here.operands[0]]
         else:
             break
     return part.shape.padded_bytes

@@ -1,8 +1,10 @@
 """Absent TPUs: the compiler's topology description, meshes over it, and programs compiled for it without any device."""
 
 import os
+import re
 import resource
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +18,7 @@ from spmd_core.errors import WorkerError, refuse
 from spmd_core.topologies import Topology
 
 ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+_ASKED = re.compile(r"stablehlo\.(all_reduce|all_gather|reduce_scatter|all_to_all|collective_permute|collective_broadcast)")
 Coordinates = tuple[int, ...]  # x, y, z, core, slice
 
 
@@ -90,8 +93,7 @@ class Compiled:
     compile_s: float
     peak_rss_bytes: int
     devices: tuple[Coordinates, ...]
-    xla_flops: float | None = None
-    notes: tuple[str, ...] = field(default=())
+    asked: Mapping[str, int] = field(default_factory=dict)  # collectives that the program asks for by name, before the compiler's choices
 
 
 def compile_lowered(lowered: Any, mesh: Mesh, started: float) -> Compiled:
@@ -102,6 +104,6 @@ def compile_lowered(lowered: Any, mesh: Mesh, started: float) -> Compiled:
     analysis = compiled.memory_analysis()
     memory = {name.removesuffix("_size_in_bytes").removesuffix("_in_bytes"): int(getattr(analysis, name))
               for name in dir(analysis) if name.endswith("_in_bytes")}
-    cost = compiled.cost_analysis() or {}
+    asked = Counter(_ASKED.findall(lowered.as_text()))
     return Compiled(compiled.as_text(), memory, begun - started, ended - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-                    coordinates(mesh.devices.flat), cost.get("flops"))
+                    coordinates(mesh.devices.flat), {kind.replace("_", "-"): count for kind, count in asked.items()})

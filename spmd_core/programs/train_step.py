@@ -56,7 +56,7 @@ def abstract_arguments(config: Decoder, mesh: Mesh, batch: int, length: int, rul
     moments = jax.tree.map(lambda d: leaf(d, config.state_dtype), dims, is_leaf=is_leaf)
     step = jax.ShapeDtypeStruct((), jnp.int32, sharding=NamedSharding(mesh, P()))
     rows = leaf((("batch", batch), ("length", length)), jnp.int32)
-    tokens = {name: rows for name in ("tokens", "targets", "positions", "segments")}
+    tokens = dict.fromkeys(("tokens", "targets", "positions", "segments"), rows)
     return {"parameters": parameters, "mean": moments, "square": moments, "step": step}, tokens
 
 

@@ -1,0 +1,178 @@
+"""From a compiled program to a prediction: fits, interval, what binds, collectives, timeline, notes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from spmd_core.cost.comm import Cluster, Communication
+from spmd_core.cost.schedule import Segment, Tally, Walk, Walker
+from spmd_core.hlo_module import HBM, Module
+from spmd_core.hlo_text import parse_module
+from spmd_core.prediction import Binds, Buffer, PredictedCollective, PredictedMemory, Prediction, TimelineSegment
+from spmd_core.replica_groups import axes_of
+from spmd_core.results import Estimate
+from spmd_core.units import bytes_text, seconds_text
+
+_ASKED = {"psum": "all-reduce", "pmax": "all-reduce", "pmin": "all-reduce", "all_gather": "all-gather", "reduce_scatter": "reduce-scatter",
+          "psum_scatter": "reduce-scatter", "all_to_all": "all-to-all", "ppermute": "collective-permute"}
+MAX_SEGMENTS, MAX_BUFFERS = 1200, 12
+NEARLY_FULL = 0.93  # of the capacity: from here on the compiler gives up overlapping to save memory; seen, not documented
+NOTABLE = 0.03  # of the step
+
+
+@dataclass(frozen=True, slots=True)
+class Useful:
+    """What the program is for: model FLOPs and tokens of a step, where it is a model's."""
+
+    flops: int | None = None
+    tokens: int | None = None
+
+
+def predict(text: str, cluster: Cluster, memory: Mapping[str, int], mesh: tuple[tuple[str, int], ...], useful: Useful = Useful()) -> Prediction:
+    """Price a compiled program. `memory` is the compiler's account in bytes, by the names of its analysis without `_size_in_bytes`.
+
+    ValueError or HloError where the program cannot be read.
+    """
+    module = parse_module(text)
+    walk = Walker(module, cluster).entry()
+    chip, chips = cluster.topology.chip, cluster.topology.chips
+    seconds = walk.seconds
+    low, high = interval(walk)
+    peak = chips * chip.peak_flops
+    held = memory_bytes(memory, cluster)
+    return Prediction(
+        fits=held.missing == 0, memory_bytes=held, predicted_s=Estimate(low=low, estimate=seconds, high=high),
+        mfu=useful.flops / (peak * seconds) if useful.flops and seconds else None,
+        tflops_per_chip=useful.flops / chips / seconds / 1e12 if useful.flops and seconds else None,
+        tokens_per_s_per_chip=useful.tokens / chips / seconds if useful.tokens and seconds else None,
+        chip_seconds=chips * seconds, binds=binds(walk.tally), shares_s=shares(walk.tally),
+        collectives=_collectives(walk.tally, mesh), timeline=_timeline(walk.segments, seconds), buffers=buffers(module),
+        notes=(*_notes(walk, held, mesh), *_literal_note(module, cluster, walk)))
+
+
+def interval(walk: Walk) -> tuple[float, float]:
+    """(low, high) in seconds: everything overlapped at the chip's best rates; nothing overlapped at its worse ones.
+
+    Links that do not contend run beside one another, so that the high end adds the busiest link, not their sum.
+    """
+    tally = walk.tally
+    busiest = max((time for name, time in tally.links.items() if name != "copy"), default=0.0)
+    network = max((time for name, time in tally.links.items() if name not in ("copy", "host in", "host out")), default=0.0)
+    low = max(tally.low, busiest)
+    high = tally.high + max(tally.blocking, network)
+    return min(low, walk.seconds), max(high, walk.seconds)
+
+
+def shares(tally: Tally) -> dict[str, float]:
+    """Where the estimate goes, seconds: kinds of work, and waits by what is waited for."""
+    waits = {f"wait: {name}": time for name, time in tally.waits.items() if time > 0}
+    return {name: time for name, time in {**tally.work, **waits}.items() if time > 0}
+
+
+def binds(tally: Tally) -> Binds | None:
+    """The resource that takes the largest share of the estimate."""
+    groups: dict[Binds, float] = {
+        "compute": tally.work.get("matmul", 0.0) + tally.work.get("kernel", 0.0),
+        "memory": tally.work.get("memory", 0.0) + tally.waits.get("copy", 0.0),
+        "host": tally.waits.get("host", 0.0),
+        "data centre network": tally.waits.get("send", 0.0),
+        "interconnect": sum(time for name, time in tally.waits.items() if name not in ("copy", "host", "send")),
+    }
+    most = max(groups, key=lambda name: groups[name])
+    return most if groups[most] > 0 else None
+
+
+def memory_bytes(memory: Mapping[str, int], cluster: Cluster) -> PredictedMemory:
+    """The compiler's account. Its peak counts host buffers where there are some: then arguments and temporaries stand for it."""
+    capacity = cluster.topology.chip.device_hbm_bytes
+    host = memory.get("host_temp", 0) + memory.get("host_argument", 0)
+    argument, temp = memory.get("argument", 0), memory.get("temp", 0)
+    peak = memory.get("peak_memory", 0)
+    if host or not peak:
+        peak = argument + temp + memory.get("output", 0) - memory.get("alias", 0)
+    return PredictedMemory(argument=argument, output=memory.get("output"), temp=temp, alias=memory.get("alias"), code=memory.get("generated_code"),
+                           peak=peak, host=host, capacity=capacity, missing=max(0, peak - capacity))
+
+
+def _collectives(tally: Tally, mesh: tuple[tuple[str, int], ...]) -> tuple[PredictedCollective, ...]:
+    found = []
+    for name, (comm, count, exposed) in tally.communications.items():
+        found.append(PredictedCollective(
+            kind=comm.kind, asked=asked(comm), axes=_axes(comm, mesh), bytes=comm.nbytes, count=count, seconds=comm.seconds * count, exposed_s=exposed,
+            route=comm.words, algorithm=comm.algorithm, asynchronous=comm.asynchronous, name=name, op=comm.op_name))
+    return tuple(sorted(found, key=lambda each: -each.seconds))
+
+
+def asked(comm: Communication) -> str | None:
+    """What the program asked for by name, where the compiler made something else of it."""
+    last = (comm.op_name or "").rsplit("/", 1)[-1].split("[")[0]
+    wanted = next((kind for name, kind in _ASKED.items() if last == name or last.startswith(f"{name}_invariant") or last == f"{name}2"), None)
+    return wanted if wanted != comm.kind else None
+
+
+def _axes(comm: Communication, mesh: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
+    if len(comm.group) < 2 or not mesh or max(comm.group) >= int(np.prod([size for _, size in mesh])):
+        return ()
+    return axes_of(np.array([comm.group]), mesh)
+
+
+def _timeline(segments: list[Segment], seconds: float) -> tuple[TimelineSegment, ...]:
+    """Segments worth drawing, in order of computation and start."""
+    worth = [s for s in segments if s.duration_s * s.count >= seconds * 1e-4]
+    worth = sorted(sorted(worth, key=lambda s: -s.duration_s * s.count)[:MAX_SEGMENTS], key=lambda s: (s.place, s.start_s))
+    return tuple(TimelineSegment(track=s.track, kind=s.kind, name=s.name, start_s=s.start_s, duration_s=s.duration_s, count=s.count, place=s.place,
+                                 detail=s.detail) for s in worth)
+
+
+def buffers(module: Module) -> tuple[Buffer, ...]:
+    """The largest arrays that instructions of the program (not of its fusions) leave in HBM."""
+    found: dict[tuple[str, str], Buffer] = {}
+    for computation in _main_computations(module):
+        for instruction in computation.instructions:
+            if instruction.opcode in ("tuple", "get-tuple-element", "bitcast", "while", "copy-done", "parameter") and not computation.is_entry:
+                continue
+            if instruction.opcode in ("tuple", "get-tuple-element", "bitcast", "while"):
+                continue
+            for shape in instruction.arrays:
+                if shape.memory_space == HBM and shape.padded_bytes >= 2**20:
+                    text = f"{shape.element}[{','.join(map(str, shape.dims))}]"
+                    found.setdefault((text, instruction.op_name or ""), Buffer(name=instruction.name, bytes=shape.padded_bytes, shape=text,
+                                                                                op=instruction.op_name))
+    return tuple(sorted(found.values(), key=lambda each: -each.bytes)[:MAX_BUFFERS])
+
+
+def _main_computations(module: Module):
+    yield module.entry
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            if instruction.opcode == "while" and (body := module.callee(instruction, "body")):
+                yield body
+
+
+def _notes(walk: Walk, held: PredictedMemory, mesh: tuple[tuple[str, int], ...]) -> list[str]:
+    notes = []
+    for loop in dict.fromkeys(walk.tally.unknown_loops):
+        notes.append(f"how often loop {loop} runs is not in the program: counted once")
+    if held.peak and held.missing == 0 and held.peak > NEARLY_FULL * held.capacity:
+        notes.append(f"memory is nearly full ({bytes_text(held.peak)} of {bytes_text(held.capacity)}): there the compiler gives up overlapping to save it")
+    blocking = [each for each in walk.tally.communications.values() if not each[0].asynchronous and each[2] > NOTABLE * walk.seconds / 4]
+    if blocking:
+        exposed = sum(each[2] for each in blocking)
+        kinds = sorted({each[0].kind for each in blocking})
+        notes.append(f"the compiler left {', '.join(kinds)} synchronous: {seconds_text(exposed)} of the step wait for it")
+    changed = sorted({f"{asked(comm)} became {comm.kind}" for comm, _, _ in walk.tally.communications.values() if asked(comm)})
+    notes += [f"asked and compiled differ: {change}" for change in changed]
+    if walk.tally.kernels:
+        share = sum(walk.tally.kernels.values()) / walk.seconds
+        notes.append(f"attention kernels are {share:.0%} of the estimate, its least certain part: they carry no cost of their own")
+    return notes
+
+
+def _literal_note(module: Module, cluster: Cluster, walk: Walk) -> list[str]:
+    """Whether the compiler's own order of starts and dones is much worse than data flow allows."""
+    literal = Walker(module, cluster, literal=True).entry().seconds
+    if literal - walk.seconds <= NOTABLE * walk.seconds:
+        return []
+    return [f"the compiler's schedule gave up overlapping: by its own order of starts and dones the step takes {seconds_text(literal)}, "
+            f"{(literal / walk.seconds - 1):.0%} more than estimated by data flow; free memory or set the flags for asynchronous collectives"]

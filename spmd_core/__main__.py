@@ -49,6 +49,12 @@ def _link() -> ModuleType:
     return link
 
 
+def _predict() -> ModuleType:
+    from spmd_core.commands import predict
+
+    return predict
+
+
 # A command is a module with `add_arguments(parser)` and `main(arguments) -> exit code`, imported only when it is called.
 COMMANDS = {
     "devices": (_devices, "what the devices of a target say of themselves"),
@@ -56,6 +62,7 @@ COMMANDS = {
     "run": (_run, "run an experiment, and print its result"),
     "history": (_history, "the runs that are stored"),
     "script": (_script, "a script of plain JAX that reproduces an experiment"),
+    "predict": (_predict, "what a program would cost on TPUs that are not attached"),
     "link": (_link, "the link that opens an experiment in the dashboard"),
 }
 

@@ -1,0 +1,70 @@
+"""Predicted time of each collective over its bound by hand, on three topologies that are not attached; needs libtpu.
+
+128 MiB is the larger of operand and result per device. The bound is that of the op that was compiled: a ring of n chips moves
+(1 - 1/n) of the bytes through both directions of its links, a line through one, several axes add up; an all-to-all is bound by the
+links in the middle of its longest axis.
+"""
+
+import math
+import os
+
+os.environ.update({"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"})
+
+import time
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from spmd_core.cost.comm import Cluster
+from spmd_core.cost.predict import predict
+from spmd_core.engine.topology import compile_lowered, mesh_over
+from spmd_core.topologies import Topology, get_topology
+
+BYTES = 128 * 2**20
+TARGETS = ("v5e:2x4", "v5e:16x16", "v5p:4x4x4")
+ASKED = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+
+
+def bound_s(topology: Topology, kind: str) -> float:
+    """By hand: nominal bandwidths, no latency."""
+    link, chips = topology.chip.link_bandwidth, math.prod(topology.shape)
+    into_a_chip = sum(link * (2 if wraps else 1) for size, wraps in zip(topology.shape, topology.wraps, strict=True) if size > 1)
+    if kind == "all-to-all":
+        return max(size * BYTES / (8 if wraps else 4) / link for size, wraps in zip(topology.shape, topology.wraps, strict=True) if size > 1)
+    return BYTES * (1 - 1 / chips) / into_a_chip * (2 if kind == "all-reduce" else 1)
+
+
+def program(kind: str, chips: int):
+    """The function of one shard, and the shape of one shard of its operand."""
+    rows = BYTES // 4 // 1024
+    if kind == "all-reduce":
+        return (lambda x: jax.lax.psum(x, "x")), (rows, 1024), P()
+    if kind == "all-gather":
+        return (lambda x: jax.lax.all_gather(x, "x", tiled=True)), (rows // chips, 1024), P()
+    if kind == "reduce-scatter":
+        return (lambda x: jax.lax.psum_scatter(x, "x", tiled=True)), (rows, 1024), P("x")
+    return (lambda x: jax.lax.all_to_all(x, "x", 0, 0, tiled=True)), (rows, 1024), P("x")
+
+
+def main() -> None:
+    """Print the table."""
+    print(f"{'topology':10} {'asked':16} {'compiled':16} {'predicted':>12} {'bound':>12} {'ratio':>6}")
+    for name in TARGETS:
+        topology = get_topology(name)
+        mesh = mesh_over(topology, (("x", topology.devices),))
+        for kind in ASKED:
+            function, shard, out = program(kind, topology.devices)
+            x = jax.ShapeDtypeStruct((shard[0] * topology.devices, shard[1]), jnp.float32, sharding=NamedSharding(mesh, P("x")))
+            mapped = jax.jit(jax.shard_map(function, mesh=mesh, in_specs=P("x"), out_specs=out, check_vma=False))
+            compiled = compile_lowered(mapped.lower(x), mesh, time.perf_counter())
+            found = predict(compiled.text, Cluster(topology, compiled.devices), compiled.memory, (("x", topology.devices),)).collectives
+            became = "+".join(each.kind for each in found) or "none"
+            seconds = sum(each.seconds for each in found)
+            bound = sum(bound_s(topology, each.kind) * each.bytes / BYTES for each in found)
+            print(f"{name:10} {kind:16} {became:16} {seconds * 1e6:9.1f} µs {bound * 1e6:9.1f} µs {seconds / bound if bound else math.nan:6.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

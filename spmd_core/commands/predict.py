@@ -1,0 +1,162 @@
+"""Compiles a training step, or a spec's program, for TPUs that are not attached, and prints what it would cost there."""
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from spmd_core import baseline
+from spmd_core.commands.spec import HELP, read_spec
+from spmd_core.commands.table import table
+from spmd_core.errors import RequestError, refuse, shorten
+from spmd_core.hardware import read_hardware
+from spmd_core.plan import NAMES, Plan, parse_mesh, parse_plan
+from spmd_core.prediction import Prediction
+from spmd_core.predicting import before_compiling, of_experiment, of_plan
+from spmd_core.units import bytes_text, seconds_text
+from spmd_core.worker.compiling import TIMEOUT_S, compile_in_child
+
+_PLAN_OPTIONS = ("model", "mesh", "batch_per_device", "sequence", "remat", "save", "offload", "attention_blocks", "state_dtype", "parameter_dtype",
+                 "device_order", "layers")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Arguments of `predict`."""
+    parser.add_argument("spec", metavar="SPEC", nargs="?", help=f"instead of a model: {HELP}; its target is a topology, or --target is")
+    parser.add_argument("--target", metavar="tpu:v5e:16x16", help="a topology, slices behind an asterisk: tpu:v5e:16x16*2")
+    parser.add_argument("--model", metavar="NAME", help="scaled:16, llama-3.1-8b and so on")
+    parser.add_argument("--mesh", metavar="fsdp=16,tensor=4", help="mesh axes and their sizes, slices outermost")
+    parser.add_argument("--batch-per-device", type=float, metavar="N", help="sequences per device and step")
+    parser.add_argument("--sequence", type=int, metavar="N", help="tokens of a sequence (default 2048)")
+    parser.add_argument("--remat", metavar="POLICY", help="none, minimal (keep projections) or full (default)")
+    parser.add_argument("--save", metavar="NAMES", help=f"kept on the device, of {','.join(NAMES)}")
+    parser.add_argument("--offload", metavar="NAMES", help="kept in host memory, of the same")
+    parser.add_argument("--fused-qkv", action="store_true", help="one matmul for query, key and value")
+    parser.add_argument("--fused-mlp", action="store_true", help="one matmul for gate and up")
+    parser.add_argument("--attention-blocks", type=int, metavar="N", help="block of the attention kernel")
+    parser.add_argument("--state-dtype", metavar="DTYPE", help="of the optimizer's moments: float32 or bfloat16")
+    parser.add_argument("--parameter-dtype", metavar="DTYPE", help="of the parameters: float32 or bfloat16")
+    parser.add_argument("--device-order", metavar="ORDER", help="topology (mesh_utils places the axes) or plain")
+    parser.add_argument("--layers", type=int, metavar="N", help="another number of layers")
+    parser.add_argument("--compiler-flags", metavar='"xla_…=true …"', help="added to those of the published runs")
+    parser.add_argument("--strategy", metavar="NAME", help="of a spec; default: its first that uses a mesh")
+    parser.add_argument("--timeout", type=float, default=TIMEOUT_S, metavar="SECONDS", help=f"for the compile (default {TIMEOUT_S:g})")
+    parser.add_argument("--keep", metavar="FILE", help="write the plan and its prediction as a baseline file")
+    parser.add_argument("--baseline", metavar="FILE", help="compile the plan of a baseline file again; exit code 1 where something changed")
+    parser.add_argument("--estimate", action="store_true", help="only say from the sizes whether it fits; compile nothing")
+
+
+def main(arguments: Namespace) -> int:
+    """Print the prediction."""
+    if arguments.baseline:
+        return _compare(arguments)
+    if arguments.spec:
+        return _of_spec(arguments)
+    plan = plan_of(arguments)
+    if arguments.estimate:
+        print(json.dumps(before_compiling(plan)) if arguments.json else _before(plan))
+        return 0
+    prediction = predict_plan(plan, arguments.timeout)
+    if arguments.keep:
+        Path(arguments.keep).write_text(json.dumps(baseline.baseline_json(plan, prediction), indent=1) + "\n", "utf-8")
+    _print(prediction, arguments.json, {"plan": plan.to_json()}, plan.topology.chips)
+    return 0
+
+
+def plan_of(arguments: Namespace) -> Plan:
+    """The plan that the arguments describe; RequestError where something is missing or wrong."""
+    for name in ("target", "model", "mesh", "batch_per_device"):
+        if getattr(arguments, name) is None:
+            raise refuse(f"predict without --{name.replace('_', '-')}", "is incomplete", "name a target, a model, a mesh and a batch per device, or a spec")
+    given: dict[str, Any] = {name: getattr(arguments, name) for name in _PLAN_OPTIONS if getattr(arguments, name) is not None}
+    given["mesh"] = parse_mesh(arguments.mesh)
+    for name in ("save", "offload"):
+        if name in given:
+            given[name] = tuple(part for part in given[name].split(",") if part)
+    if arguments.compiler_flags:
+        given["compiler_flags"] = tuple(flag.removeprefix("--") for flag in arguments.compiler_flags.split())
+    return parse_plan(given | {"target": arguments.target, "fused_qkv": arguments.fused_qkv, "fused_mlp": arguments.fused_mlp})
+
+
+def predict_plan(plan: Plan, timeout_s: float) -> Prediction:
+    """Compile a plan in a child process and price it."""
+    answer = compile_in_child({"plan": plan.to_json()}, plan.target, plan.flags, read_hardware(), _progress(plan.target), timeout_s)
+    return of_plan(plan, answer)
+
+
+def _progress(target: str):
+    shown = sys.stderr.isatty()
+
+    def report(elapsed_s: float) -> bool:
+        if shown:
+            print(f"\r\033[K{elapsed_s:6.1f} s  compiling for {target}", end="", file=sys.stderr, flush=True)
+        return True
+
+    return report
+
+
+def _of_spec(arguments: Namespace) -> int:
+    experiment = read_spec(arguments.spec)
+    if arguments.target:
+        experiment = experiment.vary(target=arguments.target)
+    strategy = arguments.strategy or next((name for name in experiment.strategies if name != "single"), experiment.strategies[0])
+    if strategy not in experiment.what.strategies:
+        raise refuse(f"strategy {shorten(strategy)}", f"is not one of {experiment.workload}", f"use {', '.join(experiment.what.strategies)}")
+    request = {"experiment": experiment.to_json(), "strategy": strategy}
+    answer = compile_in_child(request, experiment.target, {}, read_hardware(), _progress(experiment.target), arguments.timeout)
+    prediction = of_experiment(experiment, answer)
+    _print(prediction, arguments.json, {"experiment": experiment.to_json(), "strategy": strategy}, experiment.device_count)
+    return 0
+
+
+def _compare(arguments: Namespace) -> int:
+    try:
+        before = json.loads(Path(arguments.baseline).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise refuse(f"baseline {shorten(arguments.baseline)}", f"cannot be read ({error})", "write one with --keep FILE") from None
+    plan = baseline.plan_of(before)
+    if arguments.compiler_flags:
+        plan = parse_plan(plan.to_json() | {"compiler_flags": [*plan.compiler_flags, *arguments.compiler_flags.split()]})
+    prediction = predict_plan(plan, arguments.timeout)
+    try:
+        found = baseline.changes(before, baseline.baseline_json(plan, prediction))
+    except (KeyError, TypeError, ValueError) as error:
+        raise RequestError(f"baseline {arguments.baseline} lacks {error}: write it anew with --keep") from None
+    if arguments.json:
+        print(json.dumps({"changes": found, **prediction.model_dump(mode="json")}))
+    else:
+        print("\n".join(found) or "nothing changed")
+    return 1 if found else 0
+
+
+def _print(prediction: Prediction, as_json: bool, what: dict[str, Any], chips: int) -> None:
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+    print(json.dumps({**what, **prediction.model_dump(mode="json")}) if as_json else "\n".join(_lines(prediction, chips)))
+
+
+def _lines(prediction: Prediction, chips: int) -> list[str]:
+    memory, time = prediction.memory_bytes, prediction.predicted_s
+    lines = [f"fits: {'yes' if prediction.fits else 'no'}, {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device"
+             + (f", {bytes_text(memory.missing)} too much" if memory.missing else "") + (f"; {bytes_text(memory.host)} on the host" if memory.host else "")]
+    if time:
+        lines.append(f"time: {seconds_text(time.estimate)} a step, between {seconds_text(time.low)} and {seconds_text(time.high)}; "
+                     f"{prediction.binds} binds; {chips * time.estimate:,.3g} chip-seconds")
+    if prediction.mfu is not None:
+        lines.append(f"model: {prediction.mfu:.1%} MFU, {prediction.tflops_per_chip:.0f} TFLOP/s/chip, {prediction.tokens_per_s_per_chip:,.0f} tokens/s/chip")
+    if prediction.shares_s and time:
+        lines.append("where: " + ", ".join(f"{name} {share / time.estimate:.0%}" for name, share in prediction.shares_s.items() if share > 0.005 * time.estimate))
+    if prediction.collectives:
+        rows = [("collective", "axes", "bytes", "count", "total", "exposed", "over")]
+        rows += [(each.kind if each.asked is None else f"{each.asked} / {each.kind}", " ".join(each.axes), bytes_text(each.bytes), str(each.count),
+                  seconds_text(each.seconds), seconds_text(each.exposed_s), each.route) for each in prediction.collectives[:20]]
+        lines += ["", *table(rows, numbers=(2, 3, 4, 5))]
+    return lines + [f"note: {note}" for note in prediction.notes]
+
+
+def _before(plan: Plan) -> str:
+    found = before_compiling(plan)
+    parts = ", ".join(f"{name} {bytes_text(size)}" for name, size in found["parts"].items())
+    return f"{'fits' if found['fits'] else 'does not fit'} by its sizes: {bytes_text(found['peak'])} of " \
+           f"{bytes_text(plan.topology.chip.device_hbm_bytes)} per device ({parts})"

@@ -1,0 +1,62 @@
+"""Whether a training step fits, from its sizes alone, before anything is compiled.
+
+What is live at the worst moment, which is either the backward pass of one block or the output table: parameters with their optimizer
+state (donated), their bfloat16 copies, gradients, what the forward pass keeps, and the working set of that moment. The counts of arrays
+in the working sets were read off the buffers of compiled steps.
+"""
+
+import math
+from dataclasses import dataclass
+
+from spmd_core.plan import DATA_AXES, Plan
+
+_BYTES = {"float32": 4, "bfloat16": 2}
+LANES = 128  # the attention kernel stores its row sums once per lane
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """Bytes per device: `peak`, and its parts by name; `host` is what is offloaded."""
+
+    peak: int
+    host: int
+    parts: dict[str, int]
+
+
+def estimate_memory(plan: Plan) -> MemoryEstimate:
+    """The peak of a plan's step."""
+    model, axes = plan.size, plan.axis_sizes
+    rows = plan.tokens / math.prod(axes.get(name, 1) for name in DATA_AXES)  # tokens of a device's rows
+    tensor, sequence = axes.get("tensor", 1), axes.get("sequence", 1)
+    shards = math.prod(size for name, size in plan.mesh if name != "data")
+    parameters = model.parameters / shards
+    stream = rows * model.embed * 2 / tensor / sequence
+    wide = rows * model.mlp * 2 / tensor / sequence * (model.experts_per_token * 1.25 if model.experts > 1 else 1)
+    query = rows * model.heads * model.head_dim * 2 / tensor / sequence
+    key = rows * model.kv_heads * model.head_dim * 2 / min(tensor, model.kv_heads) / sequence
+    sums = rows * model.heads * LANES * 4 / tensor / sequence
+    arrays = {"input": stream, "query": query, "key": key, "value": key, "out": stream, "mlp_up": wide, "mlp_gate": wide if model.gated else 0.0,
+              "mlp_down": 0.0, "attention": query + sums}
+    blocks = model.layers
+    kept = set(plan.save)
+    if plan.remat == "minimal":
+        kept |= {"query", "key", "value", "out", "mlp_up", "mlp_gate"}
+    if "input" not in plan.offload:
+        kept.add("input")
+    kept -= set(plan.offload)
+    stored = blocks * sum(arrays[name] for name in kept) if plan.remat != "none" else blocks * (sum(arrays.values()) + 4 * stream + wide)
+    host = blocks * sum(arrays[name] for name in plan.offload)
+    weights = (3 if model.gated else 2) * model.embed * model.mlp * 2 / tensor
+    gathered = 2 * stream * tensor if tensor > 1 else 0.0
+    block = (4 if model.gated else 3) * wide + 2 * weights + 2 * query + 2 * key + sums + gathered
+    wide_logits = 4 if model.logits_float32 else 2
+    logits = rows * model.vocab * wide_logits / tensor / sequence + 2 * model.embed * model.vocab * wide_logits / tensor
+    state = parameters * (_BYTES[plan.parameter_dtype] + 2 * _BYTES[plan.state_dtype])
+    copies = 2 * parameters if plan.parameter_dtype == "float32" else 0.0
+    gradients = parameters * _BYTES[plan.parameter_dtype]
+    parts = {"parameters and optimizer": state, "bfloat16 copies": copies, "kept by the forward pass": stored}
+    if block + gradients >= logits:
+        parts |= {"gradients": gradients, "one block's backward pass": block}
+    else:
+        parts |= {"logits and output table": logits}
+    return MemoryEstimate(int(sum(parts.values())), int(host), {name: int(value) for name, value in parts.items()})

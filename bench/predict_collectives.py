@@ -63,7 +63,8 @@ def main() -> None:
             became = "+".join(each.kind for each in found) or "none"
             seconds = sum(each.seconds for each in found)
             bound = sum(bound_s(topology, each.kind) * each.bytes / BYTES for each in found)
-            print(f"{name:10} {kind:16} {became:16} {seconds * 1e6:9.1f} µs {bound * 1e6:9.1f} µs {seconds / bound if bound else math.nan:6.2f}", flush=True)
+            ratio = seconds / bound if bound else math.nan
+            print(f"{name:10} {kind:16} {became:16} {seconds * 1e6:9.1f} µs {bound * 1e6:9.1f} µs {ratio:6.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,8 @@ PRESETS: dict[str, ModelSize] = {
                   windows=(4096, None), attention_cap=50.0, logits_cap=30.0, logits_float32=False),
         ModelSize("gpt-3-175b", 96, 12288, 96, 96, 128, 49152, 50304, "arXiv:2005.14165 table 2.1; vocabulary padded as MLPerf does",
                   gated=False, activation="gelu", norm="layer", positions=2048, tied=True),
-        ModelSize("mixtral-8x7b", 32, 4096, 32, 8, 128, 14336, 32000, "arXiv:2401.04088 table 1", logits_float32=False, experts=8, experts_per_token=2),
+        ModelSize("mixtral-8x7b", 32, 4096, 32, 8, 128, 14336, 32000, "arXiv:2401.04088 table 1", logits_float32=False,
+                  experts=8, experts_per_token=2),
     )
 }
 

@@ -68,7 +68,8 @@ CHIPS: dict[str, Chip] = {
         Chip("v5p", "TPU v5p", 459e12, int(95.74 * GIB), 2.765e12, 1e11, 3, 6.25e9, 1.5e10, 1.75e9, 128, (16, 20, 28), "cubes",
              sources=f"peak, HBM bandwidth, links (1,200 GB/s in all), dcn (50 Gbit/s): {DOCS}; host: {BOOK}; capacity, clock: {COMPILER}"),
         Chip("v6e", "TPU v6e (Trillium)", 918e12, int(31.25 * GIB), 1.64e12, 1e11, 2, 1.25e10, 3.2e10, 1.75e9, 256, (16, 16), "full",
-             sources=f"peak, HBM bandwidth, links (800 GB/s in all), dcn (4 x 200 Gbit/s for 8 chips): {DOCS}; host: {BOOK}; capacity, clock: {COMPILER}"),
+             sources=f"peak, HBM bandwidth, links (800 GB/s in all), dcn (4 x 200 Gbit/s for 8 chips): {DOCS}; host: {BOOK}; "
+                     f"capacity, clock: {COMPILER}"),
         Chip("tpu7x", "TPU7x (Ironwood)", 2307e12, int(189.5 * GIB), 7.38e12, 1e11, 3, 1.25e10, 3.2e10, 2.20e9, 256, (16, 24, 24), "cubes", 2,
              sources=f"peak, HBM, links (1,200 GB/s in all): {DOCS}; dcn, host, clock: {GUESS}"),
     )

@@ -12,8 +12,8 @@ from spmd_core.commands.table import table
 from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.hardware import read_hardware
 from spmd_core.plan import NAMES, Plan, parse_mesh, parse_plan
-from spmd_core.prediction import Prediction
 from spmd_core.predicting import before_compiling, of_experiment, of_plan
+from spmd_core.prediction import Prediction
 from spmd_core.units import bytes_text, seconds_text
 from spmd_core.worker.compiling import TIMEOUT_S, compile_in_child
 
@@ -68,7 +68,8 @@ def plan_of(arguments: Namespace) -> Plan:
     """The plan that the arguments describe; RequestError where something is missing or wrong."""
     for name in ("target", "model", "mesh", "batch_per_device"):
         if getattr(arguments, name) is None:
-            raise refuse(f"predict without --{name.replace('_', '-')}", "is incomplete", "name a target, a model, a mesh and a batch per device, or a spec")
+            raise refuse(f"predict without --{name.replace('_', '-')}", "is incomplete", 
+                         "name a target, a model, a mesh and a batch per device, or a spec")
     given: dict[str, Any] = {name: getattr(arguments, name) for name in _PLAN_OPTIONS if getattr(arguments, name) is not None}
     given["mesh"] = parse_mesh(arguments.mesh)
     for name in ("save", "offload"):
@@ -138,15 +139,18 @@ def _print(prediction: Prediction, as_json: bool, what: dict[str, Any], chips: i
 
 def _lines(prediction: Prediction, chips: int) -> list[str]:
     memory, time = prediction.memory_bytes, prediction.predicted_s
-    lines = [f"fits: {'yes' if prediction.fits else 'no'}, {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device"
-             + (f", {bytes_text(memory.missing)} too much" if memory.missing else "") + (f"; {bytes_text(memory.host)} on the host" if memory.host else "")]
+    over = f", {bytes_text(memory.missing)} too much" if memory.missing else ""
+    host = f"; {bytes_text(memory.host)} on the host" if memory.host else ""
+    lines = [f"fits: {'yes' if prediction.fits else 'no'}, {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device{over}{host}"]
     if time:
         lines.append(f"time: {seconds_text(time.estimate)} a step, between {seconds_text(time.low)} and {seconds_text(time.high)}; "
                      f"{prediction.binds} binds; {chips * time.estimate:,.3g} chip-seconds")
     if prediction.mfu is not None:
-        lines.append(f"model: {prediction.mfu:.1%} MFU, {prediction.tflops_per_chip:.0f} TFLOP/s/chip, {prediction.tokens_per_s_per_chip:,.0f} tokens/s/chip")
+        lines.append(f"model: {prediction.mfu:.1%} MFU, {prediction.tflops_per_chip:.0f} TFLOP/s/chip, "
+                     f"{prediction.tokens_per_s_per_chip:,.0f} tokens/s/chip")
     if prediction.shares_s and time:
-        lines.append("where: " + ", ".join(f"{name} {share / time.estimate:.0%}" for name, share in prediction.shares_s.items() if share > 0.005 * time.estimate))
+        large = {name: share / time.estimate for name, share in prediction.shares_s.items() if share > 0.005 * time.estimate}
+        lines.append("where: " + ", ".join(f"{name} {share:.0%}" for name, share in large.items()))
     if prediction.collectives:
         rows = [("collective", "axes", "bytes", "count", "total", "exposed", "over")]
         rows += [(each.kind if each.asked is None else f"{each.asked} / {each.kind}", " ".join(each.axes), bytes_text(each.bytes), str(each.count),

@@ -9,6 +9,7 @@ from spmd_core.cost.links import Coordinates, collective_s, dcn_bandwidth, permu
 from spmd_core.hlo_module import Computation, Instruction, Module
 from spmd_core.topologies import Topology
 
+_RENDEZVOUS = re.compile(r'_xla_host_transfer_rendezvous="([^"]*)"')
 _EMITTER = re.compile(r'"emitter":"([^"]*)"')
 
 
@@ -74,10 +75,17 @@ def find(module: Module, instruction: Instruction, computation: Computation, clu
 
 def is_done(module: Module, instruction: Instruction) -> bool:
     """Whether this only waits for a collective that another instruction started."""
-    if instruction.opcode in ("async-done", "async-update") or (instruction.opcode.endswith("-done") and base_kind(instruction.opcode[:-5] + "-start")):
+    opcode = instruction.opcode
+    if opcode in ("async-done", "async-update") or (opcode.endswith("-done") and base_kind(opcode.removesuffix("-done"))):
         return True
     callee = module.callee(instruction) if instruction.opcode == "fusion" else None
     return callee is not None and any(i.attributes.get("custom_call_target") == '"AsyncCollectiveDone"' for i in callee.instructions)
+
+
+def rendezvous(instruction: Instruction) -> str | None:
+    """What a send and its recv have in common."""
+    match = _RENDEZVOUS.search(instruction.attributes.get("frontend_attributes", ""))
+    return match[1] if match else None
 
 
 def channels_passed(module: Module, instruction: Instruction) -> dict[int, int | None]:
@@ -95,7 +103,9 @@ def channels_passed(module: Module, instruction: Instruction) -> dict[int, int |
     return found
 
 
-def _communication(inner: Instruction, computation: Computation, outer: Instruction, kind: str, asynchronous: bool, cluster: Cluster) -> Communication:
+def _communication(
+    inner: Instruction, computation: Computation, outer: Instruction, kind: str, asynchronous: bool, cluster: Cluster,
+) -> Communication:
     operand_bytes = sum(computation.by_name[name].shape.bytes for name in inner.operands)
     shapes = inner.arrays
     if inner.opcode.endswith("-start"):  # the result holds operands, results and flags
@@ -118,14 +128,17 @@ def _communication(inner: Instruction, computation: Computation, outer: Instruct
         where = route(cluster.topology, group, cluster.coordinates)
         seconds = collective_s(cluster.topology, kind, where, nbytes) if len(group) > 1 else 0.0
         resources, words = where.resources, where.words
-    return Communication(kind, nbytes, seconds, resources, tuple(group), words, asynchronous, inner.channel, outer.name, inner.op_name or outer.op_name,
-                         algorithm)
+    return Communication(kind, nbytes, seconds, resources, tuple(group), words, asynchronous, inner.channel, outer.name,
+                         inner.op_name or outer.op_name, algorithm)
 
 
 def _megascale(instruction: Instruction, computation: Computation, cluster: Cluster) -> Communication | None:
-    """A transfer between slices: send and recv named `_xla_megascale_*`; counted at the send."""
-    if instruction.opcode != "send":
+    """A transfer between slices: send and recv named `_xla_megascale_*`, counted at the send; the hosts add what they receive."""
+    if instruction.opcode != "send" or "megascale" not in instruction.attributes.get("frontend_attributes", ""):
         return None
     nbytes = computation.by_name[instruction.operands[0]].shape.bytes
-    seconds = DCN_LATENCY_S + nbytes / dcn_bandwidth(cluster.topology)
-    return Communication("send", nbytes, seconds, ("dcn",), (), "DCN between slices", True, instruction.channel, instruction.name, instruction.op_name)
+    slices = cluster.topology.slices
+    share = 2 * (1 - 1 / slices) if 'transfer_type="ALL_REDUCE"' in instruction.attributes["frontend_attributes"] else slices - 1
+    seconds = DCN_LATENCY_S + share * nbytes / dcn_bandwidth(cluster.topology)
+    return Communication("send", nbytes, seconds, ("dcn",), (), "DCN between slices", True, instruction.channel, instruction.name,
+                         instruction.op_name)

@@ -16,5 +16,6 @@ KERNEL_STEP_S = 2e-7  # each step of a kernel's grid, masked or not: about 150 t
 # What makes the interval, beside perfect overlap and none
 PLAIN_MATMUL_SHARE = 0.95  # low: every matmul at the share of peak that plain ones reach by the compiler's cycles (88 to 98 %)
 FUSED_MATMUL_LOW = 0.7  # high: the compiler's cycles for fused matmuls believed down to this share of peak; a guess
-KERNEL_HIGH = 1.2  # high: kernels so much slower than estimated; a guess (low: without stalls)
+KERNEL_LOW = 1.3  # low: kernels so much faster than estimated, though never faster than their bundles; a guess
+KERNEL_HIGH = 1.2  # high: kernels so much slower; a guess
 MEMORY_HIGH = 1.2  # high: the rest so much slower than estimated; a guess (low: at nominal bandwidth)

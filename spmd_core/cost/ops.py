@@ -7,6 +7,7 @@ from spmd_core.cost.constants import (
     FUSED_MATMUL_LOW,
     HBM_EFFICIENCY,
     KERNEL_HIGH,
+    KERNEL_LOW,
     MEMORY_HIGH,
     OPERATION_S,
     PLAIN_MATMUL_SHARE,
@@ -91,5 +92,6 @@ def kernel(instruction: Instruction, computation: Computation, chip: Chip) -> Wo
     cost = kernel_cost(instruction, operands, chip)
     streaming = nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
     bound = "compute" if cost.seconds >= streaming else "memory"
-    low, seconds = max(cost.fastest, nbytes / chip.device_hbm_bandwidth), max(cost.seconds, streaming)
+    seconds = max(cost.seconds, streaming)
+    low = max(cost.fastest, cost.seconds / KERNEL_LOW, nbytes / chip.device_hbm_bandwidth)
     return Work(seconds, "kernel", cost.flops, nbytes, bound, low, seconds * KERNEL_HIGH)

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spmd_core.cost.clocks import Segment, Tally, Walk
 from spmd_core.cost.comm import Cluster, Communication
-from spmd_core.cost.schedule import Segment, Tally, Walk, Walker
+from spmd_core.cost.schedule import Walker
 from spmd_core.hlo_module import HBM, Module
 from spmd_core.hlo_text import parse_module
 from spmd_core.prediction import Binds, Buffer, PredictedCollective, PredictedMemory, Prediction, TimelineSegment
@@ -42,7 +43,7 @@ def predict(text: str, cluster: Cluster, memory: Mapping[str, int], mesh: tuple[
     peak = chips * chip.peak_flops
     held = memory_bytes(memory, cluster)
     return Prediction(
-        fits=held.missing == 0, memory_bytes=held, predicted_s=Estimate(low=low, estimate=seconds, high=high),
+        fits=True, memory_bytes=held, predicted_s=Estimate(low=low, estimate=seconds, high=high),
         mfu=useful.flops / (peak * seconds) if useful.flops and seconds else None,
         tflops_per_chip=useful.flops / chips / seconds / 1e12 if useful.flops and seconds else None,
         tokens_per_s_per_chip=useful.tokens / chips / seconds if useful.tokens and seconds else None,
@@ -52,15 +53,15 @@ def predict(text: str, cluster: Cluster, memory: Mapping[str, int], mesh: tuple[
 
 
 def interval(walk: Walk) -> tuple[float, float]:
-    """(low, high) in seconds: everything overlapped at the chip's best rates; nothing overlapped at its worse ones.
-
-    Links that do not contend run beside one another, so that the high end adds the busiest link, not their sum.
+    """(low, high) in seconds. Low: everything overlapped, at the chip's best rates. High: the worse of nothing overlapped, and of the
+    estimate's overlap at the chip's worse rates. Links that do not contend run beside one another: the busiest counts, not their sum.
     """
     tally = walk.tally
     busiest = max((time for name, time in tally.links.items() if name != "copy"), default=0.0)
     network = max((time for name, time in tally.links.items() if name not in ("copy", "host in", "host out")), default=0.0)
     low = max(tally.low, busiest)
-    high = tally.high + max(tally.blocking, network)
+    work, waits = sum(tally.work.values()), sum(tally.waits.values())
+    high = max(work + max(tally.blocking, network), tally.high + waits)
     return min(low, walk.seconds), max(high, walk.seconds)
 
 
@@ -84,23 +85,26 @@ def binds(tally: Tally) -> Binds | None:
 
 
 def memory_bytes(memory: Mapping[str, int], cluster: Cluster) -> PredictedMemory:
-    """The compiler's account. Its peak counts host buffers where there are some: then arguments and temporaries stand for it."""
+    """The compiler's account of a program that it accepted: it fits.
+
+    Its peak counts host buffers where there are some; arguments and temporaries, which it counts generously, then stand for it.
+    """
     capacity = cluster.topology.chip.device_hbm_bytes
     host = memory.get("host_temp", 0) + memory.get("host_argument", 0)
     argument, temp = memory.get("argument", 0), memory.get("temp", 0)
     peak = memory.get("peak_memory", 0)
     if host or not peak:
-        peak = argument + temp + memory.get("output", 0) - memory.get("alias", 0)
+        peak = min(capacity, argument + temp + memory.get("output", 0) - memory.get("alias", 0))
     return PredictedMemory(argument=argument, output=memory.get("output"), temp=temp, alias=memory.get("alias"), code=memory.get("generated_code"),
-                           peak=peak, host=host, capacity=capacity, missing=max(0, peak - capacity))
+                           peak=peak, host=host, capacity=capacity)
 
 
 def _collectives(tally: Tally, mesh: tuple[tuple[str, int], ...]) -> tuple[PredictedCollective, ...]:
     found = []
     for name, (comm, count, exposed) in tally.communications.items():
         found.append(PredictedCollective(
-            kind=comm.kind, asked=asked(comm), axes=_axes(comm, mesh), bytes=comm.nbytes, count=count, seconds=comm.seconds * count, exposed_s=exposed,
-            route=comm.words, algorithm=comm.algorithm, asynchronous=comm.asynchronous, name=name, op=comm.op_name))
+            kind=comm.kind, asked=asked(comm), axes=_axes(comm, mesh), bytes=comm.nbytes, count=count, seconds=comm.seconds * count,
+            exposed_s=exposed, route=comm.words, algorithm=comm.algorithm, asynchronous=comm.asynchronous, name=name, op=comm.op_name))
     return tuple(sorted(found, key=lambda each: -each.seconds))
 
 
@@ -154,8 +158,9 @@ def _notes(walk: Walk, held: PredictedMemory, mesh: tuple[tuple[str, int], ...])
     notes = []
     for loop in dict.fromkeys(walk.tally.unknown_loops):
         notes.append(f"how often loop {loop} runs is not in the program: counted once")
-    if held.peak and held.missing == 0 and held.peak > NEARLY_FULL * held.capacity:
-        notes.append(f"memory is nearly full ({bytes_text(held.peak)} of {bytes_text(held.capacity)}): there the compiler gives up overlapping to save it")
+    if held.peak and not held.host and held.peak > NEARLY_FULL * held.capacity:
+        notes.append(f"memory is nearly full ({bytes_text(held.peak)} of {bytes_text(held.capacity)}): there the compiler gives up overlapping "
+                     "to save it")
     blocking = [each for each in walk.tally.communications.values() if not each[0].asynchronous and each[2] > NOTABLE * walk.seconds / 4]
     if blocking:
         exposed = sum(each[2] for each in blocking)

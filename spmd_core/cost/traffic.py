@@ -1,10 +1,8 @@
 """HBM bytes that an instruction moves: slices as slices, in-place updates as updates, what lies in VMEM not at all."""
 
+from collections.abc import Mapping
+
 from spmd_core.hlo_module import HBM, HOST_MEMORY_SPACE, Computation, Instruction, Module, Shape
-
-LOOK_THROUGH = ("bitcast", "reshape", "copy", "convert", "transpose", "get-tuple-element")
-_FREE = ("parameter", "tuple", "get-tuple-element", "bitcast", "constant")
-
 
 def hbm_bytes(shape: Shape) -> int:
     """Bytes of an array as stored, 0 unless it lies in HBM."""
@@ -78,7 +76,7 @@ def _is_collective(instruction: Instruction) -> bool:
     return instruction.opcode in ("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute")
 
 
-def _read_bytes(module: Module, callee: Computation, users: dict[str, list[Instruction]], start: Instruction) -> int:
+def _read_bytes(module: Module, callee: Computation, users: Mapping[str, tuple[Instruction, ...]], start: Instruction) -> int:
     """Bytes read of one array: the slices taken where it is only sliced, nothing where it is only updated in place."""
     whole = start.shape.padded_bytes
     total, queue, seen = 0, [start], set()

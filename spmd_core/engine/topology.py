@@ -46,7 +46,8 @@ def _explain(message: str) -> str:
     if "libtpu" in message.lower() and ("not found" in message.lower() or "no such" in message.lower() or "cannot open" in message.lower()):
         return "libtpu is not installed: run `pip install 'jax[tpu]'`, which brings the version that fits this jaxlib"
     if "serializ" in message.lower() or "version" in message.lower():
-        return f"libtpu and jaxlib {jax.lib.__version__} do not fit: run `pip install 'jax[tpu]=={jax.__version__}'` ({message.splitlines()[0][:200]})"
+        words = message.splitlines()[0][:200]
+        return f"libtpu and jaxlib {jax.lib.__version__} do not fit: run `pip install 'jax[tpu]=={jax.__version__}'` ({words})"
     return f"the TPU compiler refused the topology: {message.splitlines()[0][:300]}"
 
 
@@ -62,7 +63,8 @@ def mesh_over(topology: Topology, axes: Sequence[tuple[str, int]], order: str = 
     sizes = [size for _, size in axes]
     count = int(np.prod(sizes))
     if count != len(devices):
-        raise refuse(f"mesh of {count} devices", f"does not fill {topology.name} with its {len(devices)}", f"make the axes multiply to {len(devices)}")
+        raise refuse(f"mesh of {count} devices", f"does not fill {topology.name} with its {len(devices)}",
+                     f"make the axes multiply to {len(devices)}")
     names = tuple(name for name, _ in axes)
     return Mesh(_placed(topology, devices, sizes, order), names, axis_types=(AxisType.Auto,) * len(names))
 

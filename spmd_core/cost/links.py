@@ -130,6 +130,7 @@ def permute(topology: Topology, pairs: Sequence[tuple[int, int]], coordinates: S
     """(seconds, links occupied) of a collective-permute: the busiest link, every message on its shortest path, axis after axis."""
     loads: Counter[tuple[Coordinates, int, int]] = Counter()
     longest, crosses_slices, used = 0, False, set()
+    wraps = topology.wraps
     for source, target in pairs:
         here, there = list(coordinates[source]), coordinates[target]
         if here[-1] != there[-1]:
@@ -137,8 +138,8 @@ def permute(topology: Topology, pairs: Sequence[tuple[int, int]], coordinates: S
             continue
         distance = 0
         for axis, length in enumerate(topology.shape):
-            ahead = (there[axis] - here[axis]) % length if topology.wraps[axis] else there[axis] - here[axis]
-            steps = ahead - length if topology.wraps[axis] and ahead > length / 2 else ahead
+            ahead = (there[axis] - here[axis]) % length if wraps[axis] else there[axis] - here[axis]
+            steps = ahead - length if wraps[axis] and ahead > length / 2 else ahead
             sign = 1 if steps > 0 else -1
             for _ in range(abs(steps)):
                 loads[(tuple(here), axis, sign)] += 1

@@ -49,6 +49,9 @@ class Walker:
         aside: list[Instruction] = []
         self._pair_transfers(computation)
         for instruction in computation.instructions:
+            if not self._holds_chip(instruction, computation) and self._known(instruction, values):
+                values[instruction.name] = self._step(instruction, computation, values, given, state)
+                continue
             aside.append(instruction)
             self._advance(aside, computation, values, given, state)
         while aside:
@@ -288,7 +291,7 @@ class Walker:
         state.tail += worst
         for segment in walked:
             segment.count *= count
-            segment.start_s -= before
+            segment.start_s -= before if segment.place == body.name else 0.0
         state.segments.append(Segment(instruction.name, "loop", "chip", start, state.chip - start, computation.name, 1, f"{count} x {length:.6g} s"))
         state.segments.extend(walked)
         return Ready([time + late + (worst if time > end else 0.0) for time in held.times], held.causes)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from spmd_core.hlo_module import HBM, HOST_MEMORY_SPACE, Computation, Instruction, Module, Shape
 
+
 def hbm_bytes(shape: Shape) -> int:
     """Bytes of an array as stored, 0 unless it lies in HBM."""
     return shape.padded_bytes if shape.memory_space == HBM else 0

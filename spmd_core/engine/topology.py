@@ -108,4 +108,4 @@ def compile_lowered(lowered: Any, mesh: Mesh, started: float) -> Compiled:
               for name in dir(analysis) if name.endswith("_in_bytes")}
     asked = Counter(_ASKED.findall(lowered.as_text()))
     return Compiled(compiled.as_text(), memory, begun - started, ended - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-                    coordinates(mesh.devices.flat), {kind.replace("_", "-"): count for kind, count in asked.items()})
+                    coordinates(list(mesh.devices.flat)), {kind.replace("_", "-"): count for kind, count in asked.items()})

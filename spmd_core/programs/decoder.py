@@ -4,6 +4,7 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -143,7 +144,7 @@ class Model:
         def shard(query, key, value, segments):
             length = query.shape[2]
             block = min(c.attention_block, length)
-            dq = {} if c.fused_attention_backward else {"block_q_dq": block, "block_kv_dq": block}
+            dq: dict[str, Any] = {} if c.fused_attention_backward else {"block_q_dq": block, "block_kv_dq": block}
             sizes = splash.BlockSizes(block_q=block, block_kv=block, block_kv_compute=block, block_q_dkv=block, block_kv_dkv=block,
                                       block_kv_dkv_compute=block, use_fused_bwd_kernel=c.fused_attention_backward, **dq)
             mask = masks.CausalMask((length, length)) if window is None or window >= length else masks.LocalMask((length, length), (window - 1, 0), 0)
@@ -175,7 +176,7 @@ class Model:
         for name, array in (("query", query), ("key", key), ("value", value)):
             named[name] = checkpoint_name(self.cut(array, "batch", "length", "act_heads", "head_dim"), name).swapaxes(1, 2)
         attend = self.flash if self.kernel else self.plain_attention
-        mixed = attend(named["query"], named["key"], named["value"], segments, window).swapaxes(1, 2)
+        mixed = jnp.swapaxes(attend(named["query"], named["key"], named["value"], segments, window), 1, 2)
         mixed = self.cut(mixed, "batch", "length", "act_heads", "head_dim")
         return checkpoint_name(jnp.einsum("bshd,hde->bse", mixed, weights["out"].astype(x.dtype)), "out")
 

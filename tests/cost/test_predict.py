@@ -1,0 +1,79 @@
+"""The walk through a schedule, and the prediction made of it, on a small module whose numbers are known by hand."""
+
+import pytest
+
+from spmd_core.cost.comm import Cluster
+from spmd_core.cost.links import gather_s, route
+from spmd_core.cost.predict import Useful, predict
+from spmd_core.cost.schedule import Walker
+from spmd_core.hlo_text import parse_module
+from spmd_core.topologies import get_topology
+from tests.cost.programs import LOOP
+
+POD = get_topology("v5e:16x16")
+PLACES = tuple((i, j, 0, 0, 0) for i in range(16) for j in range(16))
+CLUSTER = Cluster(POD, PLACES)
+MATMUL_S = 1100000 / 1.5e9  # both matmuls, by the compiler's cycles: 95 % of peak
+GATHER_S = gather_s(POD, route(POD, range(256), PLACES), 2 * 4096 * 4096)
+MESH = (("fsdp", 256),)
+
+
+def test_a_gather_is_counted_once_and_hides_under_the_matmul_beside_it():
+    walk = Walker(parse_module(LOOP), CLUSTER).entry()
+    assert GATHER_S < MATMUL_S
+    assert walk.seconds == pytest.approx(10 * 2 * MATMUL_S)
+    ((comm, count, exposed),) = walk.tally.communications.values()
+    assert (comm.kind, comm.nbytes, count, exposed) == ("all-gather", 2 * 4096 * 4096, 10, 0.0)
+    assert walk.tally.flops == 10 * 2 * 2 * 4096**3
+
+
+def test_a_synchronous_collective_holds_up_the_chip():
+    """The same gather as a plain instruction."""
+    plain = LOOP.replace("fusion(%c0, %c1), kind=kCustom, calls=%done", "all-gather(%w), channel_id=8, replica_groups=[1,256]<=[256], dimensions={0}")
+    walk = Walker(parse_module(plain), CLUSTER).entry()
+    assert walk.seconds == pytest.approx(10 * (2 * MATMUL_S + GATHER_S), rel=1e-6)
+    assert walk.tally.blocking == pytest.approx(10 * GATHER_S)
+
+
+def test_a_matmul_that_the_compiler_finds_slow_is_bounded_by_its_share_of_peak():
+    slow = LOOP.replace('"estimated_cycles":"1100000"', '"estimated_cycles":"9900000"')
+    walk = Walker(parse_module(slow), CLUSTER).entry()
+    assert walk.seconds == pytest.approx(10 * 2 * 2 * 4096**3 / 197e12 / 0.8)
+
+
+def test_a_prediction_encloses_its_estimate_and_counts_what_is_useful():
+    found = predict(LOOP, CLUSTER, {"argument": 100, "temp": 50, "peak_memory": 150}, MESH, Useful(flops=256 * 40 * 4096**3, tokens=256 * 1000))
+    assert found.fits
+    assert found.predicted_s is not None
+    assert found.predicted_s.low < found.predicted_s.estimate < found.predicted_s.high
+    assert found.mfu == pytest.approx(40 * 4096**3 / 197e12 / found.predicted_s.estimate)
+    assert found.tokens_per_s_per_chip == pytest.approx(1000 / found.predicted_s.estimate)
+    assert (found.binds, found.collectives[0].axes, found.collectives[0].count) == ("compute", ("fsdp",), 10)
+    assert found.collectives[0].route == "torus of x (16, ring) and y (16, ring)"
+    assert found.memory_bytes.peak == 150
+    assert sum(found.shares_s.values()) == pytest.approx(found.predicted_s.estimate, rel=1e-6)
+    assert {segment.kind for segment in found.timeline} >= {"loop", "matmul", "all-gather"}
+
+
+def test_a_loop_of_unknown_length_is_said():
+    unknown = LOOP.replace("compare(%k, %twenty), direction=LT", "compare(%k, %k), direction=LT")
+    found = predict(unknown, CLUSTER, {}, MESH)
+    assert any("how often loop loop runs is not in the program" in note for note in found.notes)
+
+
+def test_the_compilers_own_order_is_told_where_it_is_worse():
+    """With its start written just before its done, the gather hides under nothing."""
+    late = LOOP.replace("fusion(%b0, %b1, %x), kind=kOutput, calls=%async_collective_fusion.1", "fusion(%b0, %b1, %x), kind=kOutput, calls=%alone")
+    late = late.replace("%async_collective_fusion.1 (s", "%alone (s")
+    order = ["  %begin", "  %b0", "  %b1"]
+    lines = late.split("\n")
+    moved = [line for line in lines if line.startswith(tuple(order))]
+    rest = [line for line in lines if not line.startswith(tuple(order))]
+    assert len(moved) == 3
+    module = "\n".join(rest)
+    module = module.replace("fusion(%b0, %b1, %x), kind=kOutput, calls=%alone", "fusion(%w, %x, %x), kind=kOutput, calls=%alone")
+    module = module.replace("  %end = ", "\n".join(moved) + "\n  %end = ").replace("fusion(%c0, %c1), kind=kCustom", "fusion(%b0, %b1), kind=kCustom")
+    found = predict(module, CLUSTER, {}, MESH)
+    assert found.predicted_s is not None
+    assert found.predicted_s.estimate == pytest.approx(10 * 2 * MATMUL_S, rel=1e-3)
+    assert any("gave up overlapping" in note for note in found.notes)

@@ -51,9 +51,9 @@ def find(module: Module, instruction: Instruction, computation: Computation, clu
     if kind is not None:
         asynchronous = instruction.opcode.endswith("-start") or "async_collective_name" in instruction.attributes.get("frontend_attributes", "")
         return _communication(instruction, computation, instruction, kind, asynchronous, cluster)
-    if instruction.opcode == "async-start" and (callee := module.callee(instruction)):
-        inner = next((i for i in callee.instructions if base_kind(i.opcode)), None)
-        return None if inner is None else _communication(inner, callee, instruction, base_kind(inner.opcode) or "", True, cluster)
+    if instruction.opcode in ("async-start", "call-start"):  # the second is offloaded to the sparse cores
+        held = _inside(module, instruction)
+        return None if held is None else _communication(held[1], held[0], instruction, base_kind(held[1].opcode) or "", True, cluster)
     if instruction.opcode in ("send", "recv"):
         return _megascale(instruction, computation, cluster)
     if instruction.opcode != "fusion":
@@ -73,10 +73,21 @@ def find(module: Module, instruction: Instruction, computation: Computation, clu
     return None
 
 
+def _inside(module: Module, instruction: Instruction) -> tuple[Computation, Instruction] | None:
+    """The collective in what an instruction calls, however deep, with the computation that it stands in."""
+    for name in instruction.called():
+        for each in module.by_name[name].instructions:
+            if base_kind(each.opcode):
+                return module.by_name[name], each
+            if deeper := _inside(module, each):
+                return deeper
+    return None
+
+
 def is_done(module: Module, instruction: Instruction) -> bool:
     """Whether this only waits for a collective that another instruction started."""
     opcode = instruction.opcode
-    if opcode in ("async-done", "async-update") or (opcode.endswith("-done") and base_kind(opcode.removesuffix("-done"))):
+    if opcode in ("async-done", "async-update", "call-done") or (opcode.endswith("-done") and base_kind(opcode.removesuffix("-done"))):
         return True
     callee = module.callee(instruction) if instruction.opcode == "fusion" else None
     return callee is not None and any(i.attributes.get("custom_call_target") == '"AsyncCollectiveDone"' for i in callee.instructions)

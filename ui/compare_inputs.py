@@ -5,6 +5,7 @@ from typing import Any
 import streamlit as st
 
 from spmd_core.checks import OPTION_CHOICES
+from spmd_core.program_sizes import program_sizes
 from spmd_core.recipes import RECIPES
 from spmd_core.workloads import WORKLOADS, Workload, get_workload
 from ui import inputs, state
@@ -30,7 +31,7 @@ def compare_fields() -> dict[str, Any]:
     if name == "program":
         now = draft["options"].get("program", next(iter(_PROGRAMS)))
         chosen = inputs.choice_input(_SCREEN, "program", "Program", tuple(_PROGRAMS), now, words=lambda key: _PROGRAMS.get(key, key))
-        fields["options"] = {"program": chosen}
+        fields["options"] = {"program": chosen} | _sizes(chosen, draft["options"])
     else:
         st.caption(f"`{what.formula}`")
     fields["target"] = inputs.target_input(_SCREEN)
@@ -45,6 +46,15 @@ def compare_fields() -> dict[str, Any]:
     with st.expander("Measuring and options"):
         fields |= _measuring(what)
     return draft | fields
+
+
+def _sizes(program: str, now: dict[str, Any]) -> dict[str, int]:
+    """The sizes that a small program lets one choose; those of another program are forgotten with it."""
+    chosen = {}
+    for size in program_sizes(program).values():
+        field, words = f"size.{program}.{size.name}", f"A whole number from {size.low:,} to {size.high:,}; written into the program."
+        chosen[size.name] = inputs.number_input(_SCREEN, field, size.name.capitalize(), now.get(size.name, size.default), text=words)
+    return chosen
 
 
 def _strategies(what: Workload, now: list[str]) -> list[str]:

@@ -85,6 +85,9 @@ def environment_words(environment: Environment) -> str:
 
 def headline_words(result: Result) -> str:
     """The answer in a sentence: which strategy is fastest and by how much, or that they do not differ, or what there is instead."""
+    if result.experiment.workload == "program":
+        failed = any(found.status != "ok" for found in result.strategies.values())
+        return "The program did not run to its end." if failed else "The program ran as written. What it gave is below."
     timed = {name: found for name, found in result.strategies.items() if found.median_s is not None and found.correct is not False}
     if not timed:
         return "No strategy was measured to the end."
@@ -95,9 +98,13 @@ def headline_words(result: Result) -> str:
     takes = seconds_text(result.strategies[fastest].median_s)
     if answer is None or not answer.ratios:
         interval = result.strategies[fastest].ci95_s
-        return f"{title(fastest)} takes {takes} per call" + (f" (95 % interval {seconds_text(interval[0])} to {seconds_text(interval[1])})." if interval else ".")
+        between = f" (95 % interval {seconds_text(interval[0])} to {seconds_text(interval[1])})" if interval else ""
+        return f"{title(fastest)} takes {takes} per call{between}."
     slower = next((ratio for ratio in answer.ratios if ratio.differs), None)
-    after = f"{title(slower.strategy)} takes {slower.ratio:.3g}× as long (95 % interval {slower.interval[0]:.3g} to {slower.interval[1]:.3g})" if slower else ""
+    after = ""
+    if slower:
+        low, high = slower.interval
+        after = f"{title(slower.strategy)} takes {slower.ratio:.3g}× as long (95 % interval {low:.3g} to {high:.3g})"
     if not answer.tied:
         return f"{title(fastest)} is fastest, {takes} per call. The next, {after}."
     return f"{_listed([fastest, *answer.tied])} cannot be told apart, about {takes} per call." + (f" {after}." if after else "")

@@ -8,13 +8,14 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
+from spmd_core.engine.devices import JaxDevice
 from spmd_core.results import ArrayReport, ShardReport
 
 MAX_SHARDS = 64
 MAX_VALUES = 256
 
 
-def array_report(array: jax.Array, devices: Sequence[jax.Device], mesh: jax.sharding.Mesh | None) -> ArrayReport:
+def array_report(array: jax.Array, devices: Sequence[JaxDevice], mesh: jax.sharding.Mesh | None) -> ArrayReport:
     """An array as JAX reports it; `devices` in the order in which their positions are counted."""
     positions = {device: position for position, device in enumerate(devices)}
     indices = {positions[device]: bounds(index, array.shape) for device, index in array.sharding.devices_indices_map(array.shape).items()}

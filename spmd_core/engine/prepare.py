@@ -9,6 +9,7 @@ import numpy as np
 
 from spmd_core.collective_reasons import Reasons
 from spmd_core.collectives import read_collectives
+from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import execute, file_name, lower
 from spmd_core.engine.place import array_report
@@ -58,7 +59,7 @@ def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operan
         trial.from_unsharded = Timed(f"{trial.strategy} from unsharded", lowered.compiled, lowered.unsharded)
 
 
-def _read_collectives(trial: Trial, experiment: Experiment, compiled: Any, order: list[jax.Device]) -> None:
+def _read_collectives(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]) -> None:
     """What cannot be read is said aloud and left unknown, never counted as no communication."""
     file = file_name(experiment.workload, trial.strategy)
     try:

@@ -15,6 +15,8 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
+from spmd_core.engine.devices import JaxDevice
+
 TURN_S = 1e-3  # a reading of perf_counter costs 0.1 µs: 0.01 % of a turn; noise from outside lasts longer, and so hits all alike
 CLOCK_DIGITS = 11  # of a second; more is noise, and fills the database
 MAX_TURNS = 16  # per round
@@ -115,7 +117,7 @@ def _round(programs: list[Timed], order: random.Random) -> None:
             timed.rounds.append(tuple(turns[id(timed)]))
 
 
-def dispatch_floor_s(mesh: jax.sharding.Mesh | None, device: jax.Device) -> float:
+def dispatch_floor_s(mesh: jax.sharding.Mesh | None, device: JaxDevice) -> float:
     """Seconds of one call that computes next to nothing on the whole mesh: what any program costs there at least."""
     sharding = SingleDeviceSharding(device) if mesh is None else NamedSharding(mesh, PartitionSpec())
     operand = jax.device_put(np.float32(1), sharding)

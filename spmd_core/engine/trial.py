@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.timing import Timed
 from spmd_core.errors import Inexpressible
 from spmd_core.reference import Error
@@ -68,7 +69,7 @@ def _kind(error: BaseException, words: str) -> str:
     return type(error).__name__
 
 
-def device_order(names: dict[str, Any]) -> tuple[jax.sharding.Mesh | None, list[jax.Device]]:
+def device_order(names: dict[str, Any]) -> tuple[jax.sharding.Mesh | None, list[JaxDevice]]:
     """The mesh of an executed program text, None where it has none; and the devices in the order of their positions."""
     mesh = names.get("mesh")
     if mesh is None:

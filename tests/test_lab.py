@@ -29,7 +29,7 @@ def test_a_closed_lab_can_be_opened_anew(data_folder, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(STANDIN))
     first = Lab.open(data_folder, settings=HASTY)
     run = first.submit(experiment())
-    assert first.wait(run, 10).state == "succeeded"
+    assert first.wait(run, 30).state == "succeeded"
     first.close()
     first.close()
     second = Lab.open(data_folder, serve=False, settings=HASTY)
@@ -86,12 +86,12 @@ def test_waiting_ends_with_its_time(lab):
     assert not lab.wait(run, 0.3).is_over
     assert 0.3 <= time.monotonic() - began < 2
     lab.cancel(run)
-    assert lab.wait(run, 10).state == "cancelled"
+    assert lab.wait(run, 30).state == "cancelled"
 
 
 def test_looking_every_second_costs_next_to_nothing(lab):
     run = lab.submit(experiment())
-    assert lab.wait(run, 10).state == "succeeded"
+    assert lab.wait(run, 30).state == "succeeded"
     began = time.process_time()
     for _ in range(100):
         lab.active()

@@ -79,8 +79,9 @@ class Lab:
         """Queue an experiment; the run's id. RequestError where it cannot run on its target."""
         self._check(experiment)
         run = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
-        with self._guard:
-            self._own_runs.add(run)
+        if not self._serve:
+            with self._guard:
+                self._own_runs.add(run)
         self._store.submit(run, experiment)
         self._wake()
         return run
@@ -220,8 +221,9 @@ class Lab:
 
     def _ask_probe(self, target: str) -> int:
         number = self._store.ask("probe", target=parse_target(target).text)
-        with self._guard:
-            self._own_requests.add(number)
+        if not self._serve:
+            with self._guard:
+                self._own_requests.add(number)
         self._wake()
         return number
 
@@ -243,7 +245,7 @@ class Lab:
         if nobody:
             status = self._stored(status.run)  # it may have been finished between the two looks
             if not status.is_over:
-                return replace(status, state="interrupted")
+                return replace(status, state="interrupted", waiting_for=None)
         return status
 
     def _is_wanted(self) -> bool:
@@ -262,8 +264,9 @@ class Lab:
         return bool(open_runs or open_requests)
 
     def _wake(self) -> None:
-        if not self._supervisor.is_alive:
-            self._supervisor = self._new_supervisor()
+        with self._guard:
+            if not self._supervisor.is_alive:
+                self._supervisor = self._new_supervisor()
         self._supervisor.wake()
 
     def _new_supervisor(self) -> Supervisor:

@@ -8,7 +8,7 @@ import pytest
 from spmd_core.errors import RequestError, StorageError
 from spmd_core.lab import Lab
 from spmd_core.results import Environment
-from tests.labs import HASTY, STANDIN, experiment
+from tests.labs import HASTY, STANDIN, experiment, until
 
 
 @pytest.fixture
@@ -97,6 +97,15 @@ def test_looking_every_second_costs_next_to_nothing(lab):
         lab.active()
         lab.status(run)
     assert (time.process_time() - began) / 100 < 0.003
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_mistake_in_the_supervisor_gives_the_folder_up_and_the_next_run_starts_another(lab, monkeypatch):
+    with monkeypatch.context() as broken:
+        broken.setattr(lab._store, "next_queued", lambda: 1 / 0)
+        until(lambda: not lab._supervisor.is_alive)
+    assert lab.queue_holder is None
+    assert lab.wait(lab.submit(experiment()), 30).state == "succeeded"
 
 
 def test_the_lab_names_the_process_that_works_the_queue(lab):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from spmd_core import checks
 from spmd_core.experiment import Experiment, Spec, axes_json
+from spmd_core.results import ArrayReport
 from spmd_core.units import bytes_text, count_text
 from spmd_core.workloads import DTYPE_BYTES, element_count
 
@@ -88,6 +89,12 @@ class Layout:
         sizes = [size for _, size in self.mesh]
         return np.indices(sizes).reshape(len(sizes), -1).T
 
+    def ranges(self) -> list[list[list[int]]]:
+        """[start, stop) of each dim, for every device, as JSON values. Devices in one block of a dim share its pair."""
+        pairs = [[[block * size, (block + 1) * size] for block in range(parts)] for parts, size in zip(self.parts, self.shard_shape, strict=True)]
+        columns = [[of_dim[block] for block in self.blocks[:, dim].tolist()] for dim, of_dim in enumerate(pairs)]
+        return [list(row) for row in zip(*columns, strict=True)] if columns else [[] for _ in range(self.device_count)]
+
     def shard_bytes(self, dtype: str) -> int:
         """Bytes that each device holds."""
         return element_count(self.shard_shape) * DTYPE_BYTES[dtype]
@@ -130,9 +137,8 @@ def layout_of(experiment: Experiment, array: str = "array") -> Layout:
 def layout_json(experiment: Experiment, array: str = "array") -> dict[str, Any]:
     """The layout as plain JSON values: every shard with `device` and `index`, [start, stop) of each dim, and what they amount to."""
     found = layout_of(experiment, array)
-    index = np.stack([found.starts, found.stops], axis=-1).tolist()
     return {
-        "shards": [{"device": device, "index": ranges} for device, ranges in enumerate(index)],
+        "shards": [{"device": device, "index": ranges} for device, ranges in enumerate(found.ranges())],
         "mesh": [list(axis) for axis in found.mesh],
         "shape": list(found.shape),
         "spec": [axes_json(axes) for axes in found.spec],
@@ -148,6 +154,23 @@ def layout_json(experiment: Experiment, array: str = "array") -> dict[str, Any]:
         "bytes_array": found.array_bytes(experiment.dtype),
         "bytes_held": found.held_bytes(experiment.dtype),
     }
+
+
+def difference(found: Layout, report: ArrayReport) -> str | None:
+    """Where a real array, as JAX reports it, lies otherwise than the layout says, in a sentence; None where they agree.
+
+    Compared shard by shard where the report lists them (up to 64 devices), else by shape and spec, which decide the shards.
+    """
+    if report.shape != found.shape:
+        return f"the array has shape {shape_text(report.shape)}, the layout {shape_text(found.shape)}"
+    if report.shards is None:
+        held = tuple(() if axes is None else (axes,) if isinstance(axes, str) else tuple(axes) for axes in report.spec or ())
+        return None if held == found.spec else f"the array is sharded by {list(report.spec or ())}, the layout by {[axes_json(axes) for axes in found.spec]}"
+    reported = {shard.device: [list(bounds) for bounds in shard.index] for shard in report.shards}
+    for device, ranges in enumerate(found.ranges()):
+        if reported.get(device) != ranges:
+            return f"device {device} holds {reported.get(device, 'nothing')}, the layout says {ranges}"
+    return None if len(reported) == found.device_count else f"{len(reported)} devices hold shards, the layout has {found.device_count}"
 
 
 def headline(found: Layout, dtype: str) -> str:

@@ -57,8 +57,8 @@ def test_indices_are_those_of_devices_indices_map(placement):
     sharding, position = jax_sharding(mesh, spec, order)
     found = layout(mesh, shape, spec)
     theirs = {position[device]: ranges(index, shape) for device, index in sharding.devices_indices_map(shape).items()}
-    ours = np.stack([found.starts, found.stops], axis=-1).tolist()
-    assert dict(enumerate(ours)) == theirs
+    assert dict(enumerate(found.ranges())) == theirs
+    assert np.stack([found.starts, found.stops], axis=-1).tolist() == found.ranges()
     assert found.shard_shape == sharding.shard_shape(shape)
 
 
@@ -109,6 +109,7 @@ def test_coordinates_are_row_major_over_the_mesh():
 def test_a_scalar_is_whole_on_every_device():
     found = layout((("x", 8),), (), ())
     assert (found.starts.shape, found.shard_shape, found.replication, found.shard_of.tolist()) == ((8, 0), (), 8, [0] * 8)
+    assert found.ranges() == [[]] * 8
     assert found.shard_bytes("float32") == 4
 
 

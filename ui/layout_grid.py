@@ -13,7 +13,7 @@ MAX_LINE = 32  # cells side by side in one panel
 LEAST_FONT, CHARACTER = 8.0, 0.57  # pixels; width of a character over its font size
 CAPTION, HEADER, GAP = 22.0, 16.0, 12.0  # pixels: above the header of a panel, above its cells, between panels
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating]
 
 
 @dataclass(frozen=True, slots=True)

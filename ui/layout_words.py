@@ -8,6 +8,7 @@ from spmd_core.units import count_text
 
 Ints = NDArray[np.int64]
 _LISTED = 4  # devices that are named one by one
+_GROUPS = 12  # groups of devices that a sentence lists
 
 
 def group_texts(groups: Ints) -> list[str]:
@@ -47,6 +48,16 @@ def coordinate_texts(found: Layout, devices: Ints, anywhere: tuple[str, ...] = (
     columns = [[f"{name}=any"] * len(devices) if name in anywhere else [f"{name}={place}" for place in found.coordinates[devices, axis].tolist()]
                for axis, (name, _) in enumerate(found.mesh)]
     return [", ".join(row) for row in zip(*columns, strict=True)]
+
+
+def sharing_text(found: Layout) -> str | None:
+    """Which devices hold the same data, in a sentence; None where no two do."""
+    if found.replication == 1:
+        return None
+    if found.shard_count == 1:
+        return "All devices hold the same data."
+    more = f" · and {count_text(found.shard_count - _GROUPS)} more such groups" if found.shard_count > _GROUPS else ""
+    return f"Devices with the same data: {' · '.join(group_texts(found.groups[:_GROUPS]))}{more}."
 
 
 def cut_text(found: Layout, dim: int) -> str:

@@ -160,7 +160,7 @@ BAD = [
     (["run", "pyproject.toml"], "is not JSON"),
     (["run", "recipe:nothing"], "recipe 'nothing' does not exist: use one of"),
     (["run", "1.abc"], "link '1.abc' is damaged or cut off: copy it whole"),
-    (["run", "http://localhost:8501/compare?experiment=2.abc"], "link of version 2 cannot be read here"),
+    (["run", "http://localhost:8501/compare?experiment=2.abc"], "link of version 2 cannot be read by this version"),
     (["layout"], "there is nothing to lay out: name a spec, or give --mesh x=2,y=4 and --shape 4,8"),
     (["layout", "recipe:layer", "--mesh", "x=2"], "give one or the other"),
     (["layout", "recipe:layer", "--array", "z"], "array 'z' is not one of layer: use x, weights, bias, y"),

@@ -55,7 +55,8 @@ def test_an_attribute_may_hold_raw_newlines_and_a_closing_brace_at_the_line_s_st
     ("pred[7]", Shape("pred", (7,)), 7),
     ("f32[<=8,2]", Shape("f32", (8, 2)), 64),
     ("token[]", Shape("token"), 0),
-    ("(f32[2]{0}, /*index=1*/(s32[], u8[3]))", Shape("tuple", parts=(Shape("f32", (2,)), Shape("tuple", parts=(Shape("s32"), Shape("u8", (3,)))))), 15),
+    ("(f32[2]{0}, /*index=1*/(s32[], u8[3]))",
+     Shape("tuple", parts=(Shape("f32", (2,)), Shape("tuple", parts=(Shape("s32"), Shape("u8", (3,)))))), 15),
     ("()", Shape("tuple"), 0),
 ])
 def test_shapes_and_their_bytes(text, shape, size):

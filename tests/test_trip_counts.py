@@ -59,7 +59,7 @@ def test_trips(loop, trips):
 def test_a_condition_inside_a_fusion():
     """As XLA's CPU compiler writes it."""
     text = LOOP.format(step=1, bound=5, direction="LT", start="constant(0)", attribute="")
-    text = text.replace("ROOT %less = pred[] compare(%index.1, %bound), direction=LT", "ROOT %less = pred[] fusion(%index.1, %bound), kind=kLoop, calls=%fused")
+    text = text.replace("compare(%index.1, %bound), direction=LT", "fusion(%index.1, %bound), kind=kLoop, calls=%fused")
     text = text.replace("%next = s32[] add(%index, %step)", "%next = s32[] fusion(%index, %step), kind=kLoop, calls=%added")
     text = text.replace("HloModule loop\n", """HloModule loop
 

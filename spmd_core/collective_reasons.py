@@ -39,10 +39,9 @@ class Reasons:
         return f"a value computed on the way is cut otherwise than the next step needs: its parts move along {_and(axes)}"
 
     def _of_sum(self, kind: str, axes: tuple[str, ...], by_hand: str | None) -> str | None:
-        dim = self.experiment.what.contracted
-        cut = self._axes_of_dim(dim) if dim else ()
+        dim = next((dim for dim in self.experiment.what.contracted if axes and set(axes) <= set(self._axes_of_dim(dim))), None)
         keeps = ", and each device keeps its part of the sum" if kind == "reduce-scatter" else ""
-        if dim and axes and set(axes) <= set(cut):
+        if dim:
             how = f"so the program adds the parts over {_and(axes)} ({by_hand})" if by_hand else f"so the parts are added over {_and(axes)}"
             return f"the contracted dim `{dim}` is cut over {_and(axes)}: each device holds a partial sum, {how}{keeps}"
         if by_hand:

@@ -85,7 +85,7 @@ def change_workload(screen: str, name: str) -> None:
     new = {field: old[field] for field in ("target", "mesh", "timing", "seed")} | {
         "workload": name,
         "dims": dict(what.defaults),
-        "sharding": shared or {what.contracted or what.dims[0]: old["mesh"][0][0]},
+        "sharding": shared or ({what.cut or what.dims[0]: old["mesh"][0][0]} if what.dims else {}),
         "dtype": old["dtype"] if old["dtype"] in what.dtypes else "float32",
         "strategies": [strategy for strategy in old["strategies"] if strategy in what.strategies] or list(what.default_strategies),
     }

@@ -90,7 +90,7 @@ def test_an_abort_is_a_crash_with_the_last_words(lab):
     status = finish(lab, standin.ABORT)
     assert status.state == "crashed"
     assert status.error.message == "the worker process was ended by SIGABRT in compile of single: run it again, or make it smaller"
-    assert "F0000 the rendezvous was not reached in time" in status.stderr_tail
+    assert "a stray print\nF0000 the rendezvous was not reached in time" in status.stderr_tail
     partial = lab.result(status.run)
     assert partial.partial
     assert partial.strategies["single"].median_s == 0.001
@@ -150,12 +150,12 @@ def test_a_worker_that_dies_at_its_start_says_why(lab, monkeypatch):
 
 @pytest.mark.parametrize("behaviour", [standin.ENDLESS, standin.STUBBORN])
 def test_a_native_endless_loop_is_ended_by_its_timeout(open_lab, behaviour):
-    lab = open_lab(run_timeout_s=1.0)
+    lab = open_lab(run_timeout_s=3.0)  # the start of the worker counts too
     run = lab.submit(experiment(behaviour))
     pid = in_phase(lab, run, "compile").worker_pid
     status = lab.wait(run, 30)
     assert status.state == "timed_out"
-    assert "longer than 1 s" in status.error.message
+    assert "longer than 3 s" in status.error.message
     assert lab.result(run).strategies["single"].median_s == 0.001
     assert not is_running(pid)
     assert finish(lab).state == "succeeded"
@@ -245,8 +245,7 @@ def test_an_idle_worker_is_let_go(open_lab):
     lab = open_lab(idle_s=0.3)
     finish(lab)
     pid = lab.worker_pid
-    until(lambda: lab.worker_pid is None)
-    assert not is_running(pid)
+    until(lambda: lab.worker_pid is None and not is_running(pid))
 
 
 def test_release_frees_the_devices_at_once_and_the_next_run_waits_for_them(lab):

@@ -45,7 +45,7 @@ elif pressed:
 
 st.subheader(plain(headline(found, experiment.dtype)), anchor=False)
 
-picture, beside = st.columns([3, 2], gap="medium")
+picture, beside = st.columns([5, 3], gap="medium")
 with picture:
     alt = layout_charts.alt_text(found, experiment.dtype)
     st.vega_lite_chart(layout_charts.picture(found, experiment.dtype), alt=alt, width="stretch", key="picture")
@@ -55,9 +55,10 @@ with picture:
 with beside:
     with st.container(horizontal=True):
         st.metric("On each device", bytes_text(found.shard_bytes(experiment.dtype)))
-        st.metric("Array", bytes_text(found.array_bytes(experiment.dtype)))
         st.metric("On all devices", bytes_text(found.held_bytes(experiment.dtype)))
         st.metric("Replication", f"{count_text(found.replication)}×", help="How many devices hold each shard.")
+    st.caption(f"{experiment.dtype} in `{experiment.memory_kind('array')}` memory. The array, counted once, is "
+               f"{bytes_text(found.array_bytes(experiment.dtype))}.")
     if run and status is None:
         st.info(f"This machine has no run {plain(run)}. The fields are filled in as the link says.", icon=":material/link_off:")
     elif status and status.experiment != experiment:

@@ -19,7 +19,8 @@ from ui.layout_words import compact, coordinate_texts, cut_text, group_texts, in
 TABLE_ROWS = 4096
 _BETWEEN = 18.0  # pixels between two pictures
 _INK = "#15181d"  # of labels in cells: every cell is light, in both themes
-_WORDS = {"color": "#ccd2da", "blend": "difference"}  # around them: dark on a light page, light on a dark one, without knowing which it is
+_SPOKEN = "'device ' + datum.devices + ', mesh ' + datum.mesh + ', holds ' + datum.holds + ', ' + datum.bytes + ', same data ' + datum.same"
+_WORDS = {"aria": False, "color": "#ccd2da", "blend": "difference"}  # around them: dark on a light page and light on a dark one, whichever it is
 
 
 def picture(found: Layout, dtype: str) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def mesh_grid(found: Layout) -> Grid:
 
 
 def _margin(labels: list[str]) -> float:
-    return min(14.0 + 6.2 * max(map(len, labels), default=0), 140.0)
+    return min(12.0 + 5.8 * max(map(len, labels), default=0), 140.0)
 
 
 def alt_text(found: Layout, dtype: str) -> str:
@@ -181,22 +182,24 @@ def _vega(marks: Marks, height: float) -> dict[str, Any]:
     across = {"field": "x", "type": "quantitative", "scale": {"domain": [0, WIDTH], "nice": False, "zero": False}, "axis": None}
     down = {"field": "y", "type": "quantitative", "scale": {"domain": [0, height], "reverse": True, "nice": False, "zero": False}, "axis": None}
     place = {"x": across, "y": down}
-    words = place | {"text": {"field": "text"}, "size": {"field": "size", "type": "quantitative", "scale": None}}
+    labels = place | {"text": {"field": "text"}}
+    words = labels | {"size": {"field": "size", "type": "quantitative", "scale": None}}
     hover = [{"field": field, "title": title} for field, title in
              (("devices", "device"), ("mesh", "mesh"), ("holds", "holds"), ("bytes", "bytes on each"), ("same", "same data"))]
     text = {"type": "text", "baseline": "middle", "tooltip": None}
-    label = text | {"color": _INK, "limit": {"expr": f"datum.room * width / {WIDTH:g}"}}
+    size = f"min(datum.size * width / {WIDTH:g}, datum.most)"  # labels grow and shrink with the cells, and vanish before they cannot be read
+    label = text | {"color": _INK, "aria": False, "fontSize": {"expr": size}, "opacity": {"expr": f"{size} < 7 ? 0 : 1"}}
     word = text | _WORDS | {"align": {"expr": "datum.align"}, "fontWeight": {"expr": "datum.weight"}}
     lit = {"condition": {"param": "same", "empty": True, "value": 1}, "value": 0.22}
     fill = {"field": "color", "type": "nominal", "scale": None}
     return {
-        "height": height, "config": {"view": {"stroke": None}},
+        "height": height, "padding": {"left": 0, "top": 2, "right": 0, "bottom": 2}, "config": {"view": {"stroke": None}},
         "datasets": {"cells": pa.table(marks.cells), "inside": pa.table(marks.inside), "outside": pa.table(marks.outside)},
         "layer": [
-            {"data": {"name": "cells"}, "mark": {"type": "rect", "cornerRadius": 2},
+            {"data": {"name": "cells"}, "mark": {"type": "rect", "cornerRadius": 2, "description": {"expr": _SPOKEN}},
              "params": [{"name": "same", "select": {"type": "point", "fields": ["key"], "on": "pointerover", "clear": "pointerout"}}],
              "encoding": place | {"x2": {"field": "x2"}, "y2": {"field": "y2"}, "color": fill, "tooltip": hover, "opacity": lit}},
-            {"data": {"name": "inside"}, "mark": label, "encoding": words},
+            {"data": {"name": "inside"}, "mark": label, "encoding": labels},
             {"data": {"name": "outside"}, "mark": word, "encoding": words},
         ],
     }

@@ -8,7 +8,7 @@ from spmd_core.units import count_text
 
 Ints = NDArray[np.int64]
 _LISTED = 4  # devices that are named one by one
-_GROUPS = 12  # groups of devices that a sentence lists
+_GROUPS = 24  # devices that a sentence names, about
 
 
 def group_texts(groups: Ints) -> list[str]:
@@ -56,8 +56,9 @@ def sharing_text(found: Layout) -> str | None:
         return None
     if found.shard_count == 1:
         return "All devices hold the same data."
-    more = f" · and {count_text(found.shard_count - _GROUPS)} more such groups" if found.shard_count > _GROUPS else ""
-    return f"Devices with the same data: {' · '.join(group_texts(found.groups[:_GROUPS]))}{more}."
+    listed = _GROUPS // min(found.replication, _LISTED)
+    groups = " · ".join(text.partition(" (")[0] for text in group_texts(found.groups[:listed])) + (" · …" if found.shard_count > listed else "")
+    return f"{count_text(found.shard_count)} groups of {count_text(found.replication)} devices hold the same data: {groups}"
 
 
 def cut_text(found: Layout, dim: int) -> str:

@@ -10,6 +10,7 @@ import vl_convert
 from spmd_core.layout import layout
 from ui.layout_charts import TABLE_ROWS, alt_text, joined_note, picture, table
 from ui.layout_colours import colours
+from ui.layout_grid import CHARACTER
 from ui.layout_words import compact, group_texts, sharing_text, short_group_texts
 
 MESH = (("x", 2), ("y", 4))
@@ -99,8 +100,12 @@ def test_where_there_are_too_many_tiles_join_neighbours_and_the_note_says_so():
 
 @pytest.mark.parametrize("case", CASES)
 def test_labels_fit_their_cells(case):
-    for label in rows(layout(*CASES[case]), "inside"):
-        assert label["size"] >= 8.0 and 0.57 * label["size"] * len(label["text"]) <= label["room"]
+    found = layout(*CASES[case])
+    cells = rows(found, "cells")
+    for label in rows(found, "inside"):
+        (cell,) = [cell for cell in cells if cell["x"] < label["x"] < cell["x2"] and cell["y"] < label["y"] < cell["y2"]]
+        assert label["size"] >= 8.0 and label["most"] < cell["y2"] - cell["y"]
+        assert CHARACTER * min(label["size"], label["most"]) * len(label["text"]) <= cell["x2"] - cell["x"] + 2
 
 
 @pytest.mark.parametrize("count", [1, 2, 8, 16, 64, 1024])
@@ -151,8 +156,9 @@ def test_devices_in_words(groups, long, short):
 def test_which_devices_share_in_a_sentence():
     assert sharing_text(layout(*CASES["grid"])) is None
     assert sharing_text(layout(*CASES["whole"])) == "All devices hold the same data."
-    assert sharing_text(layout(*CASES["replicated"])) == "Devices with the same data: 0, 4 · 1, 5 · 2, 6 · 3, 7."
-    assert sharing_text(layout(*CASES["512 devices"])).endswith("· and 52 more such groups.")
+    assert sharing_text(layout(*CASES["replicated"])) == "4 groups of 2 devices hold the same data: 0, 4 · 1, 5 · 2, 6 · 3, 7"
+    assert sharing_text(layout(*CASES["512 devices"])) == (
+        "64 groups of 8 devices hold the same data: 0, 64 … 448 · 8, 72 … 456 · 16, 80 … 464 · 24, 88 … 472 · 32, 96 … 480 · 40, 104 … 488 · …")
 
 
 @pytest.mark.parametrize(("number", "text"), [

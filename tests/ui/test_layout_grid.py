@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ui.layout_grid import MAX_CELLS, MAX_LINE, MAX_TILES, WIDTH, arrange
+from ui.layout_grid import CHARACTER, LEAST_FONT, MAX_CELLS, MAX_LINE, MAX_TILES, WIDTH, arrange
 
 SIZES = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 16, 31, 33, 37, 64, 100])
 COUNTS = st.lists(SIZES, min_size=1, max_size=6).filter(lambda counts: math.prod(counts) <= 100_000)
@@ -74,4 +74,4 @@ def test_rows_and_columns_run_as_the_dims_do():
 
 def test_lines_are_short_enough_for_long_labels():
     narrow = arrange((64,), 40.0, 9)
-    assert narrow.columns.size <= 16 and narrow.cell_width >= 9 * 8 * 0.57
+    assert narrow.columns.size <= 16 and narrow.cell_width >= 9 * LEAST_FONT * CHARACTER

@@ -134,15 +134,21 @@ def layout_of(experiment: Experiment, array: str = "array") -> Layout:
     return layout(experiment.mesh, experiment.shape(array), experiment.spec(array))
 
 
+def dtype_of(experiment: Experiment, array: str) -> str:
+    """Dtype of an operand or result: a float function of int32 operands gives float32."""
+    is_result = array in {result.name for result in experiment.what.results}
+    return experiment.what.result_dtype(experiment.dtype) if is_result else experiment.dtype
+
+
 def layout_json(experiment: Experiment, array: str = "array") -> dict[str, Any]:
     """The layout as plain JSON values: every shard with `device` and `index`, [start, stop) of each dim, and what they amount to."""
-    found = layout_of(experiment, array)
+    found, dtype = layout_of(experiment, array), dtype_of(experiment, array)
     return {
         "shards": [{"device": device, "index": ranges} for device, ranges in enumerate(found.ranges())],
         "mesh": [list(axis) for axis in found.mesh],
         "shape": list(found.shape),
         "spec": [axes_json(axes) for axes in found.spec],
-        "dtype": experiment.dtype,
+        "dtype": dtype,
         "memory": experiment.memory_kind(array),
         "devices": found.device_count,
         "shard_shape": list(found.shard_shape),
@@ -150,9 +156,9 @@ def layout_json(experiment: Experiment, array: str = "array") -> dict[str, Any]:
         "replication": found.replication,
         "replicated_axes": list(found.replicated_axes),
         "groups": found.groups.tolist(),
-        "bytes_per_device": found.shard_bytes(experiment.dtype),
-        "bytes_array": found.array_bytes(experiment.dtype),
-        "bytes_held": found.held_bytes(experiment.dtype),
+        "bytes_per_device": found.shard_bytes(dtype),
+        "bytes_array": found.array_bytes(dtype),
+        "bytes_held": found.held_bytes(dtype),
     }
 
 

@@ -127,6 +127,13 @@ def test_layout_of_several_arrays():
     assert json.loads(call("layout", "recipe:layer", "--array", "weights", "--json").stdout) == answer["arrays"]["weights"]
 
 
+def test_results_have_a_dtype_of_their_own():
+    spec = json.dumps({"workload": "elementwise", "mesh": {"x": 2}, "dims": {"rows": 4}, "dtype": "int32"})
+    assert [(name, found["dtype"]) for name, found in json.loads(call("layout", "-", "--json", stdin=spec).stdout)["arrays"].items()] == [
+        ("x", "int32"), ("y", "float32")]
+    assert "y: float32[4], P(None) on mesh x=2" in call("layout", "-", stdin=spec).stdout
+
+
 def test_layout_draws_the_array():
     drawn = call("layout", "--mesh", "x=2,y=4", "--shape", "4,8", "--spec", '["x"]').stdout
     assert "array: float32[4, 8], P('x', None) on mesh x=2, y=4" in drawn

@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from spmd_core.errors import refuse
 from spmd_core.experiment import Experiment
 from spmd_core.hardware import Hardware
+from spmd_core.reference import FULL_FLOPS
 from spmd_core.results import Environment
 from spmd_core.targets import parse_target
 from spmd_core.units import bytes_text
 from spmd_core.workloads import DTYPE_BYTES, element_count
 
-DRAW_BYTES = 8  # operands are drawn in float64
+DRAW_BYTES = 8  # operands are drawn, and the reference is computed, in float64
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryNeed:
     """Bytes that a run holds at least. Each strategy keeps its operands placed and its results for as long as it is timed."""
 
-    host_bytes: int  # what NumPy draws and casts
+    host_bytes: int  # what NumPy draws and casts, and the reference where it is computed whole
     device_bytes: int  # on the device that holds most
     all_device_bytes: int  # on all devices of the mesh together
 
@@ -31,6 +32,8 @@ def memory_need(experiment: Experiment) -> MemoryNeed:
     what, sizes = experiment.what, experiment.sizes
     counts = [element_count(array.shape(sizes)) for array in what.operands]
     host = max(counts, default=0) * DRAW_BYTES + what.operand_bytes(sizes, experiment.dtype)
+    if what.flops(sizes) <= FULL_FLOPS:
+        host += (sum(counts) + sum(element_count(array.shape(sizes)) for array in what.results)) * DRAW_BYTES
     whole = what.operand_bytes(sizes, experiment.dtype) + what.result_bytes(sizes, experiment.dtype)
     shard = _shard_bytes(experiment)
     on_one = on_all = 0

@@ -265,6 +265,12 @@ def test_a_reader_that_leaves_is_no_error():
     process.stderr.close()
 
 
+def test_an_old_python_is_told_so(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 10, 12))
+    assert command_line.main(["layout", "recipe:layer"]) == 2
+    assert capsys.readouterr().err == "Python 3.10 is too old: SPMD Lab needs 3.11 or newer, which README.md says how to get\n"
+
+
 def test_help_names_every_command(capsys):
     assert command_line.main(["--help"]) == 0
     printed = capsys.readouterr().out

@@ -107,12 +107,8 @@ def headline_words(result: Result) -> str:
         after = f"{title(slower.strategy)} takes {slower.ratio:.3g}× as long (95 % interval {low:.3g} to {high:.3g})"
     if not answer.tied:
         return f"{title(fastest)} is fastest, {takes} per call. The next, {after}."
-    return f"{_listed([fastest, *answer.tied])} cannot be told apart, about {takes} per call." + (f" {after}." if after else "")
-
-
-def _listed(strategies: list[str]) -> str:
-    *first, last = [title(name) for name in strategies]
-    return f"{', '.join(first)} and {last}"
+    *first, last = [f"{title(name)} ({seconds_text(result.strategies[name].median_s)})" for name in (fastest, *answer.tied)]
+    return f"{', '.join(first)} and {last} cannot be told apart by these samples." + (f" {after}." if after else "")
 
 
 def floor_words(result: Result) -> str | None:

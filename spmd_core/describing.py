@@ -67,8 +67,8 @@ def describe(path: Path, text: str) -> tuple[Description, ...]:
 def _run(path: Path, answer: int, errors: int) -> int:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     environ |= {"JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part)}
-    command = [sys.executable, "-m", "spmd_core.worker.describe", str(answer), str(path)]
-    with subprocess.Popen(command, cwd=path.parent, env=environ, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,
+    command = [sys.executable, "-P", "-m", "spmd_core.worker.describe", str(answer), str(path)]  # -P: what lies beside the file is not imported
+    with subprocess.Popen(command, cwd=ROOT, env=environ, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,
                           pass_fds=(answer,), start_new_session=True) as child:
         try:
             return child.wait(LOAD_S)

@@ -14,6 +14,9 @@ from spmd_core.workload import Array
 _FUNCTION = {"single": "", "auto": "", "constrained": "", "shard_map": "_shards", "explicit": "_explicit", "one": "_one"}
 
 
+_HEADER = ("import jax", "import jax.numpy as jnp", "import numpy as np")  # imported at the head of every program
+
+
 @cache
 def program_source(workload: str) -> str:
     """The file of a workload under `programs/`, as text."""
@@ -109,7 +112,9 @@ def own_lines(source: str, constants: Mapping[str, str]) -> list[str]:
         lines[first - 1 : node.end_lineno] = [None] * ((node.end_lineno or first) - first + 1)
 
     for node in ast.parse(source).body:
-        if isinstance(node, ast.ImportFrom) and node.module == "spmd_core.declare":
+        if isinstance(node, ast.Import | ast.ImportFrom) and ast.unparse(node) in _HEADER:
+            drop(node, node.lineno)
+        elif isinstance(node, ast.ImportFrom) and node.module in ("spmd_core.declare", "__future__"):
             drop(node, node.lineno)
         elif isinstance(node, ast.FunctionDef):
             for decorator in node.decorator_list:

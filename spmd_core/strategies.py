@@ -39,3 +39,4 @@ STRATEGIES: dict[str, Strategy] = {
 SHARDING_STRATEGIES = ("single", "auto", "constrained", "explicit", "shard_map")
 MAP_STRATEGIES = ("vmap", "jit(vmap)", "pmap", "jit(pmap)", "pmap(jit)", "pmap(vmap)")
 ONE_DEVICE = ("single", "vmap", "jit(vmap)")  # strategies that use no mesh
+BY_HAND = ("shard_map", "pmap", "jit(pmap)", "pmap(jit)", "pmap(vmap)")  # strategies whose collectives are in the program's own text

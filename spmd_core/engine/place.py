@@ -34,7 +34,7 @@ def spec_json(
     sharding: Any, mesh: jax.sharding.Mesh | None, indices: dict[int, tuple[tuple[int, int], ...]], shape: tuple[int, ...],
 ) -> tuple[Any, ...] | None:
     """Per dim None, an axis or a list of axes; None where the array lies on no mesh."""
-    if isinstance(sharding, NamedSharding):
+    if isinstance(sharding, NamedSharding) and (mesh is None or sharding.mesh.axis_names == mesh.axis_names):  # pmap makes a mesh of its own
         entries = [*sharding.spec, *[None] * (len(shape) - len(sharding.spec))]
         return tuple(_entry(tuple(entry) if isinstance(entry, tuple) else (entry,) if entry else ()) for entry in entries)
     if mesh is None or len(indices) != mesh.size:

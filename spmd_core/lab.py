@@ -24,6 +24,7 @@ from spmd_core.worker.supervisor import Supervisor
 HARDWARE_S = 2.0  # how long a look at the hardware stays good
 POLL_S = 0.2
 RESULTS_KEPT = 8
+AT_WORK = ("starting", "running")  # interrupted, where nobody holds the lock
 
 _open_labs: dict[Path, "Lab"] = {}
 _opening = threading.Lock()
@@ -141,11 +142,10 @@ class Lab:
 
     def history(self, *, workload: str | None = None, state: str | None = None, text: str | None = None, limit: int = 200) -> tuple[RunSummary, ...]:
         """Stored runs, newest first. `text` is looked for in the run's id and in the experiment's JSON form."""
-        summaries = self._store.history(workload=workload, state=state, text=text, limit=limit)
-        if any(summary.state in ("starting", "running") for summary in summaries):
-            return tuple(replace(summary, state=self.status(summary.run).state) if summary.state in ("starting", "running") else summary
-                         for summary in summaries)
-        return summaries
+        states = () if state is None else (state, *AT_WORK) if state == "interrupted" else (state,)
+        summaries = self._store.history(workload=workload, states=states, text=text, limit=limit)
+        seen = [replace(summary, state=self.status(summary.run).state) if summary.state in AT_WORK else summary for summary in summaries]
+        return tuple(summary for summary in seen if state in (None, summary.state))
 
     def delete(self, runs: Sequence[str]) -> int:
         """Delete runs that are over, with their results; how many. RequestError where one is not over."""

@@ -144,13 +144,18 @@ class Store:
         rows = self._rows("SELECT name, body FROM texts WHERE run = ? AND strategy = ?", (run, strategy))
         return {row["name"]: zlib.decompress(row["body"]).decode() for row in rows}
 
-    def history(self, *, workload: str | None = None, state: str | None = None, text: str | None = None, limit: int = 200) -> tuple[RunSummary, ...]:
-        """Runs, newest first. `text` is looked for in the run's id and in the experiment's JSON form."""
-        conditions, values = ["1"], []
-        for condition, value in (("workload = ?", workload), ("state = ?", state)):
-            if value is not None:
-                conditions.append(condition)
-                values.append(value)
+    def history(
+        self, *, workload: str | None = None, states: Sequence[str] = (), text: str | None = None, limit: int = 200,
+    ) -> tuple[RunSummary, ...]:
+        """Runs, newest first, in any of `states` if there are some. `text` is looked for in the run's id and in the experiment's JSON form."""
+        conditions: list[str] = ["1"]
+        values: list[Any] = []
+        if workload is not None:
+            conditions.append("workload = ?")
+            values.append(workload)
+        if states:
+            conditions.append(f"state IN ({', '.join('?' * len(states))})")
+            values += states
         if text:
             conditions.append("(instr(lower(runs.id), ?) OR instr(lower(spec), ?))")
             values += [text.lower()] * 2

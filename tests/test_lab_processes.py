@@ -73,6 +73,8 @@ def test_killing_the_dashboard_leaves_no_orphan_and_the_queue_goes_on_after_a_re
     assert time.monotonic() - killed < 5
     assert follower.status(first).state == "interrupted"  # by who only reads
     assert [(summary.run, summary.state) for summary in follower.history()] == [(second, "queued"), (first, "interrupted")]
+    assert [summary.run for summary in follower.history(state="interrupted")] == [first]
+    assert follower.history(state="running") == ()
     assert "open the dashboard" in follower.status(second).waiting_for
     dashboard()
     assert follower.wait(second, 30).state == "succeeded"

@@ -35,6 +35,11 @@ def title(strategy: str) -> str:
     return STRATEGIES[strategy].title if strategy in STRATEGIES else strategy
 
 
+def workload_title(name: str) -> str:
+    """A workload's name on screen; one of the user's own has the name that they gave it."""
+    return WORKLOADS[name].title if name in WORKLOADS else name
+
+
 def state_words(state: str) -> str:
     """A run state on screen."""
     return _STATES.get(state, state)
@@ -72,7 +77,7 @@ def experiment_words(experiment: Experiment) -> str:
         return f"program {experiment.option('program')}, mesh {mesh} on {experiment.target}"
     sizes = " ".join(f"{dim}={size}" for dim, size in experiment.dims)
     cuts = ", ".join(f"{dim} over {' '.join(axes)}" for dim, axes in experiment.sharding) or "unsharded"
-    return f"{WORKLOADS[experiment.workload].title}, {sizes}, {experiment.dtype}, {cuts}, mesh {mesh} on {experiment.target}"
+    return f"{workload_title(experiment.workload)}, {sizes}, {experiment.dtype}, {cuts}, mesh {mesh} on {experiment.target}"
 
 
 def environment_words(environment: Environment) -> str:

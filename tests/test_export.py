@@ -76,6 +76,20 @@ def test_the_script_runs_on_another_python_and_jax(lab, tmp_path):
         assert values == pytest.approx(result.strategies[name.partition(":")[0]].outputs["y"].values, abs=1e-6)
 
 
+@pytest.mark.parametrize("spec", [
+    {"workload": "dot", "dims": {"n": 8, "k": 16}, "strategies": ["vmap", "jit(vmap)", "pmap", "jit(pmap)", "pmap(jit)", "pmap(vmap)"]},
+    {"workload": "train_step", "strategies": ["single", "auto", "pmap"]},
+], ids=lambda spec: spec["workload"])
+def test_maps_and_several_results_are_exported_as_they_ran(spec, lab, tmp_path):
+    experiment = parse_experiment({"mesh": {"x": 8}, "target": "cpu:8", "timing": QUICK} | spec)
+    result = run(lab, experiment)
+    done = execute(script_text(experiment, result), tmp_path)
+    assert done.returncode == 0, done.stderr
+    small = {f"{strategy}: {name}": list(array.values) for strategy, found in result.strategies.items()
+             for name, array in found.outputs.items() if array.values is not None}
+    assert small and printed_values(done.stdout) == small
+
+
 def test_other_values_stop_the_script(lab, tmp_path):
     experiment = parse_experiment(LAYER | {"strategies": ["single", "auto"]})
     result = run(lab, experiment)

@@ -116,15 +116,16 @@ def layout(mesh: MeshAxes, shape: tuple[int, ...], spec: Spec) -> Layout:
     sizes = dict(mesh)
     checks.check_array("array", tuple((f"d{dim}", size) for dim, size in enumerate(shape)), spec, sizes)
     names = list(sizes)
-    blocks = np.zeros((*sizes.values(), len(shape)), np.int64)
+    blocks = np.empty((*sizes.values(), len(shape)), np.int64)
     parts = []
     for dim, axes in enumerate(spec):
-        count = 1
+        count, block = 1, np.zeros([1] * len(names), np.int64)
         for axis in reversed(axes):  # the last axis is the minor one
             along = [1] * len(names)
             along[names.index(axis)] = sizes[axis]
-            blocks[..., dim] += count * np.arange(sizes[axis]).reshape(along)
+            block = block + count * np.arange(sizes[axis]).reshape(along)
             count *= sizes[axis]
+        blocks[..., dim] = block
         parts.append(count)
     return Layout(tuple(mesh), tuple(shape), spec, tuple(parts), blocks.reshape(math.prod(sizes.values()), len(shape)))
 

@@ -13,6 +13,7 @@ from spmd_core.errors import WorkerError, refuse, shorten
 from spmd_core.experiment import Experiment
 from spmd_core.hardware import Hardware, read_hardware
 from spmd_core.memory_check import check_memory
+from spmd_core.own import check_present
 from spmd_core.results import Environment, Result
 from spmd_core.run_states import RunStatus, RunSummary
 from spmd_core.settings import Settings, default_data_folder, read_settings
@@ -210,6 +211,7 @@ class Lab:
     # Inside ---------------------------------------------------------------------------------------------------------
 
     def _check(self, experiment: Experiment) -> None:
+        check_present(experiment.what)
         target = parse_target(experiment.target)
         if target.kind == "tpu":
             raise refuse(f"target {target.text}", "is compile-only, nothing runs on it", "use local or cpu:8")

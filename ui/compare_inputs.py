@@ -38,7 +38,6 @@ def compare_fields() -> dict[str, Any]:
     if what.dims != family.chosen(draft["options"]).dims:
         state.change_dims(_SCREEN, what, options)
         st.rerun()
-    st.caption(f"`{what.formula}`")
     fields: dict[str, Any] = {"workload": name, "target": inputs.target_input(_SCREEN)}
     mesh = fields["mesh"] = inputs.mesh_input(_SCREEN)
     fields |= inputs.dims_input(_SCREEN, what, mesh)

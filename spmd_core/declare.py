@@ -61,7 +61,7 @@ def _check(name: str, operands: Arrays, results: Arrays, defaults: Mapping[str, 
     if name in WORKLOADS:
         raise refuse(f"workload {name}", "has the name of one that comes with SPMD Lab", "give the function another name")
     if not operands or not results:
-        raise refuse(f"workload {name}", "has no operands or no results", 'declare them, for example operands={"x": ("rows",)}, results={"y": ("rows",)}')
+        raise refuse(f"workload {name}", "has no operands or no results", 'declare them, for example operands={"x": ("rows",)}')
     for array, dims in (*operands.items(), *results.items()):
         if isinstance(dims, str):
             raise refuse(f"dims {dims!r} of {array}", "are not a tuple", f'write ("{dims}",)')
@@ -73,7 +73,7 @@ def _check(name: str, operands: Arrays, results: Arrays, defaults: Mapping[str, 
     if twice := set(operands) & set(results):
         raise refuse(f"array {min(twice)} of {name}", "is both operand and result", "give the result another name")
     for word in (*operands, *results, *defaults):
-        if not isinstance(word, str) or not _NAME.fullmatch(word) or keyword.iskeyword(word) and word in (*operands, *results):
+        if not isinstance(word, str) or not _NAME.fullmatch(word) or (keyword.iskeyword(word) and word not in defaults):
             raise refuse(f"name {shorten(word)} of {name}", "is not a Python name of at most 32 letters", "use letters, digits and underscores")
     for dim, size in defaults.items():
         if not is_whole(size) or not 1 <= size <= MAX_SIZE:

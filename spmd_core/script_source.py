@@ -112,9 +112,7 @@ def own_lines(source: str, constants: Mapping[str, str]) -> list[str]:
         lines[first - 1 : node.end_lineno] = [None] * ((node.end_lineno or first) - first + 1)
 
     for node in ast.parse(source).body:
-        if isinstance(node, ast.Import | ast.ImportFrom) and ast.unparse(node) in _HEADER:
-            drop(node, node.lineno)
-        elif isinstance(node, ast.ImportFrom) and node.module in ("spmd_core.declare", "__future__"):
+        if ast.unparse(node) in _HEADER or (isinstance(node, ast.ImportFrom) and node.module in ("spmd_core.declare", "__future__")):
             drop(node, node.lineno)
         elif isinstance(node, ast.FunctionDef):
             for decorator in node.decorator_list:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from spmd_core.engine.lower import execute
-from spmd_core.engine.prepare import named_results
+from spmd_core.engine.named_results import named_results, result_shapes
 from spmd_core.experiment import Experiment
 from spmd_core.reference import Reference
 from spmd_core.script_source import computation_lines
@@ -22,5 +22,5 @@ def own_references(experiment: Experiment, operands: Mapping[str, np.ndarray]) -
     names = execute(_IMPORTS + "\n".join(lines) + "\n", f"{experiment.workload}_reference.py")
     with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
         arguments = [jax.numpy.asarray(value if value.dtype.kind in "iub" else value.astype(np.float64)) for value in operands.values()]
-        found: dict[str, Any] = named_results(experiment, names[function](*arguments))
+        found: dict[str, Any] = named_results(experiment, names[function](*arguments), result_shapes(experiment))
         return {name: Reference(np.asarray(array, np.float64), None) for name, array in found.items()}

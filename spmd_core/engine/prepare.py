@@ -1,6 +1,5 @@
 """Brings one strategy to the point where it can be timed: lowered, compiled, run once and reported."""
 
-import math
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
@@ -13,11 +12,11 @@ from spmd_core.collectives import read_collectives
 from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import execute, file_name, look_into, lower
+from spmd_core.engine.named_results import check_function, named_results, result_shapes
 from spmd_core.engine.place import array_report
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.timing import Timed, block
 from spmd_core.engine.trial import Trial, device_order
-from spmd_core.errors import WrongResult
 from spmd_core.experiment import Experiment
 from spmd_core.hlo_module import HloError
 from spmd_core.results import MemoryBytes
@@ -45,6 +44,8 @@ def prepare(trial: Trial, experiment: Experiment, operands: dict[str, Any], tell
 
 def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operands: dict[str, Any], tell: Tell) -> None:
     mesh, order = device_order(names)
+    if experiment.what.source is not None:
+        check_function(experiment, names, operands)
     lowered = (look_into if trial.strategy in MAP_STRATEGIES else lower)(trial.texts["program"], names, operands, tell)
     trial.texts, trial.warnings = lowered.texts, lowered.warnings
     trial.phases_s = lowered.seconds
@@ -56,31 +57,12 @@ def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operan
         trial.memory_bytes = memory_bytes(lowered.compiled)
         _read_collectives(trial, experiment, lowered.compiled, order)
     output = _first_run(trial, lambda: lowered.call(*lowered.arguments), tell)
-    for name, array in named_results(experiment, output).items():
+    for name, array in named_results(experiment, output, result_shapes(experiment, trial.strategy)).items():
         trial.outputs[name] = array_report(array, order, mesh)
         trial.to_check[name] = np.asarray(array).reshape(experiment.shape(name))
     trial.program = Timed(trial.strategy, lowered.call, lowered.arguments)
     if lowered.unsharded is not None:
-        trial.from_unsharded = Timed(f"{trial.strategy} from unsharded", lowered.compiled, lowered.unsharded)
-
-
-def named_results(experiment: Experiment, output: Any) -> dict[str, Any]:
-    """Result name -> array. WrongResult where a function of the user's own returns other results than it declares.
-
-    What a map returns has the devices as an axis of its own: as many elements as declared, in the same order.
-    """
-    described = experiment.what.results
-    arrays = tuple(output) if isinstance(output, tuple | list) else (output,)
-    if len(arrays) != len(described):
-        raise WrongResult(f"{experiment.workload} returned {len(arrays)} arrays and declares {len(described)} "
-                          f"({', '.join(each.name for each in described)}): return one for each, in this order")
-    for each, array in zip(described, arrays, strict=True):
-        declared, shape = experiment.shape(each.name), getattr(array, "shape", None)
-        if shape is None or (math.prod(shape) != math.prod(declared) if experiment.what.source is None else shape != declared):
-            got = f"a {type(array).__name__}" if shape is None else f"shape {shape}"
-            raise WrongResult(f"{experiment.workload} returned {got} for {each.name}, which is declared as ({', '.join(each.present(experiment.sizes))}), "
-                              f"here {declared}: return that shape, or declare another")
-    return {each.name: array for each, array in zip(described, arrays, strict=True)}
+        trial.from_unsharded = Timed(f"{trial.strategy} from unsharded", lowered.call, lowered.unsharded)
 
 
 def _read_collectives(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]) -> None:

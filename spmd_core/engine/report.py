@@ -31,7 +31,8 @@ def strategy_result(trial: Trial, experiment: Experiment, floor_s: float | None,
         notes=(*trial.notes, *_of_training(trial, experiment), *_notes(experiment, summary, len(samples), floor_s)),
         warnings=trial.warnings, collectives=trial.collectives, memory_bytes=trial.memory_bytes, operands=trial.operands, outputs=trial.outputs,
         printed=trial.printed, bytes_per_s=_bytes_per_s(experiment, summary),
-        series={name: tuple(values) for name, values in trial.series.items()}, max_abs_error=error.max_abs if error else None, max_rel_error=error.max_rel if error else None,
+        series={name: tuple(values) for name, values in trial.series.items()},
+        max_abs_error=error.max_abs if error else None, max_rel_error=error.max_rel if error else None,
         tolerance=trial.tolerance, correct=trial.correct)
 
 

@@ -51,10 +51,10 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
         sampler.stopped = training.stopped
     floors = _floors(experiment)
     measured = environment.model_copy(update={"load": devices.load(), "dispatch_floor_s": floors.get("mesh", floors.get("single"))})
+    floor_of = {trial.strategy: floors.get("single" if trial.strategy in ONE_DEVICE else "mesh") for trial in trials}
     result = Result(
         run=run_id, experiment=experiment, environment=measured, partial=sampler.stopped, notes=environment.notes,
-        strategies={trial.strategy: strategy_result(trial, experiment, floors.get("single" if trial.strategy in ONE_DEVICE else "mesh"), sampler.stopped)
-                    for trial in trials},
+        strategies={trial.strategy: strategy_result(trial, experiment, floor_of[trial.strategy], sampler.stopped) for trial in trials},
         comparison=stats.compare(rankable_rounds(trials)))
     ran_out = any(trial.failure is not None and trial.failure.kind == OUT_OF_MEMORY for trial in trials)
     return Finished(result=result, renew_worker=ran_out)

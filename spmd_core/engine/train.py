@@ -50,7 +50,7 @@ class Training:
     def _step(self, trial: Trial) -> None:
         if trial.failure is not None or trial.program is None:
             return
-        what = self.experiment.what
+        what, curve = self.experiment.what, self.experiment.what.curve or ""
         arguments = self._arguments.setdefault(trial.strategy, list(trial.program.arguments))
         try:
             start = perf_counter()
@@ -61,7 +61,7 @@ class Training:
                 place = next(place for place, array in enumerate(what.operands) if array.name == operand)
                 arguments[place] = placed_like(named[result], arguments[place])
             trial.series.setdefault(STEP_TIME, []).append(seconds)
-            trial.series.setdefault(what.curve or "", []).append(float(np.asarray(named[what.curve])))
+            trial.series.setdefault(curve, []).append(float(np.asarray(named[curve])))
         except Exception as error:  # whatever a step raises is the strategy's result; the others go on
             trial.fail(error)
 

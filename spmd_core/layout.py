@@ -171,8 +171,9 @@ def difference(found: Layout, report: ArrayReport) -> str | None:
     if report.shape != found.shape:
         return f"the array has shape {shape_text(report.shape)}, the layout {shape_text(found.shape)}"
     if report.shards is None:
-        held = tuple(() if axes is None else (axes,) if isinstance(axes, str) else tuple(axes) for axes in report.spec or ())
-        return None if held == found.spec else f"the array is sharded by {list(report.spec or ())}, the layout by {[axes_json(axes) for axes in found.spec]}"
+        held, said = list(report.spec or ()), [axes_json(axes) for axes in found.spec]
+        return None if [list(axes) if isinstance(axes, tuple) else axes for axes in held] == said else (
+            f"the array is sharded by {held}, the layout by {said}")
     reported = {shard.device: [list(bounds) for bounds in shard.index] for shard in report.shards}
     for device, ranges in enumerate(found.ranges()):
         if reported.get(device) != ranges:

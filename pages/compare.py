@@ -17,7 +17,8 @@ status = find(run) if run else None
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Compare", width="stretch")
     pressed = st.button("Run", type="primary", icon=":material/play_arrow:", key="run", disabled=status is not None and not status.is_over)
-st.caption(f"{plain(experiment.what.title)}: `{experiment.what.formula}`" + (f" · {size_words(experiment)}" if experiment.dims else ""))
+if experiment.dims:
+    st.caption(f"{plain(experiment.what.title)}: `{experiment.what.formula}` · {size_words(experiment)}")
 
 cards.recipe_hint(experiment)
 misfit = None if refusal else links.misfit(experiment)
@@ -44,6 +45,7 @@ elif status:
     view = views.view(status.run)
     if view:
         answer.headline(view, ago(status.finished_at or status.submitted_at))
+        answer.verdict(view.result)
         if view.times:
             st.vega_lite_chart(view.times, alt=view.times_alt, key="times")
             st.table(view.times_table, hide_index=True, border="horizontal")

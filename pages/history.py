@@ -3,17 +3,17 @@
 import streamlit as st
 
 from spmd_core.run_states import STATES
-from spmd_core.workloads import WORKLOADS
+from spmd_core.workloads import workload_names
 from ui import history_view, links, shell
 from ui.lab import lab
-from ui.words import state_words
+from ui.words import state_words, workload_title
 
 share = shell.open_page("history")
 st.title("History")
 with st.container(horizontal=True, vertical_alignment="bottom"):
     text = st.text_input("Search", key="search", bind="query-params", placeholder="run id, dim, axis, strategy …", icon=":material/search:")
-    workload = st.selectbox("Workload", list(WORKLOADS), index=None, key="workload", bind="query-params", placeholder="any",
-                            format_func=lambda name: WORKLOADS[name].title)
+    workload = st.selectbox("Workload", list(workload_names()), index=None, key="workload", bind="query-params", placeholder="any",
+                            format_func=workload_title)
     state = st.selectbox("State", list(STATES), index=None, key="state", bind="query-params", placeholder="any", format_func=state_words)
 runs = lab().history(workload=workload, state=state, text=text or None)
 

@@ -1,5 +1,7 @@
 """The command line: the same Lab as the dashboard, without Streamlit."""
 
+from __future__ import annotations  # an old Python gets as far as the sentence about it
+
 import argparse
 import os
 import sys
@@ -77,6 +79,10 @@ class _Parser(argparse.ArgumentParser):
 def main(words: Sequence[str] | None = None) -> int:
     """Run a command; the exit code: 0, 1 for a failed run, 2 for a bad request (one line on standard error), 130 when interrupted."""
     words = list(sys.argv[1:] if words is None else words)
+    if sys.version_info < (3, 11):  # noqa: UP036 - an older Python gets this far, and no further
+        found = ".".join(map(str, sys.version_info[:2]))
+        print(f"Python {found} is too old: SPMD Lab needs 3.11 or newer, which README.md says how to get", file=sys.stderr)
+        return BAD_REQUEST
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
     try:

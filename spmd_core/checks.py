@@ -8,15 +8,36 @@ from typing import TYPE_CHECKING, Any
 
 from spmd_core.errors import refuse, shorten
 from spmd_core.program_sizes import check_sizes, program_sizes
-from spmd_core.strategies import STRATEGIES
+from spmd_core.strategies import MAP_STRATEGIES, STRATEGIES
 from spmd_core.targets import parse_target
-from spmd_core.workloads import DTYPE_BYTES, Workload
+from spmd_core.workload import DTYPE_BYTES, Option, Whole, Workload
 from spmd_core.written import program_names
 
 if TYPE_CHECKING:
     from spmd_core.experiment import Axes, Experiment, Spec
 
 OPTION_CHOICES = {"precision": ("default", "high", "highest"), "device_order": ("topology", "plain")}
+BY_POSITION = "by position"  # in_axes as the dims of the operands say
+
+
+def source_of(options: Mapping[str, Any]) -> str | None:
+    """The hash of the user's file that declares a workload, among an experiment's options."""
+    source = options.get("source")
+    return source if isinstance(source, str) else None
+
+
+def option_choices(workload: Workload) -> dict[str, Option]:
+    """The options of a workload that an experiment may choose: words, the first the default, or a range of whole numbers."""
+    choices: dict[str, Option] = {"device_order": OPTION_CHOICES["device_order"]}
+    if workload.uses_precision:
+        choices["precision"] = OPTION_CHOICES["precision"]
+    return choices | dict(workload.options)
+
+
+def later_options(workload: Workload) -> dict[str, Any]:
+    """Options that are left out of an experiment where they are at their default: with it, it means what it meant without them."""
+    later: dict[str, Any] = {name: option.default for name, option in workload.options.items() if isinstance(option, Whole)}
+    return later | ({"in_axes": BY_POSITION} if set(workload.strategies) & set(MAP_STRATEGIES) else {})
 
 
 def fill_dims(workload: Workload, given: Any) -> dict[str, Any]:
@@ -33,9 +54,10 @@ def fill_dims(workload: Workload, given: Any) -> dict[str, Any]:
 def fill_options(workload: Workload, given: Any) -> dict[str, Any]:
     """Options of the workload with their defaults filled in; RequestError for one that it does not have."""
     given = dict(given)
-    defaults: dict[str, Any] = {"device_order": "topology"}
-    if workload.uses_precision:
-        defaults["precision"] = "default"
+    later = later_options(workload)
+    defaults: dict[str, Any] = {name: option[0] for name, option in option_choices(workload).items() if not isinstance(option, Whole)}
+    if workload.source is not None:
+        defaults["source"] = workload.source
     if workload.name == "program":
         if given.get("program") not in program_names():
             raise refuse(f"program {shorten(given.get('program'))}", "is not registered", f"use {', '.join(program_names())}")
@@ -44,11 +66,31 @@ def fill_options(workload: Workload, given: Any) -> dict[str, Any]:
         given = {name: given[name] for name in given if name in defaults} | check_sizes(given["program"], sizes)
         defaults |= {name: size.default for name, size in program_sizes(given["program"]).items() if name in given}
     for name, value in given.items():
-        if name not in defaults:
-            raise refuse(f"option {shorten(name)}", f"is not one of {workload.name}", f"use {' or '.join(defaults)}")
-        if name in OPTION_CHOICES and value not in OPTION_CHOICES[name]:
-            raise refuse(f"{name}={shorten(value)}", "is not a choice", f"use {', '.join(OPTION_CHOICES[name])}")
-    return defaults | given
+        if name not in defaults and name not in later:
+            raise refuse(f"option {shorten(name)}", f"is not one of {workload.name}", f"use {' or '.join({**defaults, **later})}")
+        _check_option(name, value, option_choices(workload).get(name))
+    chosen = {name: value for name, value in given.items() if name in defaults or value != later.get(name)}
+    return {name: (defaults | chosen)[name] for name in (*defaults, *later) if name in defaults or name in chosen}
+
+
+def _check_option(name: str, value: Any, option: Option | None) -> None:
+    if isinstance(option, Whole):
+        if not isinstance(value, int) or isinstance(value, bool) or not option.low <= value <= option.high:
+            raise refuse(f"{name}={shorten(value)}", "is not a number of it", f"use a whole number from {option.low} to {option.high}")
+    elif option is not None and value not in option:
+        raise refuse(f"{name}={shorten(value)}", "is not a choice", f"use {', '.join(option)}")
+    elif name == "in_axes":
+        read_in_axes(value)
+
+
+def read_in_axes(text: Any) -> tuple[int | None, ...] | None:
+    """`0, None, 1` as one entry for each operand; None where the dims of the operands say it."""
+    if text == BY_POSITION:
+        return None
+    parts = [part.strip() for part in text.strip().strip("()[]").rstrip(",").split(",")] if isinstance(text, str) else []
+    if not parts or not all(part == "None" or (part.isascii() and part.isdigit() and len(part) < 3) for part in parts):
+        raise refuse(f"in_axes={shorten(text)}", "is not one axis or None for each operand", "write for example 0, None")
+    return tuple(None if part == "None" else int(part) for part in parts)
 
 
 def check_workload_fields(experiment: Experiment, what: Workload) -> None:
@@ -71,6 +113,11 @@ def check_workload_fields(experiment: Experiment, what: Workload) -> None:
         for name, _ in getattr(experiment, field):
             if name not in allowed:
                 raise refuse(f"{field} of {shorten(name)}", f"names no array of {what.name}", f"use {', '.join(allowed) or 'none'}")
+    if what.moves and experiment.memory:
+        raise refuse("memory", f"of {what.name} follows from its option {next(iter(what.options))}", "leave memory out, and choose that option")
+    if (axes := read_in_axes(experiment.option("in_axes")) if "in_axes" in dict(experiment.options) else None) and len(axes) != len(operands):
+        raise refuse(f"in_axes={experiment.option('in_axes')}", f"has {len(axes)} {'entry' if len(axes) == 1 else 'entries'}",
+                     f"give one for each of {', '.join(operands)}")
 
 
 def _check_dims(experiment: Experiment, what: Workload) -> None:
@@ -81,6 +128,9 @@ def _check_dims(experiment: Experiment, what: Workload) -> None:
     for dim in what.dims:
         if dim not in sizes and dim not in what.optional_dims:
             raise refuse(f"dims {shorten(sizes)}", f"lack {dim}", f"add {dim}, for example {dim}={what.defaults.get(dim, 8)}")
+    for dim, other in what.at_most:
+        if dim in sizes and other in sizes and sizes[dim] > sizes[other]:
+            raise refuse(f"{dim}={sizes[dim]}", f"is more than {other}={sizes[other]}", f"use at most {sizes[other]}")
     if what.name == "array" and tuple(sizes) != what.dims[: len(sizes)]:
         raise refuse(f"dims {', '.join(sizes)}", "skip one", f"use {', '.join(what.dims[: len(sizes)])}")
 

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 from spmd_core.experiment import Axes, Experiment, Spec
 from spmd_core.hlo_module import Computation, Instruction, Module
+from spmd_core.strategies import BY_HAND
 
 _MOVES_ONLY = frozenset((
     "bitcast", "copy", "transpose", "reshape", "convert", "slice", "dynamic-slice", "concatenate", "pad", "copy-start", "copy-done", "broadcast",
     "all-gather", "all-gather-start", "all-gather-done", "all-to-all", "collective-permute", "collective-permute-start", "collective-permute-done",
     "get-tuple-element", "tuple", "parameter", "constant", "partition-id", "multiply", "add", "compare", "select", "clamp", "optimization-barrier"))
 _INDEX_ARITHMETIC = frozenset(("multiply", "add", "compare", "select", "clamp"))
-_BY_HAND = {"psum": "adds", "all_gather": "gathers", "ppermute": "passes on", "all_to_all": "exchanges", "psum_scatter": "adds and scatters"}
+_LAX = {"psum": "adds", "all_gather": "gathers", "ppermute": "passes on", "all_to_all": "exchanges", "psum_scatter": "adds and scatters"}
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,9 @@ class Reasons:
         return f"a value computed on the way is cut otherwise than the next step needs: its parts move along {_and(axes)}"
 
     def _of_sum(self, kind: str, axes: tuple[str, ...], by_hand: str | None) -> str | None:
-        dim = self.experiment.what.contracted
-        cut = self._axes_of_dim(dim) if dim else ()
+        dim = next((dim for dim in self.experiment.what.contracted if axes and set(axes) <= set(self._axes_of_dim(dim))), None)
         keeps = ", and each device keeps its part of the sum" if kind == "reduce-scatter" else ""
-        if dim and axes and set(axes) <= set(cut):
+        if dim:
             how = f"so the program adds the parts over {_and(axes)} ({by_hand})" if by_hand else f"so the parts are added over {_and(axes)}"
             return f"the contracted dim `{dim}` is cut over {_and(axes)}: each device holds a partial sum, {how}{keeps}"
         if by_hand:
@@ -71,11 +71,11 @@ class Reasons:
         return f"`{name}` is computed in another cut than it is asked ({asked}): its parts move along {_and(axes)}"
 
     def _by_hand(self, instruction: Instruction) -> str | None:
-        """The lax function that the program calls for this collective, where shard_map has it written by hand."""
-        if self.strategy != "shard_map" or "/shard_map" not in (instruction.op_name or ""):
+        """The lax function that the program calls for this collective, where its text has it written by hand."""
+        if self.strategy not in BY_HAND or "/shard_map" not in (instruction.op_name or ""):
             return None
         last = (instruction.op_name or "").rsplit("/", 1)[-1]
-        return next((name for name in _BY_HAND if last == name or last.startswith(f"{name}_")), None)
+        return next((name for name in _LAX if last == name or last.startswith(f"{name}_")), None)
 
     def _operand(self, computation: Computation, instruction: Instruction) -> str | None:
         """The operand of the workload that a collective moves as it was stored; None where it moves something computed."""
@@ -96,13 +96,15 @@ class Reasons:
         """The result of the workload that a collective hands over; None where its value is computed with."""
         if not computation.is_entry:
             return None
-        at = instruction
+        at, results = instruction, self.experiment.what.results
         while not at.is_root:
             users = computation.users[at.name]
             if len(users) != 1 or not self._only_moves(users[0]):
                 return None
+            if users[0].is_root and users[0].opcode == "tuple" and len(results) == len(users[0].operands):
+                return results[list(users[0].operands).index(at.name)].name
             at = users[0]
-        return self.experiment.what.results[0].name
+        return results[0].name
 
     def _only_moves(self, instruction: Instruction) -> bool:
         """Whether an instruction computes nothing with its value; arithmetic of indices inside a fusion is let pass."""

@@ -41,3 +41,7 @@ _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 20
 
 class Inexpressible(LabError):
     """A strategy cannot express this sharding; the message says why."""
+
+
+class WrongResult(LabError):
+    """A function returned something else than it declares; the message says what, and what was declared."""

@@ -7,10 +7,11 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StrictInt, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, StrictInt, ValidationError, model_validator
 
 from spmd_core import checks, forms
 from spmd_core.errors import RequestError, refuse, shorten
+from spmd_core.frozen import Frozen
 from spmd_core.targets import default_target, parse_target
 from spmd_core.workloads import Workload, get_workload
 
@@ -55,12 +56,6 @@ PairsOf = BeforeValidator(_pairs)
 AsObject = PlainSerializer(_object)
 
 
-class Frozen(BaseModel):
-    """Base of the values: immutable, and an unknown field is refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
 class Timing(Frozen):
     """The timing plan: rounds of samples per strategy, and the least time in seconds spent sampling each."""
 
@@ -97,13 +92,16 @@ class Experiment(Frozen):
         data = {field: value for field, value in data.items() if value is not None}
         if not isinstance(data.get("workload"), str):
             raise refuse(f"workload {shorten(data.get('workload'))}", "is not a name", "name one, for example layer")
-        workload = get_workload(data["workload"])
         for field, read in forms.READERS.items():
             if field in data and not isinstance(data[field], BaseModel):
                 data[field] = read(data[field])
+        options = dict(data.get("options", ()))
+        workload = get_workload(data["workload"], checks.source_of(options))
+        data["options"] = checks.fill_options(workload, options)
+        workload = workload.chosen(data["options"])
         data["dims"] = checks.fill_dims(workload, data.get("dims"))
         data.setdefault("strategies", workload.default_strategies)
-        data["options"] = checks.fill_options(workload, data.get("options", ()))
+        data.setdefault("dtype", workload.dtypes[0])
         return data
 
     @model_validator(mode="after")
@@ -124,7 +122,7 @@ class Experiment(Frozen):
         for name, _ in self.mesh:
             if not _NAME.fullmatch(name) or keyword.iskeyword(name):
                 raise refuse(f"mesh axis {shorten(name)}", "is not a name", "use letters, digits and underscores, at most 32, for example x")
-        if self.device_count > forms.MAX_SIZE:
+        if self.device_count > forms.MAX_DEVICES:
             raise refuse(f"mesh of {self.device_count} devices", "is larger than anything built", "use smaller axes")
 
     def _canonical_sharding(self) -> tuple[tuple[str, Axes], ...]:
@@ -133,8 +131,9 @@ class Experiment(Frozen):
 
     @property
     def what(self) -> Workload:
-        """The workload's description."""
-        return get_workload(self.workload)
+        """The workload's description, as the options make it."""
+        options = dict(self.options)
+        return get_workload(self.workload, checks.source_of(options)).chosen(options)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -170,11 +169,12 @@ class Experiment(Frozen):
 
     def memory_kind(self, array: str) -> MemoryKind:
         """Memory kind of an operand or result."""
-        return dict(self.memory).get(array, "device")
+        return dict(self.memory).get(array) or self.what.memory.get(array, "device")  # pyright: ignore[reportReturnType]
 
     def option(self, name: str) -> Any:
         """An option's value, its default filled in."""
-        return dict(self.options)[name]
+        options = dict(self.options)
+        return options[name] if name in options else checks.later_options(self.what)[name]
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form, defaults filled in: equal experiments give equal objects."""
@@ -227,7 +227,8 @@ def load_json(text: str | bytes) -> Any:
     except RequestError:
         raise
     except (ValueError, RecursionError):
-        raise refuse(f"text {shorten(text[:80], 40)}", "is not JSON", 'write for example {"workload": "layer", "mesh": {"x": 8}}') from None
+        start = text[:80].decode("utf-8", "replace") if isinstance(text, bytes) else text[:80]
+        raise refuse(f"text {shorten(start, 40)}", "is not JSON", 'write for example {"workload": "layer", "mesh": {"x": 8}}') from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

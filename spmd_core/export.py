@@ -4,12 +4,14 @@ import csv
 import io
 import json
 
+from spmd_core.blank_lines import spaced
 from spmd_core.errors import Inexpressible
 from spmd_core.experiment import Experiment
 from spmd_core.link import encode
 from spmd_core.reference import compute_dtype, tolerance
 from spmd_core.results import Result
 from spmd_core.script import body_text, header, operands_text, program_text
+from spmd_core.strategies import MAP_STRATEGIES
 from spmd_core.targets import parse_target
 
 _MEASURING = '''
@@ -36,9 +38,12 @@ def median_seconds(call, arguments):
     return statistics.median(seconds_per_call(call, arguments, calls) for _ in range(SAMPLES))
 
 
-def measure(strategy, program, placed):
-    """Compile ahead of time for operands that lie as `placed` says (None: uncommitted), time the calls, check the values."""
-    arguments = [jnp.asarray(value) if placed[name] is None else jax.device_put(value, placed[name]) for name, value in make_operands().items()]
+def measure(strategy, program, placed, arrange=dict, ahead_of_time=True):
+    """Compile for operands that lie as `placed` says (None: uncommitted), time the calls, check the values."""
+    operands = arrange(make_operands())
+    arguments = [jnp.asarray(value) if placed[name] is None else jax.device_put(value, placed[name]) for name, value in operands.items()]
+    if not ahead_of_time:
+        return report(strategy, program(*arguments), median_seconds(program, arguments))
     compiled = program.lower(*arguments).compile()
     if None in placed.values():
         print(f"{{strategy}}: {{median_seconds(compiled, arguments) * 1e6:.1f}} µs from unsharded operands")
@@ -71,7 +76,7 @@ def script_text(experiment: Experiment, result: Result | None = None) -> str:
     parts = [_head(experiment, result), _devices(experiment, result)]
     if strategies:
         parts += [f"# %% imports\nimport math\nimport statistics\nfrom time import perf_counter\n{header(experiment, *strategies)}",
-                  f"# %% operands\n{operands_text(experiment)}", _measuring(experiment, result)]
+                  "# %% operands\n" + "\n".join(spaced(operands_text(experiment).splitlines())), _measuring(experiment, result)]
     parts += [_cell(experiment, strategy, result) for strategy in experiment.strategies]
     return "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
 
@@ -144,7 +149,8 @@ def _cell(experiment: Experiment, strategy: str, result: Result | None) -> str:
     if strategy == "place":
         call = f"report({strategy!r}, program(), median_seconds(jax.device_put, (make_operands()['array'], placed['array'])))"
     else:
-        call = f"measure({strategy!r}, program, placed)"
+        arrange = ", arrange" if "\ndef arrange(" in body else ", dict"
+        call = f"measure({strategy!r}, program, placed{f'{arrange}, ahead_of_time=False' if strategy in MAP_STRATEGIES else ''})"
     return f"# %% {strategy}\n{body}\n\n\n{call}"
 
 

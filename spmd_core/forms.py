@@ -7,6 +7,7 @@ from typing import Any
 from spmd_core.errors import refuse, shorten
 
 MAX_SIZE = 2**40
+MAX_DEVICES = 2**20  # of which a layout takes 50 MB, and its JSON 100 MB
 Pairs = tuple[tuple[str, Any], ...]
 _EXAMPLES = {
     "mesh": '{"x": 2, "y": 4}', "dims": '{"in": 32, "out": 4}', "sharding": '{"in": "x"}', "overrides": '{"weights": ["x", null]}',

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from spmd_core.tpu_slice import slice_position
+
 _GOOGLE_PCI_VENDOR = "0x1ae0"
 # jax/_src/hardware_utils.py, _TPU_PCI_DEVICE_IDS
 _TPU_NAMES = {"0x0027": "TPU v3", "0x005e": "TPU v4", "0x0062": "TPU v5p", "0x0063": "TPU v5e", "0x006f": "TPU v6e", "0x0076": "TPU7x"}
@@ -45,11 +47,11 @@ class Hardware:
 def read_hardware(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -> Hardware:
     """What lies under `root`: `/`, or a folder that imitates it."""
     kind, files = _device_files(root)
-    host, hosts = _slice_position(environ)
+    host, hosts = slice_position(environ) if kind == "tpu" else (None, 1)
     total, available = _memory(root)
     return Hardware(
         accelerator=kind, name=_name(root, kind), device_files=files, holders=_holders(root, files) if kind == "tpu" else (), cores=_cores(),
-        memory_bytes=total, available_bytes=available, slice_host=host if kind == "tpu" else None, slice_hosts=hosts if kind == "tpu" else 1)
+        memory_bytes=total, available_bytes=available, slice_host=host, slice_hosts=hosts)
 
 
 def _device_files(root: Path) -> tuple[str | None, tuple[str, ...]]:
@@ -87,13 +89,6 @@ def _holders(root: Path, files: tuple[str, ...]) -> tuple[Holder, ...]:
         if held := sorted(opened & set(files)):
             found.append(Holder(int(process.name), _text(process / "comm").strip() or "?", held[0]))
     return tuple(sorted(found, key=lambda holder: holder.pid))
-
-
-def _slice_position(environ: Mapping[str, str]) -> tuple[int | None, int]:
-    """This host's number in its slice, and how many hosts that has: variables that TPU VMs and GKE set."""
-    number = environ.get("TPU_WORKER_ID", environ.get("CLOUD_TPU_TASK_ID", ""))
-    names = [name for name in environ.get("TPU_WORKER_HOSTNAMES", "").split(",") if name.strip()]
-    return (int(number) if number.isdecimal() else None), max(1, len(names))
 
 
 def _cores() -> int:

@@ -13,6 +13,7 @@ from spmd_core.errors import WorkerError, refuse, shorten
 from spmd_core.experiment import Experiment
 from spmd_core.hardware import Hardware, read_hardware
 from spmd_core.memory_check import check_memory
+from spmd_core.own import check_present
 from spmd_core.results import Environment, Result
 from spmd_core.run_states import RunStatus, RunSummary
 from spmd_core.settings import Settings, default_data_folder, read_settings
@@ -24,6 +25,7 @@ from spmd_core.worker.supervisor import Supervisor
 HARDWARE_S = 2.0  # how long a look at the hardware stays good
 POLL_S = 0.2
 RESULTS_KEPT = 8
+AT_WORK = ("starting", "running")  # interrupted, where nobody holds the lock
 
 _open_labs: dict[Path, "Lab"] = {}
 _opening = threading.Lock()
@@ -79,8 +81,9 @@ class Lab:
         """Queue an experiment; the run's id. RequestError where it cannot run on its target."""
         self._check(experiment)
         run = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
-        with self._guard:
-            self._own_runs.add(run)
+        if not self._serve:
+            with self._guard:
+                self._own_runs.add(run)
         self._store.submit(run, experiment)
         self._wake()
         return run
@@ -140,11 +143,10 @@ class Lab:
 
     def history(self, *, workload: str | None = None, state: str | None = None, text: str | None = None, limit: int = 200) -> tuple[RunSummary, ...]:
         """Stored runs, newest first. `text` is looked for in the run's id and in the experiment's JSON form."""
-        summaries = self._store.history(workload=workload, state=state, text=text, limit=limit)
-        if any(summary.state in ("starting", "running") for summary in summaries):
-            return tuple(replace(summary, state=self.status(summary.run).state) if summary.state in ("starting", "running") else summary
-                         for summary in summaries)
-        return summaries
+        states = () if state is None else (state, *AT_WORK) if state == "interrupted" else (state,)
+        summaries = self._store.history(workload=workload, states=states, text=text, limit=limit)
+        seen = [replace(summary, state=self.status(summary.run).state) if summary.state in AT_WORK else summary for summary in summaries]
+        return tuple(summary for summary in seen if state in (None, summary.state))
 
     def delete(self, runs: Sequence[str]) -> int:
         """Delete runs that are over, with their results; how many. RequestError where one is not over."""
@@ -209,6 +211,7 @@ class Lab:
     # Inside ---------------------------------------------------------------------------------------------------------
 
     def _check(self, experiment: Experiment) -> None:
+        check_present(experiment.what)
         target = parse_target(experiment.target)
         if target.kind == "tpu":
             raise refuse(f"target {target.text}", "is compile-only, nothing runs on it", "use local or cpu:8")
@@ -220,8 +223,9 @@ class Lab:
 
     def _ask_probe(self, target: str) -> int:
         number = self._store.ask("probe", target=parse_target(target).text)
-        with self._guard:
-            self._own_requests.add(number)
+        if not self._serve:
+            with self._guard:
+                self._own_requests.add(number)
         self._wake()
         return number
 
@@ -243,7 +247,7 @@ class Lab:
         if nobody:
             status = self._stored(status.run)  # it may have been finished between the two looks
             if not status.is_over:
-                return replace(status, state="interrupted")
+                return replace(status, state="interrupted", waiting_for=None)
         return status
 
     def _is_wanted(self) -> bool:
@@ -262,8 +266,9 @@ class Lab:
         return bool(open_runs or open_requests)
 
     def _wake(self) -> None:
-        if not self._supervisor.is_alive:
-            self._supervisor = self._new_supervisor()
+        with self._guard:
+            if not self._supervisor.is_alive:
+                self._supervisor = self._new_supervisor()
         self._supervisor.wake()
 
     def _new_supervisor(self) -> Supervisor:

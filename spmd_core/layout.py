@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from spmd_core import checks
 from spmd_core.experiment import Experiment, Spec, axes_json
+from spmd_core.results import ArrayReport
 from spmd_core.units import bytes_text, count_text
 from spmd_core.workloads import DTYPE_BYTES, element_count
 
@@ -88,6 +89,12 @@ class Layout:
         sizes = [size for _, size in self.mesh]
         return np.indices(sizes).reshape(len(sizes), -1).T
 
+    def ranges(self) -> list[list[list[int]]]:
+        """[start, stop) of each dim, for every device, as JSON values. Devices in one block of a dim share its pair."""
+        pairs = [[[block * size, (block + 1) * size] for block in range(parts)] for parts, size in zip(self.parts, self.shard_shape, strict=True)]
+        columns = [[of_dim[block] for block in self.blocks[:, dim].tolist()] for dim, of_dim in enumerate(pairs)]
+        return [list(row) for row in zip(*columns, strict=True)] if columns else [[] for _ in range(self.device_count)]
+
     def shard_bytes(self, dtype: str) -> int:
         """Bytes that each device holds."""
         return element_count(self.shard_shape) * DTYPE_BYTES[dtype]
@@ -109,15 +116,16 @@ def layout(mesh: MeshAxes, shape: tuple[int, ...], spec: Spec) -> Layout:
     sizes = dict(mesh)
     checks.check_array("array", tuple((f"d{dim}", size) for dim, size in enumerate(shape)), spec, sizes)
     names = list(sizes)
-    blocks = np.zeros((*sizes.values(), len(shape)), np.int64)
+    blocks = np.empty((*sizes.values(), len(shape)), np.int64)
     parts = []
     for dim, axes in enumerate(spec):
-        count = 1
+        count, block = 1, np.zeros([1] * len(names), np.int64)
         for axis in reversed(axes):  # the last axis is the minor one
             along = [1] * len(names)
             along[names.index(axis)] = sizes[axis]
-            blocks[..., dim] += count * np.arange(sizes[axis]).reshape(along)
+            block = block + count * np.arange(sizes[axis]).reshape(along)
             count *= sizes[axis]
+        blocks[..., dim] = block
         parts.append(count)
     return Layout(tuple(mesh), tuple(shape), spec, tuple(parts), blocks.reshape(math.prod(sizes.values()), len(shape)))
 
@@ -127,16 +135,21 @@ def layout_of(experiment: Experiment, array: str = "array") -> Layout:
     return layout(experiment.mesh, experiment.shape(array), experiment.spec(array))
 
 
+def dtype_of(experiment: Experiment, array: str) -> str:
+    """Dtype of an operand or result: a float function of int32 operands gives float32."""
+    is_result = array in {result.name for result in experiment.what.results}
+    return experiment.what.result_dtype(experiment.dtype) if is_result else experiment.dtype
+
+
 def layout_json(experiment: Experiment, array: str = "array") -> dict[str, Any]:
     """The layout as plain JSON values: every shard with `device` and `index`, [start, stop) of each dim, and what they amount to."""
-    found = layout_of(experiment, array)
-    index = np.stack([found.starts, found.stops], axis=-1).tolist()
+    found, dtype = layout_of(experiment, array), dtype_of(experiment, array)
     return {
-        "shards": [{"device": device, "index": ranges} for device, ranges in enumerate(index)],
+        "shards": [{"device": device, "index": ranges} for device, ranges in enumerate(found.ranges())],
         "mesh": [list(axis) for axis in found.mesh],
         "shape": list(found.shape),
         "spec": [axes_json(axes) for axes in found.spec],
-        "dtype": experiment.dtype,
+        "dtype": dtype,
         "memory": experiment.memory_kind(array),
         "devices": found.device_count,
         "shard_shape": list(found.shard_shape),
@@ -144,10 +157,28 @@ def layout_json(experiment: Experiment, array: str = "array") -> dict[str, Any]:
         "replication": found.replication,
         "replicated_axes": list(found.replicated_axes),
         "groups": found.groups.tolist(),
-        "bytes_per_device": found.shard_bytes(experiment.dtype),
-        "bytes_array": found.array_bytes(experiment.dtype),
-        "bytes_held": found.held_bytes(experiment.dtype),
+        "bytes_per_device": found.shard_bytes(dtype),
+        "bytes_array": found.array_bytes(dtype),
+        "bytes_held": found.held_bytes(dtype),
     }
+
+
+def difference(found: Layout, report: ArrayReport) -> str | None:
+    """Where a real array, as JAX reports it, lies otherwise than the layout says, in a sentence; None where they agree.
+
+    Compared shard by shard where the report lists them (up to 64 devices), else by shape and spec, which decide the shards.
+    """
+    if report.shape != found.shape:
+        return f"the array has shape {shape_text(report.shape)}, the layout {shape_text(found.shape)}"
+    if report.shards is None:
+        held, said = list(report.spec or ()), [axes_json(axes) for axes in found.spec]
+        return None if [list(axes) if isinstance(axes, tuple) else axes for axes in held] == said else (
+            f"the array is sharded by {held}, the layout by {said}")
+    reported = {shard.device: [list(bounds) for bounds in shard.index] for shard in report.shards}
+    for device, ranges in enumerate(found.ranges()):
+        if reported.get(device) != ranges:
+            return f"device {device} holds {reported.get(device, 'nothing')}, the layout says {ranges}"
+    return None if len(reported) == found.device_count else f"{len(reported)} devices hold shards, the layout has {found.device_count}"
 
 
 def headline(found: Layout, dtype: str) -> str:

@@ -63,7 +63,7 @@ def payload(text: str) -> Any:
     if match is None:
         raise refuse(f"link {shorten(code, 40)}", "is not one of SPMD Lab", "copy it whole, it begins with 1.")
     if int(match[1]) != VERSION:
-        raise refuse(f"link of version {match[1]}", f"cannot be read here, where version {VERSION} is", "update SPMD Lab, or get the spec as a file")
+        raise refuse(f"link of version {match[1]}", "cannot be read by this version of SPMD Lab", "update it, or get the spec as a file")
     try:
         packed = base64.b64decode(match[2].rstrip("=") + "=" * (-len(match[2].rstrip("=")) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

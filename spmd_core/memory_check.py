@@ -3,22 +3,25 @@
 import math
 from dataclasses import dataclass
 
-from spmd_core.errors import refuse
+from spmd_core.errors import Inexpressible, refuse
 from spmd_core.experiment import Experiment
 from spmd_core.hardware import Hardware
+from spmd_core.reference import FULL_FLOPS
 from spmd_core.results import Environment
+from spmd_core.script_maps import read_plan
+from spmd_core.strategies import MAP_STRATEGIES, ONE_DEVICE
 from spmd_core.targets import parse_target
 from spmd_core.units import bytes_text
 from spmd_core.workloads import DTYPE_BYTES, element_count
 
-DRAW_BYTES = 8  # operands are drawn in float64
+DRAW_BYTES = 8  # operands are drawn, and the reference is computed, in float64
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryNeed:
     """Bytes that a run holds at least. Each strategy keeps its operands placed and its results for as long as it is timed."""
 
-    host_bytes: int  # what NumPy draws and casts
+    host_bytes: int  # what NumPy draws and casts, and the reference where it is computed whole
     device_bytes: int  # on the device that holds most
     all_device_bytes: int  # on all devices of the mesh together
 
@@ -30,25 +33,37 @@ def memory_need(experiment: Experiment) -> MemoryNeed:
     """
     what, sizes = experiment.what, experiment.sizes
     counts = [element_count(array.shape(sizes)) for array in what.operands]
-    host = max(counts, default=0) * DRAW_BYTES + what.operand_bytes(sizes, experiment.dtype)
+    host = (sum(counts) if what.derived else max(counts, default=0)) * DRAW_BYTES + what.operand_bytes(sizes, experiment.dtype)
+    if what.flops(sizes) <= FULL_FLOPS:
+        host += (sum(counts) + sum(element_count(array.shape(sizes)) for array in what.results)) * DRAW_BYTES
     whole = what.operand_bytes(sizes, experiment.dtype) + what.result_bytes(sizes, experiment.dtype)
-    shard = _shard_bytes(experiment)
     on_one = on_all = 0
     for strategy in experiment.strategies:
-        if strategy == "single":
+        if strategy in ONE_DEVICE:
             on_one, on_all = on_one + whole, on_all + whole
         else:
+            shard = _shard_bytes(experiment, _parts(experiment, strategy))
             on_one, on_all = on_one + shard, on_all + shard * experiment.device_count
     return MemoryNeed(host, on_one, on_all)
 
 
-def _shard_bytes(experiment: Experiment) -> int:
+def _parts(experiment: Experiment, strategy: str) -> list[int]:
+    """Into how many parts each operand and result is cut: by its spec, or over all devices where a map cuts it. 0 where nothing is run."""
+    if strategy not in MAP_STRATEGIES:
+        return [math.prod(experiment.axis_sizes[axis] for axes in experiment.spec(array.name) for axis in axes) for array in experiment.what.arrays]
+    try:
+        plan = read_plan(experiment, strategy)
+    except Inexpressible:
+        return [0] * len(experiment.what.arrays)
+    return [1 if axis is None else plan.devices for axis in plan.in_axes + plan.out_axes]
+
+
+def _shard_bytes(experiment: Experiment, parts: list[int]) -> int:
     """Bytes of one device's shards of all operands and results; those in host memory count too, since they are moved in."""
     total = 0
-    for array in experiment.what.arrays:
-        parts = math.prod(experiment.axis_sizes[axis] for axes in experiment.spec(array.name) for axis in axes)
+    for array, count in zip(experiment.what.arrays, parts, strict=True):
         dtype = experiment.dtype if array in experiment.what.operands else experiment.what.result_dtype(experiment.dtype)
-        total += element_count(array.shape(experiment.sizes)) * DTYPE_BYTES[dtype] // parts
+        total += element_count(array.shape(experiment.sizes)) * DTYPE_BYTES[dtype] // count if count else 0
     return total
 
 

@@ -1,6 +1,7 @@
 """The sizes of a registered program that an experiment may choose: lines such as `ROWS = 1_000_000  # 64 to 10_000_000` of its file."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -42,7 +43,7 @@ def check_sizes(program: str, given: dict[str, object]) -> dict[str, int]:
     return {name: chosen[name] for name in sizes if name in chosen}
 
 
-def with_sizes(source: str, chosen: dict[str, int]) -> str:
+def with_sizes(source: str, chosen: Mapping[str, object]) -> str:
     """A program's text with the chosen sizes in place of those in the file."""
 
     def replaced(match: re.Match[str]) -> str:

@@ -7,19 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from spmd_core.experiment import Experiment
+from spmd_core.formulas import FORMULAS
 
 FULL_FLOPS = 2_000_000_000  # above this, only SAMPLED_ROWS rows are computed
 SAMPLED_ROWS = 64
 TOLERANCE_FACTOR = 8.0  # right means an error below 8 sqrt(K) eps: rounding grows as a random walk of K steps
-EPS = {"float32": 2.0**-23, "bfloat16": 2.0**-7, "float16": 2.0**-10, "tfloat32": 2.0**-10, "int32": 0.0}
+EPS = {"float32": 2.0**-23, "bfloat16": 2.0**-7, "float16": 2.0**-10, "tfloat32": 2.0**-10, "int32": 0.0, "int8": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Float64 values of a result; `rows` are the indices of its leading dim that were computed, None where all were."""
+    """Float64 values of a result; `rows` are the indices along its dim `axis` that were computed, None where all were."""
 
     values: np.ndarray
     rows: np.ndarray | None
+    axis: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,44 +33,27 @@ class Error:
     non_finite: int  # elements that are not finite where the reference is, or the other way round
 
 
-def reference(experiment: Experiment, operands: Mapping[str, np.ndarray]) -> Reference:
-    """The workload's result from operands that were cast to the experiment's dtype."""
-    result = experiment.what.results[0].name
-    shape = experiment.shape(result)
-    rows = None
-    if experiment.what.flops(experiment.sizes) > FULL_FLOPS and shape and shape[0] > SAMPLED_ROWS:
-        rows = np.sort(np.random.default_rng(experiment.seed).choice(shape[0], SAMPLED_ROWS, replace=False))
-    compute = {"elementwise": _elementwise, "contraction": _contraction, "layer": _layer}[experiment.workload]
+def references(experiment: Experiment, operands: Mapping[str, np.ndarray]) -> dict[str, Reference]:
+    """Every result of the workload, by name, from operands that were cast to the experiment's dtype."""
+    what, sizes = experiment.what, experiment.sizes
+    dim = next((dim for dim in what.sampled if dim in sizes), None)
+    rows, axis = None, 0
+    if dim is not None and what.flops(sizes) > FULL_FLOPS and sizes[dim] > SAMPLED_ROWS:
+        rows = np.sort(np.random.default_rng(experiment.seed).choice(sizes[dim], SAMPLED_ROWS, replace=False))
+        axis = what.results[0].present(sizes).index(dim)
     with np.errstate(all="ignore"):  # an overflow is a value here, and compared as one
-        return Reference(compute(operands, rows), rows)
+        values = FORMULAS[what.function or what.name](what, operands, rows)
+    return {array.name: Reference(value, rows, axis) for array, value in zip(what.results, values, strict=True)}
 
 
-def _elementwise(operands: Mapping[str, np.ndarray], rows: np.ndarray | None) -> np.ndarray:
-    x = operands["x"] if rows is None else operands["x"][rows]
-    if x.dtype == np.int32:
-        x = x.astype(np.float32)  # as JAX promotes it, before anything is computed
-    return 2 * np.sin(x.astype(np.float64)) + 1
-
-
-def _contraction(operands: Mapping[str, np.ndarray], rows: np.ndarray | None) -> np.ndarray:
-    x = operands["x"] if rows is None else operands["x"][:, rows]
-    if x.dtype == np.int32:
-        return x.sum(axis=0, dtype=np.int64).astype(np.int32).astype(np.float64)  # wraps as int32 does
-    return x.sum(axis=0, dtype=np.float64)
-
-
-def _layer(operands: Mapping[str, np.ndarray], rows: np.ndarray | None) -> np.ndarray:
-    x, weights, bias = operands["x"], operands["weights"], operands["bias"]
-    if rows is not None and x.ndim == 1:
-        weights, bias = weights[:, rows], bias[rows]
-    elif rows is not None:
-        x = x[rows]
-    return 1 / (1 + np.exp(-(x.astype(np.float64) @ weights.astype(np.float64) + bias.astype(np.float64))))
+def reference(experiment: Experiment, operands: Mapping[str, np.ndarray]) -> Reference:
+    """The workload's first result."""
+    return references(experiment, operands)[experiment.what.results[0].name]
 
 
 def measure_error(expected: Reference, output: np.ndarray) -> Error:
     """How far an output of the full shape is from the reference."""
-    picked = (output if expected.rows is None else output[expected.rows]).astype(np.float64)
+    picked = (output if expected.rows is None else np.take(output, expected.rows, expected.axis)).astype(np.float64)
     finite = np.isfinite(expected.values) & np.isfinite(picked)
     same = (expected.values == picked) | (np.isnan(expected.values) & np.isnan(picked))
     odd = int(np.count_nonzero(~finite & ~same))
@@ -93,6 +78,5 @@ def compute_dtype(experiment: Experiment, platform: str) -> tuple[str, str | Non
 
 
 def tolerance(experiment: Experiment, dtype: str) -> float:
-    """Largest relative error that still counts as right: 8 sqrt(K) eps, K the size of the contracted dim; 0 for integers."""
-    contracted = experiment.sizes.get(experiment.what.contracted or "", 1)
-    return TOLERANCE_FACTOR * math.sqrt(contracted) * EPS[dtype]
+    """Largest relative error that still counts as right: 8 sqrt(K) eps, K the terms of the longest sum; 0 for integers."""
+    return TOLERANCE_FACTOR * math.sqrt(experiment.what.term_count(experiment.sizes)) * EPS[dtype]

@@ -5,13 +5,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from spmd_core import forms
-from spmd_core.checks import OPTION_CHOICES
+from spmd_core.checks import BY_POSITION, fill_options, read_in_axes, source_of
 from spmd_core.errors import RequestError, shorten
 from spmd_core.experiment import Axes, Experiment, parse_experiment
-from spmd_core.program_sizes import program_sizes
 from spmd_core.targets import default_target, parse_target
 from spmd_core.workloads import Array, Workload, get_workload
-from spmd_core.written import program_names
 
 Say = Callable[[str], None]
 
@@ -47,7 +45,9 @@ def _available(target: str, device_count: int | None) -> float:
 
 
 def _repair(data: dict[str, Any], device_count: int | None, target: str | None, say: Say) -> dict[str, Any]:
-    what = get_workload(forms.read_text("workload", data["workload"]))
+    what = _workload(data, say)
+    data["options"] = _options(what, data.get("options"), say)
+    what = what.chosen(data["options"])
     for field in [field for field in data if field not in Experiment.model_fields]:
         say(f"The field {shorten(field)} is not part of an experiment: left out.")
         del data[field]
@@ -59,9 +59,8 @@ def _repair(data: dict[str, Any], device_count: int | None, target: str | None, 
     _disentangle(what, table, overrides, sizes, say)
     _divide(what, table, overrides, mesh, sizes, say)
     data |= {"dims": sizes, "sharding": table, "overrides": overrides}
-    for field, arrays in (("memory", what.arrays), ("data", what.operands)):
+    for field, arrays in (("memory", () if what.moves else what.arrays), ("data", what.operands)):
         data[field] = _choices(field, data.get(field), arrays, say)
-    data["options"] = _options(what, data.get("options"), say)
     _plain_fields(what, data, say)
     return data
 
@@ -134,6 +133,10 @@ def _dims(what: Workload, given: Any, say: Say) -> dict[str, int]:
             say(f"{dim}={shorten(size)} is not a size: {dim}={sizes[dim]} is used.")
     if not sizes:
         return dict(what.defaults)
+    for dim, other in what.at_most:
+        if sizes.get(dim, 0) > sizes.get(other, math.inf):
+            say(f"{dim}={sizes[dim]} is more than {other}={sizes[other]}: {dim}={sizes[other]} is used.")
+            sizes[dim] = sizes[other]
     if what.name == "array":  # d0, d1, … without a gap
         return _without_gaps(sizes, what, say)
     for dim in what.dims:
@@ -232,30 +235,48 @@ def _choices(field: str, given: Any, arrays: Iterable[Array], say: Say) -> dict[
     return kept
 
 
+def _workload(data: Mapping[str, Any], say: Say) -> Workload:
+    """The workload, as it is declared now where the version of the user's own file is not known here."""
+    name, options = forms.read_text("workload", data["workload"]), data.get("options")
+    source = source_of(options) if isinstance(options, Mapping) else None
+    try:
+        return get_workload(name, source)
+    except RequestError:
+        if source is None:
+            raise
+    what = get_workload(name)
+    if what.source is not None:
+        say(f"{name} was declared by another version of its file: the one that is here is used.")
+    return what
+
+
 def _options(what: Workload, given: Any, say: Say) -> dict[str, Any]:
     kept = {}
     pairs = _kept("options", given, say)
     for name, value in pairs.items():
-        known = name == "device_order" or (name == "precision" and what.uses_precision) or (name == "program" and what.name == "program")
-        known = known or (what.name == "program" and _fits_program(pairs, name, value))
-        if known and value in OPTION_CHOICES.get(name, (value,)):
+        if name == "source":
+            kept |= {name: what.source} if what.source is not None else {}
+        elif _is_option(what, pairs, name, value):
             kept[name] = value
         else:
             say(f"Option {shorten(name)}={shorten(value)} is not one of {what.name}: left out.")
     return kept
 
 
-def _fits_program(pairs: dict[str, Any], name: str, value: Any) -> bool:
-    """Whether a size of a registered program has a value that it allows."""
-    size = program_sizes(pairs["program"]).get(name) if pairs.get("program") in program_names() else None
-    return size is not None and forms.is_whole(value) and size.low <= value <= size.high
+def _is_option(what: Workload, pairs: Mapping[str, Any], name: str, value: Any) -> bool:
+    """Whether the workload has this option, and the option this value."""
+    try:
+        fill_options(what, ({"program": pairs.get("program")} if what.name == "program" else {}) | {name: value})
+    except RequestError:
+        return False
+    return name != "in_axes" or value == BY_POSITION or len(read_in_axes(value) or ()) == len(what.chosen(pairs).operands)
 
 
 def _plain_fields(what: Workload, data: dict[str, Any], say: Say) -> None:
     """Dtype, strategies, timing and seed: what is not known falls back to the default."""
     if data.get("dtype") is not None and data["dtype"] not in what.dtypes:
-        say(f"Dtype {shorten(data['dtype'])} makes no sense for {what.name}: float32 is used.")
-        data["dtype"] = "float32"
+        say(f"Dtype {shorten(data['dtype'])} makes no sense for {what.name}: {what.dtypes[0]} is used.")
+        data["dtype"] = what.dtypes[0]
     named = data.get("strategies")
     if named is not None:
         listed = named if isinstance(named, list | tuple) else [named]

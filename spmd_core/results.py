@@ -103,6 +103,8 @@ class StrategyResult(Frozen):
     operands: dict[str, ArrayReport] = {}
     outputs: dict[str, ArrayReport] = {}
     printed: dict[str, str] = {}  # what a small program reports besides arrays
+    bytes_per_s: float | None = None  # of a transfer: bytes of the array over the median
+    series: dict[str, tuple[float, ...]] = {}  # of a training run: the loss of each step, and its seconds as step_s
     max_abs_error: float | None = None
     max_rel_error: float | None = None
     tolerance: float | None = None  # right means max_rel_error below this

@@ -1,23 +1,19 @@
 """Plain-JAX program texts of an experiment: the text that is shown and exported is the text that the worker runs."""
 
-import ast
 import math
-from functools import cache
-from importlib import resources
 
 from spmd_core.blank_lines import spaced
 from spmd_core.errors import Inexpressible
-from spmd_core.experiment import Axes, Experiment, Spec
+from spmd_core.experiment import Experiment, Spec
 from spmd_core.program_sizes import with_sizes
+from spmd_core.script_maps import map_lines
+from spmd_core.script_parts import entry_text, mesh_lines, named, names, placed_lines, spec_text
+from spmd_core.script_source import computation_lines, program_source, select_source, table_spec
+from spmd_core.strategies import MAP_STRATEGIES, ONE_DEVICE
+from spmd_core.workload import Array
 from spmd_core.written import program_file, with_mesh
 
-_FUNCTION = {"single": "", "auto": "", "constrained": "", "shard_map": "_shards", "explicit": "_explicit"}
-
-
-@cache
-def program_source(workload: str) -> str:
-    """The file of a workload under `programs/`, as text."""
-    return resources.files("spmd_core.programs").joinpath(f"{workload}.py").read_text("utf-8")
+__all__ = ["body_text", "header", "mesh_lines", "move_lines", "operands_text", "program_source", "program_text", "select_source", "spec_text"]
 
 
 def program_text(experiment: Experiment, strategy: str) -> str:
@@ -43,10 +39,10 @@ def written_text(experiment: Experiment) -> str:
 
 def header(experiment: Experiment, *strategies: str) -> str:
     """The imports that the bodies of these strategies need."""
-    sharding_names = {"NamedSharding", "PartitionSpec as P", "AxisType"} if set(strategies) - {"single"} else set()
-    if "single" in strategies:
+    sharding_names = {"NamedSharding", "PartitionSpec as P", "AxisType"} if set(strategies) - set(ONE_DEVICE) else set()
+    if set(strategies) & set(ONE_DEVICE):
         sharding_names.add("SingleDeviceSharding")
-    if experiment.option("device_order") == "plain" and set(strategies) - {"single"}:
+    if experiment.option("device_order") == "plain" and set(strategies) - set(ONE_DEVICE):
         sharding_names.add("Mesh")
     partial = ["from functools import partial", ""] if any(_uses_partial(experiment, strategy) for strategy in strategies) else []
     return "\n".join([*partial, "import jax", "import jax.numpy as jnp", "import numpy as np",
@@ -63,11 +59,13 @@ def _uses_partial(experiment: Experiment, strategy: str) -> bool:
 def operands_text(experiment: Experiment) -> str:
     """`make_operands()`: drawn in order in float64, then cast."""
     kinds = dict(experiment.data)
-    lines = ["", "def make_operands():", f'    """Operand name -> array; every device sees the same draw of seed {experiment.seed}."""',
-             f"    dtype = jnp.dtype({experiment.dtype!r})"]
+    derived = [(name, function, of) for name, function, of in experiment.what.derived if kinds.get(name, "normal") == "normal"]
+    lines = [line for _, function, _ in derived for line in select_source(program_source(experiment.workload), function, {})[0]]
+    lines += ["", "def make_operands():", f'    """Operand name -> array; every device sees the same draw of seed {experiment.seed}."""',
+              f"    dtype = jnp.dtype({experiment.dtype!r})"]
     if any(kinds.get(array.name, "normal") == "normal" for array in experiment.what.operands):
         lines.append(f"    rng = np.random.default_rng({experiment.seed})")
-    lines.append("    return {")
+    lines.append("    operands = {" if derived else "    return {")
     for array in experiment.what.operands:
         shape = experiment.shape(array.name)
         value = {
@@ -75,49 +73,24 @@ def operands_text(experiment: Experiment) -> str:
             "arange": f"np.arange({math.prod(shape)}).reshape({shape})",
             "ones": f"np.ones({shape})",
         }[kinds.get(array.name, "normal")]
-        lines.append(f"        {array.name!r}: {value}.astype(dtype),")
-    return "\n".join([*lines, "    }", ""])
+        lines.append(f"        {array.name!r}: {value}{'' if derived else '.astype(dtype)'},")
+    lines.append("    }")
+    for name, function, of in derived:
+        lines.append(f"    operands[{name!r}] = {function}({', '.join(f'operands[{each!r}]' for each in of)})")
+    if derived:
+        lines.append("    return {name: value.astype(dtype) for name, value in operands.items()}")
+    return "\n".join([*lines, ""])
 
 
 def body_text(experiment: Experiment, strategy: str) -> str:
-    """Mesh, shardings, the computation and how the strategy imposes the sharding on it."""
+    """Mesh, shardings, the computation and how the strategy imposes the sharding on it.
+
+    Programs that map may define `arrange(operands)` as well: operands in the shapes that the mapped function takes.
+    """
+    if strategy in MAP_STRATEGIES:
+        return "\n".join(spaced(map_lines(experiment, strategy))) + "\n"
     build = {"single": _single, "auto": _auto, "constrained": _constrained, "explicit": _explicit, "shard_map": _shard_map, "place": _place}[strategy]
     return "\n".join(spaced(build(experiment))) + "\n"
-
-
-def mesh_lines(experiment: Experiment, axis_type: str = "Auto") -> list[str]:
-    """The lines that make `mesh` over the first devices, in the experiment's device order."""
-    shape = tuple(size for _, size in experiment.mesh)
-    names = tuple(name for name, _ in experiment.mesh)
-    types = f"(AxisType.{axis_type},) * {len(names)}"
-    devices = f"jax.devices()[:{experiment.device_count}]"
-    if experiment.option("device_order") == "plain":
-        return [f"mesh = Mesh(np.array({devices}).reshape({shape}), {names}, axis_types={types})"]
-    return [f"mesh = jax.make_mesh({shape}, {names}, axis_types={types}, devices={devices})"]
-
-
-def spec_text(spec: Spec) -> str:
-    """A spec as JAX writes it, e.g. `P('x', None, ('y', 'z'))`."""
-    return f"P({', '.join(_entry(axes) for axes in spec)})"
-
-
-def _entry(axes: Axes) -> str:
-    if not axes:
-        return "None"
-    return repr(axes[0]) if len(axes) == 1 else repr(axes)
-
-
-def _named(spec: Spec, memory: str = "device") -> str:
-    kind = "" if memory == "device" else f", memory_kind={memory!r}"
-    return f"NamedSharding(mesh, {spec_text(spec)}{kind})"
-
-
-def _placed_lines(entries: dict[str, str]) -> list[str]:
-    return ["placed = {", *(f"    {name!r}: {sharding}," for name, sharding in entries.items()), "}"]
-
-
-def _names(experiment: Experiment) -> str:
-    return ", ".join(array.name for array in experiment.what.operands)
 
 
 def _results(experiment: Experiment) -> str:
@@ -126,16 +99,17 @@ def _results(experiment: Experiment) -> str:
 
 def _jit_line(experiment: Experiment, *, only_memory: bool = False, single: bool = False) -> str:
     """The decorator of `program`, with out_shardings for results whose placement is asked for."""
-    overrides = dict(experiment.overrides)
+    overrides, fed_back = dict(experiment.overrides), dict(experiment.what.carried)
     entries = []
     for array in experiment.what.results:
         memory = experiment.memory_kind(array.name)
-        if memory == "device" and (only_memory or single or array.name not in overrides):
+        asked = array.name in overrides or array.name in fed_back
+        if memory == "device" and (only_memory or single or not asked):
             entries.append("None")
         elif single:
             entries.append(f"SingleDeviceSharding(device, memory_kind={memory!r})")
         else:
-            entries.append(_named(experiment.spec(array.name), memory))
+            entries.append(named(experiment.spec(array.name), memory))
     if all(entry == "None" for entry in entries):
         return "@jax.jit"
     shardings = entries[0] if len(entries) == 1 else f"({', '.join(entries)})"
@@ -148,87 +122,43 @@ def _to_device_lines(experiment: Experiment) -> list[str]:
             for array in experiment.what.operands if experiment.memory_kind(array.name) != "device"]
 
 
-def _computation_lines(experiment: Experiment, strategy: str, constants: dict[str, str]) -> tuple[list[str], str]:
-    """The workload's function for a strategy, with the constants that it uses; and the function's name."""
-    wanted = experiment.workload + _FUNCTION[strategy]
-    source = program_source(experiment.workload)
-    return select_source(source, wanted, constants)
-
-
-def select_source(source: str, wanted: str, constants: dict[str, str]) -> tuple[list[str], str]:
-    """Lines of the function `wanted` of a program file (an alias is followed) and of what it uses; and its real name."""
-    nodes: dict[str, ast.stmt] = {}
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef):
-            nodes[node.name] = node
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            nodes[node.targets[0].id] = node
-    alias = nodes[wanted]
-    if isinstance(alias, ast.Assign) and isinstance(alias.value, ast.Name):
-        wanted = alias.value.id
-    needed, queue = {wanted}, [wanted]
-    while queue:
-        used = {node.id for node in ast.walk(nodes[queue.pop()]) if isinstance(node, ast.Name)} & nodes.keys() - needed
-        needed |= used
-        queue += used
-    text = source.splitlines()
-    lines: list[str] = []
-    for name, node in nodes.items():
-        if name not in needed:
-            continue
-        if isinstance(node, ast.FunctionDef):
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            lines += ["", *text[first - 1 : node.end_lineno], ""]
-        elif name in constants:
-            lines.append(f"{name} = {constants[name]}")
-        else:
-            lines += text[node.lineno - 1 : node.end_lineno]
-    return lines, wanted
-
-
-def _precision(experiment: Experiment) -> dict[str, str]:
-    if not experiment.what.uses_precision:
-        return {}
-    chosen = experiment.option("precision")
-    return {"PRECISION": "None" if chosen == "default" else repr(chosen)}
-
-
 def _single(experiment: Experiment) -> list[str]:
     placed = {array.name: "SingleDeviceSharding(device)" if (kind := experiment.memory_kind(array.name)) == "device"
               else f"SingleDeviceSharding(device, memory_kind={kind!r})" for array in experiment.what.operands}
-    lines, function = _computation_lines(experiment, "single", _precision(experiment))
-    return ["", "device = jax.devices()[0]", *_placed_lines(placed), *lines, "", _jit_line(experiment, single=True),
-            f"def program({_names(experiment)}):", *_to_device_lines(experiment), f"    return {function}({_names(experiment)})"]
+    lines, function = computation_lines(experiment, "single")
+    return ["", "device = jax.devices()[0]", *placed_lines(placed), *lines, "", _jit_line(experiment, single=True),
+            f"def program({names(experiment)}):", *_to_device_lines(experiment), f"    return {function}({names(experiment)})"]
 
 
 def _sharded_operands(experiment: Experiment) -> list[str]:
-    return _placed_lines({array.name: _named(experiment.spec(array.name), experiment.memory_kind(array.name)) for array in experiment.what.operands})
+    return placed_lines({array.name: named(experiment.spec(array.name), experiment.memory_kind(array.name)) for array in experiment.what.operands})
 
 
 def _auto(experiment: Experiment) -> list[str]:
-    lines, function = _computation_lines(experiment, "auto", _precision(experiment))
+    lines, function = computation_lines(experiment, "auto")
     return ["", *mesh_lines(experiment), *_sharded_operands(experiment), *lines, "", _jit_line(experiment),
-            f"def program({_names(experiment)}):", *_to_device_lines(experiment), f"    return {function}({_names(experiment)})"]
+            f"def program({names(experiment)}):", *_to_device_lines(experiment), f"    return {function}({names(experiment)})"]
 
 
 def _constrained(experiment: Experiment) -> list[str]:
     whole = {array.name: "None" if (kind := experiment.memory_kind(array.name)) == "device"
-             else _named(((),) * len(experiment.shape(array.name)), kind) for array in experiment.what.operands}
-    lines, function = _computation_lines(experiment, "constrained", _precision(experiment))
+             else named(((),) * len(experiment.shape(array.name)), kind) for array in experiment.what.operands}
+    lines, function = computation_lines(experiment, "constrained")
     constrain = []
     for array in experiment.what.operands:
         put = "jax.lax.with_sharding_constraint" if experiment.memory_kind(array.name) == "device" else "jax.device_put"
-        constrain.append(f"    {array.name} = {put}({array.name}, {_named(experiment.spec(array.name))})")
-    returned = [f"jax.lax.with_sharding_constraint({array.name}, {_named(experiment.spec(array.name))})" for array in experiment.what.results]
-    return ["", *mesh_lines(experiment), *_placed_lines(whole), *lines, "", _jit_line(experiment, only_memory=True),
-            f"def program({_names(experiment)}):", *constrain, f"    {_results(experiment)} = {function}({_names(experiment)})",
+        constrain.append(f"    {array.name} = {put}({array.name}, {named(experiment.spec(array.name))})")
+    returned = [f"jax.lax.with_sharding_constraint({array.name}, {named(experiment.spec(array.name))})" for array in experiment.what.results]
+    return ["", *mesh_lines(experiment), *placed_lines(whole), *lines, "", _jit_line(experiment, only_memory=True),
+            f"def program({names(experiment)}):", *constrain, f"    {_results(experiment)} = {function}({names(experiment)})",
             f"    return {', '.join(returned)}"]
 
 
 def _table_specs(experiment: Experiment, strategy: str) -> dict[str, Spec]:
     """Specs by the table alone; Inexpressible where the table cuts one array twice over the same axis."""
-    specs = {array.name: experiment.table_spec(array.name) for array in experiment.what.arrays}
-    for array in experiment.what.arrays:
+    arrays = (*experiment.what.arrays, *experiment.what.between)
+    specs = {array.name: table_spec(array, experiment, dict(experiment.sharding)) for array in arrays}
+    for array in arrays:
         used: dict[str, str] = {}
         for dim, axes in zip(array.present(experiment.sizes), specs[array.name], strict=True):
             for axis in axes:
@@ -241,24 +171,23 @@ def _table_specs(experiment: Experiment, strategy: str) -> dict[str, Spec]:
 
 def _explicit(experiment: Experiment) -> list[str]:
     table = _table_specs(experiment, "explicit")
-    constants = _precision(experiment) | {"RESULT_SHARDING": _named(table[experiment.what.results[0].name])}
-    lines, function = _computation_lines(experiment, "explicit", constants)
-    reshard = [f"    {array.name} = jax.sharding.reshard({array.name}, {_named(table[array.name])})"
-               for array in experiment.what.operands if experiment.spec(array.name) != table[array.name]]
-    returned = [f"jax.sharding.reshard({array.name}, {_named(experiment.spec(array.name))})"
+    lines, function = computation_lines(experiment, "explicit")
+    reshard = [f"    {array.name} = jax.sharding.reshard({array.name}, {named(_wanted(experiment, array))})"
+               for array in experiment.what.operands if experiment.spec(array.name) != _wanted(experiment, array)]
+    returned = [f"jax.sharding.reshard({array.name}, {named(experiment.spec(array.name))})"
                 if experiment.spec(array.name) != table[array.name] else array.name for array in experiment.what.results]
     return ["", *mesh_lines(experiment, "Explicit"), *_sharded_operands(experiment), *lines, "", _jit_line(experiment, only_memory=True),
-            f"def program({_names(experiment)}):", *_to_device_lines(experiment), *reshard,
-            f"    {_results(experiment)} = {function}({_names(experiment)})", f"    return {', '.join(returned)}"]
+            f"def program({names(experiment)}):", *_to_device_lines(experiment), *reshard,
+            f"    {_results(experiment)} = {function}({names(experiment)})", f"    return {', '.join(returned)}"]
 
 
 def _shard_map(experiment: Experiment) -> list[str]:
     table = _table_specs(experiment, "shard_map")
     what, sizes = experiment.what, experiment.axis_sizes
-    contracted = dict(experiment.sharding).get(what.contracted or "", ())
-    lines, function = _computation_lines(experiment, "shard_map", _precision(experiment) | {"CONTRACTED_AXES": repr(contracted)})
+    _check_halo(experiment)
+    lines, function = computation_lines(experiment, "shard_map")
     before = [line for array in what.operands
-              for line in move_lines(array.name, experiment.spec(array.name), table[array.name], experiment.shape(array.name), sizes)]
+              for line in move_lines(array.name, experiment.spec(array.name), _wanted(experiment, array), experiment.shape(array.name), sizes)]
     after = [line for array in what.results
              for line in move_lines(array.name, table[array.name], experiment.spec(array.name), experiment.shape(array.name), sizes)]
     in_specs = ", ".join(spec_text(experiment.spec(array.name)) for array in what.operands)
@@ -266,13 +195,31 @@ def _shard_map(experiment: Experiment) -> list[str]:
     many = len(what.results) > 1
     # all_gather's result is typed as varying over the gathered axis, though every device holds the same
     check = ", check_vma=False" if any("all_gather" in line for line in before + after) else ""
-    call = f"{function}({_names(experiment)})"
+    call = f"{function}({names(experiment)})"
     last = [f"    {_results(experiment)} = {call}", *after, f"    return {_results(experiment)}"] if after else [f"    return {call}"]
     return ["", *mesh_lines(experiment), *_sharded_operands(experiment), *lines, "",
             f"@partial(jax.shard_map, mesh=mesh, in_specs=({in_specs},), out_specs={f'({out_specs})' if many else out_specs}{check})",
-            f"def on_each_device({_names(experiment)}):", *before, *last, "", "",
-            _jit_line(experiment, only_memory=True), f"def program({_names(experiment)}):", *_to_device_lines(experiment),
-            f"    return on_each_device({_names(experiment)})"]
+            f"def on_each_device({names(experiment)}):", *before, *last, "", "",
+            _jit_line(experiment, only_memory=True), f"def program({names(experiment)}):", *_to_device_lines(experiment),
+            f"    return on_each_device({names(experiment)})"]
+
+
+def _wanted(experiment: Experiment, array: Array) -> Spec:
+    """How an operand is cut when the computation begins: by the table, but whole along the dims that the program wants whole."""
+    what = experiment.what
+    return tuple(() if dim in what.gathered else axes for dim, axes in
+                 zip(array.present(experiment.sizes), experiment.table_spec(array.name), strict=True))
+
+
+def _check_halo(experiment: Experiment) -> None:
+    if experiment.what.halo is None:
+        return
+    dim, width = experiment.what.halo
+    parts = math.prod(experiment.axis_sizes[axis] for axis in dict(experiment.sharding).get(dim, ()))
+    sizes = experiment.sizes
+    if parts > 1 and sizes[width] // 2 > sizes[dim] // parts:
+        raise Inexpressible(f"shard_map cannot express this sharding: a shard has {sizes[dim] // parts} elements of {dim}, and its neighbour "
+                            f"needs {sizes[width] // 2} of them for {width}={sizes[width]}; use a smaller {width}, or cut {dim} into fewer parts")
 
 
 def move_lines(name: str, held: Spec, wanted: Spec, shape: tuple[int, ...], sizes: dict[str, int]) -> list[str]:
@@ -281,12 +228,12 @@ def move_lines(name: str, held: Spec, wanted: Spec, shape: tuple[int, ...], size
     for dim, (have, want) in enumerate(zip(held, wanted, strict=True)):
         kept = want if have[: len(want)] == want else have if want[: len(have)] == have else ()
         if gathered := have[len(kept):]:
-            gathers.append(f"    {name} = jax.lax.all_gather({name}, {_entry(gathered)}, axis={dim}, tiled=True)")
+            gathers.append(f"    {name} = jax.lax.all_gather({name}, {entry_text(gathered)}, axis={dim}, tiled=True)")
         if cut := want[len(kept):]:
             size = shape[dim]
             for axis in want:
                 size //= sizes[axis]
-            slices.append(f"    {name} = jax.lax.dynamic_slice_in_dim({name}, {size} * jax.lax.axis_index({_entry(cut)}), {size}, axis={dim})")
+            slices.append(f"    {name} = jax.lax.dynamic_slice_in_dim({name}, {size} * jax.lax.axis_index({entry_text(cut)}), {size}, axis={dim})")
     return gathers + slices
 
 

@@ -88,18 +88,18 @@ def signed_rank_interval(differences: np.ndarray, alpha: float) -> tuple[float, 
 
 @cache
 def _critical_rank_sum(count: int, alpha: float) -> int | None:
-    """The largest k for which the signed-rank sum of `count` differences is below k with probability at most alpha/2; None where none is."""
+    """The largest c that the signed-rank sum of `count` differences does not pass with a probability of at most alpha/2; None where none is."""
     total = count * (count + 1) // 2
     if count > EXACT_ROUNDS:
         deviation = math.sqrt(count * (count + 1) * (2 * count + 1) / 24)
-        return max(0, math.floor(total / 2 - _normal_quantile(1 - alpha / 2) * deviation))
+        return max(0, math.floor(total / 2 - 0.5 - _normal_quantile(1 - alpha / 2) * deviation))
     ways = np.zeros(total + 1)
     ways[0] = 1.0
     for rank in range(1, count + 1):
         ways[rank:] = ways[rank:] + ways[: total + 1 - rank]
-    below = np.cumsum(ways) / 2.0**count
-    allowed = int(np.searchsorted(below, alpha / 2, side="right"))
-    return allowed if allowed else None
+    at_most = np.cumsum(ways) / 2.0**count
+    rejected = int(np.searchsorted(at_most, alpha / 2, side="right"))
+    return rejected - 1 if rejected else None
 
 
 def _normal_quantile(probability: float) -> float:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from spmd_core.errors import StorageError
+from spmd_core.errors import RequestError, StorageError
 from spmd_core.experiment import Experiment, parse_experiment_text
 from spmd_core.migrations import MIGRATIONS
 from spmd_core.results import Environment, Failure, Result
@@ -144,13 +144,18 @@ class Store:
         rows = self._rows("SELECT name, body FROM texts WHERE run = ? AND strategy = ?", (run, strategy))
         return {row["name"]: zlib.decompress(row["body"]).decode() for row in rows}
 
-    def history(self, *, workload: str | None = None, state: str | None = None, text: str | None = None, limit: int = 200) -> tuple[RunSummary, ...]:
-        """Runs, newest first. `text` is looked for in the run's id and in the experiment's JSON form."""
-        conditions, values = ["1"], []
-        for condition, value in (("workload = ?", workload), ("state = ?", state)):
-            if value is not None:
-                conditions.append(condition)
-                values.append(value)
+    def history(
+        self, *, workload: str | None = None, states: Sequence[str] = (), text: str | None = None, limit: int = 200,
+    ) -> tuple[RunSummary, ...]:
+        """Runs, newest first, in any of `states` if there are some. `text` is looked for in the run's id and in the experiment's JSON form."""
+        conditions: list[str] = ["1"]
+        values: list[Any] = []
+        if workload is not None:
+            conditions.append("workload = ?")
+            values.append(workload)
+        if states:
+            conditions.append(f"state IN ({', '.join('?' * len(states))})")
+            values += states
         if text:
             conditions.append("(instr(lower(runs.id), ?) OR instr(lower(spec), ?))")
             values += [text.lower()] * 2
@@ -158,9 +163,12 @@ class Store:
             f"""SELECT runs.id, state, submitted_at, finished_at, medians, fastest, partial, error_kind, error_message, spec FROM runs
                 JOIN experiments ON experiments.id = runs.experiment WHERE {" AND ".join(conditions)} ORDER BY seq DESC LIMIT ?""",
             (*values, limit))
-        return tuple(
-            RunSummary(row["id"], row["state"], _experiment(row["spec"]), row["submitted_at"], row["finished_at"],
-                       json.loads(row["medians"] or "{}"), row["fastest"], bool(row["partial"]), _failure(row)) for row in rows)
+        found = []
+        for row in rows:
+            with contextlib.suppress(RequestError):
+                found.append(RunSummary(row["id"], row["state"], _experiment(row["spec"]), row["submitted_at"], row["finished_at"],
+                                        json.loads(row["medians"] or "{}"), row["fastest"], bool(row["partial"]), _failure(row)))
+        return tuple(found)
 
     def delete(self, runs: Sequence[str]) -> int:
         """Delete runs that are over, and experiments that no run is left of; how many runs were deleted."""

@@ -23,7 +23,7 @@ def experiment(behaviour: int = 0, **changes: Any) -> Experiment:
     return parse_experiment(spec | changes)
 
 
-def until(condition: Callable[[], Any], timeout_s: float = 10.0) -> Any:
+def until(condition: Callable[[], Any], timeout_s: float = 20.0) -> Any:
     """The first true value of `condition`, asked every few milliseconds; it fails after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not (value := condition()):

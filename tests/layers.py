@@ -12,7 +12,6 @@ HEAVY = {
     "jaxlib": ("spmd_core/engine/", "spmd_core/programs/"),
     "libtpu": ("spmd_core/engine/",),
     "streamlit": ("app.py", "pages/", "ui/"),
-    "altair": ("ui/", "pages/", "app.py", "spmd_core/report"),
     "sqlite3": ("spmd_core/store", "spmd_core/migrations"),
 }
 # Floors of the house, from the top; a file imports from its own floor or below.

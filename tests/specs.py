@@ -8,13 +8,15 @@ from hypothesis import strategies as st
 from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.workloads import WORKLOADS, Workload
 
-COMPUTATIONS = tuple(workload for workload in WORKLOADS.values() if workload.name != "program")
+COMPUTATIONS = tuple(workload for name, workload in WORKLOADS.items() if name != "program")
 
 
 @st.composite
 def experiments(draw: st.DrawFn) -> Experiment:
     """A valid experiment of any workload, with a mesh of up to three axes and 8 devices."""
     workload = draw(st.sampled_from(COMPUTATIONS))
+    words = {name: draw(st.sampled_from(option)) for name, option in workload.options.items() if isinstance(option, tuple)}
+    workload = workload.chosen(words)
     names = draw(st.permutations(["x", "y", "data"]))[: draw(st.integers(1, 3))]
     mesh = {name: draw(st.sampled_from((1, 2))) for name in names}
     dims = _dims(draw, workload)
@@ -24,11 +26,13 @@ def experiments(draw: st.DrawFn) -> Experiment:
         "target": "cpu:8", "workload": workload.name, "mesh": mesh, "dims": {dim: size * 8 for dim, size in dims.items()},
         "sharding": {dim: axes for dim, axes in cut.items() if axes}, "dtype": draw(st.sampled_from(workload.dtypes)),
         "seed": draw(st.integers(0, 99)),
-        "memory": {array.name: draw(st.sampled_from(("device", "pinned_host"))) for array in workload.operands},
+        "memory": {array.name: draw(st.sampled_from(("device", "pinned_host"))) for array in workload.operands if not workload.moves},
         "data": {array.name: draw(st.sampled_from(("normal", "arange", "ones"))) for array in workload.operands},
         "timing": {"samples": draw(st.integers(1, 50)), "min_seconds": draw(st.floats(0, 1))},
-        "options": {"device_order": draw(st.sampled_from(("topology", "plain")))},
+        "options": words | {"device_order": draw(st.sampled_from(("topology", "plain")))},
     }
+    for dim, other in workload.at_most:
+        spec["dims"][dim] = min(spec["dims"][dim], spec["dims"][other])
     if draw(st.booleans()):
         array = draw(st.sampled_from(workload.arrays))
         spec["overrides"] = {array.name: [draw(st.sampled_from([*names, None])) if place == 0 else None for place in range(len(array.present(dims)))]}

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -20,6 +22,9 @@ def root(tmp_path):
 def write(root, path, text=""):
     (root / path).parent.mkdir(parents=True, exist_ok=True)
     (root / path).write_text(text)
+
+
+NO_METADATA = {"TPU_SKIP_MDS_QUERY": "1"}
 
 
 def add_tpu(root, chips=4, device="0x0063"):
@@ -41,7 +46,7 @@ def test_a_machine_without_an_accelerator(root):
     ("0x005e", "TPU v4"), ("0x0062", "TPU v5p"), ("0x0063", "TPU v5e"), ("0x006f", "TPU v6e"), ("0xffff", "TPU")])
 def test_a_tpu_is_named_by_its_pci_device(root, device, name):
     add_tpu(root, device=device)
-    hardware = read_hardware(root, {})
+    hardware = read_hardware(root, NO_METADATA)
     assert (hardware.accelerator, hardware.name) == ("tpu", name)
     assert hardware.device_files == ("/dev/accel0", "/dev/accel1", "/dev/accel2", "/dev/accel3")
     assert hardware.sentence.startswith(f"4 × {name}, ")
@@ -51,7 +56,7 @@ def test_a_tpu_behind_vfio(root):
     for group in (0, 2, 10):
         write(root, f"dev/vfio/{group}")
     write(root, "dev/vfio/vfio")
-    assert read_hardware(root, {}).device_files == ("/dev/vfio/0", "/dev/vfio/2", "/dev/vfio/10")
+    assert read_hardware(root, NO_METADATA).device_files == ("/dev/vfio/0", "/dev/vfio/2", "/dev/vfio/10")
 
 
 def test_gpus(root):
@@ -72,7 +77,7 @@ def test_the_process_that_holds_a_busy_tpu_is_named(root):
         (root / f"proc/{process}/fd").mkdir(exist_ok=True)
         (root / f"proc/{process}/fd/{number}").symlink_to(file)
     write(root, "proc/43/comm", "another user's")  # no fd folder that could be read
-    (holder,) = read_hardware(root, {}).holders
+    (holder,) = read_hardware(root, NO_METADATA).holders
     assert (holder.pid, holder.name, holder.device_file) == (42, "python3", "/dev/accel0")
 
 
@@ -96,6 +101,49 @@ def test_a_host_of_a_slice_says_which_it_is(root):
     hardware = read_hardware(root, environ)
     assert (hardware.slice_host, hardware.slice_hosts) == (2, 4)
     assert hardware.sentence.endswith("this host is one of 4 of a slice")
+
+
+@pytest.fixture
+def metadata_server():
+    """A metadata server as on a Cloud TPU VM; yields its address and the paths that were asked for."""
+    asked = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self):
+            name = self.path.rpartition("/")[2]
+            asked.append((self.path, self.headers["Metadata-Flavor"]))
+            text = {"worker-network-endpoints": "a:1:10.0.0.2,a:2:10.0.0.3,a:3:10.0.0.4,a:4:10.0.0.5", "agent-worker-number": "3\n"}.get(name)
+            self.send_response(200 if text else 404)
+            self.end_headers()
+            self.wfile.write((text or "").encode())
+
+        def log_message(self, *arguments):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+        thread.join()
+
+
+def test_a_cloud_tpu_vm_asks_its_metadata_server_once(root, metadata_server):
+    address, asked = metadata_server
+    assert read_hardware(root, {"GCE_METADATA_IP": address}).slice_hosts == 1
+    assert asked == []  # there is no TPU
+    add_tpu(root)
+    for _ in range(3):
+        hardware = read_hardware(root, {"GCE_METADATA_IP": address})
+        assert (hardware.slice_host, hardware.slice_hosts) == (3, 4)
+    attributes = "/computeMetadata/v1/instance/attributes/"
+    assert asked == [(f"{attributes}worker-network-endpoints", "Google"), (f"{attributes}agent-worker-number", "Google")]
+
+
+def test_no_metadata_server_is_no_slice(root):
+    add_tpu(root)
+    hardware = read_hardware(root, {"GCE_METADATA_IP": "127.0.0.1:9"})
+    assert (hardware.slice_host, hardware.slice_hosts) == (None, 1)
 
 
 @pytest.mark.parametrize(("group", "files"), [

@@ -8,7 +8,7 @@ import pytest
 from spmd_core.errors import RequestError, StorageError
 from spmd_core.lab import Lab
 from spmd_core.results import Environment
-from tests.labs import HASTY, STANDIN, experiment
+from tests.labs import HASTY, STANDIN, experiment, until
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_a_closed_lab_can_be_opened_anew(data_folder, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(STANDIN))
     first = Lab.open(data_folder, settings=HASTY)
     run = first.submit(experiment())
-    assert first.wait(run, 10).state == "succeeded"
+    assert first.wait(run, 30).state == "succeeded"
     first.close()
     first.close()
     second = Lab.open(data_folder, serve=False, settings=HASTY)
@@ -86,17 +86,26 @@ def test_waiting_ends_with_its_time(lab):
     assert not lab.wait(run, 0.3).is_over
     assert 0.3 <= time.monotonic() - began < 2
     lab.cancel(run)
-    assert lab.wait(run, 10).state == "cancelled"
+    assert lab.wait(run, 30).state == "cancelled"
 
 
 def test_looking_every_second_costs_next_to_nothing(lab):
     run = lab.submit(experiment())
-    assert lab.wait(run, 10).state == "succeeded"
+    assert lab.wait(run, 30).state == "succeeded"
     began = time.process_time()
     for _ in range(100):
         lab.active()
         lab.status(run)
     assert (time.process_time() - began) / 100 < 0.003
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_mistake_in_the_supervisor_gives_the_folder_up_and_the_next_run_starts_another(lab, monkeypatch):
+    with monkeypatch.context() as broken:
+        broken.setattr(lab._store, "next_queued", lambda: 1 / 0)
+        until(lambda: not lab._supervisor.is_alive)
+    assert lab.queue_holder is None
+    assert lab.wait(lab.submit(experiment()), 30).state == "succeeded"
 
 
 def test_the_lab_names_the_process_that_works_the_queue(lab):

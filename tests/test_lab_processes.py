@@ -73,9 +73,11 @@ def test_killing_the_dashboard_leaves_no_orphan_and_the_queue_goes_on_after_a_re
     assert time.monotonic() - killed < 5
     assert follower.status(first).state == "interrupted"  # by who only reads
     assert [(summary.run, summary.state) for summary in follower.history()] == [(second, "queued"), (first, "interrupted")]
+    assert [summary.run for summary in follower.history(state="interrupted")] == [first]
+    assert follower.history(state="running") == ()
     assert "open the dashboard" in follower.status(second).waiting_for
     dashboard()
-    assert follower.wait(second, 10).state == "succeeded"
+    assert follower.wait(second, 30).state == "succeeded"
     assert follower.status(first).state == "interrupted"
     assert runs_started(tmp_path) == [first, second]  # what was interrupted is not silently run again
 
@@ -88,8 +90,8 @@ def test_one_process_works_the_queue_and_the_other_follows(dashboard, follower, 
     assert follower.status(ours).queue_position == 1
     assert follower.worker_pid is None
     follower.cancel(theirs)
-    assert follower.wait(theirs, 10).state == "cancelled"
-    assert follower.wait(ours, 10).state == "succeeded"
+    assert follower.wait(theirs, 30).state == "cancelled"
+    assert follower.wait(ours, 30).state == "succeeded"
     assert follower.result(ours).strategies["single"].median_s == 0.001
     assert follower.texts(ours, "single") == {"program": "text text "}
     assert runs_started(tmp_path) == [theirs, ours]
@@ -105,17 +107,17 @@ def test_a_follower_takes_over_when_the_other_process_dies(dashboard, follower, 
     ours = follower.submit(experiment())
     process.kill()
     process.wait()
-    assert follower.wait(ours, 10).state == "succeeded"
+    assert follower.wait(ours, 30).state == "succeeded"
     assert follower.status(theirs).state == "interrupted"
     assert follower.worker_pid
 
 
 def test_a_process_without_runs_of_its_own_makes_way(dashboard, follower):
     ours = follower.submit(experiment())
-    assert follower.wait(ours, 10).state == "succeeded"
+    assert follower.wait(ours, 30).state == "succeeded"
     assert follower.queue_holder == os.getpid()  # nobody waits: the worker stays warm for a while
     process, (theirs,) = dashboard(standin.QUICK)
-    assert follower.wait(theirs, 10).state == "succeeded"
+    assert follower.wait(theirs, 30).state == "succeeded"
     assert follower.queue_holder == process.pid
     assert follower.worker_pid is None
 
@@ -123,7 +125,7 @@ def test_a_process_without_runs_of_its_own_makes_way(dashboard, follower):
 def test_many_processes_submit_and_every_run_runs_once(dashboard, follower, tmp_path):
     (_, first), (_, second) = dashboard(*[standin.QUICK] * 4), dashboard(*[standin.QUICK] * 4)
     runs = [*first, *second, follower.submit(experiment())]
-    assert {follower.wait(run, 20).state for run in runs} == {"succeeded"}
+    assert {follower.wait(run, 40).state for run in runs} == {"succeeded"}
     assert sorted(runs_started(tmp_path)) == sorted(runs)
 
 
@@ -144,4 +146,4 @@ def test_a_stopped_dashboard_still_counts_as_the_one_that_works(dashboard, follo
     assert follower.status(run).state == "running"
     process.send_signal(signal.SIGCONT)
     follower.cancel(run)
-    assert follower.wait(run, 10).state == "cancelled"
+    assert follower.wait(run, 30).state == "cancelled"

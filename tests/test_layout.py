@@ -14,7 +14,8 @@ from jax.sharding import PartitionSpec as P
 
 from spmd_core.errors import RequestError
 from spmd_core.experiment import parse_experiment
-from spmd_core.layout import headline, layout, layout_json, layout_of
+from spmd_core.layout import difference, headline, layout, layout_json, layout_of
+from spmd_core.results import ArrayReport, ShardReport
 
 MESH_SHAPES = [sizes for rank in (1, 2, 3) for sizes in np.ndindex(*[9] * rank) if 1 <= math.prod(sizes) <= 8]
 SHARD_SIZES = st.integers(1, 3)
@@ -57,8 +58,8 @@ def test_indices_are_those_of_devices_indices_map(placement):
     sharding, position = jax_sharding(mesh, spec, order)
     found = layout(mesh, shape, spec)
     theirs = {position[device]: ranges(index, shape) for device, index in sharding.devices_indices_map(shape).items()}
-    ours = np.stack([found.starts, found.stops], axis=-1).tolist()
-    assert dict(enumerate(ours)) == theirs
+    assert dict(enumerate(found.ranges())) == theirs
+    assert np.stack([found.starts, found.stops], axis=-1).tolist() == found.ranges()
     assert found.shard_shape == sharding.shard_shape(shape)
 
 
@@ -109,6 +110,7 @@ def test_coordinates_are_row_major_over_the_mesh():
 def test_a_scalar_is_whole_on_every_device():
     found = layout((("x", 8),), (), ())
     assert (found.starts.shape, found.shard_shape, found.replication, found.shard_of.tolist()) == ((8, 0), (), 8, [0] * 8)
+    assert found.ranges() == [[]] * 8
     assert found.shard_bytes("float32") == 4
 
 
@@ -189,3 +191,36 @@ def test_65536_devices_do_not_cost_python_objects():
         seconds.append(time.process_time() - began)
     assert min(seconds) < 0.1  # the figure to reach is 0.02 s: bench/layout_speed.py measures it; this only catches a loop over devices
     assert shapes == ((65536, 4), (65536, 4), (65536, 1))
+
+
+def report(experiment, **changes):
+    """What JAX reports of an array that lies as the layout says, with changes."""
+    data = layout_json(experiment)
+    shards = tuple(ShardReport(**shard) for shard in data["shards"]) if data["devices"] <= 64 else None
+    return ArrayReport(**({"shape": data["shape"], "dtype": data["dtype"], "spec": data["spec"], "memory": "device", "shards": shards} | changes))
+
+
+def test_a_real_array_as_the_layout_says_differs_nowhere():
+    experiment = parse_experiment(ARRAY)
+    assert difference(layout_of(experiment), report(experiment)) is None
+
+
+def test_an_array_that_lies_elsewhere_is_found_out():
+    experiment = parse_experiment(ARRAY)
+    found, right = layout_of(experiment), report(experiment)
+    assert right.shards
+    swapped = (right.shards[0].model_copy(update={"index": right.shards[1].index}), *right.shards[1:])
+    assert difference(found, report(experiment, shards=swapped)) == "device 0 holds [[0, 2], [2, 4]], the layout says [[0, 2], [0, 2]]"
+    assert difference(found, report(experiment, shards=right.shards[:7])) == "device 7 holds nothing, the layout says [[2, 4], [6, 8]]"
+    more = (*right.shards, ShardReport(device=8, index=((0, 2), (0, 2))))
+    assert difference(found, report(experiment, shards=more)) == "9 devices hold shards, the layout has 8"
+    assert difference(found, report(experiment, shape=(8, 4))) == "the array has shape 8 × 4, the layout 4 × 8"
+
+
+def test_beyond_64_devices_the_spec_decides():
+    experiment = parse_experiment({"workload": "array", "mesh": {"x": 8, "y": 16}, "dims": {"d0": 128, "d1": 4}, "sharding": {"d0": ["y", "x"]}})
+    found = layout_of(experiment)
+    assert difference(found, report(experiment)) is None
+    wrong = report(experiment, spec=(["x", "y"], None))
+    assert difference(found, wrong) == "the array is sharded by [['x', 'y'], None], the layout by [['y', 'x'], None]"
+    assert difference(found, report(experiment, spec=None)) is not None

@@ -62,7 +62,7 @@ def test_the_parts_of_a_link():
     ("hello", "is not one of SPMD Lab"),
     ("x" * 10_000_000, "link of 10000000 characters is longer than 2000"),
     ("http://h/compare?experiment=" + "x" * 10_000_000, "is longer than 2000"),
-    ("2.abc", "link of version 2 cannot be read here, where version 1 is: update SPMD Lab"),
+    ("2.abc", "link of version 2 cannot be read by this version of SPMD Lab: update it"),
     ("1.", "is damaged or cut off"),
     ("1.abcde", "is damaged or cut off"),
     ("1.====", "is damaged or cut off"),

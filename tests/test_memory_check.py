@@ -25,7 +25,9 @@ def environment(memory_bytes):
 def test_the_need_is_counted_per_strategy_with_replicas():
     x, weights, bias, y = 1000 * 64, 64 * 16, 16, 1000 * 16
     need = memory_need(layer())
-    assert need.host_bytes == 8 * x + 4 * (x + weights + bias)
+    assert need.host_bytes == 8 * x + 4 * (x + weights + bias) + 8 * (x + weights + bias + y)  # and the reference
+    large = memory_need(layer(rows=1000_000))  # above 2 GFLOP the reference is a few rows
+    assert large.host_bytes == 1000 * (8 + 4) * x + 4 * (weights + bias)
     single, shard = 4 * (x + weights + bias + y), 4 * (x // 8 + weights // 8 + bias + y)  # bias and y are whole on each device
     assert need.device_bytes == single + shard
     assert need.all_device_bytes == single + 8 * shard

@@ -1,5 +1,7 @@
 """The parts of a result on the Compare screen: headline, notes, and the details behind tabs that load when they are opened."""
 
+from collections.abc import Iterable
+
 import streamlit as st
 
 from spmd_core import script
@@ -8,7 +10,7 @@ from spmd_core.experiment import Experiment, Spec
 from spmd_core.layout import layout
 from spmd_core.results import ArrayReport, Result
 from spmd_core.strategies import STRATEGIES
-from ui import exports, layout_charts, tables
+from ui import cards, exports, layout_charts, tables
 from ui.lab import lab
 from ui.shell import refusal
 from ui.views import View
@@ -36,6 +38,18 @@ def headline(view: View, when: str) -> None:
                     f"is above {found.tolerance:.3g}.")
 
 
+def verdict(result: Result) -> None:
+    """Where the experiment is a classic example: whether its numbers are those of the example."""
+    recipe = cards.recipe_of(result.experiment)
+    if recipe is None or result.partial:
+        return
+    differences = recipe.expected.differences(result)
+    if differences:
+        st.warning("Not as the example says: " + plain("; ".join(differences)), icon=":material/difference:")
+    else:
+        st.success("Every number is as the example says.", icon=":material/check_circle:")
+
+
 def notes(result: Result) -> None:
     """What to know when reading these numbers: of the run, of the machine, and of each strategy."""
     told = [plain(note) for note in (*result.notes, *result.environment.notes)]
@@ -53,20 +67,26 @@ def _whose(names: list[str], result: Result) -> str:
 
 
 def details(view: View) -> None:
-    """Tabs, of which only the open one is made."""
-    tabs = dict(zip(_DRAW, st.tabs(list(_DRAW), key="details", on_change="rerun"), strict=True))
-    opened = next((name for name, tab in tabs.items() if tab.open), "Values")
-    with tabs[opened]:
-        _DRAW[opened](view)
+    """Tabs, of which only the open one is made; those with nothing in them are left out."""
+    result = view.result
+    arrays = any(found.operands or found.outputs for found in result.strategies.values())
+    there = {"Layouts": arrays, "Phases": view.phases, "Memory": view.memory, "Samples": view.times}
+    names = [name for name in _DRAW if there.get(name, True)]
+    tabs = st.tabs(names, key=f"details:{','.join(names)}", on_change="rerun")
+    name, tab = next(((name, tab) for name, tab in zip(names, tabs, strict=True) if tab.open), (names[0], tabs[0]))
+    with tab:
+        _DRAW[name](view)
 
 
 def _values(view: View) -> None:
-    st.caption("Errors are against NumPy in float64, computed apart from every strategy.")
-    st.table(view.errors, hide_index=True, border="horizontal")
+    if any(found.max_abs_error is not None for found in view.result.strategies.values()):
+        st.caption("Errors are against NumPy in float64, computed apart from every strategy.")
+        st.table(view.errors, hide_index=True, border="horizontal")
+    alone = len(view.result.strategies) == 1
     for what, texts in outputs(view.result).items():
         for text, names in texts.items():
             whose = "the same under every strategy" if len(texts) == 1 and len(names) > 1 else ", ".join(title(name) for name in names)
-            st.markdown(f"**{plain(what)}**, {whose}")
+            st.markdown(f"**{plain(what)}**" + ("" if alone else f", {plain(whose)}"))
             st.code(text, language=None, wrap_lines=True)
 
 
@@ -88,7 +108,7 @@ def values_text(report: ArrayReport) -> str:
 
 
 def _layouts(view: View) -> None:
-    name = _strategy_choice(view.result, "layouts")
+    name = _strategy_choice(view.result.strategies, "layouts")
     found = view.result.strategies[name]
     st.table(tables.arrays_table(view.result, name), hide_index=True, border="horizontal")
     arrays = {array: report for array, report in (found.operands | found.outputs).items() if report.spec is not None}
@@ -109,21 +129,19 @@ def spec_of(report: ArrayReport) -> Spec:
 
 
 def _phases(view: View) -> None:
-    if view.phases:
+    if view.phases is not None:
         st.vega_lite_chart(view.phases, alt="Seconds of each phase by strategy; the numbers are in the table below", key="phases")
     st.table(view.phases_table, hide_index=True, border="horizontal")
 
 
 def _memory(view: View) -> None:
-    if view.memory:
+    if view.memory is not None:
         st.vega_lite_chart(view.memory, alt="Bytes per device by strategy; the numbers are in the table below", key="memory")
-        st.table(view.memory_table, hide_index=True, border="horizontal")
-    else:
-        st.info("The compiler gave no account of memory for these programs.")
+    st.table(view.memory_table, hide_index=True, border="horizontal")
 
 
 def _programs(view: View) -> None:
-    name = _strategy_choice(view.result, "programs")
+    name = _strategy_choice(view.result.strategies, "programs")
     kind = st.segmented_control("Text", list(_TEXTS), format_func=_TEXTS.__getitem__, default="program", key="text", required=True,
                                 label_visibility="collapsed")
     texts = lab().texts(view.result.run, name)
@@ -147,10 +165,13 @@ def _machine(view: View) -> None:
     st.dataframe(tables.devices_table(environment), hide_index=True)
 
 
-def _strategy_choice(result: Result, where: str) -> str:
-    names = list(result.strategies)
-    return st.segmented_control("Strategy", names, format_func=title, default=names[0], key=f"{where}:{','.join(names)}", required=True,
-                                label_visibility="collapsed") or names[0]
+def _strategy_choice(names: Iterable[str], where: str) -> str:
+    """One of the strategies; not asked where there is but one."""
+    offered = list(names)
+    if len(offered) == 1:
+        return offered[0]
+    return st.segmented_control("Strategy", offered, format_func=title, default=offered[0], key=f"{where}:{','.join(offered)}", required=True,
+                                label_visibility="collapsed") or offered[0]
 
 
 _DRAW = {"Values": _values, "Layouts": _layouts, "Phases": _phases, "Memory": _memory, "Programs": _programs, "Samples": _samples,
@@ -159,15 +180,19 @@ _DRAW = {"Values": _values, "Layouts": _layouts, "Phases": _phases, "Memory": _m
 
 def before(experiment: Experiment) -> None:
     """What a press of Run will do: the strategies, and their programs."""
+    if experiment.workload == "program":
+        st.info("Nothing has been computed yet. Press Run to run this program on the devices.", icon=":material/play_circle:")
+        st.code(script.program_text(experiment, "as_written"), language="python", line_numbers=True)
+        return
     st.info("Nothing has been computed yet. Press Run to time these strategies side by side.", icon=":material/play_circle:")
     for name in experiment.strategies:
         strategy = STRATEGIES[name]
-        st.markdown(f"**{strategy.title}**: {plain(strategy.meaning)}" + (f"  \n:small[{plain(strategy.caution)}]" if strategy.caution else ""))
+        beware = f"  \n:small[:gray[Beware: {plain(strategy.caution)}.]]" if strategy.caution else ""
+        st.markdown(f"**{plain(strategy.title)}**: {plain(strategy.meaning)}.{beware}")
     with st.expander("The programs that will run", key="preview", on_change="rerun") as preview:
         if preview.open:
-            name = st.segmented_control("Strategy", experiment.strategies, format_func=title, default=experiment.strategies[0], required=True,
-                                        key=f"preview:{','.join(experiment.strategies)}", label_visibility="collapsed")
+            name = _strategy_choice(experiment.strategies, "preview")
             try:
-                st.code(script.program_text(experiment, name or experiment.strategies[0]), language="python", line_numbers=True)
+                st.code(script.program_text(experiment, name), language="python", line_numbers=True)
             except Inexpressible as error:
                 st.warning(plain(str(error)))

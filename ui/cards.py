@@ -66,9 +66,14 @@ def _recipes_by_id() -> dict[str, Recipe]:
     return {recipe.experiment.id: recipe for recipe in RECIPES.values()}
 
 
+def recipe_of(experiment: Experiment) -> Recipe | None:
+    """The classic example that an experiment is, just as it stands; None where it is none."""
+    return _recipes_by_id().get(experiment.id)
+
+
 def recipe_hint(experiment: Experiment) -> None:
     """Where the screen shows a classic example just as it stands: what to look at."""
-    recipe = _recipes_by_id().get(experiment.id)
+    recipe = recipe_of(experiment)
     if recipe is not None:
         st.info(f"**Recipe: {plain(recipe.title)}.** Look at: {plain(recipe.look_at)}", icon=":material/visibility:")
 

@@ -40,7 +40,8 @@ def live_chart(medians_s: dict[str, float], strategies: tuple[str, ...]) -> Spec
     rows = [{"row": title(strategy), "x": medians_s[strategy] / size, "time": seconds_text(medians_s[strategy])}
             for strategy in strategies if strategy in medians_s]
     order = [title(strategy) for strategy in strategies]
-    x = {"field": "x", "type": "quantitative", "title": f"provisional median, time per call ({name})", "scale": {"zero": True}, "axis": {"tickCount": 6}}
+    x = {"field": "x", "type": "quantitative", "title": f"provisional median, time per call ({name})", "scale": {"zero": True},
+         "axis": {"tickCount": 6}}
     color = {"field": "row", "type": "nominal", "sort": order, "scale": {"domain": order}, "legend": None}
     bar = {"type": "bar", "height": {"band": 0.55}, "opacity": 0.55, "cornerRadiusEnd": 3}
     layers = [{"mark": bar, "encoding": {"x": x, "y": rows_axis(order), "color": color}},

@@ -4,16 +4,20 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.checks import OPTION_CHOICES
+from spmd_core.checks import option_choices, source_of
+from spmd_core.program_sizes import program_sizes
 from spmd_core.recipes import RECIPES
-from spmd_core.workloads import WORKLOADS, Workload, get_workload
+from spmd_core.workloads import Whole, Workload, get_workload, workload_names
 from ui import inputs, state
-from ui.words import title
+from ui.words import title, workload_title
 
 _SCREEN = "compare"
-_WORKLOADS = tuple(name for name in WORKLOADS if name != "array")
 _PROGRAMS: dict[str, str] = {
     recipe.spec["options"]["program"]: recipe.title for recipe in RECIPES.values() if recipe.spec["workload"] == "program"
+}
+_OPTION_WORDS = {
+    "device_order": ("Device order", "topology: as jax.make_mesh puts them; plain: in jax.devices() order."),
+    "precision": ("Matmul precision", "A TPU multiplies float32 in bfloat16 passes by default."),
 }
 _DATA = ("normal", "arange", "ones")
 
@@ -21,30 +25,47 @@ _DATA = ("normal", "arange", "ones")
 def compare_fields() -> dict[str, Any]:
     """Draw every field of the screen; what they say now. Changing the workload changes the fields, so the screen is drawn anew."""
     draft = state.draft(_SCREEN)
-    name = inputs.choice_input(_SCREEN, "workload", "Workload", _WORKLOADS, draft["workload"], words=lambda key: WORKLOADS[key].title)
+    names = tuple(name for name in workload_names() if name != "array")
+    name = inputs.choice_input(_SCREEN, "workload", "Workload", names, draft["workload"], words=workload_title)
     if name != draft["workload"]:
         state.change_workload(_SCREEN, name)
         st.rerun()
-    what = get_workload(name)
-    fields: dict[str, Any] = {"workload": name}
     if name == "program":
-        now = draft["options"].get("program", next(iter(_PROGRAMS)))
-        chosen = inputs.choice_input(_SCREEN, "program", "Program", tuple(_PROGRAMS), now, words=lambda key: _PROGRAMS.get(key, key))
-        fields["options"] = {"program": chosen}
-    else:
-        st.caption(f"`{what.formula}`")
-    fields["target"] = inputs.target_input(_SCREEN)
+        return draft | _program_fields()
+    family = get_workload(name, source_of(draft["options"]))
+    options = dict(draft["options"]) | {option: _option(option, family) for option in family.options}
+    what = family.chosen(options)
+    if what.dims != family.chosen(draft["options"]).dims:
+        state.change_dims(_SCREEN, what, options)
+        st.rerun()
+    fields: dict[str, Any] = {"workload": name, "target": inputs.target_input(_SCREEN)}
     mesh = fields["mesh"] = inputs.mesh_input(_SCREEN)
-    if name == "program":
-        return draft | fields
     fields |= inputs.dims_input(_SCREEN, what, mesh)
     fields["dtype"] = inputs.dtype_input(_SCREEN, what)
     fields["strategies"] = _strategies(what, draft["strategies"])
     with st.expander("Arrays: memory, spec, data"):
         fields |= _arrays(what, fields["dims"], mesh)
     with st.expander("Measuring and options"):
-        fields |= _measuring(what)
+        fields |= _measuring(what, options)
     return draft | fields
+
+
+def _program_fields() -> dict[str, Any]:
+    """Which small program, its sizes, and the mesh that it is given."""
+    now = state.draft(_SCREEN)["options"]
+    chosen = inputs.choice_input(_SCREEN, "program", "Program", tuple(_PROGRAMS), now.get("program", next(iter(_PROGRAMS))),
+                                 words=lambda key: _PROGRAMS.get(key, key))
+    return {"workload": "program", "options": {"program": chosen} | _sizes(chosen, now), "target": inputs.target_input(_SCREEN),
+            "mesh": inputs.mesh_input(_SCREEN)}
+
+
+def _sizes(program: str, now: dict[str, Any]) -> dict[str, int]:
+    """The sizes that a small program lets one choose; those of another program are forgotten with it."""
+    chosen = {}
+    for size in program_sizes(program).values():
+        field, words = f"size.{program}.{size.name}", f"A whole number from {size.low:,} to {size.high:,}; written into the program."
+        chosen[size.name] = inputs.number_input(_SCREEN, field, size.name.capitalize(), now.get(size.name, size.default), text=words)
+    return chosen
 
 
 def _strategies(what: Workload, now: list[str]) -> list[str]:
@@ -60,9 +81,12 @@ def _arrays(what: Workload, dims: dict[str, Any], mesh: list[list[Any]]) -> dict
     for array in what.arrays:
         operand = array in what.operands
         st.markdown(f"**{array.name}** ({', '.join(array.present(dims))})" + ("" if operand else ", result"))
-        left, right = st.columns(2, gap="small")
+        left, right = st.columns(2, gap="small", vertical_alignment="bottom")
         with left:
-            memory |= inputs.memory_input(_SCREEN, (array.name,))
+            if array.name in what.memory:  # the workload itself says where this array lies
+                st.caption(f"Memory: `{what.memory[array.name]}`")
+            else:
+                memory |= inputs.memory_input(_SCREEN, (array.name,))
         if operand:
             with right:
                 data[array.name] = inputs.choice_input(_SCREEN, f"data.{array.name}", "Data", _DATA, draft["data"].get(array.name, "normal"))
@@ -73,8 +97,8 @@ def _arrays(what: Workload, dims: dict[str, Any], mesh: list[list[Any]]) -> dict
             "data": {name: kind for name, kind in data.items() if kind != "normal"}}
 
 
-def _measuring(what: Workload) -> dict[str, Any]:
-    """Timing plan, seed and options."""
+def _measuring(what: Workload, options: dict[str, Any]) -> dict[str, Any]:
+    """Timing plan, seed and the options that every workload has."""
     draft = state.draft(_SCREEN)
     left, right = st.columns(2, gap="small")
     with left:
@@ -83,12 +107,17 @@ def _measuring(what: Workload) -> dict[str, Any]:
     with right:
         least = inputs.number_input(_SCREEN, "min_seconds", "At least (s)", float(draft["timing"]["min_seconds"]), step=0.1,
                                     text="Seconds spent sampling each strategy.")
-        options = {"device_order": _option("device_order", "Device order", "topology: as jax.make_mesh puts them; plain: in jax.devices() order.")}
+        options |= {"device_order": _option("device_order", what)}
     if what.uses_precision:
-        options["precision"] = _option("precision", "Matmul precision", "A TPU multiplies float32 in bfloat16 passes by default.")
+        options |= {"precision": _option("precision", what)}
     return {"timing": {"samples": samples, "min_seconds": least}, "seed": seed, "options": options}
 
 
-def _option(name: str, label: str, text: str) -> str:
-    choices = OPTION_CHOICES[name]
-    return inputs.choice_input(_SCREEN, name, label, choices, state.draft(_SCREEN)["options"].get(name, choices[0]), text)
+def _option(name: str, what: Workload) -> Any:
+    """An option of a workload: one of its words, or a whole number."""
+    option, now = option_choices(what)[name], state.draft(_SCREEN)["options"].get(name)
+    label, text = _OPTION_WORDS.get(name, (name.replace("_", " ").capitalize(), None))
+    if isinstance(option, Whole):
+        words = f"A whole number from {option.low:,} to {option.high:,}."
+        return inputs.number_input(_SCREEN, name, label, option.default if now is None else now, text=words)
+    return inputs.choice_input(_SCREEN, name, label, option, option[0] if now is None else now, text)

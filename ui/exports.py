@@ -13,7 +13,7 @@ from ui.lab import lab
 def buttons(run: str, experiment: Experiment) -> None:
     """The download buttons of a run; without a result there is only the script."""
     if lab().result(run) is not None:
-        _button("JSON", lambda: export.json_text(_result(run)), f"{run}.json", "application/json", "The result, as `python -m spmd_core run --json` prints it.")
+        _button("JSON", lambda: export.json_text(_result(run)), f"{run}.json", "application/json", "All of it, as the command line prints it.")
         _button("CSV", lambda: export.csv_text(_result(run)), f"{run}.csv", "text/csv", "The numbers as a table.")
     _button("Script", lambda: export.script_text(experiment, lab().result(run)), f"{run}.py", "text/x-python",
             "A Python script of plain JAX that reproduces the experiment without this project.")

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from spmd_core.layout import Layout, headline, shape_text
 from spmd_core.units import bytes_text, count_text
+from ui.layout_colours import colours
 from ui.layout_grid import WIDTH, Grid, Ints, arrange
 from ui.layout_marks import Columns, Edge, Marks, add_cells, add_edges, add_title
 from ui.layout_words import compact, coordinate_texts, cut_text, group_texts, index_texts, range_texts, short_group_texts
@@ -18,7 +19,8 @@ from ui.layout_words import compact, coordinate_texts, cut_text, group_texts, in
 TABLE_ROWS = 4096
 _BETWEEN = 18.0  # pixels between two pictures
 _INK = "#15181d"  # of labels in cells: every cell is light, in both themes
-_WORDS = {"color": "#ccd2da", "blend": "difference"}  # around them: dark on a light page, light on a dark one, without knowing which it is
+_SPOKEN = "'device ' + datum.devices + ', mesh ' + datum.mesh + ', holds ' + datum.holds + ', ' + datum.bytes + ', same data ' + datum.same"
+_WORDS = {"aria": False, "color": "#ccd2da", "blend": "difference"}  # around them: dark on a light page and light on a dark one, whichever it is
 
 
 def picture(found: Layout, dtype: str) -> dict[str, Any]:
@@ -51,7 +53,7 @@ def mesh_grid(found: Layout) -> Grid:
 
 
 def _margin(labels: list[str]) -> float:
-    return min(14.0 + 6.2 * max(map(len, labels), default=0), 140.0)
+    return min(12.0 + 5.8 * max(map(len, labels), default=0), 140.0)
 
 
 def alt_text(found: Layout, dtype: str) -> str:
@@ -59,8 +61,9 @@ def alt_text(found: Layout, dtype: str) -> str:
     mesh = ", ".join(f"{name}={size}" for name, size in found.mesh)
     cuts = "; ".join(cut_text(found, dim) for dim in range(len(found.shape))) or "a scalar"
     same = f"the same is on devices {group_texts(found.groups[:1])[0]}" if found.replication > 1 else "no other device holds that"
-    return (f"{headline(found, dtype)}. The array is drawn as {count_text(found.shard_count)} {'shard' if found.shard_count == 1 else 'shards'} ({cuts}), "
-            f"the mesh {mesh} as {count_text(found.device_count)} devices in the colour of what they hold. "
+    shards = f"{count_text(found.shard_count)} {'shard' if found.shard_count == 1 else 'shards'}"
+    return (f"{headline(found, dtype)}. The array is drawn as {shards} ({cuts}), the mesh {mesh} as {count_text(found.device_count)} devices "
+            f"in the colour of what they hold. "
             f"Device 0 holds {index_texts(found.starts[:1], found.stops[:1])[0]}; {same}.")
 
 
@@ -84,27 +87,14 @@ def table(found: Layout, dtype: str) -> pa.Table:
     return pa.table(columns | {"bytes": [found.shard_bytes(dtype)] * count, "held by devices": [same[shard] for shard in place.tolist()]})
 
 
-def colours(numbers: Ints, count: int) -> list[str]:
-    """A light colour for each number below `count`, as hex: the hue goes once around, and of a few neighbours every second is darker.
-
-    OKLCH to sRGB after Björn Ottosson, https://bottosson.github.io/posts/oklab/
-    """
-    hue = 2 * np.pi * (0.07 + 0.92 * numbers / max(count, 1))
-    light = np.where(numbers % 2, 0.76, 0.85) if count <= 16 else np.full(len(numbers), 0.81)
-    a, b = 0.095 * np.cos(hue), 0.095 * np.sin(hue)
-    cubes = np.stack([light + 0.3963377774 * a + 0.2158037573 * b, light - 0.1055613458 * a - 0.0638541728 * b, light - 0.0894841775 * a - 1.291485548 * b]) ** 3
-    linear = np.clip(np.array([[4.0767416621, -3.3077115913, 0.2309699292], [-1.2684380046, 2.6097574011, -0.3413193965],
-                               [-0.0041960863, -0.7034186147, 1.707614701]]) @ cubes, 0, 1)
-    rgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
-    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in np.rint(rgb.T * 255).astype(int).tolist()]
-
-
 def _array_edge(found: Layout) -> Edge:
+    sizes = found.shard_shape
+
     def edge(dim: int, first: int, stop: int) -> tuple[str, str]:
-        if not found.shape:
+        if not sizes:
             return "", ""
-        start = compact(first * found.shard_shape[dim])
-        return f"{start}:{compact(stop * found.shard_shape[dim])}", start
+        start = compact(first * sizes[dim])
+        return f"{start}:{compact(stop * sizes[dim])}", start
     return edge
 
 
@@ -135,7 +125,8 @@ def _array_cells(found: Layout, grid: Grid, dtype: str, linked: bool) -> tuple[C
     if grid.joined:
         return _joined_cells(found, grid, found.blocks, holds, dtype)
     first = found.groups[:, 0]
-    told = _told(found, first, first if linked else None, group_texts(found.groups), coordinate_texts(found, first, found.replicated_axes), holds, dtype,
+    mesh = coordinate_texts(found, first, found.replicated_axes)
+    told = _told(found, first, first if linked else None, group_texts(found.groups), mesh, holds, dtype,
                  [f"on {count_text(found.replication)} devices" if found.replication > 1 else "on no other device"] * len(first))
     return told, short_group_texts(found.groups), []
 
@@ -152,15 +143,16 @@ def _mesh_cells(found: Layout, grid: Grid, dtype: str, linked: bool) -> tuple[Co
     devices = np.arange(found.device_count)
     same, first = group_texts(found.groups), found.groups[found.shard_of, 0]
     holds, labels = index_texts(found.starts, found.stops), list(map(str, devices.tolist()))
+    alone = found.replication == 1
     told = _told(found, first, first if linked else None, labels, coordinate_texts(found, devices), holds, dtype,
-                 [f"on {same[shard]}" if found.replication > 1 else "on no other device" for shard in found.shard_of.tolist()])
+                 ["on no other device" if alone else f"on {same[shard]}" for shard in found.shard_of.tolist()])
     return told, labels, [text[1:-1] for text in holds]
 
 
 def _tile_of(grid: Grid, blocks: Ints) -> Ints:
     """The tile of every device, given its block along each dim, [devices, dims]."""
     sizes = grid.tiles.max(axis=0) + 1
-    return np.ravel_multi_index(tuple((blocks // np.asarray(grid.steps)).T), tuple(sizes.tolist()))
+    return np.asarray(np.ravel_multi_index(tuple((blocks // np.asarray(grid.steps)).T), tuple(sizes.tolist())))
 
 
 def _joined_cells(found: Layout, grid: Grid, blocks: Ints, holds: list[str], dtype: str) -> tuple[Columns, list[str], list[str]]:
@@ -176,7 +168,9 @@ def _joined_cells(found: Layout, grid: Grid, blocks: Ints, holds: list[str], dty
     return told, [f"{low}+" for _, low, _ in rows], []
 
 
-def _told(found: Layout, first: Ints, key: Ints | None, devices: list[str], mesh: list[str], holds: list[str], dtype: str, same: list[str]) -> Columns:
+def _told(
+    found: Layout, first: Ints, key: Ints | None, devices: list[str], mesh: list[str], holds: list[str], dtype: str, same: list[str],
+) -> Columns:
     """The columns that hover and highlight read. `first` is the lowest device with a tile's data, and gives its colour."""
     ranked, number = np.unique(first, return_inverse=True)
     return {"color": colours(number, len(ranked)), "key": list(range(-len(first), 0)) if key is None else key.tolist(), "devices": devices,
@@ -188,19 +182,24 @@ def _vega(marks: Marks, height: float) -> dict[str, Any]:
     across = {"field": "x", "type": "quantitative", "scale": {"domain": [0, WIDTH], "nice": False, "zero": False}, "axis": None}
     down = {"field": "y", "type": "quantitative", "scale": {"domain": [0, height], "reverse": True, "nice": False, "zero": False}, "axis": None}
     place = {"x": across, "y": down}
-    words = place | {"text": {"field": "text"}, "size": {"field": "size", "type": "quantitative", "scale": None}}
+    labels = place | {"text": {"field": "text"}}
+    words = labels | {"size": {"field": "size", "type": "quantitative", "scale": None}}
     hover = [{"field": field, "title": title} for field, title in
              (("devices", "device"), ("mesh", "mesh"), ("holds", "holds"), ("bytes", "bytes on each"), ("same", "same data"))]
     text = {"type": "text", "baseline": "middle", "tooltip": None}
+    size = f"min(datum.size * width / {WIDTH:g}, datum.most)"  # labels grow and shrink with the cells, and vanish before they cannot be read
+    label = text | {"color": _INK, "aria": False, "fontSize": {"expr": size}, "opacity": {"expr": f"{size} < 7 ? 0 : 1"}}
+    word = text | _WORDS | {"align": {"expr": "datum.align"}, "fontWeight": {"expr": "datum.weight"}}
+    lit = {"condition": {"param": "same", "empty": True, "value": 1}, "value": 0.22}
+    fill = {"field": "color", "type": "nominal", "scale": None}
     return {
-        "height": height, "config": {"view": {"stroke": None}},
+        "height": height, "padding": {"left": 0, "top": 2, "right": 0, "bottom": 2}, "config": {"view": {"stroke": None}},
         "datasets": {"cells": pa.table(marks.cells), "inside": pa.table(marks.inside), "outside": pa.table(marks.outside)},
         "layer": [
-            {"data": {"name": "cells"}, "mark": {"type": "rect", "cornerRadius": 2},
+            {"data": {"name": "cells"}, "mark": {"type": "rect", "cornerRadius": 2, "description": {"expr": _SPOKEN}},
              "params": [{"name": "same", "select": {"type": "point", "fields": ["key"], "on": "pointerover", "clear": "pointerout"}}],
-             "encoding": place | {"x2": {"field": "x2"}, "y2": {"field": "y2"}, "color": {"field": "color", "type": "nominal", "scale": None},
-                                  "tooltip": hover, "opacity": {"condition": {"param": "same", "empty": True, "value": 1}, "value": 0.22}}},
-            {"data": {"name": "inside"}, "mark": text | {"color": _INK, "limit": {"expr": f"datum.room * width / {WIDTH:g}"}}, "encoding": words},
-            {"data": {"name": "outside"}, "mark": text | _WORDS | {"align": {"expr": "datum.align"}, "fontWeight": {"expr": "datum.weight"}}, "encoding": words},
+             "encoding": place | {"x2": {"field": "x2"}, "y2": {"field": "y2"}, "color": fill, "tooltip": hover, "opacity": lit}},
+            {"data": {"name": "inside"}, "mark": label, "encoding": labels},
+            {"data": {"name": "outside"}, "mark": word, "encoding": words},
         ],
     }

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-WIDTH = 640.0  # of a picture, in the units of its x; the browser stretches it to the width there is
+WIDTH = 580.0  # of a picture, in the units of its x; the browser stretches it to the width there is
 MAX_CELLS = 1024  # drawn one by one
 MAX_TILES = 256  # once neighbours have to be joined, so that a tile still takes a label
 MAX_LINE = 32  # cells side by side in one panel
-LEAST_FONT, CHARACTER = 8.0, 0.57  # pixels; width of a character over its font size
-CAPTION, HEADER, GAP = 22.0, 16.0, 12.0  # pixels: above the header of a panel, above its cells, between panels
+LEAST_FONT, CHARACTER = 8.0, 0.54  # pixels; width of a character over its font size
+CAPTION, HEADER, GAP = 22.0, 16.0, 10.0  # pixels: above the header of a panel, above its cells, between panels
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating]
 
 
 @dataclass(frozen=True, slots=True)

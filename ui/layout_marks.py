@@ -8,7 +8,7 @@ import numpy as np
 
 from ui.layout_grid import CHARACTER, LEAST_FONT, WIDTH, Digit, Grid, Ints
 
-_FONT, _EDGE_FONT = 13.0, 11.0  # pixels
+LABEL_FONT, _DETAIL_FONT, _EDGE_FONT = 13.0, 10.5, 11.0  # pixels
 Columns = dict[str, list[Any]]
 Edge = Callable[[int, int, int], tuple[str, str]]  # dim, first block, block after the last -> its label, and where only the start has room
 
@@ -18,7 +18,7 @@ class Marks:
     """Columns of the three kinds of marks: `cells`, labels `inside` them, words `outside`. Heights in pixels."""
 
     cells: Columns = field(default_factory=lambda: {name: [] for name in ("x", "x2", "y", "y2", *TOLD)})
-    inside: Columns = field(default_factory=lambda: {name: [] for name in ("x", "y", "text", "size", "room")})
+    inside: Columns = field(default_factory=lambda: {name: [] for name in ("x", "y", "text", "size", "most")})
     outside: Columns = field(default_factory=lambda: {name: [] for name in ("x", "y", "text", "size", "align", "weight")})
 
 
@@ -44,22 +44,21 @@ def add_cells(marks: Marks, grid: Grid, top: float, told: Columns, labels: list[
         marks.cells[name] += values.tolist()
     for name in TOLD:
         marks.cells[name] += told[name]
-    size = _font(labels, grid)
-    small = min(_font(details, grid), 11.0) if grid.cell_height >= 30 else 0.0
-    up, down = (0.45 * small, 0.62 * size) if small >= LEAST_FONT else (0.0, 0.0)
-    for texts, font, offset in ((labels, size, -up), (details, small, down)):
+    fit, small = _font(labels, grid), _font(details, grid) if grid.cell_height >= 30 else 0.0
+    up, down = (0.5 * _DETAIL_FONT, 0.65 * LABEL_FONT) if small >= LEAST_FONT else (0.0, 0.0)
+    for texts, font, most, offset in ((labels, fit, LABEL_FONT, -up), (details, small, _DETAIL_FONT, down)):
         if font >= LEAST_FONT:
             marks.inside["x"] += (left + grid.cell_width / 2).tolist()
             marks.inside["y"] += (upper + top + grid.cell_height / 2 + offset).tolist()
             marks.inside["text"] += texts
             marks.inside["size"] += [font] * len(texts)
-            marks.inside["room"] += [grid.cell_width] * len(texts)
+            marks.inside["most"] += [min(most, 0.62 * grid.cell_height)] * len(texts)
 
 
 def _font(texts: list[str], grid: Grid) -> float:
-    """The font size, in pixels, in which the longest of the texts fits a cell; 0 where there is no text."""
+    """The font size, in pixels, in which the longest of the texts fills a cell of a picture WIDTH pixels wide; 0 where there is no text."""
     longest = max(map(len, texts), default=0)
-    return min((grid.cell_width - 2.0) / (CHARACTER * longest), 0.62 * grid.cell_height, _FONT) if longest else 0.0
+    return (grid.cell_width - 2.0) / (CHARACTER * longest) if longest else 0.0
 
 
 def add_edges(marks: Marks, grid: Grid, top: float, edge: Edge, name: Callable[[int], str]) -> None:

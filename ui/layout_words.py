@@ -8,6 +8,7 @@ from spmd_core.units import count_text
 
 Ints = NDArray[np.int64]
 _LISTED = 4  # devices that are named one by one
+_GROUPS = 24  # devices that a sentence names, about
 
 
 def group_texts(groups: Ints) -> list[str]:
@@ -47,6 +48,17 @@ def coordinate_texts(found: Layout, devices: Ints, anywhere: tuple[str, ...] = (
     columns = [[f"{name}=any"] * len(devices) if name in anywhere else [f"{name}={place}" for place in found.coordinates[devices, axis].tolist()]
                for axis, (name, _) in enumerate(found.mesh)]
     return [", ".join(row) for row in zip(*columns, strict=True)]
+
+
+def sharing_text(found: Layout) -> str | None:
+    """Which devices hold the same data, in a sentence; None where no two do."""
+    if found.replication == 1:
+        return None
+    if found.shard_count == 1:
+        return "All devices hold the same data."
+    listed = _GROUPS // min(found.replication, _LISTED)
+    groups = " · ".join(text.partition(" (")[0] for text in group_texts(found.groups[:listed])) + (" · …" if found.shard_count > listed else "")
+    return f"{count_text(found.shard_count)} groups of {count_text(found.replication)} devices hold the same data: {groups}"
 
 
 def cut_text(found: Layout, dim: int) -> str:

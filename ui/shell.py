@@ -7,7 +7,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.errors import LabError, StorageError
-from ui import links, state
+from ui import heap, links, state
 from ui.lab import lab
 from ui.words import experiment_words, plain
 
@@ -28,8 +28,10 @@ def open_page(screen: str) -> DeltaGenerator:
 
     Returns the place in the menu row for `links.share_box`, which a screen fills last, when it knows what it shows.
     """
+    heap.leave_imports_out()
     _, title, _ = PAGES[screen]
     st.set_page_config(page_title=f"{title} · SPMD Lab", page_icon=_ICON, layout="wide", initial_sidebar_state=340)
+    _require_login()
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="menu"):
         st.markdown("**SPMD Lab**", width="content")
         for script, label, icon in PAGES.values():
@@ -88,6 +90,13 @@ def _address_banner() -> None:
         return
     st.warning(f"This dashboard answers on {plain(address or 'every address of this machine')} without a login: whoever can reach it can use "
                "these devices. Bind it to 127.0.0.1 and use ssh -L, or set up a login, as the README says.", icon=":material/lock_open:")
+
+
+def _require_login() -> None:
+    """Where a login is set up ([auth] in secrets.toml), nothing is shown before it."""
+    if "auth" in _secrets() and not getattr(st.user, "is_logged_in", False):
+        st.button("Log in", on_click=st.login, icon=":material/login:", key="login")
+        st.stop()
 
 
 def _secrets() -> set[str]:

@@ -11,7 +11,7 @@ import streamlit as st
 
 from spmd_core.errors import RequestError
 from spmd_core.experiment import Experiment, parse_experiment
-from spmd_core.workloads import get_workload
+from spmd_core.workloads import Workload, get_workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +85,20 @@ def change_workload(screen: str, name: str) -> None:
     new = {field: old[field] for field in ("target", "mesh", "timing", "seed")} | {
         "workload": name,
         "dims": dict(what.defaults),
-        "sharding": shared or {what.contracted or what.dims[0]: old["mesh"][0][0]},
-        "dtype": old["dtype"] if old["dtype"] in what.dtypes else "float32",
+        "sharding": shared or ({what.cut or what.dims[0]: old["mesh"][0][0]} if what.dims else {}),
+        "dtype": old["dtype"] if old["dtype"] in what.dtypes else what.dtypes[0],
         "strategies": [strategy for strategy in old["strategies"] if strategy in what.strategies] or list(what.default_strategies),
     }
+    replace_draft(screen, parse_or_keep(new))
+
+
+def change_dims(screen: str, what: Workload, options: dict[str, Any]) -> None:
+    """Options made the workload another one: sizes, sharding and strategies that it still has stay."""
+    old = draft(screen)
+    kept = [dim for dim in what.dims if dim in old["dims"] or dim not in what.optional_dims]
+    new = old | {"options": options, "overrides": {}, "memory": {}, "data": {},
+                 "dims": {dim: old["dims"].get(dim, what.defaults.get(dim)) for dim in kept},
+                 "sharding": {dim: axes for dim, axes in old["sharding"].items() if dim in what.dims}}
     replace_draft(screen, parse_or_keep(new))
 
 

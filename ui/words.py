@@ -35,6 +35,11 @@ def title(strategy: str) -> str:
     return STRATEGIES[strategy].title if strategy in STRATEGIES else strategy
 
 
+def workload_title(name: str) -> str:
+    """A workload's name on screen; one of the user's own has the name that they gave it."""
+    return WORKLOADS[name].title if name in WORKLOADS else name
+
+
 def state_words(state: str) -> str:
     """A run state on screen."""
     return _STATES.get(state, state)
@@ -72,7 +77,7 @@ def experiment_words(experiment: Experiment) -> str:
         return f"program {experiment.option('program')}, mesh {mesh} on {experiment.target}"
     sizes = " ".join(f"{dim}={size}" for dim, size in experiment.dims)
     cuts = ", ".join(f"{dim} over {' '.join(axes)}" for dim, axes in experiment.sharding) or "unsharded"
-    return f"{WORKLOADS[experiment.workload].title}, {sizes}, {experiment.dtype}, {cuts}, mesh {mesh} on {experiment.target}"
+    return f"{workload_title(experiment.workload)}, {sizes}, {experiment.dtype}, {cuts}, mesh {mesh} on {experiment.target}"
 
 
 def environment_words(environment: Environment) -> str:
@@ -85,6 +90,9 @@ def environment_words(environment: Environment) -> str:
 
 def headline_words(result: Result) -> str:
     """The answer in a sentence: which strategy is fastest and by how much, or that they do not differ, or what there is instead."""
+    if result.experiment.workload == "program":
+        failed = any(found.status != "ok" for found in result.strategies.values())
+        return "The program did not run to its end." if failed else "The program ran as written. What it gave is below."
     timed = {name: found for name, found in result.strategies.items() if found.median_s is not None and found.correct is not False}
     if not timed:
         return "No strategy was measured to the end."
@@ -95,17 +103,17 @@ def headline_words(result: Result) -> str:
     takes = seconds_text(result.strategies[fastest].median_s)
     if answer is None or not answer.ratios:
         interval = result.strategies[fastest].ci95_s
-        return f"{title(fastest)} takes {takes} per call" + (f" (95 % interval {seconds_text(interval[0])} to {seconds_text(interval[1])})." if interval else ".")
+        between = f" (95 % interval {seconds_text(interval[0])} to {seconds_text(interval[1])})" if interval else ""
+        return f"{title(fastest)} takes {takes} per call{between}."
     slower = next((ratio for ratio in answer.ratios if ratio.differs), None)
-    after = f"{title(slower.strategy)} takes {slower.ratio:.3g}× as long (95 % interval {slower.interval[0]:.3g} to {slower.interval[1]:.3g})" if slower else ""
+    after = ""
+    if slower:
+        low, high = slower.interval
+        after = f"{title(slower.strategy)} takes {slower.ratio:.3g}× as long (95 % interval {low:.3g} to {high:.3g})"
     if not answer.tied:
         return f"{title(fastest)} is fastest, {takes} per call. The next, {after}."
-    return f"{_listed([fastest, *answer.tied])} cannot be told apart, about {takes} per call." + (f" {after}." if after else "")
-
-
-def _listed(strategies: list[str]) -> str:
-    *first, last = [title(name) for name in strategies]
-    return f"{', '.join(first)} and {last}"
+    *first, last = [f"{title(name)} ({seconds_text(result.strategies[name].median_s)})" for name in (fastest, *answer.tied)]
+    return f"{', '.join(first)} and {last} cannot be told apart by these samples." + (f" {after}." if after else "")
 
 
 def floor_words(result: Result) -> str | None:

@@ -9,7 +9,7 @@ from spmd_core.commands.draw import draw
 from spmd_core.commands.spec import add_spec, read_spec
 from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.experiment import Experiment, load_json, parse_experiment
-from spmd_core.layout import headline, layout_json, layout_of
+from spmd_core.layout import dtype_of, headline, layout_json, layout_of
 from spmd_core.script import spec_text
 from spmd_core.workloads import ARRAY_DIMS
 
@@ -44,12 +44,12 @@ def main(arguments: Namespace) -> int:
 
 
 def _lines(experiment: Experiment, name: str, width: int) -> list[str]:
-    found = layout_of(experiment, name)
+    found, dtype = layout_of(experiment, name), dtype_of(experiment, name)
     mesh = ", ".join(f"{axis}={size}" for axis, size in experiment.mesh)
     memory = "" if experiment.memory_kind(name) == "device" else f" in {experiment.memory_kind(name)}"
-    head = f"{name}: {experiment.dtype}{list(found.shape)}, {spec_text(found.spec)} on mesh {mesh}{memory}"
+    head = f"{name}: {dtype}{list(found.shape)}, {spec_text(found.spec)} on mesh {mesh}{memory}"
     dims = experiment.what.array(name).present(experiment.sizes)
-    return [head, headline(found, experiment.dtype), "", *draw(found, dims, width)]
+    return [head, headline(found, dtype), "", *draw(found, dims, width)]
 
 
 def _experiment(arguments: Namespace) -> Experiment:

@@ -25,20 +25,26 @@ def read_spec(word: str) -> Experiment:
         from spmd_core.recipes import get_recipe
 
         return get_recipe(word.removeprefix("recipe:")).experiment
-    path = Path(word)
-    try:
-        if path.is_file() or (path.exists() and not path.is_dir()):
-            with path.open("rb") as file:
-                return _from_bytes(_read(file))
-        is_folder = path.is_dir()
-    except (OSError, ValueError) as error:  # a name too long, a NUL in it, not readable
-        if not link.looks_like_link(word):
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise refuse(f"spec file {shorten(word)}", f"cannot be read ({reason.lower()})", f"name {HELP}") from None
-        is_folder = False
+    found = _file(word)
+    if found is not None:
+        return _from_bytes(found)
     if link.looks_like_link(word):
         return link.decode(word)
-    raise refuse(f"spec file {shorten(word)}", "is a folder" if is_folder else "does not exist", f"name {HELP}")
+    raise refuse(f"spec file {shorten(word)}", "does not exist", f"name {HELP}")
+
+
+def _file(word: str) -> bytes | None:
+    """The beginning of the file of that name; None where there is none. RequestError where it cannot be read."""
+    try:
+        with Path(word).open("rb") as file:
+            return _read(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:  # a folder, not allowed; a name too long or with a NUL, as a link may be
+        if link.looks_like_link(word):
+            return None
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise refuse(f"spec file {shorten(word)}", f"cannot be read ({reason.lower()})", f"name {HELP}") from None
 
 
 def _read(file: IO[bytes]) -> bytes:

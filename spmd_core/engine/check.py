@@ -1,40 +1,74 @@
-"""Judges every trial's result by the reference."""
+"""Judges every trial's results by the reference."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from spmd_core.engine.trial import Trial
+from spmd_core.engine.own_reference import OWN_NOTE, own_references
+from spmd_core.engine.trial import Trial, failure_of
 from spmd_core.experiment import Experiment
-from spmd_core.reference import Reference, compute_dtype, measure_error, reference, tolerance
+from spmd_core.reference import Error, Reference, compute_dtype, measure_error, references, tolerance
+
+LARGE_BYTES = 64 * 2**20  # results above this are judged at once rather than kept until all strategies have run
 
 
-def check(trials: Sequence[Trial], experiment: Experiment, operands: dict[str, Any], platform: str) -> None:
-    """Fill in error, tolerance and `correct` of every trial that has a result; the reference is computed once."""
-    done = [trial for trial in trials if trial.to_check is not None and trial.failure is None]
-    if not done:
-        return
-    expected, limit, notes = _expected(experiment, operands, platform)
-    for trial in done:
-        result, trial.to_check = trial.to_check, None
-        assert result is not None
-        trial.error = measure_error(expected, result)
+@dataclass
+class Checker:
+    """Compares results with the reference, which is computed once, when first needed; `operands` are filled by then."""
+
+    experiment: Experiment
+    operands: dict[str, Any]
+    platform: str
+
+    def check(self, trial: Trial) -> None:
+        """Fill in error, tolerance and `correct` of a trial whose results wait for it."""
+        results, trial.to_check = trial.to_check, {}
+        if not results or trial.failure is not None:
+            return
+        expected, limit, notes = self._expected
+        trial.notes += notes
+        if not expected:
+            return
+        trial.error = _worst([measure_error(expected[name], result) for name, result in results.items()])
         trial.tolerance = limit
         trial.correct = trial.error.max_rel is not None and trial.error.max_rel <= limit
-        trial.notes += notes
         if trial.error.non_finite:
             trial.notes.append(f"{trial.error.non_finite} elements are not finite where the reference is, or the other way round")
         if not trial.correct:
             trial.notes.append("wrong values: not ranked")
 
+    def check_if_large(self, trial: Trial) -> None:
+        """Judge results now that would fill the host's memory if they were kept."""
+        if sum(result.nbytes for result in trial.to_check.values()) > LARGE_BYTES:
+            self.check(trial)
 
-def _expected(experiment: Experiment, operands: dict[str, Any], platform: str) -> tuple[Reference, float, list[str]]:
-    if experiment.workload == "array":  # a copy is right when it is equal
-        return Reference(np.asarray(operands["array"], np.float64), None), 0.0, []
-    expected = reference(experiment, operands)
-    dtype, note = compute_dtype(experiment, platform)
-    notes = [note] if note else []
-    if expected.rows is not None:
-        notes.append(f"compared with the reference on {len(expected.rows)} rows chosen by the seed")
-    return expected, tolerance(experiment, dtype), notes
+    @cached_property
+    def _expected(self) -> tuple[dict[str, Reference], float, list[str]]:
+        experiment = self.experiment
+        if experiment.workload == "array":  # a copy is right when it is equal
+            return {"array": Reference(np.asarray(self.operands["array"], np.float64), None)}, 0.0, []
+        dtype, note = compute_dtype(experiment, self.platform)
+        notes = [note] if note else []
+        if experiment.what.source is None:
+            expected = references(experiment, self.operands)
+        else:
+            try:
+                expected = own_references(experiment, self.operands)
+                notes.append(OWN_NOTE)
+            except Exception as error:  # whatever the user's function raises in float64 is told; the timings stand
+                failure = failure_of(error)
+                return {}, 0.0, [f"not compared: in float64 on one device the function itself fails with {failure.kind}: {failure.message}"]
+        rows = next((one.rows for one in expected.values() if one.rows is not None), None)
+        if rows is not None:
+            notes.append(f"compared with the reference on {len(rows)} rows chosen by the seed")
+        return expected, tolerance(experiment, dtype), notes
+
+
+def _worst(errors: list[Error]) -> Error:
+    """The largest of several results' errors."""
+    non_finite = sum(error.non_finite for error in errors)
+    if non_finite:
+        return Error(None, None, non_finite)
+    return Error(max(error.max_abs or 0.0 for error in errors), max(error.max_rel or 0.0 for error in errors), 0)

@@ -2,15 +2,17 @@
 
 import os
 import platform
+from importlib.metadata import version
+from typing import Any
 
 import jax
-import jaxlib
 
 from spmd_core.errors import WorkerError
 from spmd_core.results import Device, Environment
 from spmd_core.targets import accelerator_files, parse_target
 
 MAX_LISTED_DEVICES = 256
+JaxDevice = Any  # jax.Device, which type checkers take for a variable
 
 
 def describe(target: str, expected_device_count: int | None = None) -> Environment:
@@ -21,21 +23,21 @@ def describe(target: str, expected_device_count: int | None = None) -> Environme
     simulated = parse_target(target).kind == "cpu" or (first.platform == "cpu" and len(devices) > 1)
     memory = _default_memory(first)
     return Environment(
-        jax=jax.__version__, jaxlib=jaxlib.__version__, python=platform.python_version(), platform=first.platform,
+        jax=jax.__version__, jaxlib=version("jaxlib"), python=platform.python_version(), platform=first.platform,
         platform_version=" ".join(first.client.platform_version.split()), device_kind=first.device_kind, device_count=len(devices),
         process_count=jax.process_count(), process_index=jax.process_index(), devices=tuple(map(_device, devices[:MAX_LISTED_DEVICES])),
         default_memory=memory, cores=available_cores(), host_memory_bytes=host_memory_bytes(), load=load(),
         xla_flags=os.environ.get("XLA_FLAGS", ""), simulated=simulated, notes=_notes(simulated, len(devices)))
 
 
-def _devices(target: str) -> list[jax.Device]:
+def _devices(target: str) -> list[JaxDevice]:
     try:
         return jax.devices()
     except RuntimeError as error:
         raise WorkerError(f"target {target} has no usable device: {' '.join(str(error).split())}") from error
 
 
-def _check(target: str, first: jax.Device, count: int, expected_device_count: int | None) -> None:
+def _check(target: str, first: JaxDevice, count: int, expected_device_count: int | None) -> None:
     wanted = parse_target(target)
     if wanted.kind == "tpu":
         raise WorkerError(f"target {target} is compile-only: nothing runs on it; use local or cpu:8")
@@ -48,21 +50,21 @@ def _check(target: str, first: jax.Device, count: int, expected_device_count: in
         raise WorkerError(f"target {target} got {count} devices, not {expected}: release the devices and start the worker again")
 
 
-def _device(device: jax.Device) -> Device:
+def _device(device: JaxDevice) -> Device:
     coords = getattr(device, "coords", None)
     return Device(
         id=device.id, process=device.process_index, coords=None if coords is None else tuple(coords), core=getattr(device, "core_on_chip", None),
         memory_kinds=tuple(memory.kind for memory in device.addressable_memories()), memory_bytes=memory_limit_bytes(device))
 
 
-def memory_limit_bytes(device: jax.Device) -> int | None:
+def memory_limit_bytes(device: JaxDevice) -> int | None:
     """Bytes that this process may use of the device's memory; None where the platform does not say."""
     stats = device.memory_stats()
     limit = (stats or {}).get("bytes_limit")
     return int(limit) if limit else None
 
 
-def _default_memory(device: jax.Device) -> str | None:
+def _default_memory(device: JaxDevice) -> str | None:
     try:
         return device.default_memory().kind
     except jax.errors.JaxRuntimeError:

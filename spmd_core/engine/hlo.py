@@ -11,6 +11,8 @@ from spmd_core.collectives import KINDS, kind_of
 from spmd_core.hlo_module import HloError, Module
 from spmd_core.hlo_text import parse_module
 
+_OTHER_NAMES = {"Log1p": "log-plus-one", "Expm1": "exponential-minus-one", "TopK": "topk"}  # the enum's name -> as HLO writes it
+
 
 def read_module(compiled: Any) -> Module:
     """The compiled program as values. HloError where its text lacks a collective that the program has."""
@@ -48,4 +50,6 @@ def walked_collectives(compiled: Any) -> Counter[str] | None:
 def opcode_text(opcode: Any) -> str:
     """`HloOpcode.kAllReduce` as HLO writes it: `all-reduce`."""
     name = opcode.name.removeprefix("k")
+    if name in _OTHER_NAMES:
+        return _OTHER_NAMES[name]
     return "".join(f"-{letter.lower()}" if letter.isupper() and index else letter.lower() for index, letter in enumerate(name))

@@ -13,9 +13,10 @@ from spmd_core.engine.stderr import captured, compiler_warnings
 
 @dataclass(slots=True)
 class Lowered:
-    """A compiled program with its arguments placed as compiled, and the record of how it came to be."""
+    """What is to be called, with its arguments placed as it takes them, and the record of how it came to be."""
 
-    compiled: Any
+    call: Any
+    compiled: Any  # None where no program stands for the whole call
     arguments: tuple[Any, ...]
     unsharded: tuple[Any, ...] | None  # uncommitted arguments, where the program takes such
     seconds: dict[str, float]
@@ -26,7 +27,7 @@ class Lowered:
 
 def file_name(workload: str, strategy: str) -> str:
     """The name under which a program text is executed, as source lines quote it."""
-    return f"{workload}_{strategy}.py"
+    return f"{workload}_{strategy.replace('(', '_').replace(')', '')}.py"
 
 
 def execute(text: str, name: str) -> dict[str, Any]:
@@ -43,26 +44,52 @@ def place(operands: dict[str, Any], placed: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(jax.block_until_ready(arrays))
 
 
-def lower(text: str, names: dict[str, Any], operands: dict[str, Any], phase: Callable[[str], None]) -> Lowered:
-    """Trace, lower and compile `program` ahead of time, telling `phase` what begins."""
-    arguments = place(operands, names["placed"])
-    seconds: dict[str, float] = {}
+@dataclass(slots=True)
+class Steps:
+    """Times one step after the other, telling `phase` what begins."""
 
-    def timed(name: str, step: Callable[[], Any]) -> Any:
-        phase(name)
+    phase: Callable[[str], None]
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __call__(self, name: str, step: Callable[[], Any]) -> Any:
+        """The outcome of a step; its seconds are kept under its name."""
+        self.phase(name)
         start = perf_counter()
         outcome = step()
-        seconds[name] = perf_counter() - start
+        self.seconds[name] = perf_counter() - start
         return outcome
 
+
+def lower(text: str, names: dict[str, Any], operands: dict[str, Any], phase: Callable[[str], None]) -> Lowered:
+    """Trace, lower and compile `program` ahead of time: the compiled program is what is called."""
+    arguments, steps = place(operands, names["placed"]), Steps(phase)
     with captured() as log:
-        traced = timed("trace", lambda: names["program"].trace(*arguments))
-        lowered = timed("lower", traced.lower)
-        compiled = timed("compile", lowered.compile)
+        traced = steps("trace", lambda: names["program"].trace(*arguments))
+        lowered = steps("lower", traced.lower)
+        compiled = steps("compile", lowered.compile)
     texts = {"program": text, "jaxpr": str(traced.jaxpr), "stablehlo": lowered.as_text(debug_info=True), "hlo": compiled.as_text()}
     unsharded = None
     if any(sharding is None for sharding in names["placed"].values()):
         unsharded = arguments
         shardings = compiled.input_shardings[0]
         arguments = tuple(jax.block_until_ready([jax.device_put(value, sharding) for value, sharding in zip(arguments, shardings, strict=True)]))
-    return Lowered(compiled, arguments, unsharded, seconds, texts, compiler_warnings(log[0]), names)
+    return Lowered(compiled, compiled, arguments, unsharded, steps.seconds, texts, compiler_warnings(log[0]), names)
+
+
+def look_into(text: str, names: dict[str, Any], operands: dict[str, Any], phase: Callable[[str], None]) -> Lowered:
+    """Make ready a `program` that is called as it is, and look into it: the steps that it has, and their texts.
+
+    vmap by itself dispatches one operation after the other: there is no program of it to lower. pmap is lowered in one step,
+    tracing included.
+    """
+    arranged = names["arrange"](operands) if "arrange" in names else operands
+    arguments, steps, program = place(arranged, names["placed"]), Steps(phase), names["program"]
+    compiled, texts = None, {"program": text}
+    with captured() as log:
+        traced = steps("trace", lambda: program.trace(*arguments)) if hasattr(program, "trace") else None
+        texts["jaxpr"] = str(traced.jaxpr if traced else jax.make_jaxpr(program)(*arguments))
+        if hasattr(program, "lower"):
+            lowered = steps("lower", traced.lower if traced else lambda: program.lower(*arguments))
+            compiled = steps("compile", lowered.compile)
+            texts |= {"stablehlo": lowered.as_text(debug_info=True), "hlo": compiled.as_text()}
+    return Lowered(program, compiled, arguments, None, steps.seconds, texts, compiler_warnings(log[0]), names)

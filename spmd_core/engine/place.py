@@ -8,13 +8,14 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
+from spmd_core.engine.devices import JaxDevice
 from spmd_core.results import ArrayReport, ShardReport
 
 MAX_SHARDS = 64
 MAX_VALUES = 256
 
 
-def array_report(array: jax.Array, devices: Sequence[jax.Device], mesh: jax.sharding.Mesh | None) -> ArrayReport:
+def array_report(array: jax.Array, devices: Sequence[JaxDevice], mesh: jax.sharding.Mesh | None) -> ArrayReport:
     """An array as JAX reports it; `devices` in the order in which their positions are counted."""
     positions = {device: position for position, device in enumerate(devices)}
     indices = {positions[device]: bounds(index, array.shape) for device, index in array.sharding.devices_indices_map(array.shape).items()}
@@ -33,7 +34,7 @@ def spec_json(
     sharding: Any, mesh: jax.sharding.Mesh | None, indices: dict[int, tuple[tuple[int, int], ...]], shape: tuple[int, ...],
 ) -> tuple[Any, ...] | None:
     """Per dim None, an axis or a list of axes; None where the array lies on no mesh."""
-    if isinstance(sharding, NamedSharding):
+    if isinstance(sharding, NamedSharding) and (mesh is None or sharding.mesh.axis_names == mesh.axis_names):  # pmap makes a mesh of its own
         entries = [*sharding.spec, *[None] * (len(shape) - len(sharding.spec))]
         return tuple(_entry(tuple(entry) if isinstance(entry, tuple) else (entry,) if entry else ()) for entry in entries)
     if mesh is None or len(indices) != mesh.size:

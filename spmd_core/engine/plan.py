@@ -10,7 +10,7 @@ import jax
 from spmd_core.engine.topology import Compiled, compile_lowered, mesh_over
 from spmd_core.plan import Plan
 from spmd_core.programs.decoder import Decoder
-from spmd_core.programs.train_step import lower_train_step
+from spmd_core.programs.decoder_step import lower_train_step
 
 
 def decoder(plan: Plan) -> Decoder:

@@ -9,8 +9,10 @@ import numpy as np
 
 from spmd_core.collective_reasons import Reasons
 from spmd_core.collectives import read_collectives
+from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.hlo import read_module
-from spmd_core.engine.lower import execute, file_name, lower
+from spmd_core.engine.lower import execute, file_name, look_into, lower
+from spmd_core.engine.named_results import check_function, named_results, result_shapes
 from spmd_core.engine.place import array_report
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.timing import Timed, block
@@ -19,6 +21,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.hlo_module import HloError
 from spmd_core.results import MemoryBytes
 from spmd_core.script import program_text
+from spmd_core.strategies import MAP_STRATEGIES, ONE_DEVICE
 
 Tell = Callable[[str], None]
 
@@ -41,29 +44,33 @@ def prepare(trial: Trial, experiment: Experiment, operands: dict[str, Any], tell
 
 def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operands: dict[str, Any], tell: Tell) -> None:
     mesh, order = device_order(names)
-    lowered = lower(trial.texts["program"], names, operands, tell)
+    if experiment.what.source is not None:
+        check_function(experiment, names, operands)
+    lowered = (look_into if trial.strategy in MAP_STRATEGIES else lower)(trial.texts["program"], names, operands, tell)
     trial.texts, trial.warnings = lowered.texts, lowered.warnings
     trial.phases_s = lowered.seconds
-    trial.memory_bytes = memory_bytes(lowered.compiled)
     for name, array in zip(operands, lowered.arguments, strict=True):
         trial.operands[name] = array_report(array, order, mesh)
-    _read_collectives(trial, experiment, lowered.compiled, order)
-    output = _first_run(trial, lambda: lowered.compiled(*lowered.arguments), tell)
-    results = output if isinstance(output, tuple) else (output,)
-    for described, array in zip(experiment.what.results, results, strict=True):
-        trial.outputs[described.name] = array_report(array, order, mesh)
-    trial.to_check = np.asarray(results[0])
-    trial.program = Timed(trial.strategy, lowered.compiled, lowered.arguments)
+    if lowered.compiled is None:
+        trial.collectives = ()  # on one device
+    else:
+        trial.memory_bytes = memory_bytes(lowered.compiled)
+        _read_collectives(trial, experiment, lowered.compiled, order)
+    output = _first_run(trial, lambda: lowered.call(*lowered.arguments), tell)
+    for name, array in named_results(experiment, output, result_shapes(experiment, trial.strategy)).items():
+        trial.outputs[name] = array_report(array, order, mesh)
+        trial.to_check[name] = np.asarray(array).reshape(experiment.shape(name))
+    trial.program = Timed(trial.strategy, lowered.call, lowered.arguments)
     if lowered.unsharded is not None:
-        trial.from_unsharded = Timed(f"{trial.strategy} from unsharded", lowered.compiled, lowered.unsharded)
+        trial.from_unsharded = Timed(f"{trial.strategy} from unsharded", lowered.call, lowered.unsharded)
 
 
-def _read_collectives(trial: Trial, experiment: Experiment, compiled: Any, order: list[jax.Device]) -> None:
+def _read_collectives(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]) -> None:
     """What cannot be read is said aloud and left unknown, never counted as no communication."""
     file = file_name(experiment.workload, trial.strategy)
     try:
         module = read_module(compiled)
-        mesh = () if trial.strategy == "single" else experiment.mesh
+        mesh = () if trial.strategy in ONE_DEVICE else experiment.mesh
         positions = tuple(order.index(device) for device in compiled.runtime_executable().local_devices())
         trial.collectives = read_collectives(module, mesh, file=file, positions=positions, reasons=Reasons(experiment, trial.strategy, module))
     except HloError as error:
@@ -74,7 +81,7 @@ def _place(trial: Trial, names: dict[str, Any], operands: dict[str, Any], tell: 
     mesh, order = device_order(names)
     array = _first_run(trial, names["program"], tell)
     trial.outputs["array"] = array_report(array, order, mesh)
-    trial.to_check = np.asarray(array)
+    trial.to_check["array"] = np.asarray(array)
     trial.program = Timed(trial.strategy, jax.device_put, (operands["array"], names["placed"]["array"]))
 
 

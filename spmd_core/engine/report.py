@@ -1,10 +1,14 @@
 """Turns a finished trial into a strategy's result, with the notes that a reader of its numbers needs."""
 
+from statistics import median
+
 from spmd_core.engine.timing import Timed
+from spmd_core.engine.train import STEP_TIME
 from spmd_core.engine.trial import Trial
 from spmd_core.experiment import Experiment
 from spmd_core.results import Phases, Status, StrategyResult, Unsharded
 from spmd_core.stats import SPREAD_NOTICE, SPREAD_WARNING, Summary, median_s, summarize
+from spmd_core.units import seconds_text
 
 DISPATCH_BOUND = "dispatch bound"
 DISPATCH_FACTOR = 3.0
@@ -23,10 +27,29 @@ def strategy_result(trial: Trial, experiment: Experiment, floor_s: float | None,
         calls_per_sample=program.calls_per_turn * program.turns if program and samples else None,
         median_s=summary.median_s if summary else None, iqr_s=summary.iqr_s if summary else None,
         ci95_s=summary.ci95_s if summary else None, outliers=summary.outliers if summary else (),
-        from_unsharded=_unsharded(trial.from_unsharded), notes=(*trial.notes, *_notes(experiment, summary, len(samples), floor_s)),
+        from_unsharded=_unsharded(trial.from_unsharded), 
+        notes=(*trial.notes, *_of_training(trial, experiment), *_notes(experiment, summary, len(samples), floor_s)),
         warnings=trial.warnings, collectives=trial.collectives, memory_bytes=trial.memory_bytes, operands=trial.operands, outputs=trial.outputs,
-        printed=trial.printed, max_abs_error=error.max_abs if error else None, max_rel_error=error.max_rel if error else None,
+        printed=trial.printed, bytes_per_s=_bytes_per_s(experiment, summary),
+        series={name: tuple(values) for name, values in trial.series.items()},
+        max_abs_error=error.max_abs if error else None, max_rel_error=error.max_rel if error else None,
         tolerance=trial.tolerance, correct=trial.correct)
+
+
+def _bytes_per_s(experiment: Experiment, summary: Summary | None) -> float | None:
+    """Of a transfer: bytes of the whole array, over the median. What is read and written counts once."""
+    if summary is None or not experiment.what.moves:
+        return None
+    return experiment.what.operand_bytes(experiment.sizes, experiment.dtype) / summary.median_s
+
+
+def _of_training(trial: Trial, experiment: Experiment) -> list[str]:
+    losses = trial.series.get(experiment.what.curve or "", [])
+    if not losses:
+        return []
+    steps, seconds = experiment.option("steps"), median(trial.series[STEP_TIME])
+    short = "" if len(losses) == steps else f", stopped after {len(losses)} of {steps} steps"
+    return [f"{experiment.what.curve} {losses[0]:.4g} before the first step, {losses[-1]:.4g} before the last{short}; {seconds_text(seconds)} a step"]
 
 
 def _status(trial: Trial, experiment: Experiment, was_cancelled: bool) -> Status:
@@ -48,6 +71,9 @@ def _notes(experiment: Experiment, summary: Summary | None, count: int, floor_s:
         return []
     notes = []
     plan = experiment.timing
+    rate = _bytes_per_s(experiment, summary)
+    if rate is not None:
+        notes.append(f"{rate / 1e9:.3g} GB/s")
     if floor_s is not None and experiment.workload != "array" and summary.median_s < DISPATCH_FACTOR * floor_s:
         notes.append(DISPATCH_BOUND)
     if count < plan.samples:

@@ -9,16 +9,18 @@ import numpy as np
 
 from spmd_core import stats
 from spmd_core.engine import devices, timing
-from spmd_core.engine.check import check
+from spmd_core.engine.check import Checker
 from spmd_core.engine.lower import execute
 from spmd_core.engine.prepare import prepare
 from spmd_core.engine.report import strategy_result
 from spmd_core.engine.sample import Sampler, rankable_rounds
+from spmd_core.engine.train import Training
 from spmd_core.engine.trial import OUT_OF_MEMORY, Trial
 from spmd_core.events import Event, Finished, Phase, Texts
 from spmd_core.experiment import Experiment
 from spmd_core.results import Environment, Result
 from spmd_core.script import mesh_lines
+from spmd_core.strategies import ONE_DEVICE
 
 Emit = Callable[[Event], None]
 Cancelled = Callable[[], bool]
@@ -29,23 +31,30 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
     _wake_compiler()
     trials = [Trial(strategy) for strategy in experiment.strategies]
     operands: dict[str, Any] = {}
+    checker = Checker(experiment, operands, environment.platform)
     sampler = Sampler(experiment, trials, emit, cancelled)
     for trial in trials:
         if cancelled():
             sampler.stopped = True
             break
         _prepare(trial, experiment, operands, emit)
+        checker.check_if_large(trial)
     sampler.warm_up()
     sampler.measure()
     emit(Phase(phase="check"))
-    check(trials, experiment, operands, environment.platform)
+    for trial in trials:
+        checker.check(trial)
     sampler.remeasure()
+    if experiment.what.carried and experiment.option("steps") and not sampler.stopped:
+        training = Training(experiment, trials, emit, cancelled)
+        training.run()
+        sampler.stopped = training.stopped
     floors = _floors(experiment)
     measured = environment.model_copy(update={"load": devices.load(), "dispatch_floor_s": floors.get("mesh", floors.get("single"))})
+    floor_of = {trial.strategy: floors.get("single" if trial.strategy in ONE_DEVICE else "mesh") for trial in trials}
     result = Result(
         run=run_id, experiment=experiment, environment=measured, partial=sampler.stopped, notes=environment.notes,
-        strategies={trial.strategy: strategy_result(trial, experiment, floors.get(trial.strategy, floors.get("mesh")), sampler.stopped)
-                    for trial in trials},
+        strategies={trial.strategy: strategy_result(trial, experiment, floor_of[trial.strategy], sampler.stopped) for trial in trials},
         comparison=stats.compare(rankable_rounds(trials)))
     ran_out = any(trial.failure is not None and trial.failure.kind == OUT_OF_MEMORY for trial in trials)
     return Finished(result=result, renew_worker=ran_out)
@@ -70,9 +79,9 @@ def _prepare(trial: Trial, experiment: Experiment, operands: dict[str, Any], emi
 def _floors(experiment: Experiment) -> dict[str, float]:
     """Dispatch floor in seconds of one device ("single"), and of the mesh ("mesh") where a strategy uses it."""
     floors = {}
-    if "single" in experiment.strategies:
+    if set(experiment.strategies) & set(ONE_DEVICE):
         floors["single"] = timing.dispatch_floor_s(None, jax.devices()[0])
-    if set(experiment.strategies) - {"single"}:
+    if set(experiment.strategies) - set(ONE_DEVICE):
         imports = "import jax\nimport numpy as np\nfrom jax.sharding import AxisType, Mesh\n"
         mesh = execute(imports + "\n".join(mesh_lines(experiment)) + "\n", "mesh.py")["mesh"]
         floors["mesh"] = timing.dispatch_floor_s(mesh, jax.devices()[0])

@@ -57,6 +57,7 @@ class Sampler:
         best = [trial for trial in self.trials if trial.strategy in pair]
         if count > planned and count * sum(_seconds_of_round(trial) for trial in best) > MORE_ROUNDS_S:
             count = planned
+        self.emit(Phase(phase="sample"))
         self._rounds(best, count, before=planned, of=planned + count)
 
     def _rounds(self, trials: Sequence[Trial], count: int, *, before: int, of: int) -> None:

@@ -15,11 +15,14 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
+from spmd_core.engine.devices import JaxDevice
+
 TURN_S = 1e-3  # a reading of perf_counter costs 0.1 µs: 0.01 % of a turn; noise from outside lasts longer, and so hits all alike
 CLOCK_DIGITS = 11  # of a second; more is noise, and fills the database
 MAX_TURNS = 16  # per round
 MAX_CALLS = 100_000  # per turn
-WARM_UP_CALLS = 3
+WARM_UP_CALLS, WARM_UP_S = 4, 1.0  # at least as many calls, unless they take longer
+ENOUGH_WARM_UP_S = 10e-3
 Call = Callable[..., Any]
 
 
@@ -74,9 +77,9 @@ def warm_up(timed: Timed, sample_s: float) -> None:
     """Run until calls take their usual time, then plan the turns of a round that lasts at least `sample_s` seconds."""
     turn_s = max(TURN_S, sample_s / MAX_TURNS)
     spent, calls, fastest, count = 0.0, 0, float("inf"), 1
-    while spent < turn_s or (calls < WARM_UP_CALLS and spent < sample_s):
+    while spent < max(turn_s, min(sample_s, ENOUGH_WARM_UP_S)) or calls < 2 or (calls < WARM_UP_CALLS and spent < WARM_UP_S):
         one = time_calls(timed.call, timed.arguments, count)
-        fastest = min(fastest, one)  # a disturbed block would make every turn too short
+        fastest = min(fastest, one)  # the first call may do more than others, and a disturbed one would make every turn too short
         spent += one * count
         calls += count
         count = min(2 * count, MAX_CALLS)
@@ -115,7 +118,7 @@ def _round(programs: list[Timed], order: random.Random) -> None:
             timed.rounds.append(tuple(turns[id(timed)]))
 
 
-def dispatch_floor_s(mesh: jax.sharding.Mesh | None, device: jax.Device) -> float:
+def dispatch_floor_s(mesh: jax.sharding.Mesh | None, device: JaxDevice) -> float:
     """Seconds of one call that computes next to nothing on the whole mesh: what any program costs there at least."""
     sharding = SingleDeviceSharding(device) if mesh is None else NamedSharding(mesh, PartitionSpec())
     operand = jax.device_put(np.float32(1), sharding)

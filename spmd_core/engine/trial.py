@@ -8,8 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.timing import Timed
-from spmd_core.errors import Inexpressible
+from spmd_core.errors import Inexpressible, WrongResult
 from spmd_core.reference import Error
 from spmd_core.results import ArrayReport, Collective, Failure, MemoryBytes
 
@@ -33,7 +34,8 @@ class Trial:
     operands: dict[str, ArrayReport] = field(default_factory=dict)
     outputs: dict[str, ArrayReport] = field(default_factory=dict)
     printed: dict[str, str] = field(default_factory=dict)
-    to_check: np.ndarray | None = None  # the result on the host, until it is compared with the reference
+    to_check: dict[str, np.ndarray] = field(default_factory=dict)  # the results on the host, until they are compared with the reference
+    series: dict[str, list[float]] = field(default_factory=dict)  # of a training run: a value for each step
     error: Error | None = None
     tolerance: float | None = None
     correct: bool | None = None
@@ -48,7 +50,7 @@ class Trial:
         """Record why this strategy stops here, and let go of what it holds on the devices."""
         self.failure = failure_of(error)
         self.program = self.from_unsharded = None
-        if not isinstance(error, Inexpressible):
+        if not isinstance(error, Inexpressible | WrongResult):
             traceback.print_exception(error, limit=-8, file=sys.stderr)
 
 
@@ -63,12 +65,14 @@ def failure_of(error: BaseException) -> Failure:
 def _kind(error: BaseException, words: str) -> str:
     if isinstance(error, Inexpressible):
         return "inexpressible"
+    if isinstance(error, WrongResult):
+        return "wrong_result"
     if isinstance(error, MemoryError) or (isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in words):
         return OUT_OF_MEMORY
     return type(error).__name__
 
 
-def device_order(names: dict[str, Any]) -> tuple[jax.sharding.Mesh | None, list[jax.Device]]:
+def device_order(names: dict[str, Any]) -> tuple[jax.sharding.Mesh | None, list[JaxDevice]]:
     """The mesh of an executed program text, None where it has none; and the devices in the order of their positions."""
     mesh = names.get("mesh")
     if mesh is None:

@@ -1,75 +1,115 @@
-"""One training step of a decoder: gradients, clipping by global norm, AdamW with decay and bias correction."""
+"""One step of gradient descent on a mean squared error, of a linear model and of a network of two layers.
 
-import math
+Weights are drawn with variance 1, so a layer divides its product by the root of how many terms it adds: activations and
+gradients then keep their size, whatever the sizes of the layers are.
+"""
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
+import numpy as np
 
-from spmd_core.programs.decoder import TRAIN_RULES, Decoder, Model, parameter_dims, spec
-
-RATE, DECAY, FIRST, SECOND, EPSILON, CLIP = 3e-5, 0.1, 0.9, 0.95, 1e-8, 1.0
-
-
-def global_norm(tree):
-    return jnp.sqrt(sum(jnp.sum(jnp.square(leaf.astype(jnp.float32))) for leaf in jax.tree.leaves(tree)))
-
-
-def make_train_step(model: Model):
-    """The step: (state, batch) -> (state, metrics); state has parameters, mean, square and step."""
-
-    def train_step(state, batch):
-        loss, gradients = jax.value_and_grad(model.loss)(state["parameters"], batch)
-        norm = global_norm(gradients)
-        gradients = jax.tree.map(lambda g: jnp.where(norm < CLIP, g, (g / norm.astype(g.dtype)) * CLIP), gradients)
-        step = state["step"] + 1
-
-        def adam(p, g, mean, square):
-            g = g.astype(jnp.float32)
-            mean_new = FIRST * mean.astype(jnp.float32) + (1 - FIRST) * g
-            square_new = SECOND * square.astype(jnp.float32) + (1 - SECOND) * g * g
-            corrected = mean_new / (1 - FIRST**step)
-            scale = jnp.sqrt(square_new / (1 - SECOND**step)) + EPSILON
-            wide = p.astype(jnp.float32)
-            return (wide - RATE * (corrected / scale + DECAY * wide)).astype(p.dtype), mean_new.astype(mean.dtype), square_new.astype(square.dtype)
-
-        updated = jax.tree.map(adam, state["parameters"], gradients, state["mean"], state["square"])
-        parameters, mean, square = (jax.tree.map(lambda leaf, i=i: leaf[i], updated, is_leaf=lambda x: isinstance(x, tuple)) for i in range(3))
-        metrics = {"loss": loss, "gradient_norm": norm, "parameter_norm": global_norm(parameters)}
-        return {"parameters": parameters, "mean": mean, "square": square, "step": step}, metrics
-
-    return train_step
+LEARNING_RATE = 0.2
+PRECISION = None
+BATCH_AXES = ()
+IN_AXES = ()
+HIDDEN_AXES = ()
+OUT_AXES = ()
+PREDICTION_SHARDING = None
+ACTIVATION_SHARDING = None
 
 
-def abstract_arguments(config: Decoder, mesh: Mesh, batch: int, length: int, rules=TRAIN_RULES):
-    """(state, batch) as jax.ShapeDtypeStruct with shardings: nothing is allocated."""
-
-    def leaf(dims, dtype):
-        return jax.ShapeDtypeStruct(tuple(size for _, size in dims), dtype, sharding=NamedSharding(mesh, spec(dims, rules, mesh)))
-
-    def is_leaf(x):
-        return isinstance(x, tuple) and all(isinstance(entry, tuple) for entry in x)
-
-    dims = parameter_dims(config)
-    parameters = jax.tree.map(lambda d: leaf(d, config.parameter_dtype), dims, is_leaf=is_leaf)
-    moments = jax.tree.map(lambda d: leaf(d, config.state_dtype), dims, is_leaf=is_leaf)
-    step = jax.ShapeDtypeStruct((), jnp.int32, sharding=NamedSharding(mesh, P()))
-    rows = leaf((("batch", batch), ("length", length)), jnp.int32)
-    tokens = dict.fromkeys(("tokens", "targets", "positions", "segments"), rows)
-    return {"parameters": parameters, "mean": moments, "square": moments, "step": step}, tokens
+def teacher(x, noise):
+    """Targets that can be learned: a linear function of x, and a tenth of noise."""
+    weights = np.random.default_rng(1).normal(size=(x.shape[-1], noise.shape[-1]))
+    return x @ weights / np.sqrt(x.shape[-1]) + 0.1 * noise
 
 
-def parameter_count(config: Decoder) -> int:
-    """Parameters, embedding and norms included."""
-    dims = parameter_dims(config)
-    leaves = jax.tree.leaves(dims, is_leaf=lambda x: isinstance(x, tuple))
-    return sum(math.prod(size for _, size in leaf) for leaf in leaves)
+def loss_of(prediction, target):
+    """Squared error, summed over the outputs, its mean over the batch."""
+    return jnp.mean(jnp.sum((prediction - target) ** 2, axis=-1))
 
 
-def lower_train_step(config: Decoder, mesh: Mesh, batch: int, length: int, kernel: bool = True):
-    """The step lowered for a mesh, the state donated; `.compile()` it to see the compiler's program."""
-    state, tokens = abstract_arguments(config, mesh, batch, length)
-    step = make_train_step(Model(config, mesh, kernel=kernel))
-    shardings = jax.tree.map(lambda leaf: leaf.sharding, state)
-    return jax.jit(step, donate_argnums=0, out_shardings=(shardings, None)).lower(state, tokens)
+def dense(x, weights, bias, sharding=None):
+    """x @ weights / sqrt(terms) + bias; `sharding` is that of the product, where types ask for it."""
+    product = jnp.matmul(x, weights, precision=PRECISION, out_sharding=sharding)
+    return product / weights.shape[0] ** 0.5 + bias
+
+
+def descend(parameters, gradients):
+    """The parameters, moved against their gradients."""
+    return tuple(parameter - LEARNING_RATE * gradient for parameter, gradient in zip(parameters, gradients, strict=True))
+
+
+def linear_step(x, target, weights, bias):
+    def loss(weights, bias):
+        return loss_of(dense(x, weights, bias), target)
+
+    value, gradients = jax.value_and_grad(loss, argnums=(0, 1))(weights, bias)
+    return value, *descend((weights, bias), gradients)
+
+
+def linear_step_explicit(x, target, weights, bias):
+    """In types, the product says how it is sharded; its gradient is sharded as the weights are."""
+    def loss(weights, bias):
+        return loss_of(dense(x, weights, bias, PREDICTION_SHARDING), target)
+
+    value, gradients = jax.value_and_grad(loss, argnums=(0, 1))(weights, bias)
+    return value, *descend((weights, bias), gradients)
+
+
+def sum_dense(x, weights, bias, axes):
+    """A dense layer whose sum is spread over the devices along `axes`; and the root of how many terms it adds."""
+    scale = (weights.shape[0] * jax.lax.axis_size(axes)) ** 0.5
+    product = jax.lax.psum(jnp.matmul(x, weights, precision=PRECISION), axes)
+    return product / scale + bias, scale
+
+
+def mean_gradients(x, error, scale):
+    """Gradients of a dense layer's weights and bias: the mean, over the devices, of what each has from its part of the batch."""
+    gradients = jnp.matmul(x.T, error, precision=PRECISION) / scale, error.sum(axis=0)
+    return jax.lax.pmean(gradients, BATCH_AXES)
+
+
+def mean_loss(difference):
+    """The loss and its gradient: sums over the outputs, means over the batch, both over the devices that hold the parts."""
+    loss = jax.lax.psum(jnp.mean(jnp.sum(difference**2, axis=1)), OUT_AXES)
+    return jax.lax.pmean(loss, BATCH_AXES), 2 * difference / difference.shape[0]
+
+
+def linear_step_shards(x, target, weights, bias):
+    """Each device has the gradients of its part of the batch, written out; pmean takes their mean over the devices."""
+    prediction, scale = sum_dense(x, weights, bias, IN_AXES)
+    loss, error = mean_loss(prediction - target)
+    return loss, *descend((weights, bias), mean_gradients(x, error, scale))
+
+
+def two_layer_step(x, target, w1, b1, w2, b2):
+    def loss(*parameters):
+        w1, b1, w2, b2 = parameters
+        return loss_of(dense(jnp.tanh(dense(x, w1, b1)), w2, b2), target)
+
+    value, gradients = jax.value_and_grad(loss, argnums=(0, 1, 2, 3))(w1, b1, w2, b2)
+    return value, *descend((w1, b1, w2, b2), gradients)
+
+
+def two_layer_step_explicit(x, target, w1, b1, w2, b2):
+    """In types, each product says how it is sharded; gradients are sharded as the weights are."""
+    def loss(*parameters):
+        w1, b1, w2, b2 = parameters
+        activation = jnp.tanh(dense(x, w1, b1, ACTIVATION_SHARDING))
+        return loss_of(dense(activation, w2, b2, PREDICTION_SHARDING), target)
+
+    value, gradients = jax.value_and_grad(loss, argnums=(0, 1, 2, 3))(w1, b1, w2, b2)
+    return value, *descend((w1, b1, w2, b2), gradients)
+
+
+def two_layer_step_shards(x, target, w1, b1, w2, b2):
+    """Each device has the gradients of its part of the batch, written out; pmean takes their mean over the devices."""
+    inside, scale1 = sum_dense(x, w1, b1, IN_AXES)
+    activation = jnp.tanh(inside)
+    prediction, scale2 = sum_dense(activation, w2, b2, HIDDEN_AXES)
+    loss, error = mean_loss(prediction - target)
+    back = jax.lax.psum(jnp.matmul(error, w2.T, precision=PRECISION), OUT_AXES) / scale2
+    error1 = back * (1 - activation**2)
+    gradients = *mean_gradients(x, error1, scale1), *mean_gradients(activation, error, scale2)
+    return loss, *descend((w1, b1, w2, b2), gradients)

@@ -14,10 +14,8 @@ RECIPES = (
         "neighbours on the wire. A CPU or GPU has neither. The notebooks of 2022 first called jax.tools.colab_tpu and jax.lib.xla_bridge: both are "
         "gone, jax.default_backend() names the platform now.",
         expected=Expected(
-            exact={"ids": tuple(range(8))},
-            printed={"platform": "cpu", "device_count": "8, of this process 8"},
             contains={
-                "devices": ("id=0, process_index=0, coords=None, core_on_chip=None", "id=7"),
+                "devices": ("id=0, process_index=0, coords=", "core_on_chip=", "id=7"),
                 "jax.tools.colab_tpu": ("ModuleNotFoundError",),
                 "jax.lib.xla_bridge": ("AttributeError", "xla_bridge"),
             },

@@ -16,6 +16,7 @@ RECIPES = (
         "written with jit and shard_map, and new programs had better use those.",
         expected=Expected(
             exact={"squares": (0, 1, 4, 9, 16, 25, 36, 49)},
+            printed={"backend='cpu'": "[9]"},
             contains={
                 "arguments of pmap": ("axis_name", "in_axes", "out_axes", "static_broadcasted_argnums", "devices", "axis_size", "donate_argnums"),
                 "global_arg_shapes": ("TypeError", "unexpected keyword argument 'global_arg_shapes'"),

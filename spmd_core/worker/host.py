@@ -28,7 +28,7 @@ class WorkerHost:
     def get(self, target: str) -> Worker:
         """A worker for `target`, started where none fits. WorkerError where another process holds the devices."""
         if self._worker and self._worker.target == target and not _is_lost(self._worker):
-            self._worker.trim_stderr(0)
+            self._worker.begin_stderr()
             return self._worker
         self.release()
         hardware = read_hardware()

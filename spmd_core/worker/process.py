@@ -1,7 +1,7 @@
 """A worker process as its parent sees it: started, spoken to, listened to, ended."""
 
 import contextlib
-import fcntl
+import ctypes
 import os
 import select
 import signal
@@ -21,6 +21,7 @@ from spmd_core.worker.protocol import READ_BYTES, Lines, encode
 ROOT = Path(__file__).resolve().parents[2]  # the folder that holds the package
 TAIL_BYTES = 16 * 1024
 MAX_STDERR_BYTES = 16 * 2**20
+_PUNCH_HOLE = 0x03  # linux/falloc.h: FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 UNKILLABLE_S = 10.0  # how long to wait for a process that the kernel does not let go of
 
 
@@ -39,7 +40,7 @@ class Worker:
         self._reader, theirs = socket.socketpair()
         # a regular file: what a crashing process wrote last stays in it, and the worker can read its compiler's warnings there
         self._stderr = tempfile.TemporaryFile("w+b", buffering=0)  # noqa: SIM115
-        fcntl.fcntl(self._stderr, fcntl.F_SETFL, fcntl.fcntl(self._stderr, fcntl.F_GETFL) | os.O_APPEND)  # so that it can be emptied
+        self._stderr_start = self._stderr_freed = 0
         command = [sys.executable, "-m", "spmd_core.worker", "--fd", str(theirs.fileno()), "--target", target]
         path = os.pathsep.join(part for part in (str(ROOT), environ.get("PYTHONPATH", "")) if part)
         with theirs:
@@ -110,16 +111,22 @@ class Worker:
         return self._wait(UNKILLABLE_S)
 
     def stderr_tail(self) -> str:
-        """The last of what it wrote on stdout and stderr; it can be read after the end too."""
+        """The last of what it wrote on stdout and stderr for the run at hand; it can be read after the end too."""
         size = os.fstat(self._stderr.fileno()).st_size
-        return os.pread(self._stderr.fileno(), TAIL_BYTES, max(0, size - TAIL_BYTES)).decode(errors="replace")
+        start = max(self._stderr_start, size - TAIL_BYTES)
+        return os.pread(self._stderr.fileno(), size - start, start).decode(errors="replace")
 
-    def trim_stderr(self, limit_bytes: int = MAX_STDERR_BYTES) -> None:
-        """Drop all but the tail of what it wrote, where that has grown beyond the limit; with limit 0, all of it."""
-        if os.fstat(self._stderr.fileno()).st_size > limit_bytes:
-            tail = self.stderr_tail().encode() if limit_bytes else b""
-            os.ftruncate(self._stderr.fileno(), 0)
-            os.write(self._stderr.fileno(), tail)
+    def begin_stderr(self) -> None:
+        """What it writes from here on belongs to the next run."""
+        self._stderr_start = os.fstat(self._stderr.fileno()).st_size
+
+    def bound_stderr(self) -> None:
+        """Give back the disk space of all but the tail, where much was written."""
+        end = os.fstat(self._stderr.fileno()).st_size - TAIL_BYTES
+        if sys.platform == "linux" and end - self._stderr_freed > MAX_STDERR_BYTES:
+            # a hole, not a truncation: nothing that is being written meanwhile can get lost
+            ctypes.CDLL(None).fallocate(self._stderr.fileno(), _PUNCH_HOLE, ctypes.c_int64(0), ctypes.c_int64(end))
+            self._stderr_freed = end
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -188,7 +188,7 @@ class Supervisor:
             run.crashed(f"broke the protocol ({error})")
         if run.outcome is None and (is_gone or worker.is_broken):
             run.crashed(ending_text(worker.reap()))
-        worker.trim_stderr()
+        worker.bound_stderr()
 
     def _ask_to_stop(self, run: ActiveRun, worker: Worker, state: str) -> None:
         if run.stop(state, time.monotonic()):

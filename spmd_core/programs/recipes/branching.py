@@ -14,8 +14,8 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     try:
         words = f"no error: {jax.jit(keep_or_double)(3.0)}"
     except jax.errors.ConcretizationTypeError as error:
-        kind = type(error)
-        words = f"{kind.__name__} (a {kind.__base__.__name__}): {error}".strip()
+        kind, parent = type(error).__mro__[:2]
+        words = f"{kind.__name__} (a {parent.__name__}): {error}".strip()
     both = jnp.array([3.0, -3.0])
     return {
         "without jit": str(keep_or_double(3.0)),

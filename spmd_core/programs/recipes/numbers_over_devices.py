@@ -21,7 +21,7 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
         some = jax.make_mesh((count,), ("x",), axis_types=(AxisType.Auto,), devices=list(mesh.devices.flat)[:count])
         sharded = jax.jit(draw, out_shardings=NamedSharding(some, P("x")))
         results[f"on_{count}"] = sharded(key)
-        hlo = sharded.lower(key).compile().as_text()
+        hlo = sharded.lower(key).compile().as_text() or ""
         found = sorted(set(re.findall(r"all-\w+|collective-permute|reduce-scatter", hlo)))
         results[f"on {count}: collectives"] = ", ".join(found) or "none"
     values = [np.asarray(array) for array in results.values() if isinstance(array, jax.Array)]

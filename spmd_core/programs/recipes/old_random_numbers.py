@@ -14,8 +14,13 @@ def draws():
     return first, jnp.stack(numbers)
 
 
+def setting():
+    """Whether JAX counts in today's way."""
+    return jax.config.jax_threefry_partitionable  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
-    before = jax.config.jax_threefry_partitionable
+    before = setting()
     with jax.threefry_partitionable(False):
         old_first, old = draws()
     with jax.threefry_partitionable(True):
@@ -25,5 +30,5 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
         "old": old,
         "new_first": new_first,
         "new": new,
-        "jax_threefry_partitionable": f"{before} before, {jax.config.jax_threefry_partitionable} after",
+        "jax_threefry_partitionable": f"{before} before, {setting()} after",
     }

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     rows = jax.pmap(lambda x: 10 * x, devices=list(mesh.devices.flat))(jnp.arange(float(mesh.size)))
     try:
-        old_name = repr(jax.interpreters.pxla.ShardedDeviceArray)
+        old_name = repr(jax.interpreters.pxla.ShardedDeviceArray)  # pyright: ignore[reportAttributeAccessIssue]
     except AttributeError as error:
         old_name = f"AttributeError: {error}"
     total = jnp.sum(rows)  # not a pmap: jit follows the shards, nothing is moved to one device first

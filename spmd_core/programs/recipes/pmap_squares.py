@@ -4,6 +4,7 @@ import inspect
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
@@ -12,4 +13,9 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
         removed = str(jax.pmap(jnp.square, global_arg_shapes=None))  # pyright: ignore[reportCallIssue]
     except TypeError as error:
         removed = f"TypeError: {error}"
-    return {"squares": squares, "arguments of pmap": ", ".join(inspect.signature(jax.pmap).parameters), "global_arg_shapes": removed}
+    return {
+        "squares": squares,
+        "arguments of pmap": ", ".join(inspect.signature(jax.pmap).parameters),
+        "global_arg_shapes": removed,
+        "backend='cpu'": str(jax.pmap(lambda x: x**2, backend="cpu")(np.array([3]))),
+    }

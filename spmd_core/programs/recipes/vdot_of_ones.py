@@ -11,7 +11,7 @@ def dot(v, u):
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     result = dot(jnp.ones(3), jnp.ones(3))
     try:
-        old_name = repr(jnp.DeviceArray)
+        old_name = repr(jnp.DeviceArray)  # pyright: ignore[reportAttributeAccessIssue]
     except AttributeError as error:
         old_name = f"AttributeError: {error}"
     return {"dot": result, "repr": repr(result), "is a jax.Array": str(isinstance(result, jax.Array)), "jnp.DeviceArray": old_name}

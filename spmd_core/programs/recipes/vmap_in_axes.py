@@ -21,7 +21,7 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     return {
         "a": jnp.asarray(a),
         "c": jnp.asarray(c),
-        "sum": mapped(a, b, c),
+        "sum": jnp.asarray(mapped(a, b, c)),
         "jaxpr": str(jax.make_jaxpr(mapped)(a, b, c)),
         "two entries for three arguments": words,
     }

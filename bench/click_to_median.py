@@ -1,0 +1,64 @@
+"""From the click on Run to the first provisional median on screen, default experiment: with a cold worker, and with a warm one.
+
+    python -m bench.click_to_median [--rounds 3] [--json]
+
+A real browser on a real dashboard, on this machine. Cold: no worker process runs, and none has. Each round starts a new dashboard.
+"""
+
+import argparse
+import json
+import statistics
+import time
+
+from playwright.sync_api import Page, sync_playwright
+
+from bench.dashboard import dashboard
+from tests.browser.conftest import CHROMIUM
+from tests.browser.server import visit
+
+LIMITS_S = {"cold": 6.0, "warm": 2.0}
+MEDIANS = ".st-key-live-medians canvas, .st-key-live-medians svg"
+ANSWER = ".st-key-answer"
+
+
+def click_to_median_s(page: Page) -> float:
+    """Seconds from the click to the first median on screen, provisional or final; then it waits for the answer."""
+    button = page.get_by_role("button", name="Run", exact=True)
+    button.wait_for()
+    page.wait_for_timeout(1000)
+    began = time.perf_counter()
+    button.click()
+    page.locator(ANSWER).first.wait_for(state="detached")  # the answer of the run before
+    page.wait_for_selector(f"{MEDIANS}, {ANSWER}", timeout=60_000)
+    taken = time.perf_counter() - began
+    page.wait_for_selector(ANSWER, timeout=120_000)
+    return taken
+
+
+def main() -> None:
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--rounds", type=int, default=3)
+    ask.add_argument("--json", action="store_true")
+    options = ask.parse_args()
+    taken: dict[str, list[float]] = {"cold": [], "warm": []}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for _ in range(options.rounds):
+            with dashboard([]) as (server, _):
+                page = browser.new_page()
+                visit(page, f"{server.url}/compare")
+                for state in taken:
+                    taken[state].append(click_to_median_s(page))
+                page.close()
+        browser.close()
+    if options.json:
+        print(json.dumps({state: {"seconds": values, "median_s": statistics.median(values), "limit_s": LIMITS_S[state]}
+                          for state, values in taken.items()}))
+        return
+    for state, values in taken.items():
+        print(f"{state} worker: {statistics.median(values):.2f} s to the first median (at most {LIMITS_S[state]:.0f}); "
+              f"each round: {', '.join(f'{value:.2f}' for value in values)}")
+
+
+if __name__ == "__main__":
+    main()

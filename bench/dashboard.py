@@ -1,0 +1,82 @@
+"""A dashboard to measure: the real `streamlit run app.py` on a data folder of its own, and viewers over its websocket."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import websockets
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+from spmd_core.experiment import parse_experiment
+from spmd_core.lab import Lab
+from tests.browser.server import Server
+
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+RUN_TIMEOUT_S = 120
+LAYER: dict[str, Any] = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "sharding": {"in": "x"}}  # the default of Compare
+
+
+@contextmanager
+def dashboard(experiments: list[dict[str, Any]]) -> Iterator[tuple[Server, list[str]]]:
+    """A running dashboard, and the ids of these experiments' finished runs."""
+    with tempfile.TemporaryDirectory(prefix="spmd-lab-bench-") as folder:
+        lab = Lab.open(Path(folder) / "data")
+        runs = [lab.submit(parse_experiment(spec)) for spec in experiments]
+        for run in runs:
+            status = lab.wait(run, RUN_TIMEOUT_S)
+            if status.state != "succeeded":
+                raise SystemExit(f"the run to show {status.state}: {status.error}")
+        lab.close()
+        server = Server(Path(folder))
+        server.start()
+        try:
+            yield server, runs
+        finally:
+            server.stop()
+
+
+class Viewer:
+    """A session of one viewer: it reruns a screen and waits until the script is done, as a browser would."""
+
+    def __init__(self, socket: Any, page: str, query: str):
+        self._socket, self._page, self._query = socket, page, query
+
+    async def rerun(self) -> int:
+        """One run of the screen's script: how many charts it drew. SystemExit where the screen shows an exception."""
+        charts = 0
+        request = BackMsg()
+        request.rerun_script.query_string = self._query
+        request.rerun_script.page_name = self._page
+        await self._socket.send(request.SerializeToString())
+        while True:
+            message = ForwardMsg()
+            message.ParseFromString(await asyncio.wait_for(self._socket.recv(), 60))
+            if message.HasField("delta") and message.delta.new_element.HasField("exception"):
+                raise SystemExit(f"{self._page} shows {message.delta.new_element.exception.message}")
+            charts += message.HasField("delta") and message.delta.new_element.HasField("vega_lite_chart")
+            if message.WhichOneof("type") == "script_finished" and message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY:
+                return charts
+
+
+@asynccontextmanager
+async def viewer(server: Server, page: str, query: str) -> AsyncIterator[Viewer]:
+    """A viewer who has just opened a screen."""
+    async with websockets.connect(f"ws://127.0.0.1:{server.port}/_stcore/stream", subprotocols=["streamlit"], max_size=None) as socket:  # type: ignore[list-item]
+        yield Viewer(socket, page, query)
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds that a process and its threads have used; its children, the workers, are not counted."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) * TICK_S
+
+
+def memory_mb(pid: int) -> float:
+    """Resident memory of a process in MB, without what it shares with files."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon")) * 1024 / 1e6

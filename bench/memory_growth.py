@@ -1,0 +1,57 @@
+"""Memory of the Streamlit process after many runs, against after a few.
+
+    python -m bench.memory_growth [--runs 100] [--first 5] [--json]
+
+One viewer submits runs one after another through the screen's own Lab and looks at each result on Compare, over the websocket.
+"""
+
+import argparse
+import asyncio
+import json
+
+from bench.dashboard import LAYER, dashboard, memory_mb, viewer
+from spmd_core.experiment import parse_experiment
+from spmd_core.lab import Lab
+from spmd_core.link import encode
+from tests.browser.server import Server
+
+LIMIT_MB = 20.0
+RERUNS = 3  # of the screen, while and after a run is looked at
+QUICK = {"timing": {"samples": 20, "min_seconds": 0.0}}
+
+
+async def look(server: Server, query: str) -> None:
+    """A viewer opens a finished run and looks a few times."""
+    async with viewer(server, "compare", query) as session:
+        for _ in range(RERUNS):
+            await session.rerun()
+
+
+def main() -> None:
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--runs", type=int, default=100)
+    ask.add_argument("--first", type=int, default=5)
+    ask.add_argument("--json", action="store_true")
+    options = ask.parse_args()
+    with dashboard([]) as (server, _):
+        assert server.process is not None
+        lab = Lab.open(server.folder / "data", serve=False)  # the dashboard works the queue; this process only asks
+        marks = {}
+        for done in range(1, options.runs + 1):
+            experiment = parse_experiment(LAYER | QUICK | {"seed": done})
+            run = lab.submit(experiment)
+            lab.wait(run, 120)
+            asyncio.run(look(server, f"experiment={encode(experiment)}&run={run}"))
+            if done in (options.first, options.runs):
+                marks[done] = memory_mb(server.process.pid)
+        lab.close()
+    growth = marks[options.runs] - marks[options.first]
+    if options.json:
+        print(json.dumps({"memory_mb": marks, "growth_mb": growth, "limit_mb": LIMIT_MB}))
+        return
+    print(f"Streamlit process: {marks[options.first]:.1f} MB after {options.first} runs, {marks[options.runs]:.1f} MB after {options.runs}: "
+          f"{growth:+.1f} MB (at most {LIMIT_MB:.0f})")
+
+
+if __name__ == "__main__":
+    main()

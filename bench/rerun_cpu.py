@@ -1,0 +1,54 @@
+"""CPU time of one rerun of Layout (512 devices, drawn) and of Compare with a stored result.
+
+    python -m bench.rerun_cpu [--reruns 60] [--json]
+
+A real session over the websocket of a real dashboard; what counts is the CPU time of the Streamlit process and all its threads.
+"""
+
+import argparse
+import asyncio
+import json
+import time
+
+from bench.dashboard import LAYER, cpu_s, dashboard, viewer
+from spmd_core.experiment import parse_experiment
+from spmd_core.link import encode
+from tests.browser.server import Server
+
+WARM_UP = 10
+LIMITS_MS = {"layout": 60.0, "compare": 40.0}
+ARRAY = {"workload": "array", "target": "cpu:8", "mesh": {"x": 8, "y": 8, "z": 8}, "dims": {"d0": 64, "d1": 64, "d2": 64},
+         "sharding": {"d0": "x", "d1": "y", "d2": "z"}}
+
+
+async def rerun_ms(server: Server, page: str, query: str, reruns: int) -> tuple[float, float]:
+    """CPU and wall milliseconds of one rerun, on average."""
+    assert server.process is not None
+    async with viewer(server, page, query) as session:
+        for _ in range(WARM_UP):
+            await session.rerun()
+        cpu, wall = cpu_s(server.process.pid), time.perf_counter()
+        for _ in range(reruns):
+            if not await session.rerun():
+                raise SystemExit(f"{page} drew no chart: that is not the rerun to measure")
+        return 1e3 * (cpu_s(server.process.pid) - cpu) / reruns, 1e3 * (time.perf_counter() - wall) / reruns
+
+
+def main() -> None:
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--reruns", type=int, default=60)
+    ask.add_argument("--json", action="store_true")
+    options = ask.parse_args()
+    with dashboard([LAYER]) as (server, runs):
+        screens = {"layout": f"experiment={encode(parse_experiment(ARRAY))}",
+                   "compare": f"experiment={encode(parse_experiment(LAYER))}&run={runs[0]}"}
+        found = {page: asyncio.run(rerun_ms(server, page, query, options.reruns)) for page, query in screens.items()}
+    if options.json:
+        print(json.dumps({page: {"cpu_ms": cpu, "wall_ms": wall, "limit_ms": LIMITS_MS[page]} for page, (cpu, wall) in found.items()}))
+        return
+    for page, (cpu, wall) in found.items():
+        print(f"{page}: {cpu:.1f} ms of CPU a rerun (at most {LIMITS_MS[page]:.0f}), {wall:.1f} ms on the clock, {options.reruns} reruns")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The Layout screen: a mesh, an array and a spec, and at once who holds what; then the same on real devices."""
+
+import streamlit as st
+
+from spmd_core.errors import RequestError
+from spmd_core.layout import headline, layout_of
+from spmd_core.script import program_text
+from spmd_core.units import bytes_text, count_text
+from ui import inputs, layout_charts, links, live, placing, shell, state
+from ui.lab import find, lab
+from ui.layout_words import sharing_text
+from ui.words import plain
+
+share = shell.open_page("layout")
+with st.sidebar:
+    mesh = inputs.mesh_input("layout")
+    fields = inputs.shape_input("layout", mesh)
+    left, right = st.columns(2, gap="small")
+    with left:
+        dtype = inputs.dtype_input("layout", state.experiment("layout").what)
+    with right:
+        memory = inputs.memory_input("layout", ("array",))
+    target = inputs.target_input("layout")
+experiment, refusal = state.edit("layout", state.draft("layout") | fields | {"mesh": mesh, "dtype": dtype, "memory": memory, "target": target})
+found = layout_of(experiment)
+run = state.run("layout")
+status = find(run) if run else None
+
+with st.container(horizontal=True, vertical_alignment="center"):
+    st.title("Layout", width="stretch", anchor=False)
+    pressed = st.button("Place it on devices", type="primary", icon=":material/memory:", key="place",
+                        disabled=refusal is not None or (status is not None and not status.is_over))
+if refusal:
+    shell.refusal(refusal)
+    st.caption("What you see is the last layout that was valid.")
+elif pressed and (misfit := links.misfit(experiment)):
+    shell.refusal(misfit.sentence)
+elif pressed:
+    try:
+        run = lab().submit(experiment)
+        state.set_run("layout", run)
+        status = lab().status(run)
+    except RequestError as error:
+        shell.refusal(str(error))
+
+st.subheader(plain(headline(found, experiment.dtype)), anchor=False)
+
+picture, beside = st.columns([5, 3], gap="medium")
+with picture:
+    st.caption("Numbers in cells are devices: positions in the mesh's device order. Same colour, same data. Point at a cell for what it holds, "
+               "and to light every device that holds the same.")
+    alt = layout_charts.alt_text(found, experiment.dtype)
+    st.vega_lite_chart(layout_charts.picture(found, experiment.dtype), alt=alt, width="stretch", key="picture")
+    st.markdown("  \n".join(plain(note) for note in (sharing_text(found), layout_charts.joined_note(found)) if note))
+with beside:
+    with st.container(horizontal=True):
+        st.metric("On each device", bytes_text(found.shard_bytes(experiment.dtype)))
+        st.metric("On all devices", bytes_text(found.held_bytes(experiment.dtype)))
+        st.metric("Replication", f"{count_text(found.replication)}×", help="How many devices hold each shard.")
+    st.caption(f"{experiment.dtype} in `{experiment.memory_kind('array')}` memory. The array, counted once, is "
+               f"{bytes_text(found.array_bytes(experiment.dtype))}.")
+    if run and status is None:
+        st.info(f"This machine has no run {plain(run)}. The fields are filled in as the link says.", icon=":material/link_off:")
+    elif status and status.experiment != experiment:
+        st.info(f"Run {plain(status.run)} belongs to another array than the one in the fields.", icon=":material/link_off:")
+    elif status and not status.is_over:
+        live.watch(status.run)
+    elif status:
+        live.outcome(status)
+        placing.outcome(found, status)
+    else:
+        st.caption("Nothing here has touched a device. *Place it on devices* puts the real array there and compares.")
+    st.code(program_text(experiment, "place"), language="python", wrap_lines=True)
+
+with st.expander("Every device as a table", key="table", on_change="rerun") as numbers:
+    if numbers.open:
+        st.dataframe(layout_charts.table(found, experiment.dtype), hide_index=True)
+        if found.device_count > layout_charts.TABLE_ROWS:
+            st.caption(f"The first {layout_charts.TABLE_ROWS:,} of {found.device_count:,} devices.")
+
+links.write_query("layout", experiment, run)
+links.share_box(share, "layout", experiment, run)

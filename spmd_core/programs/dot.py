@@ -1,0 +1,26 @@
+"""The dot products of the rows of two matrices."""
+
+import jax
+import jax.numpy as jnp
+
+PRECISION = None
+CONTRACTED_AXES = ()
+Y_SHARDING = None
+
+
+def dot_one(v, u):
+    return jnp.vdot(v, u, precision=PRECISION)
+
+
+def dot(v, u):
+    return jax.vmap(dot_one)(v, u)
+
+
+def dot_shards(v, u):
+    """Each device multiplies its own parts of its rows; psum adds the partial sums of a row."""
+    return jax.lax.psum(dot(v, u), CONTRACTED_AXES)
+
+
+def dot_explicit(v, u):
+    """A contraction over a sharded dim is ambiguous in types: say how the result is to be sharded."""
+    return jnp.einsum("nk,nk->n", v, u, precision=PRECISION, out_sharding=Y_SHARDING)

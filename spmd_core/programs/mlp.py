@@ -1,0 +1,29 @@
+"""relu(x @ w1 + b1) @ w2 + b2, two dense layers."""
+
+import jax
+import jax.numpy as jnp
+
+PRECISION = None
+IN_AXES = ()
+HIDDEN_AXES = ()
+ACTIVATION_SHARDING = None
+Y_SHARDING = None
+
+
+def mlp(x, w1, b1, w2, b2):
+    activation = jax.nn.relu(jnp.matmul(x, w1, precision=PRECISION) + b1)
+    return jnp.matmul(activation, w2, precision=PRECISION) + b2
+
+
+def mlp_shards(x, w1, b1, w2, b2):
+    """Two sums over devices: after the first layer along `in`, after the second along `hidden`."""
+    product = jax.lax.psum(jnp.matmul(x, w1, precision=PRECISION), IN_AXES)
+    activation = jax.nn.relu(product + b1)
+    return jax.lax.psum(jnp.matmul(activation, w2, precision=PRECISION), HIDDEN_AXES) + b2
+
+
+def mlp_explicit(x, w1, b1, w2, b2):
+    """Contractions over sharded dims are ambiguous in types: say how each product is to be sharded."""
+    product = jnp.matmul(x, w1, precision=PRECISION, out_sharding=ACTIVATION_SHARDING)
+    activation = jax.nn.relu(product + b1)
+    return jnp.matmul(activation, w2, precision=PRECISION, out_sharding=Y_SHARDING) + b2

@@ -1,0 +1,78 @@
+"""Links: a deep link after a restart, sharing, bad links, links that do not fit."""
+
+import base64
+import json
+import zlib
+
+from playwright.sync_api import expect
+
+from tests.browser.server import answered, fields_say, screen_text, settled, visit
+
+
+def code_of(spec: object, version: int = 1) -> str:
+    packed = zlib.compress(json.dumps(spec).encode(), 9)
+    return f"{version}." + base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def test_a_deep_link_right_after_a_restart_opens_its_screen(server, page, link):
+    address = link(dims={"batch": 16, "in": 64, "out": 8}, dtype="bfloat16", mesh={"rows": 2, "cols": 4}, sharding={"in": "cols", "batch": "rows"})
+    server.restart()  # nobody has opened the root since
+    visit(page, address)
+    assert page.title() == "Compare · SPMD Lab"
+    expect(page.locator(".st-key-menu").get_by_test_id("stPageLink")).to_contain_text(["Overview", "Layout", "Compare", "Recipes", "History"])
+    fields_say(page, **{"in": "64", "batch": "16", "out": "8", "Axis_1_name": "rows", "Axis_2_name": "cols", "Axis_2_size": "4"})
+    assert "Nothing has been computed yet" in screen_text(page)
+
+
+def test_a_shared_link_opens_the_same_result_for_another_viewer(new_page, finished_run):
+    sender, receiver = new_page(), new_page()
+    visit(sender, finished_run)
+    headline = answered(sender)
+    sender.get_by_role("button", name="Share").click()
+    address = sender.get_by_test_id("stPopoverBody").locator("code").inner_text().strip()
+    visit(receiver, address)
+    assert answered(receiver) == headline
+    assert receiver.get_by_test_id("stTable").first.inner_text() == sender.get_by_test_id("stTable").first.inner_text()
+    assert len(address) < 2000
+
+
+def test_a_link_with_a_run_of_another_machine_fills_the_form_and_computes_nothing(page, link):
+    visit(page, link(run="20200101-000000-abcdef", dims={"in": 48, "out": 6}))
+    text = screen_text(page)
+    assert "This machine has no run 20200101-000000-abcdef" in text
+    fields_say(page, **{"in": "48"})
+    assert page.locator(".st-key-live").count() == 0
+
+
+def test_bad_links_are_refused_in_one_sentence_and_the_default_stays(server, page):
+    for code, sentence in (
+        ("junk", "is not one of SPMD Lab"),
+        (code_of({"workload": "layer", "mesh": {"x": 8}}, version=7), "link of version 7 cannot be read by this version"),
+        (code_of({"workload": "layer", "mesh": {"x": 8}, "dims": {"in": 30, "out": 4}, "sharding": {"in": "x"}}), "in=30 does not divide"),
+        ("1." + base64.urlsafe_b64encode(zlib.compress(b" " * 10**7)).decode(), "inflates to more than 64 KiB"),
+    ):
+        visit(page, f"{server.url}/compare?experiment={code}")
+        text = screen_text(page)
+        assert sentence in text, text[:400]
+        assert "Traceback" not in text
+        fields_say(page, **{"in": "32", "out": "4"})
+
+
+def test_a_link_with_an_unknown_axis_offers_the_nearest_experiment(server, page):
+    code = code_of({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "dims": {"in": 64, "out": 4}, "sharding": {"in": "z"}})
+    visit(page, f"{server.url}/compare?experiment={code}")
+    assert "is not in the mesh" in screen_text(page)
+    page.get_by_role("button", name="Use the nearest experiment").click()
+    settled(page)
+    page.get_by_text("This link cannot be opened").wait_for(state="detached")
+    fields_say(page, **{"in": "64"})
+
+
+def test_a_link_for_a_larger_machine_is_shown_as_it_is_and_offers_one_that_fits(page, link):
+    visit(page, link(mesh={"x": 16}, dims={"in": 32, "out": 4}))
+    text = screen_text(page)
+    assert "is larger than target cpu:8 with 8" in text
+    fields_say(page, Axis_1_size="16")  # never another experiment silently
+    page.get_by_role("button", name="Use the nearest experiment").click()
+    page.get_by_text("is larger than target").wait_for(state="detached")
+    fields_say(page, Axis_1_size="8")

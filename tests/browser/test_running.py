@@ -1,0 +1,91 @@
+"""Run, watch, cancel, reload in mid-run: what the user reads on Compare."""
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+from tests.browser.server import answered, screen_text, settled, visit
+
+LONG = {"samples": 1000, "min_seconds": 60}
+
+
+def run_of(url: str) -> str:
+    return parse_qs(urlsplit(url).query)["run"][0]
+
+
+def press_run(page) -> None:
+    page.get_by_role("button", name="Run", exact=True).click()
+
+
+def test_the_default_experiment_runs_and_the_answer_comes_first(server, page):
+    visit(page, f"{server.url}/compare")
+    assert "Nothing has been computed yet" in screen_text(page)
+    press_run(page)
+    page.locator(".st-key-live").wait_for()
+    page.get_by_role("button", name="Cancel").wait_for()
+    headline = answered(page)
+    text = screen_text(page)
+    assert re.search(r"is fastest, [\d.,]+ [µm]s per call\. The next, .+ takes [\d.]+× as long|cannot be told apart by these samples", headline)
+    assert text.index(headline) < text.index("Median per call") < text.index("Communication")
+    assert "8 simulated CPU devices" in text
+    assert "Dispatch floor" in text
+
+
+def test_a_result_shows_values_collectives_and_where_they_come_from(page, finished_run):
+    visit(page, finished_run)
+    answered(page)
+    text = screen_text(page)
+    shown = [float(value) for value in re.search(r"y, the same under every strategy\s+([\d. ]+)", text)[1].split()]
+    assert [round(value, 4) for value in shown] == [0.0214, 0.8931, 0.5989, 0.9774]
+    assert text.count("all-reduce over x") == 3  # auto, constrained, shard_map
+    assert text.count("16 B") >= 3
+    assert "no communication" in text  # single
+    assert "jnp.matmul(x, weights" in text  # the line that caused it
+    assert text.count("right") >= 4
+    assert page.locator('[aria-label^="Time per call by strategy, median of all samples: Single device"]').count() >= 1
+
+
+def test_details_load_when_their_tab_is_opened(page, finished_run):
+    visit(page, finished_run)
+    answered(page)
+    assert "def program" not in screen_text(page)
+    page.get_by_role("tab", name="Programs").click()
+    page.get_by_text("def program(x, weights, bias):").first.wait_for()
+    page.get_by_test_id("stTabs").get_by_role("radio", name="Compiled HLO").click()
+    page.get_by_text("HloModule").first.wait_for()
+    page.get_by_role("tab", name="Phases").click()
+    page.get_by_text("Then, per call").wait_for()
+    page.get_by_role("tab", name="Layouts").click()
+    page.get_by_test_id("stTabs").get_by_role("radio", name="Automatic").click()
+    page.get_by_text("P('x', None)").first.wait_for()
+
+
+def test_a_reload_in_mid_run_finds_the_run_and_cancel_ends_it(page, link):
+    visit(page, link(timing=LONG, strategies=["single", "auto"]))
+    press_run(page)
+    page.locator(".st-key-live").wait_for()
+    page.wait_for_url("**&run=*")
+    run = run_of(page.url)
+    page.reload()
+    page.locator(".st-key-live").wait_for()
+    assert run_of(page.url) == run
+    page.get_by_text(re.compile(r"round \d+ of 1000")).wait_for(timeout=60_000)
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("This run was cancelled").wait_for()
+    settled(page)
+    assert run_of(page.url) == run
+    page.get_by_role("button", name="Run", exact=True).wait_for()
+
+
+def test_a_second_viewer_waits_in_the_queue_and_is_told_so(new_page, link):
+    first, second = new_page(), new_page()
+    visit(first, link(timing=LONG, strategies=["single"]))
+    press_run(first)
+    first.locator(".st-key-live").wait_for()
+    visit(second, link(timing={"samples": 3, "min_seconds": 0}, strategies=["single"]))
+    press_run(second)
+    second.get_by_text("Queued").wait_for()
+    assert "in the queue" in screen_text(second)
+    first.get_by_role("button", name="Cancel").click()
+    first.get_by_text("This run was cancelled").wait_for()
+    answered(second)
+    assert "Single device takes" in screen_text(second)

@@ -1,0 +1,106 @@
+"""Overview, Recipes and History; both themes."""
+
+import json
+import re
+
+import pytest
+
+from tests.browser.server import answered, screen_text, settled, visit
+
+SCREENS = ("", "layout", "compare", "recipes", "history")
+BACKGROUND = {"light": (255, 255, 255), "dark": (18, 22, 28)}
+
+
+def test_the_overview_says_what_machine_this_is_and_lets_it_go(server, page, finished_run):
+    visit(page, server.url)
+    text = screen_text(page)
+    assert "No accelerator found here: 8 simulated CPU devices stand in for one." in text
+    assert re.search(r"Platform\s+cpu", text)
+    assert "pinned_host" in text
+    assert "Dense layer, in=32 out=4, float32, in over x, mesh x=8 on cpu:8" in text
+    page.get_by_role("button", name="Release the devices").click()
+    page.get_by_text("lets go of the devices").wait_for()
+
+
+def test_a_recipe_opens_filled_in_and_gives_its_numbers(server, page):
+    visit(page, f"{server.url}/recipes")
+    card = page.get_by_test_id("stVerticalBlock").filter(has_text="The total, by psum").last
+    card.get_by_text("Open on Compare").first.click()
+    page.wait_for_url("**/compare?experiment=*")
+    page.get_by_text("The number 496, which every device holds.").wait_for()
+    settled(page)
+    assert page.locator(".st-key-answer").count() == 0  # nothing is computed by opening it
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_text("Every number is as the example says.").wait_for(timeout=60_000)
+    settled(page)
+    assert re.search(r"\b496\b", screen_text(page))
+
+
+def test_history_finds_exports_and_deletes_a_run(server, page, link):
+    visit(page, link(dims={"in": 72, "out": 4}, strategies=["single"], timing={"samples": 3, "min_seconds": 0}))
+    page.get_by_role("button", name="Run", exact=True).click()
+    answered(page)
+    run = re.search(r"run=([\w-]+)", page.url)[1]
+    visit(page, f"{server.url}/history?search={run}&runs={run}")
+    page.get_by_text("Open this run").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="JSON").click()
+    stored = json.loads(download.value.path().read_text())
+    assert (stored["run"], stored["experiment"]["dims"]["in"]) == (run, 72)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Script").click()
+    compile(download.value.path().read_text(), "script.py", "exec")
+    page.get_by_role("button", name="Delete this run").click()
+    page.get_by_text("This cannot be undone").wait_for()
+    page.get_by_role("button", name="Delete this run for good").click()
+    page.get_by_text("No stored run fits these filters").wait_for()
+
+
+def test_two_runs_stand_side_by_side(server, page, link, finished_run):
+    visit(page, link(dims={"in": 64, "out": 4}, timing={"samples": 3, "min_seconds": 0}))
+    page.get_by_role("button", name="Run", exact=True).click()
+    answered(page)
+    runs = [re.search(r"run=([\w-]+)", url)[1] for url in (finished_run, page.url)]
+    visit(page, f"{server.url}/history?runs={','.join(runs)}")
+    page.get_by_text("What differs in the experiments").wait_for()
+    page.get_by_text('{"in": 64, "out": 4}').wait_for()
+    text = screen_text(page)
+    assert '{"in": 32, "out": 4}' in text
+    assert '{"in": 64, "out": 4}' in text
+    assert all(run in text for run in runs)
+
+
+@pytest.mark.parametrize("theme", BACKGROUND)
+def test_both_themes_are_readable_on_every_screen(server, new_page, theme):
+    page = new_page(color_scheme=theme)
+    for screen in SCREENS:
+        visit(page, f"{server.url}/{screen}")
+        background = rgb(page.get_by_test_id("stApp").evaluate("element => getComputedStyle(element).backgroundColor"))
+        assert background == BACKGROUND[theme]
+        for element in (page.get_by_test_id("stHeading").first.locator("h1"), page.get_by_test_id("stPageLink").first.locator("p")):
+            assert contrast(rgb(element.evaluate("element => getComputedStyle(element).color")), background) >= 7
+
+
+@pytest.mark.parametrize("width", [1280, 800])
+def test_no_screen_is_wider_than_its_window(server, new_page, finished_run, width):
+    page = new_page(viewport={"width": width, "height": 900})
+    for address in (*(f"{server.url}/{screen}" for screen in SCREENS), finished_run):
+        visit(page, address)
+        main = page.get_by_test_id("stMain")
+        assert main.evaluate("element => element.scrollWidth - element.clientWidth") <= 1, address
+
+
+def rgb(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
+
+
+def contrast(first: tuple[int, ...], second: tuple[int, ...]) -> float:
+    """Contrast ratio of two colours, WCAG 2.1."""
+    bright, dim = sorted((luminance(first), luminance(second)), reverse=True)
+    return (bright + 0.05) / (dim + 0.05)
+
+
+def luminance(colour: tuple[int, ...]) -> float:
+    parts = [part / 255 for part in colour]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,31 @@
+"""Eight simulated CPU devices, in every process that imports jax here."""
+
+import jax
+import pytest
+
+from spmd_core.engine.devices import describe
+from spmd_core.engine.run import run_experiment
+from spmd_core.experiment import parse_experiment
+
+assert jax.device_count() == 8, "tests/conftest.py asks for 8 simulated CPU devices before jax is imported"
+assert jax.default_backend() == "cpu"
+
+QUICK = {"samples": 3, "min_seconds": 0.0}
+
+
+@pytest.fixture(scope="session")
+def environment():
+    return describe("cpu:8")
+
+
+@pytest.fixture
+def run(environment):
+    """Runs an experiment, quickly unless it says otherwise, and keeps the events that it emits."""
+
+    def run(cancelled=lambda: False, **spec):
+        experiment = parse_experiment({"target": "cpu:8", "timing": QUICK} | spec)
+        run.events.clear()
+        return run_experiment(experiment, "run-1", environment, run.events.append, cancelled)
+
+    run.events = []
+    return run

@@ -74,7 +74,7 @@ def test_a_program_that_does_not_fit_is_a_prediction_that_says_by_how_much():
 
 def test_other_words_of_the_compiler_are_an_error():
     plan = parse_plan({"target": "tpu:v5e:2x2", "model": "scaled:1", "mesh": {"fsdp": 4}, "batch_per_device": 1})
-    with pytest.raises(WorkerError, match="the compiler refused the program .*no such flag"):
+    with pytest.raises(WorkerError, match=r"the compiler refused the program .*no such flag"):
         of_plan(plan, Answer(error_kind="JaxRuntimeError", error="INVALID_ARGUMENT: no such flag"))
 
 
@@ -95,6 +95,6 @@ def test_a_compile_can_be_cancelled_and_leaves_no_process_behind():
 
 
 def test_a_compiler_that_crashes_fails_the_request_with_its_words():
-    with pytest.raises(WorkerError, match="the compiler crashed .*[Uu]nknown"):
+    with pytest.raises(WorkerError, match=r"the compiler crashed .*[Uu]nknown"):
         compile_in_child({"plan": parse_plan({"target": "tpu:v5e:2x2", "model": "scaled:1", "mesh": {"fsdp": 4}, "batch_per_device": 1}).to_json()},
                          "tpu:v5e:2x2", {"xla_tpu_no_such_flag": "true"}, read_hardware())

@@ -10,6 +10,9 @@ from spmd_core.hlo_module import Computation, Instruction, Module
 from spmd_core.topologies import Topology
 
 _RENDEZVOUS = re.compile(r'_xla_host_transfer_rendezvous="([^"]*)"')
+# These only move data, which needs no core: data flow may overlap them even where a flag is off and the compiler wrote them synchronous.
+# A sum needs the core, and stays where the compiler put it.
+MOVES_ONLY = ("collective-permute", "all-gather")
 _EMITTER = re.compile(r'"emitter":"([^"]*)"')
 
 
@@ -49,7 +52,8 @@ def find(module: Module, instruction: Instruction, computation: Computation, clu
     """The collective that starts at this instruction (start and done at once where it is synchronous), or None."""
     kind = base_kind(instruction.opcode)
     if kind is not None:
-        asynchronous = instruction.opcode.endswith("-start") or "async_collective_name" in instruction.attributes.get("frontend_attributes", "")
+        named = "async_collective_name" in instruction.attributes.get("frontend_attributes", "")
+        asynchronous = named or instruction.opcode.endswith("-start") or kind in MOVES_ONLY
         return _communication(instruction, computation, instruction, kind, asynchronous, cluster)
     if instruction.opcode in ("async-start", "call-start"):  # the second is offloaded to the sparse cores
         held = _inside(module, instruction)

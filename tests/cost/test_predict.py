@@ -3,7 +3,7 @@
 import pytest
 
 from spmd_core.cost.comm import Cluster
-from spmd_core.cost.links import gather_s, route
+from spmd_core.cost.links import gather_s, reduce_s, route
 from spmd_core.cost.predict import Useful, predict
 from spmd_core.cost.schedule import Walker
 from spmd_core.hlo_text import parse_module
@@ -27,12 +27,16 @@ def test_a_gather_is_counted_once_and_hides_under_the_matmul_beside_it():
     assert walk.tally.flops == 10 * 2 * 2 * 4096**3
 
 
-def test_a_synchronous_collective_holds_up_the_chip():
-    """The same gather as a plain instruction."""
-    plain = LOOP.replace("fusion(%c0, %c1), kind=kCustom, calls=%done", "all-gather(%w), channel_id=8, replica_groups=[1,256]<=[256], dimensions={0}")
-    walk = Walker(parse_module(plain), CLUSTER).entry()
-    assert walk.seconds == pytest.approx(10 * (2 * MATMUL_S + GATHER_S), rel=1e-6)
-    assert walk.tally.blocking == pytest.approx(10 * GATHER_S)
+def test_a_synchronous_sum_holds_up_the_chip_and_a_synchronous_gather_need_not():
+    """A sum needs the core; a gather that the compiler wrote synchronous, since a flag is off, may still run beside what does not use it."""
+    plain = LOOP.replace("fusion(%c0, %c1), kind=kCustom, calls=%done", "KIND, channel_id=8, replica_groups=[1,256]<=[256], to_apply=%start")
+    summed = Walker(parse_module(plain.replace("KIND", "all-reduce(%y)")), CLUSTER).entry()
+    sum_s = reduce_s(POD, route(POD, range(256), PLACES), 2 * 4096 * 4096)
+    assert summed.seconds == pytest.approx(10 * (2 * MATMUL_S + sum_s), rel=1e-6)
+    assert summed.tally.blocking == pytest.approx(10 * sum_s)
+    gathered = parse_module(plain.replace("KIND", "all-gather(%w)"))
+    assert Walker(gathered, CLUSTER).entry().seconds == pytest.approx(10 * 2 * max(MATMUL_S, GATHER_S), rel=0.05)
+    assert Walker(gathered, CLUSTER, literal=True).entry().seconds > 10 * (2 * MATMUL_S + GATHER_S) * 0.999
 
 
 def test_a_matmul_that_the_compiler_finds_slow_is_bounded_by_its_share_of_peak():

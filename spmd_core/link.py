@@ -13,7 +13,7 @@ from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.experiment import MAX_TEXT_BYTES, Experiment, load_json, parse_experiment
 from spmd_core.repair import nearest
 
-__all__ = ["MAX_LINK_CHARACTERS", "Link", "decode", "encode", "link_path", "looks_like_link", "nearest", "parse_link", "payload", "screen_of"]
+__all__ = ["MAX_LINK_CHARACTERS", "Link", "decode", "encode", "link_path", "looks_like_link", "nearest", "pack", "parse_link", "payload", "screen_of"]
 
 VERSION = 1
 MAX_LINK_CHARACTERS = 2000
@@ -44,6 +44,11 @@ def encode(experiment: Experiment) -> str:
     data["options"] = {name: value for name, value in data["options"].items() if value != _OPTION_DEFAULTS.get(name)}
     if not data["options"]:
         del data["options"]
+    return pack(data)
+
+
+def pack(data: Any) -> str:
+    """The code of a JSON value, to be read with `payload`; RequestError where it is too long for a link."""
     text = json.dumps(data, separators=(",", ":"))
     code = f"{VERSION}." + base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
     if len(code) > _MAX_CODE_CHARACTERS:

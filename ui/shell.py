@@ -15,6 +15,7 @@ PAGES = {
     "overview": ("app.py", "Overview", ":material/home:"),
     "layout": ("pages/layout.py", "Layout", ":material/grid_view:"),
     "compare": ("pages/compare.py", "Compare", ":material/speed:"),
+    "predict": ("pages/predict.py", "Predict", ":material/online_prediction:"),
     "recipes": ("pages/recipes.py", "Recipes", ":material/menu_book:"),
     "history": ("pages/history.py", "History", ":material/history:"),
 }

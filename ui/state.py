@@ -22,6 +22,9 @@ class Notice:
     nearest: Experiment | None = None
 
 
+_PLAN: dict[str, Any] = {
+    "target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": [["fsdp", 16]], "batch_per_device": 2, "sequence": 2048, "remat": "full",
+}
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "compare": {"mesh": [["x", 8]], "workload": "layer", "sharding": {"in": "x"}},
     "layout": {"mesh": [["x", 2], ["y", 4]], "workload": "array", "sharding": {"d0": "x", "d1": "y"}, "data": {"array": "arange"}},
@@ -150,6 +153,26 @@ def notice(screen: str) -> Notice | None:
 def set_notice(screen: str, notice: Notice | None) -> None:
     """Say this until the next edit."""
     st.session_state[_durable(screen, "notice")] = notice
+
+
+def plan_draft() -> dict[str, Any]:
+    """What the fields of the Predict screen say, as the JSON form of a plan, which may be invalid."""
+    return st.session_state.setdefault(_durable("predict", "draft"), dict(_PLAN))
+
+
+def set_plan_draft(new: dict[str, Any]) -> None:
+    """Remember the fields of the Predict screen."""
+    st.session_state[_durable("predict", "draft")] = new
+
+
+def measured_s() -> float | None:
+    """The step time that the user measured, for comparing."""
+    return st.session_state.get(_durable("predict", "measured"))
+
+
+def set_measured(seconds: float | None) -> None:
+    """Remember the measured step time."""
+    st.session_state[_durable("predict", "measured")] = seconds
 
 
 def first_look(target: str) -> bool:

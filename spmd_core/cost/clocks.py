@@ -83,6 +83,7 @@ class State:
     """Clocks in seconds: the chip, each set of links, the last thing to end; collectives under way; and what was tallied so far."""
 
     chip: float = 0.0
+    begin: float = 0.0  # of the computation at hand, or of this iteration of it: nothing in it starts earlier
     tail: float = 0.0
     links: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     channels: dict[int, tuple[float, str]] = field(default_factory=dict)

@@ -47,6 +47,7 @@ class Walker:
         """Walk a computation in its order. What would have to wait stands aside, and what comes after it and is ready goes first."""
         values: dict[str, Ready] = {}
         aside: list[Instruction] = []
+        outer, state.begin = state.begin, state.chip
         self._pair_transfers(computation)
         for instruction in computation.instructions:
             if not self._holds_chip(instruction, computation) and self._known(instruction, values):
@@ -59,6 +60,7 @@ class Walker:
             instruction = aside.pop(min(ready)[1])
             values[instruction.name] = self._step(instruction, computation, values, given, state)
             self._advance(aside, computation, values, given, state)
+        state.begin = outer
         return values[computation.root.name]
 
     def _advance(self, aside: list[Instruction], computation: Computation, values: dict[str, Ready], given: dict[int, Ready], state: State) -> None:
@@ -222,7 +224,7 @@ class Walker:
             state.tally.links[name] += comm.seconds
         asynchronous = comm.asynchronous and not (self.literal and base_kind(instruction.opcode) == instruction.opcode)
         if asynchronous:
-            start = max(there, free, state.chip if self.literal else 0.0)
+            start = max(there, free, state.chip if self.literal else state.begin)
         else:
             self._wait(operands, state, computation, instruction)
             start = max(state.chip, free)
@@ -256,7 +258,7 @@ class Walker:
             seconds = host / (self.chip.host_bandwidth * HOST_EFFICIENCY)
         else:
             engine, seconds = "copy", hbm / (self.chip.device_hbm_bandwidth * HBM_EFFICIENCY)
-        start = max(there, state.links[engine])
+        start = max(there, state.links[engine], state.begin)
         state.links[engine] = start + seconds
         state.tally.links[engine] += seconds
         state.tail = max(state.tail, start + seconds)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.browser.server import answered, screen_text, settled, visit
 
-SCREENS = ("", "layout", "compare", "recipes", "history")
+SCREENS = ("", "layout", "compare", "predict", "recipes", "history")
 BACKGROUND = {"light": (255, 255, 255), "dark": (18, 22, 28)}
 
 

@@ -57,12 +57,12 @@ class Chip:
 CHIPS: dict[str, Chip] = {
     chip.generation: chip
     for chip in (
-        Chip("v2", "TPU v2", 46e12, 15 * GIB, 700e9, 62e9, 2, 3.125e9, 1.5e10, 0.70e9, 128, (16, 16), "full", 2,
-             sources=f"peak, HBM, clock, links (496 Gbit/s): {CACM}; dcn, host: {GUESS}"),
-        Chip("v3", "TPU v3", 123e12, 31 * GIB, 900e9, 82e9, 2, 3.125e9, 1.5e10, 0.94e9, 128, (32, 32), "full", 2,
-             sources=f"peak, HBM, clock, links (656 Gbit/s): {CACM}; dcn, host: {GUESS}"),
-        Chip("v4", "TPU v4", 275e12, 31 * GIB, 1.228e12, 5e10, 3, 6.25e9, 1.5e10, 1.05e9, 128, (16, 16, 16), "cubes", 1,
-             (("chip_config_name", "megacore"),), sources=f"peak, HBM, clock, links: {ISCA}; host: {BOOK}; dcn: {GUESS}"),
+        Chip("v2", "TPU v2", 46e12, int(14.96 * GIB), 700e9, 62e9, 2, 3.125e9, 1.5e10, 0.70e9, 128, (16, 16), "full", 2,
+             sources=f"peak, HBM bandwidth, clock, links (496 Gbit/s): {CACM}; capacity: {COMPILER}; dcn, host: {GUESS}"),
+        Chip("v3", "TPU v3", 123e12, int(30.96 * GIB), 900e9, 82e9, 2, 3.125e9, 1.5e10, 0.94e9, 128, (32, 32), "full", 2,
+             sources=f"peak, HBM bandwidth, clock, links (656 Gbit/s): {CACM}; capacity: {COMPILER}; dcn, host: {GUESS}"),
+        Chip("v4", "TPU v4", 275e12, int(30.75 * GIB), 1.228e12, 5e10, 3, 6.25e9, 1.5e10, 1.05e9, 128, (16, 16, 16), "cubes", 1,
+             (("chip_config_name", "megacore"),), sources=f"peak, HBM bandwidth, clock, links: {ISCA}; capacity: {COMPILER}; host: {BOOK}; dcn: {GUESS}"),
         Chip("v5e", "TPU v5e", 197e12, int(15.75 * GIB), 8.1e11, 5e10, 2, 3.125e9, 1.5e10, 1.50e9, 128, (16, 16), "full",
              sources=f"peak: {DOCS}; HBM bandwidth, links, host: {BOOK}; dcn (2 x 100 Gbit/s for 8 chips): {DOCS}; capacity, clock: {COMPILER}"),
         Chip("v5p", "TPU v5p", 459e12, int(95.74 * GIB), 2.765e12, 1e11, 3, 6.25e9, 1.5e10, 1.75e9, 128, (16, 20, 28), "cubes",
@@ -71,7 +71,7 @@ CHIPS: dict[str, Chip] = {
              sources=f"peak, HBM bandwidth, links (800 GB/s in all), dcn (4 x 200 Gbit/s for 8 chips): {DOCS}; host: {BOOK}; "
                      f"capacity, clock: {COMPILER}"),
         Chip("tpu7x", "TPU7x (Ironwood)", 2307e12, int(189.5 * GIB), 7.38e12, 1e11, 3, 1.25e10, 3.2e10, 2.20e9, 256, (16, 24, 24), "cubes", 2,
-             sources=f"peak, HBM, links (1,200 GB/s in all): {DOCS}; dcn, host, clock: {GUESS}"),
+             sources=f"peak, HBM bandwidth, links (1,200 GB/s in all): {DOCS}; capacity: {COMPILER}; dcn, host, clock: {GUESS}"),
     )
 }
 

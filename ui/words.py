@@ -74,7 +74,7 @@ def experiment_words(experiment: Experiment) -> str:
     """An experiment in one line, for a list: workload, sizes, dtype, sharding, mesh, target."""
     mesh = " ".join(f"{name}={size}" for name, size in experiment.mesh)
     if experiment.workload == "program":
-        return f"program {experiment.option('program')}, mesh {mesh} on {experiment.target}"
+        return f"Program {experiment.option('program')}, mesh {mesh} on {experiment.target}"
     sizes = " ".join(f"{dim}={size}" for dim, size in experiment.dims)
     cuts = ", ".join(f"{dim} over {' '.join(axes)}" for dim, axes in experiment.sharding) or "unsharded"
     return f"{workload_title(experiment.workload)}, {sizes}, {experiment.dtype}, {cuts}, mesh {mesh} on {experiment.target}"
@@ -121,7 +121,7 @@ def floor_words(result: Result) -> str | None:
     floor = result.environment.dispatch_floor_s
     if floor is None:
         return None
-    return f"Dispatch floor: calling a program that does nothing on this mesh takes {seconds_text(floor)}."
+    return f"Dispatch floor: calling a program that does nothing on this mesh takes {seconds_text(floor)}"
 
 
 def size_words(experiment: Experiment) -> str:

@@ -84,17 +84,17 @@ def collectives_table(result: Result) -> pd.DataFrame:
             continue
         rows += [_collective_row(result.experiment, name, item) for item in found.collectives]
         if not found.collectives:
-            rows.append({"Strategy": title(name), "Collective": "no communication", "Bytes per device": NONE, "Why, and where": NONE})
+            rows.append({"Strategy": title(name), "Collective, bytes per device": "no communication", "Why, and where": NONE})
     return pd.DataFrame(rows)
 
 
 def _collective_row(experiment: Experiment, strategy: str, item: Collective) -> dict[str, str]:
     cause = (_reason(item), _source(experiment, strategy, item.source) or plain(item.op or ""))
+    over = f" over {', '.join(item.axes)}" if item.axes else ""
     times = ", count unknown" if item.count is None else "" if item.count == 1 else f" × {item.count:,}"
     return {
         "Strategy": title(strategy),
-        "Collective": item.kind + (f" over {', '.join(item.axes)}" if item.axes else ""),
-        "Bytes per device": bytes_text(item.bytes).replace(" ", "\u00a0") + times,
+        "Collective, bytes per device": item.kind + over + ", " + bytes_text(item.bytes).replace(" ", "\u00a0") + times,
         "Why, and where": ". ".join(part for part in cause if part) or NONE,
     }
 

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.errors import RequestError
-from ui import answer, cards, compare_inputs, exports, links, live, shell, state, views
+from ui import answer, cards, compare_inputs, curve_chart, exports, links, live, shell, state, views
 from ui.lab import find, lab
 from ui.words import ago, plain, size_words
 
@@ -51,6 +51,7 @@ elif status:
         if view.times:
             st.vega_lite_chart(view.times, alt=view.times_alt, key="times")
             st.table(view.times_table, hide_index=True, border="horizontal")
+        curve_chart.draw_result(view.result)
         answer.notes(view.result)
         if len(view.collectives):
             st.subheader("Communication")

@@ -36,7 +36,8 @@ def test_a_function_that_adds_along_the_mapped_dim_gets_a_block_and_a_name_for_t
 
 
 def test_in_axes_choose_the_dim_that_is_mapped():
-    assert "in_axes=(None, 1, 0), out_axes=1" in text("pmap(vmap)", LAYER | {"dims": {"batch": 3, "in": 16, "out": 16}}, options={"in_axes": "None, 1, 0"})
+    out = {"dims": {"batch": 3, "in": 16, "out": 16}, "options": {"in_axes": "None, 1, 0"}}
+    assert "in_axes=(None, 1, 0), out_axes=1" in text("pmap(vmap)", LAYER | out)
     plan = read_plan(parse_experiment(LAYER | {"options": {"in_axes": "(1, 0, None)"}}), "pmap")
     assert (plan.dim, plan.blocks, plan.in_axes, plan.out_axes) == ("in", True, (1, 0, None), (None,))
     assert read_plan(parse_experiment(LAYER), "pmap").dim == "batch"

@@ -143,7 +143,8 @@ def test_the_parallel_gradient_is_that_of_one_device(lab, case):
     found = outcomes(lab, workload, options, dims, sharding, EVERY)
     what = WORKLOADS[workload].chosen(options)
     for result, operand in what.carried:
-        moved = {name: np.array(outcome.outputs[result].values) / what.constants["LEARNING_RATE"] for name, outcome in found.items() if name not in beyond}
+        rate = what.constants["LEARNING_RATE"]
+        moved = {name: np.array(outcome.outputs[result].values) / rate for name, outcome in found.items() if name not in beyond}
         for name, gradient in moved.items():  # the old parameters are the same for all: what differs is the gradient
             assert np.abs(gradient - moved["single"]).max() <= 1e-5, (name, operand)
 

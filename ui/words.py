@@ -13,7 +13,7 @@ from spmd_core.workloads import WORKLOADS
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])")
 _PHASES = {
     "trace": "tracing", "lower": "lowering", "compile": "compiling", "first_run": "running once", "warm_up": "warming up",
-    "sample": "measuring", "check": "checking values", "write": "writing the result",
+    "sample": "measuring", "train": "training", "check": "checking values", "write": "writing the result",
 }
 _STATES = {
     "queued": "Queued", "starting": "Starting", "running": "Running", "succeeded": "Succeeded", "failed": "Failed", "cancelled": "Cancelled",
@@ -129,4 +129,5 @@ def size_words(experiment: Experiment) -> str:
     what = experiment.what
     flops = what.flops(experiment.sizes)
     operands, results = what.operand_bytes(experiment.sizes, experiment.dtype), what.result_bytes(experiment.sizes, experiment.dtype)
-    return f"operands {bytes_text(operands)}, results {bytes_text(results)}, {flops:,} floating-point operations"
+    counted = f", {flops:,} floating-point operations" if flops else ""  # of the user's own functions none are known
+    return f"operands {bytes_text(operands)}, results {bytes_text(results)}{counted}"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spmd_core.engine.train import MAX_POINTS, thinned
+from spmd_core.curves import MAX_POINTS, thinned
 from spmd_core.events import Progress
 from spmd_core.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
 

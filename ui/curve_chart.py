@@ -12,7 +12,7 @@ from ui.charts import CONFIG, SECONDS, Spec, unit
 from ui.words import title
 
 _LOG_FROM = 20.0  # the greatest over the least: from here on, a straight axis shows only the beginning
-_HEIGHT_PX = 220
+_HEIGHT_PX = 260
 Curves = Mapping[str, Sequence[float]]
 
 
@@ -26,10 +26,11 @@ def curve_chart(name: str, curves: Curves, steps: Sequence[int]) -> Spec:
     rows = [{"row": title(strategy), "step": step + 1, "y": value / size} for strategy, curve in curves.items()
             for step, value in zip(steps, curve, strict=False)]
     scale = {"type": "log"} if log else {"zero": False}
-    row = {"field": "row", "type": "nominal", "sort": order, "scale": {"domain": order}, "legend": {"orient": "top", "title": None, "columns": 3}}
+    row = {"field": "row", "type": "nominal", "sort": order, "scale": {"domain": order}, "legend": {"orient": "top", "title": None, "columns": 3, "symbolStrokeWidth": 3}}
     encoding = {
         "x": {"field": "step", "type": "quantitative", "title": "step", "axis": {"tickMinStep": 1}, "scale": {"zero": False, "nice": False}},
-        "y": {"field": "y", "type": "quantitative", "title": what + (", logarithmic" if log else ""), "scale": scale},
+        "y": {"field": "y", "type": "quantitative", "title": what + (", logarithmic" if log else ""), "scale": scale,
+              "axis": {"tickCount": 4}},
         "color": row, "strokeDash": row,
         "tooltip": [{"field": "row", "title": "strategy"}, {"field": "step"}, {"field": "y", "title": what, "format": ".4g"}],
     }

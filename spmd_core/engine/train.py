@@ -59,8 +59,8 @@ class Training:
             for result, operand in what.carried:
                 place = next(place for place, array in enumerate(what.operands) if array.name == operand)
                 arguments[place] = placed_like(named[result], arguments[place])
-            trial.series.setdefault(STEP_TIME, []).append(seconds)
             trial.series.setdefault(curve, []).append(float(np.asarray(named[curve])))
+            trial.series.setdefault(STEP_TIME, []).append(seconds)
         except Exception as error:  # whatever a step raises is the strategy's result; the others go on
             trial.fail(error)
 

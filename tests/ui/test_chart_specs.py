@@ -2,7 +2,6 @@
 
 import altair
 import pytest
-from altair.utils.schemapi import SchemaValidationError
 
 from spmd_core.layout import layout
 from tests.ui.values import result, strategy
@@ -45,5 +44,5 @@ def test_the_chart_keeps_the_schema_of_vega_lite(name):
 def test_a_chart_that_breaks_the_schema_is_found():
     broken = times_chart(FOUND)
     broken["layer"][0]["mark"] = {"type": "bar", "opacity": "faint"}
-    with pytest.raises(SchemaValidationError):
+    with pytest.raises(Exception, match="faint"):
         validate(broken)

@@ -1,6 +1,7 @@
 """Workloads of the user's own: described by a child process, run by the worker, and nothing of theirs can harm the rest."""
 
 import contextlib
+import re
 import subprocess
 import sys
 import textwrap
@@ -251,6 +252,14 @@ def test_a_function_that_hangs_can_be_cancelled(files, lab):
     lab.cancel(run)
     assert lab.wait(run, 20).state == "cancelled"
     assert outcome(lab, workload="weighted", strategies=["single"])[0].state == "succeeded"
+
+
+def test_the_example_of_the_readme_works(files, lab):
+    (example,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert len(example.splitlines()) == 10
+    files(readme=example)
+    _, result = outcome(lab, workload="scaled_norm", sharding={"cols": "x"}, strategies=get_workload("scaled_norm").strategies)
+    assert {name: (found.error, found.correct) for name, found in result.strategies.items()} == dict.fromkeys(result.strategies, (None, True))
 
 
 def test_the_command_line_knows_them_and_says_what_is_wrong(files, data_folder):

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.errors import RequestError
-from ui import answer, cards, compare_inputs, links, live, shell, state, views
+from ui import answer, cards, compare_inputs, curve_chart, exports, links, live, shell, state, views
 from ui.lab import find, lab
 from ui.words import ago, plain, size_words
 
@@ -16,6 +16,7 @@ status = find(run) if run else None
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Compare", width="stretch")
+    downloads = st.container(width="content")
     pressed = st.button("Run", type="primary", icon=":material/play_arrow:", key="run", disabled=status is not None and not status.is_over)
 if experiment.dims:
     st.caption(f"{plain(experiment.what.title)}: `{experiment.what.formula}` · {size_words(experiment)}")
@@ -46,9 +47,11 @@ elif status:
     if view:
         answer.headline(view, ago(status.finished_at or status.submitted_at))
         answer.verdict(view.result)
+        exports.menu(downloads, status.run, status.experiment)
         if view.times:
             st.vega_lite_chart(view.times, alt=view.times_alt, key="times")
             st.table(view.times_table, hide_index=True, border="horizontal")
+        curve_chart.draw_result(view.result)
         answer.notes(view.result)
         if len(view.collectives):
             st.subheader("Communication")

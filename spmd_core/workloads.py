@@ -14,6 +14,7 @@ __all__ = [
 
 ARRAY_DIMS = ("d0", "d1", "d2", "d3", "d4", "d5")
 ALL_STRATEGIES = SHARDING_STRATEGIES + MAP_STRATEGIES
+SHORT_WAIT_S = 5.0  # a screen goes on without a file that takes longer to load
 WITH_MAP = ("single", "auto", "shard_map", "pmap(vmap)")
 
 
@@ -131,7 +132,7 @@ WORKLOADS: dict[str, Workload] = {
 }
 
 
-def workload_names(wait_s: float | None = None) -> tuple[str, ...]:
+def workload_names(wait_s: float | None = SHORT_WAIT_S) -> tuple[str, ...]:
     """Names of all workloads, the user's own last; `wait_s` bounds the wait for files that are still being loaded."""
     return (*WORKLOADS, *own.workloads(wait_s))
 

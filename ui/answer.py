@@ -10,7 +10,7 @@ from spmd_core.experiment import Experiment, Spec
 from spmd_core.layout import layout
 from spmd_core.results import ArrayReport, Result
 from spmd_core.strategies import STRATEGIES
-from ui import cards, exports, layout_charts, tables
+from ui import cards, layout_charts, tables
 from ui.lab import lab
 from ui.shell import refusal
 from ui.views import View
@@ -24,10 +24,7 @@ def headline(view: View, when: str) -> None:
     """The answer in a sentence, how it was measured, and what went wrong."""
     result = view.result
     with st.container(border=True, key="answer"):
-        with st.container(horizontal=True, vertical_alignment="top"):
-            st.subheader(plain(headline_words(result)), anchor=False, width="stretch")
-            with st.popover("Download", icon=":material/download:"):
-                exports.buttons(result.run, result.experiment)
+        st.subheader(plain(headline_words(result)), anchor=False)
         facts = [environment_words(result.environment), floor_words(result), f"finished {when}", f"run {result.run}"]
         st.caption(plain(" · ".join(fact for fact in facts if fact)))
     for name, found in result.strategies.items():
@@ -155,7 +152,8 @@ def _programs(view: View) -> None:
 
 
 def _samples(view: View) -> None:
-    st.caption("Microseconds per call. A row is a round, in which every strategy was timed once, in shuffled order.")
+    st.table(tables.measuring_table(view.result), hide_index=True, border="horizontal")
+    st.caption("Every sample, in microseconds per call. A row is a round, in which every strategy was timed once, in shuffled order.")
     st.dataframe(tables.samples_table(view.result), height=360)
 
 

@@ -18,6 +18,7 @@ CONFIG: Spec = {
     "view": {"stroke": None}, "padding": {"top": 4, "left": 2, "right": 8, "bottom": 2},
     "axis": {"grid": True, "titleFontWeight": 500, "titlePadding": 8},
 }
+INK: Spec = {"color": "#ccd2da", "blend": "difference"}  # of numbers beside marks: dark on a light page, light on a dark one
 _PHASES = (("trace", "Trace"), ("lower", "Lower"), ("compile", "Compile"), ("first_run", "First run"))
 _MEMORY = (("argument", "Arguments"), ("output", "Results"), ("temp", "Temporaries"))
 
@@ -45,7 +46,7 @@ def live_chart(medians_s: dict[str, float], strategies: tuple[str, ...]) -> Spec
     color = {"field": "row", "type": "nominal", "sort": order, "scale": {"domain": order}, "legend": None}
     bar = {"type": "bar", "height": {"band": 0.55}, "opacity": 0.55, "cornerRadiusEnd": 3}
     layers = [{"mark": bar, "encoding": {"x": x, "y": rows_axis(order), "color": color}},
-              {"mark": {"type": "text", "align": "left", "dx": 5}, "encoding": {"x": x, "y": rows_axis(order), "text": {"field": "time"}}}]
+              {"mark": {"type": "text", "align": "left", "dx": 5, **INK}, "encoding": {"x": x, "y": rows_axis(order), "text": {"field": "time"}}}]
     return {"layer": [layer | {"data": {"values": rows}} for layer in layers], "height": {"step": 34}, "config": CONFIG}
 
 

@@ -3,11 +3,18 @@
 from collections.abc import Callable
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core import export
 from spmd_core.experiment import Experiment
 from spmd_core.results import Result
 from ui.lab import lab
+
+
+def menu(place: DeltaGenerator, run: str, experiment: Experiment) -> None:
+    """A button, at `place`, that opens the download buttons of a run."""
+    with place.popover("Download", icon=":material/download:"):
+        buttons(run, experiment)
 
 
 def buttons(run: str, experiment: Experiment) -> None:

@@ -49,7 +49,7 @@ def remarks(hardware: Hardware, environment: Environment | None, worker_pid: int
 def draw(hardware: Hardware, environment: Environment | None, target: str, worker_pid: int | None) -> None:
     """The machine: headline, facts, remarks, and each device in a table."""
     st.subheader(plain(headline(hardware, environment, target)), anchor=False)
-    with st.container(horizontal=True, gap="large"):
+    with st.container(horizontal=True, gap="medium"):
         for label, value in facts(hardware, environment):
             st.markdown(f":small[:gray[{label}]]  \n{plain(value)}", width="content")
     for remark in remarks(hardware, environment, worker_pid):

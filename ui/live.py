@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.run_states import RunStatus
-from ui import charts
+from ui import charts, curve_chart
 from ui.lab import find, lab
 from ui.shell import refusal
 from ui.words import experiment_words, phase_words, plain, state_words
@@ -24,8 +24,11 @@ def watch(run: str) -> None:
                 st.markdown(f"{status.elapsed_s:.0f} s", width="content")
             if st.button("Cancel", key=f"cancel:{run}", icon=":material/stop_circle:"):
                 lab().cancel(run)
-        rounds = f"round {status.done} of {status.of}" if status.of else "not measuring yet"
+        what = "step" if status.phase == "train" else "round"
+        rounds = f"{what} {status.done} of {status.of}" if status.of else "not measuring yet"
         st.progress(min(1.0, status.done / status.of) if status.of else 0.0, text=rounds)
+        if status.series:
+            curve_chart.draw_live(status)
         if status.medians_s:
             medians = dict(status.medians_s)
             st.vega_lite_chart(charts.live_chart(medians, status.experiment.strategies), alt=charts.medians_alt(medians), key="live-medians")

@@ -6,6 +6,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from spmd_core import own
 from spmd_core.errors import LabError, StorageError
 from ui import heap, links, state
 from ui.lab import lab
@@ -21,6 +22,7 @@ PAGES = {
 }
 _ICON = str(Path(__file__).with_name("icon.png"))  # an icon by name would be fetched from the network
 _EXPERIMENT_SCREENS = ("layout", "compare")
+_OWN_SCREENS = ("overview", "compare")  # where the user's own workloads are looked for
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "")
 
 
@@ -47,6 +49,8 @@ def open_page(screen: str) -> DeltaGenerator:
         st.stop()
     if problem := lab().problem:
         refusal(f"The queue stands still. {problem}")
+    for sentence in own.problems(wait_s=0) if screen in _OWN_SCREENS else ():
+        st.warning(plain(sentence), icon=":material/extension_off:")
     if screen in _EXPERIMENT_SCREENS:
         links.from_query(screen)
         _link_notice(screen)

@@ -14,30 +14,31 @@ from spmd_core.units import bytes_text, seconds_text
 from ui.words import ago, experiment_words, plain, state_words, title
 
 NONE = "–"
+_CODE_CHARACTERS = 72  # of a line of a program in a table
 
 
 def times_table(result: Result) -> pd.DataFrame:
-    """Median, interval, spread, samples and ratio to the fastest, one row per strategy (two for `constrained`)."""
+    """Median, interval, ratio to the fastest and verdict on the values, one row per strategy (two for `constrained`)."""
     ratios = {ratio.strategy: ratio for ratio in result.comparison.ratios} if result.comparison else {}
     rows = []
     for name, found in result.strategies.items():
         ratio = ratios.get(name)
         fastest = result.comparison is not None and result.comparison.fastest == name
-        rows.append({
-            "Strategy": title(name),
-            "Median per call": _time(found.median_s),
-            "95 % interval": _interval(found.ci95_s),
-            "Against the fastest": "fastest" if fastest else _ratio(ratio.ratio, ratio.interval, ratio.differs) if ratio else NONE,
-            "Spread (IQR)": _spread(found),
-            "Samples": _samples(found),
-            "Values": _verdict(found),
-        })
+        against = "fastest" if fastest else _ratio(ratio.ratio, ratio.interval, ratio.differs) if ratio else NONE
+        rows.append({"Strategy": title(name), "Median per call": _time(found.median_s), "95 % interval": _interval(found.ci95_s),
+                     "Against the fastest": against, "Values": _verdict(found)})
         if found.from_unsharded is not None:
-            rows.append({
-                "Strategy": f"{title(name)}, from unsharded operands", "Median per call": _time(found.from_unsharded.median_s),
-                "95 % interval": NONE, "Against the fastest": NONE, "Spread (IQR)": NONE, "Samples": str(len(found.from_unsharded.samples_s)),
-                "Values": _verdict(found)})
+            rows.append({"Strategy": f"{title(name)}, from unsharded operands", "Median per call": _time(found.from_unsharded.median_s),
+                         "95 % interval": NONE, "Against the fastest": NONE, "Values": _verdict(found)})
     return pd.DataFrame(rows)
+
+
+def measuring_table(result: Result) -> pd.DataFrame:
+    """How each strategy was measured: samples, calls in each, outliers (flagged, never dropped), spread."""
+    return pd.DataFrame([
+        {"Strategy": title(name), "Samples": f"{len(found.samples_s):,}", "Calls per sample": NONE if found.calls_per_sample is None else
+         f"{found.calls_per_sample:,}", "Outliers, kept": str(len(found.outliers)), "Spread (inter-quartile range)": _spread(found)}
+        for name, found in result.strategies.items() if found.samples_s])
 
 
 def _time(seconds: float | None) -> str:
@@ -57,14 +58,6 @@ def _spread(found: StrategyResult) -> str:
     if found.iqr_s is None or not found.median_s:
         return NONE
     return f"{_time(found.iqr_s)} ({found.iqr_s / found.median_s:.0%})"
-
-
-def _samples(found: StrategyResult) -> str:
-    if not found.samples_s:
-        return NONE
-    calls = f" of {found.calls_per_sample:,} calls" if (found.calls_per_sample or 1) > 1 else ""
-    odd = f", {len(found.outliers)} outlier{'s' if len(found.outliers) > 1 else ''}" if found.outliers else ""
-    return f"{len(found.samples_s)}{calls}{odd}"
 
 
 def _verdict(found: StrategyResult) -> str:
@@ -91,19 +84,24 @@ def collectives_table(result: Result) -> pd.DataFrame:
             continue
         rows += [_collective_row(result.experiment, name, item) for item in found.collectives]
         if not found.collectives:
-            rows.append({"Strategy": title(name), "Collective": "no communication", "Bytes per device": NONE, "Why": NONE, "Caused by": NONE})
+            rows.append({"Strategy": title(name), "Collective, bytes per device": "no communication", "Why, and where": NONE})
     return pd.DataFrame(rows)
 
 
 def _collective_row(experiment: Experiment, strategy: str, item: Collective) -> dict[str, str]:
+    cause = (_reason(item), _source(experiment, strategy, item.source) or plain(item.op or ""))
+    over = f" over {', '.join(item.axes)}" if item.axes else ""
     times = ", count unknown" if item.count is None else "" if item.count == 1 else f" × {item.count:,}"
     return {
         "Strategy": title(strategy),
-        "Collective": item.kind + (f" over {', '.join(item.axes)}" if item.axes else ""),
-        "Bytes per device": bytes_text(item.bytes).replace(" ", "\u00a0") + times,
-        "Why": plain((item.reason or NONE).replace("`", "")),
-        "Caused by": _source(experiment, strategy, item.source) or plain(item.op or NONE),
+        "Collective, bytes per device": item.kind + over + ", " + bytes_text(item.bytes).replace(" ", "\u00a0") + times,
+        "Why, and where": ". ".join(part for part in cause if part) or NONE,
     }
+
+
+def _reason(item: Collective) -> str:
+    words = (item.reason or "").replace("`", "").rstrip(".")
+    return plain(words[:1].upper() + words[1:])
 
 
 def _source(experiment: Experiment, strategy: str, source: str | None) -> str | None:
@@ -114,7 +112,8 @@ def _source(experiment: Experiment, strategy: str, source: str | None) -> str | 
     lines = program_lines(experiment, strategy)
     if file == f"{experiment.workload}_{strategy}.py" and number.isdigit() and 0 < int(number) <= len(lines):
         code = lines[int(number) - 1].strip().replace("`", "'")
-        return f"line {number}: `{code}`" if code else f"line {number}"
+        short = code if len(code) <= _CODE_CHARACTERS else code[: _CODE_CHARACTERS - 1] + "…"
+        return f"Line {number}: `{short}`" if code else f"Line {number}"
     return plain(source)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from spmd_core.results import Result, StrategyResult
 from spmd_core.units import seconds_text
-from ui.charts import CONFIG, SECONDS, Spec, unit
+from ui.charts import CONFIG, INK, SECONDS, Spec, unit
 from ui.words import title
 
 _ROW_PX = 58
@@ -55,7 +55,8 @@ def times_chart(result: Result) -> Spec | None:
                shared | {"x": x, "tooltip": _SAMPLE_HOVER}),
         _layer(medians, {"type": "rule", "strokeWidth": 5, "strokeCap": "round"},
                shared | {"x": x | {"field": "low"}, "x2": {"field": "high"}, "tooltip": _MEDIAN_HOVER}),
-        _layer(medians, {"type": "text", "dy": -21, "align": "center", "fontWeight": 600}, {"x": x, "y": shared["y"], "text": {"field": "time"}}),
+        _layer(medians, {"type": "text", "dy": -21, "align": "center", "fontWeight": 600, **INK},
+               {"x": x, "y": shared["y"], "text": {"field": "time"}}),
     ]
     return {"layer": layers, "height": {"step": _ROW_PX}, "config": CONFIG}
 

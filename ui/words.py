@@ -13,7 +13,7 @@ from spmd_core.workloads import WORKLOADS
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])")
 _PHASES = {
     "trace": "tracing", "lower": "lowering", "compile": "compiling", "first_run": "running once", "warm_up": "warming up",
-    "sample": "measuring", "check": "checking values", "write": "writing the result",
+    "sample": "measuring", "train": "training", "check": "checking values", "write": "writing the result",
 }
 _STATES = {
     "queued": "Queued", "starting": "Starting", "running": "Running", "succeeded": "Succeeded", "failed": "Failed", "cancelled": "Cancelled",
@@ -74,7 +74,7 @@ def experiment_words(experiment: Experiment) -> str:
     """An experiment in one line, for a list: workload, sizes, dtype, sharding, mesh, target."""
     mesh = " ".join(f"{name}={size}" for name, size in experiment.mesh)
     if experiment.workload == "program":
-        return f"program {experiment.option('program')}, mesh {mesh} on {experiment.target}"
+        return f"Program {experiment.option('program')}, mesh {mesh} on {experiment.target}"
     sizes = " ".join(f"{dim}={size}" for dim, size in experiment.dims)
     cuts = ", ".join(f"{dim} over {' '.join(axes)}" for dim, axes in experiment.sharding) or "unsharded"
     return f"{workload_title(experiment.workload)}, {sizes}, {experiment.dtype}, {cuts}, mesh {mesh} on {experiment.target}"
@@ -121,7 +121,7 @@ def floor_words(result: Result) -> str | None:
     floor = result.environment.dispatch_floor_s
     if floor is None:
         return None
-    return f"Dispatch floor: calling a program that does nothing on this mesh takes {seconds_text(floor)}."
+    return f"Dispatch floor: calling a program that does nothing on this mesh takes {seconds_text(floor)}"
 
 
 def size_words(experiment: Experiment) -> str:
@@ -129,4 +129,5 @@ def size_words(experiment: Experiment) -> str:
     what = experiment.what
     flops = what.flops(experiment.sizes)
     operands, results = what.operand_bytes(experiment.sizes, experiment.dtype), what.result_bytes(experiment.sizes, experiment.dtype)
-    return f"operands {bytes_text(operands)}, results {bytes_text(results)}, {flops:,} floating-point operations"
+    counted = f", {flops:,} floating-point operations" if flops else ""  # of the user's own functions none are known
+    return f"operands {bytes_text(operands)}, results {bytes_text(results)}{counted}"

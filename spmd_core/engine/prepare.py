@@ -1,6 +1,7 @@
 """Brings one strategy to the point where it can be timed: lowered, compiled, run once and reported."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -54,7 +55,7 @@ def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operan
     if lowered.compiled is None:
         trial.collectives = ()  # on one device
     else:
-        trial.memory_bytes = memory_bytes(lowered.compiled)
+        trial.memory_bytes = memory_bytes(lowered.compiled, host_bytes(lowered.arguments))
         _read_collectives(trial, experiment, lowered.compiled, order)
     output = _first_run(trial, lambda: lowered.call(*lowered.arguments), tell)
     for name, array in named_results(experiment, output, result_shapes(experiment, trial.strategy)).items():
@@ -105,12 +106,21 @@ def _first_run(trial: Trial, call: Callable[[], Any], tell: Tell) -> Any:
     return output
 
 
-def memory_bytes(compiled: Any) -> MemoryBytes | None:
-    """The compiler's account of memory per device; None where the platform gives none."""
+def memory_bytes(compiled: Any, operands_on_host: int = 0) -> MemoryBytes | None:
+    """The compiler's account of memory per device; None where the platform gives none.
+
+    XLA's CPU compiler takes host memory for device memory: what is known to lie there counts as `host` all the same.
+    """
     stats = compiled.memory_analysis()
     if stats is None:
         return None
+    host = stats.host_argument_size_in_bytes + stats.host_output_size_in_bytes + stats.host_temp_size_in_bytes
     return MemoryBytes(
         argument=stats.argument_size_in_bytes, output=stats.output_size_in_bytes, temp=stats.temp_size_in_bytes,
-        peak=getattr(stats, "peak_memory_in_bytes", None) or None,
-        host=stats.host_argument_size_in_bytes + stats.host_output_size_in_bytes + stats.host_temp_size_in_bytes)
+        peak=getattr(stats, "peak_memory_in_bytes", None) or None, host=max(host, operands_on_host))
+
+
+def host_bytes(arrays: Sequence[Any]) -> int:
+    """Bytes per device of those arrays that lie in pinned host memory."""
+    return sum(math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize for array in arrays
+               if array.sharding.memory_kind == "pinned_host")

@@ -2,8 +2,8 @@
 
 from statistics import median
 
+from spmd_core.curves import STEP_TIME
 from spmd_core.engine.timing import Timed
-from spmd_core.engine.train import STEP_TIME
 from spmd_core.engine.trial import Trial
 from spmd_core.experiment import Experiment
 from spmd_core.results import Phases, Status, StrategyResult, Unsharded

@@ -62,7 +62,8 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
 
 @cache
 def _wake_compiler() -> None:
-    """Compile something once per process, so that no strategy's phases contain JAX's own start-up."""
+    """Compile something once per process, so that no strategy's phases contain JAX's own start-up; and compile for real each time."""
+    jax.config.update("jax_enable_compilation_cache", False)
     jax.jit(lambda value: value + 1).trace(np.float32(1)).lower().compile()
 
 

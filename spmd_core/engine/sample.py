@@ -27,16 +27,17 @@ class Sampler:
 
     def warm_up(self) -> None:
         """Bring every program to its usual speed, and plan the turns of its rounds."""
-        plan = self.experiment.timing
         self.emit(Phase(phase="warm_up"))
         for trial in self.trials:
             if self._stop():
                 return
             try:
                 for timed in trial.timed:
-                    timing.warm_up(timed, plan.min_seconds / plan.samples)
+                    timing.warm_up(timed)
             except Exception as error:  # whatever a program raises is its result; the others go on
                 trial.fail(error)
+        plan = self.experiment.timing
+        timing.plan_turns([timed for trial in self.trials for timed in trial.timed], plan.min_seconds / plan.samples)
 
     def measure(self) -> None:
         """The planned rounds, all strategies in each."""

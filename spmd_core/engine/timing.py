@@ -21,8 +21,9 @@ TURN_S = 1e-3  # a reading of perf_counter costs 0.1 µs: 0.01 % of a turn; nois
 CLOCK_DIGITS = 11  # of a second; more is noise, and fills the database
 MAX_TURNS = 16  # per round
 MAX_CALLS = 100_000  # per turn
-WARM_UP_CALLS, WARM_UP_S = 4, 1.0  # at least as many calls, unless they take longer
-ENOUGH_WARM_UP_S = 10e-3
+SIMILAR = 1.5  # programs at most so many times slower than the fastest of their kind take the same number of calls
+BLOCK_S = 0.25e-3  # of a warm-up: short enough that many run undisturbed
+WARM_UP_BLOCKS, WARM_UP_AT_SPEED_S, WARM_UP_S = 10, 5e-3, 0.5  # at least so many blocks and so long at full speed, within half a second
 Call = Callable[..., Any]
 
 
@@ -36,6 +37,7 @@ class Timed:
     name: str
     call: Call
     arguments: Sequence[Any]
+    fastest_s: float = float("inf")
     calls_per_turn: int = 1
     turns: int = 1
     rounds: list[tuple[float, ...]] = field(default_factory=list)
@@ -73,18 +75,32 @@ def quiet() -> Iterator[None]:
             gc.enable()
 
 
-def warm_up(timed: Timed, sample_s: float) -> None:
-    """Run until calls take their usual time, then plan the turns of a round that lasts at least `sample_s` seconds."""
-    turn_s = max(TURN_S, sample_s / MAX_TURNS)
-    spent, calls, fastest, count = 0.0, 0, float("inf"), 1
-    while spent < max(turn_s, min(sample_s, ENOUGH_WARM_UP_S)) or calls < 2 or (calls < WARM_UP_CALLS and spent < WARM_UP_S):
+def warm_up(timed: Timed) -> None:
+    """Run until calls take their usual time; `fastest_s` is that of the fastest of many short blocks.
+
+    What a busy machine adds depends on chance: a plan that went by a mean would differ between equal programs.
+    """
+    spent, calls, blocks, fastest = 0.0, 0, 0, float("inf")
+    while blocks < 2 or (spent < WARM_UP_S and (blocks < WARM_UP_BLOCKS or calls * fastest < WARM_UP_AT_SPEED_S)):
+        count = 1 if blocks < 2 else max(1, min(MAX_CALLS, int(BLOCK_S / fastest)))
         one = time_calls(timed.call, timed.arguments, count)
-        fastest = min(fastest, one)  # the first call may do more than others, and a disturbed one would make every turn too short
-        spent += one * count
-        calls += count
-        count = min(2 * count, MAX_CALLS)
-    timed.calls_per_turn = min(max(1, ceil(turn_s / fastest)), MAX_CALLS)
-    timed.turns = min(max(1, ceil(sample_s / (timed.calls_per_turn * fastest))), MAX_TURNS)
+        fastest = min(fastest, one)
+        spent, calls, blocks = spent + one * count, calls + count, blocks + 1
+    timed.fastest_s = fastest
+
+
+def plan_turns(programs: Sequence[Timed], sample_s: float) -> None:
+    """Plan turns for programs that are warm, so that a round of each lasts at least `sample_s` seconds.
+
+    Programs of similar speed get the same plan: turns that last differently long are disturbed differently often.
+    """
+    turn_s = max(TURN_S, sample_s / MAX_TURNS)
+    lead = 0.0
+    for timed in sorted(programs, key=lambda timed: timed.fastest_s):
+        if timed.fastest_s > SIMILAR * lead:
+            lead = timed.fastest_s
+        timed.calls_per_turn = min(max(1, ceil(turn_s / lead)), MAX_CALLS)
+        timed.turns = min(max(1, ceil(sample_s / (timed.calls_per_turn * lead))), MAX_TURNS)
 
 
 def sample_rounds(
@@ -125,6 +141,7 @@ def dispatch_floor_s(mesh: jax.sharding.Mesh | None, device: JaxDevice) -> float
     program = jax.jit(lambda value: value + 1, out_shardings=sharding).lower(operand).compile()
     floor = Timed("dispatch", program, (operand,))
     with quiet():
-        warm_up(floor, TURN_S)
+        warm_up(floor)
+        plan_turns([floor], TURN_S)
         sample_rounds([floor], 15, seed=0, cancelled=lambda: False, after_round=lambda done: None)
     return median(floor.samples_s)

@@ -8,14 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from spmd_core.curves import STEP_TIME, labelled, thinned
 from spmd_core.engine import timing
 from spmd_core.engine.trial import Trial
 from spmd_core.events import Event, Phase, Progress
 from spmd_core.experiment import Experiment
 
 PROGRESS_INTERVAL_S = 0.1
-MAX_POINTS = 200  # of a live curve; the result keeps every step
-STEP_TIME = "step_s"
 
 
 @dataclass
@@ -60,14 +59,14 @@ class Training:
             for result, operand in what.carried:
                 place = next(place for place, array in enumerate(what.operands) if array.name == operand)
                 arguments[place] = placed_like(named[result], arguments[place])
-            trial.series.setdefault(STEP_TIME, []).append(seconds)
             trial.series.setdefault(curve, []).append(float(np.asarray(named[curve])))
+            trial.series.setdefault(STEP_TIME, []).append(seconds)
         except Exception as error:  # whatever a step raises is the strategy's result; the others go on
             trial.fail(error)
 
     def _tell(self, done: int, steps: int) -> None:
         self._told = monotonic()
-        series = {f"{name}/{trial.strategy}": thinned(values) for trial in self.trials for name, values in trial.series.items()}
+        series = {labelled(name, trial.strategy): thinned(values) for trial in self.trials for name, values in trial.series.items()}
         medians = {trial.strategy: float(np.median(trial.program.samples_s)) for trial in self.trials if trial.program and trial.program.rounds}
         self.emit(Progress(done=done, of=steps, medians_s=medians, series=series))
 
@@ -77,10 +76,3 @@ def placed_like(value: jax.Array, like: jax.Array) -> jax.Array:
     if value.sharding.is_equivalent_to(like.sharding, value.ndim):
         return value
     return jax.device_put(value, like.sharding)
-
-
-def thinned(values: Sequence[float]) -> tuple[float, ...]:
-    """At most MAX_POINTS of a curve's values, evenly, the first and the last among them."""
-    if len(values) <= MAX_POINTS:
-        return tuple(values)
-    return tuple(values[index] for index in np.linspace(0, len(values) - 1, MAX_POINTS).round().astype(int))

@@ -1,4 +1,7 @@
 import math
+import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -103,6 +106,7 @@ def test_pinned_host_operands_lie_in_host_memory(run):
         assert (outcome.status, outcome.correct) == ("ok", True)
         assert outcome.operands["weights"].memory == outcome.outputs["y"].memory == "pinned_host"
         assert outcome.operands["x"].memory == "device"
+        assert outcome.memory_bytes.host >= math.prod(stop - start for start, stop in outcome.operands["weights"].shards[0].index) * 4
 
 
 def test_a_sharding_that_a_strategy_cannot_express_is_its_error_beside_the_others(run):
@@ -238,3 +242,19 @@ def test_axes_are_found_in_either_device_order(run, order):
         assert [(each.kind, each.axes) for each in strategy.collectives] == [("all-reduce", ("x", "z"))]
         assert strategy.operands["x"].spec == ("y", ["z", "x"])
         assert strategy.correct
+
+
+RUN_ONCE = """
+from spmd_core.engine.devices import describe
+from spmd_core.engine.run import run_experiment
+from spmd_core.experiment import parse_experiment
+spec = {"target": "cpu:8", "workload": "layer", "mesh": {"x": 8}, "strategies": ["auto"], "timing": {"samples": 1, "min_seconds": 0}}
+run_experiment(parse_experiment(spec), "run", describe("cpu:8"), lambda event: None, lambda: False)
+"""
+
+
+def test_compile_times_are_never_those_of_a_cache(tmp_path):
+    """Though whoever started the process asked JAX for one."""
+    asked = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    subprocess.run([sys.executable, "-c", RUN_ONCE], env=os.environ | asked, check=True, timeout=120)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,100 @@
+"""Does a comparison tell apart what is the same, and find what is 5 % slower? Real programs, sampled and compared as a run does.
+
+The same strategy, compiled and placed twice, is compared with itself; then once with a copy of itself that waits for 5 % of
+its time after each call. Run: python -m bench.same_or_different [comparisons of each sort]
+"""
+
+import os
+import sys
+from time import perf_counter, time
+
+os.environ |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
+
+from spmd_core import stats
+from spmd_core.engine.lower import execute, file_name, lower
+from spmd_core.engine.sample import Sampler, rankable_rounds
+from spmd_core.engine.timing import Timed, plan_turns, quiet, sample_rounds, warm_up
+from spmd_core.engine.trial import Trial
+from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.script import program_text
+
+CASES = (
+    ("single", {"workload": "layer", "dims": {"batch": 128, "in": 128, "out": 128}}),
+    ("auto", {"workload": "layer", "dims": {"batch": 256, "in": 256, "out": 256}, "sharding": {"in": "x"}}),
+    ("shard_map", {"workload": "layer", "dims": {"in": 32, "out": 4}, "sharding": {"in": "x"}}),
+    ("single", {"workload": "contraction", "dims": {"rows": 512, "cols": 1024}}),
+    ("auto", {"workload": "elementwise", "dims": {"rows": 512, "cols": 512}, "sharding": {"rows": "x"}}),
+)
+SLOWDOWN = 0.05
+MOST_FALSE, LEAST_FOUND = 17 / 200, 0.90
+
+
+def experiment(spec: dict) -> Experiment:
+    return parse_experiment({"target": "cpu:8", "mesh": {"x": 8}} | spec)
+
+
+def timed(chosen: Experiment, strategy: str, name: str) -> Timed:
+    text = program_text(chosen, strategy)
+    names = execute(text, file_name(chosen.workload, strategy))
+    program = lower(text, names, names["make_operands"](), lambda phase: None)
+    return Timed(name, program.compiled, program.arguments)
+
+
+def slowed(fast: Timed, name: str) -> Timed:
+    """The same calls, each followed by a wait of 5 % of what a call takes now."""
+    warm_up(fast)
+    plan_turns([fast], 10e-3)
+    with quiet():
+        sample_rounds([fast], 20, seed=0, cancelled=lambda: False, after_round=lambda done: None)
+    wait_s, call = SLOWDOWN * stats.median_s(fast.rounds), fast.call
+    fast.rounds.clear()
+
+    def slow(*arguments):
+        result = call(*arguments).block_until_ready()
+        end = perf_counter() + wait_s
+        while perf_counter() < end:
+            pass
+        return result
+
+    return Timed(name, slow, fast.arguments)
+
+
+def compare(chosen: Experiment, seed: int, first: Timed, second: Timed) -> tuple[bool, bool]:
+    """(told apart, the first called faster), by the same steps as a run."""
+    trials = [Trial(timed.name, program=timed, correct=True) for timed in (first, second)]
+    sampler = Sampler(chosen.vary(seed=seed), trials, lambda event: None, lambda: False)
+    sampler.warm_up()
+    sampler.measure()
+    sampler.remeasure()
+    comparison = stats.compare(rankable_rounds(trials))
+    assert comparison is not None
+    apart = comparison.ratios[0].differs
+    for timed in (first, second):
+        timed.rounds.clear()
+    return apart, apart and comparison.fastest == first.name
+
+
+def main() -> int:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    pools = [(strategy, experiment(spec)) for strategy, spec in CASES]
+    pairs = [(chosen, timed(chosen, strategy, "a"), timed(chosen, strategy, "b")) for strategy, chosen in pools]
+    false, found = [0] * len(CASES), [0] * len(CASES)
+    start = time()
+    for trial in range(count):
+        case = trial % len(CASES)
+        chosen, first, second = pairs[case]
+        false[case] += compare(chosen, trial, first, second)[0]
+        found[case] += compare(chosen, trial, first, slowed(first, "slowed"))[1]
+        if sys.stderr.isatty():
+            print(f"\r{trial + 1}/{count}  false {sum(false)}  found {sum(found)}  {time() - start:.0f} s", end="", file=sys.stderr, flush=True)
+    for (strategy, spec), wrong, right in zip(CASES, false, found, strict=True):
+        print(f"{spec['workload']:>12} {strategy:<10} false {wrong:>3}   found {right:>3}   of {count // len(CASES)}")
+    print(f"same called different: {sum(false)} of {count} (at most {MOST_FALSE * count:.0f})")
+    print(f"{SLOWDOWN:.0%} slower found: {sum(found)} of {count} (at least {LEAST_FOUND * count:.0f}), in {time() - start:.0f} s")
+    reached = sum(false) <= MOST_FALSE * count and sum(found) >= LEAST_FOUND * count
+    print("reached" if reached else "missed")
+    return 0 if reached else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

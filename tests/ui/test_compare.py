@@ -1,0 +1,55 @@
+"""The Compare screen without a browser: refusals that its fields can bring about, and what they leave as it was."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from spmd_core.lab import Lab
+
+
+@pytest.fixture
+def screen(data_folder):
+    yield AppTest.from_file("../../app.py", default_timeout=30).switch_page("pages/compare.py").run()
+    Lab.open().close()
+
+
+def field(screen, kind, label):
+    return next(widget for widget in screen.get(kind) if widget.label == label)
+
+
+def said(screen) -> str:
+    assert not screen.exception
+    return " ".join(error.value.replace("\\", "") for error in screen.error)
+
+
+def test_the_default_is_the_layer_of_the_tutorial(screen):
+    assert said(screen) == ""
+    assert (field(screen, "number_input", "in").value, field(screen, "number_input", "out").value) == (32, 4)
+    assert field(screen, "text_input", "Axis 1 name").value == "x"
+
+
+def test_without_a_strategy_there_is_nothing_to_run(screen):
+    field(screen, "button_group", "Strategies").set_value([]).run()
+    assert "leaves nothing to run" in said(screen)
+
+
+@pytest.mark.parametrize(("size", "words"), [(0, "in=0 is not a size"), (-8, "in=-8 is not a size"), (30, "in=30 does not divide over mesh")])
+def test_sizes_that_are_none(screen, size, words):
+    field(screen, "number_input", "in").set_value(size).run()
+    assert words in said(screen)
+    assert field(screen, "number_input", "in").value == size
+
+
+def test_too_large_for_memory_is_refused_with_the_bytes_and_the_limit(screen):
+    field(screen, "number_input", "in").set_value(10**6)
+    field(screen, "number_input", "out").set_value(10**6).run()
+    assert said(screen) == ""
+    next(button for button in screen.button if button.label == "Run").click().run()
+    assert "TiB" in said(screen)
+    assert field(screen, "number_input", "in").value == 10**6
+
+
+def test_a_dtype_that_the_workload_has_not_got_is_not_offered(screen):
+    assert "int32" not in field(screen, "selectbox", "dtype").options
+    field(screen, "selectbox", "Workload").set_value("contraction").run()
+    assert "int32" in field(screen, "selectbox", "dtype").options
+    assert said(screen) == ""

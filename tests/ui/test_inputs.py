@@ -1,0 +1,20 @@
+from ui.inputs import parse_shape, rename_axes
+
+
+def test_shapes_as_people_write_them():
+    assert parse_shape("4, 8") == parse_shape("(4, 8)") == parse_shape("4x8") == parse_shape("[4, 8,]") == {"d0": 4, "d1": 8}
+    assert parse_shape("7") == {"d0": 7}
+    assert parse_shape("1_000") == {"d0": 1000}
+
+
+def test_what_is_no_size_is_kept_for_the_rules_to_refuse():
+    assert parse_shape("4, abc") == {"d0": 4, "d1": "abc"}
+    assert parse_shape("-4") == {"d0": -4}
+    assert parse_shape("") == {"d0": 0}
+    assert parse_shape("9" * 50)["d0"] == "9" * 50
+
+
+def test_a_renamed_axis_is_renamed_in_sharding_and_overrides():
+    draft = {"sharding": {"in": "x", "batch": ["y", "x"]}, "overrides": {"weights": [None, "x"]}}
+    rename_axes(draft, {"x": "model"})
+    assert draft == {"sharding": {"in": "model", "batch": ["y", "model"]}, "overrides": {"weights": [None, "model"]}}

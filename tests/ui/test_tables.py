@@ -1,0 +1,64 @@
+from tests.ui.values import comparison, result, strategy
+from ui import tables
+
+ALL_REDUCE = {"kind": "all-reduce", "axes": ["x"], "bytes": 16, "count": 1, "source": "layer_auto.py:2", "reason": "the parts are added over x"}
+
+
+def row(frame, number):
+    return {name: value.replace("\u00a0", " ") if isinstance(value, str) else value for name, value in frame.iloc[number].items()}
+
+
+def test_times_against_the_fastest():
+    found = result({"single": strategy(10e-6), "auto": strategy(25e-6, correct=False), "shard_map": strategy(20e-6)},
+                   comparison=comparison("single", ("shard_map", 2.0, True)))
+    frame = tables.times_table(found)
+    assert row(frame, 0)["Against the fastest"] == "fastest"
+    assert row(frame, 1) == {"Strategy": "Automatic", "Median per call": "25 µs", "95 % interval": "24.5 µs to 25.5 µs",
+                             "Against the fastest": "–", "Values": "✗ wrong"}
+    assert row(frame, 2)["Against the fastest"] == "2.00× (1.80 to 2.20)"
+
+
+def test_how_it_was_measured_keeps_outliers_in_count():
+    frame = tables.measuring_table(result({"auto": strategy(10e-6, outliers=[4])}))
+    assert row(frame, 0) == {"Strategy": "Automatic", "Samples": "5", "Calls per sample": "40", "Outliers, kept": "1",
+                             "Spread (inter-quartile range)": "200 ns (2%)"}
+
+
+def test_collectives_name_axes_bytes_and_the_line_that_is_shown():
+    uncounted = ALL_REDUCE | {"count": None, "source": None}
+    found = result({"single": strategy(1e-5, collectives=[]), "auto": strategy(1e-5, collectives=[ALL_REDUCE, uncounted])})
+    frame = tables.collectives_table(found)
+    second_line = tables.program_lines(found.experiment, "auto")[1].strip()
+    assert row(frame, 0)["Collective, bytes per device"] == "no communication"
+    assert row(frame, 1)["Collective, bytes per device"] == "all-reduce over x, 16 B"
+    assert row(frame, 1)["Why, and where"] == f"The parts are added over x. Line 2: `{second_line}`"
+    assert row(frame, 2)["Collective, bytes per device"] == "all-reduce over x, 16 B, count unknown"
+
+
+def test_samples_are_in_microseconds_and_rounds_count_from_one():
+    frame = tables.samples_table(result({"auto": strategy(10e-6), "single": strategy(5e-6)}))
+    assert list(frame.columns) == ["Automatic", "Single device"]
+    assert frame["Automatic"].tolist() == [9.8, 9.9, 10.0, 10.1, 10.2]
+    assert frame.index.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_arrays_say_where_they_lie():
+    shards = [{"device": 0, "index": [[0, 4]]}, {"device": 1, "index": [[4, 8]]}]
+    array = {"shape": [32], "dtype": "float32", "spec": ["x"], "memory": "device", "shards": shards}
+    frame = tables.arrays_table(result({"auto": strategy(1e-5, operands={"x": array})}), "auto")
+    assert row(frame, 0)["Shard shape"] == "4"
+    assert row(frame, 0)["Spec"].replace("\\", "") == "P('x')"
+
+
+def test_what_differs_between_two_experiments():
+    one = result({"auto": strategy(1e-5)}).experiment
+    frame = tables.differences_table(one, one.vary(dims={"in": 64, "out": 4}))
+    assert frame["Field"].tolist() == ["dims"]
+    assert row(frame, 0)["Second"].replace("\\", "") == '{"in": 64, "out": 4}'
+    assert len(tables.differences_table(one, one)) == 0
+
+
+def test_devices_leave_out_columns_that_none_fills():
+    frame = tables.devices_table(result({"auto": strategy(1e-5)}).environment)
+    assert list(frame.columns) == ["Device", "Process", "Memory kinds"]
+    assert len(frame) == 8

@@ -62,7 +62,8 @@ CHIPS: dict[str, Chip] = {
         Chip("v3", "TPU v3", 123e12, int(30.96 * GIB), 900e9, 82e9, 2, 3.125e9, 1.5e10, 0.94e9, 128, (32, 32), "full", 2,
              sources=f"peak, HBM bandwidth, clock, links (656 Gbit/s): {CACM}; capacity: {COMPILER}; dcn, host: {GUESS}"),
         Chip("v4", "TPU v4", 275e12, int(30.75 * GIB), 1.228e12, 5e10, 3, 6.25e9, 1.5e10, 1.05e9, 128, (16, 16, 16), "cubes", 1,
-             (("chip_config_name", "megacore"),), sources=f"peak, HBM bandwidth, clock, links: {ISCA}; capacity: {COMPILER}; host: {BOOK}; dcn: {GUESS}"),
+             (("chip_config_name", "megacore"),), sources=f"peak, HBM bandwidth, clock, links: {ISCA}; capacity: {COMPILER}; "
+                                                          f"host: {BOOK}; dcn: {GUESS}"),
         Chip("v5e", "TPU v5e", 197e12, int(15.75 * GIB), 8.1e11, 5e10, 2, 3.125e9, 1.5e10, 1.50e9, 128, (16, 16), "full",
              sources=f"peak: {DOCS}; HBM bandwidth, links, host: {BOOK}; dcn (2 x 100 Gbit/s for 8 chips): {DOCS}; capacity, clock: {COMPILER}"),
         Chip("v5p", "TPU v5p", 459e12, int(95.74 * GIB), 2.765e12, 1e11, 3, 6.25e9, 1.5e10, 1.75e9, 128, (16, 20, 28), "cubes",

@@ -68,9 +68,11 @@ def show(plan: Plan, found: Prediction) -> None:
     if time is None:
         refusal("It does not fit: use more chips, a smaller batch, another remat policy, or offload.")
     else:
-        columns[1].metric("Step", seconds_text(time.estimate), f"{seconds_text(time.low)} to {seconds_text(time.high)}", delta_color="off", delta_arrow="off")
+        span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
+        columns[1].metric("Step", seconds_text(time.estimate), span, delta_color="off", delta_arrow="off")
         columns[2].metric("MFU", f"{found.mfu:.1%}" if found.mfu else "–", f"{found.binds} binds", delta_color="off", delta_arrow="off")
-        columns[3].metric("Tokens per second and chip", f"{found.tokens_per_s_per_chip:,.0f}" if found.tokens_per_s_per_chip else "–",
+        rate = f"{found.tokens_per_s_per_chip:,.0f}" if found.tokens_per_s_per_chip else "–"
+        columns[3].metric("Tokens per second and chip", rate,
                           f"{found.chip_seconds:,.3g} chip-seconds a step", delta_color="off", delta_arrow="off")
         _time(found)
         _measured(time.estimate)

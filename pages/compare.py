@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from spmd_core.errors import RequestError
+from spmd_core.errors import LabError
 from ui import answer, cards, compare_inputs, curve_chart, exports, links, live, shell, state, views
 from ui.lab import find, lab
 from ui.words import ago, plain, size_words
@@ -32,7 +32,7 @@ elif pressed:
         run = lab().submit(experiment)
         state.set_run("compare", run)
         st.rerun()
-    except RequestError as error:
+    except LabError as error:
         shell.refusal(str(error))
 
 if run and status is None:
@@ -58,6 +58,7 @@ elif status:
             st.table(view.collectives, hide_index=True, border="horizontal")
         answer.details(view)
 else:
+    cards.elsewhere(lab().active(), state.last_run("compare"))
     answer.before(experiment)
 
 links.write_query("compare", experiment, run)

@@ -1,5 +1,6 @@
 """Cards and rows: what a run, a recipe or a screen looks like in a list."""
 
+from collections.abc import Sequence
 from functools import cache
 
 import streamlit as st
@@ -8,8 +9,9 @@ from spmd_core import link
 from spmd_core.errors import RequestError
 from spmd_core.experiment import Experiment
 from spmd_core.recipes import RECIPES, Recipe
-from spmd_core.run_states import RunSummary
+from spmd_core.run_states import RunStatus, RunSummary
 from spmd_core.units import seconds_text
+from ui.lab import find
 from ui.words import ago, experiment_words, plain, state_words, title
 
 _STARTS = (
@@ -64,6 +66,18 @@ def run_row(summary: RunSummary) -> None:
 @cache
 def _recipes_by_id() -> dict[str, Recipe]:
     return {recipe.experiment.id: recipe for recipe in RECIPES.values()}
+
+
+def elsewhere(active: Sequence[RunStatus], last: str | None) -> None:
+    """Links to runs that are not of the fields as they are now: those that are active, and the one shown before the fields were edited."""
+    shown = {status.run: "Running now" if status.state == "running" else state_words(status.state) for status in active}
+    if last is not None and last not in shown:
+        shown[last] = "Shown before"
+    for run, words in shown.items():
+        status = find(run)
+        if status is not None:
+            st.page_link(page_of(status.experiment), label=f"{words}: {plain(experiment_words(status.experiment))}", icon=":material/arrow_back:",
+                         query_params=query(status.experiment, run))
 
 
 def recipe_of(experiment: Experiment) -> Recipe | None:

@@ -12,7 +12,7 @@ from spmd_core.errors import RequestError, refuse
 from spmd_core.experiment import Experiment
 from spmd_core.targets import accelerator_files, default_target
 from ui import state
-from ui.lab import lab
+from ui.lab import find, lab
 from ui.words import plain
 
 _RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -22,22 +22,25 @@ def from_query(screen: str) -> None:
     """Take the address bar's experiment and run into the screen's state, once; a bad link leaves a notice and changes nothing."""
     query = (st.query_params.get("experiment", ""), st.query_params.get("run", ""))
     seen = _short(query[0]), _short(query[1])
-    if seen == state.link(screen):
+    before = state.link(screen)
+    if seen == before:
         return
     state.set_link(screen, seen)
-    code, run = query
-    if not code and not run:
+    code, run = query[0], query[1] if _RUN.fullmatch(query[1]) else None
+    if not any(query):
         return
-    if code:
-        try:
-            opened = link.decode(code)
-        except RequestError as error:
-            state.set_notice(screen, state.Notice(str(error), _nearest(code)))
-            return
-        if opened != state.experiment(screen) or opened.to_json() != state.draft(screen):
-            state.replace(screen, opened)
-        state.set_notice(screen, None)
-    state.set_run(screen, run if _RUN.fullmatch(run) else None)
+    if before is not None:  # a link from a screen to itself: the browser takes up the query, but does not show it
+        state.set_link(screen, None)
+    stored = find(run) if run and not code else None
+    try:
+        opened = link.decode(code) if code else stored.experiment if stored else state.experiment(screen)
+    except RequestError as error:
+        state.set_notice(screen, state.Notice(str(error), _nearest(code)))
+        return
+    if opened.to_json() != state.draft(screen):
+        state.replace(screen, opened)
+    state.set_notice(screen, None)
+    state.set_run(screen, run)
 
 
 def _short(part: str) -> str:

@@ -132,7 +132,14 @@ def run(screen: str) -> str | None:
 
 def set_run(screen: str, run_id: str | None) -> None:
     """Show this run on the screen."""
+    if run_id is None and run(screen):
+        st.session_state[_durable(screen, "last_run")] = run(screen)
     st.session_state[_durable(screen, "run")] = run_id
+
+
+def last_run(screen: str) -> str | None:
+    """The run that the screen showed before its fields were edited."""
+    return st.session_state.get(_durable(screen, "last_run"))
 
 
 def link(screen: str) -> tuple[str, str] | None:
@@ -140,8 +147,8 @@ def link(screen: str) -> tuple[str, str] | None:
     return st.session_state.get(_durable(screen, "link"))
 
 
-def set_link(screen: str, query: tuple[str, str]) -> None:
-    """Remember the query that was read or written."""
+def set_link(screen: str, query: tuple[str, str] | None) -> None:
+    """Remember the query that was read or written; None: it is to be written in any case."""
     st.session_state[_durable(screen, "link")] = query
 
 

@@ -20,15 +20,15 @@ PATIENCE_MS = 30_000
 class Server:
     """One Streamlit process; a restart keeps the port and the data folder."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, folder: Path, *options: str):
+        self.folder, self.options = folder, options
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         environ = {**os.environ, "SPMD_LAB_DATA": str(self.folder / "data"), "SPMD_LAB_TARGET": "cpu:8"}
-        command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(self.port)]
+        command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(self.port), *self.options]
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + 60
@@ -39,6 +39,11 @@ class Server:
     def stop(self) -> None:
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
+        self.process.wait(20)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
         self.process.wait(20)
 
     def restart(self) -> None:

@@ -71,7 +71,7 @@ def test_a_bad_entry_says_why_and_loses_nothing(page, server):
 def test_the_real_array_is_placed_and_compared(page, link):
     visit(page, link(**ARRAY | {"memory": {"array": "pinned_host"}}))
     page.get_by_role("button", name="Place it on devices").click()
-    outcome = page.get_by_test_id("stMain").get_by_test_id("stAlert")
+    outcome = page.get_by_test_id("stMain").get_by_test_id("stAlert").filter(has_text="Placed")
     outcome.wait_for(timeout=60_000)
     expect(outcome).to_contain_text("Placed in pinned_host memory and compared: all 8 shards lie where the picture says.")
     says(page, "Placing takes")

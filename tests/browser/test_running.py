@@ -89,3 +89,36 @@ def test_a_second_viewer_waits_in_the_queue_and_is_told_so(new_page, link):
     first.get_by_text("This run was cancelled").wait_for()
     answered(second)
     assert "Single device takes" in screen_text(second)
+
+
+def test_a_run_whose_dashboard_was_killed_says_so_after_a_restart(server, page, link):
+    visit(page, link(timing=LONG, strategies=["single"]))
+    press_run(page)
+    page.get_by_text(re.compile(r"round \d+ of 1000")).wait_for(timeout=60_000)
+    address = page.url
+    server.kill()
+    server.start()
+    visit(page, address)
+    page.get_by_text("This run was interrupted").wait_for()
+    press_run(page)
+    page.locator(".st-key-live").wait_for()
+    assert run_of(page.url) != run_of(address)
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("This run was cancelled").wait_for()
+
+
+def test_the_overview_shows_what_runs_and_an_edit_keeps_the_way_back(server, new_page, link):
+    page, other = new_page(), new_page()
+    visit(page, link(timing=LONG, strategies=["single"]))
+    press_run(page)
+    page.get_by_text(re.compile(r"round \d+ of 1000")).wait_for(timeout=60_000)
+    run = run_of(page.url)
+    visit(other, server.url)
+    other.get_by_text(re.compile(r"measuring, round \d+ of 1000")).wait_for()
+    page.get_by_label("out", exact=True).fill("8")
+    page.keyboard.press("Enter")
+    page.get_by_text("Running now: Dense layer, in=32 out=4").click()
+    page.wait_for_url(f"**&run={run}")
+    other.get_by_role("button", name="Cancel").click()
+    page.get_by_text("This run was cancelled").wait_for()
+    other.get_by_text("Nothing runs and nothing waits.").wait_for()

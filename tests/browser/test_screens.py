@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.browser.server import answered, screen_text, settled, visit
+from tests.browser.server import Server, answered, screen_text, settled, visit
 
 SCREENS = ("", "layout", "compare", "predict", "recipes", "history")
 BACKGROUND = {"light": (255, 255, 255), "dark": (18, 22, 28)}
@@ -68,6 +68,16 @@ def test_two_runs_stand_side_by_side(server, page, link, finished_run):
     assert '{"in": 32, "out": 4}' in text
     assert '{"in": 64, "out": 4}' in text
     assert all(run in text for run in runs)
+
+
+def test_an_open_address_without_login_is_pointed_out(tmp_path, page):
+    open_to_all = Server(tmp_path, "--server.address", "0.0.0.0")
+    open_to_all.start()
+    try:
+        visit(page, open_to_all.url)
+        page.get_by_text("answers on 0.0.0.0 without a login").wait_for()
+    finally:
+        open_to_all.stop()
 
 
 @pytest.mark.parametrize("theme", BACKGROUND)

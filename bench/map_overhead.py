@@ -1,0 +1,73 @@
+"""Our median over that of the tutorial's own loop: the same callable on the same placed inputs, every call waited for, one process.
+
+Six ways to take dot products of a 16x3 array's two halves, and four at 1,000,000x3. The loop is `%timeit`'s: a timeit.Timer
+around `call(v, u).block_until_ready()`. In every round ours and the loop run in shuffled order, for as many calls each.
+Run: python -m bench.map_overhead [rounds]
+"""
+
+import os
+import random
+import statistics
+import sys
+import timeit
+
+os.environ |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
+
+from spmd_core.engine.lower import Lowered, execute, file_name, look_into
+from spmd_core.engine.timing import Timed, plan_turns, quiet, sample_rounds, warm_up
+from spmd_core.experiment import parse_experiment
+from spmd_core.script import program_text
+from spmd_core.stats import median_s
+from spmd_core.units import seconds_text
+
+SMALL, LARGE, BLOCKS = {"n": 8, "k": 3}, {"n": 1_000_000, "k": 3}, {"n": 8, "k": 375_000}  # plain pmap: a block for each device, flattened
+CASES = (
+    *((strategy, "16x3", SMALL) for strategy in ("vmap", "pmap", "pmap(vmap)", "jit(vmap)", "jit(pmap)", "pmap(jit)")),
+    *((strategy, "1,000,000x3", LARGE) for strategy in ("vmap", "jit(vmap)", "pmap(vmap)")),
+    ("pmap", "1,000,000x3", BLOCKS),
+)
+LEAST, MOST = 0.97, 1.03
+SAMPLE_S = 1e-3  # short rounds and many: what disturbs the machine then lasts longer than one, and so hits both alike
+
+
+def ready(strategy: str, dims: dict[str, int]) -> Lowered:
+    """What is called, as a run calls it, with its operands placed."""
+    experiment = parse_experiment({"workload": "dot", "target": "cpu:8", "mesh": {"x": 8}, "dims": dims})
+    text = program_text(experiment, strategy)
+    names = execute(text, file_name(experiment.workload, strategy))
+    return look_into(text, names, names["make_operands"](), lambda phase: None)
+
+
+def medians(program: Lowered, rounds: int, seed: int) -> tuple[float, float, float]:
+    """Ours and the loop's, in seconds per call; and their ratio, the median over the rounds that they share."""
+    ours = Timed("ours", program.call, program.arguments)
+    warm_up(ours)
+    plan_turns([ours], SAMPLE_S)
+    v, u = program.arguments
+    timer = timeit.Timer("call(v, u).block_until_ready()", globals={"call": program.call, "v": v, "u": u})
+    order, loop = random.Random(seed), []
+    for turn in range(rounds):
+        steps = [
+            lambda turn=turn: sample_rounds([ours], 1, seed=turn, cancelled=lambda: False, after_round=lambda done: None),
+            lambda: loop.append(statistics.median(timer.repeat(ours.turns, ours.calls_per_turn)) / ours.calls_per_turn),
+        ]
+        order.shuffle(steps)
+        with quiet():
+            for step in steps:
+                step()
+    return median_s(ours.rounds), statistics.median(loop), statistics.median(own / other for own, other in zip(ours.samples_s, loop, strict=True))
+
+
+def main() -> int:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 400
+    worst = 0.0
+    for seed, (strategy, size, dims) in enumerate(CASES):
+        ours, loop, ratio = medians(ready(strategy, dims), rounds, seed)
+        worst = max(worst, ratio / MOST, LEAST / ratio)
+        print(f"{size:>12} {strategy:<11} ours {seconds_text(ours):>9}   the tutorial's loop {seconds_text(loop):>9}   ratio {ratio:.3f}", flush=True)
+    print(f"wanted: {LEAST} to {MOST}: {'reached' if worst <= 1 else 'missed'}")
+    return 0 if worst <= 1 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -26,7 +26,8 @@ def curve_chart(name: str, curves: Curves, steps: Sequence[int]) -> Spec:
     rows = [{"row": title(strategy), "step": step + 1, "y": value / size} for strategy, curve in curves.items()
             for step, value in zip(steps, curve, strict=False)]
     scale = {"type": "log"} if log else {"zero": False}
-    row = {"field": "row", "type": "nominal", "sort": order, "scale": {"domain": order}, "legend": {"orient": "top", "title": None, "columns": 3, "symbolStrokeWidth": 3}}
+    row = {"field": "row", "type": "nominal", "sort": order, "scale": {"domain": order},
+           "legend": {"orient": "top", "title": None, "columns": 3, "symbolStrokeWidth": 3}}
     encoding = {
         "x": {"field": "step", "type": "quantitative", "title": "step", "axis": {"tickMinStep": 1}, "scale": {"zero": False, "nice": False}},
         "y": {"field": "y", "type": "quantitative", "title": what + (", logarithmic" if log else ""), "scale": scale,

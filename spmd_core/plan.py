@@ -65,7 +65,7 @@ class Plan(Frozen):
         self._check_cuts(model)
         self._check_names()
         for flag in self.compiler_flags:
-            if not _FLAG.fullmatch(flag):
+            if not _FLAG.fullmatch(flag) or "dump" in flag:  # a link must not write files
                 raise refuse(f"compiler flag {shorten(flag)}", "is not a flag", "write for example xla_enable_async_all_gather=false")
         return self
 

@@ -17,7 +17,7 @@ from tests.browser.conftest import CHROMIUM
 from tests.browser.server import visit
 
 LIMITS_S = {"cold": 6.0, "warm": 2.0}
-MEDIANS = ".st-key-live-medians canvas, .st-key-live-medians svg"
+MEDIANS = ".st-key-live-medians [data-testid=stCaptionContainer]"
 ANSWER = ".st-key-answer"
 
 

@@ -1,7 +1,7 @@
 """Does a comparison tell apart what is the same, and find what is 5 % slower? Real programs, sampled and compared as a run does.
 
-The same strategy, compiled and placed twice, is compared with itself; then once with a copy of itself that waits for 5 % of
-its time after each call. Run: python -m bench.same_or_different [comparisons of each sort]
+The same strategy, entered twice, is compared with itself; then once with a copy of itself that waits for 5 % of its time
+after each call. Run: python -m bench.same_or_different [comparisons of each sort]
 """
 
 import os
@@ -12,6 +12,7 @@ os.environ |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
 
 from spmd_core import stats
 from spmd_core.engine.lower import execute, file_name, lower
+from spmd_core.engine.operands import Operands
 from spmd_core.engine.sample import Sampler, rankable_rounds
 from spmd_core.engine.timing import Timed, plan_turns, quiet, sample_rounds, warm_up
 from spmd_core.engine.trial import Trial
@@ -33,11 +34,17 @@ def experiment(spec: dict) -> Experiment:
     return parse_experiment({"target": "cpu:8", "mesh": {"x": 8}} | spec)
 
 
-def timed(chosen: Experiment, strategy: str, name: str) -> Timed:
-    text = program_text(chosen, strategy)
-    names = execute(text, file_name(chosen.workload, strategy))
-    program = lower(text, names, names["make_operands"](), lambda phase: None)
-    return Timed(name, program.compiled, program.arguments)
+def pair(chosen: Experiment, strategy: str) -> tuple[Timed, Timed]:
+    """The strategy entered twice, as a run takes it in: compiled twice, its operands placed alike and therefore shared."""
+    operands, programs = Operands(), []
+    for name in ("first", "second"):
+        text = program_text(chosen, strategy)
+        names = execute(text, file_name(chosen.workload, strategy))
+        if not operands:
+            operands.update(names["make_operands"]())
+        lowered = lower(text, names, operands, lambda phase: None)
+        programs.append(Timed(name, lowered.call, lowered.arguments))
+    return programs[0], programs[1]
 
 
 def slowed(fast: Timed, name: str) -> Timed:
@@ -77,7 +84,7 @@ def compare(chosen: Experiment, seed: int, first: Timed, second: Timed) -> tuple
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     pools = [(strategy, experiment(spec)) for strategy, spec in CASES]
-    pairs = [(chosen, timed(chosen, strategy, "a"), timed(chosen, strategy, "b")) for strategy, chosen in pools]
+    pairs = [(chosen, *pair(chosen, strategy)) for strategy, chosen in pools]
     false, found = [0] * len(CASES), [0] * len(CASES)
     start = time()
     for trial in range(count):

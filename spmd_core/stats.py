@@ -16,6 +16,7 @@ OUTLIER_FENCE = 3.0  # inter-quartile ranges beyond a quartile (Tukey's "far out
 LEAST_OUTLIER_SAMPLES = 4
 EXACT_ROUNDS = 60  # up to here the distribution of the signed-rank sum is counted, above it is taken as normal
 PRECISE_WITHIN = 0.02  # half width of a ratio's interval that needs no further rounds
+LUCK = 0.01  # where its buffers and its code happen to lie changes a program's time by as much: less is not called a difference
 NEAR = 0.10  # ratios further from 1 than this need no further rounds
 MORE_ROUNDS = 3  # at most this many times the planned rounds are measured again
 
@@ -158,7 +159,8 @@ def _ratios_to(fastest: str, measured: Mapping[str, Rounds]) -> list[Ratio]:
     ratios = []
     for name in measured:
         if name != fastest:
-            centre, low, high, differs = signed_rank_interval(log_ratios(measured[name], measured[fastest]), alpha)
+            centre, low, high, apart = signed_rank_interval(log_ratios(measured[name], measured[fastest]), alpha)
+            differs = apart and abs(centre) >= math.log1p(LUCK)
             ratios.append(Ratio(strategy=name, ratio=math.exp(centre), interval=(math.exp(low), math.exp(high)), differs=differs))
     return sorted(ratios, key=lambda ratio: ratio.ratio)
 

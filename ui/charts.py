@@ -16,7 +16,7 @@ SECONDS: Units = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 BYTES: Units = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "bytes"))
 CONFIG: Spec = {
     "view": {"stroke": None}, "padding": {"top": 4, "left": 2, "right": 8, "bottom": 2},
-    "axis": {"grid": True, "titleFontWeight": 500, "titlePadding": 8},
+    "axis": {"grid": True, "titleFontWeight": 500, "titlePadding": 8, "tickCount": 7},
 }
 INK: Spec = {"color": "#ccd2da", "blend": "difference"}  # of numbers beside marks: dark on a light page, light on a dark one
 _PHASES = (("trace", "Trace"), ("lower", "Lower"), ("compile", "Compile"), ("first_run", "First run"))
@@ -105,7 +105,7 @@ def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
     x = {"field": "x", "type": "quantitative", "title": f"median time per call ({name}), with its 95 % interval", "scale": {"zero": True}}
     shared = {
         "y": rows_axis(list(dict.fromkeys(row["row"] for row in values))),
-        "yOffset": {"field": "run", "sort": labels, "scale": {"domain": labels}},
+        "yOffset": {"field": "run", "sort": labels, "scale": {"domain": labels}, "bandPosition": 0.5},
         "color": {"field": "run", "type": "nominal", "sort": labels, "scale": {"domain": labels},
                   "legend": {"orient": "top", "title": None, "labelLimit": 400}},
         "tooltip": [{"field": "run"}, {"field": "row", "title": "strategy"}, {"field": "time", "title": "median"}],

@@ -100,8 +100,7 @@ def _collective_row(experiment: Experiment, strategy: str, item: Collective) -> 
 
 
 def _reason(item: Collective) -> str:
-    words = (item.reason or "").replace("`", "").rstrip(".")
-    return plain(words[:1].upper() + words[1:])
+    return plain((item.reason or "").replace("`", "").rstrip("."))
 
 
 def _source(experiment: Experiment, strategy: str, source: str | None) -> str | None:
@@ -196,9 +195,9 @@ def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
 def differences_table(first: Experiment, second: Experiment) -> pd.DataFrame:
     """The fields in which two experiments differ."""
     one, other = first.to_json(), second.to_json()
-    rows = [{"Field": field, "First": plain(json.dumps(one[field])), "Second": plain(json.dumps(other[field]))}
+    rows = [{"Field": field, "A": plain(json.dumps(one[field])), "B": plain(json.dumps(other[field]))}
             for field in one if one[field] != other[field]]
-    return pd.DataFrame(rows, columns=["Field", "First", "Second"])
+    return pd.DataFrame(rows, columns=["Field", "A", "B"])
 
 
 def medians_table(results: Sequence[tuple[str, Result]]) -> pd.DataFrame:

@@ -1,13 +1,14 @@
 """Turns a program text into a compiled program, with the time and the text of every step."""
 
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
 import jax
 
+from spmd_core.engine.operands import Operands
 from spmd_core.engine.stderr import captured, compiler_warnings
 
 
@@ -38,10 +39,11 @@ def execute(text: str, name: str) -> dict[str, Any]:
     return names
 
 
-def place(operands: dict[str, Any], placed: dict[str, Any]) -> tuple[Any, ...]:
+def place(operands: Mapping[str, Any], placed: Mapping[str, Any]) -> tuple[Any, ...]:
     """Operands as arrays placed by `placed`; None there means uncommitted on the default device."""
-    arrays = [jax.numpy.asarray(value) if placed[name] is None else jax.device_put(value, placed[name]) for name, value in operands.items()]
-    return tuple(jax.block_until_ready(arrays))
+    if not isinstance(operands, Operands):  # arranged for one strategy alone
+        operands = Operands(operands)
+    return tuple(jax.block_until_ready([operands.place(name, placed[name]) for name in operands]))
 
 
 @dataclass(slots=True)
@@ -71,8 +73,7 @@ def lower(text: str, names: dict[str, Any], operands: dict[str, Any], phase: Cal
     unsharded = None
     if any(sharding is None for sharding in names["placed"].values()):
         unsharded = arguments
-        shardings = compiled.input_shardings[0]
-        arguments = tuple(jax.block_until_ready([jax.device_put(value, sharding) for value, sharding in zip(arguments, shardings, strict=True)]))
+        arguments = place(operands, dict(zip(operands, compiled.input_shardings[0], strict=True)))
     return Lowered(compiled, compiled, arguments, unsharded, steps.seconds, texts, compiler_warnings(log[0]), names)
 
 

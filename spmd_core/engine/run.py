@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from itertools import count
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from spmd_core import stats
 from spmd_core.engine import devices, timing
 from spmd_core.engine.check import Checker
 from spmd_core.engine.lower import execute
+from spmd_core.engine.operands import Operands
 from spmd_core.engine.prepare import prepare
 from spmd_core.engine.report import strategy_result
 from spmd_core.engine.sample import Sampler, rankable_rounds
@@ -22,6 +24,8 @@ from spmd_core.results import Environment, Result
 from spmd_core.script import mesh_lines
 from spmd_core.strategies import ONE_DEVICE
 
+RUNS_REMEMBERED = 10
+_RUNS = count(1)
 Emit = Callable[[Event], None]
 Cancelled = Callable[[], bool]
 
@@ -30,7 +34,7 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
     """Run it, and return its result; `partial` where `cancelled` said so first. A failure of a strategy stays its own."""
     _wake_compiler()
     trials = [Trial(strategy) for strategy in experiment.strategies]
-    operands: dict[str, Any] = {}
+    operands = Operands()
     checker = Checker(experiment, operands, environment.platform)
     sampler = Sampler(experiment, trials, emit, cancelled)
     for trial in trials:
@@ -56,6 +60,7 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
         run=run_id, experiment=experiment, environment=measured, partial=sampler.stopped, notes=environment.notes,
         strategies={trial.strategy: strategy_result(trial, experiment, floor_of[trial.strategy], sampler.stopped) for trial in trials},
         comparison=stats.compare(rankable_rounds(trials)))
+    _forget_now_and_then()
     ran_out = any(trial.failure is not None and trial.failure.kind == OUT_OF_MEMORY for trial in trials)
     return Finished(result=result, renew_worker=ran_out)
 
@@ -65,6 +70,12 @@ def _wake_compiler() -> None:
     """Compile something once per process, so that no strategy's phases contain JAX's own start-up; and compile for real each time."""
     jax.config.update("jax_enable_compilation_cache", False)
     jax.jit(lambda value: value + 1).trace(np.float32(1)).lower().compile()
+
+
+def _forget_now_and_then() -> None:
+    """Drop what JAX keeps of programs of past runs, about 5 MB a run; not each time, since the next run has to trace more."""
+    if next(_RUNS) % RUNS_REMEMBERED == 0:
+        jax.clear_caches()
 
 
 def _prepare(trial: Trial, experiment: Experiment, operands: dict[str, Any], emit: Emit) -> None:

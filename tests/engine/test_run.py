@@ -1,13 +1,16 @@
+import gc
 import math
 import os
 import subprocess
 import sys
 import time
+import weakref
 
 import numpy as np
 import pytest
 
 from spmd_core.engine import prepare
+from spmd_core.engine import run as engine_run
 from spmd_core.events import EVENTS, Finished
 from spmd_core.script import program_text
 
@@ -258,3 +261,22 @@ def test_compile_times_are_never_those_of_a_cache(tmp_path):
     asked = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     subprocess.run([sys.executable, "-c", RUN_ONCE], env=os.environ | asked, check=True, timeout=120)
     assert not list(tmp_path.iterdir())
+
+
+def test_programs_of_past_runs_are_let_go_now_and_then(run, monkeypatch):
+    """JAX keeps them otherwise, about 5 MB a run, for as long as the worker lives."""
+    made = []
+
+    def execute(text, name):
+        names = original(text, name)
+        made.append(weakref.ref(names["program"]))
+        return names
+
+    original = prepare.execute
+    monkeypatch.setattr(prepare, "execute", execute)
+    monkeypatch.setattr(engine_run, "RUNS_REMEMBERED", 2)
+    for seed in range(4):
+        run(**TUTORIAL_LAYER | {"strategies": ["single", "auto"], "seed": seed})
+    gc.collect()
+    assert len(made) == 8
+    assert sum(reference() is not None for reference in made) <= 2

@@ -53,3 +53,19 @@ def test_a_dtype_that_the_workload_has_not_got_is_not_offered(screen):
     field(screen, "selectbox", "Workload").set_value("contraction").run()
     assert "int32" in field(screen, "selectbox", "dtype").options
     assert said(screen) == ""
+
+
+@pytest.mark.parametrize(("code", "words"), [
+    ("A" * 10_000_000, ""),  # Streamlit itself drops a query of more than 512 KiB
+    ("A" * 500_000, "link of 500000 characters is longer than 2000"),
+    ("1.%00", "is not one of SPMD Lab"),
+    ("2.eJyrVgIAAS0Arg", "link of version 2 cannot be read by this version"),
+])
+def test_junk_as_a_link_is_one_short_sentence_and_the_default_stays(data_folder, code, words):
+    screen = AppTest.from_file("../../app.py", default_timeout=30).switch_page("pages/compare.py")
+    screen.query_params["experiment"] = code
+    screen.run()
+    assert words in said(screen)
+    assert len(said(screen)) < 300
+    assert field(screen, "number_input", "in").value == 32
+    Lab.open().close()

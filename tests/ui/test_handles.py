@@ -1,9 +1,11 @@
 """What holds the screens up: the handle to the Lab, the menu's pages, and the settings of the server."""
 
+import sys
 import tomllib
 from pathlib import Path
 
 import streamlit as st
+from streamlit.testing.v1 import AppTest
 
 from spmd_core.lab import Lab
 from ui.lab import find, lab
@@ -42,3 +44,20 @@ def test_the_server_is_closed_to_others_by_default():
     assert server["fileWatcherType"] == "none"
     assert settings["browser"]["gatherUsageStats"] is False
     assert settings["client"]["showSidebarNavigation"] is False
+
+
+class OldPython(tuple):
+    """`sys.version_info` as Python 3.10 has it."""
+
+    major, minor, micro, releaselevel, serial = 3, 10, 13, "final", 0
+
+
+def test_an_old_python_is_told_so_on_screen(monkeypatch):
+    for name in [name for name in sys.modules if name == "ui" or name.startswith("ui.")]:
+        monkeypatch.delitem(sys.modules, name)
+    screen = AppTest.from_file("../../app.py", default_timeout=30)
+    monkeypatch.setattr(sys, "version_info", OldPython((3, 10, 13, "final", 0)))
+    screen.run()
+    monkeypatch.undo()
+    assert [error.value[:67] for error in screen.error] == ["SPMD Lab needs Python 3.11 or newer, and this is 3.10: get one with"]
+    assert not screen.exception

@@ -31,7 +31,7 @@ def test_collectives_name_axes_bytes_and_the_line_that_is_shown():
     second_line = tables.program_lines(found.experiment, "auto")[1].strip()
     assert row(frame, 0)["Collective, bytes per device"] == "no communication"
     assert row(frame, 1)["Collective, bytes per device"] == "all-reduce over x, 16 B"
-    assert row(frame, 1)["Why, and where"] == f"The parts are added over x. Line 2: `{second_line}`"
+    assert row(frame, 1)["Why, and where"] == f"the parts are added over x. Line 2: `{second_line}`"
     assert row(frame, 2)["Collective, bytes per device"] == "all-reduce over x, 16 B, count unknown"
 
 
@@ -54,7 +54,7 @@ def test_what_differs_between_two_experiments():
     one = result({"auto": strategy(1e-5)}).experiment
     frame = tables.differences_table(one, one.vary(dims={"in": 64, "out": 4}))
     assert frame["Field"].tolist() == ["dims"]
-    assert row(frame, 0)["Second"].replace("\\", "") == '{"in": 64, "out": 4}'
+    assert row(frame, 0)["B"].replace("\\", "") == '{"in": 64, "out": 4}'
     assert len(tables.differences_table(one, one)) == 0
 
 

@@ -13,11 +13,11 @@ BACKGROUND = {"light": (255, 255, 255), "dark": (18, 22, 28)}
 
 def test_the_overview_says_what_machine_this_is_and_lets_it_go(server, page, finished_run):
     visit(page, server.url)
+    page.get_by_text("Dense layer, in=32 out=4, float32, in over x, mesh x=8 on cpu:8").first.wait_for()
     text = screen_text(page)
     assert "No accelerator found here: 8 simulated CPU devices stand in for one." in text
     assert re.search(r"Platform\s+cpu", text)
     assert "pinned_host" in text
-    assert "Dense layer, in=32 out=4, float32, in over x, mesh x=8 on cpu:8" in text
     page.get_by_role("button", name="Release the devices").click()
     page.get_by_text("lets go of the devices").wait_for()
 

@@ -230,11 +230,16 @@ def test_the_environment_is_that_of_the_measurement(run, environment):
     assert "8 simulated devices share" in result.notes[0]
 
 
-def test_results_too_small_for_the_mesh_are_dispatch_bound(run):
-    """A layer of 32x4 costs one device little more than the call itself."""
-    strategies = run(**TUTORIAL_LAYER | {"strategies": ["single"], "timing": {"samples": 9, "min_seconds": 0.05}}).result.strategies
-    assert "dispatch bound" in strategies["single"].notes
-    assert "9 samples, fewer than the usual 20" in strategies["single"].notes
+def test_what_takes_little_more_than_a_call_is_dispatch_bound(run, monkeypatch):
+    notes = {}
+    for floor_s in (1e-9, 1.0):
+        monkeypatch.setattr(engine_run, "_floors", lambda experiment, floor_s=floor_s: {"single": floor_s, "mesh": 1e-9})
+        strategies = run(**TUTORIAL_LAYER | {"strategies": ["single", "auto"], "timing": {"samples": 9, "min_seconds": 0.05}}).result.strategies
+        notes[floor_s] = strategies["single"].notes
+        assert "dispatch bound" not in strategies["auto"].notes  # each by its own floor
+    assert "dispatch bound" in notes[1.0]
+    assert "dispatch bound" not in notes[1e-9]
+    assert {"9 samples, fewer than the usual 20", "sampled for 0.05 s, less than the usual 0.2 s"} <= set(notes[1.0])
 
 
 @pytest.mark.parametrize("order", ["topology", "plain"])

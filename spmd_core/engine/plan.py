@@ -35,4 +35,4 @@ def versions() -> dict[str, Any]:
         libtpu = version("libtpu")
     except PackageNotFoundError:
         libtpu = None
-    return {"jax": jax.__version__, "jaxlib": jax.lib.__version__, "libtpu": libtpu}
+    return {"jax": jax.__version__, "jaxlib": version("jaxlib"), "libtpu": libtpu}

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any
 
 import jax
@@ -47,7 +48,7 @@ def _explain(message: str) -> str:
         return "libtpu is not installed: run `pip install 'jax[tpu]'`, which brings the version that fits this jaxlib"
     if "serializ" in message.lower() or "version" in message.lower():
         words = message.splitlines()[0][:200]
-        return f"libtpu and jaxlib {jax.lib.__version__} do not fit: run `pip install 'jax[tpu]=={jax.__version__}'` ({words})"
+        return f"libtpu and jaxlib {version('jaxlib')} do not fit: run `pip install 'jax[tpu]=={jax.__version__}'` ({words})"
     return f"the TPU compiler refused the topology: {message.splitlines()[0][:300]}"
 
 

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,7 +175,7 @@ class Model:
         named = {}
         for name, array in (("query", query), ("key", key), ("value", value)):
             named[name] = checkpoint_name(self.cut(array, "batch", "length", "act_heads", "head_dim"), name).swapaxes(1, 2)
-        attend = self.flash if self.kernel else self.plain_attention
+        attend: Callable[..., jax.Array] = self.flash if self.kernel else self.plain_attention  # pyright: ignore[reportAssignmentType]
         mixed = jnp.swapaxes(attend(named["query"], named["key"], named["value"], segments, window), 1, 2)
         mixed = self.cut(mixed, "batch", "length", "act_heads", "head_dim")
         return checkpoint_name(jnp.einsum("bshd,hde->bse", mixed, weights["out"].astype(x.dtype)), "out")

@@ -22,6 +22,8 @@ def experiments(draw: st.DrawFn) -> Experiment:
     dims = _dims(draw, workload)
     owner = {axis: draw(st.sampled_from([*dims, ""])) for axis in names}
     cut = {dim: [axis for axis in names if owner[axis] == dim] for dim in dims}
+    if workload.halo and all(cut[dim] for dim in workload.halo):
+        del cut[workload.halo[1]]  # XLA (JAX 0.10.2 and 0.12) partitions a convolution wrongly where both operands are cut along the window
     spec: dict[str, Any] = {
         "target": "cpu:8", "workload": workload.name, "mesh": mesh, "dims": {dim: size * 8 for dim, size in dims.items()},
         "sharding": {dim: axes for dim, axes in cut.items() if axes}, "dtype": draw(st.sampled_from(workload.dtypes)),

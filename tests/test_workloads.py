@@ -104,6 +104,18 @@ def test_any_cut_is_within_reach_of_the_strategies_that_shard(lab, case):
             assert name == "single" or report.spec is not None, result
 
 
+def test_what_the_compiler_partitions_wrongly_is_called_wrong_and_not_ranked(lab):
+    """XLA drops terms of a convolution whose row and kernel are both cut (JAX 0.10.2 and 0.12); the halo exchange by hand is right."""
+    experiment = parse_experiment({"target": "cpu:8", "mesh": MESH, "workload": "convolve", "dims": {"rows": 3, "length": 16, "width": 4},
+                                   "sharding": {"length": "x", "width": "y"}, "strategies": ["auto", "shard_map"], "timing": QUICK})
+    run = lab.submit(experiment)
+    lab.wait(run, 60)
+    result = lab.result(run)
+    assert result.strategies["auto"].correct is False and "wrong values: not ranked" in result.strategies["auto"].notes
+    assert result.strategies["shard_map"].correct is True
+    assert result.comparison is None or result.comparison.fastest == "shard_map"
+
+
 def test_the_tables_name_every_workload_and_every_word_of_its_options():
     covered = {(case[0], *case[1].values()) for case in (*MAPPED, *SHARDED)}
     for workload in WORKLOADS.values():

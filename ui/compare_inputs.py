@@ -4,7 +4,7 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.checks import option_choices, source_of
+from spmd_core.checks import BY_POSITION, later_options, option_choices, source_of
 from spmd_core.program_sizes import program_sizes
 from spmd_core.recipes import RECIPES
 from spmd_core.workloads import Whole, Workload, get_workload, workload_names
@@ -110,7 +110,14 @@ def _measuring(what: Workload, options: dict[str, Any]) -> dict[str, Any]:
         options |= {"device_order": _option("device_order", what)}
     if what.uses_precision:
         options |= {"precision": _option("precision", what)}
-    return {"timing": {"samples": samples, "min_seconds": least}, "seed": seed, "options": options}
+    later = later_options(what)
+    if "in_axes" in later:
+        names, now = ", ".join(array.name for array in what.operands), draft["options"].get("in_axes", BY_POSITION)
+        text = f"The axis of {names} that is mapped, or None: 0, None. {BY_POSITION}: where the mapped dim stands."
+        options |= {"in_axes": inputs.text_input(_SCREEN, "in_axes", "in_axes of vmap and pmap", now, text)}
+    # at their default they are left out, as in an experiment: a field that was only drawn is no change
+    chosen = {name: value for name, value in options.items() if name not in later or value != later[name]}
+    return {"timing": {"samples": samples, "min_seconds": least}, "seed": seed, "options": chosen}
 
 
 def _option(name: str, what: Workload) -> Any:

@@ -165,6 +165,11 @@ def number_input(screen: str, field: str, label: str, now: float, *, step: float
     return now if value is None else value
 
 
+def text_input(screen: str, field: str, label: str, now: str, text: str | None = None) -> str:
+    """A short text of the draft."""
+    return st.text_input(label, key=state.seed(state.key(screen, field), now), max_chars=80, help=text) or now
+
+
 def choice_input(screen: str, field: str, label: str, options: tuple[str, ...], now: str, text: str | None = None,
                  words: Callable[[str], str] = str) -> str:
     """One of a few words."""

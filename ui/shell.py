@@ -22,6 +22,7 @@ PAGES = {
 }
 _ICON = str(Path(__file__).with_name("icon.png"))  # an icon by name would be fetched from the network
 _EXPERIMENT_SCREENS = ("layout", "compare")
+_OWN_WAIT_S = 3.0  # for files of the user's own, when the first screen is drawn; later ones are told of what takes longer
 _OWN_SCREENS = ("overview", "compare")  # where the user's own workloads are looked for
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "")
 
@@ -49,7 +50,7 @@ def open_page(screen: str) -> DeltaGenerator:
         st.stop()
     if problem := lab().problem:
         refusal(f"The queue stands still. {problem}")
-    for sentence in own.problems(wait_s=0) if screen in _OWN_SCREENS else ():
+    for sentence in own.problems(_OWN_WAIT_S) if screen in _OWN_SCREENS else ():
         st.warning(plain(sentence), icon=":material/extension_off:")
     if screen in _EXPERIMENT_SCREENS:
         links.from_query(screen)

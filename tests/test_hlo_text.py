@@ -27,7 +27,7 @@ def test_the_head_of_a_module():
     module = parse_module((HLO / "scan_cpu_0.10.2.hlo").read_text())
     assert (module.name, module.partitions, module.replicas, module.device_count) == ("jit_program", 8, 1, 8)
     assert module.entry.is_entry
-    assert module.entry.root.shape == Shape("tuple", parts=(Shape("f32"), Shape("f32", (32, 16))))
+    assert module.entry.root.shape == Shape("tuple", parts=(Shape("f32"), Shape("f32", (32, 16), minor_to_major=(1, 0))))
 
 
 def test_source_lines_come_from_the_tables_at_the_head():
@@ -49,14 +49,14 @@ def test_an_attribute_may_hold_raw_newlines_and_a_closing_brace_at_the_line_s_st
 
 @pytest.mark.parametrize(("text", "shape", "size"), [
     ("f32[]", Shape("f32"), 4),
-    ("bf16[8,4]{1,0:T(8,128)(2,1)}", Shape("bf16", (8, 4)), 64),
-    ("f32[16]{0:S(5)}", Shape("f32", (16,), memory_space=HOST_MEMORY_SPACE), 64),
+    ("bf16[8,4]{1,0:T(8,128)(2,1)}", Shape("bf16", (8, 4), minor_to_major=(1, 0), tile=(8, 128)), 64),
+    ("f32[16]{0:S(5)}", Shape("f32", (16,), memory_space=HOST_MEMORY_SPACE, minor_to_major=(0,)), 64),
     ("s4[3]", Shape("s4", (3,)), 2),
     ("pred[7]", Shape("pred", (7,)), 7),
     ("f32[<=8,2]", Shape("f32", (8, 2)), 64),
     ("token[]", Shape("token"), 0),
     ("(f32[2]{0}, /*index=1*/(s32[], u8[3]))",
-     Shape("tuple", parts=(Shape("f32", (2,)), Shape("tuple", parts=(Shape("s32"), Shape("u8", (3,)))))), 15),
+     Shape("tuple", parts=(Shape("f32", (2,), minor_to_major=(0,)), Shape("tuple", parts=(Shape("s32"), Shape("u8", (3,)))))), 15),
     ("()", Shape("tuple"), 0),
 ])
 def test_shapes_and_their_bytes(text, shape, size):

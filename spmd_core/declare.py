@@ -16,6 +16,9 @@ from spmd_core.workloads import WORKLOADS
 __all__ = ["workload"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
+# What the text of a program defines or imports around the file's own functions.
+DEFINED = frozenset(("mesh", "device", "devices", "placed", "program", "make_operands", "arrange", "on_each_device"))
+RESERVED = DEFINED | {"jax", "jnp", "np", "P", "partial"}
 _ALWAYS = ("single", "auto", "constrained", "explicit")
 Function = TypeVar("Function", bound=Callable[..., Any])
 Arrays = Mapping[str, Sequence[str]]
@@ -72,6 +75,9 @@ def _check(name: str, operands: Arrays, results: Arrays, defaults: Mapping[str, 
             raise refuse(f"{array} of {name}", "names one dim twice", "name each dim once")
     if twice := set(operands) & set(results):
         raise refuse(f"array {min(twice)} of {name}", "is both operand and result", "give the result another name")
+    for word in (name, *operands, *results):
+        if word in RESERVED or (word == name and word in (*operands, *results)):
+            raise refuse(f"name {word} of {name}", "is one that the programs of a workload use themselves", "choose another name")
     for word in (*operands, *results, *defaults):
         if not isinstance(word, str) or not _NAME.fullmatch(word) or (keyword.iskeyword(word) and word not in defaults):
             raise refuse(f"name {shorten(word)} of {name}", "is not a Python name of at most 32 letters", "use letters, digits and underscores")

@@ -58,7 +58,7 @@ def describe(path: Path, text: str) -> tuple[Description, ...]:
     try:
         found = json.loads(said)
         if "problem" in found:
-            raise refuse(path.name, found["problem"], "correct it, and reload the page")
+            raise refuse(path.name, found["problem"], found.get("fix", "correct it, and reload the page"))
         return tuple(Description.model_validate(part) for part in found["workloads"])
     except (ValidationError, json.JSONDecodeError, KeyError, TypeError):
         raise refuse(path.name, "was not described in the expected form", "see that it writes to no file descriptor that it has not opened") from None

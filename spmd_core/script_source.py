@@ -112,13 +112,18 @@ def own_lines(source: str, constants: Mapping[str, str]) -> list[str]:
         lines[first - 1 : node.end_lineno] = [None] * ((node.end_lineno or first) - first + 1)
 
     for node in ast.parse(source).body:
-        if ast.unparse(node) in _HEADER or (isinstance(node, ast.ImportFrom) and node.module in ("spmd_core.declare", "__future__")):
+        if isinstance(node, ast.Import | ast.ImportFrom) and (ast.unparse(node) in _HEADER or _package(node) in ("spmd_core", "__future__")):
             drop(node, node.lineno)
         elif isinstance(node, ast.FunctionDef):
             for decorator in node.decorator_list:
-                if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "workload":
+                if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).rpartition(".")[2] == "workload":
                     drop(decorator, decorator.lineno)
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in constants:
             drop(node, node.lineno)
             lines[node.lineno - 1] = f"{node.targets[0].id} = {constants[node.targets[0].id]}"
     return ["", *(line for line in lines if line is not None)]
+
+
+def _package(node: ast.Import | ast.ImportFrom) -> str:
+    """The package that an import is from."""
+    return ((node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name).partition(".")[0]

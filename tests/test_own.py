@@ -34,14 +34,13 @@ MORE = '''
 
     import jax
 
-    import spmd_core.declare
-    from spmd_core.declare import workload
+    from spmd_core import declare
 
     ROWS_AXES = ()
     print("said while it loads")
 
 
-    @workload(
+    @declare.workload(
         operands={"x": ("rows", "cols")}, results={"mean": ("cols",), "peak": ("cols",)},
         defaults={"rows": 16, "cols": 8}, title="Mean and peak")
     def mean_and_peak(x):
@@ -178,9 +177,12 @@ def test_the_hash_of_the_file_keeps_results_apart(files):
     ("def f(:\n    pass\n", "broken.py does not load: line 1 (SyntaxError: invalid syntax): correct it, and reload the page"),
     ("import nothing_of_that_name\n",
      "broken.py does not load: line 1 (ModuleNotFoundError: No module named 'nothing_of_that_name'): correct it, and reload the page"),
-    ("x = 1\n", "broken.py declares no workload: decorate a function with spmd_core.declare.workload: correct it, and reload the page"),
+    ("x = 1\n", "broken.py declares no workload: decorate a function with spmd_core.declare.workload"),
     ("import os\nos.abort()\n", "broken.py ended the process that loaded it with SIGABRT: correct it, and reload the page"),
     ("import sys\nsys.exit(3)\n", "broken.py does not load: line 2 (SystemExit: 3): correct it, and reload the page"),
+    ("from spmd_core.declare import workload\n\nmesh = 1\n\n\n"
+     "@workload(operands={'x': ('rows',)}, results={'y': ('rows',)}, defaults={'rows': 8})\ndef f(x):\n    return x\n",
+     "broken.py defines mesh, which the programs of every workload define themselves: give it another name"),
     ("import os\nos._exit(3)\n", "broken.py ended the process that loaded it with exit status 3: correct it, and reload the page"),
 ])
 def test_a_file_that_does_not_load_is_named_and_the_rest_goes_on(files, text, sentence):
@@ -194,7 +196,7 @@ def test_a_file_that_does_not_load_is_named_and_the_rest_goes_on(files, text, se
 
 def test_a_file_that_hangs_is_given_up(files, monkeypatch):
     monkeypatch.setattr("spmd_core.describing.LOAD_S", 3.0)
-    files(hanging="while True:\n    pass\n", weighted=WEIGHTED)
+    files(hanging="while True:\n    pass\n")
     assert own.problems(wait_s=0.1) and "hanging.py is still being loaded: reload the page in a moment" in own.problems(wait_s=0.1)
     assert own.problems() == ("hanging.py did not load within 3 s: move what takes long into the function",)
     for process in Path("/proc").glob("[0-9]*/cmdline"):
@@ -214,6 +216,8 @@ def test_a_file_that_is_not_there_is_named(files):
     ("operands={'x': 'rows'}, results={'y': ()}, defaults={'rows': 8}", "dims 'rows' of x are not a tuple"),
     ("operands={'x': ('rows', 'rows')}, results={'y': ()}, defaults={'rows': 8}", "x of f names one dim twice"),
     ("operands={'x': ('rows',)}, results={'y': ()}, defaults={'rows': 0}", "rows=0 is not a size"),
+    ("operands={'f': ('rows',)}, results={'y': ()}, defaults={'rows': 8}", "name f of f is one that the programs of a workload use themselves"),
+    ("operands={'mesh': ('rows',)}, results={'y': ()}, defaults={'rows': 8}", "name mesh of f is one that the programs"),
     ("operands={'x y': ('rows',)}, results={'y': ()}, defaults={'rows': 8}", "name 'x y' of f is not a Python name"),
     ("operands={'x': ('rows',)}, results={'y': ()}, defaults={'rows': 8}, dtypes=('float8',)", "dtype 'float8' of f is not known here"),
     ("operands={'x': ('rows',), 'w': ()}, results={'y': ()}, defaults={'rows': 8}", "takes 1 arguments and declares 2 operands (x, w)"),

@@ -33,7 +33,9 @@ def _described(path: Path) -> dict[str, Any]:
     except BaseException as error:  # SystemExit too: whatever the file does when it is loaded is its author's to know
         return {"problem": f"does not load{_line(error, path)} ({type(error).__name__}: {_words(error)})"}
     if not declare.declared:
-        return {"problem": "declares no workload: decorate a function with spmd_core.declare.workload"}
+        return {"problem": "declares no workload", "fix": "decorate a function with spmd_core.declare.workload"}
+    if taken := sorted(declare.DEFINED & names.keys()):
+        return {"problem": f"defines {taken[0]}, which the programs of every workload define themselves", "fix": "give it another name"}
     return {"workloads": [description(names).model_dump(mode="json") for description in declare.declared]}
 
 

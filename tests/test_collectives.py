@@ -133,7 +133,7 @@ def test_the_line_is_the_innermost_of_the_program_s_own_file():
     (found,) = read(
         '  %r = f32[16]{0} all-reduce(%x), channel_id=3, replica_groups={}, to_apply=%sum\n'
         '  %n = f32[16]{0} negate(%r)\n'
-        '  ROOT %o = f32[16]{0} exponential(%n), metadata={op_name="jit(program)/exp" source_file="/work/layer_auto.py" source_line=12}')
+        '  ROOT %o = f32[16]{0} exponential(%n), metadata={op_name="jit(program)/exp" source_file="/home/user/layer_auto.py" source_line=12}')
     assert (found.source, found.op) == ("layer_auto.py:12", "jit(program)/exp")
     (elsewhere,) = read(
         '  ROOT %r = f32[16]{0} all-reduce(%x), channel_id=3, replica_groups={}, to_apply=%sum, '

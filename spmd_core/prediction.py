@@ -3,9 +3,16 @@
 from typing import Any, Literal
 
 from spmd_core.experiment import Frozen
-from spmd_core.results import Estimate
 
 Binds = Literal["compute", "memory", "interconnect", "host", "data centre network"]
+
+
+class Estimate(Frozen):
+    """A predicted duration in seconds, with the interval that it stands for."""
+
+    low: float
+    estimate: float
+    high: float
 
 
 class PredictedMemory(Frozen):

@@ -3,6 +3,7 @@
 from typing import Any, Literal
 
 from spmd_core.experiment import Experiment, Frozen
+from spmd_core.prediction import Estimate, Prediction
 
 Status = Literal["ok", "error", "cancelled"]
 
@@ -58,14 +59,6 @@ class ArrayReport(Frozen):
     values: tuple[float | int | str | None, ...] | None = None  # non-finite values as "nan", "inf", "-inf"
 
 
-class Estimate(Frozen):
-    """A predicted duration in seconds, with the interval that it stands for."""
-
-    low: float
-    estimate: float
-    high: float
-
-
 class Failure(Frozen):
     """Why something failed: the kind of error, and its words."""
 
@@ -100,6 +93,7 @@ class StrategyResult(Frozen):
     collectives: tuple[Collective, ...] | None = None
     memory_bytes: MemoryBytes | None = None
     predicted_s: Estimate | None = None
+    prediction: Prediction | None = None  # of a compile-only target: all that the compiled module says
     operands: dict[str, ArrayReport] = {}
     outputs: dict[str, ArrayReport] = {}
     printed: dict[str, str] = {}  # what a small program reports besides arrays

@@ -10,9 +10,8 @@ from spmd_core.cost.comm import Cluster, Communication
 from spmd_core.cost.schedule import Walker
 from spmd_core.hlo_module import HBM, Module
 from spmd_core.hlo_text import parse_module
-from spmd_core.prediction import Binds, Buffer, PredictedCollective, PredictedMemory, Prediction, TimelineSegment
+from spmd_core.prediction import Binds, Buffer, Estimate, PredictedCollective, PredictedMemory, Prediction, TimelineSegment
 from spmd_core.replica_groups import axes_of
-from spmd_core.results import Estimate
 from spmd_core.units import bytes_text, seconds_text
 
 _ASKED = {"psum": "all-reduce", "pmax": "all-reduce", "pmin": "all-reduce", "all_gather": "all-gather", "reduce_scatter": "reduce-scatter",

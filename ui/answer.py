@@ -10,7 +10,7 @@ from spmd_core.experiment import Experiment, Spec
 from spmd_core.layout import layout
 from spmd_core.results import ArrayReport, Result
 from spmd_core.strategies import STRATEGIES
-from ui import cards, layout_charts, tables
+from ui import cards, layout_charts, program_view, tables
 from ui.lab import lab
 from ui.shell import refusal
 from ui.views import View
@@ -23,6 +23,9 @@ _SHOWN_CHARACTERS = 200_000  # of a program text; a browser takes seconds to lay
 def headline(view: View, when: str) -> None:
     """The answer in a sentence, how it was measured, and what went wrong."""
     result = view.result
+    if result.experiment.workload == "program":
+        program_view.headline(result, when)
+        return
     with st.container(border=True, key="answer"):
         st.subheader(plain(headline_words(result)), anchor=False)
         facts = [environment_words(result.environment), floor_words(result), f"finished {when}", f"run {result.run}"]
@@ -38,7 +41,7 @@ def headline(view: View, when: str) -> None:
 def verdict(result: Result) -> None:
     """Where the experiment is a classic example: whether its numbers are those of the example."""
     recipe = cards.recipe_of(result.experiment)
-    if recipe is None or result.partial:
+    if recipe is None or result.partial or result.experiment.workload == "program":
         return
     differences = recipe.expected.differences(result)
     if differences:
@@ -76,6 +79,9 @@ def details(view: View) -> None:
 
 
 def _values(view: View) -> None:
+    if view.result.experiment.workload == "program":
+        program_view.values(view.result)
+        return
     if any(found.max_abs_error is not None for found in view.result.strategies.values()):
         st.caption("Errors are against NumPy in float64, computed apart from every strategy.")
         st.table(view.errors, hide_index=True, border="horizontal")

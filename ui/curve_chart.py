@@ -13,6 +13,7 @@ from ui.words import title
 
 _LOG_FROM = 20.0  # the greatest over the least: from here on, a straight axis shows only the beginning
 _HEIGHT_PX = 260
+AS_WRITTEN = "as_written"  # what a small program runs as: one curve, which needs no legend
 Curves = Mapping[str, Sequence[float]]
 
 
@@ -27,7 +28,7 @@ def curve_chart(name: str, curves: Curves, steps: Sequence[int]) -> Spec:
             for step, value in zip(steps, curve, strict=False)]
     scale = {"type": "log"} if log else {"zero": False}
     row = {"field": "row", "type": "nominal", "sort": order, "scale": {"domain": order},
-           "legend": {"orient": "top", "title": None, "columns": 3, "symbolStrokeWidth": 3}}
+           "legend": {"orient": "top", "title": None, "columns": 3, "symbolStrokeWidth": 3} if list(curves) != [AS_WRITTEN] else None}
     encoding = {
         "x": {"field": "step", "type": "quantitative", "title": "step", "axis": {"tickMinStep": 1}, "scale": {"zero": False, "nice": False}},
         "y": {"field": "y", "type": "quantitative", "title": what + (", logarithmic" if log else ""), "scale": scale,

@@ -1,0 +1,95 @@
+"""What a small program gave: the verdict first, then every result with its shape as NumPy prints it, then the program itself."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from spmd_core import script
+from spmd_core.results import ArrayReport, Result, StrategyResult
+from ui import cards, curve_chart
+from ui.shell import refusal
+from ui.words import environment_words, plain
+
+LOSSES = "losses"  # a result of this name is drawn as a curve
+_WIDTH = 100  # characters of a line of numbers
+_IN_A_ROW = 500  # characters: longer texts stand apart
+
+
+def headline(result: Result, when: str) -> None:
+    """Whether the numbers are those of the classic example, where and when it ran, and what went wrong."""
+    recipe = None if result.partial else cards.recipe_of(result.experiment)
+    differences = recipe.expected.differences(result) if recipe else ()
+    failures = [found.error.message for found in result.strategies.values() if found.status == "error" and found.error is not None]
+    with st.container(border=True, key="answer"):
+        st.subheader(plain(verdict(bool(failures), recipe is not None, differences)), anchor=False)
+        st.caption(plain(" · ".join((environment_words(result.environment), f"finished {when}", f"run {result.run}"))))
+    for message in failures:
+        refusal(message)
+    if differences and not failures:
+        st.warning("Not as the example says: " + plain("; ".join(differences)), icon=":material/difference:")
+
+
+def verdict(failed: bool, example: bool, differences: Sequence[str]) -> str:
+    """The answer in a sentence: did the program run, and are its numbers those of the example, where it is one."""
+    if failed:
+        return "The program did not run to its end."
+    if not example:
+        return "The program ran, with changes of your own. What it gave is below."
+    return "The program ran, but not every number is as the example says." if differences else "Every number is as the example says."
+
+
+def values(result: Result) -> None:
+    """What the program gave: short results in a table, long ones apart, losses as a curve; and the program."""
+    for name, found in result.strategies.items():
+        _values(name, found)
+    st.markdown("**The program that gave this**")
+    st.code(script.program_text(result.experiment, next(iter(result.strategies))), language="python", line_numbers=True)
+
+
+def _values(name: str, found: StrategyResult) -> None:
+    rows, blocks = parts(found)
+    if losses := numbers(found.outputs.get(LOSSES)):
+        curves = {name: losses}
+        st.vega_lite_chart(curve_chart.curve_chart("loss", curves, range(len(losses))), alt=curve_chart.curve_alt("loss", curves), key="losses")
+    if len(rows):
+        st.table(rows, hide_index=True, border="horizontal")
+    for what, text in blocks.items():
+        st.markdown(f"**{plain(what)}**")
+        st.code(text, language=None, wrap_lines=True)
+
+
+def parts(found: StrategyResult) -> tuple[pd.DataFrame, Mapping[str, str]]:
+    """Results that fit in a row of a table, as (what, shape, what it gave); and the others by name. Equal arrays share a row."""
+    named: dict[tuple[str, str], list[str]] = {}
+    for name, report in found.outputs.items():
+        named.setdefault((shape_text(report), array_text(report)), []).append(name)
+    for name, text in found.printed.items():
+        named.setdefault(("", text), []).append(name)
+    short = {key: names for key, names in named.items() if "\n" not in key[1] and len(key[1]) <= _IN_A_ROW}
+    rows = pd.DataFrame([(plain(", ".join(names)), plain(shape), plain(text)) for (shape, text), names in short.items()],
+                        columns=["Result", "Shape", "Value"])
+    blocks = {", ".join(names) + (f", {shape}" if shape else ""): text for (shape, text), names in named.items() if (shape, text) not in short}
+    return rows, blocks
+
+
+def shape_text(report: ArrayReport) -> str:
+    """Shape and dtype as JAX writes them, a number as its dtype alone: `float32 (8, 1)`."""
+    return f"{report.dtype} {report.shape}" if report.shape else report.dtype
+
+
+def array_text(report: ArrayReport) -> str:
+    """The values as NumPy prints an array of that shape and dtype, or why they are not here."""
+    if report.values is None:
+        return "too large to keep"
+    known = report.dtype if report.dtype in ("float32", "float64", "int32", "int64", "uint32", "bool") else "float64"
+    array = np.array(report.values, known).reshape(report.shape)
+    return np.array2string(array, max_line_width=_WIDTH, separator=" ")
+
+
+def numbers(report: ArrayReport | None) -> list[float]:
+    """The values of an array of numbers, where there are any and all are finite."""
+    found = () if report is None or report.values is None else report.values
+    said = [float(value) for value in found if isinstance(value, int | float)]
+    return said if len(said) == len(found) else []

@@ -10,7 +10,7 @@ from spmd_core.errors import refuse, shorten
 from spmd_core.program_sizes import check_sizes, program_sizes
 from spmd_core.strategies import MAP_STRATEGIES, STRATEGIES
 from spmd_core.targets import parse_target
-from spmd_core.workload import DTYPE_BYTES, Option, Whole, Workload
+from spmd_core.workload import DTYPE_BYTES, Flag, Option, Text, Whole, Workload
 from spmd_core.written import program_names
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def source_of(options: Mapping[str, Any]) -> str | None:
 
 
 def option_choices(workload: Workload) -> dict[str, Option]:
-    """The options of a workload that an experiment may choose: words, the first the default, or a range of whole numbers."""
+    """The options of a workload that an experiment may choose, by name."""
     choices: dict[str, Option] = {"device_order": OPTION_CHOICES["device_order"]}
     if workload.uses_precision:
         choices["precision"] = OPTION_CHOICES["precision"]
@@ -36,7 +36,8 @@ def option_choices(workload: Workload) -> dict[str, Option]:
 
 def later_options(workload: Workload) -> dict[str, Any]:
     """Options that are left out of an experiment where they are at their default: with it, it means what it meant without them."""
-    later: dict[str, Any] = {name: option.default for name, option in workload.options.items() if isinstance(option, Whole)}
+    later: dict[str, Any] = {name: option.default for name, option in workload.options.items()
+                             if isinstance(option, Whole | Flag) or (isinstance(option, Text) and option.later)}
     return later | ({"in_axes": BY_POSITION} if set(workload.strategies) & set(MAP_STRATEGIES) else {})
 
 
@@ -47,7 +48,7 @@ def fill_dims(workload: Workload, given: Any) -> dict[str, Any]:
     pairs = dict(given or ())
     given_rank = pairs and workload.name == "array"  # a rank is chosen by naming its dims: none is added
     needed = [] if given_rank else [dim for dim in workload.defaults if not pairs or dim not in workload.optional_dims]
-    sizes = {dim: pairs.get(dim, workload.defaults.get(dim)) for dim in workload.dims if dim in pairs or dim in needed}
+    sizes = {dim: pairs[dim] if dim in pairs else workload.default_size(dim, pairs) for dim in workload.dims if dim in pairs or dim in needed}
     return sizes | pairs
 
 
@@ -55,7 +56,8 @@ def fill_options(workload: Workload, given: Any) -> dict[str, Any]:
     """Options of the workload with their defaults filled in; RequestError for one that it does not have."""
     given = dict(given)
     later = later_options(workload)
-    defaults: dict[str, Any] = {name: option[0] for name, option in option_choices(workload).items() if not isinstance(option, Whole)}
+    defaults: dict[str, Any] = {name: option[0] if isinstance(option, tuple) else option.default
+                                for name, option in option_choices(workload).items() if name not in later}
     if workload.source is not None:
         defaults["source"] = workload.source
     if workload.name == "program":
@@ -77,6 +79,12 @@ def _check_option(name: str, value: Any, option: Option | None) -> None:
     if isinstance(option, Whole):
         if not isinstance(value, int) or isinstance(value, bool) or not option.low <= value <= option.high:
             raise refuse(f"{name}={shorten(value)}", "is not a number of it", f"use a whole number from {option.low} to {option.high}")
+    elif isinstance(option, Flag):
+        if not isinstance(value, bool):
+            raise refuse(f"{name}={shorten(value)}", "is neither on nor off", "use true or false")
+    elif isinstance(option, Text):
+        if not isinstance(value, str):
+            raise refuse(f"{name}={shorten(value)}", "is not a text", f"write for example {option.default!r}")
     elif option is not None and value not in option:
         raise refuse(f"{name}={shorten(value)}", "is not a choice", f"use {', '.join(option)}")
     elif name == "in_axes":
@@ -113,6 +121,10 @@ def check_workload_fields(experiment: Experiment, what: Workload) -> None:
         for name, _ in getattr(experiment, field):
             if name not in allowed:
                 raise refuse(f"{field} of {shorten(name)}", f"names no array of {what.name}", f"use {', '.join(allowed) or 'none'}")
+    for name, kind in experiment.data:
+        if kind not in what.draws:
+            raise refuse(f"data of {name}={kind!r}", f"makes numbers in {what.name} that no rounding error can be judged by",
+                         f"use {' or '.join(what.draws)}")
     if what.moves and experiment.memory:
         raise refuse("memory", f"of {what.name} follows from its option {next(iter(what.options))}", "leave memory out, and choose that option")
     if (axes := read_in_axes(experiment.option("in_axes")) if "in_axes" in dict(experiment.options) else None) and len(axes) != len(operands):
@@ -128,9 +140,8 @@ def _check_dims(experiment: Experiment, what: Workload) -> None:
     for dim in what.dims:
         if dim not in sizes and dim not in what.optional_dims:
             raise refuse(f"dims {shorten(sizes)}", f"lack {dim}", f"add {dim}, for example {dim}={what.defaults.get(dim, 8)}")
-    for dim, other in what.at_most:
-        if dim in sizes and other in sizes and sizes[dim] > sizes[other]:
-            raise refuse(f"{dim}={sizes[dim]}", f"is more than {other}={sizes[other]}", f"use at most {sizes[other]}")
+    for dim, _, rule, fix in what.amended(sizes):
+        raise refuse(f"{dim}={sizes[dim]}", rule, fix)
     if what.name == "array" and tuple(sizes) != what.dims[: len(sizes)]:
         raise refuse(f"dims {', '.join(sizes)}", "skip one", f"use {', '.join(what.dims[: len(sizes)])}")
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, StrictInt, ValidationError, model_validator
 
-from spmd_core import checks, forms
+from spmd_core import checks, decoder, forms
 from spmd_core.errors import RequestError, refuse, shorten
-from spmd_core.frozen import Frozen
+from spmd_core.frozen import AsObject, Frozen, PairsOf
 from spmd_core.targets import default_target, parse_target
 from spmd_core.workloads import Workload, get_workload
 
@@ -22,13 +22,6 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 Axes = tuple[str, ...]  # mesh axes that cut one dim, major first; () means not sharded
 Spec = tuple[Axes, ...]  # one entry per dim
 MemoryKind = Literal["device", "pinned_host"]
-
-
-def _pairs(value: Any) -> Any:
-    """A JSON object, or a list of pairs, as a tuple of pairs; anything else is left for pydantic to refuse."""
-    if isinstance(value, Mapping):
-        return tuple(value.items())
-    return value
 
 
 def _axes(value: Any) -> Any:
@@ -47,13 +40,7 @@ def axes_json(axes: Axes) -> str | list[str] | None:
     return axes[0] if len(axes) == 1 else list(axes)
 
 
-def _object(pairs: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    return dict(pairs)
-
-
 AxesField = Annotated[Axes, BeforeValidator(_axes), PlainSerializer(axes_json)]
-PairsOf = BeforeValidator(_pairs)
-AsObject = PlainSerializer(_object)
 
 
 class Timing(Frozen):
@@ -114,6 +101,9 @@ class Experiment(Frozen):
         object.__setattr__(self, "overrides", _ordered(self.overrides, self.what))
         object.__setattr__(self, "memory", _ordered(self.memory, self.what, leave_out="device"))
         object.__setattr__(self, "data", _ordered(self.data, self.what, leave_out="normal"))
+        if self.workload == decoder.NAME:
+            for field, value in decoder.canonical(self).items():
+                object.__setattr__(self, field, value)
         return self
 
     def _check_mesh(self) -> None:
@@ -155,8 +145,8 @@ class Experiment(Frozen):
 
     def table_spec(self, array: str) -> Spec:
         """The spec of an operand or result by the table alone, overrides left aside."""
-        table = dict(self.sharding)
-        return tuple(table.get(dim, ()) for dim in self.what.array(array).present(self.sizes))
+        table, what = dict(self.sharding), self.what.array(array)
+        return tuple(what.axes(dim, table) for dim in what.present(self.sizes))
 
     def spec(self, array: str) -> Spec:
         """The spec of an operand or result: its override where it has one, else by the table."""

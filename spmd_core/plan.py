@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictInt, ValidationError, model_validator
 
 from spmd_core.errors import RequestError, refuse, shorten
-from spmd_core.experiment import AsObject, Frozen, PairsOf
-from spmd_core.models import ModelSize, get_model
+from spmd_core.frozen import AsObject, Frozen, PairsOf
+from spmd_core.models import VARIABLE, ModelSize, get_model
 from spmd_core.topologies import Topology, get_topology
 
 NAMES = ("input", "query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down", "attention")
@@ -60,10 +60,11 @@ class Plan(Frozen):
     @model_validator(mode="after")
     def _check(self) -> "Plan":
         topology, model = get_topology(self.target), self.size
-        object.__setattr__(self, "target", topology.target)
         self._check_mesh(topology)
         self._check_cuts(model)
         self._check_names()
+        for field, value in self._canonical(topology, model).items():
+            object.__setattr__(self, field, value)
         for flag in self.compiler_flags:
             if not _FLAG.fullmatch(flag) or "dump" in flag:  # a link must not write files
                 raise refuse(f"compiler flag {shorten(flag)}", "is not a flag", "write for example xla_enable_async_all_gather=false")
@@ -86,7 +87,7 @@ class Plan(Frozen):
         axes = self.axis_sizes
         rows = math.prod(axes.get(name, 1) for name in DATA_AXES)
         batch = self.batch_per_device * self.devices
-        if batch != int(batch) or int(batch) % rows:
+        if abs(batch - self.batch) > 1e-6 or self.batch < 1 or self.batch % rows:
             better = rows * max(1, round(batch / rows)) / self.devices
             raise refuse(f"batch_per_device={self.batch_per_device:g}", f"makes {batch:g} sequences, which do not divide over {rows} shards",
                          f"use {better:g}")
@@ -113,6 +114,15 @@ class Plan(Frozen):
         if self.remat == "none" and (self.save or self.offload):
             raise refuse("remat none", "keeps everything, so that save and offload mean nothing", "use remat full")
 
+    def _canonical(self, topology: Topology, model: ModelSize) -> dict[str, Any]:
+        """Fields as one of all plans that mean the same writes them: equal programs have equal ids."""
+        given = dict(self.sizes)
+        layers = given.pop("layers", None)
+        return {"target": topology.target, "model": model.name, "batch_per_device": self.batch / self.devices,
+                "layers": self.layers or layers, "sizes": tuple((name, given[name]) for name in VARIABLE if name in given),
+                "save": tuple(name for name in NAMES if name in self.save), "offload": tuple(name for name in NAMES if name in self.offload),
+                "compiler_flags": tuple(flag.removeprefix("--") for flag in self.compiler_flags)}
+
     @property
     def size(self) -> ModelSize:
         """The model, with the sizes that the plan gives itself."""
@@ -138,7 +148,7 @@ class Plan(Frozen):
     @property
     def batch(self) -> int:
         """Sequences in a step."""
-        return int(self.batch_per_device * self.devices)
+        return round(self.batch_per_device * self.devices)  # a share such as 1/192 is not exact
 
     @property
     def tokens(self) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,15 +11,17 @@ from spmd_core.strategies import SHARDING_STRATEGIES
 
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int32": 4, "int8": 1}
 FLOATS = ("float32", "bfloat16", "float16")
+DRAWS = ("normal", "arange", "ones")
 Dims = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An operand or a result: a name and the names of its dims, in order."""
+    """An operand or a result: a name and the names of its dims, in order; the sharding table leaves those in `whole` uncut here."""
 
     name: str
     dims: tuple[str, ...]
+    whole: tuple[str, ...] = ()
 
     def shape(self, sizes: Dims) -> tuple[int, ...]:
         """Sizes of the dims, leaving out optional dims that were left out."""
@@ -27,6 +30,10 @@ class Array:
     def present(self, sizes: Dims) -> tuple[str, ...]:
         """Names of the dims, leaving out optional dims that were left out."""
         return tuple(dim for dim in self.dims if dim in sizes)
+
+    def axes(self, dim: str, table: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+        """The mesh axes that cut a dim of this array by the sharding table."""
+        return () if dim in self.whole else table.get(dim, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +45,22 @@ class Whole:
     high: int
 
 
-Option = tuple[str, ...] | Whole  # words to choose from, the first the default; or a range
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An option that is a free text, read by the workload itself. One that is not `later` is always written into an experiment."""
+
+    default: str = ""
+    later: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """An option that is off unless it is chosen."""
+
+    default: bool = False
+
+
+Option = tuple[str, ...] | Whole | Text | Flag  # words to choose from, the first the default; a range; a text; on or off
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +87,12 @@ class Workload:
     between: tuple[Array, ...] = ()  # arrays of the program that are neither operand nor result, whose sharding it names
     gathered: tuple[str, ...] = ()  # dims that shard_map and types want whole: operands that are cut along them are gathered
     constants: Mapping[str, float] = field(default_factory=dict)  # numbers that the program file names in capitals
+    draws: tuple[str, ...] = DRAWS  # what its operands may be filled with
+    stages: int | None = None  # how often a value is rounded to the dtype on its way, where sums are kept in float32; None: at every term
     sampled: tuple[str, ...] = ()  # of a large result the reference is computed on some indices of the first of these dims that is there; (): all
     halo: tuple[str, str] | None = None  # (dim, width): a shard needs width // 2 elements of its neighbours along dim
     at_most: tuple[tuple[str, str], ...] = ()  # (dim, other): dim is at most as large as other
+    divisors: tuple[tuple[str, str], ...] = ()  # (dim, other): dim divides other, and is as large where it is not given
     cut: str = ""  # the dim that a screen shards at first; "": the first one
     mapped: str | None = None  # the dim that vmap and pmap map over; None: the first dim of the first result
     derived: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  # (operand, function of the program file, operands that it takes): instead of the draw
@@ -75,6 +100,7 @@ class Workload:
     carried: tuple[tuple[str, str], ...] = ()  # (result, operand): what a training run feeds back, step by step
     curve: str | None = None  # the result that a training run draws, a number
     moves: bool = False  # it computes nothing: bytes per second is what counts
+    compile_only: bool = False  # nothing of it is run: it needs a topology that is not attached
     options: Mapping[str, Option] = field(default_factory=dict)
     variants: Mapping[str, Workload] = field(default_factory=dict, repr=False)  # by the first option's value
     source: str | None = None  # hash of the file that declares it, where it is the user's own
@@ -97,6 +123,21 @@ class Workload:
         if self.mapped is not None and self.mapped in sizes:
             return self.mapped
         return next(dim for array in (*self.results[:1], *self.operands) for dim in array.present(sizes))
+
+    def default_size(self, dim: str, sizes: Dims) -> int:
+        """The size of a dim that is not given, beside others that are."""
+        other = dict(self.divisors).get(dim)
+        return sizes[other] if other in sizes else self.defaults[dim]
+
+    def amended(self, sizes: Dims) -> Iterator[tuple[str, int, str, str]]:
+        """Dims whose size does not go with another's: the nearest size that does, the rule that is broken, and how to keep it."""
+        for dim, other in self.at_most:
+            if dim in sizes and other in sizes and sizes[dim] > sizes[other]:
+                yield dim, sizes[other], f"is more than {other}={sizes[other]}", f"use at most {sizes[other]}"
+        for dim, other in self.divisors:
+            if dim in sizes and other in sizes and sizes[other] % sizes[dim]:
+                fits = math.gcd(sizes[dim], sizes[other])
+                yield dim, fits, f"does not divide {other}={sizes[other]}", f"use {fits}, {sizes[other]} or another number that divides it"
 
     def result_dtype(self, dtype: str) -> str:
         """Dtype of the results: int32 operands of a float function are promoted to float32, as JAX does."""

@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 from spmd_core import own
+from spmd_core.decoder import DECODER
 from spmd_core.errors import refuse, shorten
 from spmd_core.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
+from spmd_core.transformer import ATTENTION, TRANSFORMER_BLOCK
 from spmd_core.workload import DTYPE_BYTES, FLOATS, Array, Dims, Option, Whole, Workload, element_count
 
 __all__ = [
@@ -123,11 +125,14 @@ WORKLOADS: dict[str, Workload] = {
              Array("b2", ("out",))), (Array("y", ("batch", "out")),),
             _mlp_flops, dtypes=FLOATS, strategies=ALL_STRATEGIES, contracted=("in", "hidden"), terms=lambda sizes: sizes["in"] + sizes["hidden"],
             uses_precision=True, between=(Array("activation", ("batch", "hidden")),), sampled=("batch",), cut="hidden"),
+        ATTENTION,
+        TRANSFORMER_BLOCK,
         _train_step(),
         _transfer(),
         Workload(
             "program", "Small program", "a registered program", (), {}, (), (), lambda sizes: 0,
             strategies=("as_written",), default_strategies=("as_written",)),
+        DECODER,
     )
 }
 

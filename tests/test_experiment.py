@@ -87,7 +87,8 @@ def test_ids_do_not_change_between_versions():
 def test_every_workload_has_defaults():
     for workload in WORKLOADS.values():
         if workload.name != "program":
-            experiment = parse_experiment({"workload": workload.name, "mesh": {"x": 8}})
+            where = {"target": "tpu:v5e:2x4", "mesh": {"fsdp": 8}} if workload.compile_only else {"mesh": {"x": 8}}
+            experiment = parse_experiment({"workload": workload.name, **where})
             assert experiment.strategies == workload.default_strategies and experiment.sizes == dict(workload.defaults)
 
 

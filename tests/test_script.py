@@ -68,7 +68,7 @@ def test_every_strategy_computes_the_workload_or_says_why_not(experiment):
                 assert holds(array, (experiment.mesh, experiment.spec(name))), (strategy, name, array.sharding)
 
 
-@pytest.mark.parametrize("workload", [workload for workload in WORKLOADS.values() if workload.name != "program"], ids=lambda workload: workload.name)
+@pytest.mark.parametrize("workload", [workload for workload in WORKLOADS.values() if workload.operands], ids=lambda workload: workload.name)
 def test_operands_are_drawn_in_order_in_float64_and_then_cast(workload):
     experiment = parse_experiment({"workload": workload.name, "mesh": {"x": 1}, "seed": 5, "dims": dict.fromkeys(workload.dims, 2)})
     operands = namespace(experiment, experiment.strategies[0])["make_operands"]()

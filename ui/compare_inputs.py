@@ -25,7 +25,7 @@ _DATA = ("normal", "arange", "ones")
 def compare_fields() -> dict[str, Any]:
     """Draw every field of the screen; what they say now. Changing the workload changes the fields, so the screen is drawn anew."""
     draft = state.draft(_SCREEN)
-    names = tuple(name for name in workload_names() if name != "array")
+    names = tuple(name for name in workload_names() if name != "array" and not get_workload(name).compile_only)
     name = inputs.choice_input(_SCREEN, "workload", "Workload", names, draft["workload"], words=workload_title)
     if name != draft["workload"]:
         state.change_workload(_SCREEN, name)
@@ -127,4 +127,5 @@ def _option(name: str, what: Workload) -> Any:
     if isinstance(option, Whole):
         words = f"A whole number from {option.low:,} to {option.high:,}."
         return inputs.number_input(_SCREEN, name, label, option.default if now is None else now, text=words)
+    assert isinstance(option, tuple)  # texts and switches belong to a workload that has a screen of its own
     return inputs.choice_input(_SCREEN, name, label, option, option[0] if now is None else now, text)

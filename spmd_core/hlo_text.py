@@ -40,7 +40,7 @@ def parse_module(text: str) -> Module:
             table[int(row[1])] = row[2]
         elif line.endswith("{") and (match := _COMPUTATION.match(line)):
             table = None
-            frames = frames if frames is not None else _frames(tables)
+            frames = frames if frames is not None else frame_chains(tables)
             computations.append(Computation(match["name"], tuple(_instructions(lines, frames)), bool(match["entry"])))
         else:
             raise HloError(f"line {shorten(line, 120)} of a compiled program cannot be read")
@@ -167,7 +167,7 @@ def _unquoted(text: str | None) -> str | None:
     return text.strip('"').replace('\\"', '"').replace("\\'", "'").replace("\\\\", "\\")
 
 
-def _frames(tables: dict[str, dict[int, str]]) -> dict[int, tuple[Frame, ...]]:
+def frame_chains(tables: dict[str, dict[int, str]]) -> dict[int, tuple[Frame, ...]]:
     """Stack frame id -> frames, innermost first."""
     places = {}
     for number, row in tables["FileLocations"].items():

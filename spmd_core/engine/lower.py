@@ -1,6 +1,7 @@
 """Turns a program text into a compiled program, with the time and the text of every step."""
 
 import linecache
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -10,6 +11,7 @@ import jax
 
 from spmd_core.engine.operands import Operands
 from spmd_core.engine.stderr import captured, compiler_warnings
+from spmd_core.program_parts import file_name as file_name
 
 
 @dataclass(slots=True)
@@ -24,11 +26,6 @@ class Lowered:
     texts: dict[str, str]
     warnings: tuple[str, ...] = ()
     names: dict[str, Any] = field(default_factory=dict)  # the namespace of the executed text
-
-
-def file_name(workload: str, strategy: str) -> str:
-    """The name under which a program text is executed, as source lines quote it."""
-    return f"{workload}_{strategy.replace('(', '_').replace(')', '')}.py"
 
 
 def execute(text: str, name: str) -> dict[str, Any]:
@@ -62,6 +59,11 @@ class Steps:
         return outcome
 
 
+def jaxpr_text(jaxpr: Any) -> str:
+    """A jaxpr as JAX prints it, each equation followed by the line that it comes from; JAX pads those comments to a column far to the right."""
+    return re.sub(r" +# ?(.*)$", lambda comment: f"  # {comment[1]}" if comment[1] else "", jaxpr.pretty_print(source_info=True), flags=re.MULTILINE)
+
+
 def lower(text: str, names: dict[str, Any], operands: dict[str, Any], phase: Callable[[str], None]) -> Lowered:
     """Trace, lower and compile `program` ahead of time: the compiled program is what is called."""
     arguments, steps = place(operands, names["placed"]), Steps(phase)
@@ -69,7 +71,7 @@ def lower(text: str, names: dict[str, Any], operands: dict[str, Any], phase: Cal
         traced = steps("trace", lambda: names["program"].trace(*arguments))
         lowered = steps("lower", traced.lower)
         compiled = steps("compile", lowered.compile)
-    texts = {"program": text, "jaxpr": str(traced.jaxpr), "stablehlo": lowered.as_text(debug_info=True), "hlo": compiled.as_text()}
+    texts = {"program": text, "jaxpr": jaxpr_text(traced.jaxpr), "stablehlo": lowered.as_text(debug_info=True), "hlo": compiled.as_text()}
     unsharded = None
     if any(sharding is None for sharding in names["placed"].values()):
         unsharded = arguments
@@ -88,7 +90,7 @@ def look_into(text: str, names: dict[str, Any], operands: dict[str, Any], phase:
     compiled, texts = None, {"program": text}
     with captured() as log:
         traced = steps("trace", lambda: program.trace(*arguments)) if hasattr(program, "trace") else None
-        texts["jaxpr"] = str(traced.jaxpr if traced else jax.make_jaxpr(program)(*arguments))
+        texts["jaxpr"] = jaxpr_text(traced.jaxpr if traced else jax.make_jaxpr(program)(*arguments))
         if hasattr(program, "lower"):
             lowered = steps("lower", traced.lower if traced else lambda: program.lower(*arguments))
             compiled = steps("compile", lowered.compile)

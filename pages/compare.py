@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.errors import LabError
-from ui import answer, cards, compare_inputs, curve_chart, exports, links, live, shell, state, views
+from ui import answer, cards, compare_inputs, course, curve_chart, exports, links, live, shell, state, views
 from ui.lab import find, lab
 from ui.words import ago, plain, size_words
 
@@ -21,7 +21,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
 if experiment.dims:
     st.caption(f"{plain(experiment.what.title)}: `{experiment.what.formula}` · {size_words(experiment)}")
 
-cards.recipe_hint(experiment)
+course.hint(experiment)
 misfit = None if refusal else links.misfit(experiment)
 if refusal:
     shell.refusal(refusal)

@@ -6,7 +6,7 @@ from spmd_core.errors import RequestError
 from spmd_core.layout import headline, layout_of
 from spmd_core.script import program_text
 from spmd_core.units import bytes_text, count_text
-from ui import cards, inputs, layout_charts, links, live, placing, shell, state
+from ui import course, inputs, layout_charts, links, live, placing, shell, state
 from ui.lab import find, lab
 from ui.layout_words import sharing_text
 from ui.words import plain
@@ -43,7 +43,7 @@ elif pressed:
     except RequestError as error:
         shell.refusal(str(error))
 
-cards.recipe_hint(experiment)
+course.hint(experiment)
 st.subheader(plain(headline(found, experiment.dtype)), anchor=False)
 
 picture, beside = st.columns([5, 3], gap="medium")

@@ -2,17 +2,24 @@
 
 import streamlit as st
 
-from spmd_core.recipes import groups
-from ui import cards, links, shell
+from spmd_core.recipes import RECIPES, groups
+from ui import course, links, shell
 from ui.words import plain
 
 share = shell.open_page("recipes")
 st.title("Recipes")
-st.markdown("Each card opens a screen with everything filled in. Nothing is computed before you press Run or Place there. Vary any field.")
-for group, recipes in groups().items():
-    st.subheader(plain(group), anchor=False)
-    for first in range(0, len(recipes), 2):
-        for column, recipe in zip(st.columns(2), recipes[first : first + 2], strict=False):
-            with column:
-                cards.recipe_card(recipe)
+st.markdown(f"A course of {len(RECIPES)} classic examples. Each card opens a screen with everything filled in; nothing is computed before you press "
+            "Run or Place there. Then vary any field, or go on to the next.")
+words = st.text_input("Search", key="search", placeholder="Search: psum, in_axes, gradient…", icon=":material/search:", max_chars=100,
+                      label_visibility="collapsed", bind="query-params")
+part = st.pills("Part of the course", list(groups()), key="part", label_visibility="collapsed")
+
+recipes = course.found(words, part)
+for group in groups():
+    here = [recipe for recipe in recipes if recipe.group == group]
+    if here:
+        st.subheader(plain(group), anchor=False)
+        course.cards(here)
+if not recipes:
+    st.info(f"No recipe {'of this part ' if part else ''}has the words {plain(words)}. Try fewer, or another part of the course.")
 links.share_box(share, "recipes")

@@ -10,7 +10,7 @@ from spmd_core.experiment import Experiment, Spec
 from spmd_core.layout import layout
 from spmd_core.results import ArrayReport, Result
 from spmd_core.strategies import STRATEGIES
-from ui import cards, layout_charts, program_view, tables
+from ui import course, layout_charts, program_view, tables
 from ui.lab import lab
 from ui.shell import refusal
 from ui.views import View
@@ -40,7 +40,7 @@ def headline(view: View, when: str) -> None:
 
 def verdict(result: Result) -> None:
     """Where the experiment is a classic example: whether its numbers are those of the example."""
-    recipe = cards.recipe_of(result.experiment)
+    recipe = course.recipe_of(result.experiment)
     if recipe is None or result.partial or result.experiment.workload == "program":
         return
     differences = recipe.expected.differences(result)

@@ -1,14 +1,12 @@
 """Cards and rows: what a run, a recipe or a screen looks like in a list."""
 
 from collections.abc import Sequence
-from functools import cache
 
 import streamlit as st
 
 from spmd_core import link
 from spmd_core.errors import RequestError
 from spmd_core.experiment import Experiment
-from spmd_core.recipes import RECIPES, Recipe
 from spmd_core.run_states import RunStatus, RunSummary
 from spmd_core.units import seconds_text
 from ui.lab import find
@@ -63,11 +61,6 @@ def run_row(summary: RunSummary) -> None:
         st.caption(" · ".join(part for part in (plain(answer), ago(summary.submitted_at)) if part), width="content")
 
 
-@cache
-def _recipes_by_id() -> dict[str, Recipe]:
-    return {recipe.experiment.id: recipe for recipe in RECIPES.values()}
-
-
 def elsewhere(active: Sequence[RunStatus], last: str | None) -> None:
     """Links to runs that are not of the fields as they are now: those that are active, and the one shown before the fields were edited."""
     shown = {status.run: "Running now" if status.state == "running" else state_words(status.state) for status in active}
@@ -78,26 +71,3 @@ def elsewhere(active: Sequence[RunStatus], last: str | None) -> None:
         if status is not None:
             st.page_link(page_of(status.experiment), label=f"{words}: {plain(experiment_words(status.experiment))}", icon=":material/arrow_back:",
                          query_params=query(status.experiment, run))
-
-
-def recipe_of(experiment: Experiment) -> Recipe | None:
-    """The classic example that an experiment is, just as it stands; None where it is none."""
-    return _recipes_by_id().get(experiment.id)
-
-
-def recipe_hint(experiment: Experiment) -> None:
-    """Where the screen shows a classic example just as it stands: what to look at."""
-    recipe = recipe_of(experiment)
-    if recipe is not None:
-        st.info(f"**Recipe: {plain(recipe.title)}.** Look at: {plain(recipe.look_at)}", icon=":material/visibility:")
-
-
-def recipe_card(recipe: Recipe) -> None:
-    """One classic example: title, what to look at, why, and the link that opens it filled in."""
-    with st.container(border=True, height="stretch"):
-        st.markdown(f"**{plain(recipe.title)}**")
-        st.markdown(f":small[:material/visibility: {plain(recipe.look_at)}]")
-        st.caption(plain(recipe.why))
-        name = recipe.screen.capitalize()
-        st.page_link(f"pages/{recipe.screen}.py", label=f"Open on {name}", icon=":material/arrow_forward:", icon_position="right",
-                     query_params=query(recipe.experiment))

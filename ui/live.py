@@ -26,7 +26,8 @@ def watch(run: str) -> None:
                 lab().cancel(run)
         what = "step" if status.phase == "train" else "round"
         rounds = f"{what} {status.done} of {status.of}" if status.of else "not measuring yet"
-        st.progress(min(1.0, status.done / status.of) if status.of else 0.0, text=rounds)
+        if status.experiment.workload != "program":
+            st.progress(min(1.0, status.done / status.of) if status.of else 0.0, text=rounds)
         if status.series:
             curve_chart.draw_live(status)
         if status.medians_s:

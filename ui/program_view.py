@@ -8,7 +8,7 @@ import streamlit as st
 
 from spmd_core import script
 from spmd_core.results import ArrayReport, Result, StrategyResult
-from ui import cards, curve_chart
+from ui import course, curve_chart
 from ui.shell import refusal
 from ui.words import environment_words, plain
 
@@ -19,7 +19,7 @@ _IN_A_ROW = 500  # characters: longer texts stand apart
 
 def headline(result: Result, when: str) -> None:
     """Whether the numbers are those of the classic example, where and when it ran, and what went wrong."""
-    recipe = None if result.partial else cards.recipe_of(result.experiment)
+    recipe = None if result.partial else course.recipe_of(result.experiment)
     differences = recipe.expected.differences(result) if recipe else ()
     failures = [found.error.message for found in result.strategies.values() if found.status == "error" and found.error is not None]
     with st.container(border=True, key="answer"):
@@ -82,7 +82,7 @@ def shape_text(report: ArrayReport) -> str:
 def array_text(report: ArrayReport) -> str:
     """The values as NumPy prints an array of that shape and dtype, or why they are not here."""
     if report.values is None:
-        return "too large to keep"
+        return "not kept: more than 256 numbers"
     known = report.dtype if report.dtype in ("float32", "float64", "int32", "int64", "uint32", "bool") else "float64"
     array = np.array(report.values, known).reshape(report.shape)
     return np.array2string(array, max_line_width=_WIDTH, separator=" ")

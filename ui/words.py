@@ -54,6 +54,8 @@ def phase_words(status: RunStatus) -> str:
         return f"waiting for {status.waiting_for}"
     if status.state == "starting" and not status.phase:
         return f"starting a worker on {status.experiment.target}"
+    if status.experiment.workload == "program" and status.phase == "first_run":
+        return "running the program"
     doing = _PHASES.get(status.phase or "", status.phase or "running")
     return f"{doing} {title(status.strategy)}" if status.strategy else doing
 

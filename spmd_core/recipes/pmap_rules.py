@@ -106,7 +106,7 @@ RECIPES = (
                 "axis_size_4": (1, 2, 3, 4),
             },
             contains={
-                "axis_size 4 for three rows": ("axis_size 4 doesn't match received axis_size 3",),
+                "axis_size 4 for a row less": ("axis_size 4 doesn't match received axis_size 3",),
                 "axis_size alone": ("at least one argument",),
             },
         ),
@@ -121,7 +121,7 @@ RECIPES = (
         "hashable and passed by position: a number, a function. A donated buffer may be reused for the result; afterwards the array is deleted, and "
         "JAX says so when you touch it.",
         expected=Expected(
-            exact={"keyword_is_mapped": (10, 11, 12, 13), "cubes": (0, 1, 8, 27), "after_donation": (1, 2, 3, 4)},
+            exact={"keyword_is_mapped": (10, 11, 12, 13), "powers": (0, 1, 8, 27), "after_donation": (1, 2, 3, 4)},
             values={"sines": (0.0, 0.84147096, 0.9092974, 0.14112)},
             tolerance=2e-6,
             printed={"the donated array": "deleted"},

@@ -92,6 +92,7 @@ class Recipe:
     why: str
     screen: Literal["layout", "compare"] = "compare"
     expected: Expected = Expected()
+    takes: str = ""  # how long, and what, where it is more than a few seconds
 
     @property
     def experiment(self) -> Experiment:

@@ -3,6 +3,9 @@
 import jax
 import jax.numpy as jnp
 
+A = 3  # 0 to 1_000
+B = 4  # 0 to 1_000
+
 
 def sum_of(f):
     def added(a, b):
@@ -14,8 +17,8 @@ def sum_of(f):
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     squares, cubes = sum_of(lambda x: x * x), sum_of(lambda x: x * x * x)
     return {
-        "sum_of_squares": jnp.asarray(squares(3, 4)),
-        "sum_of_cubes": jnp.asarray(cubes(3, 4)),
-        "jit of the same": jax.jit(cubes)(3, 4),
-        "gradient_of_the_same": jax.grad(cubes)(3.0, 4.0),
+        "sum_of_squares": jnp.asarray(squares(A, B)),
+        "sum_of_cubes": jnp.asarray(cubes(A, B)),
+        "jit of the same": jax.jit(cubes)(A, B),
+        "gradient_of_the_same": jax.grad(cubes)(float(A), float(B)),
     }

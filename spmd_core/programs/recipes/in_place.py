@@ -3,12 +3,14 @@
 import jax
 import jax.numpy as jnp
 
+ROW = 1  # 0 to 2
+
 
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     zeros = jnp.zeros((3, 3), jnp.float32)
     try:
-        zeros[1, :] = 1.0
+        zeros[ROW, :] = 1.0
         words = "no error"
     except TypeError as error:
         words = f"TypeError: {error}"
-    return {"assignment": words, "before": zeros, "after": zeros.at[1, :].set(1.0)}
+    return {"assignment": words, "before": zeros, "after": zeros.at[ROW, :].set(1.0)}

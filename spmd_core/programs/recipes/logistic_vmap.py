@@ -4,8 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+SAMPLES = 3  # 2 to 50
+
 rng = np.random.default_rng(0)
-w, X = rng.normal(size=2), rng.normal(size=(3, 2))
+w, X = rng.normal(size=2), rng.normal(size=(SAMPLES, 2))
 
 
 def sigmoid(x):
@@ -18,7 +20,7 @@ def predict_single(x):
 
 
 def predict_batch(X):
-    """The probabilities for samples of shape (3, 2): the operands have to change places."""
+    """The probabilities for samples of shape (SAMPLES, 2): the operands have to change places."""
     return sigmoid(jnp.dot(X, w))
 
 

@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+BATCH = 4  # 1 to 30
+
 
 def min_max(x):
     return jnp.array([jnp.min(x), jnp.max(x)])
@@ -11,7 +13,7 @@ def min_max(x):
 
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     one = np.arange(6).reshape(2, 3)
-    batch = np.arange(24).reshape(4, 2, 3)
+    batch = np.arange(6 * BATCH).reshape(BATCH, 2, 3)
     mapped = jax.vmap(min_max)
     return {
         "one_array": min_max(one),

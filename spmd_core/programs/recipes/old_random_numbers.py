@@ -3,10 +3,12 @@
 import jax
 import jax.numpy as jnp
 
+SEED = 1337  # 0 to 1_000_000
+
 
 def draws():
-    """One number from key 1337, and ten from keys split off it."""
-    key = jax.random.key(1337)
+    """One number from a key, and ten from keys split off it."""
+    key = jax.random.key(SEED)
     first, numbers = jax.random.uniform(key), []
     for _ in range(10):
         key, drawn_with = jax.random.split(key)

@@ -2,13 +2,16 @@
 
 import jax
 
+X = 2  # 0 to 1_000
+Y = 3  # 0 to 1_000
+
 
 def f(x, y):
     return x**2 + y
 
 
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
-    x, y = 2.0, 3.0
+    x, y = float(X), float(Y)
     value, in_x = jax.value_and_grad(f, argnums=0)(x, y)
     both = jax.grad(f, argnums=(0, 1))(x, y)
     (xx, xy), (yx, yy) = jax.hessian(f, argnums=(0, 1))(x, y)

@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 
+EXPONENT = 3  # 0 to 10
+
 
 def refusal(call):
     try:
@@ -21,10 +23,10 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     after = successor(given_away)
     return {
         "keyword_is_mapped": keyword(10.0, y=x),
-        "cubes": power(x, 3),
+        "powers": power(x, EXPONENT),
         "sines": apply(x, jnp.sin),
         "after_donation": after,
-        "a list is not hashable": refusal(lambda: power(x, [3])),
+        "a list is not hashable": refusal(lambda: power(x, [EXPONENT])),
         "the static argument left out": refusal(lambda: power(x)),
         "a word that is not static": refusal(lambda: jax.pmap(lambda x, word: x)(x, "three")).replace("\n", " "),
         "the donated array": "deleted" if given_away.is_deleted() else "still there",

@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 
+DEVICES = 4  # 2 to 8
+
 
 def refusal(call):
     try:
@@ -12,7 +14,7 @@ def refusal(call):
 
 
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
-    x = jnp.arange(4.0)
+    x = jnp.arange(float(DEVICES))
 
     def multiples(x):
         return x * jnp.array([1.0, 10.0, 100.0])
@@ -21,7 +23,7 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
         "rows": jax.pmap(multiples)(x),
         "columns": jax.pmap(multiples, out_axes=1)(x),
         "one_total": jax.pmap(lambda x: jax.lax.psum(x, "i"), "i", out_axes=None)(x),
-        "axis_size_4": jax.pmap(lambda x: x + 1, axis_size=4)(x),
-        "axis_size 4 for three rows": refusal(lambda: jax.pmap(lambda x: x + 1, axis_size=4)(x[:3])),
-        "axis_size alone": refusal(lambda: jax.pmap(lambda x: x + 1, in_axes=None, axis_size=4)(1.0)),
+        f"axis_size_{DEVICES}": jax.pmap(lambda x: x + 1, axis_size=DEVICES)(x),
+        f"axis_size {DEVICES} for a row less": refusal(lambda: jax.pmap(lambda x: x + 1, axis_size=DEVICES)(x[:-1])),
+        "axis_size alone": refusal(lambda: jax.pmap(lambda x: x + 1, in_axes=None, axis_size=DEVICES)(1.0)),
     }

@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 
+BLOCK = 10  # 2 to 1_000
+
 
 def refusal(call):
     try:
@@ -15,7 +17,7 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     devices = list(mesh.devices.flat)
     square = jax.pmap(lambda x: x**2, devices=devices)
     dot = jax.pmap(jnp.vdot, devices=devices)
-    many = jnp.ones((10 * mesh.size, 3))
+    many = jnp.ones((BLOCK * mesh.size, 3))
     in_blocks = many.reshape(mesh.size, -1, 3)
     return {
         "one row too many": refusal(lambda: square(jnp.arange(mesh.size + 1))),

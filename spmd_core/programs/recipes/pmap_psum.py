@@ -5,14 +5,16 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
+COUNT = 4  # 2 to 8
+
 
 def share(x, axis):
     return x / jax.lax.psum(x, axis_name=axis)
 
 
 def along(axis):
-    """The shares of four numbers, with the mapped axis named `axis`."""
-    return jax.pmap(partial(share, axis=axis), axis_name=axis)(jnp.arange(4.0))
+    """The shares of COUNT numbers, with the mapped axis named `axis`."""
+    return jax.pmap(partial(share, axis=axis), axis_name=axis)(jnp.arange(float(COUNT)))
 
 
 def refusal(call):

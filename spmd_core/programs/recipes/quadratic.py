@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 
+X = 3  # 0 to 10_000
+
 
 def f(x):
     return 2 * x * x + 3 * x + 3
@@ -17,17 +19,17 @@ def refusal(call):
 
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     gradient = jax.grad(f)
-    value, slope = jax.value_and_grad(f)(3.0)
+    value, slope = jax.value_and_grad(f)(float(X))
     return {
-        "value": jnp.asarray(f(3)),
-        "jitted": jax.jit(f)(3),
-        "gradient": gradient(3.0),
+        "value": jnp.asarray(f(X)),
+        "jitted": jax.jit(f)(X),
+        "gradient": gradient(float(X)),
         "value_of_both": value,
         "gradient_of_both": slope,
-        "curvature": jax.grad(gradient)(3.0),
+        "curvature": jax.grad(gradient)(float(X)),
         "type of grad(f)": type(gradient).__name__,
-        "jaxpr": str(jax.make_jaxpr(f)(3)),
-        "jaxpr of jit(f)": str(jax.make_jaxpr(jax.jit(f))(3)),
-        "jaxpr of grad(f)": str(jax.make_jaxpr(gradient)(3.0)),
-        "grad of a whole number": refusal(lambda: gradient(3)),
+        "jaxpr": str(jax.make_jaxpr(f)(X)),
+        "jaxpr of jit(f)": str(jax.make_jaxpr(jax.jit(f))(X)),
+        "jaxpr of grad(f)": str(jax.make_jaxpr(gradient)(float(X))),
+        "grad of a whole number": refusal(lambda: gradient(X)),
     }

@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 
+BLOCK = 5  # 1 to 1_000
+
 
 def dot(v, u):
     return jnp.vdot(v, u)
@@ -11,7 +13,7 @@ def dot(v, u):
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     devices = list(mesh.devices.flat)
     vectors = jnp.ones((len(devices), 3))
-    blocks = jnp.ones((len(devices), 5, 3))
+    blocks = jnp.ones((len(devices), BLOCK, 3))
     ways = {
         "vmap": jax.vmap(dot),
         "pmap": jax.pmap(dot, devices=devices),

@@ -1,4 +1,4 @@
-"""Two processes of four devices each, one sum over all eight: the program starts both and collects what they say."""
+"""Two processes of EACH devices, one sum over all of them: the program starts both and collects what they say."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 TIMEOUT_S = 60
+EACH = 4  # 1 to 4
 
 EACH_PROCESS = """
 import json, sys
@@ -18,7 +19,8 @@ import jax.numpy as jnp
 
 port, index = sys.argv[1:]
 jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=2, process_id=int(index), initialization_timeout=30)
-data = jnp.arange(4) if jax.process_index() == 0 else jnp.arange(4, 8)
+own = jax.local_device_count()
+data = jnp.arange(own) if jax.process_index() == 0 else jnp.arange(own, 2 * own)
 out = jax.pmap(lambda x: x + jax.lax.psum(x, axis_name="i"), axis_name="i")(data)
 print(json.dumps({"devices": jax.device_count(), "of this process": jax.local_device_count(), "out": out.tolist()}))
 """
@@ -32,7 +34,7 @@ def free_port():
 
 def run_both():
     """The last line that each process prints; RuntimeError, with its words, where one fails."""
-    environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "4", "XLA_FLAGS": ""}  # whatever this process has of its own
+    environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(EACH), "XLA_FLAGS": ""}  # whatever this process has of its own
     port = str(free_port())
     children = [
         subprocess.Popen(

@@ -3,13 +3,15 @@
 import jax
 import jax.numpy as jnp
 
+LENGTH = 3  # 1 to 1_000_000
+
 
 def dot(v, u):
     return jnp.vdot(v, u)
 
 
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
-    result = dot(jnp.ones(3), jnp.ones(3))
+    result = dot(jnp.ones(LENGTH), jnp.ones(LENGTH))
     try:
         old_name = repr(jnp.DeviceArray)  # pyright: ignore[reportAttributeAccessIssue]
     except AttributeError as error:

@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+B = 2  # 0 to 1_000
+
 
 def add(a, b, c):
     return a + b + c
@@ -11,7 +13,7 @@ def add(a, b, c):
 
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     a = np.arange(6).reshape(2, 3) + 10
-    b = 2
+    b = B
     c = np.arange(6).reshape(3, 2) + 20
     mapped = jax.vmap(add, in_axes=(0, None, 1))
     try:

@@ -1,0 +1,90 @@
+"""The recipes as a course: found by words, in order, with the way back from a change, on the screens themselves."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from spmd_core import link
+from spmd_core.experiment import parse_experiment
+from spmd_core.lab import Lab
+from spmd_core.recipes import RECIPES, groups
+from spmd_core.recipes.recipe import program_spec
+from spmd_core.recipes.variations import VARIATIONS, variation_of
+from ui import course
+
+
+def test_every_recipe_has_one_variation_that_is_another_experiment():
+    assert set(VARIATIONS) == set(RECIPES)
+    plain, varied = {recipe.experiment.id for recipe in RECIPES.values()}, {variation_of(recipe).id for recipe in RECIPES.values()}
+    assert len(varied) == len(RECIPES) and not plain & varied
+
+
+def test_recipes_are_found_by_words_and_by_group():
+    assert [recipe.name for recipe in course.found("psum total")] == ["psum_total", "pmap_axes_out"]
+    assert "pmap_in_axes" in [recipe.name for recipe in course.found("IN_AXES none columns")]
+    assert course.found("") == tuple(RECIPES.values())
+    assert course.found("", "vmap") == groups()["vmap"]
+    assert course.found("psum", "vmap") == course.found("quaternion") == ()
+
+
+def test_the_course_has_a_beginning_a_next_and_an_end():
+    names = list(RECIPES)
+    assert [recipe and recipe.name for recipe in course.neighbours(RECIPES[names[0]])] == [None, names[1]]
+    assert [recipe and recipe.name for recipe in course.neighbours(RECIPES[names[-1]])] == [names[-2], None]
+    assert course.position(RECIPES[names[4]]) == 5
+
+
+def test_a_change_is_traced_to_its_recipe():
+    squares = RECIPES["pmap_squares"]
+    assert course.varied(variation_of(squares), None) == squares
+    other = parse_experiment(program_spec("pmap_squares", {"x": 2}) | {"target": "cpu:8"})
+    assert (course.varied(other, "pmap_squares"), course.varied(other, "quadratic"), course.varied(other, None)) == (squares, None, None)
+    larger = parse_experiment(dict(RECIPES["layer"].spec) | {"dims": {"in": 64, "out": 4}})
+    assert (course.varied(larger, "layer"), course.varied(larger, "psum")) == (RECIPES["layer"], None)
+
+
+@pytest.fixture
+def screen(data_folder):
+    def opened(page, **query):
+        test = AppTest.from_file("../../app.py", default_timeout=30).switch_page(f"pages/{page}.py")
+        for name, value in query.items():
+            test.query_params[name] = value
+        return test.run()
+
+    yield opened
+    Lab.open().close()
+
+
+def labels(shown):
+    return [element.proto.label.replace("\\", "") for element in shown.get("page_link")]
+
+
+def read(shown):
+    assert not shown.exception
+    return " ".join(element.value.replace("\\", "") for kind in ("markdown", "caption", "info", "subheader") for element in shown.get(kind))
+
+
+def test_the_screen_lists_all_and_a_search_leaves_few(screen):
+    shown = screen("recipes")
+    assert sum(label.startswith("Open on") for label in labels(shown)) == len(RECIPES)
+    assert [heading.value.replace("\\", "") for heading in shown.subheader] == list(groups())
+    shown.text_input[0].set_value("ConcretizationTypeError").run()
+    assert "An if on a traced value" in read(shown) and sum(label.startswith("Open on") for label in labels(shown)) == 1
+    shown.text_input[0].set_value("zebra").run()
+    assert "No recipe has the words zebra." in read(shown)
+
+
+def test_a_recipe_says_why_what_to_try_and_what_comes_next(screen):
+    recipe = RECIPES["six_ways"]
+    shown = screen("compare", experiment=link.encode(recipe.experiment))
+    said = read(shown)
+    assert all(words in said for words in (recipe.title, recipe.look_at, recipe.why, f"recipe {course.position(recipe)} of {len(RECIPES)}"))
+    assert {"Before: One dot product", "Next: What each way traces to"} <= set(labels(shown))
+    assert any(label.startswith("Try: the same as a workload") for label in labels(shown))
+
+
+def test_a_change_to_a_recipe_keeps_the_way_back_and_on(screen):
+    shown = screen("compare", experiment=link.encode(RECIPES["quadratic"].experiment))
+    next(field for field in shown.number_input if field.label == "X").set_value(5).run()
+    assert "A change to recipe" in read(shown) and "**A quadratic, traced**" in read(shown)
+    assert {"Back to it as it stands", "Next: In x, in y, in both"} <= set(labels(shown))
+    assert not any(label.startswith("Try:") for label in labels(shown))

@@ -1,0 +1,121 @@
+"""The recipes as a course: their cards, and on the screen that shows one its words, what to try, and the next."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import streamlit as st
+
+from spmd_core.experiment import Experiment
+from spmd_core.link import screen_of
+from spmd_core.recipes import RECIPES, Recipe, variations
+from ui import state
+from ui.cards import page_of, query
+from ui.words import plain
+
+
+@cache
+def _by_id() -> Mapping[str, Recipe]:
+    return {recipe.experiment.id: recipe for recipe in RECIPES.values()}
+
+
+@cache
+def _varied_by_id() -> Mapping[str, Recipe]:
+    return {variations.variation_of(recipe).id: recipe for recipe in RECIPES.values()}
+
+
+def recipe_of(experiment: Experiment) -> Recipe | None:
+    """The classic example that an experiment is, just as it stands; None where it is none."""
+    return _by_id().get(experiment.id)
+
+
+def position(recipe: Recipe) -> int:
+    """The recipe's place in the course, from 1."""
+    return list(RECIPES).index(recipe.name) + 1
+
+
+def neighbours(recipe: Recipe) -> tuple[Recipe | None, Recipe | None]:
+    """The recipes before and after one in the course."""
+    course, place = list(RECIPES.values()), position(recipe)
+    return (course[place - 2] if place > 1 else None), (course[place] if place < len(course) else None)
+
+
+def found(words: str, group: str | None = None) -> tuple[Recipe, ...]:
+    """The recipes of a group (of all where it is None) that have every one of these words in their name, title, group or text."""
+    asked = words.lower().split()
+    return tuple(
+        recipe for recipe in RECIPES.values()
+        if group in (None, recipe.group)
+        and all(word in " ".join((recipe.name, recipe.title, recipe.group, recipe.look_at, recipe.why)).lower() for word in asked))
+
+
+def varied(experiment: Experiment, last: str | None) -> Recipe | None:
+    """The recipe that an experiment was made from: the one that names it as a variation, or the one opened last, of the same workload."""
+    if experiment.id in _varied_by_id():
+        return _varied_by_id()[experiment.id]
+    recipe = RECIPES.get(last or "")
+    if recipe is None or recipe.experiment.workload != experiment.workload:
+        return None
+    return recipe if _program(recipe.experiment) == _program(experiment) else None
+
+
+def _program(experiment: Experiment) -> object:
+    return dict(experiment.options).get("program")
+
+
+def hint(experiment: Experiment) -> None:
+    """Where the screen shows a recipe: what to look at, why, what to try, and its neighbours. Where it shows a change to one: the way back."""
+    screen = screen_of(experiment)
+    recipe = recipe_of(experiment)
+    if recipe is None:
+        changed = varied(experiment, state.last_recipe(screen))
+        if changed is not None:
+            _variation(changed)
+        return
+    state.set_last_recipe(screen, recipe.name)
+    before, after = neighbours(recipe)
+    with st.container(border=True, key="recipe"):
+        place = f"recipe {position(recipe)} of {len(RECIPES)}, {plain(recipe.group)}"
+        st.markdown(f":material/menu_book: **{plain(recipe.title)}** :gray[:small[{place}]]")
+        takes = f" :gray[:small[Takes {plain(recipe.takes)}.]]" if recipe.takes else ""
+        st.markdown(f"**Look at:** {plain(recipe.look_at)}{takes}")
+        st.caption(plain(recipe.why))
+        _link(f"Try: {variations.VARIATIONS[recipe.name].words}", variations.variation_of(recipe), ":material/tune:")
+        with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
+            if before:
+                _link(f"Before: {before.title}", before.experiment, ":material/arrow_back:")
+            if after:
+                _link(f"Next: {after.title}", after.experiment, ":material/arrow_forward:")
+
+
+def _variation(recipe: Recipe) -> None:
+    after = neighbours(recipe)[1]
+    with st.container(border=True, key="recipe"):
+        st.markdown(f":material/tune: A change to recipe {position(recipe)}, **{plain(recipe.title)}**")
+        with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
+            _link("Back to it as it stands", recipe.experiment, ":material/undo:")
+            if after:
+                _link(f"Next: {after.title}", after.experiment, ":material/arrow_forward:")
+
+
+def _link(words: str, experiment: Experiment, icon: str) -> None:
+    st.page_link(page_of(experiment), label=plain(words), icon=icon, query_params=query(experiment), width="content")
+
+
+def cards(recipes: Sequence[Recipe]) -> None:
+    """The cards of these recipes, two in a row."""
+    for first in range(0, len(recipes), 2):
+        for column, recipe in zip(st.columns(2), recipes[first : first + 2], strict=False):
+            with column:
+                _card(recipe)
+
+
+def _card(recipe: Recipe) -> None:
+    """One recipe: place in the course, title, what to look at, why, how long, and the link that opens it filled in."""
+    with st.container(border=True, height="stretch"):
+        st.markdown(f":gray[{position(recipe)}] **{plain(recipe.title)}**")
+        st.markdown(f":small[:material/visibility: {plain(recipe.look_at)}]")
+        st.caption(plain(recipe.why))
+        if recipe.takes:
+            st.caption(f":material/schedule: Takes {plain(recipe.takes)}.")
+        st.page_link(f"pages/{recipe.screen}.py", label=f"Open on {recipe.screen.capitalize()}", icon=":material/arrow_forward:",
+                     icon_position="right", query_params=query(recipe.experiment))

@@ -16,6 +16,7 @@ from ui.lab import find, lab
 from ui.words import plain
 
 _RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_KEPT = ("sweep", "scaling")  # what the Predict screen says beside the experiment
 
 
 def from_query(screen: str) -> None:
@@ -87,14 +88,14 @@ def write_query(screen: str, experiment: Experiment, run: str | None = None) -> 
     wanted = (query["experiment"], query.get("run", ""))
     if wanted != state.link(screen) or (st.query_params.get("experiment", ""), st.query_params.get("run", "")) != wanted:
         state.set_link(screen, wanted)
-        st.query_params.from_dict(query)
+        st.query_params.from_dict({name: st.query_params[name] for name in _KEPT if name in st.query_params} | query)
 
 
 def share_box(place: DeltaGenerator, screen: str, experiment: Experiment | None = None, run: str | None = None) -> None:
     """A button, at `place`, that opens the copyable link of this screen."""
     with place.popover("Share", icon=":material/link:"):
         try:
-            address = base_address() + (link.link_path(experiment, run, screen) if experiment else _page_path(screen))
+            address = base_address() + (link.link_path(experiment, run, screen) + _view() if experiment else _page_path(screen))
         except RequestError as error:
             st.error(plain(str(error)))
             return
@@ -107,6 +108,12 @@ def base_address() -> str:
     place = urlsplit(st.context.url or "http://localhost:8501/")
     folder = st.get_option("server.baseUrlPath").strip("/")
     return f"{place.scheme}://{place.netloc}" + (f"/{folder}" if folder else "")
+
+
+def _view() -> str:
+    """What else of the view a link shows: the sweep."""
+    query = urlencode({name: value for name in _KEPT if (value := st.query_params.get(name, "")) and len(value) < 512})
+    return f"&{query}" if query else ""
 
 
 def _page_path(screen: str) -> str:

@@ -11,6 +11,7 @@ import streamlit as st
 
 from spmd_core.errors import RequestError
 from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.sweep_runs import Asked
 from spmd_core.workloads import Workload, get_workload
 
 
@@ -190,6 +191,11 @@ def measured_s() -> float | None:
 def set_measured(seconds: float | None) -> None:
     """Remember the measured step time."""
     st.session_state[_durable("predict", "measured")] = seconds
+
+
+def asked() -> Asked:
+    """The compiles that this session asked for in sweeps."""
+    return st.session_state.setdefault(_durable("predict", "asked"), Asked())
 
 
 def first_look(target: str) -> bool:

@@ -16,7 +16,7 @@ from spmd_core.recipes.dot_products import OLD, WAYS
 from spmd_core.recipes.recipe import program_spec
 from spmd_core.results import StrategyResult
 from spmd_core.script import program_text
-from tests.labs import until
+from tests.labs import is_running, until
 
 # What the notebook prints from a TPU for key 42; most likely it rounds inside random.normal otherwise than a CPU.
 TPU_DOTS = (0.51048726, -0.7174605, -0.20105815, -0.26437205, -1.3696793, 2.744793, 1.7936493, -1.1743435)
@@ -24,17 +24,22 @@ CHILD = "initialization_timeout=30"  # stands in the command line of the process
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    """Recipe name or spec -> what the program gave; each runs once, all in one worker."""
-    lab = Lab.open(tmp_path_factory.mktemp("course"))
+def lab(tmp_path_factory):
+    opened = Lab.open(tmp_path_factory.mktemp("course"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def results(lab):
+    """Recipe name -> what the program gave; each runs once, all in one worker."""
 
     @cache
     def of(name, **sizes):
         spec = dict(RECIPES[name].spec) | {"target": "cpu:8"}
         return run(lab, spec | {"options": spec["options"] | sizes})
 
-    yield of
-    lab.close()
+    return of
 
 
 def run(lab, spec) -> StrategyResult:
@@ -134,30 +139,33 @@ def test_a_size_that_is_not_allowed_is_refused(options, words):
         parse_experiment({"workload": "program", "mesh": {"x": 8}, "options": {"program": "many_rows"} | options})
 
 
-def children():
-    """Process ids of what two_processes has started."""
-    return [entry.name for entry in Path("/proc").glob("[0-9]*") if CHILD in _command_line(entry)]
+def children(worker_pid):
+    """Process ids of what two_processes has started in this worker's session, which they stay in when the worker is gone."""
+    return [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if worker_pid and _is_child(entry, worker_pid)]
 
 
-def _command_line(entry):
+def _is_child(entry, worker_pid):
     try:
-        return (entry / "cmdline").read_text(errors="replace")
-    except OSError:
-        return ""
+        session = int((entry / "stat").read_text().rpartition(")")[2].split()[3])
+        return session == worker_pid and CHILD in (entry / "cmdline").read_text(errors="replace")
+    except (OSError, IndexError):
+        return False
 
 
-def test_the_processes_that_a_program_starts_end_with_it(results):
+def test_the_processes_that_a_program_starts_end_with_it(lab, results):
     results("two_processes")
-    assert children() == []
+    assert lab.worker_pid and children(lab.worker_pid) == []
 
 
 def test_a_cancelled_program_takes_its_processes_with_it(tmp_path):
     with_children = Lab.open(tmp_path)
     try:
         run_id = with_children.submit(parse_experiment(program_spec("two_processes") | {"target": "cpu:8"}))
-        until(lambda: children() or with_children.status(run_id).error, 60)
-        assert children(), with_children.status(run_id)
+        started = until(lambda: children(with_children.worker_pid) or with_children.status(run_id).is_over, 180)
+        assert isinstance(started, list), with_children.status(run_id)
+        worker = with_children.worker_pid
         with_children.cancel(run_id)
-        until(lambda: not children(), 30)
+        until(lambda: not children(worker) and not any(map(is_running, started)), 60)
+        assert with_children.wait(run_id, 60).state == "cancelled"
     finally:
         with_children.close()

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from spmd_core.engine import timing
-from spmd_core.engine.timing import MAX_TURNS, TURN_S, Timed, block, dispatch_floor_s, plan_turns, quiet, sample_rounds, time_calls, warm_up
+from spmd_core.engine.timing import MAX_TURNS, TURN_S, Timed, dispatch_floor_s, plan_turns, quiet, sample_rounds, time_calls, warm_up
 
 
 def napping(seconds):
@@ -28,15 +28,39 @@ def rounds(programs, count, seed=0, cancelled=never):
     return done
 
 
-def test_every_call_is_waited_for():
-    """Dispatch alone takes microseconds; the product takes milliseconds."""
+class Late:
+    """A result that is there only after it was waited for."""
+
+    def __init__(self, log, nap_s):
+        self.log, self.nap_s = log, nap_s
+        log.append("call")
+
+    def block_until_ready(self):
+        time.sleep(self.nap_s)
+        self.log.append("wait")
+        return self
+
+
+def test_every_call_is_waited_for_before_the_next():
+    log = []
+    seconds = time_calls(lambda: Late(log, 0.01), (), 3)
+    assert log == ["call", "wait"] * 3
+    assert seconds >= 0.01  # and the waiting counts
+
+
+def test_an_array_is_there_before_the_next_call():
+    """The product takes milliseconds, handing it over microseconds: without waiting, the next call would come before the result."""
     x = jnp.ones((1500, 1500))
     program = jax.jit(lambda x: x @ x @ x).lower(x).compile()
-    block(program(x))
-    start = time.perf_counter()
-    blocked = [block(program(x)) for _ in range(3)]
-    seconds = (time.perf_counter() - start) / len(blocked)
-    assert time_calls(program, (x,), 3) == pytest.approx(seconds, rel=0.7)
+    results, there = [], []
+
+    def watched(x):
+        there.extend(result.is_ready() for result in results[-1:])
+        results.append(program(x))
+        return results[-1]
+
+    time_calls(watched, (x,), 4)
+    assert there == [True] * 3 and results[-1].is_ready()
 
 
 def test_a_fast_call_is_timed_in_turns_of_many_calls_and_a_slow_one_alone():

@@ -89,6 +89,43 @@ def mlp(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...
     return (np.maximum(_picked(x, rows) @ w1 + b1, 0) @ w2 + b2,)
 
 
+def attention(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...]:
+    """Causal attention; `rows` are places of the sequence, whose queries alone are computed."""
+    query, key, value = (operands[name] for name in ("query", "key", "value"))
+    return (_attended(f64(_picked(query, rows, 1)), f64(key), f64(value), rows),)
+
+
+def _attended(query: np.ndarray, key: np.ndarray, value: np.ndarray, rows: Rows) -> np.ndarray:
+    """Of queries at the places `rows` of each sequence. One head at a time: scores are the square of the sequence."""
+    batch, _, heads, head_dim = query.shape
+    places = np.arange(key.shape[1])
+    seen = (places if rows is None else rows)[:, None] >= places
+    out = np.empty_like(query)
+    for sequence in range(batch):
+        for head in range(heads):
+            shared = head * key.shape[2] // heads
+            scores = np.where(seen, query[sequence, :, head] @ key[sequence, :, shared].T / np.sqrt(head_dim), -np.inf)
+            weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+            out[sequence, :, head] = weights / weights.sum(axis=1, keepdims=True) @ value[sequence, :, shared]
+    return out
+
+
+def transformer_block(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...]:
+    """Attention on a norm, added; two gated layers on a norm, added. `rows` are places of the sequence; keys are computed of all."""
+    given = {name: f64(operand) for name, operand in operands.items()}
+    normed, x = _rms_norm(given["x"], given["attention_scale"]), _picked(given["x"], rows, 1)
+    key, value = (np.tensordot(normed, given[name], 1) for name in ("key_weights", "value_weights"))
+    query = np.tensordot(_picked(normed, rows, 1), given["query_weights"], 1)
+    x = x + np.tensordot(_attended(query, key, value, rows), given["out_weights"], 2)
+    normed = _rms_norm(x, given["mlp_scale"])
+    gate = normed @ given["gate_weights"]
+    return (x + (gate / (1 + np.exp(-gate)) * (normed @ given["up_weights"])) @ given["down_weights"],)
+
+
+def _rms_norm(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-6) * scale
+
+
 def linear_step(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...]:
     """Loss, and weights and bias after one step of gradient descent."""
     x, target, *parameters = (f64(operands[array.name]) for array in what.operands)
@@ -123,5 +160,6 @@ def _descended(what: Workload, parameters: list[np.ndarray], gradients: tuple[np
 
 FORMULAS: dict[str, Formula] = {
     formula.__name__: formula
-    for formula in (elementwise, contraction, layer, dot, matmul, convolve, normalize, transfer, mlp, linear_step, two_layer_step)
+    for formula in (elementwise, contraction, layer, dot, matmul, convolve, normalize, transfer, mlp, attention, transformer_block, linear_step,
+                    two_layer_step)
 }

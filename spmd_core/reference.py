@@ -78,5 +78,12 @@ def compute_dtype(experiment: Experiment, platform: str) -> tuple[str, str | Non
 
 
 def tolerance(experiment: Experiment, dtype: str) -> float:
-    """Largest relative error that still counts as right: 8 sqrt(K) eps, K the terms of the longest sum; 0 for integers."""
-    return TOLERANCE_FACTOR * math.sqrt(experiment.what.term_count(experiment.sizes)) * EPS[dtype]
+    """Largest relative error that still counts as right: 8 sqrt(K) eps, K the terms of the longest sum; 0 for integers.
+
+    Where the workload keeps its sums in float32, K terms round as float32, and only its `stages` round as a narrower dtype.
+    """
+    what = experiment.what
+    terms = math.sqrt(what.term_count(experiment.sizes))
+    if what.stages is None or dtype == "float32":
+        return TOLERANCE_FACTOR * terms * EPS[dtype]
+    return TOLERANCE_FACTOR * (math.sqrt(what.stages) * EPS[dtype] + terms * EPS["float32"])

@@ -133,15 +133,14 @@ def _dims(what: Workload, given: Any, say: Say) -> dict[str, int]:
             say(f"{dim}={shorten(size)} is not a size: {dim}={sizes[dim]} is used.")
     if not sizes:
         return dict(what.defaults)
-    for dim, other in what.at_most:
-        if sizes.get(dim, 0) > sizes.get(other, math.inf):
-            say(f"{dim}={sizes[dim]} is more than {other}={sizes[other]}: {dim}={sizes[other]} is used.")
-            sizes[dim] = sizes[other]
+    for dim, fitting, rule, _ in list(what.amended(sizes)):
+        say(f"{dim}={sizes[dim]} {rule}: {dim}={fitting} is used.")
+        sizes[dim] = fitting
     if what.name == "array":  # d0, d1, … without a gap
         return _without_gaps(sizes, what, say)
     for dim in what.dims:
         if dim not in sizes and dim not in what.optional_dims:
-            sizes[dim] = what.defaults[dim]
+            sizes[dim] = what.default_size(dim, sizes)
             say(f"{dim} has no size: {dim}={sizes[dim]} is used.")
     return {dim: sizes[dim] for dim in what.dims if dim in sizes}
 
@@ -198,7 +197,7 @@ def _disentangle(what: Workload, table: dict[str, Axes], overrides: dict[str, li
     for array in what.arrays:
         used: dict[str, str] = {}
         for place, dim in enumerate(array.present(sizes)):
-            axes = overrides[array.name][place] if array.name in overrides else table.get(dim, ())
+            axes = overrides[array.name][place] if array.name in overrides else array.axes(dim, table)
             taken = [axis for axis in axes if axis in used]
             for axis in taken:
                 say(f"Mesh axis {axis} cuts both {used[axis]} and {dim} of {array.name}: {dim} leaves it out.")
@@ -216,7 +215,7 @@ def _divide(
     """Sizes that do not divide move to the nearest that do."""
     for dim, size in list(sizes.items()):
         holders = [array for array in what.arrays if dim in array.present(sizes)]
-        cuts = [overrides[array.name][array.present(sizes).index(dim)] if array.name in overrides else table.get(dim, ()) for array in holders]
+        cuts = [overrides[array.name][array.present(sizes).index(dim)] if array.name in overrides else array.axes(dim, table) for array in holders]
         parts = math.lcm(*(math.prod(mesh[axis] for axis in axes) for axes in cuts))
         if size % parts:
             sizes[dim] = max(parts, (size + parts // 2) // parts * parts)

@@ -194,7 +194,7 @@ def _shard_map(experiment: Experiment) -> list[str]:
     out_specs = ", ".join(spec_text(experiment.spec(array.name)) for array in what.results)
     many = len(what.results) > 1
     # all_gather's result is typed as varying over the gathered axis, though every device holds the same
-    check = ", check_vma=False" if any("all_gather" in line for line in before + after) else ""
+    check = ", check_vma=False" if any("all_gather" in line for line in before + after + lines) else ""
     call = f"{function}({names(experiment)})"
     last = [f"    {_results(experiment)} = {call}", *after, f"    return {_results(experiment)}"] if after else [f"    return {call}"]
     return ["", *mesh_lines(experiment), *_sharded_operands(experiment), *lines, "",

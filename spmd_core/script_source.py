@@ -19,8 +19,10 @@ _HEADER = ("import jax", "import jax.numpy as jnp", "import numpy as np")  # imp
 
 @cache
 def program_source(workload: str) -> str:
-    """The file of a workload under `programs/`, as text."""
-    return resources.files("spmd_core.programs").joinpath(f"{workload}.py").read_text("utf-8")
+    """The file of a workload under `programs/`, as text, after those beside it that it imports from."""
+    text = resources.files("spmd_core.programs").joinpath(f"{workload}.py").read_text("utf-8")
+    modules = [node.module or "" for node in ast.parse(text).body if isinstance(node, ast.ImportFrom)]
+    return "\n".join([*(program_source(name.rpartition(".")[2]) for name in modules if name.startswith("spmd_core.programs.")), text])
 
 
 def computation_lines(experiment: Experiment, strategy: str, axes_of: Mapping[str, Axes] | None = None) -> tuple[list[str], str]:
@@ -59,7 +61,7 @@ def constants(experiment: Experiment, table: Mapping[str, Axes]) -> dict[str, st
 
 def table_spec(array: Array, experiment: Experiment, table: Mapping[str, Axes]) -> Spec:
     """The spec of an array by a table of dims."""
-    return tuple(table.get(dim, ()) for dim in array.present(experiment.sizes))
+    return tuple(array.axes(dim, table) for dim in array.present(experiment.sizes))
 
 
 def _function(source: str, wanted: str, otherwise: str) -> str:

@@ -126,8 +126,7 @@ class Workload:
 
     def default_size(self, dim: str, sizes: Dims) -> int:
         """The size of a dim that is not given, beside others that are."""
-        other = dict(self.divisors).get(dim)
-        return sizes[other] if other in sizes else self.defaults[dim]
+        return next((sizes[other] for mine, other in self.divisors if mine == dim and other in sizes), self.defaults[dim])
 
     def amended(self, sizes: Dims) -> Iterator[tuple[str, int, str, str]]:
         """Dims whose size does not go with another's: the nearest size that does, the rule that is broken, and how to keep it."""

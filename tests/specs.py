@@ -29,12 +29,12 @@ def experiments(draw: st.DrawFn) -> Experiment:
         "sharding": {dim: axes for dim, axes in cut.items() if axes}, "dtype": draw(st.sampled_from(workload.dtypes)),
         "seed": draw(st.integers(0, 99)),
         "memory": {array.name: draw(st.sampled_from(("device", "pinned_host"))) for array in workload.operands if not workload.moves},
-        "data": {array.name: draw(st.sampled_from(("normal", "arange", "ones"))) for array in workload.operands},
+        "data": {array.name: draw(st.sampled_from(workload.draws)) for array in workload.operands},
         "timing": {"samples": draw(st.integers(1, 50)), "min_seconds": draw(st.floats(0, 1))},
         "options": words | {"device_order": draw(st.sampled_from(("topology", "plain")))},
     }
-    for dim, other in workload.at_most:
-        spec["dims"][dim] = min(spec["dims"][dim], spec["dims"][other])
+    for dim, fitting, _, _ in list(workload.amended(spec["dims"])):
+        spec["dims"][dim] = fitting
     if draw(st.booleans()):
         array = draw(st.sampled_from(workload.arrays))
         spec["overrides"] = {array.name: [draw(st.sampled_from([*names, None])) if place == 0 else None for place in range(len(array.present(dims)))]}

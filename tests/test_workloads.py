@@ -1,5 +1,7 @@
 """Every workload under every strategy, through the real worker: right values, or a sentence that says why not."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,9 @@ MESH = {"x": 2, "y": 4}
 ALL_DEVICES = ["x", "y"]
 QUICK = {"samples": 1, "min_seconds": 0.0}
 EVERY = (*SHARDING_STRATEGIES, *MAP_STRATEGIES)
+ATTENTION = {"batch": 2, "sequence": 16, "heads": 8, "kv_heads": 4, "head_dim": 4}
+BLOCK = {"batch": 2, "sequence": 16, "embed": 8, "heads": 8, "kv_heads": 4, "head_dim": 4, "mlp": 16}
+SMALL = {"batch": 2, "sequence": 4, "heads": 4, "kv_heads": 2, "head_dim": 2}
 TOO_MANY = ("pmap", "jit(pmap)", "pmap(jit)")
 
 # workload, options, dims, sharding, strategies that cannot express it
@@ -32,10 +37,13 @@ MAPPED = [
     ("normalize", {"over": "cols"}, {"rows": 8, "cols": 4}, {"rows": ALL_DEVICES}, ()),
     ("normalize", {"over": "both"}, {"rows": 16, "cols": 4}, {"rows": ALL_DEVICES}, ("pmap(vmap)",)),
     ("mlp", {}, {"batch": 8, "in": 6, "hidden": 10, "out": 4}, {"batch": ALL_DEVICES}, ()),
+    ("attention", {}, SMALL | {"batch": 8}, {"batch": ALL_DEVICES}, ()),
+    ("attention", {"in_axes": "1, 1, 1"}, SMALL | {"sequence": 16}, {"sequence": ALL_DEVICES}, ("pmap(vmap)",)),
+    ("transformer_block", {}, SMALL | {"batch": 8, "embed": 8, "mlp": 6}, {"batch": ALL_DEVICES}, ()),
     ("train_step", {"model": "linear"}, {"batch": 16, "in": 6, "out": 4}, {"batch": ALL_DEVICES}, ("pmap(vmap)",)),
     ("train_step", {"model": "two-layer"}, {"batch": 16, "in": 6, "hidden": 10, "out": 4}, {"batch": ALL_DEVICES}, ("pmap(vmap)",)),
 ]
-SHARDED = [
+SHARDED: list[tuple[str, dict[str, str], dict[str, int], dict[str, Any]]] = [
     ("elementwise", {}, {"rows": 8, "cols": 8}, {"rows": "x", "cols": "y"}),
     ("contraction", {}, {"rows": 8, "cols": 8}, {"rows": "y", "cols": "x"}),
     ("layer", {}, {"batch": 4, "in": 16, "out": 8}, {"batch": "x", "in": "y"}),
@@ -49,6 +57,18 @@ SHARDED = [
     ("normalize", {"over": "both"}, {"rows": 8, "cols": 8}, {"rows": "x", "cols": "y"}),
     ("mlp", {}, {"batch": 4, "in": 8, "hidden": 16, "out": 4}, {"batch": "x", "hidden": "y"}),
     ("mlp", {}, {"batch": 4, "in": 8, "hidden": 16, "out": 4}, {"in": "x", "out": "y"}),
+    ("attention", {}, ATTENTION, {"heads": "y", "kv_heads": "y", "batch": "x"}),
+    ("attention", {}, ATTENTION, {"heads": ALL_DEVICES}),
+    ("attention", {}, ATTENTION, {"heads": ALL_DEVICES, "kv_heads": ["x"]}),
+    ("attention", {}, ATTENTION, {"heads": "x", "kv_heads": "y"}),
+    ("attention", {}, ATTENTION | {"kv_heads": 1}, {"heads": "x", "sequence": "y"}),
+    ("attention", {}, ATTENTION, {"sequence": ["y", "x"]}),
+    ("attention", {}, ATTENTION, {"head_dim": "y", "kv_heads": "x"}),
+    ("transformer_block", {}, BLOCK, {"batch": "x", "embed": "x"}),
+    ("transformer_block", {}, BLOCK, {"heads": "y", "kv_heads": "y", "mlp": "y"}),
+    ("transformer_block", {}, BLOCK, {"batch": "x", "embed": "x", "heads": "y", "mlp": "y"}),
+    ("transformer_block", {}, BLOCK, {"batch": "x", "sequence": "y", "embed": ["x", "y"]}),
+    ("transformer_block", {}, BLOCK, {"head_dim": "x", "kv_heads": "y", "mlp": ["y", "x"]}),
     ("train_step", {"model": "linear"}, {"batch": 8, "in": 8, "out": 4}, {"batch": "x", "in": "y"}),
     ("train_step", {"model": "linear"}, {"batch": 8, "in": 8, "out": 4}, {"batch": "x", "out": "y"}),
     ("train_step", {"model": "two-layer"}, {"batch": 8, "in": 4, "hidden": 8, "out": 4}, {"batch": "x", "hidden": "y"}),

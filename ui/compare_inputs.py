@@ -19,7 +19,6 @@ _OPTION_WORDS = {
     "device_order": ("Device order", "topology: as jax.make_mesh puts them; plain: in jax.devices() order."),
     "precision": ("Matmul precision", "A TPU multiplies float32 in bfloat16 passes by default."),
 }
-_DATA = ("normal", "arange", "ones")
 
 
 def compare_fields() -> dict[str, Any]:
@@ -89,7 +88,7 @@ def _arrays(what: Workload, dims: dict[str, Any], mesh: list[list[Any]]) -> dict
                 memory |= inputs.memory_input(_SCREEN, (array.name,))
         if operand:
             with right:
-                data[array.name] = inputs.choice_input(_SCREEN, f"data.{array.name}", "Data", _DATA, draft["data"].get(array.name, "normal"))
+                data[array.name] = inputs.choice_input(_SCREEN, f"data.{array.name}", "Data", what.draws, draft["data"].get(array.name, "normal"))
         spec = inputs.spec_input(_SCREEN, array.name, array.present(dims), mesh)
         if spec is not None:
             overrides[array.name] = spec

@@ -122,7 +122,8 @@ def row_json(row: Row) -> dict[str, Any]:
     point, outcome, found = row.point, row.outcome, row.numbers
     experiment = point.experiment
     return {
-        "value": point.value, "state": outcome.state, "target": experiment.target if experiment else None,
+        "value": point.value, "state": outcome.state, "fits": outcome.numbers.fits if outcome.numbers else False if point.is_too_large else None,
+        "target": experiment.target if experiment else None,
         "mesh": ",".join(f"{name}={size}" for name, size in experiment.mesh) if experiment else None,
         "batch": experiment.sizes.get("batch") if experiment else None, "sequence": experiment.sizes.get("sequence") if experiment else None,
         "chips": point.chips or None, "slices": point.slices if experiment else None,

@@ -1,65 +1,22 @@
 """The points of a sweep as runs: known ones from the store, the others queued together; refusals, failures and cancelling."""
 
+import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from spmd_core import __main__ as command_line
+from spmd_core.commands import predict_sweep
 from spmd_core.decoder import DEFAULT_SPEC
-from spmd_core.errors import RequestError
 from spmd_core.experiment import parse_experiment
-from spmd_core.prediction import Estimate, PredictedMemory, Prediction
-from spmd_core.results import Environment, Failure, Result, StrategyResult
-from spmd_core.run_states import RunStatus
+from spmd_core.results import Failure, StrategyResult
 from spmd_core.sweep import Point, variants
 from spmd_core.sweep_runs import Asked, cancel, look, start, to_compile
 from spmd_core.sweep_values import parse_sweep
+from tests.standin_lab import StandInLab, found
 
 BASE = parse_experiment(DEFAULT_SPEC)
 LARGE = parse_experiment({**DEFAULT_SPEC, "options": {"model": "llama-2-13b", "remat": "full"}})
-
-
-class StandInLab:
-    """A Lab that queues in a list and runs nothing."""
-
-    def __init__(self, folder: Path):
-        self.folder, self.queue, self.results, self.over, self.cancelled = folder, [], {}, {}, []
-        self.reads = 0
-        self.refuses = lambda experiment: None
-
-    def submit(self, experiment):
-        if sentence := self.refuses(experiment):
-            raise RequestError(sentence)
-        run = f"run{len(self.queue) + len(self.over)}"
-        self.queue.append(RunStatus(run, "queued", experiment, 0.0, queue_position=len(self.queue)))
-        return run
-
-    def cancel(self, run):
-        self.cancelled.append(run)
-        self.end(run, "cancelled")
-
-    def end(self, run, state, error=None, found=None):
-        status = next(status for status in self.queue if status.run == run)
-        self.queue.remove(status)
-        self.over[run] = replace(status, state=state, error=error)
-        if found:
-            environment = Environment(jax="", jaxlib="", python="", platform="tpu", device_kind="", device_count=1)
-            self.results[run] = Result(run=run, experiment=status.experiment, environment=environment, strategies={"auto": found})
-
-    def status(self, run):
-        if run in self.over:
-            return self.over[run]
-        return next(status for status in self.queue if status.run == run)
-
-    def active(self):
-        return tuple(self.queue)
-
-    def result(self, run):
-        self.reads += 1
-        return self.results.get(run)
-
-    def latest(self, experiment):
-        return next((run for run, result in reversed(self.results.items()) if result.experiment == experiment), None)
 
 
 @pytest.fixture
@@ -69,11 +26,6 @@ def lab(tmp_path) -> StandInLab:
 
 def points(text="chips=8,24,64,256", base=BASE) -> tuple[Point, ...]:
     return variants(parse_sweep(base, text))
-
-
-def found(step_s=1.0) -> StrategyResult:
-    return StrategyResult(status="ok", prediction=Prediction(
-        fits=True, memory_bytes=PredictedMemory(peak=1, capacity=2), predicted_s=Estimate(low=step_s, estimate=step_s, high=step_s)))
 
 
 def states(outcomes) -> list[str]:
@@ -139,3 +91,48 @@ def test_cancelling_ends_what_is_queued_before_what_runs(lab):
 def test_equal_points_are_compiled_once(lab):
     given = points("generation=v5e") * 2
     assert len(to_compile(given, look(lab, given))) == 1
+
+
+# The command line --------------------------------------------------------------------------------------------------------
+
+COMMAND = ["predict", "--target", "tpu:v5e:4x4", "--model", "llama-2-13b", "--mesh", "fsdp=16", "--batch-per-device", "2"]
+
+
+def call(capsys, *words: str) -> tuple[int, str, str]:
+    try:
+        code = command_line.main([*COMMAND, *words])
+    except SystemExit as end:
+        code = end.code
+    written = capsys.readouterr()
+    return code, written.out, written.err
+
+
+def test_the_command_says_from_the_sizes_what_fits(capsys):
+    code, out, _ = call(capsys, "--sweep", "chips=8,24,64", "--estimate", "--json")
+    rows = json.loads(out)
+    assert code == 0
+    assert [(row["value"], row["state"]) for row in rows] == [(8, "too large"), (24, "refused"), (64, "not compiled")]
+    assert rows[0]["expected_bytes"] > rows[0]["capacity_bytes"] > rows[2]["expected_bytes"]
+    assert rows[1]["words"] == "chips=24 make up no slices of TPU v5e: use 16 or 32"
+    code, out, _ = call(capsys, "--sweep", "chips=8", "--estimate")
+    assert code == 1 and out.startswith("8 chips do not fit in memory.\n")
+
+
+def test_the_command_compiles_what_is_unknown_and_prints_the_curves(capsys, lab, monkeypatch):
+    lab.wait = lambda run, on_change=None: lab.end(run, "succeeded", found=found(1.0 if run == "run0" else 1.25, 8, 1e15))
+    monkeypatch.setattr(predict_sweep.Lab, "open", lambda **_: lab)
+    code, out, err = call(capsys, "--model", "llama-2-7b", "--sweep", "batch-per-device=2,4")
+    assert (code, err) == (0, "")
+    assert out.startswith("From 2 to 4 sequences per device MFU falls from 62% to 50%; most work per chip and second at 2 sequences per device.")
+    assert [line.split()[:6] for line in out.splitlines() if line.lstrip().startswith(("2 ", "4 "))] == [
+        ["2", "v5e:4x4", "fsdp=16", "1", "s", "900"], ["4", "v5e:4x4", "fsdp=16", "1.25", "s", "1.12"]]
+    call(capsys, "--model", "llama-2-7b", "--sweep", "batch-per-device=2,4", "--json")
+    assert len(lab.over) == 2  # known now
+
+
+@pytest.mark.parametrize(("words", "sentence"), [
+    (("--sweep", "colour=1"), "sweep 'colour=1' does not say what to vary"), (("--sweep", "chips=8", "--keep", "x"), "--keep with --sweep"),
+])
+def test_a_bad_sweep_is_one_line(capsys, words, sentence):
+    code, out, err = call(capsys, *words)
+    assert (code, out) == (2, "") and sentence in err and err.count("\n") == 1

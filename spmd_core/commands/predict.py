@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from spmd_core import baseline
+from spmd_core.commands import predict_sweep
 from spmd_core.commands.spec import HELP, read_spec
 from spmd_core.commands.table import table
+from spmd_core.decoder import experiment_of
 from spmd_core.errors import RequestError, refuse, shorten
+from spmd_core.experiment import Experiment
 from spmd_core.hardware import read_hardware
 from spmd_core.plan import NAMES, Plan, parse_mesh, parse_plan
 from spmd_core.predicting import before_compiling, of_experiment, of_plan
@@ -45,12 +48,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--keep", metavar="FILE", help="write the plan and its prediction as a baseline file")
     parser.add_argument("--baseline", metavar="FILE", help="compile the plan of a baseline file again; exit code 1 where something changed")
     parser.add_argument("--estimate", action="store_true", help="only say from the sizes whether it fits; compile nothing")
+    predict_sweep.add_arguments(parser)
 
 
 def main(arguments: Namespace) -> int:
     """Print the prediction."""
     if arguments.baseline:
         return _compare(arguments)
+    if arguments.sweep:
+        return predict_sweep.main(arguments, _base(arguments))
     if arguments.spec:
         return _of_spec(arguments)
     plan = plan_of(arguments)
@@ -62,6 +68,14 @@ def main(arguments: Namespace) -> int:
         Path(arguments.keep).write_text(json.dumps(baseline.baseline_json(plan, prediction), indent=1) + "\n", "utf-8")
     _print(prediction, arguments.json, {"plan": plan.to_json()}, plan.topology.chips)
     return 0
+
+
+def _base(arguments: Namespace) -> Experiment:
+    """The experiment that a sweep varies: the spec's on its own or the given target, or that of the plan."""
+    if not arguments.spec:
+        return experiment_of(plan_of(arguments))
+    changes: dict[str, Any] = {"target": arguments.target} if arguments.target else {}
+    return read_spec(arguments.spec).vary(**changes | ({"strategies": [arguments.strategy]} if arguments.strategy else {}))
 
 
 def plan_of(arguments: Namespace) -> Plan:

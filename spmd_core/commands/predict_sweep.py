@@ -1,0 +1,100 @@
+"""Predicts the points of a sweep through the Lab, known ones from the store, and prints the curves as a table or as JSON."""
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+
+from spmd_core.commands.table import table
+from spmd_core.errors import refuse
+from spmd_core.experiment import Experiment
+from spmd_core.lab import Lab
+from spmd_core.run_states import RunStatus
+from spmd_core.sweep import Point, Sweep, compile_seconds, variants
+from spmd_core.sweep_curves import Outcome, Row, curves, row_json
+from spmd_core.sweep_runs import Asked, cancel, look, start, to_compile
+from spmd_core.sweep_values import EXAMPLES, VARIED, parse_sweep
+from spmd_core.sweep_words import headline
+from spmd_core.units import bytes_text, seconds_text
+
+_CLEAR = "\r\x1b[K"
+_HEAD = ("target", "mesh", "step", "between", "MFU", "tokens/s/chip", "efficiency", "memory", "exposed", "binds", "state")
+_NUMBERS = (0, 3, 5, 6, 7, 8, 9)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Arguments of `predict` that make it a sweep."""
+    parser.add_argument("--sweep", metavar="WHAT=VALUES", help=f"vary one thing of {', '.join(VARIED)}: chips={EXAMPLES['chips']}, or "
+                                                               f"mesh=\"{EXAMPLES['mesh']}\"")
+    parser.add_argument("--scaling", choices=("weak", "strong"), default="weak",
+                        help="of --sweep chips: weak keeps the batch per chip (default), strong the total batch")
+
+
+def main(arguments: Namespace, base: Experiment) -> int:
+    """Print the sweep of `base`: 0 where any point is predicted (or, with --estimate, can be), 1 where none is, 130 where it was interrupted."""
+    if arguments.keep:
+        raise refuse("--keep with --sweep", "would write one baseline for many points", "keep the points that matter one by one")
+    sweep = parse_sweep(base, arguments.sweep, arguments.scaling)
+    points = variants(sweep)
+    if arguments.estimate:
+        rows = curves(points, [Outcome("refused", words=point.refusal) if point.refusal else Outcome("too large") if point.is_too_large
+                               else Outcome("not compiled") for point in points])
+        _print(sweep, rows, arguments.json)
+        return 0 if any(row.outcome.state == "not compiled" for row in rows) else 1
+    lab, asked = Lab.open(serve=False), Asked()
+    missing = to_compile(points, look(lab, points))
+    if missing and sys.stderr.isatty():
+        print(f"{len(missing)} compiles, roughly {sum(map(compile_seconds, missing)):.0f} s", file=sys.stderr)
+    interrupted = False
+    try:
+        start(lab, missing, asked)
+        for point in missing:
+            _wait(lab, point, asked)
+    except KeyboardInterrupt:
+        interrupted = True
+        cancel(lab, look(lab, points, asked))
+    rows = curves(points, look(lab, points, asked))
+    _print(sweep, rows, arguments.json)
+    if interrupted:
+        return 130
+    return 0 if any(row.outcome.numbers is not None for row in rows) else 1
+
+
+def _wait(lab: Lab, point: Point, asked: Asked) -> None:
+    """Wait for a point's run; one that the Lab refused has none."""
+    if point.experiment is not None and (run := asked.runs.get(point.experiment.id)):
+        lab.wait(run, on_change=(lambda status: _show(point, status)) if sys.stderr.isatty() else None)
+
+
+def _show(point: Point, status: RunStatus) -> None:
+    doing = status.waiting_for or status.phase or status.state
+    print(f"{_CLEAR}{status.elapsed_s or 0:6.1f} s  {point.label}: {doing}"[:119], end="", file=sys.stderr, flush=True)
+
+
+def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool) -> None:
+    if sys.stderr.isatty():
+        print(_CLEAR, end="", file=sys.stderr, flush=True)
+    if as_json:
+        print(json.dumps([row_json(row) for row in rows]))
+        return
+    if answer := headline(sweep, rows):
+        print(f"{answer}\n")
+    print("\n".join(table([(sweep.vary, *_HEAD), *(_cells(row) for row in rows)], numbers=_NUMBERS)))
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    found, point = row.numbers, row.point
+    known = row_json(row)
+    words = f": {known['words']}" if known["words"] else ""
+    peak = bytes_text(found.peak_bytes) if found.peak_bytes is not None else \
+        f"~{bytes_text(point.expected_bytes)}" if point.expected_bytes is not None else "–"
+    return (
+        point.label, (known["target"] or "–").removeprefix("tpu:"), known["mesh"] or "–", seconds_text(found.step_s),
+        f"{seconds_text(found.low_s)} – {seconds_text(found.high_s)}" if found.step_s else "–", _share(found.mfu),
+        f"{found.tokens_per_s_per_chip:,.0f}" if found.tokens_per_s_per_chip else "–", _share(row.efficiency),
+        f"{peak} of {bytes_text(point.capacity_bytes)}" if point.experiment else "–", _share(row.exposed_share), found.binds or "–",
+        f"{row.outcome.state}{words}")
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"

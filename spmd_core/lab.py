@@ -19,6 +19,7 @@ from spmd_core.run_states import RunStatus, RunSummary
 from spmd_core.settings import Settings, default_data_folder, read_settings
 from spmd_core.store import Store
 from spmd_core.targets import parse_target
+from spmd_core.topologies import get_topology
 from spmd_core.worker.folder_lock import FolderLock
 from spmd_core.worker.supervisor import Supervisor
 
@@ -113,6 +114,10 @@ class Lab:
                 while len(self._results) > RESULTS_KEPT:
                     del self._results[next(iter(self._results))]
         return result
+
+    def latest(self, experiment: Experiment) -> str | None:
+        """The newest run of an equal experiment that has a whole result; None where there is none."""
+        return self._store.latest(experiment.id)
 
     def texts(self, run: str, strategy: str) -> dict[str, str]:
         """Program texts of a strategy: program, jaxpr, stablehlo, hlo; empty where none are stored."""
@@ -214,7 +219,10 @@ class Lab:
         check_present(experiment.what)
         target = parse_target(experiment.target)
         if target.kind == "tpu":
-            raise refuse(f"target {target.text}", "is compile-only, nothing runs on it", "use local or cpu:8")
+            check_fits_target(experiment, get_topology(target).devices)
+            if not experiment.what.results and not experiment.what.compile_only:
+                raise refuse(f"workload {experiment.workload}", f"has nothing to compile for {target.text}", "use a computation, for example layer")
+            return
         if target.kind == "local" and self.hardware().accelerator is None:
             raise refuse("target local", "finds no accelerator on this machine", "use cpu:8")
         environment = self._store.environment(target.text)

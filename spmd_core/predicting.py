@@ -1,11 +1,18 @@
-"""From a plan or an experiment, compiled by a child process, to its prediction."""
+"""From a compiled program, or the compiler's refusal, to the prediction of an experiment or a plan."""
 
+import hashlib
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from spmd_core.cost.comm import Cluster
 from spmd_core.cost.memory import estimate_memory
 from spmd_core.cost.predict import Useful, predict
+from spmd_core.decoder import NAME, plan_of
 from spmd_core.errors import RequestError, WorkerError
 from spmd_core.experiment import Experiment
 from spmd_core.plan import Plan
@@ -15,7 +22,47 @@ from spmd_core.topologies import get_topology
 _SIZE = re.compile(r"([0-9.]+)([KMGT]?)")
 _OVER = (re.compile(r"required for HLO temporaries \(([0-9.]+[KMGT])\) exceeds available HBM \(([0-9.]+[KMGT])\)"),
          re.compile(r"Used ([0-9.]+[KMGT]) of ([0-9.]+[KMGT]) hbm"))
+_OTHER_MEMORY = re.compile(r"memory space (vmem|smem|sflag)", re.IGNORECASE)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_HERE = Path(__file__).resolve().parent
+# What a prediction depends on besides the compiler: how modules are read and priced, and the programs that are compiled.
+_SOURCES = ("cost/*.py", "programs/*.py", "hlo_module.py", "hlo_text.py", "trip_counts.py", "replica_groups.py", "collectives.py", "topologies.py",
+            "models.py", "plan.py", "predicting.py", "script*.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What compiling came to: a program with its memory account (bytes) and devices' coordinates, or why there is none."""
+
+    text: str = ""
+    memory: Mapping[str, int] = field(default_factory=dict)
+    devices: tuple[tuple[int, ...], ...] = ()
+    asked: Mapping[str, int] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    error_kind: str | None = None
+    error: str | None = None
+
+
+def versions() -> dict[str, str | None]:
+    """What a prediction is made with; a stored one stands for a new one where these are the same. None: not installed."""
+    return {**{name: _version(name) for name in ("jax", "jaxlib", "libtpu")}, "cost_model": cost_version()}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+@cache
+def cost_version() -> str:
+    """Hash of the sources that a prediction depends on (12 hex digits)."""
+    digest = hashlib.sha256()
+    for pattern in _SOURCES:
+        for path in sorted(_HERE.glob(pattern)):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def before_compiling(plan: Plan) -> dict[str, Any]:
@@ -24,19 +71,21 @@ def before_compiling(plan: Plan) -> dict[str, Any]:
     return {"peak": estimate.peak, "parts": estimate.parts, "fits": estimate.peak <= plan.topology.chip.device_hbm_bytes}
 
 
-def of_plan(plan: Plan, answer: Any) -> Prediction:
-    """The prediction of a plan from what the compiling process answered."""
+def of_plan(plan: Plan, answer: Answer) -> Prediction:
+    """The prediction of a plan from what compiling it came to. RequestError or WorkerError where it was refused for anything but memory."""
     facts = {**answer.facts, "flags": plan.flags}
+    before = before_compiling(plan)
     if answer.error is not None:
-        return _refused(answer, plan.topology.chip.device_hbm_bytes).model_copy(
-            update={"before_compiling": before_compiling(plan), "compile": facts})
+        return _refused(answer, plan.topology.chip.device_hbm_bytes).model_copy(update={"before_compiling": before, "compile": facts})
     cluster = Cluster(plan.topology, answer.devices)
     found = predict(answer.text, cluster, answer.memory, plan.mesh, Useful(plan.flops, plan.tokens))
-    return found.model_copy(update={"before_compiling": before_compiling(plan), "compile": facts})
+    return found.model_copy(update={"before_compiling": before, "compile": facts})
 
 
-def of_experiment(experiment: Experiment, answer: Any) -> Prediction:
-    """The prediction of one strategy of an experiment on an absent topology."""
+def of_experiment(experiment: Experiment, answer: Answer) -> Prediction:
+    """The prediction of one strategy of an experiment on an absent topology; errors as above."""
+    if experiment.workload == NAME:
+        return of_plan(plan_of(experiment), answer)
     topology = get_topology(experiment.target)
     if answer.error is not None:
         return _refused(answer, topology.chip.device_hbm_bytes).model_copy(update={"compile": dict(answer.facts)})
@@ -44,12 +93,12 @@ def of_experiment(experiment: Experiment, answer: Any) -> Prediction:
     return found.model_copy(update={"compile": dict(answer.facts)})
 
 
-def _refused(answer: Any, capacity: int) -> Prediction:
+def _refused(answer: Answer, capacity: int) -> Prediction:
     """A program that does not fit is a prediction; any other refusal is an error in the compiler's words."""
-    words = " ".join(answer.error.split())
+    words = " ".join((answer.error or "").split())
     if answer.error_kind in ("RequestError", "Inexpressible"):
         raise RequestError(words)
-    if "RESOURCE_EXHAUSTED" not in words:
+    if "RESOURCE_EXHAUSTED" not in words or (_OTHER_MEMORY.search(words) and "hbm" not in words.lower()):
         raise WorkerError(f"the compiler refused the program ({answer.error_kind}): {words[:1000]}")
     peak, missing = None, 1
     for pattern in _OVER:

@@ -15,6 +15,7 @@ class Settings:
     """Seconds after which the supervisor acts."""
 
     run_timeout_s: float = 600.0  # a run, from leaving the queue to its result
+    predict_timeout_s: float = 1200.0  # the same of a run that only compiles: a large model takes minutes
     idle_s: float = 300.0  # an idle worker keeps its devices
     cancel_grace_s: float = 5.0  # from asking a worker to stop, to ending it
     terminate_grace_s: float = 3.0  # from SIGTERM to SIGKILL
@@ -24,10 +25,11 @@ class Settings:
 
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
-    """Settings with SPMD_LAB_RUN_TIMEOUT_S and SPMD_LAB_IDLE_S; RequestError where one is not a positive number."""
+    """Settings with SPMD_LAB_RUN_TIMEOUT_S, SPMD_LAB_PREDICT_TIMEOUT_S and SPMD_LAB_IDLE_S; RequestError where one is not a positive number."""
     defaults = Settings()
     return Settings(
         run_timeout_s=_seconds(environ, "SPMD_LAB_RUN_TIMEOUT_S", defaults.run_timeout_s),
+        predict_timeout_s=_seconds(environ, "SPMD_LAB_PREDICT_TIMEOUT_S", defaults.predict_timeout_s),
         idle_s=_seconds(environ, "SPMD_LAB_IDLE_S", defaults.idle_s),
     )
 

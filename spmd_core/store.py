@@ -139,6 +139,12 @@ class Store:
         rows = self._rows("SELECT body FROM results WHERE run = ?", (run,))
         return Result.model_validate_json(zlib.decompress(rows[0]["body"])) if rows else None
 
+    def latest(self, experiment_id: str) -> str | None:
+        """The newest run of an experiment that succeeded; None where there is none."""
+        rows = self._rows("""SELECT id FROM runs JOIN results ON run = id WHERE experiment = ? AND state = 'succeeded' AND partial = 0
+            ORDER BY seq DESC LIMIT 1""", (experiment_id,))
+        return rows[0]["id"] if rows else None
+
     def texts(self, run: str, strategy: str) -> dict[str, str]:
         """Program texts of a strategy, by name."""
         rows = self._rows("SELECT name, body FROM texts WHERE run = ? AND strategy = ?", (run, strategy))

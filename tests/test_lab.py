@@ -6,6 +6,7 @@ import time
 import pytest
 
 from spmd_core.errors import RequestError, StorageError
+from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.results import Environment
 from tests.labs import HASTY, STANDIN, experiment, until
@@ -42,7 +43,10 @@ def test_a_closed_lab_can_be_opened_anew(data_folder, monkeypatch):
 @pytest.mark.parametrize(("changes", "message"), [
     ({"mesh": {"x": 16}, "dims": {"rows": 16, "cols": 8}}, "mesh x=16 of 16 devices is larger than target cpu:8 with 8"),
     ({"dims": {"rows": 10**6, "cols": 10**6}}, r"needs \d+\.\d TiB for operands and results and does not fit in the"),
-    ({"target": "tpu:v5e:4x4"}, "target tpu:v5e:4x4 is compile-only, nothing runs on it: use local or cpu:8"),
+    ({"target": "tpu:v5e:2x2"}, "mesh x=8 of 8 devices is larger than target tpu:v5e:2x2 with 4: use at most 4 devices"),
+    ({"target": "tpu:v5e:4x5"}, "topology v5e:4x5 is not a shape of TPU v5e: use tpu:v5e:4x4 or tpu:v5e:4x8"),
+    ({"target": "tpu:v5e:2x4", "workload": "array", "dims": {"d0": 8}, "sharding": {}, "strategies": None},
+     "workload array has nothing to compile for tpu:v5e:2x4: use a computation"),
 ])
 def test_what_cannot_run_is_refused_before_it_is_queued(lab, changes, message):
     with pytest.raises(RequestError, match=message):
@@ -62,6 +66,23 @@ def test_a_mesh_is_held_against_what_the_devices_said(lab):
     lab._store.keep_environment("cpu:8", small)
     with pytest.raises(RequestError, match="larger than target cpu:8 with 4"):
         lab.submit(experiment())
+
+
+def test_the_latest_whole_result_of_an_equal_experiment_is_found(lab):
+    from tests.standin import sitecustomize as standin
+
+    wanted, other = experiment(), experiment(dims={"rows": 32, "cols": 8})
+    assert lab.latest(wanted) is None
+    runs = [lab.submit(each) for each in (wanted, wanted, other)]
+    assert [lab.wait(run, 30).state for run in runs] == ["succeeded"] * 3
+    cut_short = lab.submit(experiment(standin.ROUNDS))
+    until(lambda: lab.status(cut_short).medians_s)
+    lab.cancel(cut_short)
+    assert lab.wait(cut_short, 30).state == "cancelled"
+    assert lab.latest(parse_experiment(wanted.to_json())) == runs[1] and lab.latest(other) == runs[2]
+    assert lab.latest(experiment(standin.ROUNDS)) is None
+    lab.delete([runs[1]])
+    assert lab.latest(wanted) == runs[0]
 
 
 def test_unknown_runs_are_refused_in_a_sentence(lab):

@@ -1,34 +1,78 @@
-"""Compiles an experiment's program for a TPU topology that is not attached: the same text, other devices, no arrays."""
+"""Lowers an experiment's program for a TPU topology that is not attached: the same text, other devices, no arrays."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from spmd_core.engine.lower import execute, file_name
-from spmd_core.engine.topology import Compiled, compile_lowered, devices_of
-from spmd_core.errors import refuse
+from spmd_core.decoder import NAME, plan_of
+from spmd_core.engine.lower import Steps, execute, file_name
+from spmd_core.engine.plan import decoder
+from spmd_core.engine.topology import Compiled, compile_lowered, devices_of, mesh_over
+from spmd_core.errors import Inexpressible, refuse
 from spmd_core.experiment import Experiment
+from spmd_core.programs.decoder_step import lower_train_step
 from spmd_core.script import program_text
+from spmd_core.strategies import MAP_STRATEGIES
 from spmd_core.topologies import get_topology
 
 
-def compile_experiment(experiment: Experiment, strategy: str) -> Compiled:
-    """The program of one strategy, lowered and compiled ahead of time. RequestError where the mesh is larger than the topology."""
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A program lowered for absent devices: `mesh` has them in the order of the program's positions; `file` is what source lines quote."""
+
+    lowered: Any
+    mesh: Mesh
+    texts: dict[str, str]
+    file: str
+
+
+def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahead:
+    """The program of one strategy, traced and lowered. Inexpressible where it cannot be compiled ahead of time; RequestError where the
+    mesh is larger than the topology."""
+    if experiment.workload == NAME:
+        plan = plan_of(experiment)
+        mesh = mesh_over(plan.topology, plan.mesh, plan.device_order)
+        lowered = steps("lower", lambda: lower_train_step(decoder(plan), mesh, plan.batch, plan.sequence))
+        return Ahead(lowered, mesh, {}, "decoder.py")
+    if strategy in MAP_STRATEGIES:
+        raise Inexpressible(f"{strategy} is called on attached devices: there is nothing to compile for absent ones; use auto or shard_map")
     topology = get_topology(experiment.target)
     if experiment.device_count > topology.devices:
         raise refuse(f"mesh of {experiment.device_count} devices", f"is larger than {topology.name} with its {topology.devices}", "use smaller axes")
-    devices = devices_of(topology)
-    jax.devices = lambda *_: devices  # the program's text asks for devices; this process compiles nothing else
-    names = execute(program_text(experiment, strategy), file_name(experiment.workload, strategy))
-    started = time.perf_counter()
-    lowered = names["program"].lower(*_structs(experiment, names))
+    devices, text, file = devices_of(topology), program_text(experiment, strategy), file_name(experiment.workload, strategy)
+    with _standing_for(devices):
+        names = execute(text, file)
+    structs = _structs(experiment, names)
+    traced = steps("trace", lambda: names["program"].trace(*structs))
+    lowered = steps("lower", traced.lower)
     mesh = names.get("mesh")
     if not isinstance(mesh, Mesh):
         mesh = Mesh([devices[0]], ("one",))
-    return compile_lowered(lowered, mesh, started)
+    return Ahead(lowered, mesh, {"program": text, "jaxpr": str(traced.jaxpr)}, file)
+
+
+def compile_experiment(experiment: Experiment, strategy: str) -> Compiled:
+    """The program of one strategy, lowered and compiled ahead of time; errors as above, and the compiler's own."""
+    started = time.perf_counter()
+    ahead = lower_experiment(experiment, strategy, Steps(lambda phase: None))
+    return compile_lowered(ahead.lowered, ahead.mesh, started)
+
+
+@contextmanager
+def _standing_for(devices: list[Any]) -> Iterator[None]:
+    """`jax.devices()` gives these meanwhile: a program's text asks for devices while it is executed, and only then."""
+    attached = jax.devices
+    jax.devices = lambda *_: list(devices)
+    try:
+        yield
+    finally:
+        jax.devices = attached
 
 
 def _structs(experiment: Experiment, names: dict[str, Any]) -> list[jax.ShapeDtypeStruct]:

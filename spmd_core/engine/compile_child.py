@@ -21,8 +21,9 @@ def main() -> int:
 
 
 def _compile(request: dict[str, Any], folder: Path) -> dict[str, Any]:
-    from spmd_core.engine.plan import compile_plan, versions
+    from spmd_core.engine.plan import compile_plan
     from spmd_core.plan import parse_plan
+    from spmd_core.predicting import versions
 
     if "experiment" in request:
         from spmd_core.engine.absent import compile_experiment

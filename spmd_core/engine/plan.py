@@ -2,10 +2,6 @@
 
 import time
 from dataclasses import asdict, fields
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
-
-import jax
 
 from spmd_core.engine.topology import Compiled, compile_lowered, mesh_over
 from spmd_core.plan import Plan
@@ -27,12 +23,3 @@ def compile_plan(plan: Plan) -> Compiled:
     started = time.perf_counter()
     mesh = mesh_over(plan.topology, plan.mesh, plan.device_order)
     return compile_lowered(lower_train_step(decoder(plan), mesh, plan.batch, plan.sequence), mesh, started)
-
-
-def versions() -> dict[str, Any]:
-    """What compiled it."""
-    try:
-        libtpu = version("libtpu")
-    except PackageNotFoundError:
-        libtpu = None
-    return {"jax": jax.__version__, "jaxlib": version("jaxlib"), "libtpu": libtpu}

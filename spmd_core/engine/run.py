@@ -60,7 +60,7 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
         run=run_id, experiment=experiment, environment=measured, partial=sampler.stopped, notes=environment.notes,
         strategies={trial.strategy: strategy_result(trial, experiment, floor_of[trial.strategy], sampler.stopped) for trial in trials},
         comparison=stats.compare(rankable_rounds(trials)))
-    _forget_now_and_then()
+    forget_now_and_then()
     ran_out = any(trial.failure is not None and trial.failure.kind == OUT_OF_MEMORY for trial in trials)
     return Finished(result=result, renew_worker=ran_out)
 
@@ -72,7 +72,7 @@ def _wake_compiler() -> None:
     jax.jit(lambda value: value + 1).trace(np.float32(1)).lower().compile()
 
 
-def _forget_now_and_then() -> None:
+def forget_now_and_then() -> None:
     """Drop what JAX keeps of programs of past runs, about 5 MB a run; not each time, since the next run has to trace more."""
     if next(_RUNS) % RUNS_REMEMBERED == 0:
         jax.clear_caches()

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import jax
@@ -20,6 +20,10 @@ from spmd_core.topologies import Topology
 
 ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
 _ASKED = re.compile(r"stablehlo\.(all_reduce|all_gather|reduce_scatter|all_to_all|collective_permute|collective_broadcast)")
+_ABSENT = ("not installed", "not found", "no such file", "cannot open", "no module named")
+# A libtpu that is newer than jaxlib writes what jaxlib cannot read; one that is older does not know its interface.
+_UNREADABLE = ("failed to deserialize", "deserialization", "parsing serialized", "failed to parse", "pjrt c api version", "api version",
+               "incompatible", "unknown hlooopcode", "unknown opcode", "proto")
 Coordinates = tuple[int, ...]  # x, y, z, core, slice
 
 
@@ -37,19 +41,28 @@ def devices_of(topology: Topology) -> list[Any]:
     try:
         devices = list(topologies.get_topology_desc(name, "tpu", **options).devices)
     except RuntimeError as error:  # JaxRuntimeError: libtpu absent, too new, or a name that it refuses
-        raise WorkerError(_explain(str(error))) from error
+        raise WorkerError(explain(str(error))) from error
     if len(devices) != topology.devices:
         raise WorkerError(f"{topology.name} shows {len(devices)} devices where {topology.devices} were expected: this libtpu differs from the table")
     return devices
 
 
-def _explain(message: str) -> str:
-    if "libtpu" in message.lower() and ("not found" in message.lower() or "no such" in message.lower() or "cannot open" in message.lower()):
-        return "libtpu is not installed: run `pip install 'jax[tpu]'`, which brings the version that fits this jaxlib"
-    if "serializ" in message.lower() or "version" in message.lower():
-        words = message.splitlines()[0][:200]
-        return f"libtpu and jaxlib {version('jaxlib')} do not fit: run `pip install 'jax[tpu]=={jax.__version__}'` ({words})"
-    return f"the TPU compiler refused the topology: {message.splitlines()[0][:300]}"
+def explain(message: str) -> str:
+    """The words of an error, or a sentence with what to install where libtpu is missing or does not fit this jaxlib."""
+    words, first = message.lower(), " ".join(message.split())[:200]
+    install = f"run `pip install 'jax[tpu]=={jax.__version__}'`"
+    if any(part in words for part in _ABSENT) and ("tpu support" in words or "libtpu" in words):
+        return f"libtpu, which holds the TPU compiler, is not installed: {install}"
+    if any(part in words for part in _UNREADABLE):
+        return f"libtpu {_libtpu()} and jaxlib {version('jaxlib')} do not fit one another: {install}, which brings the libtpu that fits ({first})"
+    return message
+
+
+def _libtpu() -> str:
+    try:
+        return version("libtpu")
+    except PackageNotFoundError:
+        return "of an unknown version"
 
 
 def coordinates(devices: Sequence[Any]) -> tuple[Coordinates, ...]:
@@ -103,10 +116,14 @@ def compile_lowered(lowered: Any, mesh: Mesh, started: float) -> Compiled:
     """Compile a lowered program for a mesh of absent devices; the compiler's own errors pass through."""
     begun = time.perf_counter()
     compiled = lowered.compile()
-    ended = time.perf_counter()
+    return compiled_program(lowered, compiled, mesh, begun - started, time.perf_counter() - begun)
+
+
+def compiled_program(lowered: Any, compiled: Any, mesh: Mesh, lower_s: float, compile_s: float) -> Compiled:
+    """A compiled program as values, with what making it cost in seconds."""
     analysis = compiled.memory_analysis()
     memory = {name.removesuffix("_size_in_bytes").removesuffix("_in_bytes"): int(getattr(analysis, name))
               for name in dir(analysis) if name.endswith("_in_bytes")}
     asked = Counter(_ASKED.findall(lowered.as_text()))
-    return Compiled(compiled.as_text(), memory, begun - started, ended - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    return Compiled(compiled.as_text(), memory, lower_s, compile_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
                     coordinates(list(mesh.devices.flat)), {kind.replace("_", "-"): count for kind, count in asked.items()})

@@ -10,10 +10,13 @@ import socket
 import sys
 import threading
 import traceback
+from collections.abc import Callable
+from typing import NoReturn
 
 from spmd_core.errors import LabError, WorkerError
 from spmd_core.events import COMMANDS, CancelCommand, Command, Event, Failed, Phase, Ready, RunCommand
 from spmd_core.results import Failure
+from spmd_core.targets import parse_target
 from spmd_core.worker.protocol import READ_BYTES, Lines, send
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -73,6 +76,8 @@ def main() -> int:
     try:
         from spmd_core.engine import devices, run  # jax loads here, after the thread that watches the parent
 
+        if parse_target(arguments.target).kind == "tpu":
+            _compile_only(arguments.target, commands, emit)
         ready = devices.describe(arguments.target)
         emit(Ready(environment=ready))
         while True:
@@ -88,6 +93,22 @@ def main() -> int:
             traceback.print_exc()
         emit(Failed(error=Failure(kind=type(error).__name__, message=str(error) or type(error).__name__)))
         return 1
+
+
+def _compile_only(target: str, commands: Commands, emit: Callable[[Event], None]) -> NoReturn:
+    """Compile for whichever topology each experiment names; of a new one its devices are named first."""
+    from spmd_core.engine import absent_devices, predict_run
+
+    environment = absent_devices.describe(target)
+    emit(Ready(environment=environment))
+    while True:
+        command = commands.next_run()
+        if command.experiment.target != target:
+            target, environment = command.experiment.target, absent_devices.describe(command.experiment.target)
+            emit(Ready(environment=environment))
+        finished = predict_run.predict_experiment(command.experiment, command.run, environment, emit, commands.is_cancelled)
+        emit(Phase(phase="write"))
+        emit(finished)
 
 
 def _die_with_parent() -> None:

@@ -7,7 +7,10 @@ from spmd_core.events import Event, Failed, Finished, Phase, Progress, Ready, Te
 from spmd_core.results import Environment, Failure, Result, StrategyResult
 from spmd_core.run_states import RunStatus
 from spmd_core.settings import Settings
+from spmd_core.targets import parse_target
 from spmd_core.units import seconds_text
+
+MAX_WORDS = 500  # of a crashed compiler
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +27,16 @@ class ActiveRun:
     """A run from leaving the queue to its outcome. `now` is monotonic seconds."""
 
     def __init__(self, status: RunStatus, settings: Settings, now: float):
-        waiting_for = f"the devices of {status.experiment.target}"
+        self._is_compiling = parse_target(status.experiment.target).kind == "tpu"
+        waiting_for = "the TPU compiler to load" if self._is_compiling else f"the devices of {status.experiment.target}"
         self.status = replace(status, state="starting", queue_position=None, started_at=time.time(), waiting_for=waiting_for)
         self.texts: dict[str, dict[str, str]] = {}
         self.outcome: Outcome | None = None
         self.environment: Environment | None = None
         self.is_sent = False
         self._settings = settings
-        self._deadline = now + settings.run_timeout_s
+        self._timeout_s = settings.predict_timeout_s if self._is_compiling else settings.run_timeout_s
+        self._deadline = now + self._timeout_s
         self._kill_at: float | None = None
         self._asked: str | None = None  # the terminal state that it was asked to stop for
 
@@ -53,15 +58,16 @@ class ActiveRun:
                 self.outcome = self._finished(event)
             case Failed():
                 self.outcome = Outcome("failed", self._partial(), event.error, renew_worker=True)
-            case Ready():
-                pass
+            case Ready():  # a worker that compiles for absent devices names them anew for each topology
+                self.environment = event.environment if self.is_sent else self.environment
 
     def stop(self, state: str, now: float) -> bool:
         """Begin to stop it for `cancelled` or `timed_out`; True the first time, when the worker is to be asked."""
         if self._asked or self.outcome:
             return False
         self._asked, self._kill_at = state, now + self._settings.cancel_grace_s
-        self.status = replace(self.status, waiting_for="the worker to stop at the next round")
+        waiting_for = "the compiler to be ended" if self._is_compiling else "the worker to stop at the next round"
+        self.status = replace(self.status, waiting_for=waiting_for)
         return True
 
     def is_late(self, now: float) -> bool:
@@ -76,14 +82,16 @@ class ActiveRun:
         """It did not stop when asked, and was killed."""
         self.outcome = Outcome(self._asked or "cancelled", self._partial(), self._stop_error())
 
-    def crashed(self, ending: str) -> None:
-        """The worker is gone, and no outcome came: its words are in the stderr tail."""
+    def crashed(self, ending: str, words: str = "") -> None:
+        """The worker is gone, and no outcome came: its words are in the stderr tail. `words`, of a compiler, are told as well."""
         if self._asked:
             self.killed()
             return
         phase = f" in {self.status.phase}" if self.status.phase else " while it started"
         strategy = f" of {self.status.strategy}" if self.status.strategy else ""
         message = f"the worker process {ending}{phase}{strategy}: run it again, or make it smaller"
+        if self._is_compiling:
+            message = f"the TPU compiler's process {ending}{phase}{strategy}" + (f": {words[:MAX_WORDS]}" if words else "")
         self.outcome = Outcome("crashed", self._partial(), Failure(kind="WorkerCrashed", message=message))
 
     def _finished(self, event: Finished) -> Outcome:
@@ -97,8 +105,9 @@ class ActiveRun:
     def _stop_error(self) -> Failure | None:
         if self._asked != "timed_out":
             return None
-        limit = seconds_text(self._settings.run_timeout_s)
-        return Failure(kind="TimedOut", message=f"the run took longer than {limit}: make it smaller, or set SPMD_LAB_RUN_TIMEOUT_S")
+        limit = seconds_text(self._timeout_s)
+        variable = "SPMD_LAB_PREDICT_TIMEOUT_S" if self._is_compiling else "SPMD_LAB_RUN_TIMEOUT_S"
+        return Failure(kind="TimedOut", message=f"the run took longer than {limit}: make it smaller, or set {variable}")
 
     def _partial(self) -> Result | None:
         """What was measured before the end: provisional medians."""

@@ -10,12 +10,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from spmd_core.errors import WorkerError
 from spmd_core.hardware import Hardware
+from spmd_core.predicting import Answer
 from spmd_core.worker.environment import worker_environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,24 +25,10 @@ _TAIL_CHARACTERS = 1500
 Report = Callable[[float], bool]  # told the seconds elapsed, answers whether to go on
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the compiling process said: a program with its memory account and devices, or why there is none."""
-
-    text: str = ""
-    memory: Mapping[str, int] = field(default_factory=dict)
-    devices: tuple[tuple[int, ...], ...] = ()
-    asked: Mapping[str, int] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    error_kind: str | None = None
-    error: str | None = None
-
-
 def compile_in_child(request: Mapping[str, Any], target: str, flags: Mapping[str, str], hardware: Hardware, report: Report | None = None,
                      timeout_s: float = TIMEOUT_S) -> Answer:
     """Compile a request. WorkerError where the process crashed, was cancelled or took too long; the compiler's refusals are in the answer."""
-    environ = worker_environment(target, hardware, os.environ)
-    environ["LIBTPU_INIT_ARGS"] = " ".join(f"--{name}={value}" for name, value in flags.items())
+    environ = worker_environment(target, hardware, os.environ, flags)
     environ["PYTHONPATH"] = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="spmd-compile-") as name, tempfile.TemporaryFile() as errors:

@@ -9,8 +9,8 @@ from spmd_core.targets import parse_target
 _CHIP_BOUNDS = {1: "1,1,1", 4: "2,2,1", 8: "2,4,1"}
 
 
-def worker_environment(target: str, hardware: Hardware, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Environment variables of a worker process.
+def worker_environment(target: str, hardware: Hardware, inherited: Mapping[str, str], flags: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Environment variables of a worker process. `flags` are the TPU compiler's, of a compile-only target: it reads them as it is loaded.
 
     Inherited JAX settings are dropped, since the experiment says everything: a precision, x64 mode or a compile cache
     from the shell would change what is measured. XLA_FLAGS stay, and are stored with each result.
@@ -26,7 +26,8 @@ def worker_environment(target: str, hardware: Hardware, inherited: Mapping[str, 
     if parsed.kind == "cpu":
         return environ | {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(parsed.device_count)}
     if parsed.kind == "tpu":
-        return environ | {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+        given = " ".join(f"--{name}={value}" for name, value in (flags or {}).items())
+        return environ | {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "LIBTPU_INIT_ARGS": given}
     platforms = {"tpu": "tpu,cpu", "nvidia": "cuda,cpu", "amd": "rocm,cpu", None: "cpu"}[hardware.accelerator]
     environ["JAX_PLATFORMS"] = platforms
     if hardware.accelerator == "tpu" and hardware.slice_hosts > 1:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Mapping
 
 from spmd_core.errors import WorkerError
 from spmd_core.hardware import read_hardware
@@ -18,6 +19,7 @@ class WorkerHost:
         self.pid: int | None = None
         self._settings = settings
         self._worker: Worker | None = None
+        self._flags: dict[str, str] = {}
         self._idle_since = time.monotonic()
 
     @property
@@ -25,9 +27,13 @@ class WorkerHost:
         """Whether no worker holds any device."""
         return self._worker is None
 
-    def get(self, target: str) -> Worker:
-        """A worker for `target`, started where none fits. WorkerError where another process holds the devices."""
-        if self._worker and self._worker.target == target and not _is_lost(self._worker):
+    def get(self, target: str, flags: Mapping[str, str] | None = None) -> Worker:
+        """A worker for `target`, started where none fits. WorkerError where another process holds the devices.
+
+        One worker compiles for all topologies in turn; `flags` are its compiler's, None: whichever it was loaded with.
+        """
+        if self._worker and self._fits(self._worker, target, flags) and not _is_lost(self._worker):
+            self._worker.target = target
             self._worker.begin_stderr()
             return self._worker
         self.release()
@@ -35,9 +41,14 @@ class WorkerHost:
         if parse_target(target).kind == "local" and hardware.holders:
             holder = hardware.holders[0]
             raise WorkerError(f"{holder.device_file} is held by process {holder.pid} ({holder.name}): end it, or use cpu:8")
-        self._worker = Worker(target, worker_environment(target, hardware, os.environ))
+        self._flags = dict(flags or {})
+        self._worker = Worker(target, worker_environment(target, hardware, os.environ, self._flags))
         self.pid = self._worker.pid
         return self._worker
+
+    def _fits(self, worker: Worker, target: str, flags: Mapping[str, str] | None) -> bool:
+        kinds = {parse_target(worker.target).kind, parse_target(target).kind}
+        return (worker.target == target and flags in (None, self._flags)) or (kinds == {"tpu"} and flags == self._flags)
 
     def rest(self) -> None:
         """The worker's work is done: it is idle from now on."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
+from spmd_core.decoder import compiler_flags
 from spmd_core.errors import LabError, StorageError, WorkerError
 from spmd_core.events import CancelCommand, Failed, Ready, RunCommand
 from spmd_core.hardware import read_hardware
@@ -135,7 +136,7 @@ class Supervisor:
         self._publish(run.status)
         try:
             check_memory(experiment, self._store.environment(experiment.target), read_hardware())
-            worker = self.host.get(experiment.target)
+            worker = self.host.get(experiment.target, compiler_flags(experiment))
         except LabError as error:
             self._finish(run, Outcome("failed", error=Failure(kind=type(error).__name__, message=str(error))), None)
             return
@@ -181,13 +182,12 @@ class Supervisor:
             for event in worker.receive():
                 if isinstance(event, Ready):
                     self._take_ready(worker, event)
-                else:
-                    run.take(event)
+                run.take(event)
         except WorkerError as error:
             worker.stop(self._settings.terminate_grace_s)
             run.crashed(f"broke the protocol ({error})")
         if run.outcome is None and (is_gone or worker.is_broken):
-            run.crashed(ending_text(worker.reap()))
+            run.crashed(ending_text(worker.reap()), _last_line(worker))
         worker.bound_stderr()
 
     def _ask_to_stop(self, run: ActiveRun, worker: Worker, state: str) -> None:

@@ -12,6 +12,12 @@ from ui import state
 from ui.cards import page_of, query
 from ui.words import plain
 
+# Streamlit marks links to the screen at hand; here they lead to another experiment on it, and are to look like those that leave it.
+_STYLE = """<style>
+.st-key-recipe [data-testid="stPageLink-NavLink"] { background: transparent; padding-left: 0; }
+.st-key-recipe [data-testid="stPageLink-NavLink"] p { font-weight: 500; text-decoration: underline; text-underline-offset: 0.2em; }
+</style>"""
+
 
 @cache
 def _by_id() -> Mapping[str, Recipe]:
@@ -73,22 +79,24 @@ def hint(experiment: Experiment) -> None:
         return
     state.set_last_recipe(screen, recipe.name)
     before, after = neighbours(recipe)
+    st.html(_STYLE)
     with st.container(border=True, key="recipe"):
         place = f"recipe {position(recipe)} of {len(RECIPES)}, {plain(recipe.group)}"
         st.markdown(f":material/menu_book: **{plain(recipe.title)}** :gray[:small[{place}]]")
         takes = f" :gray[:small[Takes {plain(recipe.takes)}.]]" if recipe.takes else ""
         st.markdown(f"**Look at:** {plain(recipe.look_at)}{takes}")
-        st.caption(plain(recipe.why))
+        st.markdown(f":small[{plain(recipe.why)}]")
         _link(f"Try: {variations.VARIATIONS[recipe.name].words}", variations.variation_of(recipe), ":material/tune:")
         with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
             if before:
-                _link(f"Before: {before.title}", before.experiment, ":material/arrow_back:")
+                _link(f"Previous: {before.title}", before.experiment, ":material/arrow_back:")
             if after:
                 _link(f"Next: {after.title}", after.experiment, ":material/arrow_forward:")
 
 
 def _variation(recipe: Recipe) -> None:
     after = neighbours(recipe)[1]
+    st.html(_STYLE)
     with st.container(border=True, key="recipe"):
         st.markdown(f":material/tune: A change to recipe {position(recipe)}, **{plain(recipe.title)}**")
         with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):

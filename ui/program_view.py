@@ -14,7 +14,7 @@ from ui.words import environment_words, plain
 
 LOSSES = "losses"  # a result of this name is drawn as a curve
 _WIDTH = 100  # characters of a line of numbers
-_IN_A_ROW = 500  # characters: longer texts stand apart
+_TEXT_IN_A_ROW, _ARRAY_IN_A_ROW = 500, 80  # characters: what is longer stands apart
 
 
 def headline(result: Result, when: str) -> None:
@@ -61,17 +61,15 @@ def _values(name: str, found: StrategyResult) -> None:
 
 
 def parts(found: StrategyResult) -> tuple[pd.DataFrame, Mapping[str, str]]:
-    """Results that fit in a row of a table, as (what, shape, what it gave); and the others by name. Equal arrays share a row."""
+    """Results that fit in a row of a table, with the shape where any has one; and the others by name. Equal arrays share a row."""
     named: dict[tuple[str, str], list[str]] = {}
     for name, report in found.outputs.items():
         named.setdefault((shape_text(report), array_text(report)), []).append(name)
-    for name, text in found.printed.items():
-        named.setdefault(("", text), []).append(name)
-    short = {key: names for key, names in named.items() if "\n" not in key[1] and len(key[1]) <= _IN_A_ROW}
-    rows = pd.DataFrame([(plain(", ".join(names)), plain(shape), plain(text)) for (shape, text), names in short.items()],
-                        columns=["Result", "Shape", "Value"])
-    blocks = {", ".join(names) + (f", {shape}" if shape else ""): text for (shape, text), names in named.items() if (shape, text) not in short}
-    return rows, blocks
+    said = [(", ".join(names), shape, text) for (shape, text), names in named.items()] + [(name, "", text) for name, text in found.printed.items()]
+    short = ["\n" not in text and len(text) <= (_ARRAY_IN_A_ROW if shape else _TEXT_IN_A_ROW) for _, shape, text in said]
+    rows = pd.DataFrame([tuple(map(plain, part)) for part, fits in zip(said, short, strict=True) if fits], columns=["Result", "Shape", "Value"])
+    blocks = {f"{what}, {shape}" if shape else what: text for (what, shape, text), fits in zip(said, short, strict=True) if not fits}
+    return rows if any(rows["Shape"]) else rows.drop(columns="Shape"), blocks
 
 
 def shape_text(report: ArrayReport) -> str:

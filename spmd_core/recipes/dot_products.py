@@ -69,6 +69,7 @@ RECIPES = (
         "At 8x3 there is nothing to compute: what you see is the price of a call. vmap without jit walks through Python each time; every pmap pays "
         "for handing work to eight devices. The mean is drawn away by a single slow run, the median is not; compare the intervals.",
         expected=Expected(contains=dict.fromkeys(WAYS, (" µs ± ", "7 runs of 100", "median"))),
+        takes="5 to 10 seconds",
     ),
     Recipe(
         "many_rows",
@@ -90,13 +91,14 @@ RECIPES = (
             contains={f"{way}: sums": ("the same 1000000 sums",) for way in ("vmap", "jit(vmap)", "pmap(vmap)")}
             | {f"{way}: time": (" ms ± ", "median") for way in ("vmap", "jit(vmap)", "pmap(vmap)", "pmap")},
         ),
+        takes="about 5 seconds",
     ),
     Recipe(
         "ten_million_rows",
         "Ten million rows",
         GROUP,
         program_spec("many_rows", rows=10_000_000, calls=5),
-        "The same, ten times as large: it needs 2 GB of memory and about ten seconds.",
+        "The same, ten times as large: which ways give every sum, and what each takes.",
         "The size of the original notebook. Ten million rows of three make 240 MB of operands, far more than any cache holds: the time is that of "
         "reading them. The small variant above answers the same questions sooner.",
         expected=Expected(
@@ -107,5 +109,6 @@ RECIPES = (
             },
             contains={f"{way}: sums": ("the same 10000000 sums",) for way in ("vmap", "jit(vmap)", "pmap(vmap)")},
         ),
+        takes="10 to 30 seconds and 1.1 GB of memory",
     ),
 )

@@ -18,5 +18,6 @@ RECIPES = (
             exact={"process_0": (28, 29, 30, 31), "process_1": (32, 33, 34, 35), "together": tuple(range(28, 36))},
             printed={"devices": "8 in all, 4 of each process"},
         ),
+        takes="5 to 20 seconds: two more processes start JAX",
     ),
 )

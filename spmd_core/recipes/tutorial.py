@@ -48,7 +48,7 @@ def _on_32(workload: str, **more: Any) -> dict[str, Any]:
 RECIPES = (
     Recipe(
         "unsharded", "An array that nobody sharded", DATA, _program("unsharded_array", MESH_2X4),
-        "What the program reports: one device, SingleDeviceSharding, memory kind device.",
+        "One device holds it all: SingleDeviceSharding, memory kind device.",
         "An array made by jnp.arange lies whole on the first device. That is a sharding as well: SingleDeviceSharding. Everything else in this "
         "tutorial starts by moving such an array onto a mesh with jax.device_put.",
         expected=Expected(
@@ -103,13 +103,13 @@ RECIPES = (
             memory={"arr_host": "pinned_host", "arr_dev": "device"}, printed={"memory of arr_host": "pinned_host", "memory of arr_dev": "device"})),
     Recipe(
         "elementwise", "Elementwise keeps the sharding", AUTO, _on_4x8("elementwise", strategies=["single", "auto"]),
-        "The layout of y is that of x, and the program of auto contains no collective.",
+        "y = 2 sin(x) + 1 for 0 … 31. In the tab Layouts, Automatic: y lies as x does. Under Communication: none.",
         "2 sin(x) + 1 needs nothing of an element's neighbours. The compiler sees how x is sharded and gives the result the same sharding: "
         "each device works on its own shard.",
         expected=Expected(values={"y": SINES}, specs={"y": ("x", "y")}, collectives={"auto": NONE})),
     Recipe(
         "contraction", "A sum over rows communicates", AUTO, _on_4x8("contraction", strategies=["single", "auto"]),
-        "The values 48, 52 … 76; y is sharded over the mesh axis y alone, and auto contains one all-reduce over x.",
+        "The values 48, 52 … 76. Under Communication: Automatic contains one all-reduce over x. In the tab Layouts: y lies over mesh axis y alone.",
         "Summing over the rows needs all of them, and they are cut over x: each device sums its own rows, and an all-reduce over x adds the "
         "partial sums. The columns stay cut over y, and along x the result is replicated.",
         expected=Expected(values={"y": COLUMN_SUMS}, specs={"y": ("y",)}, collectives={"auto": ALL_REDUCE})),
@@ -129,13 +129,13 @@ RECIPES = (
             values={"out_host": COUNTED}, memory={"out_host": "pinned_host"}, printed={"memory before": "device", "memory after": "pinned_host"})),
     Recipe(
         "constrained", "A constrained result", CONSTRAINED, _on_4x8("contraction", overrides={"y": ["x"]}, strategies=["auto", "constrained"]),
-        "The same values, but y is now sharded over x; look at which collectives that takes.",
-        "Left alone, the sum is sharded over y. Asking for P('x') instead (out_shardings under auto, with_sharding_constraint under constrained) "
+        "The same values 48 … 76, but sharded over x. Under Communication: a collective-permute and an all-gather beside the all-reduce.",
+        "Left alone, the sum is sharded over y. Asking for P('x') instead (out_shardings in Automatic, with_sharding_constraint in Constrained) "
         "makes the compiler move the result: an all-reduce is no longer all that it needs.",
         expected=Expected(values={"y": COLUMN_SUMS}, specs={"y": ("x",)}, shards={0: ((0, 4),), 4: ((4, 8),)})),
     Recipe(
         "shard_map_elementwise", "Elementwise by hand", MANUAL, _on_32("elementwise", strategies=["auto", "shard_map"]),
-        "32 values on 8 devices, 4 on each, and no collective under either strategy.",
+        "32 values on 8 devices, 4 on each (tab Layouts), and no communication under either strategy.",
         "shard_map runs the function once per shard, on the shard alone. For an elementwise function that is all there is to do, "
         "and the compiler finds the same program on its own.",
         expected=Expected(
@@ -158,14 +158,14 @@ RECIPES = (
         expected=Expected(values={"total": (496,)}, shapes={"total": ()})),
     Recipe(
         "psum", "A whole sum under three strategies", MANUAL, _on_32("contraction", strategies=["single", "auto", "shard_map"]),
-        "496 each time; auto and shard_map contain one all-reduce over x each.",
+        "496 each time. Under Communication: one all-reduce over x in Automatic, and one in shard_map.",
         "The psum written by hand and the one that the compiler inserts are the same collective. What differs is who decided on it.",
         expected=Expected(values={"y": (496,)}, shapes={"y": ()}, collectives={"single": NONE, "auto": ALL_REDUCE, "shard_map": ALL_REDUCE})),
     Recipe(
         "layer", "One layer, all strategies", THREE,
         {"workload": "layer", "mesh": MESH_8, "dims": {"in": 32, "out": 4}, "sharding": {"in": "x"},
          "strategies": ["single", "auto", "constrained", "explicit", "shard_map"]},
-        "Four values near 0.0214, 0.8931, 0.5989, 0.9774 under every strategy; one all-reduce in each but single; and who is fastest.",
+        "Who is fastest; one all-reduce in each strategy but Single device; and the values 0.0213892, 0.893112, 0.59892, 0.977425 below.",
         "sigmoid(x @ weights + bias) with the contracted dim cut over 8 devices. The compiler, a constraint, types and shard_map all arrive at "
         "partial products and an all-reduce. At this size one device is faster than eight: there is more communication than work.",
         expected=Expected(values={"y": LAYER}, collectives={"single": NONE, "auto": ALL_REDUCE, "explicit": ALL_REDUCE, "shard_map": ALL_REDUCE})),

@@ -78,7 +78,7 @@ def test_a_recipe_says_why_what_to_try_and_what_comes_next(screen):
     shown = screen("compare", experiment=link.encode(recipe.experiment))
     said = read(shown)
     assert all(words in said for words in (recipe.title, recipe.look_at, recipe.why, f"recipe {course.position(recipe)} of {len(RECIPES)}"))
-    assert {"Before: One dot product", "Next: What each way traces to"} <= set(labels(shown))
+    assert {"Previous: One dot product", "Next: What each way traces to"} <= set(labels(shown))
     assert any(label.startswith("Try: the same as a workload") for label in labels(shown))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from spmd_core.errors import Inexpressible, refuse
 from spmd_core.experiment import Experiment
 from spmd_core.hardware import Hardware
+from spmd_core.program_sizes import program_sizes
 from spmd_core.reference import FULL_FLOPS
 from spmd_core.results import Environment
 from spmd_core.script_maps import read_plan
@@ -14,6 +15,7 @@ from spmd_core.targets import parse_target
 from spmd_core.units import bytes_text
 from spmd_core.workloads import DTYPE_BYTES, element_count
 
+PROGRAM_BYTES = {"many_rows": ("rows", 90)}  # small program -> its size and bytes of each: at ten million rows 1.1 GB, with 0.2 GB of JAX
 DRAW_BYTES = 8  # operands are drawn, and the reference is computed, in float64
 
 
@@ -32,6 +34,9 @@ def memory_need(experiment: Experiment) -> MemoryNeed:
     What the compiler needs besides is not known before it has compiled.
     """
     what, sizes = experiment.what, experiment.sizes
+    if experiment.workload == "program":
+        size, each_bytes = PROGRAM_BYTES.get(_program(experiment), ("", 0))
+        return MemoryNeed(_program_sizes(experiment).get(size, 0) * each_bytes, 0, 0)
     counts = [element_count(array.shape(sizes)) for array in what.operands]
     host = (sum(counts) if what.derived else max(counts, default=0)) * DRAW_BYTES + what.operand_bytes(sizes, experiment.dtype)
     if what.flops(sizes) <= FULL_FLOPS:
@@ -88,6 +93,20 @@ def check_memory(experiment: Experiment, environment: Environment | None, hardwa
 
 
 def _too_large(experiment: Experiment, need_bytes: int, limit: str) -> Exception:
+    if experiment.workload == "program":
+        sizes = ", ".join(f"{name}={size}" for name, size in _program_sizes(experiment).items())
+        return refuse(f"program {_program(experiment)} with {sizes} needs {bytes_text(need_bytes)}", f"and does not fit in {limit}",
+                      "use smaller sizes")
     sizes = ", ".join(f"{dim}={size}" for dim, size in experiment.dims)
     return refuse(f"{experiment.workload} with {sizes} needs {bytes_text(need_bytes)} for operands and results", f"and does not fit in {limit}",
                   "use smaller dims, fewer strategies, or more sharding")
+
+
+def _program(experiment: Experiment) -> str:
+    return str(dict(experiment.options).get("program", ""))
+
+
+def _program_sizes(experiment: Experiment) -> dict[str, int]:
+    """The sizes of a small program, chosen or its own."""
+    chosen = dict(experiment.options)
+    return {name: int(chosen.get(name, size.default)) for name, size in program_sizes(_program(experiment)).items()}

@@ -12,9 +12,11 @@ from ui import inputs, state
 from ui.words import title, workload_title
 
 _SCREEN = "compare"
-_PROGRAMS: dict[str, str] = {
-    recipe.spec["options"]["program"]: recipe.title for recipe in RECIPES.values() if recipe.spec["workload"] == "program"
-}
+_PROGRAMS: dict[str, str] = {}  # program -> its words: the title of its recipe, or its own name where several recipes show it
+for _recipe in RECIPES.values():
+    if _recipe.spec["workload"] == "program":
+        _name = _recipe.spec["options"]["program"]
+        _PROGRAMS[_name] = _name.replace("_", " ").capitalize() if _name in _PROGRAMS else _recipe.title
 _OPTION_WORDS = {
     "device_order": ("Device order", "topology: as jax.make_mesh puts them; plain: in jax.devices() order."),
     "precision": ("Matmul precision", "A TPU multiplies float32 in bfloat16 passes by default."),

@@ -67,7 +67,9 @@ def parts(found: StrategyResult) -> tuple[pd.DataFrame, Mapping[str, str]]:
         named.setdefault((shape_text(report), array_text(report)), []).append(name)
     said = [(", ".join(names), shape, text) for (shape, text), names in named.items()] + [(name, "", text) for name, text in found.printed.items()]
     short = ["\n" not in text and len(text) <= (_ARRAY_IN_A_ROW if shape else _TEXT_IN_A_ROW) for _, shape, text in said]
-    rows = pd.DataFrame([tuple(map(plain, part)) for part, fits in zip(said, short, strict=True) if fits], columns=["Result", "Shape", "Value"])
+    told = [part for part, fits in zip(said, short, strict=True) if fits]
+    rows = pd.DataFrame([(plain(what), plain(shape), plain(text).replace("\\[ ", "\\[")) for what, shape, text in told],
+                        columns=["Result", "Shape", "Value"])
     blocks = {f"{what}, {shape}" if shape else what: text for (what, shape, text), fits in zip(said, short, strict=True) if not fits}
     return rows if any(rows["Shape"]) else rows.drop(columns="Shape"), blocks
 

@@ -86,9 +86,9 @@ RECIPES = (
                 "jit(vmap): shape": "(1000000,)",
                 "pmap(vmap): shape": "(8, 125000)",
                 "pmap: shape": "(8,)",
-                "pmap: sums": "NOT the same: 8 sums, each over 375000 products",
+                "pmap: sums": "NOT the same: 8 sums, each over 375,000 products",
             },
-            contains={f"{way}: sums": ("the same 1000000 sums",) for way in ("vmap", "jit(vmap)", "pmap(vmap)")}
+            contains={f"{way}: sums": ("the same 1,000,000 sums",) for way in ("vmap", "jit(vmap)", "pmap(vmap)")}
             | {f"{way}: time": (" ms ± ", "median") for way in ("vmap", "jit(vmap)", "pmap(vmap)", "pmap")},
         ),
         takes="about 5 seconds",
@@ -105,9 +105,9 @@ RECIPES = (
             printed={
                 "vmap: shape": "(10000000,)",
                 "pmap(vmap): shape": "(8, 1250000)",
-                "pmap: sums": "NOT the same: 8 sums, each over 3750000 products",
+                "pmap: sums": "NOT the same: 8 sums, each over 3,750,000 products",
             },
-            contains={f"{way}: sums": ("the same 10000000 sums",) for way in ("vmap", "jit(vmap)", "pmap(vmap)")},
+            contains={f"{way}: sums": ("the same 10,000,000 sums",) for way in ("vmap", "jit(vmap)", "pmap(vmap)")},
         ),
         takes="10 to 30 seconds and 1.1 GB of memory",
     ),

@@ -54,8 +54,8 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
         results[f"{name}: shape"] = str(sums.shape)
         if sums.size == count:
             error = np.abs(np.asarray(sums).ravel()[:1000] - exact).max()
-            results[f"{name}: sums"] = f"the same {count} sums, largest error of the first {len(exact)} is {error:.1e}"
+            results[f"{name}: sums"] = f"the same {count:,} sums, largest error of the first {len(exact)} is {error:.1e}"
         else:
-            results[f"{name}: sums"] = f"NOT the same: {sums.size} sums, each over {count // sums.size * 3} products"
+            results[f"{name}: sums"] = f"NOT the same: {sums.size} sums, each over {count // sums.size * 3:,} products"
         results[f"{name}: time"] = in_words(measure(call, *arguments))
     return results

@@ -29,7 +29,7 @@ def read_jaxpr(text: str) -> ProgramText:
         if match and number is not None:
             ops[number].append(Op(at, match[1], match[2], _frames(line), match[2] in COLLECTIVES))
     entry = max((number for number, found in enumerate(ranges) if found[2] == 0), default=None)
-    sections = [Section("the program", start, stop, tuple(ops[number]), is_entry=True) if number == entry else
+    sections = [Section("The program", start, stop, tuple(ops[number]), is_entry=True) if number == entry else
                 Section(name, start, stop, tuple(ops[number]), note) for number, (start, stop, _, name, note) in enumerate(ranges)]
     sections.sort(key=lambda section: (not section.is_entry, section.start))
     return ProgramText("jaxpr", lines, tuple(sections), quiet)

@@ -12,7 +12,7 @@ from spmd_core.program_stablehlo import read_stablehlo
 
 def _read_program(text: str) -> ProgramText:
     lines = tuple(text.splitlines())
-    return ProgramText("program", lines, (Section("the program", 0, len(lines), is_entry=True),))
+    return ProgramText("program", lines, (Section("The program", 0, len(lines), is_entry=True),))
 
 
 _READERS: dict[str, Callable[[str], ProgramText]] = {

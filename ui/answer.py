@@ -1,5 +1,6 @@
 """The parts of a result on the Compare screen: headline, notes, and the details behind tabs that load when they are opened."""
 
+import re
 from collections.abc import Iterable
 
 import streamlit as st
@@ -10,14 +11,12 @@ from spmd_core.experiment import Experiment, Spec
 from spmd_core.layout import layout
 from spmd_core.results import ArrayReport, Result
 from spmd_core.strategies import STRATEGIES
-from ui import course, layout_charts, program_view, tables
-from ui.lab import lab
+from ui import course, layout_charts, program_view, program_viewer, tables
 from ui.shell import refusal
 from ui.views import View
 from ui.words import environment_words, floor_words, headline_words, plain, title
 
-_TEXTS = {"program": "Program", "jaxpr": "jaxpr", "stablehlo": "StableHLO", "hlo": "Compiled HLO"}
-_SHOWN_CHARACTERS = 200_000  # of a program text; a browser takes seconds to lay out megabytes
+_PERCENT = re.compile(r"(\d+)%")
 
 
 def headline(view: View, when: str) -> None:
@@ -53,13 +52,24 @@ def verdict(result: Result) -> None:
 def notes(result: Result) -> None:
     """What to know when reading these numbers: of the run, of the machine, and of each strategy."""
     told = [plain(note) for note in (*result.notes, *result.environment.notes)]
-    by_note: dict[str, list[str]] = {}
-    for name, found in result.strategies.items():
-        for note in [*found.notes, *(f"compiler warning: {warning}" for warning in found.warnings)]:
-            by_note.setdefault(note, []).append(name)
-    told += [f"**{_whose(names, result)}**: {plain(note)}" for note, names in by_note.items()]
+    said = [(name, note) for name, found in result.strategies.items()
+            for note in [*found.notes, *(f"compiler warning: {warning}" for warning in found.warnings)]]
+    told += [f"**{_whose(names, result)}**: {plain(note)}" for note, names in merged_notes(said).items()]
     if told:
         st.markdown("\n".join(f"- :small[{note}]" for note in dict.fromkeys(told)))
+
+
+def merged_notes(said: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Note -> the strategies that it is of, from (strategy, note); notes that differ in percentages alone are one, with their range."""
+    alike: dict[str, dict[str, str]] = {}
+    for name, note in said:
+        alike.setdefault(_PERCENT.sub("%", note), {})[name] = note
+    merged: dict[str, list[str]] = {}
+    for notes in alike.values():
+        shares = [[int(share) for share in _PERCENT.findall(note)] for note in notes.values()]
+        ranges = iter([f"{min(column)}%" if len(set(column)) == 1 else f"{min(column)}% to {max(column)}%" for column in zip(*shares, strict=True)])
+        merged[_PERCENT.sub(lambda _, ranges=ranges: next(ranges), next(iter(notes.values())))] = list(notes)
+    return merged
 
 
 def _whose(names: list[str], result: Result) -> str:
@@ -144,17 +154,7 @@ def _memory(view: View) -> None:
 
 
 def _programs(view: View) -> None:
-    name = _strategy_choice(view.result.strategies, "programs")
-    kind = st.segmented_control("Text", list(_TEXTS), format_func=_TEXTS.__getitem__, default="program", key="text", required=True,
-                                label_visibility="collapsed")
-    texts = lab().texts(view.result.run, name)
-    text = texts.get(kind or "program")
-    if text is None:
-        st.info(f"{title(name)} left no such text: it did not get that far.")
-        return
-    if len(text) > _SHOWN_CHARACTERS:
-        st.caption(f"The first {_SHOWN_CHARACTERS:,} of {len(text):,} characters; the whole text is in the download.")
-    st.code(text[:_SHOWN_CHARACTERS], language="python" if kind == "program" else None, line_numbers=True)
+    program_viewer.show(view.result.run, tuple(view.result.strategies), "programs")
 
 
 def _samples(view: View) -> None:

@@ -5,16 +5,13 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from spmd_core import script
-from spmd_core.errors import Inexpressible
 from spmd_core.experiment import Experiment
-from spmd_core.results import Collective, Environment, Result, StrategyResult
+from spmd_core.results import Environment, Result, StrategyResult
 from spmd_core.run_states import RunSummary
 from spmd_core.units import bytes_text, seconds_text
 from ui.words import ago, experiment_words, plain, state_words, title
 
 NONE = "–"
-_CODE_CHARACTERS = 72  # of a line of a program in a table
 
 
 def times_table(result: Result) -> pd.DataFrame:
@@ -74,54 +71,6 @@ def samples_table(result: Result) -> pd.DataFrame:
     frame = pd.DataFrame({name: pd.Series([float(f"{seconds * 1e6:.4g}") for seconds in taken]) for name, taken in samples.items()})
     frame.index = pd.RangeIndex(1, len(frame) + 1, name="Round")
     return frame
-
-
-def collectives_table(result: Result) -> pd.DataFrame:
-    """The communication of every compiled program, with the line of the shown program that caused it."""
-    rows = []
-    for name, found in result.strategies.items():
-        if found.collectives is None:
-            continue
-        rows += [_collective_row(result.experiment, name, item) for item in found.collectives]
-        if not found.collectives:
-            rows.append({"Strategy": title(name), "Collective, bytes per device": "no communication", "Why, and where": NONE})
-    return pd.DataFrame(rows)
-
-
-def _collective_row(experiment: Experiment, strategy: str, item: Collective) -> dict[str, str]:
-    cause = (_reason(item), _source(experiment, strategy, item.source) or plain(item.op or ""))
-    over = f" over {', '.join(item.axes)}" if item.axes else ""
-    times = ", count unknown" if item.count is None else "" if item.count == 1 else f" × {item.count:,}"
-    return {
-        "Strategy": title(strategy),
-        "Collective, bytes per device": item.kind + over + ", " + bytes_text(item.bytes).replace(" ", "\u00a0") + times,
-        "Why, and where": ". ".join(part for part in cause if part) or NONE,
-    }
-
-
-def _reason(item: Collective) -> str:
-    return plain((item.reason or "").replace("`", "").rstrip("."))
-
-
-def _source(experiment: Experiment, strategy: str, source: str | None) -> str | None:
-    """`layer_auto.py:12` and the text of that line of the program that is shown."""
-    if source is None:
-        return None
-    file, _, number = source.rpartition(":")
-    lines = program_lines(experiment, strategy)
-    if file == f"{experiment.workload}_{strategy}.py" and number.isdigit() and 0 < int(number) <= len(lines):
-        code = lines[int(number) - 1].strip().replace("`", "'")
-        short = code if len(code) <= _CODE_CHARACTERS else code[: _CODE_CHARACTERS - 1] + "…"
-        return f"Line {number}: `{short}`" if code else f"Line {number}"
-    return plain(source)
-
-
-def program_lines(experiment: Experiment, strategy: str) -> tuple[str, ...]:
-    """Lines of the program that a strategy runs; none where it cannot express the sharding."""
-    try:
-        return tuple(script.program_text(experiment, strategy).splitlines())
-    except Inexpressible:
-        return ()
 
 
 def phases_table(result: Result) -> pd.DataFrame:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from spmd_core.results import Result
 from ui import charts, tables
+from ui.communication_table import collectives_table
 from ui.lab import lab
 from ui.times_chart import times_alt, times_chart
 
@@ -48,5 +49,5 @@ def _view(run: str) -> View:
     if result is None:
         raise LookupError(run)  # not kept: the result may still come
     return View(
-        result, times_chart(result), times_alt(result), tables.times_table(result), tables.collectives_table(result), charts.phases_chart(result),
+        result, times_chart(result), times_alt(result), tables.times_table(result), collectives_table(result), charts.phases_chart(result),
         tables.phases_table(result), charts.memory_chart(result), tables.memory_table(result), tables.errors_table(result))

@@ -1,5 +1,6 @@
 from tests.ui.values import comparison, result, strategy
-from ui import tables
+from ui import answer, tables
+from ui.communication_table import collectives_table, program_lines, summed
 
 ALL_REDUCE = {"kind": "all-reduce", "axes": ["x"], "bytes": 16, "count": 1, "source": "layer_auto.py:2", "reason": "the parts are added over x"}
 
@@ -27,12 +28,38 @@ def test_how_it_was_measured_keeps_outliers_in_count():
 def test_collectives_name_axes_bytes_and_the_line_that_is_shown():
     uncounted = ALL_REDUCE | {"count": None, "source": None}
     found = result({"single": strategy(1e-5, collectives=[]), "auto": strategy(1e-5, collectives=[ALL_REDUCE, uncounted])})
-    frame = tables.collectives_table(found)
-    second_line = tables.program_lines(found.experiment, "auto")[1].strip()
+    frame = collectives_table(found)
+    second_line = program_lines(found.experiment, "auto")[1].strip()
     assert row(frame, 0)["Collective, bytes per device"] == "no communication"
     assert row(frame, 1)["Collective, bytes per device"] == "all-reduce over x, 16 B"
     assert row(frame, 1)["Why, and where"] == f"the parts are added over x. Line 2: `{second_line}`"
     assert row(frame, 2)["Collective, bytes per device"] == "all-reduce over x, 16 B, count unknown"
+
+
+def test_strategies_that_communicate_alike_share_a_row():
+    later = ALL_REDUCE | {"source": "layer_explicit.py:4"}
+    by_hand = ALL_REDUCE | {"source": "layer_shard_map.py:9", "reason": "the program adds them"}
+    found = result({"auto": strategy(1e-5, collectives=[ALL_REDUCE]), "explicit": strategy(1e-5, collectives=[later]),
+                    "shard_map": strategy(1e-5, collectives=[by_hand, by_hand])})
+    frame = collectives_table(found)
+    assert frame["Strategy"].tolist() == ["Automatic, Explicit", "shard_map"]
+    assert row(frame, 0)["Why, and where"].startswith("the parts are added over x. Line 2 (Automatic)")
+    assert row(frame, 0)["Why, and where"].count("the parts are added") == 1
+    assert row(frame, 1)["Collective, bytes per device"] == "all-reduce over x, 16 B × 2"
+    assert row(frame, 1)["Why, and where"].startswith("the program adds them. Line 9: ")
+
+
+def test_a_count_that_is_unknown_is_not_added_up():
+    found = result({"auto": strategy(1e-5, collectives=[ALL_REDUCE, ALL_REDUCE | {"count": None}, ALL_REDUCE | {"count": 3}])})
+    assert [item.count for item in summed(found.strategies["auto"].collectives or ())] == [4, None]
+
+
+def test_notes_that_differ_in_a_percentage_alone_are_one():
+    said = [("auto", "noisy: spreads over 14% of it"), ("single", "dispatch bound"), ("explicit", "noisy: spreads over 22% of it"),
+            ("shard_map", "noisy: spreads over 19% of it"), ("auto", "dispatch bound")]
+    assert answer.merged_notes(said) == {
+        "noisy: spreads over 14% to 22% of it": ["auto", "explicit", "shard_map"], "dispatch bound": ["single", "auto"]}
+    assert answer.merged_notes([("auto", "off by 3% of 9%")]) == {"off by 3% of 9%": ["auto"]}
 
 
 def test_samples_are_in_microseconds_and_rounds_count_from_one():

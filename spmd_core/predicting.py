@@ -17,6 +17,7 @@ from spmd_core.errors import RequestError, WorkerError
 from spmd_core.experiment import Experiment
 from spmd_core.plan import Plan
 from spmd_core.prediction import PredictedMemory, Prediction
+from spmd_core.results import Result
 from spmd_core.topologies import get_topology
 
 _SIZE = re.compile(r"([0-9.]+)([KMGT]?)")
@@ -46,6 +47,13 @@ class Answer:
 def versions() -> dict[str, str | None]:
     """What a prediction is made with; a stored one stands for a new one where these are the same. None: not installed."""
     return {**{name: _version(name) for name in ("jax", "jaxlib", "libtpu")}, "cost_model": cost_version()}
+
+
+def is_current(result: Result) -> bool:
+    """Whether every strategy of a stored result was predicted, by the versions that are here now."""
+    now = versions()
+    found = [outcome.prediction for outcome in result.strategies.values()]
+    return bool(found) and all(prediction is not None and prediction.compile.get("versions") == now for prediction in found)
 
 
 def _version(package: str) -> str | None:

@@ -1,24 +1,29 @@
 """Compiles a training step, or a spec's program, for TPUs that are not attached, and prints what it would cost there."""
 
 import json
-import sys
+import signal
+import time
 from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from spmd_core import baseline
 from spmd_core.commands import predict_sweep
+from spmd_core.commands.run import follow, interrupt
 from spmd_core.commands.spec import HELP, read_spec
 from spmd_core.commands.table import table
-from spmd_core.decoder import experiment_of
-from spmd_core.errors import RequestError, refuse, shorten
+from spmd_core.decoder import NAME, experiment_of, plan_of
+from spmd_core.errors import RequestError, WorkerError, refuse, shorten
 from spmd_core.experiment import Experiment
-from spmd_core.hardware import read_hardware
+from spmd_core.lab import Lab
 from spmd_core.plan import NAMES, Plan, parse_mesh, parse_plan
-from spmd_core.predicting import before_compiling, of_experiment, of_plan
+from spmd_core.predicting import before_compiling, is_current
 from spmd_core.prediction import Prediction
+from spmd_core.results import Result
+from spmd_core.settings import Settings
+from spmd_core.targets import parse_target
 from spmd_core.units import bytes_text, seconds_text
-from spmd_core.worker.compiling import TIMEOUT_S, compile_in_child
 
 _PLAN_OPTIONS = ("model", "mesh", "batch_per_device", "sequence", "remat", "save", "offload", "attention_blocks", "state_dtype", "parameter_dtype",
                  "device_order", "layers")
@@ -44,7 +49,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--layers", type=int, metavar="N", help="another number of layers")
     parser.add_argument("--compiler-flags", metavar='"xla_…=true …"', help="added to those of the published runs")
     parser.add_argument("--strategy", metavar="NAME", help="of a spec; default: its first that uses a mesh")
-    parser.add_argument("--timeout", type=float, default=TIMEOUT_S, metavar="SECONDS", help=f"for the compile (default {TIMEOUT_S:g})")
+    parser.add_argument("--timeout", type=float, default=Settings().predict_timeout_s, metavar="SECONDS",
+                        help=f"for the compile (default {Settings().predict_timeout_s:g})")
+    parser.add_argument("--fresh", action="store_true", help="compile even where the same versions have predicted it before")
     parser.add_argument("--keep", metavar="FILE", help="write the plan and its prediction as a baseline file")
     parser.add_argument("--baseline", metavar="FILE", help="compile the plan of a baseline file again; exit code 1 where something changed")
     parser.add_argument("--estimate", action="store_true", help="only say from the sizes whether it fits; compile nothing")
@@ -53,32 +60,36 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> int:
     """Print the prediction."""
+    signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped cancels its run as Ctrl-C does
     if arguments.baseline:
         return _compare(arguments)
     if arguments.sweep:
         return predict_sweep.main(arguments, _base(arguments))
     if arguments.spec:
         return _of_spec(arguments)
-    plan = plan_of(arguments)
+    return _of_plan(arguments, plan_from(arguments))
+
+
+def _of_plan(arguments: Namespace, plan: Plan) -> int:
     if arguments.estimate:
         print(json.dumps(before_compiling(plan)) if arguments.json else _before(plan))
         return 0
-    prediction = predict_plan(plan, arguments.timeout)
+    found = _predicted(experiment_of(plan), arguments.timeout, arguments.fresh)
     if arguments.keep:
-        Path(arguments.keep).write_text(json.dumps(baseline.baseline_json(plan, prediction), indent=1) + "\n", "utf-8")
-    _print(prediction, arguments.json, {"plan": plan.to_json()}, plan.topology.chips)
+        Path(arguments.keep).write_text(json.dumps(baseline.baseline_json(plan, found.prediction), indent=1) + "\n", "utf-8")
+    _print(found, arguments.json, {"plan": plan.to_json()})
     return 0
 
 
 def _base(arguments: Namespace) -> Experiment:
     """The experiment that a sweep varies: the spec's on its own or the given target, or that of the plan."""
     if not arguments.spec:
-        return experiment_of(plan_of(arguments))
+        return experiment_of(plan_from(arguments))
     changes: dict[str, Any] = {"target": arguments.target} if arguments.target else {}
     return read_spec(arguments.spec).vary(**changes | ({"strategies": [arguments.strategy]} if arguments.strategy else {}))
 
 
-def plan_of(arguments: Namespace) -> Plan:
+def plan_from(arguments: Namespace) -> Plan:
     """The plan that the arguments describe; RequestError where something is missing or wrong."""
     for name in ("target", "model", "mesh", "batch_per_device"):
         if getattr(arguments, name) is None:
@@ -94,34 +105,58 @@ def plan_of(arguments: Namespace) -> Plan:
     return parse_plan(given | {"target": arguments.target, "fused_qkv": arguments.fused_qkv, "fused_mlp": arguments.fused_mlp})
 
 
-def predict_plan(plan: Plan, timeout_s: float) -> Prediction:
-    """Compile a plan in a child process and price it."""
-    answer = compile_in_child({"plan": plan.to_json()}, plan.target, plan.flags, read_hardware(), _progress(plan.target), timeout_s)
-    return of_plan(plan, answer)
+def _predicted(experiment: Experiment, timeout_s: float, fresh: bool) -> "_Found":
+    """The prediction of an experiment with one strategy: a stored one by the same versions, unless it is to be `fresh`; else a new run's.
+
+    WorkerError, in the compiler's words, where there is none.
+    """
+    lab = Lab.open(serve=False)
+    stored = None if fresh else lab.latest(experiment)
+    if stored and (result := lab.result(stored)) and is_current(result):
+        return _Found(_only(result), f"compiled before, in run {stored}: --fresh compiles again")
+    run, begun = lab.submit(experiment), time.monotonic()
+    status, interrupted = follow(lab, run, timeout_s)
+    if interrupted:
+        raise KeyboardInterrupt
+    result = lab.result(run)
+    if status.state == "succeeded" and result:
+        return _Found(_only(result))
+    if status.state == "cancelled" and time.monotonic() - begun >= timeout_s:
+        raise WorkerError(f"the compile took longer than {timeout_s:g} s and was ended: allow it more time, or make the program smaller")
+    error = status.error
+    if error and error.kind in ("inexpressible", "RequestError"):
+        raise RequestError(error.message)
+    raise WorkerError(error.message if error else f"run {run} {status.state.replace('_', ' ')}")
 
 
-def _progress(target: str):
-    shown = sys.stderr.isatty()
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A prediction, and where it comes from if it was not compiled now."""
 
-    def report(elapsed_s: float) -> bool:
-        if shown:
-            print(f"\r\033[K{elapsed_s:6.1f} s  compiling for {target}", end="", file=sys.stderr, flush=True)
-        return True
+    prediction: Prediction
+    origin: str = ""
 
-    return report
+
+def _only(result: Result) -> Prediction:
+    (outcome,) = result.strategies.values()
+    if outcome.prediction is None:
+        raise WorkerError(outcome.error.message if outcome.error else f"run {result.run} has no prediction")
+    return outcome.prediction
 
 
 def _of_spec(arguments: Namespace) -> int:
     experiment = read_spec(arguments.spec)
     if arguments.target:
         experiment = experiment.vary(target=arguments.target)
+    if experiment.workload == NAME:
+        return _of_plan(arguments, plan_of(experiment))
+    if parse_target(experiment.target).kind != "tpu":
+        raise refuse(f"target {experiment.target}", "is not a TPU topology", "name one with --target, for example tpu:v5e:4x4")
     strategy = arguments.strategy or next((name for name in experiment.strategies if name != "single"), experiment.strategies[0])
     if strategy not in experiment.what.strategies:
         raise refuse(f"strategy {shorten(strategy)}", f"is not one of {experiment.workload}", f"use {', '.join(experiment.what.strategies)}")
-    request = {"experiment": experiment.to_json(), "strategy": strategy}
-    answer = compile_in_child(request, experiment.target, {}, read_hardware(), _progress(experiment.target), arguments.timeout)
-    prediction = of_experiment(experiment, answer)
-    _print(prediction, arguments.json, {"experiment": experiment.to_json(), "strategy": strategy}, experiment.device_count)
+    found = _predicted(experiment.vary(strategies=[strategy]), arguments.timeout, arguments.fresh)
+    _print(found, arguments.json, {"experiment": experiment.to_json(), "strategy": strategy})
     return 0
 
 
@@ -133,7 +168,7 @@ def _compare(arguments: Namespace) -> int:
     plan = baseline.plan_of(before)
     if arguments.compiler_flags:
         plan = parse_plan(plan.to_json() | {"compiler_flags": [*plan.compiler_flags, *arguments.compiler_flags.split()]})
-    prediction = predict_plan(plan, arguments.timeout)
+    prediction = _predicted(experiment_of(plan), arguments.timeout, fresh=True).prediction
     try:
         found = baseline.changes(before, baseline.baseline_json(plan, prediction))
     except (KeyError, TypeError, ValueError) as error:
@@ -145,20 +180,19 @@ def _compare(arguments: Namespace) -> int:
     return 1 if found else 0
 
 
-def _print(prediction: Prediction, as_json: bool, what: dict[str, Any], chips: int) -> None:
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
-    print(json.dumps({**what, **prediction.model_dump(mode="json")}) if as_json else "\n".join(_lines(prediction, chips)))
+def _print(found: _Found, as_json: bool, what: dict[str, Any]) -> None:
+    lines = [*_lines(found.prediction), *([f"note: {found.origin}"] if found.origin else [])]
+    print(json.dumps({**what, **found.prediction.model_dump(mode="json")}) if as_json else "\n".join(lines))
 
 
-def _lines(prediction: Prediction, chips: int) -> list[str]:
+def _lines(prediction: Prediction) -> list[str]:
     memory, time = prediction.memory_bytes, prediction.predicted_s
     over = f", {bytes_text(memory.missing)} too much" if memory.missing else ""
     host = f"; {bytes_text(memory.host)} on the host" if memory.host else ""
     lines = [f"fits: {'yes' if prediction.fits else 'no'}, {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device{over}{host}"]
     if time:
         lines.append(f"time: {seconds_text(time.estimate)} a step, between {seconds_text(time.low)} and {seconds_text(time.high)}; "
-                     f"{prediction.binds} binds; {chips * time.estimate:,.3g} chip-seconds")
+                     f"{prediction.binds} binds; {prediction.chip_seconds:,.3g} chip-seconds")
     if prediction.mfu is not None:
         lines.append(f"model: {prediction.mfu:.1%} MFU, {prediction.tflops_per_chip:.0f} TFLOP/s/chip, "
                      f"{prediction.tokens_per_s_per_chip:,.0f} tokens/s/chip")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from spmd_core.commands.table import table
 from spmd_core.results import Environment, Result, StrategyResult
+from spmd_core.targets import parse_target
 from spmd_core.units import bytes_text, seconds_text
 
 MAX_VALUES_SHOWN = 8
@@ -15,6 +16,8 @@ def report(result: Result) -> list[str]:
     lines = [f"run {result.run}: {result.experiment.what.title.lower()} on mesh {mesh} of {result.experiment.target}, {place(result.environment)}"]
     if result.partial:
         lines.append("The run ended before it was done: these are the samples taken until then.")
+    if parse_target(result.experiment.target).kind == "tpu":
+        return [*lines, "", *table(_predicted(result), numbers=(2, 3, 7)), *_remarks(result)]
     if result.comparison:
         lines.append(result.comparison.sentence)
     ratios = {ratio.strategy: ratio for ratio in result.comparison.ratios} if result.comparison else {}
@@ -27,6 +30,20 @@ def report(result: Result) -> list[str]:
         rows.append((name, seconds_text(found.median_s), interval, times, seconds_text(found.phases_s.compile), collectives(found),
                      bytes_text(found.memory_bytes.peak if found.memory_bytes else None), _error(found)))
     return [*lines, "", *table(rows, numbers=(1, 3, 4, 6)), *_remarks(result)]
+
+
+def _predicted(result: Result) -> list[tuple[str, ...]]:
+    """A row for each strategy that was compiled for a topology that is not attached."""
+    rows: list[tuple[str, ...]] = [("strategy", "fits", "predicted", "between", "binds", "collectives", "peak/device", "compile")]
+    for name, found in result.strategies.items():
+        prediction, time = found.prediction, found.predicted_s
+        held = prediction.memory_bytes if prediction else None
+        missing = f" ({bytes_text(held.missing)} too much)" if held and held.missing else ""
+        rows.append((name, "–" if prediction is None else "yes" if prediction.fits else "no", seconds_text(time.estimate if time else None),
+                     f"{seconds_text(time.low)} – {seconds_text(time.high)}" if time else "–", (prediction.binds if prediction else None) or "–",
+                     collectives(found), f"{bytes_text(held.peak)} of {bytes_text(held.capacity)}{missing}" if held else "–",
+                     seconds_text(found.phases_s.compile)))
+    return rows
 
 
 def place(environment: Environment) -> str:
@@ -69,5 +86,5 @@ def _of_strategy(name: str, found: StrategyResult) -> Iterator[str]:
         if reported.values is not None:
             shown = " ".join(f"{value:.7g}" if isinstance(value, float) else str(value) for value in reported.values[:MAX_VALUES_SHOWN])
             yield f"{name}: {array} = {shown}{' …' if len(reported.values) > MAX_VALUES_SHOWN else ''}"
-    yield from (f"{name}: {note}" for note in found.notes)
+    yield from (f"{name}: {note}" for note in (*found.notes, *(found.prediction.notes if found.prediction else ())))
     yield from (f"{name}: compiler: {warning}" for warning in found.warnings)

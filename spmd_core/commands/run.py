@@ -24,24 +24,33 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> int:
     """Run it and print the result: 0 where any strategy is ok, 1 where none is, 130 where it was interrupted."""
     experiment = read_spec(arguments.spec)
-    signal.signal(signal.SIGTERM, _interrupt)  # a job that is stopped cancels its run as Ctrl-C does
+    signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped cancels its run as Ctrl-C does
     lab = Lab.open(serve=False)
     run = lab.submit(experiment)
-    shown = _show if sys.stderr.isatty() else None
-    interrupted = False
-    try:
-        status = lab.wait(run, on_change=shown)
-    except KeyboardInterrupt:
-        interrupted = True
-        lab.cancel(run)
-        status = lab.wait(run, on_change=shown)
-    if shown:
-        print(end=_CLEAR, file=sys.stderr, flush=True)
+    status, interrupted = follow(lab, run)
     result = lab.result(run)
     print_run(status, result, arguments.json)
     if interrupted:
         return 130
     return 0 if result and any(found.status == "ok" for found in result.strategies.values()) else 1
+
+
+def follow(lab: Lab, run: str, timeout_s: float | None = None) -> tuple[RunStatus, bool]:
+    """Wait until a run is over, telling a terminal how it goes; its status, and whether Ctrl-C cancelled it.
+
+    After `timeout_s` it is cancelled too.
+    """
+    shown, interrupted = _show if sys.stderr.isatty() else None, False
+    try:
+        status = lab.wait(run, timeout_s, on_change=shown)
+    except KeyboardInterrupt:
+        interrupted, status = True, lab.status(run)
+    if not status.is_over:
+        lab.cancel(run)
+        status = lab.wait(run, on_change=shown)
+    if shown:
+        print(end=_CLEAR, file=sys.stderr, flush=True)
+    return status, interrupted
 
 
 def print_run(status: RunStatus, result: Result | None, as_json: bool) -> None:
@@ -57,7 +66,8 @@ def print_run(status: RunStatus, result: Result | None, as_json: bool) -> None:
         print(f"run {status.run} {status.state.replace('_', ' ')}{reason}", file=sys.stderr)
 
 
-def _interrupt(number: int, frame: object) -> NoReturn:
+def interrupt(number: int, frame: object) -> NoReturn:
+    """A signal handler that does as Ctrl-C does."""
     raise KeyboardInterrupt
 
 

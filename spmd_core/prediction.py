@@ -15,6 +15,13 @@ class Estimate(Frozen):
     high: float
 
 
+class Bounds(Frozen):
+    """Seconds of the step if every transfer ran beside the work, and if none did, at the rates of the estimate."""
+
+    overlapped: float
+    sequential: float
+
+
 class PredictedMemory(Frozen):
     """Bytes per device. `peak` is what is live at once in HBM; `capacity` what a program may use; `missing` what it is over by."""
 
@@ -46,6 +53,7 @@ class PredictedCollective(Frozen):
     op: str | None = None
     source: str | None = None
     bound_s: float = 0.0  # of one, at the links' nominal rate without latency
+    reason: str | None = None
 
 
 class Buffer(Frozen):
@@ -76,6 +84,7 @@ class Prediction(Frozen):
     fits: bool
     memory_bytes: PredictedMemory
     predicted_s: Estimate | None = None
+    bounds_s: Bounds | None = None
     mfu: float | None = None
     tflops_per_chip: float | None = None
     tokens_per_s_per_chip: float | None = None

@@ -25,8 +25,8 @@ class Tally:
     """Sums over one walk, loops multiplied out; seconds."""
 
     work: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    low: float = 0.0  # of the work alone, and `high`
-    high: float = 0.0
+    faster: dict[str, float] = field(default_factory=lambda: defaultdict(float))  # by kind: how much sooner the work may be done, and `slower`
+    slower: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     links: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     waits: dict[str, float] = field(default_factory=lambda: defaultdict(float))  # by collective's kind, host or copy
     communications: dict[str, tuple[Communication, int, float]] = field(default_factory=dict)  # name -> it, count, exposed seconds
@@ -38,13 +38,12 @@ class Tally:
 
     def add(self, other: "Tally", times: int) -> None:
         """Add another tally `times` over."""
-        for mine, theirs in ((self.work, other.work), (self.links, other.links), (self.waits, other.waits), (self.kernels, other.kernels)):
+        for mine, theirs in ((self.work, other.work), (self.faster, other.faster), (self.slower, other.slower), (self.links, other.links),
+                             (self.waits, other.waits), (self.kernels, other.kernels)):
             for key, value in theirs.items():
                 mine[key] += value * times
         for name, (comm, count, exposed) in other.communications.items():
             self.note(comm, name, count * times, exposed * times)
-        self.low += other.low * times
-        self.high += other.high * times
         self.blocking += other.blocking * times
         self.flops += other.flops * times
         self.nbytes += other.nbytes * times

@@ -1,11 +1,12 @@
 """The collectives of a module as the schedule meets them: what starts, what finishes, what only passes buffers on."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spmd_core.collectives import KINDS, groups_of
+from spmd_core.cost.asked import asked
 from spmd_core.cost.constants import DCN_LATENCY_S
-from spmd_core.cost.links import Coordinates, collective_s, dcn_bandwidth, permute, route
+from spmd_core.cost.links import EXPECTED, NOMINAL, Coordinates, collective_s, dcn_bandwidth, permute, route
 from spmd_core.hlo_module import Computation, Instruction, Module
 from spmd_core.topologies import Topology
 
@@ -32,6 +33,7 @@ class Communication:
     op_name: str | None
     algorithm: str = ""
     asked: str | None = None  # what the program asked for, where the compiler chose another
+    bound_s: float = 0.0  # at the links' nominal rate, without latency
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,13 @@ def base_kind(opcode: str) -> str | None:
 
 def find(module: Module, instruction: Instruction, computation: Computation, cluster: Cluster) -> Communication | None:
     """The collective that starts at this instruction (start and done at once where it is synchronous), or None."""
+    comm = _find(module, instruction, computation, cluster)
+    if comm is None or comm.kind == "send":
+        return comm
+    return replace(comm, asked=asked(module, computation, instruction, comm.kind, comm.op_name, len(comm.group)))
+
+
+def _find(module: Module, instruction: Instruction, computation: Computation, cluster: Cluster) -> Communication | None:
     kind = base_kind(instruction.opcode)
     if kind is not None:
         named = "async_collective_name" in instruction.attributes.get("frontend_attributes", "")
@@ -136,15 +145,16 @@ def _communication(
     if kind == "collective-permute":
         pairs = tuple((int(source), int(target)) for source, target in groups_of(inner, len(cluster.coordinates)))
         seconds, resources = permute(cluster.topology, pairs, cluster.coordinates, nbytes)
+        bound = permute(cluster.topology, pairs, cluster.coordinates, nbytes, NOMINAL)[0]
         group = pairs[0] if pairs else ()
         words = f"neighbours over {', '.join(resources)}" if resources else "no link"
     else:
         group = tuple(int(device) for device in groups_of(inner, len(cluster.coordinates))[0])
         where = route(cluster.topology, group, cluster.coordinates)
-        seconds = collective_s(cluster.topology, kind, where, nbytes) if len(group) > 1 else 0.0
+        seconds, bound = (collective_s(cluster.topology, kind, where, nbytes, rates) if len(group) > 1 else 0.0 for rates in (EXPECTED, NOMINAL))
         resources, words = where.resources, where.words
     return Communication(kind, nbytes, seconds, resources, tuple(group), words, asynchronous, inner.channel, outer.name,
-                         inner.op_name or outer.op_name, algorithm)
+                         inner.op_name or outer.op_name, algorithm, None, bound)
 
 
 def _megascale(instruction: Instruction, computation: Computation, cluster: Cluster) -> Communication | None:
@@ -156,4 +166,4 @@ def _megascale(instruction: Instruction, computation: Computation, cluster: Clus
     share = 2 * (1 - 1 / slices) if 'transfer_type="ALL_REDUCE"' in instruction.attributes["frontend_attributes"] else slices - 1
     seconds = DCN_LATENCY_S + share * nbytes / dcn_bandwidth(cluster.topology)
     return Communication("send", nbytes, seconds, ("dcn",), (), "DCN between slices", True, instruction.channel, instruction.name,
-                         instruction.op_name)
+                         instruction.op_name, bound_s=share * nbytes / dcn_bandwidth(cluster.topology, NOMINAL))

@@ -67,7 +67,8 @@ def _attention_kind(instruction: Instruction) -> str | None:
     if "splash" not in text and "flash" not in text:
         return None
     if "dkv" in instruction.name:
-        return "fused" if re.search(r'use_fused_bwd_kernel\\": true', instruction.attributes.get("frontend_attributes", "")) else "dkv"
+        # the kernel that makes all three gradients leaves that of the queries once per block of keys, in five dims
+        return "fused" if any(len(shape.dims) == 5 for shape in instruction.arrays) else "dkv"
     return "dq" if "_dq" in instruction.name else "fwd"
 
 
@@ -81,8 +82,7 @@ def _blocks(instruction: Instruction, queries: int, keys: int, kind: str) -> tup
     suffix = {"dkv": "_dkv", "fused": "_dkv", "dq": "_dq"}.get(kind, "")
     rows = max(1, queries // sizes.get(f"block_q{suffix}", 512))
     columns = max(1, keys // sizes.get(f"block_kv{suffix}", 512))
-    kept = sum(min(columns, -(-((row + 1) * columns) // rows)) for row in range(rows))
     table = re.search(r"s8\[\d+,(\d+),(\d+)\]", instruction.attributes.get("operand_layout_constraints") or "")
-    if table and min(int(table[1]), int(table[2])) < min(rows, columns):
-        kept = min(kept, int(table[1]) * int(table[2]))
+    width = min(int(table[1]), int(table[2])) if table else columns
+    kept = sum(min(columns, width, -(-((row + 1) * columns) // rows)) for row in range(rows))
     return rows, columns, kept

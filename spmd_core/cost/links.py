@@ -18,6 +18,21 @@ Coordinates = tuple[int, ...]  # x, y, z, core, slice
 
 
 @dataclass(frozen=True, slots=True)
+class Rates:
+    """Shares of the nominal rates that are reached, and latencies in seconds."""
+
+    link: float = LINK_EFFICIENCY
+    dcn: float = DCN_EFFICIENCY
+    launch: float = LAUNCH_S
+    hop: float = HOP_LATENCY_S
+    dcn_latency: float = DCN_LATENCY_S
+
+
+EXPECTED = Rates()
+NOMINAL = Rates(1.0, 1.0, 0.0, 0.0, 0.0)  # gives the bound that no collective can beat
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """What a group covers of one physical axis: chips, how many of the axis lie between neighbours, whether the ring closes."""
 
@@ -69,9 +84,9 @@ def route(topology: Topology, group: Sequence[int], coordinates: Sequence[Coordi
     return Route(tuple(spans), slices, cores, covered == len(group))
 
 
-def bandwidth(topology: Topology, spans: Sequence[Span]) -> float:
+def bandwidth(topology: Topology, spans: Sequence[Span], rates: Rates = EXPECTED) -> float:
     """Bytes per second into one chip over these axes: both directions of a ring, one of a line, shared by interleaved groups."""
-    link = topology.chip.link_bandwidth * LINK_EFFICIENCY
+    link = topology.chip.link_bandwidth * rates.link
     return sum(link * (2 if span.wraps else 1) / span.stride for span in spans)
 
 
@@ -80,53 +95,54 @@ def hops(spans: Sequence[Span]) -> int:
     return sum((span.size // 2 if span.wraps else span.size - 1) * span.stride for span in spans)
 
 
-def gather_s(topology: Topology, where: Route, nbytes: float) -> float:
+def gather_s(topology: Topology, where: Route, nbytes: float, rates: Rates = EXPECTED) -> float:
     """Seconds of an all-gather that leaves `nbytes` on each device, or of a reduce-scatter that takes in as much."""
     inner = math.prod(span.size for span in where.spans) * where.cores
     local = nbytes / where.slices
-    time = LAUNCH_S + hops(where.spans) * HOP_LATENCY_S
+    time = rates.launch + hops(where.spans) * rates.hop
     if where.spans:
-        time += local * (1 - 1 / inner) / bandwidth(topology, where.spans)
+        time += local * (1 - 1 / inner) / bandwidth(topology, where.spans, rates)
     elif where.cores > 1:
         time += local * (1 - 1 / inner) / topology.chip.device_hbm_bandwidth
     if where.slices > 1:  # each slice's part goes to every other slice once, cut over the chips of a group
-        time += DCN_LATENCY_S + nbytes * (1 - 1 / where.slices) / inner / dcn_bandwidth(topology)
+        time += rates.dcn_latency + nbytes * (1 - 1 / where.slices) / inner / dcn_bandwidth(topology, rates)
     return time
 
 
-def reduce_s(topology: Topology, where: Route, nbytes: float) -> float:
+def reduce_s(topology: Topology, where: Route, nbytes: float, rates: Rates = EXPECTED) -> float:
     """Seconds of an all-reduce of `nbytes` per device: reduce-scatter in the slice, all-reduce between slices, all-gather."""
     inner = math.prod(span.size for span in where.spans) * where.cores
     one_slice = Route(where.spans, 1, where.cores)
-    time = 2 * gather_s(topology, one_slice, nbytes) - LAUNCH_S if inner > 1 else LAUNCH_S
+    time = 2 * gather_s(topology, one_slice, nbytes, rates) - rates.launch if inner > 1 else rates.launch
     if where.slices > 1:
-        time += DCN_LATENCY_S + 2 * (nbytes / inner) * (1 - 1 / where.slices) / dcn_bandwidth(topology)
+        time += rates.dcn_latency + 2 * (nbytes / inner) * (1 - 1 / where.slices) / dcn_bandwidth(topology, rates)
     return time
 
 
-def exchange_s(topology: Topology, where: Route, nbytes: float) -> float:
+def exchange_s(topology: Topology, where: Route, nbytes: float, rates: Rates = EXPECTED) -> float:
     """Seconds of an all-to-all of `nbytes` per device: what crosses the middle of the longest axis, over the links there.
 
     Of a group's data, half starts on either side of a cut through an axis and half of that crosses it: size x nbytes / 4 per row of
     chips, over one link of a line and two of a ring.
     """
-    link = topology.chip.link_bandwidth * LINK_EFFICIENCY
-    time = LAUNCH_S + hops(where.spans) * HOP_LATENCY_S
+    link = topology.chip.link_bandwidth * rates.link
+    time = rates.launch + hops(where.spans) * rates.hop
     crossing = [span.size * nbytes / (8 if span.wraps else 4) / (link / span.stride) for span in where.spans]
     time += max(crossing, default=0.0)
     if not where.spans and where.cores > 1:
         time += nbytes * (1 - 1 / where.cores) / topology.chip.device_hbm_bandwidth
     if where.slices > 1:
-        time += DCN_LATENCY_S + nbytes * (1 - 1 / where.slices) / dcn_bandwidth(topology)
+        time += rates.dcn_latency + nbytes * (1 - 1 / where.slices) / dcn_bandwidth(topology, rates)
     return time
 
 
-def dcn_bandwidth(topology: Topology) -> float:
+def dcn_bandwidth(topology: Topology, rates: Rates = EXPECTED) -> float:
     """Bytes per second out of a slice, per chip."""
-    return topology.chip.dcn_bandwidth * DCN_EFFICIENCY
+    return topology.chip.dcn_bandwidth * rates.dcn
 
 
-def permute(topology: Topology, pairs: Sequence[tuple[int, int]], coordinates: Sequence[Coordinates], nbytes: float) -> tuple[float, tuple[str, ...]]:
+def permute(topology: Topology, pairs: Sequence[tuple[int, int]], coordinates: Sequence[Coordinates], nbytes: float, rates: Rates = EXPECTED,
+            ) -> tuple[float, tuple[str, ...]]:
     """(seconds, links occupied) of a collective-permute: the busiest link, every message on its shortest path, axis after axis."""
     loads: Counter[tuple[Coordinates, int, int]] = Counter()
     longest, crosses_slices, used = 0, False, set()
@@ -148,21 +164,21 @@ def permute(topology: Topology, pairs: Sequence[tuple[int, int]], coordinates: S
             distance += abs(steps)
         longest = max(longest, distance)
     busiest = max(loads.values(), default=0)
-    time = LAUNCH_S + longest * HOP_LATENCY_S + busiest * nbytes / (topology.chip.link_bandwidth * LINK_EFFICIENCY)
+    time = rates.launch + longest * rates.hop + busiest * nbytes / (topology.chip.link_bandwidth * rates.link)
     if crosses_slices:
         used.add("dcn")
-        time = max(time, DCN_LATENCY_S + nbytes / dcn_bandwidth(topology))
+        time = max(time, rates.dcn_latency + nbytes / dcn_bandwidth(topology, rates))
     return time, tuple(sorted(used))
 
 
-def collective_s(topology: Topology, kind: str, where: Route, nbytes: float) -> float:
+def collective_s(topology: Topology, kind: str, where: Route, nbytes: float, rates: Rates = EXPECTED) -> float:
     """Seconds of a collective of `nbytes`, the larger of operand and result per device."""
     if kind in ("all-gather", "reduce-scatter", "collective-broadcast"):
-        return gather_s(topology, where, nbytes)
+        return gather_s(topology, where, nbytes, rates)
     if kind == "all-reduce":
-        return reduce_s(topology, where, nbytes)
+        return reduce_s(topology, where, nbytes, rates)
     if kind in ("all-to-all", "ragged-all-to-all"):
-        return exchange_s(topology, where, nbytes)
+        return exchange_s(topology, where, nbytes, rates)
     raise ValueError(f"collective {kind!r} has no formula")
 
 

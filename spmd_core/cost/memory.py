@@ -37,25 +37,33 @@ def estimate_memory(plan: Plan) -> MemoryEstimate:
     sums = rows * model.heads * LANES * 4 / tensor / sequence
     arrays = {"input": stream, "query": query, "key": key, "value": key, "out": stream, "mlp_up": wide, "mlp_gate": wide if model.gated else 0.0,
               "mlp_down": 0.0, "attention": query + sums}
-    blocks = model.layers
+    blocks = model.layers // len(model.windows)  # scanned blocks; one of several layers keeps its input once
+    layers = model.layers
     kept = set(plan.save)
     if plan.remat == "minimal":
         kept |= {"query", "key", "value", "out", "mlp_up", "mlp_gate"}
     if "input" not in plan.offload:
         kept.add("input")
     kept -= set(plan.offload)
-    stored = blocks * sum(arrays[name] for name in kept) if plan.remat != "none" else blocks * (sum(arrays.values()) + 4 * stream + wide)
-    host = blocks * sum(arrays[name] for name in plan.offload)
-    weights = (3 if model.gated else 2) * model.embed * model.mlp * 2 / tensor
-    gathered = 2 * stream * tensor if tensor > 1 else 0.0
-    block = (4 if model.gated else 3) * wide + 2 * weights + 2 * query + 2 * key + sums + gathered
-    wide_logits = 4 if model.logits_float32 else 2
-    logits = rows * model.vocab * wide_logits / tensor / sequence + 2 * model.embed * model.vocab * wide_logits / tensor
+    times = {name: blocks if name == "input" else layers for name in arrays}
+    stored = sum(times[name] * arrays[name] for name in kept) if plan.remat != "none" else layers * (sum(arrays.values()) + 4 * stream + wide)
+    host = sum(times[name] * arrays[name] for name in plan.offload)
+    weights = (3 if model.gated else 2) * model.embed * model.mlp * model.experts * 2 / tensor / axes.get("expert", 1)
+    gathered = 4 * stream * tensor if tensor > 1 else 0.0  # of full width, on the way into and out of the projections
+    block = (4 if model.gated else 3) * wide + 2 * weights + 2 * query + 2 * key + sums + 4 * stream + gathered
+    if plan.fused_attention_backward:  # one kernel for all gradients leaves that of the queries once per block of keys
+        block += query * (plan.sequence // plan.attention_block)
+    block += 2 * sum(arrays[name] for name in plan.offload)  # one set on its way to or from the host, one at work
+    # once in float32, or in bfloat16 once, and once more where a cap has to be undone
+    scores = rows * model.vocab * (4 if model.logits_float32 or model.logits_cap else 2) / tensor / sequence
+    logits = scores + 2 * model.embed * model.vocab * (4 if model.logits_float32 else 2) / tensor
     state = parameters * (_BYTES[plan.parameter_dtype] + 2 * _BYTES[plan.state_dtype])
     copies = 2 * parameters if plan.parameter_dtype == "float32" else 0.0
     gradients = parameters * _BYTES[plan.parameter_dtype]
     parts = {"parameters and optimizer": state, "bfloat16 copies": copies, "kept by the forward pass": stored}
-    if block + gradients >= logits:
+    if plan.topology.slices > 1:  # the first block's backward pass is taken out of the loop, and runs beside that of the logits
+        parts |= {"gradients": gradients, "one block's backward pass": block, "logits": scores}
+    elif block + gradients >= logits:
         parts |= {"gradients": gradients, "one block's backward pass": block}
     else:
         parts |= {"logits and output table": logits}

@@ -7,15 +7,15 @@ import numpy as np
 
 from spmd_core.cost.clocks import Segment, Tally, Walk
 from spmd_core.cost.comm import Cluster, Communication
+from spmd_core.cost.interval import bounds, interval
+from spmd_core.cost.reasons import reason
 from spmd_core.cost.schedule import Walker
 from spmd_core.hlo_module import HBM, Module
 from spmd_core.hlo_text import parse_module
-from spmd_core.prediction import Binds, Buffer, Estimate, PredictedCollective, PredictedMemory, Prediction, TimelineSegment
+from spmd_core.prediction import Binds, Bounds, Buffer, Estimate, PredictedCollective, PredictedMemory, Prediction, TimelineSegment
 from spmd_core.replica_groups import axes_of
 from spmd_core.units import bytes_text, seconds_text
 
-_ASKED = {"psum": "all-reduce", "pmax": "all-reduce", "pmin": "all-reduce", "all_gather": "all-gather", "reduce_scatter": "reduce-scatter",
-          "psum_scatter": "reduce-scatter", "all_to_all": "all-to-all", "ppermute": "collective-permute"}
 MAX_SEGMENTS, MAX_BUFFERS = 1200, 12
 NEARLY_FULL = 0.93  # of the capacity: from here on the compiler gives up overlapping to save memory; seen, not documented
 NOTABLE = 0.03  # of the step
@@ -39,29 +39,18 @@ def predict(text: str, cluster: Cluster, memory: Mapping[str, int], mesh: tuple[
     chip, chips = cluster.topology.chip, cluster.topology.chips
     seconds = walk.seconds
     low, high = interval(walk)
+    overlapped, sequential = bounds(walk)
     peak = chips * chip.peak_flops
     held = memory_bytes(memory, cluster)
     return Prediction(
         fits=True, memory_bytes=held, predicted_s=Estimate(low=low, estimate=seconds, high=high),
+        bounds_s=Bounds(overlapped=overlapped, sequential=sequential),
         mfu=useful.flops / (peak * seconds) if useful.flops and seconds else None,
         tflops_per_chip=useful.flops / chips / seconds / 1e12 if useful.flops and seconds else None,
         tokens_per_s_per_chip=useful.tokens / chips / seconds if useful.tokens and seconds else None,
         chip_seconds=chips * seconds, binds=binds(walk.tally), shares_s=shares(walk.tally),
         collectives=_collectives(walk.tally, mesh), timeline=_timeline(walk.segments, seconds), buffers=buffers(module),
         notes=(*_notes(walk, held, mesh), *_literal_note(module, cluster, walk)))
-
-
-def interval(walk: Walk) -> tuple[float, float]:
-    """(low, high) in seconds. Low: everything overlapped, at the chip's best rates. High: the worse of nothing overlapped, and of the
-    estimate's overlap at the chip's worse rates. Links that do not contend run beside one another: the busiest counts, not their sum.
-    """
-    tally = walk.tally
-    busiest = max((time for name, time in tally.links.items() if name != "copy"), default=0.0)
-    network = max((time for name, time in tally.links.items() if name not in ("copy", "host in", "host out")), default=0.0)
-    low = max(tally.low, busiest)
-    work, waits = sum(tally.work.values()), sum(tally.waits.values())
-    high = max(work + max(tally.blocking, network), tally.high + waits)
-    return min(low, walk.seconds), max(high, walk.seconds)
 
 
 def shares(tally: Tally) -> dict[str, float]:
@@ -101,17 +90,12 @@ def memory_bytes(memory: Mapping[str, int], cluster: Cluster) -> PredictedMemory
 def _collectives(tally: Tally, mesh: tuple[tuple[str, int], ...]) -> tuple[PredictedCollective, ...]:
     found = []
     for name, (comm, count, exposed) in tally.communications.items():
+        axes = _axes(comm, mesh)
         found.append(PredictedCollective(
-            kind=comm.kind, asked=asked(comm), axes=_axes(comm, mesh), bytes=comm.nbytes, count=count, seconds=comm.seconds * count,
-            exposed_s=exposed, route=comm.words, algorithm=comm.algorithm, asynchronous=comm.asynchronous, name=name, op=comm.op_name))
+            kind=comm.kind, asked=comm.asked, axes=axes, bytes=comm.nbytes, count=count, seconds=comm.seconds * count, bound_s=comm.bound_s,
+            exposed_s=exposed, route=comm.words, algorithm=comm.algorithm, asynchronous=comm.asynchronous, name=name, op=comm.op_name,
+            reason=reason(comm, axes)))
     return tuple(sorted(found, key=lambda each: -each.seconds))
-
-
-def asked(comm: Communication) -> str | None:
-    """What the program asked for by name, where the compiler made something else of it."""
-    last = (comm.op_name or "").rsplit("/", 1)[-1].split("[")[0]
-    wanted = next((kind for name, kind in _ASKED.items() if last == name or last.startswith(f"{name}_invariant") or last == f"{name}2"), None)
-    return wanted if wanted != comm.kind else None
 
 
 def _axes(comm: Communication, mesh: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
@@ -165,7 +149,7 @@ def _notes(walk: Walk, held: PredictedMemory, mesh: tuple[tuple[str, int], ...])
         exposed = sum(each[2] for each in blocking)
         kinds = sorted({each[0].kind for each in blocking})
         notes.append(f"the compiler left {', '.join(kinds)} synchronous: {seconds_text(exposed)} of the step wait for it")
-    changed = sorted({f"{asked(comm)} became {comm.kind}" for comm, _, _ in walk.tally.communications.values() if asked(comm)})
+    changed = sorted({f"{comm.asked} became {comm.kind}" for comm, _, _ in walk.tally.communications.values() if comm.asked})
     notes += [f"asked and compiled differ: {change}" for change in changed]
     if walk.tally.kernels:
         share = sum(walk.tally.kernels.values()) / walk.seconds

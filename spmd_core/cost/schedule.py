@@ -2,10 +2,9 @@
 
 from spmd_core.cost.clocks import Ready, Segment, State, Tally, Walk, cause_of, latest
 from spmd_core.cost.comm import Cluster, Communication, base_kind, channels_passed, find, is_done, rendezvous
-from spmd_core.cost.constants import HBM_EFFICIENCY, HOST_EFFICIENCY
+from spmd_core.cost.occupy import communicate, copy, wait
 from spmd_core.cost.ops import NOTHING, Work, operation
-from spmd_core.cost.traffic import async_copy_bytes
-from spmd_core.hlo_module import HOST_MEMORY_SPACE, Computation, Instruction, Module
+from spmd_core.hlo_module import Computation, Instruction, Module
 from spmd_core.trip_counts import trip_count
 
 _FORWARD = ("bitcast", "copy-done", "slice-done", "dynamic-slice-done", "dynamic-update-slice-done", "opt-barrier", "add-dependency")
@@ -136,15 +135,15 @@ class Walker:
             return Ready([held.last], [cause_of(held)])
         if is_done(self.module, instruction):
             if self.literal:
-                self._wait(operands, state, computation, instruction)
+                wait(operands, state, computation.name, instruction.name)
             return Ready([latest(*operands)], [cause_of(*operands)])
         if opcode in _FORWARD:
             return Ready([latest(*operands)], [cause_of(*operands)])
         comm = self._comm(instruction, computation)
         if comm is not None:
-            return self._communicate(comm, instruction, computation, operands, state)
+            return communicate(comm, instruction, computation.name, operands, state, self.literal)
         if opcode in _COPIES:
-            return self._copy(instruction, computation, operands, state)
+            return copy(instruction, computation, operands, state, self.chip)
         if opcode == "while":
             return self._loop(instruction, computation, operands, state)
         if opcode in ("conditional", "call"):
@@ -158,11 +157,12 @@ class Walker:
             operands = self._needed(instruction, values)
         if work.kind == "none" or work.seconds == 0.0:
             return Ready([latest(*operands)] * max(1, len(instruction.arrays)), [cause_of(*operands)] * max(1, len(instruction.arrays)))
-        self._wait(operands, state, computation, instruction)
+        wait(operands, state, computation.name, instruction.name)
         start, state.chip = state.chip, state.chip + work.seconds
-        state.tally.work[work.kind if work.kind != "matmul" or work.bound == "compute" else "memory"] += work.seconds
-        state.tally.low += work.low
-        state.tally.high += work.high
+        kind = work.kind if work.kind != "matmul" or work.bound == "compute" else "memory"
+        state.tally.work[kind] += work.seconds
+        state.tally.faster[kind] += work.seconds - work.low
+        state.tally.slower[kind] += work.high - work.seconds
         state.tally.flops += work.flops
         state.tally.nbytes += work.nbytes
         if work.kind == "kernel":
@@ -199,70 +199,6 @@ class Walker:
                 source = values.get(instruction.operands[int(parameter.argument)])
                 if source is not None:
                     ready.times[number], ready.causes[number] = source.last, cause_of(source)
-
-    def _wait(self, operands: list[Ready], state: State, computation: Computation, by: Instruction) -> None:
-        """Hold the chip until the operands are there; the wait is charged to what was late."""
-        late = latest(*operands)
-        if late <= state.chip:
-            return
-        cause = next((c for o in operands for t, c in zip(o.times, o.causes, strict=False) if t == late and c), "copy")
-        waited = late - state.chip
-        if cause in state.tally.communications:
-            comm, count, exposed = state.tally.communications[cause]
-            state.tally.communications[cause] = (comm, count, exposed + waited)
-            state.tally.waits[comm.kind] += waited
-        else:
-            state.tally.waits[cause if cause in ("host", "copy") else "copy"] += waited
-        state.segments.append(Segment(f"wait for {cause}", "wait", "chip", state.chip, waited, computation.name, 1, by.name))
-        state.chip = late
-
-    def _communicate(self, comm: Communication, instruction: Instruction, computation: Computation, operands: list[Ready], state: State) -> Ready:
-        there = latest(*operands)
-        free = max((state.links[name] for name in comm.resources), default=0.0)
-        state.tally.note(comm, instruction.name, 1, 0.0)
-        for name in comm.resources:
-            state.tally.links[name] += comm.seconds
-        asynchronous = comm.asynchronous and not (self.literal and base_kind(instruction.opcode) == instruction.opcode)
-        if asynchronous:
-            start = max(there, free, state.chip if self.literal else state.begin)
-        else:
-            self._wait(operands, state, computation, instruction)
-            start = max(state.chip, free)
-        end = start + comm.seconds
-        for name in comm.resources:
-            state.links[name] = end
-        state.tail = max(state.tail, end)
-        if name := rendezvous(instruction):
-            state.transfers[name] = (end, instruction.name)
-        if comm.channel is not None:
-            state.channels[comm.channel] = (end, instruction.name)
-        if not asynchronous:
-            exposed = end - state.chip
-            state.tally.note(comm, instruction.name, 0, exposed)
-            state.tally.waits[comm.kind] += exposed
-            state.tally.blocking += comm.seconds
-            state.chip = end
-        track = "+".join(comm.resources) or "links"
-        state.segments.append(Segment(instruction.name, comm.kind, track, start, comm.seconds, computation.name, 1, comm.words))
-        width = max(1, len(instruction.arrays))
-        return Ready([end] * width, [instruction.name] * width)
-
-    def _copy(self, instruction: Instruction, computation: Computation, operands: list[Ready], state: State) -> Ready:
-        """Copies between HBM, VMEM and host memory, on their own engines."""
-        sources = [computation.by_name[name] for name in instruction.operands if name in computation.by_name]
-        hbm, host = async_copy_bytes(instruction, sources)
-        there = latest(*operands)
-        if host:
-            from_host = any(array.memory_space == HOST_MEMORY_SPACE for source in sources for array in source.arrays)
-            engine = "host in" if from_host and instruction.opcode != "dynamic-update-slice-start" else "host out"
-            seconds = host / (self.chip.host_bandwidth * HOST_EFFICIENCY)
-        else:
-            engine, seconds = "copy", hbm / (self.chip.device_hbm_bandwidth * HBM_EFFICIENCY)
-        start = max(there, state.links[engine], state.begin)
-        state.links[engine] = start + seconds
-        state.tally.links[engine] += seconds
-        state.tail = max(state.tail, start + seconds)
-        return Ready([start + seconds], ["host" if host else "copy"])
 
     def _loop(self, instruction: Instruction, computation: Computation, operands: list[Ready], state: State) -> Ready:
         """Walk a few iterations; the last one's length stands for the rest, and links that fall behind the chip go on falling behind."""

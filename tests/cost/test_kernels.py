@@ -11,9 +11,12 @@ from spmd_core.topologies import CHIPS
 def kernel(name, length, block, heads=2, fused="false"):
     array = f"bf16[1,{heads},{length},128]{{3,2,1,0:T(8,128)(2,1)}}"
     metadata = ("kernel_metadata={\n" + '"xprof_metadata":"{\\"block_q\\": B, \\"block_kv\\": B, \\"block_q_dkv\\": B, \\"block_kv_dkv\\": B, '
-                '\\"block_q_dq\\": B, \\"block_kv_dq\\": B, \\"use_fused_bwd_kernel\\": F}"\n}').replace("B", str(block)).replace("F", fused)
+                '\\"block_q_dq\\": B, \\"block_kv_dq\\": B}"\n}').replace("B", str(block))
     target = 'custom_call_target="tpu_custom_call"'
-    call = parse_instruction(f"%{name}.1 = {array} custom-call(%q, %k, %v), {target}, frontend_attributes={{{metadata}}}")
+    # the fused backward kernel leaves the gradient of the queries once per block of keys; nothing in its metadata says that it is fused
+    per_block = f"bf16[1,{length // block},{heads},{length},128]{{4,3,2,1,0:T(8,128)(2,1)}}"
+    result = f"({per_block}, {array}, {array})" if fused == "true" else array
+    call = parse_instruction(f"%{name}.1 = {result} custom-call(%q, %k, %v), {target}, frontend_attributes={{{metadata}}}")
     operands = [parse_instruction(f"%{each} = {array} parameter({number})") for number, each in enumerate("qkv")]
     return call, operands
 

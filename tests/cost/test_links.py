@@ -3,6 +3,7 @@
 import pytest
 
 from spmd_core.cost.constants import DCN_EFFICIENCY, DCN_LATENCY_S, LINK_EFFICIENCY
+from spmd_core.cost.links import NOMINAL as NOMINAL_RATES
 from spmd_core.cost.links import collective_s, permute, route
 from spmd_core.topologies import get_topology
 
@@ -69,3 +70,11 @@ def test_a_shift_around_a_line_crosses_it_whole():
     time, used = permute(topology, [(0, 1), (1, 2), (2, 3), (3, 0)], devices(topology), MIB_128)
     assert used == ("ici y+", "ici y-")
     assert time == pytest.approx(MIB_128 / NOMINAL, rel=0.01)  # the way back has its own direction
+
+
+def test_the_bound_is_the_nominal_rate_without_latency():
+    topology = get_topology("v5e:16x16")
+    where = route(topology, range(256), devices(topology))
+    assert collective_s(topology, "all-gather", where, MIB_128, NOMINAL_RATES) == pytest.approx(MIB_128 * 255 / 256 / (4 * 5e10), rel=1e-9)
+    pairs = [(i, i - i % 16 + (i + 1) % 16) for i in range(256)]
+    assert permute(topology, pairs, devices(topology), MIB_128, NOMINAL_RATES)[0] == pytest.approx(MIB_128 / 5e10, rel=1e-9)

@@ -1,0 +1,52 @@
+"""What instructions do to the clocks, on a chip and links with times by hand."""
+
+import pytest
+
+from spmd_core.cost.clocks import Ready, State
+from spmd_core.cost.comm import Communication
+from spmd_core.cost.constants import HOST_EFFICIENCY
+from spmd_core.cost.occupy import communicate, copy, wait
+from spmd_core.hlo_module import Computation
+from spmd_core.hlo_text import parse_instruction
+from spmd_core.topologies import CHIPS
+
+GATHER = parse_instruction("%g = f32[8]{0} all-gather-start(%x), channel_id=1, replica_groups=[1,2]<=[2], dimensions={0}")
+
+
+def comm(asynchronous=True):
+    return Communication("all-gather", 32, 2.0, ("ici x+",), (0, 1), "x", asynchronous, 1, "g", None)
+
+
+def test_a_wait_is_charged_to_what_was_late():
+    state = State(chip=1.0)
+    wait([Ready([0.5], [""]), Ready([3.0], ["host"])], state, "main", "user")
+    assert (state.chip, dict(state.tally.waits)) == (3.0, {"host": 2.0})
+    wait([Ready([2.0], ["host"])], state, "main", "user")
+    assert state.chip == 3.0
+
+
+def test_an_asynchronous_collective_starts_when_its_operand_is_there_and_its_links_are_free():
+    state = State(chip=5.0)
+    first = communicate(comm(), GATHER, "main", [Ready([1.0], [""])], state, literal=False)
+    second = communicate(comm(), GATHER, "main", [Ready([1.0], [""])], state, literal=False)
+    assert (first.last, second.last, state.chip) == (3.0, 5.0, 5.0)
+    assert state.tally.links["ici x+"] == 4.0
+
+
+def test_taken_literally_it_starts_where_the_compiler_put_it():
+    assert communicate(comm(), GATHER, "main", [Ready([1.0], [""])], State(chip=5.0), literal=True).last == 7.0
+
+
+def test_a_synchronous_collective_holds_the_chip():
+    state = State(chip=5.0)
+    communicate(comm(asynchronous=False), GATHER, "main", [Ready([1.0], [""])], state, literal=False)
+    assert (state.chip, state.tally.waits["all-gather"], state.tally.blocking) == (7.0, 2.0, 2.0)
+
+
+def test_a_copy_from_the_host_takes_the_hosts_link():
+    source = parse_instruction("%p = f32[1048576]{0:T(1024)S(5)} parameter(0)")
+    start = parse_instruction("%c = (f32[1048576]{0:T(1024)}, f32[1048576]{0:T(1024)S(5)}, u32[]{:S(2)}) copy-start(%p)")
+    state = State()
+    ready = copy(start, Computation("main", (source, start)), [Ready([0.0], [""])], state, CHIPS["v6e"])
+    assert ready.last == pytest.approx(4 * 1048576 / (CHIPS["v6e"].host_bandwidth * HOST_EFFICIENCY))
+    assert (ready.causes, list(state.tally.links)) == (["host"], ["host in"])

@@ -50,10 +50,9 @@ def versions() -> dict[str, str | None]:
 
 
 def is_current(result: Result) -> bool:
-    """Whether every strategy of a stored result was predicted, by the versions that are here now."""
-    now = versions()
-    found = [outcome.prediction for outcome in result.strategies.values()]
-    return bool(found) and all(prediction is not None and prediction.compile.get("versions") == now for prediction in found)
+    """Whether the predictions of a stored result, at least one, were made by the versions that are here now."""
+    now, found = versions(), [outcome.prediction for outcome in result.strategies.values() if outcome.prediction]
+    return bool(found) and all(prediction.compile.get("versions") == now for prediction in found)
 
 
 def _version(package: str) -> str | None:

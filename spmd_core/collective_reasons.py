@@ -40,11 +40,12 @@ class Reasons:
         return f"a value computed on the way is cut otherwise than the next step needs: its parts move along {_and(axes)}"
 
     def _of_sum(self, kind: str, axes: tuple[str, ...], by_hand: str | None) -> str | None:
-        dim = next((dim for dim in self.experiment.what.contracted if axes and set(axes) <= set(self._axes_of_dim(dim))), None)
+        dims = [f"`{dim}`" for dim in self.experiment.what.contracted if axes and set(axes) <= set(self._axes_of_dim(dim))]
         keeps = ", and each device keeps its part of the sum" if kind == "reduce-scatter" else ""
-        if dim:
+        if dims:
+            which = f"the contracted dim {dims[0]}" if len(dims) == 1 else f"a contracted dim, {' or '.join(dims)},"
             how = f"so the program adds the parts over {_and(axes)} ({by_hand})" if by_hand else f"so the parts are added over {_and(axes)}"
-            return f"the contracted dim `{dim}` is cut over {_and(axes)}: each device holds a partial sum, {how}{keeps}"
+            return f"{which} is cut over {_and(axes)}: each device holds a partial sum, {how}{keeps}"
         if by_hand:
             return f"the program itself calls {by_hand} over {_and(axes)}"
         return f"devices along {_and(axes)} hold parts of a sum, which are added{keeps}" if axes else None

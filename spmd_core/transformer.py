@@ -8,7 +8,9 @@ _HEADS = ("batch", "sequence", "heads", "head_dim")
 _KV_HEADS = ("batch", "sequence", "kv_heads", "head_dim")
 _BETWEEN = (
     Array("gathered", _KV_HEADS, whole=("sequence",)), Array("shared", _HEADS, whole=("sequence",)),
-    Array("scores", ("batch", "heads", "sequence")), Array("mixed", _HEADS))  # scores have the keys as a last dim, which nothing cuts
+    # one query head to a key head: a dim of size 1, written as kv_heads, is whole; so are the keys, the last dim of scores
+    Array("scores", ("batch", "heads", "kv_heads", "sequence"), whole=("kv_heads",)),
+    Array("mixed", ("batch", "sequence", "heads", "kv_heads", "head_dim"), whole=("kv_heads",)))
 
 
 def _attention_flops(sizes: Dims) -> int:
@@ -29,7 +31,7 @@ def _block_terms(sizes: Dims) -> int:
 
 
 ATTENTION = Workload(
-    "attention", "Attention", "out = softmax(query · key / sqrt(head_dim), of what came before) @ value",
+    "attention", "Attention", "out = causal softmax(query · key / sqrt(head_dim)) @ value",
     ("batch", "sequence", "heads", "kv_heads", "head_dim"), {"batch": 8, "sequence": 256, "heads": 8, "kv_heads": 8, "head_dim": 64},
     (Array("query", _HEADS), Array("key", _KV_HEADS), Array("value", _KV_HEADS)), (Array("out", _HEADS),), _attention_flops,
     dtypes=FLOATS, strategies=(*SHARDING_STRATEGIES, *MAP_STRATEGIES), contracted=("sequence", "head_dim"),
@@ -46,7 +48,7 @@ def _weights(*names: str) -> tuple[Array, ...]:
 
 
 TRANSFORMER_BLOCK = Workload(
-    "transformer_block", "Transformer block", "x + attention(norm(x)), and to that its own mlp(norm)",
+    "transformer_block", "Transformer block", "h = x + attention(norm(x)); y = h + mlp(norm(h))",
     ("batch", "sequence", "embed", "heads", "kv_heads", "head_dim", "mlp"),
     {"batch": 8, "sequence": 128, "embed": 256, "heads": 8, "kv_heads": 8, "head_dim": 32, "mlp": 512},
     (Array("x", _STREAM, whole=("embed",)), Array("attention_scale", ("embed",), whole=("embed",)), *_weights("query", "key", "value", "out"),

@@ -118,7 +118,8 @@ def test_a_dim_cut_over_all_devices_is_within_reach_of_the_maps(lab, case):
 
 @pytest.mark.parametrize("case", SHARDED, ids=words)
 def test_any_cut_is_within_reach_of_the_strategies_that_shard(lab, case):
-    for name, outcome in outcomes(lab, *case, SHARDING_STRATEGIES).items():
+    workload, options, dims, sharding = case
+    for name, outcome in outcomes(lab, workload, options, dims, sharding, SHARDING_STRATEGIES).items():
         assert (name, outcome.status, outcome.error, outcome.correct) == (name, "ok", None, True)
         for result, report in outcome.outputs.items():
             assert name == "single" or report.spec is not None, result

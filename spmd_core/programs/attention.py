@@ -19,8 +19,9 @@ MIXED_SHARDING = None
 
 
 def dot_products(query, key, sharding=None):
-    """query · key of every pair of places, (batch, heads, queries, keys), in float32."""
-    return jnp.einsum("...qhd,...khd->...hqk", query, key, precision=PRECISION, preferred_element_type=jnp.float32, out_sharding=sharding)
+    """query · key of every pair of places in float32: (batch, key heads, query heads of each, queries, keys)."""
+    grouped = query.reshape(*query.shape[:-2], key.shape[-2], -1, query.shape[-1])
+    return jnp.einsum("...qhgd,...khd->...hgqk", grouped, key, precision=PRECISION, preferred_element_type=jnp.float32, out_sharding=sharding)
 
 
 def mean_values(scores, value, first=0, sharding=None):
@@ -28,25 +29,26 @@ def mean_values(scores, value, first=0, sharding=None):
     queries, keys = scores.shape[-2:]
     seen = first + jnp.arange(queries)[:, None] >= jnp.arange(keys)
     weights = jax.nn.softmax(jnp.where(seen, scores, -jnp.inf), axis=-1).astype(value.dtype)
-    mixed = jnp.einsum("...hqk,...khd->...qhd", weights, value, precision=PRECISION, preferred_element_type=jnp.float32, out_sharding=sharding)
-    return mixed.astype(value.dtype)
+    mixed = jnp.einsum("...hgqk,...khd->...qhgd", weights, value, precision=PRECISION, preferred_element_type=jnp.float32, out_sharding=sharding)
+    return mixed.reshape(*mixed.shape[:-3], -1, mixed.shape[-1]).astype(value.dtype)
 
 
 def attention(query, key, value):
-    key, value = (jnp.repeat(each, query.shape[-2] // each.shape[-2], axis=-2) for each in (key, value))
     scores = dot_products(query, key) / query.shape[-1] ** 0.5
     return mean_values(scores, value)
 
 
 def own_heads(key, heads):
-    """The key heads of this device's `heads` query heads, one for each.
+    """The key heads that this device's `heads` query heads need.
 
-    Where key heads are cut as query heads are, they are here. Where they are not cut, or over the first of the axes that cut
-    query heads, this device takes its own of those that are here. Else they are gathered first.
+    Where key heads are cut as query heads are, they are what is here. Where they are not cut, or over the first of the axes that
+    cut query heads, this device takes from what is here one for each query head. Else they are gathered first.
     """
     others = HEADS_AXES[len(KV_HEADS_AXES) :]
     if HEADS_AXES[: len(KV_HEADS_AXES)] != KV_HEADS_AXES:
         key, others = jax.lax.all_gather(key, KV_HEADS_AXES, axis=-2, tiled=True), HEADS_AXES
+    if not others:
+        return key
     shared = jnp.repeat(key, heads * jax.lax.axis_size(others) // key.shape[-2], axis=-2)
     return jax.lax.dynamic_slice_in_dim(shared, heads * jax.lax.axis_index(others), heads, axis=-2)
 
@@ -61,7 +63,7 @@ def attention_shards(query, key, value):
 
 
 def attention_explicit(query, key, value):
-    """In types, keys and values are asked for whole along the sequence, and products say how they are sharded."""
+    """In types, keys and values are asked for whole along the sequence, each query head gets one of its own, and products say their sharding."""
     key, value = (jax.sharding.reshard(each, GATHERED_SHARDING) for each in (key, value))
     key, value = (jnp.repeat(each, query.shape[-2] // each.shape[-2], axis=-2, out_sharding=SHARED_SHARDING) for each in (key, value))
     scores = dot_products(query, key, SCORES_SHARDING) / query.shape[-1] ** 0.5

@@ -75,7 +75,7 @@ def _from_line(text: ProgramText, located: Sequence[Op], file: str, code: Sequen
     best = max(numbers, key=lambda number: (made[number]["communication"] > 0 and direct[number] > 0, direct[number]))
     number = st.selectbox("Line of the program", numbers, index=numbers.index(best), key=f"{here}:line",
                           format_func=lambda each: f"{each}:   {str(code[each - 1]).strip()[:_LABEL]}   ({count(made[each].total(), word)})")
-    ops = made_from(located, file, number)
+    ops = sorted(made_from(located, file, number), key=lambda op: not op.communicates)
     told = collectives_words(Counter(op.opcode for op in ops if op.communicates))
     ending = f", with {told}." if told else ", and no communication."
     made_of = "" if text.kind == "jaxpr" else f" of the {TEXTS[text.kind]}"

@@ -1,5 +1,6 @@
 """The texts of stored programs, read once for the few that are looked at."""
 
+from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 
@@ -45,13 +46,10 @@ def source(run: str, strategy: str, shown: ProgramText) -> tuple[str, tuple[str,
     if any(is_file(frame.file, own) for op in shown.ops for frame in op.frames):
         program = text(run, strategy, "program")
         return (own, program.lines) if program else None
-    counted: dict[str, int] = {}
-    for op in shown.ops:
-        for name in {frame.file.rsplit("/", 1)[-1] for frame in op.frames}:
-            counted[name] = counted.get(name, 0) + 1
     known = {path.name: path for path in _PROGRAMS.glob("*.py")}
-    best = max((name for name in counted if name in known), key=counted.__getitem__, default=None)
-    return (best, tuple(known[best].read_text().splitlines())) if best else None
+    innermost = (next((name for frame in op.frames if (name := frame.file.rsplit("/", 1)[-1]) in known), None) for op in shown.ops)
+    counted = Counter(name for name in innermost if name).most_common(1)
+    return (counted[0][0], tuple(known[counted[0][0]].read_text().splitlines())) if counted else None
 
 
 @lru_cache(maxsize=64)

@@ -1,26 +1,64 @@
-"""The Predict screen: a training step on TPUs that are not attached, by the real compiler and a cost model."""
+"""The Predict screen: what the TPU compiler makes of a program on TPUs that are not attached; the answer first."""
 
 import streamlit as st
 
-from ui import links, plan_inputs, predict_view, shell
+from spmd_core import decoder
+from spmd_core.errors import LabError
+from spmd_core.results import Result
+from ui import exports, links, live, predict_inputs, predict_keep, predict_view, shell, state
+from ui.lab import find, lab
+from ui.words import ago, plain
 
 share = shell.open_page("predict")
-st.title("Predict")
-st.markdown("What the TPU compiler makes of a training step on a pod that you do not have: does it fit, how long, what binds, where the time goes.")
-if unreadable := plan_inputs.from_query():
-    shell.refusal(f"This link cannot be opened as it is. {unreadable}")
-plan, sentence = plan_inputs.fields()
-if plan is None:
-    shell.refusal(sentence or "")
-    st.stop()
-plan_inputs.write_query(plan)
-predict_view.topology_card(plan)
-job = predict_view.queue().find(plan)
-if st.button("Predict", type="primary", icon=":material/play_arrow:", disabled=job is not None and job.error is None):
-    predict_view.queue().ask(plan)
-    st.rerun()
-if job is not None and not job.is_over:
-    predict_view.watch(plan)
-elif job is not None:
-    predict_view.outcome(job)
-links.share_box(share, "predict")
+predict_keep.from_query()
+with st.sidebar:
+    fields = predict_inputs.predict_fields()
+experiment, refusal = state.edit("predict", fields)
+run = state.run("predict")
+if run is None and refusal is None and (run := lab().latest(experiment)) is not None:
+    state.set_run("predict", run)
+status = find(run) if run else None
+result: Result | None = lab().result(status.run) if status and status.is_over and status.experiment == experiment else None
+
+with st.container(horizontal=True, vertical_alignment="center"):
+    st.title("Predict", width="stretch")
+    downloads = st.container(width="content")
+    pressed = st.button("Predict again" if result else "Predict", type="secondary" if result else "primary", icon=":material/play_arrow:",
+                        key="predict", disabled=refusal is not None or (status is not None and not status.is_over))
+what = experiment.what.title if experiment.workload != decoder.NAME else f"{experiment.what.title} of {experiment.option('model')}"
+st.caption(f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the TPU compiler. No TPU is needed, nothing is executed.")
+
+misfit = predict_view.misfit(experiment)
+if refusal:
+    shell.refusal(refusal)
+    st.caption("What you see below is of the last fields that were valid.")
+elif misfit:
+    shell.offer_nearest("predict", misfit)
+elif pressed:
+    try:
+        run = lab().submit(experiment)
+        state.set_run("predict", run)
+        st.rerun()
+    except LabError as error:
+        shell.refusal(str(error))
+
+if run and status is None:
+    st.info(f"This machine has no run {plain(run)}. The fields are filled in as the link says: press Predict to compute it here.")
+elif status and status.experiment != experiment:
+    st.info(f"Run {plain(run or '')} belongs to another experiment than the one in the fields.")
+elif status and not status.is_over:
+    live.watch(status.run)
+elif status:
+    live.outcome(status)
+if status and result:
+    exports.menu(downloads, status.run, status.experiment)
+    predict_view.headline(result, ago(status.finished_at or status.submitted_at))
+    chosen = predict_view.choose(result)
+    if chosen is not None:
+        predict_view.numbers(result, chosen)
+        predict_view.details(result, chosen)
+elif not misfit:
+    predict_view.before(experiment)
+
+links.write_query("predict", experiment, run)
+links.share_box(share, "predict", experiment, run)

@@ -125,7 +125,9 @@ def looks_like_link(text: str) -> bool:
 
 
 def screen_of(experiment: Experiment) -> str:
-    """The screen that shows an experiment: `layout` for a bare array, `compare` for a computation."""
+    """The screen that shows an experiment: `predict` on absent TPUs, elsewhere `layout` for a bare array and `compare` for a computation."""
+    if experiment.target.startswith("tpu:"):
+        return "predict"
     return "layout" if experiment.workload == "array" else "compare"
 
 

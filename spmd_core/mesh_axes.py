@@ -23,6 +23,7 @@ class MeshAxis:
     words: str
     physical: tuple[str, ...]  # the physical axes that it runs along
     gather_s: float | None
+    links_apart: float | None = None  # neighbours in mesh order, on average, of those in one slice; None for an axis of size 1
 
 
 def mesh_axes(topology: Topology, mesh: Sequence[tuple[str, int]], order: str = "topology") -> tuple[MeshAxis, ...]:
@@ -41,7 +42,19 @@ def _axis(topology: Topology, name: str, places: np.ndarray) -> MeshAxis:
     routes = [route(topology, range(size), group.tolist()) for group in groups[::step]]
     slowest = max(routes, key=lambda where: gather_s(topology, where, GATHERED_BYTES))
     words = route_words(slowest) + ("" if len(set(routes)) == 1 else ", at worst")
-    return MeshAxis(name, size, words, tuple("xyz"[span.axis] for span in slowest.spans), gather_s(topology, slowest, GATHERED_BYTES))
+    physical = tuple("xyz"[span.axis] for span in slowest.spans)
+    return MeshAxis(name, size, words, physical, gather_s(topology, slowest, GATHERED_BYTES), _links_apart(topology, groups))
+
+
+def _links_apart(topology: Topology, groups: np.ndarray) -> float | None:
+    """Links between neighbours in the order of the axis, the last and the first one included, on average over groups [n, size, 5]."""
+    ahead = np.roll(groups, -1, axis=1)
+    lengths = np.array((*topology.shape, 1)[:3])
+    wraps = np.array((*topology.wraps, False)[:3])
+    distance = np.abs(ahead[..., :3] - groups[..., :3])
+    distance = np.where(wraps, np.minimum(distance, lengths - distance), distance).sum(axis=-1)
+    inside = ahead[..., 4] == groups[..., 4]
+    return float(distance[inside].mean()) if inside.any() else None
 
 
 def route_words(where: Route) -> str:

@@ -16,7 +16,7 @@ from ui.lab import find, lab
 from ui.words import plain
 
 _RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_KEPT = ("sweep", "scaling")  # what the Predict screen says beside the experiment
+_KEPT = ("sweep", "scaling", "measured", "tokens", "with")  # what the Predict screen says beside the experiment
 
 
 def from_query(screen: str) -> None:

@@ -8,6 +8,7 @@ from ui.lab import find, lab
 from ui.shell import refusal
 from ui.words import experiment_words, phase_words, plain, state_words
 
+_COMPILING = "The compiler does not say how far it is: small programs take seconds, large models minutes."
 INTERVAL_S = 0.5  # twice a second: a first median that is there within a second is also seen within a second
 
 
@@ -24,8 +25,9 @@ def watch(run: str) -> None:
                 st.markdown(f"{status.elapsed_s:.0f} s", width="content")
             if st.button("Cancel", key=f"cancel:{run}", icon=":material/stop_circle:"):
                 lab().cancel(run)
-        what = "step" if status.phase == "train" else "round"
-        rounds = f"{what} {status.done} of {status.of}" if status.of else "not measuring yet"
+        compiled = status.experiment.target.startswith("tpu:")
+        what = "step" if status.phase == "train" else "strategy" if compiled else "round"
+        rounds = f"{what} {status.done} of {status.of}" if status.of else _COMPILING if compiled else "not measuring yet"
         if status.experiment.workload != "program":
             st.progress(min(1.0, status.done / status.of) if status.of else 0.0, text=rounds)
         if status.series:

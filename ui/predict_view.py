@@ -1,108 +1,207 @@
-"""What the Predict screen shows of a plan and of its prediction."""
+"""The parts of the Predict screen's answer: what the sizes say before, the headline, and the details behind tabs that load when opened."""
 
 import streamlit as st
 
-from spmd_core.plan import Plan
+from spmd_core import decoder
+from spmd_core.decoder import plan_of
+from spmd_core.errors import RequestError
+from spmd_core.experiment import Experiment
+from spmd_core.mesh_order import mesh_places
 from spmd_core.predicting import before_compiling
 from spmd_core.prediction import Prediction
-from spmd_core.settings import default_data_folder
-from spmd_core.units import bytes_text, count_text, seconds_text
-from spmd_core.worker.predictions import Job, Predictions, predictions
-from ui import predict_charts, state
+from spmd_core.results import Result
+from spmd_core.topologies import get_topology
+from spmd_core.units import bytes_text, seconds_text
+from ui import predict_charts, predict_compare, predict_forms, predict_keep, predict_words, program_viewer, state, sweep_view, torus_view
 from ui.shell import refusal
-from ui.words import plain
+from ui.words import plain, title
 
-INTERVAL_S = 1.0
-
-
-def queue() -> Predictions:
-    """The queue of this data folder."""
-    return predictions(default_data_folder())
+SCREEN = "predict"
 
 
-def topology_card(plan: Plan) -> None:
-    """The topology as the torus that it is, what its chips can do, and what the sizes alone say of the memory."""
-    topology, chip = plan.topology, plan.topology.chip
-    left, right = st.columns([3, 2])
-    with left:
-        closed = [name for name, wraps in zip("xyz", topology.wraps, strict=False) if wraps]
-        alt = f"{topology.name}: {count_text(topology.chips)} chips, rings along {', '.join(closed) or 'no axis'}"
-        st.vega_lite_chart(predict_charts.torus_chart(topology), alt=alt, key="torus")
-        st.caption(plain(alt + (f"; {topology.shape[2]} layers, up to 4 of them drawn" if len(topology.shape) > 2 else "")))
-    with right:
-        said = before_compiling(plan)
-        verdict = "Fits" if said["fits"] else "Does not fit"
-        sizes = f"{bytes_text(said['peak'])} of {bytes_text(chip.device_hbm_bytes)} per device"
-        st.metric("By its sizes, before compiling", verdict, sizes, delta_color="off", delta_arrow="off")
-        st.caption(plain("; ".join(f"{name} {bytes_text(size)}" for name, size in said["parts"].items())))
-        st.caption(plain(f"{chip.title}: {chip.peak_flops / 1e12:.0f} TFLOP/s in bfloat16, HBM {chip.hbm_bandwidth / 1e12:.2f} TB/s, "
-                         f"links {chip.link_bandwidth / 1e9:.0f} GB/s each way"))
+def misfit(experiment: Experiment) -> state.Notice | None:
+    """Why an experiment cannot be predicted as it is, and the nearest that can; None where it can."""
+    if experiment.workload in predict_forms.NOT_PREDICTED:
+        return state.Notice(f"workload {experiment.workload} is not one that a prediction says anything of: choose another one")
+    try:
+        topology = get_topology(experiment.target)
+        mesh_places(topology, [size for _, size in experiment.mesh])
+    except RequestError as error:
+        return state.Notice(str(error), predict_forms.nearest(experiment))
+    return None
 
 
-@st.fragment(run_every=INTERVAL_S)
-def watch(plan: Plan) -> None:
-    """The compile under way, and a way to cancel it."""
-    job = queue().find(plan)
-    if job is None or job.is_over:
-        st.rerun()
-    with st.container(border=True, horizontal=True, vertical_alignment="center", key="live"):
-        st.markdown(f"**{'Compiling' if job.started_at else 'Waiting for another compile'}** · {job.elapsed_s:.0f} s", width="stretch")
-        if st.button("Cancel", key="predict:cancel", icon=":material/stop_circle:"):
-            queue().cancel(plan)
-
-
-def outcome(job: Job) -> None:
-    """The prediction, or why there is none."""
-    if job.error is not None:
-        refusal(job.error)
-    elif job.prediction is not None:
-        show(job.plan, job.prediction)
-
-
-def show(plan: Plan, found: Prediction) -> None:
-    """Fits, how long, what binds, where the time goes, collectives, notes."""
-    memory, time = found.memory_bytes, found.predicted_s
-    columns = st.columns(4)
-    over = f"{bytes_text(memory.missing)} too much" if memory.missing else f"of {bytes_text(memory.capacity)}"
-    columns[0].metric("Memory per device", bytes_text(memory.peak), over, delta_color="inverse" if memory.missing else "off", delta_arrow="off")
-    if time is None:
-        refusal("It does not fit: use more chips, a smaller batch, another remat policy, or offload.")
+def before(experiment: Experiment) -> None:
+    """What is known without the compiler: whether the sizes fit, what the chips can do, where the mesh lies, how a model is cut."""
+    topology = get_topology(experiment.target)
+    with st.container(border=True, key="before"):
+        if experiment.workload == decoder.NAME:
+            said = before_compiling(plan_of(experiment))
+            room = topology.chip.device_hbm_bytes
+            verdict = "should fit" if said["fits"] else "should not fit"
+            st.subheader(plain(f"By its sizes it {verdict}: about {bytes_text(said['peak'])} of {bytes_text(room)} per device."), anchor=False)
+            st.caption(plain("; ".join(f"{name} {bytes_text(size)}" for name, size in said["parts"].items()) + ". Estimated without the compiler: "
+                             "most models came out within 15 %, two slices, windows and offloading further off."))
+        else:
+            st.subheader(plain(f"Not compiled yet: press Predict to see what the TPU compiler makes of it on {topology.name}."), anchor=False)
+        st.caption(plain(predict_words.chip_words(topology)))
+    mesh, sweep = st.tabs(["Mesh on the torus", "Sweep"], key="before-tabs", on_change="rerun", default="Sweep" if sweep_view.is_linked() else None)
+    if sweep.open:
+        with sweep:
+            sweep_view.show(experiment)
     else:
-        span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
-        columns[1].metric("Step", seconds_text(time.estimate), span, delta_color="off", delta_arrow="off")
-        columns[2].metric("MFU", f"{found.mfu:.1%}" if found.mfu else "–", f"{found.binds} binds", delta_color="off", delta_arrow="off")
-        rate = f"{found.tokens_per_s_per_chip:,.0f}" if found.tokens_per_s_per_chip else "–"
-        columns[3].metric("Tokens per second and chip", rate,
-                          f"{found.chip_seconds:,.3g} chip-seconds a step", delta_color="off", delta_arrow="off")
-        _time(found)
-        _measured(time.estimate)
+        with mesh:
+            _mesh(experiment)
+
+
+def _mesh(experiment: Experiment) -> None:
+    torus_view.show(experiment)
+    if experiment.workload != decoder.NAME:
+        return
+    plan = plan_of(experiment)
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        st.markdown("**How it is cut**")
+        st.table(predict_words.sharding_table(plan), border="horizontal")
+    with right, st.expander("Every array, and what one device holds of it", key="arrays", on_change="rerun") as arrays:
+        if arrays.open:
+            st.table(predict_words.arrays_table(plan), border="horizontal")
+
+
+def headline(result: Result, when: str) -> None:
+    """The answer in a sentence, and where it comes from."""
+    found, model = result.strategies, result.experiment.workload == decoder.NAME
+    predictions = {name: each.prediction for name, each in found.items() if each.prediction is not None}
+    sentence = predict_words.headline(next(iter(predictions.values())), model) if len(found) == 1 and predictions else predict_words.comparison(found)
+    environment = result.environment
+    with st.container(border=True, key="answer"):
+        st.subheader(plain(sentence), anchor=False)
+        st.caption(plain(f"compiled for {result.experiment.target.removeprefix('tpu:')} by the TPU compiler, nothing was executed · "
+                         f"JAX {environment.jax} · finished {when} · run {result.run}"))
+    for name, each in found.items():
+        if each.status == "error" and each.error is not None:
+            refusal(f"{title(name)} failed: {each.error.message}")
+
+
+def choose(result: Result) -> str | None:
+    """Where there are several strategies: all side by side, and the one whose details are shown; None where nothing was predicted."""
+    found = {name: each.prediction for name, each in result.strategies.items() if each.prediction is not None}
+    if len(result.strategies) > 1 and found:
+        times = {title(name): each.predicted_s for name, each in found.items() if each.predicted_s is not None}
+        if times:
+            words = "; ".join(f"{name} {seconds_text(time.estimate)}" for name, time in times.items())
+            st.vega_lite_chart(predict_charts.interval_chart(times), alt=f"Time by strategy: {words}", key="strategies")
+        st.table(predict_words.strategies_table(result.strategies), border="horizontal")
+    if len(found) < 2:
+        return next(iter(found), None)
+    return st.segmented_control("Details of", list(found), format_func=title, default=next(iter(found)), required=True,
+                                key=f"chosen:{','.join(found)}") or next(iter(found))
+
+
+def numbers(result: Result, name: str) -> None:
+    """The numbers that people ask for first, the interval, and what a whole training run takes."""
+    found = result.strategies[name].prediction
+    assert found is not None
+    memory, time, model = found.memory_bytes, found.predicted_s, result.experiment.workload == decoder.NAME
+    with st.container(horizontal=True, gap="large", key="numbers"):
+        over = f"{bytes_text(memory.missing)} too much" if memory.missing > 1 else f"of {bytes_text(memory.capacity)}"
+        _metric("Memory per device", bytes_text(memory.peak) if memory.peak else "too much", over, "inverse" if memory.missing else "off")
+        if time is not None:
+            _metric("A step" if model else "Time", seconds_text(time.estimate), f"{seconds_text(time.low)} to {seconds_text(time.high)}")
+            _metric("Binds", (found.binds or "nothing").capitalize(), "takes most of the time")
+            if found.mfu and found.tflops_per_chip and found.tokens_per_s_per_chip:
+                _metric("MFU", f"{found.mfu:.1%}", f"{found.tflops_per_chip:,.0f} TFLOP/s per chip")
+                _metric("Tokens per second", f"{found.tokens_per_s_per_chip:,.0f}", "per chip")
+            _metric("Cost of a step" if model else "Cost", f"{found.chip_seconds:,.3g}", "chip-seconds")
+    if time is None:
+        st.markdown("What helps: more chips, fewer sequences per device, keeping less for the backward pass (*full*), or offloading to the host."
+                    if model else "What helps: more chips, or smaller dims.")
+        st.vega_lite_chart(predict_charts.memory_chart({"peak": memory}), alt=predict_words.headline(found), key="memory-over")
+        return
+    if len(result.strategies) == 1:
+        measured = state.aside(SCREEN, "measured")
+        chart = predict_charts.interval_chart({"time": time}, measured)
+        st.vega_lite_chart(chart, alt=f"It takes {seconds_text(time.low)} to {seconds_text(time.high)}, estimate {seconds_text(time.estimate)}",
+                           key="interval")
+    predict_keep.training_run(result, found)
     for note in found.notes:
-        st.info(plain(note), icon=":material/info:")
-    if found.collectives:
-        st.subheader("Collectives", anchor=False)
-        rows = [{"collective": each.kind if each.asked is None else f"{each.asked} / {each.kind}", "axes": ", ".join(each.axes),
-                 "bytes": bytes_text(each.bytes), "count": each.count, "total": seconds_text(each.seconds),
-                 "exposed": seconds_text(each.exposed_s), "over": each.route, "from": each.op} for each in found.collectives]
-        st.dataframe(rows, hide_index=True, key="collectives")
-    if found.buffers:
-        with st.expander("Buffers that matter"):
-            rows = [{"array": each.shape, "bytes": bytes_text(each.bytes), "from": each.op or each.name} for each in found.buffers]
-            st.dataframe(rows, hide_index=True)
-    text = found.model_dump_json(indent=1)
-    st.download_button("Download as JSON", text, f"prediction-{plan.id}.json", "application/json", icon=":material/download:")
+        st.markdown(f"- :small[{plain(note[0].upper() + note[1:])}.]")
 
 
-def _time(found: Prediction) -> None:
-    words = "; ".join(f"{name} {seconds_text(share)}" for name, share in found.shares_s.items())
-    st.vega_lite_chart(predict_charts.shares_chart(found), alt=f"Where the estimate goes: {words}", key="shares")
+def _metric(label: str, value: str, delta: str, color: str = "off") -> None:
+    st.metric(label, value, delta, delta_color=color, delta_arrow="off", width="content")  # pyright: ignore[reportArgumentType]
+
+
+def details(result: Result, name: str) -> None:
+    """Tabs, of which only the open one is made."""
+    found = result.strategies[name].prediction
+    assert found is not None
+    names = [*(["Where the time goes", "Collectives"] if found.predicted_s else []), "Memory", "Mesh on the torus", "Side by side", "Your own time",
+             "Baseline", *(["Programs"] if found.fits else []), "Sweep"]
+    tabs = st.tabs(names, key=f"details:{','.join(names)}", on_change="rerun", default="Sweep" if sweep_view.is_linked() else None)
+    opened, tab = next(((each, tab) for each, tab in zip(names, tabs, strict=True) if tab.open), (names[0], tabs[0]))
+    with tab:
+        if opened == "Where the time goes":
+            time_goes(found)
+        elif opened == "Collectives":
+            _collectives(result, name, found)
+        elif opened == "Memory":
+            _memory(found)
+        elif opened == "Mesh on the torus":
+            _mesh(result.experiment)
+        elif opened == "Side by side":
+            predict_compare.show(result, name)
+        elif opened == "Your own time":
+            predict_keep.own_time(result, found)
+        elif opened == "Baseline":
+            predict_keep.baseline(result, name, found)
+        elif opened == "Programs":
+            _programs(result, name)
+        else:
+            sweep_view.show(result.experiment)
+
+
+def time_goes(found: Prediction) -> None:
+    """The estimate by what takes it, and the schedule as a timeline."""
+    words = "; ".join(f"{part} {seconds_text(share)}" for part, share in predict_charts.parts(found).items())
+    st.vega_lite_chart(predict_charts.shares_chart({"time": found}), alt=f"Where the estimate goes: {words}", key="shares")
+    if found.bounds_s is not None:
+        st.caption(f"If every transfer ran beside the work it would be {seconds_text(found.bounds_s.overlapped)}, and if none did "
+                   f"{seconds_text(found.bounds_s.sequential)}; the compiler's schedule makes it {seconds_text(sum(found.shares_s.values()))}.")
     places = predict_charts.places(found)
-    if places:
-        place = st.selectbox("Timeline of", places, key="timeline-of", help="The program itself, or one iteration of a loop's body")
-        st.vega_lite_chart(predict_charts.timeline_chart(found, place), alt=f"Timeline of {place}, by chip and links", key="timeline")
+    if not places:
+        return
+    names = list(places)
+    place = names[0] if len(names) == 1 else st.selectbox("Timeline of", names, format_func=places.__getitem__, key=f"timeline-of:{len(names)}",
+                                                          help="The step spends nearly all its time in loops over layers.")
+    st.vega_lite_chart(predict_charts.timeline_chart(found, place), alt=f"Timeline of {places[place]}, by chip and links", key="timeline")
+    st.caption("As the compiler scheduled it, priced by the cost model. The chip works down its row; communication runs on rows of its own, and "
+               "costs time only where the chip waits for it (orange). Point at a bar for what it is.")
 
 
-def _measured(estimate_s: float) -> None:
-    measured = st.number_input("Your measured step time (s)", min_value=0.0, value=state.measured_s(), placeholder="not measured", format="%.6f")
-    state.set_measured(measured)
-    if measured:
-        st.markdown(plain(f"The estimate is off by {estimate_s / measured - 1:+.1%} of what you measured."))
+def _collectives(result: Result, name: str, found: Prediction) -> None:
+    if not found.collectives:
+        st.caption("The compiled program has no communication.")
+        return
+    reasons = {each.name or "": each.reason for each in result.strategies[name].collectives or ()}
+    st.table(predict_words.collectives_table(found, reasons), border="horizontal")
+    st.caption("Bytes are per device and of one execution; total and exposed are of a whole step. Exposed is what the chip waits for.")
+
+
+def _memory(found: Prediction) -> None:
+    memory = found.memory_bytes
+    if memory.peak:
+        st.vega_lite_chart(predict_charts.memory_chart({"peak": memory}), key="memory",
+                           alt=f"Peak {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device")
+    left, right = st.columns([2, 3], gap="medium")
+    left.table(predict_words.memory_table(found), border="horizontal")
+    before = found.before_compiling
+    if before:
+        left.caption(plain(f"By its sizes alone it was estimated at {bytes_text(before['peak'])}."))
+    if found.buffers:
+        right.table(predict_words.buffers_table(found), border="horizontal")
+        right.caption("The largest arrays of the compiled program, per device.")
+
+
+def _programs(result: Result, name: str) -> None:
+    program_viewer.show(result.run, [name], "predict")

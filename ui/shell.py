@@ -21,7 +21,7 @@ PAGES = {
     "history": ("pages/history.py", "History", ":material/history:"),
 }
 _ICON = str(Path(__file__).with_name("icon.png"))  # an icon by name would be fetched from the network
-_EXPERIMENT_SCREENS = ("layout", "compare")
+_EXPERIMENT_SCREENS = ("layout", "compare", "predict")
 _OWN_WAIT_S = 3.0  # for files of the user's own, when the first screen is drawn; later ones are told of what takes longer
 _OWN_SCREENS = ("overview", "compare")  # where the user's own workloads are looked for
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "")

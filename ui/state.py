@@ -9,9 +9,9 @@ from typing import Any
 
 import streamlit as st
 
+from spmd_core.decoder import DEFAULT_SPEC
 from spmd_core.errors import RequestError
 from spmd_core.experiment import Experiment, parse_experiment
-from spmd_core.sweep_runs import Asked
 from spmd_core.workloads import Workload, get_workload
 
 
@@ -23,12 +23,10 @@ class Notice:
     nearest: Experiment | None = None
 
 
-_PLAN: dict[str, Any] = {
-    "target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": [["fsdp", 16]], "batch_per_device": 2, "sequence": 2048, "remat": "full",
-}
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "compare": {"mesh": [["x", 8]], "workload": "layer", "sharding": {"in": "x"}},
     "layout": {"mesh": [["x", 2], ["y", 4]], "workload": "array", "sharding": {"d0": "x", "d1": "y"}, "data": {"array": "arange"}},
+    "predict": DEFAULT_SPEC,
 }
 
 
@@ -173,29 +171,25 @@ def set_notice(screen: str, notice: Notice | None) -> None:
     st.session_state[_durable(screen, "notice")] = notice
 
 
-def plan_draft() -> dict[str, Any]:
-    """What the fields of the Predict screen say, as the JSON form of a plan, which may be invalid."""
-    return st.session_state.setdefault(_durable("predict", "draft"), dict(_PLAN))
+def remember(screen: str, form: dict[str, Any]) -> None:
+    """Keep the fields of a workload for when it is chosen again."""
+    st.session_state[_durable(screen, f"of.{form['workload']}")] = form
 
 
-def set_plan_draft(new: dict[str, Any]) -> None:
-    """Remember the fields of the Predict screen."""
-    st.session_state[_durable("predict", "draft")] = new
+def recall(screen: str, new: dict[str, Any]) -> dict[str, Any]:
+    """The fields that the workload of `new` had when it was last chosen on the same target; `new` where there are none."""
+    kept = st.session_state.get(_durable(screen, f"of.{new['workload']}"))
+    return kept if kept is not None and kept["target"] == new["target"] else new
 
 
-def measured_s() -> float | None:
-    """The step time that the user measured, for comparing."""
-    return st.session_state.get(_durable("predict", "measured"))
+def aside(screen: str, name: str) -> Any:
+    """What the user noted beside the experiment, such as a measured time; None where nothing was."""
+    return st.session_state.get(_durable(screen, f"aside.{name}"))
 
 
-def set_measured(seconds: float | None) -> None:
-    """Remember the measured step time."""
-    st.session_state[_durable("predict", "measured")] = seconds
-
-
-def asked() -> Asked:
-    """The compiles that this session asked for in sweeps."""
-    return st.session_state.setdefault(_durable("predict", "asked"), Asked())
+def set_aside(screen: str, name: str, value: Any) -> None:
+    """Note something beside the experiment."""
+    st.session_state[_durable(screen, f"aside.{name}")] = value
 
 
 def first_look(target: str) -> bool:

@@ -1,52 +1,122 @@
-"""The Predict screen: a stored prediction from its link, refusals, the picture of the topology."""
+"""The Predict screen in a real browser: from a click to the answer by the real TPU compiler, links, cancel, and what does not fit."""
 
+import json
 import re
 
 import pytest
 
-from spmd_core import link
-from spmd_core.cost.comm import Cluster
-from spmd_core.cost.predict import Useful, predict
-from spmd_core.plan import parse_plan
-from spmd_core.worker.predictions import Predictions
+from spmd_core import link as links
+from spmd_core.experiment import parse_experiment
 from tests.browser.server import screen_text, settled, visit
-from tests.cost.programs import LOOP
+from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
 
-PLAN = parse_plan({"target": "tpu:v5e:16x16", "model": "scaled:16", "mesh": {"fsdp": 256}, "batch_per_device": 6})
-
-
-def address(server, plan):
-    return f"{server.url}/predict?plan={link.pack(plan.model_dump(mode='json', exclude_defaults=True))}"
+LAYER = {"workload": "layer", "target": "tpu:v5e:4x4", "mesh": {"x": 4, "y": 4}, "dims": {"batch": 8192, "in": 4096, "out": 4096},
+         "dtype": "bfloat16", "sharding": {"batch": "x", "in": "y"}, "strategies": ["auto", "shard_map"]}
+COMPILE_MS = 240_000  # a second where the machine has nothing else to do
 
 
-@pytest.fixture
+def address(server, spec=None, run=None):
+    experiment = MODEL if spec is None else parse_experiment(spec)
+    return server.url + links.link_path(experiment, run, "predict")
+
+
+@pytest.fixture(scope="session")
 def stored(server):
-    """A prediction of PLAN in the server's folder, made of a small module."""
-    places = tuple((i, j, 0, 0, 0) for i in range(16) for j in range(16))
-    found = predict(LOOP, Cluster(PLAN.topology, places), {"peak_memory": 2**33, "argument": 2**30}, PLAN.mesh, Useful(256 * 40 * 4096**3, 256000))
-    Predictions(server.folder / "data").store(PLAN, found)
-    return found
+    """The address of a model's prediction that is in the server's folder."""
+    store(server.folder / "data", predicted(run="20260101-000000-aaaaaa"))
+    return address(server, run="20260101-000000-aaaaaa")
+
+
+def test_a_layer_from_click_to_answer(server, page):
+    pytest.importorskip("libtpu")
+    visit(page, address(server, LAYER))
+    assert "Not compiled yet" in screen_text(page)
+    page.get_by_role("button", name="Predict", exact=True).click()
+    page.locator(".st-key-answer").wait_for(timeout=COMPILE_MS)
+    settled(page)
+    text = screen_text(page)
+    assert re.search(r"(strategies take the same, about|fastest, about) [\d.]+ µs", text)
+    assert "60.0 MiB" in text
+    page.get_by_role("tab", name="Collectives").click()
+    page.get_by_text("the contracted dim in is cut over y").first.wait_for()
+    assert "run=" in page.url
+    page.reload()  # the link shows what is stored
+    page.locator(".st-key-answer").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+        page.get_by_role("button", name="JSON", exact=True).click()
+    kept = json.loads(download.value.path().read_text())
+    assert kept["strategies"]["auto"]["prediction"]["fits"] is True
 
 
 def test_a_link_shows_the_stored_prediction_without_compiling(server, page, stored):
-    visit(page, address(server, PLAN))
-    page.get_by_text("Tokens per second and chip").wait_for()
-    settled(page)
+    visit(page, stored)
+    page.get_by_text("Fits, and takes about 14.7 ms a step at 95.1% MFU; compute binds.").wait_for()
     text = screen_text(page)
-    assert f"{stored.mfu:.1%}" in text
-    assert re.search(r"8\.0 GiB\s+of 15\.8 GiB", text)
-    assert "compute binds" in text
-    assert "v5e:16x16: 256 chips, rings along x, y" in text
-    assert page.get_by_role("button", name="Predict", exact=True).is_disabled()
+    assert re.search(r"MFU\s+95\.1%", text)
+    assert f"{prediction().tokens_per_s_per_chip:,.0f}" in text
+    page.get_by_role("tab", name="Mesh on the torus").click()
+    page.get_by_text("a torus of 16 × 16 over x and y").first.wait_for()
+    page.get_by_role("tab", name="Your own time").click()
+    page.get_by_label("Your measured time of a step").fill("0.016")
+    page.keyboard.press("Enter")
+    page.get_by_text("which is inside the interval").wait_for()
+    page.wait_for_url("**measured=0.016*")
 
 
-def test_a_mesh_that_does_not_fill_the_topology_is_refused_with_a_fix(server, page):
+def test_leaving_and_coming_back_keeps_everything(server, page, stored):
+    visit(page, stored)
+    page.get_by_test_id("stPageLink").get_by_text("History").click()
+    page.get_by_role("heading", name="History").wait_for()
+    page.get_by_test_id("stPageLink").get_by_text("Predict", exact=True).click()
+    page.locator(".st-key-answer").wait_for()
+    assert "14.7 ms" in page.locator(".st-key-answer").inner_text()
+
+
+def test_history_opens_it_here(server, page, stored):
+    visit(page, f"{server.url}/history?search=20260101-000000-aaaaaa&runs=20260101-000000-aaaaaa")
+    page.get_by_text("Open this run").click()
+    page.wait_for_url("**/predict?experiment=*")
+    page.locator(".st-key-answer").wait_for()
+
+
+def test_what_does_not_fit(server, page):
+    experiment = MODEL.vary(options={"model": "llama-2-70b"})
+    store(server.folder / "data", predicted(experiment, "20260101-000000-bbbbbb", auto=TOO_LARGE))
+    visit(page, server.url + links.link_path(experiment, None, "predict"))
+    page.get_by_text("Does not fit: it needs 20.0 GiB of memory per device, and there are 16.0 GiB: 4.0 GiB too much.").wait_for()
+    page.get_by_text("What helps: more chips").wait_for()
+
+
+def test_two_predictions_stand_side_by_side(server, page, stored):
+    other = MODEL.vary(dims={"batch": 768, "sequence": 2048})
+    store(server.folder / "data", predicted(other, "20260101-000000-cccccc", auto=prediction(10**15)))
+    visit(page, stored + "&with=20260101-000000-cccccc")
+    page.get_by_role("tab", name="Side by side").click()
+    page.get_by_text("Both programs communicate alike.").wait_for()
+    text = screen_text(page)
+    assert "3 × 2,048 per device" in text
+    assert "B against A" in text
+
+
+def test_a_mesh_that_does_not_fill_the_topology_is_refused_and_mended(server, page):
     visit(page, f"{server.url}/predict")
-    page.get_by_label("Mesh", exact=True).fill("fsdp=8")
+    page.get_by_label("Axis 1 size").fill("8")
     page.keyboard.press("Enter")
     page.get_by_text("mesh of 8 devices does not fill v5e:4x4 with its 16: make the axes multiply to 16").wait_for()
+    page.get_by_role("button", name="Use fsdp=16").click()
+    page.get_by_text("16: fills v5e:4x4.").wait_for()
+
+
+def test_a_compile_is_cancelled(server, page):
+    pytest.importorskip("libtpu")
+    visit(page, address(server, MODEL.vary(dims={"batch": 256, "sequence": 2048}).to_json()))
+    page.get_by_role("button", name="Predict", exact=True).click()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("This run was cancelled").wait_for(timeout=60_000)
+    assert page.get_by_role("button", name="Predict", exact=True).is_enabled()
 
 
 def test_a_damaged_link_is_refused(server, page):
-    visit(page, f"{server.url}/predict?plan=1.notalink")
+    visit(page, f"{server.url}/predict?experiment=1.notalink")
     page.get_by_text("This link cannot be opened as it is.").wait_for()

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from spmd_core.experiment import Experiment
-from spmd_core.formulas import FORMULAS
+from spmd_core.formulas import FORMULAS, f64
 
 FULL_FLOPS = 2_000_000_000  # above this, only SAMPLED_ROWS rows are computed
 SAMPLED_ROWS = 64
+_SLOPE_OF_ONE = 4.0  # over the greatest slope of a sigmoid, 1/4
+_STEEP_FROM = 2.0  # operands of size 1 give 1, and by chance a little more
 TOLERANCE_FACTOR = 8.0  # right means an error below 8 sqrt(K) eps: rounding grows as a random walk of K steps
+FULL_DIGITS_FROM = 2.0**-103  # smallest normal float32 over its eps: smaller numbers come near to where it holds fewer digits, and then none
 EPS = {"float32": 2.0**-23, "bfloat16": 2.0**-7, "float16": 2.0**-10, "tfloat32": 2.0**-10, "int32": 0.0, "int8": 0.0}
 
 
@@ -61,7 +64,7 @@ def measure_error(expected: Reference, output: np.ndarray) -> Error:
         return Error(None, None, odd)
     largest = float(np.abs(expected.values[finite]).max(initial=0.0))
     absolute = float(np.abs(expected.values[finite] - picked[finite]).max(initial=0.0))
-    return Error(absolute, absolute / largest if largest else absolute, 0)
+    return Error(absolute, absolute / max(largest, FULL_DIGITS_FROM) if largest else absolute, 0)
 
 
 def compute_dtype(experiment: Experiment, platform: str) -> tuple[str, str | None]:
@@ -87,3 +90,23 @@ def tolerance(experiment: Experiment, dtype: str) -> float:
     if what.stages is None or dtype == "float32":
         return TOLERANCE_FACTOR * terms * EPS[dtype]
     return TOLERANCE_FACTOR * (math.sqrt(what.stages) * EPS[dtype] + terms * EPS["float32"])
+
+
+def steepness(experiment: Experiment, operands: Mapping[str, np.ndarray], expected: Reference) -> float:
+    """How much more a layer's sigmoid enlarges the rounding of its sums than `tolerance` allows for; 1 where it does not, and elsewhere.
+
+    An error in z = x @ weights + bias becomes one of z times the slope y (1 - y), and z rounds relative to its terms: with operands of
+    size 1 they add up to sqrt(K), which the tolerance covers; with larger ones to more, and a small z is the difference of large terms.
+    """
+    if experiment.workload != "layer":
+        return 1.0
+    x, weights, bias = (f64(operands[name]) for name in ("x", "weights", "bias"))
+    if expected.rows is not None and x.ndim == 1:
+        weights, bias = weights[:, expected.rows], bias[expected.rows]
+    elif expected.rows is not None:
+        x = x[expected.rows]
+    y = expected.values
+    rounded = y * (1 - y) * np.sqrt(x**2 @ weights**2 + bias**2)
+    largest = max(float(np.abs(y).max(initial=0.0)), FULL_DIGITS_FROM)
+    found = _SLOPE_OF_ONE * float(rounded.max(initial=0.0)) / largest / math.sqrt(experiment.what.term_count(experiment.sizes))
+    return found if found > _STEEP_FROM else 1.0

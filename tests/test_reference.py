@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from spmd_core.experiment import parse_experiment
-from spmd_core.reference import SAMPLED_ROWS, Reference, compute_dtype, measure_error, reference, tolerance
+from spmd_core.reference import SAMPLED_ROWS, Reference, compute_dtype, measure_error, reference, steepness, tolerance
 
 
 def experiment(workload, **spec):
@@ -99,3 +99,39 @@ def test_coarser_multiplication_is_said_rather_than_called_wrong(platform, spec,
     found, note = compute_dtype(experiment("layer", **spec), platform)
     assert found == dtype
     assert note is None if words is None else words in note
+
+
+def layer_operands(x):
+    rng = np.random.default_rng(0)
+    return {"x": x, "weights": rng.normal(size=(256, 64)).astype(np.float32), "bias": np.zeros(64, np.float32)}
+
+
+def judged(operands):
+    """How steep the sigmoid is, and the error of the same layer computed in float32, over the plain tolerance."""
+    chosen = experiment("layer", dims={"batch": len(operands["x"]), "in": 256, "out": 64})
+    expected = reference(chosen, operands)
+    z = operands["x"] @ operands["weights"]
+    with np.errstate(over="ignore"):
+        error = measure_error(expected, 1 / (1 + np.exp(-z)))
+    return steepness(chosen, operands, expected), error.max_rel / tolerance(chosen, "float32")
+
+
+def test_large_operands_of_a_sigmoid_are_judged_by_the_rounding_of_their_sums():
+    steep, error = judged(layer_operands(np.random.default_rng(1).normal(size=(64, 256)).astype(np.float32)))
+    assert steep == 1.0 and error < 1
+    cancelling = layer_operands(np.zeros((4, 256), np.float32))
+    cancelling["x"][:, :3] = (3e4, -3e4, 1.0)  # two large terms that leave a small one
+    cancelling["weights"][1] = cancelling["weights"][0]
+    cancelling["weights"][0] *= np.float32(1 + 2**-20)
+    steep, error = judged(cancelling)
+    assert steep > 100 and error < steep
+    contraction = experiment("contraction", dims={"rows": 2, "cols": 1})
+    assert steepness(contraction, {}, Reference(np.ones(1), None)) == 1.0
+
+
+def test_numbers_below_what_float32_holds_count_as_nothing():
+    tiny = Reference(np.array([1e-217, 1e-230]), None)
+    assert measure_error(tiny, np.zeros(2)).max_rel < 1e-100
+    small = Reference(np.array([1e-30]), None)
+    assert measure_error(small, np.zeros(1)).max_rel == 1.0
+    assert measure_error(Reference(np.array([0.0]), None), np.array([0.5])).max_rel == 0.5

@@ -14,7 +14,7 @@ from ui.words import environment_words, plain
 
 LOSSES = "losses"  # a result of this name is drawn as a curve
 _WIDTH = 100  # characters of a line of numbers
-_TEXT_IN_A_ROW, _ARRAY_IN_A_ROW = 500, 80  # characters: what is longer stands apart
+_TEXT_IN_A_ROW, _ARRAY_IN_A_ROW = 120, 80  # characters: what is longer stands apart
 
 
 def headline(result: Result, when: str) -> None:

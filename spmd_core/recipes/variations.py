@@ -69,9 +69,9 @@ VARIATIONS: dict[str, Variation] = {
     "pmap_squares": _mesh("four devices: four squares", x=4),
     "pmap_more_rows": _sizes("blocks of 3 rows in place of 10", block=3),
     "pmap_fewer_rows": _sizes("five products, on five devices", rows=5),
-    "pmap_in_axes": Variation("in_axes in a timed workload: one b for every matrix of the batch", {
-        "workload": "matmul", "mesh": {"x": 8}, "dims": {"batch": 8, "m": 2, "k": 3, "n": 4}, "sharding": {"batch": "x"},
-        "strategies": ["vmap", "jit(vmap)", "pmap"]}),
+    "pmap_in_axes": Variation("rows on the devices and one kernel for all, timed: in_axes 0, None", {
+        "workload": "convolve", "mesh": {"x": 8}, "dims": {"rows": 8, "length": 16, "width": 3}, "sharding": {"rows": "x"},
+        "options": {"in_axes": "0, None"}, "strategies": ["vmap", "jit(vmap)", "pmap"]}),
     "pmap_add": _mesh("four devices: four rows", x=4),
     "pmap_result": _mesh("four devices", x=4),
     "pmap_axes_out": _sizes("six devices in place of four", devices=6),

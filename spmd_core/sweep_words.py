@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from spmd_core.sweep import Sweep
+from spmd_core.sweep import Point, Sweep
 from spmd_core.sweep_curves import Row
 from spmd_core.topologies import CHIPS
 from spmd_core.units import seconds_text
@@ -30,7 +30,7 @@ def headline(sweep: Sweep, rows: Sequence[Row]) -> str:
         words.append(_best(sweep, timed) if sweep.is_categorical else _trend(sweep, timed))
         words += _binding(sweep, timed)
     elif timed:
-        words.append(f"At {_named(sweep, timed[0])} a step takes {seconds_text(timed[0].numbers.step_s)}{_mfu(timed[0])}.")
+        words.append(f"At {point_title(sweep, timed[0].point)} a step takes {seconds_text(timed[0].numbers.step_s)}{_mfu(timed[0])}.")
     if too_large := [row for row in rows if row.outcome.state in ("too large", "does not fit")]:
         words.append(f"{_list(sweep, too_large)} {'does' if sweep.is_categorical and len(too_large) == 1 else 'do'} not fit in memory.")
     if failed := [row for row in rows if row.outcome.state == "failed"]:
@@ -40,7 +40,7 @@ def headline(sweep: Sweep, rows: Sequence[Row]) -> str:
 
 def _trend(sweep: Sweep, timed: Sequence[Row]) -> str:
     first, last = timed[0], timed[-1]
-    span = f"From {first.point.label} to {_named(sweep, last)}"
+    span = f"From {first.point.label} to {point_title(sweep, last.point)}"
     if first.numbers.mfu is not None and last.numbers.mfu is not None:
         change = last.numbers.mfu / first.numbers.mfu - 1
         how = "stays near" if abs(change) < ALIKE else "falls from" if change < 0 else "rises from"
@@ -50,7 +50,7 @@ def _trend(sweep: Sweep, timed: Sequence[Row]) -> str:
     if sweep.vary == "chips" and last.efficiency is not None:
         return f"{span} {said}; scaling efficiency {last.efficiency:.0%} ({sweep.scaling} scaling, {_kept(sweep)})."
     best = max(timed, key=lambda row: row.efficiency or 0.0)
-    return f"{span} {said}; most work per chip and second at {_named(sweep, best)}."
+    return f"{span} {said}; most work per chip and second at {point_title(sweep, best.point)}."
 
 
 def _kept(sweep: Sweep) -> str:
@@ -61,12 +61,12 @@ def _best(sweep: Sweep, timed: Sequence[Row]) -> str:
     ranked = sorted(timed, key=lambda row: row.numbers.step_s or 0.0)
     best, other = ranked[0], ranked[1]
     assert best.numbers.step_s and other.numbers.step_s and best.numbers.high_s
-    text = f"{_named(sweep, best)} has the shortest step, {seconds_text(best.numbers.step_s)}{_mfu(best)}"
+    text = f"{point_title(sweep, best.point)} has the shortest step, {seconds_text(best.numbers.step_s)}{_mfu(best)}"
     ratio = other.numbers.step_s / best.numbers.step_s - 1
     if ratio < ALIKE:
-        return f"{text}; {_named(sweep, other)} is as fast by this estimate."
+        return f"{text}; {point_title(sweep, other.point)} is as fast by this estimate."
     overlap = ", though their intervals overlap" if (other.numbers.low_s or 0.0) < best.numbers.high_s else ""
-    return f"{text}; next is {_named(sweep, other)}, {ratio:.0%} slower{overlap}."
+    return f"{text}; next is {point_title(sweep, other.point)}, {ratio:.0%} slower{overlap}."
 
 
 def _binding(sweep: Sweep, timed: Sequence[Row]) -> list[str]:
@@ -75,13 +75,15 @@ def _binding(sweep: Sweep, timed: Sequence[Row]) -> list[str]:
         return []
     turned = next((row for before, row in pairwise(timed) if before.numbers.binds != row.numbers.binds), None)
     worst = max(timed, key=lambda row: row.exposed_share or 0.0)
-    exposed = f"exposed communication, mostly {worst.exposed_most}s, takes {worst.exposed_share:.0%} of the step at {_named(sweep, worst)}" \
-        if worst.exposed_most and (worst.exposed_share or 0.0) > NOTABLE else ""
+    exposed = ""
+    if worst.exposed_most and (worst.exposed_share or 0.0) > NOTABLE:
+        where = point_title(sweep, worst.point)
+        exposed = f"exposed communication, mostly {worst.exposed_most}s, takes {worst.exposed_share:.0%} of the step at {where}"
     after = f"; {exposed}." if exposed else "."
     if turned is None:
         resource = _resource(timed[0].numbers.binds)
         return [f"{resource[0].upper()}{resource[1:]} binds throughout{after}"]
-    return [f"From {_named(sweep, turned)} on {_resource(turned.numbers.binds)} binds{after}"]
+    return [f"From {point_title(sweep, turned.point)} on {_resource(turned.numbers.binds)} binds{after}"]
 
 
 def _resource(binds: str | None) -> str:
@@ -92,12 +94,13 @@ def _mfu(row: Row) -> str:
     return f", {row.numbers.mfu:.0%} MFU" if row.numbers.mfu is not None else ""
 
 
-def _named(sweep: Sweep, row: Row) -> str:
+def point_title(sweep: Sweep, point: Point) -> str:
+    """A point in words: `64 chips`, `TPU v5p (v5p:4x4x4)`, `fsdp=16,tensor=4`."""
     if sweep.vary == "mesh":
-        return row.point.label
+        return point.label
     if sweep.vary == "generation":
-        return f"{CHIPS[str(row.point.value)].title} ({row.point.label})"
-    return f"{row.point.label} {_one(axis_title(sweep)) if row.point.value == 1 else axis_title(sweep)}"
+        return f"{CHIPS[str(point.value)].title} ({point.label})"
+    return f"{point.label} {_one(axis_title(sweep)) if point.value == 1 else axis_title(sweep)}"
 
 
 def _one(title: str) -> str:

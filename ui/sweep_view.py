@@ -12,7 +12,7 @@ from spmd_core.sweep import Point, Sweep, Vary, compile_seconds, variants
 from spmd_core.sweep_curves import Outcome, Row, csv_text, curves
 from spmd_core.sweep_runs import Asked, cancel, look, start, to_compile
 from spmd_core.sweep_values import EXAMPLES, VARIED, default_values, parse_sweep, values_text
-from spmd_core.sweep_words import axis_title, headline
+from spmd_core.sweep_words import axis_title, headline, point_title
 from spmd_core.topologies import CHIPS
 from spmd_core.units import bytes_text, seconds_text
 from ui import links, state, sweep_charts
@@ -45,7 +45,7 @@ def show(experiment: Experiment) -> None:
     points = variants(sweep)
     outcomes = look(lab(), points, _asked())
     rows = curves(points, outcomes)
-    _controls(points, outcomes)
+    _controls(sweep, points, outcomes)
     if answer := headline(sweep, rows):
         st.markdown(f"**{plain(answer)}**")
     for row in rows:
@@ -134,11 +134,11 @@ def _write_query(sweep: Sweep) -> None:
 # Running -----------------------------------------------------------------------------------------------------------------
 
 
-def _controls(points: Sequence[Point], outcomes: Sequence[Outcome]) -> None:
+def _controls(sweep: Sweep, points: Sequence[Point], outcomes: Sequence[Outcome]) -> None:
     """How many compiles are missing and how long they take, said before the button; while they run, how far they are."""
     missing = to_compile(points, outcomes)
     if any(outcome.state in ("waiting", "running") for outcome in outcomes):
-        _watch(points, tuple(outcome.state for outcome in outcomes))
+        _watch(sweep, points, tuple(outcome.state for outcome in outcomes))
     if not missing:
         return
     failed = sum(outcome.state == "failed" for outcome in outcomes)
@@ -160,7 +160,7 @@ def _duration(seconds: float) -> str:
 
 
 @st.fragment(run_every=INTERVAL_S)
-def _watch(points: Sequence[Point], seen: tuple[str, ...]) -> None:
+def _watch(sweep: Sweep, points: Sequence[Point], seen: tuple[str, ...]) -> None:
     """How far the compiles are, and a way to cancel them; the screen is drawn anew when a point is over."""
     outcomes = look(lab(), points, _asked())
     if tuple(outcome.state for outcome in outcomes) != seen:
@@ -173,7 +173,7 @@ def _watch(points: Sequence[Point], seen: tuple[str, ...]) -> None:
         if at_hand is not None:
             run = outcomes[at_hand].run
             elapsed = lab().status(run).elapsed_s if run else None
-            words = f"Compiling {points[at_hand].label}" + (f" · {elapsed:.0f} s" if elapsed is not None else "")
+            words = f"Compiling for {point_title(sweep, points[at_hand])}" + (f" · {elapsed:.0f} s" if elapsed is not None else "")
         st.progress(done / max(1, done + waiting + (at_hand is not None)), text=plain(f"{words}, {waiting} more in the queue"))
         if st.button("Cancel all", key="sweep:cancel", icon=":material/stop_circle:"):
             cancel(lab(), outcomes)

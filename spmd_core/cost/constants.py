@@ -14,6 +14,7 @@ OPERATION_S = 1e-6  # least time of an operation on arrays; a guess, near the 1,
 KERNEL_SLACK = 1.15  # bundles of a splash attention kernel over its matrix-unit bound: 1.13 to 1.26 in what the compiler writes for v5e, v5p, v6e
 KERNEL_STALLS = 1.5  # time of a kernel over its bundles, which leave out stalls: the one constant fitted, to the three calibration cases at once
 KERNEL_STEP_S = 2e-7  # each step of a kernel's grid, masked or not: about 150 to 300 bundles there
+NEARLY_FULL = 0.93  # of the capacity: from here on the compiler gives up overlapping, and makes arrays anew, to save memory; seen, not documented
 
 # How far each part of the estimate may be off. The parts are taken for independent: their deviations add up as squares
 PLAIN_MATMUL_SHARE = 0.95  # faster: every matmul at the share of peak that plain ones reach by the compiler's cycles (88 to 98 %)

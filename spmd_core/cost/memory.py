@@ -1,6 +1,6 @@
 """Whether a training step fits, from its sizes alone, before anything is compiled.
 
-What is live at the worst moment, which is either the backward pass of one block or the output table: parameters with their optimizer
+What is live at the worst moment, which is either the backward pass of one block or that of the logits: parameters with their optimizer
 state (donated), their bfloat16 copies, gradients, what the forward pass keeps, and the working set of that moment. The counts of arrays
 in the working sets were read off the buffers of compiled steps.
 """
@@ -8,10 +8,12 @@ in the working sets were read off the buffers of compiled steps.
 import math
 from dataclasses import dataclass
 
+from spmd_core.cost.constants import NEARLY_FULL
 from spmd_core.plan import DATA_AXES, Plan
 
 _BYTES = {"float32": 4, "bfloat16": 2}
 LANES = 128  # the attention kernel stores its row sums once per lane
+CAPACITY_FACTOR = 1.25  # rows of experts over the tokens that visit them
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,48 +25,94 @@ class MemoryEstimate:
     parts: dict[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Arrays:
+    """Bytes of one layer's arrays on a device: residual stream, one projection of the mlp, queries, keys, row sums, mlp weights made whole."""
+
+    stream: float
+    wide: float
+    query: float
+    key: float
+    sums: float
+    weights: float
+
+
 def estimate_memory(plan: Plan) -> MemoryEstimate:
     """The peak of a plan's step."""
-    model, axes = plan.size, plan.axis_sizes
-    rows = plan.tokens / math.prod(axes.get(name, 1) for name in DATA_AXES)  # tokens of a device's rows
-    tensor, sequence = axes.get("tensor", 1), axes.get("sequence", 1)
-    shards = math.prod(size for name, size in plan.mesh if name != "data")
-    parameters = model.parameters / shards
-    stream = rows * model.embed * 2 / tensor / sequence
-    wide = rows * model.mlp * 2 / tensor / sequence * (model.experts_per_token * 1.25 if model.experts > 1 else 1)
-    query = rows * model.heads * model.head_dim * 2 / tensor / sequence
-    key = rows * model.kv_heads * model.head_dim * 2 / min(tensor, model.kv_heads) / sequence
-    sums = rows * model.heads * LANES * 4 / tensor / sequence
-    arrays = {"input": stream, "query": query, "key": key, "value": key, "out": stream, "mlp_up": wide, "mlp_gate": wide if model.gated else 0.0,
-              "mlp_down": 0.0, "attention": query + sums}
-    blocks = model.layers // len(model.windows)  # scanned blocks; one of several layers keeps its input once
-    layers = model.layers
-    kept = set(plan.save)
-    if plan.remat == "minimal":
-        kept |= {"query", "key", "value", "out", "mlp_up", "mlp_gate"}
-    if "input" not in plan.offload:
-        kept.add("input")
-    kept -= set(plan.offload)
-    times = {name: blocks if name == "input" else layers for name in arrays}
-    stored = sum(times[name] * arrays[name] for name in kept) if plan.remat != "none" else layers * (sum(arrays.values()) + 4 * stream + wide)
-    host = sum(times[name] * arrays[name] for name in plan.offload)
-    weights = (3 if model.gated else 2) * model.embed * model.mlp * model.experts * 2 / tensor / axes.get("expert", 1)
-    gathered = 4 * stream * tensor if tensor > 1 else 0.0  # of full width, on the way into and out of the projections
-    block = (4 if model.gated else 3) * wide + 2 * weights + 2 * query + 2 * key + sums + 4 * stream + gathered
-    if plan.fused_attention_backward:  # one kernel for all gradients leaves that of the queries once per block of keys
-        block += query * (plan.sequence // plan.attention_block)
-    block += 2 * sum(arrays[name] for name in plan.offload)  # one set on its way to or from the host, one at work
-    # once in float32, or in bfloat16 once, and once more where a cap has to be undone
-    scores = rows * model.vocab * (4 if model.logits_float32 or model.logits_cap else 2) / tensor / sequence
-    logits = scores + 2 * model.embed * model.vocab * (4 if model.logits_float32 else 2) / tensor
-    state = parameters * (_BYTES[plan.parameter_dtype] + 2 * _BYTES[plan.state_dtype])
-    copies = 2 * parameters if plan.parameter_dtype == "float32" else 0.0
-    gradients = parameters * _BYTES[plan.parameter_dtype]
-    parts = {"parameters and optimizer": state, "bfloat16 copies": copies, "kept by the forward pass": stored}
+    arrays = _arrays(plan)
+    stored, host = _kept(plan, arrays)
+    parameters = plan.size.parameters / math.prod(size for name, size in plan.mesh if name != "data")
+    parts = {"parameters and optimizer": parameters * (_BYTES[plan.parameter_dtype] + 2 * _BYTES[plan.state_dtype]),
+             "bfloat16 copies": 2 * parameters if plan.parameter_dtype == "float32" else 0.0, "kept by the forward pass": stored}
+    gradients, block, spare = parameters * _BYTES[plan.parameter_dtype], *_block(plan, arrays)
+    scores, tables = _logits(plan)
     if plan.topology.slices > 1:  # the first block's backward pass is taken out of the loop, and runs beside that of the logits
-        parts |= {"gradients": gradients, "one block's backward pass": block, "logits": scores}
-    elif block + gradients >= logits:
+        logits = _rows(plan) * plan.size.vocab * (4 if plan.size.logits_float32 else 2)
+        parts |= {"gradients": gradients, "one block's backward pass": block, "logits": logits}
+    elif block + gradients >= scores + tables:
         parts |= {"gradients": gradients, "one block's backward pass": block}
     else:
-        parts |= {"logits and output table": logits}
-    return MemoryEstimate(int(sum(parts.values())), int(host), {name: int(value) for name, value in parts.items()})
+        parts |= {"logits and output table": scores + tables}
+    return MemoryEstimate(int(_squeezed(plan, sum(parts.values()), spare if "gradients" in parts else 0.0)), int(host),
+                          {name: int(value) for name, value in parts.items()})
+
+
+def _squeezed(plan: Plan, peak: float, spare: float) -> float:
+    """Near the capacity the compiler makes some arrays anew rather than keep them: `spare` bytes of them at most, and no more than it has to."""
+    nearly = NEARLY_FULL * plan.topology.chip.device_hbm_bytes
+    return max(min(peak, nearly), peak - spare)
+
+
+def _rows(plan: Plan) -> float:
+    """Tokens of a device's rows, cut over `tensor` and `sequence` as its activations are."""
+    axes = plan.axis_sizes
+    return plan.tokens / math.prod(axes.get(name, 1) for name in (*DATA_AXES, "tensor", "sequence"))
+
+
+def _arrays(plan: Plan) -> _Arrays:
+    model, axes, rows = plan.size, plan.axis_sizes, _rows(plan)
+    tensor = axes.get("tensor", 1)
+    visits = model.experts_per_token * CAPACITY_FACTOR if model.experts > 1 else 1
+    weights = (3 if model.gated else 2) * model.embed * model.mlp * model.experts * 2 / tensor / axes.get("expert", 1)
+    return _Arrays(rows * model.embed * 2, rows * model.mlp * 2 * visits, rows * model.heads * model.head_dim * 2,
+                   rows * tensor * model.kv_heads * model.head_dim * 2 / min(tensor, model.kv_heads), rows * model.heads * LANES * 4, weights)
+
+
+def _named(plan: Plan, a: _Arrays) -> dict[str, float]:
+    """Bytes of what a layer may keep, by its name. The output of `mlp_down` is not kept: the next block's input holds it."""
+    return {"input": a.stream, "query": a.query, "key": a.key, "value": a.key, "out": a.stream, "mlp_up": a.wide,
+            "mlp_gate": a.wide if plan.size.gated else 0.0, "mlp_down": 0.0, "attention": a.query + a.sums}
+
+
+def _kept(plan: Plan, arrays: _Arrays) -> tuple[float, float]:
+    """(bytes kept on the device, bytes offloaded) by the forward pass of all layers."""
+    layers, named = plan.size.layers, _named(plan, arrays)
+    if plan.remat == "none":
+        return layers * (sum(named.values()) + 4 * arrays.stream + arrays.wide), 0.0
+    names = {"input", *plan.save} | ({"query", "key", "value", "out", "mlp_up", "mlp_gate"} if plan.remat == "minimal" else set())
+    times = {name: layers // len(plan.size.windows) if name == "input" else layers for name in named}  # a scanned block of several layers: once
+    return sum(times[name] * named[name] for name in names - set(plan.offload)), sum(times[name] * named[name] for name in plan.offload)
+
+
+def _block(plan: Plan, a: _Arrays) -> tuple[float, float]:
+    """(working set of one block's backward pass, what of it the compiler can do without)."""
+    tensor = plan.axis_sizes.get("tensor", 1)
+    block = (4 if plan.size.gated else 3) * a.wide + 2 * a.weights + 2 * a.query + 2 * a.key + a.sums + 4 * a.stream
+    if tensor > 1:  # of full width, on the way into and out of the projections
+        block += 4 * a.stream * tensor
+    if plan.fused_attention_backward:  # one kernel for all gradients leaves that of the queries once per block of keys
+        block += a.query * (plan.sequence // plan.attention_block)
+    named = _named(plan, a)
+    block += 2 * sum(named[name] for name in plan.offload)  # one set on its way to or from the host, one at work
+    return block, a.wide + 4 * a.stream
+
+
+def _logits(plan: Plan) -> tuple[float, float]:
+    """(logits with their gradients, tables made whole: that of the output with its gradient, and the embedding where it is another).
+
+    Gradients of float32 logits are bfloat16; those of bfloat16 ones take their place, unless a cap has to be undone.
+    """
+    model, tensor = plan.size, plan.axis_sizes.get("tensor", 1)
+    each = 6 if model.logits_float32 else 4 if model.logits_cap else 2
+    tables = 2 * (4 if model.logits_float32 else 2) + (0 if model.tied else 2)
+    return _rows(plan) * model.vocab * each, model.embed * model.vocab * tables / tensor

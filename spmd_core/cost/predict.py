@@ -7,6 +7,7 @@ import numpy as np
 
 from spmd_core.cost.clocks import Segment, Tally, Walk
 from spmd_core.cost.comm import Cluster, Communication
+from spmd_core.cost.constants import NEARLY_FULL
 from spmd_core.cost.interval import bounds, interval
 from spmd_core.cost.reasons import reason
 from spmd_core.cost.schedule import Walker
@@ -17,7 +18,6 @@ from spmd_core.replica_groups import axes_of
 from spmd_core.units import bytes_text, seconds_text
 
 MAX_SEGMENTS, MAX_BUFFERS = 1200, 12
-NEARLY_FULL = 0.93  # of the capacity: from here on the compiler gives up overlapping to save memory; seen, not documented
 NOTABLE = 0.03  # of the step
 
 

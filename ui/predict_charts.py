@@ -8,12 +8,12 @@ from spmd_core.units import bytes_text, seconds_text
 from ui.charts import BYTES, CONFIG, INK, SECONDS, Spec, rows_axis, unit
 
 MAX_DRAWN = 500  # segments of the timeline
-WORK = ("matmul", "kernel", "memory")
+WORK = ("matmul", "kernel", "memory", "loop")
 # Kinds of time, in the order of the legend: name on screen, colour on light and dark alike.
 KINDS = {
     "matmul": ("matrix products", "#3b76c4"), "kernel": ("attention kernels", "#7a5cc7"), "memory": ("HBM-bound operations", "#5aa6a0"),
     "hidden": ("communication, hidden", "#a9b4c2"), "exposed": ("communication, exposed", "#d9730d"), "wait": ("waiting", "#c9485b"),
-    "loop": ("loop", "#8a8f98"),
+    "loop": ("a loop inside", "#6c7686"),
 }
 
 
@@ -158,7 +158,7 @@ def track_words(track: str) -> str:
 
 def timeline_chart(prediction: Prediction, place: str) -> Spec:
     """One pass through a computation: the chip on one row, links on others, what the chip waits for in orange."""
-    held = sorted((s for s in prediction.timeline if s.place == place and s.kind != "loop"), key=lambda s: -s.duration_s)[:MAX_DRAWN]
+    held = sorted((s for s in prediction.timeline if s.place == place), key=lambda s: -s.duration_s)[:MAX_DRAWN]
     size, name = unit([max((s.start_s + s.duration_s for s in held), default=0.0)], SECONDS)
     details = {each.name: each for each in prediction.collectives}
     values = []
@@ -199,13 +199,16 @@ def memory_chart(rows: Mapping[str, PredictedMemory]) -> Spec:
     y = rows_axis(list(rows)) if len(rows) > 1 else {"field": "row", "type": "nominal", "axis": None}
     colour = {"field": "fits", "type": "nominal", "legend": None,
               "scale": {"domain": ["fits", "more than there is"], "range": ["#3b76c4", "#c9485b"]}}
-    limits = sorted({held.capacity / size for held in rows.values()})
+    limits = sorted({held.capacity for held in rows.values()})
+    ends = [{"limit": limit / size, "words": f"{bytes_text(limit)} may be used"} for limit in limits]
     return {"layer": [
         {"data": {"values": values}, "mark": {"type": "bar", "height": 20, "cornerRadiusEnd": 3}, "encoding": {
             "x": x | {"field": "x"}, "y": y, "color": colour, "tooltip": [{"field": "peak", "title": "peak"}, {"field": "of", "title": "that is"}]}},
-        {"data": {"values": [{"limit": limit, "words": "what there is"} for limit in limits]},
+        {"data": {"values": ends}, "mark": {"type": "text", "dy": -22, "align": "right", **INK},
+         "encoding": {"x": x | {"field": "limit"}, "text": {"field": "words"}}},
+        {"data": {"values": ends},
          "mark": {"type": "rule", "strokeDash": [5, 4], "strokeWidth": 2, **INK},
          "encoding": {"x": x | {"field": "limit"}, "tooltip": [{"field": "words"}]}},
         {"data": {"values": values}, "mark": {"type": "text", "align": "left", "dx": 6, **INK},
          "encoding": {"x": x | {"field": "x"}, "y": y, "text": {"field": "peak"}}},
-    ], "height": {"step": 44}, "config": CONFIG}
+    ], "height": {"step": 56}, "config": CONFIG}

@@ -103,12 +103,11 @@ def numbers(result: Result, name: str) -> None:
     found = result.strategies[name].prediction
     assert found is not None
     memory, time, model = found.memory_bytes, found.predicted_s, result.experiment.workload == decoder.NAME
-    with st.container(horizontal=True, gap="large", key="numbers"):
+    with st.container(horizontal=True, gap="medium", key="numbers"):
         over = f"{bytes_text(memory.missing)} too much" if memory.missing > 1 else f"of {bytes_text(memory.capacity)}"
         _metric("Memory per device", bytes_text(memory.peak) if memory.peak else "too much", over, "inverse" if memory.missing else "off")
         if time is not None:
             _metric("A step" if model else "Time", seconds_text(time.estimate), f"{seconds_text(time.low)} to {seconds_text(time.high)}")
-            _metric("Binds", (found.binds or "nothing").capitalize(), "takes most of the time")
             if found.mfu and found.tflops_per_chip and found.tokens_per_s_per_chip:
                 _metric("MFU", f"{found.mfu:.1%}", f"{found.tflops_per_chip:,.0f} TFLOP/s per chip")
                 _metric("Tokens per second", f"{found.tokens_per_s_per_chip:,.0f}", "per chip")

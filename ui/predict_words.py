@@ -68,13 +68,25 @@ def collectives_table(found: Prediction, reasons: Mapping[str, str | None]) -> d
     for each in merged(found.collectives):
         table["Collective"].append(each.kind if each.asked is None else f"{each.asked} asked / {each.kind} compiled")
         axes = ", ".join(each.axes)
-        table["Over"].append(f"{axes}: {each.route}" if axes else each.route)
+        table["Over"].append(f"{axes}: {route_words(each.route)}" if axes else route_words(each.route))
         table["Bytes"].append(nowrap(bytes_text(each.bytes)))
         table["Times"].append(f"{each.count:,}")
         table["Total"].append(nowrap(seconds_text(each.seconds)))
         table["Exposed"].append(nowrap(seconds_text(each.exposed_s)) if each.exposed_s > 0.005 * max(each.seconds, 1e-12) else "hidden")
         table["Why"].append(plain((reasons.get(each.name) or each.reason or NONE).replace("`", "")))
     return table
+
+
+def route_words(route: str) -> str:
+    """Where a collective runs, without the names of links.
+
+    >>> route_words("neighbours over ici x+, ici x-, ici y+")
+    'neighbours along x and y'
+    """
+    if not route.startswith("neighbours over"):
+        return route
+    axes = [axis for axis in "xyz" if f"ici {axis}" in route]
+    return "neighbours" + (f" along {' and '.join(axes)}" if axes else "") + (" and between slices" if "dcn" in route else "")
 
 
 def merged(collectives: Sequence[PredictedCollective]) -> list[PredictedCollective]:
@@ -100,7 +112,7 @@ def operation(op: str | None) -> str:
     >>> operation("jit(train_step)/transpose(jvp())/while/body/bse,ehd->bshd/dot_general")
     'bse,ehd->bshd/dot_general'
     """
-    return "/".join((op or "").split("/")[-2:])[-70:]
+    return "/".join((op or "").split("/")[-2:])[-44:]
 
 
 def memory_table(found: Prediction) -> dict[str, list[str]]:

@@ -92,6 +92,8 @@ def hint(experiment: Experiment) -> None:
                 _link(f"Previous: {before.title}", before.experiment, ":material/arrow_back:")
             if after:
                 _link(f"Next: {after.title}", after.experiment, ":material/arrow_forward:")
+            else:
+                st.page_link("pages/recipes.py", label="The end of the course: all recipes", icon=":material/menu_book:")
 
 
 def _variation(recipe: Recipe) -> None:

@@ -21,9 +21,9 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     except ValueError as error:
         words = f"ValueError: {error}"
     return {
+        "sum": jnp.asarray(mapped(a, b, c)),
         "a": jnp.asarray(a),
         "c": jnp.asarray(c),
-        "sum": jnp.asarray(mapped(a, b, c)),
         "jaxpr": str(jax.make_jaxpr(mapped)(a, b, c)),
         "two entries for three arguments": words,
     }

@@ -24,12 +24,14 @@ def experiments(draw: st.DrawFn) -> Experiment:
     cut = {dim: [axis for axis in names if owner[axis] == dim] for dim in dims}
     if workload.halo and all(cut[dim] for dim in workload.halo):
         del cut[workload.halo[1]]  # XLA (JAX 0.10.2 and 0.12) partitions a convolution wrongly where both operands are cut along the window
+    dtype = draw(st.sampled_from(workload.dtypes))
+    draws = [kind for kind in workload.draws if (kind, dtype) != ("arange", "float16")]  # their products pass 65504, the largest float16
     spec: dict[str, Any] = {
         "target": "cpu:8", "workload": workload.name, "mesh": mesh, "dims": {dim: size * 8 for dim, size in dims.items()},
-        "sharding": {dim: axes for dim, axes in cut.items() if axes}, "dtype": draw(st.sampled_from(workload.dtypes)),
+        "sharding": {dim: axes for dim, axes in cut.items() if axes}, "dtype": dtype,
         "seed": draw(st.integers(0, 99)),
         "memory": {array.name: draw(st.sampled_from(("device", "pinned_host"))) for array in workload.operands if not workload.moves},
-        "data": {array.name: draw(st.sampled_from(workload.draws)) for array in workload.operands},
+        "data": {array.name: draw(st.sampled_from(draws)) for array in workload.operands},
         "timing": {"samples": draw(st.integers(1, 50)), "min_seconds": draw(st.floats(0, 1))},
         "options": words | {"device_order": draw(st.sampled_from(("topology", "plain")))},
     }

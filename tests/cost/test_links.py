@@ -4,7 +4,7 @@ import pytest
 
 from spmd_core.cost.constants import DCN_EFFICIENCY, DCN_LATENCY_S, LINK_EFFICIENCY
 from spmd_core.cost.links import NOMINAL as NOMINAL_RATES
-from spmd_core.cost.links import collective_s, permute, route
+from spmd_core.cost.links import collective_s, dcn_bandwidth, exchange_s, hops, permute, route
 from spmd_core.topologies import get_topology
 
 MIB_128 = 128 * 2**20
@@ -78,3 +78,21 @@ def test_the_bound_is_the_nominal_rate_without_latency():
     assert collective_s(topology, "all-gather", where, MIB_128, NOMINAL_RATES) == pytest.approx(MIB_128 * 255 / 256 / (4 * 5e10), rel=1e-9)
     pairs = [(i, i - i % 16 + (i + 1) % 16) for i in range(256)]
     assert permute(topology, pairs, devices(topology), MIB_128, NOMINAL_RATES)[0] == pytest.approx(MIB_128 / 5e10, rel=1e-9)
+
+
+def where_of(name):
+    topology = get_topology(name)
+    return route(topology, range(topology.devices), devices(topology))
+
+
+def test_hops_count_the_way_to_the_farthest_chip():
+    assert hops(where_of("v5e:16x16").spans) == 16  # half of each ring
+    assert hops(where_of("v5e:2x4").spans) == 4  # one and three links
+
+
+def test_an_exchange_between_slices_is_bound_by_the_network():
+    topology = get_topology("v5e:2x4*2")
+    between = DCN_LATENCY_S + MIB_128 / 2 / dcn_bandwidth(topology)
+    within = exchange_s(get_topology("v5e:2x4"), where_of("v5e:2x4"), MIB_128)
+    assert dcn_bandwidth(topology) == 3.125e9 * DCN_EFFICIENCY
+    assert exchange_s(topology, where_of("v5e:2x4*2"), MIB_128) == pytest.approx(between + within, rel=1e-6)

@@ -1,0 +1,41 @@
+"""Which instructions are collectives, which only finish or carry them on, in the module of a loop that overlaps a gather."""
+
+from spmd_core.cost.clocks import Ready, cause_of, latest
+from spmd_core.cost.comm import Cluster, base_kind, channels_passed, find, is_done, rendezvous
+from spmd_core.hlo_text import parse_instruction, parse_module
+from spmd_core.topologies import get_topology
+from tests.cost.programs import LOOP
+
+POD = Cluster(get_topology("v5e:16x16"), tuple((i, j, 0, 0, 0) for i in range(16) for j in range(16)))
+
+
+def test_kinds_are_told_by_opcode():
+    assert [base_kind(text) for text in ("all-gather-start", "all-reduce", "all-gather-done", "fusion")] == ["all-gather", "all-reduce", None, None]
+
+
+def test_a_gather_in_fusions_starts_once_is_carried_and_is_finished():
+    module = parse_module(LOOP)
+    roles = {}
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            comm = find(module, instruction, computation, POD) if instruction.opcode == "fusion" else None
+            if comm is not None:
+                roles["starts"] = (comm.kind, comm.nbytes, comm.asynchronous, len(comm.group))
+            if instruction.opcode == "fusion" and is_done(module, instruction):
+                roles["ends"] = instruction.name
+            if instruction.opcode == "fusion" and "async_collective_fusion" in instruction.attributes["calls"]:
+                roles["carries"] = set(channels_passed(module, instruction).values()) - {None}
+    assert roles["starts"] == ("all-gather", 2 * 4096 * 4096, True, 256)
+    assert roles["ends"]
+    assert len(roles["carries"]) == 1
+
+
+def test_what_a_send_and_its_recv_have_in_common():
+    text = '%s = (f32[8]{0}, u32[], token[]) send(%x, %t), frontend_attributes={_xla_host_transfer_rendezvous="pair_7"}'
+    assert rendezvous(parse_instruction(text)) == "pair_7"
+    assert rendezvous(parse_instruction("%y = f32[8]{0} copy(%x)")) is None
+
+
+def test_the_last_of_several_and_what_it_waits_for():
+    early, late = Ready([1.0, 2.0], ["", "gather"]), Ready([3.0], ["host"])
+    assert (latest(early, late), cause_of(early, late), latest(), cause_of()) == (3.0, "host", 0.0, "")

@@ -10,6 +10,7 @@ import os
 
 os.environ.update({"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"})
 
+import sys
 import time
 
 import jax
@@ -25,6 +26,7 @@ from spmd_core.topologies import Topology, get_topology
 BYTES = 128 * 2**20
 TARGETS = ("v5e:2x4", "v5e:16x16", "v5p:4x4x4")
 ASKED = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+LIMITS = (1.0, 1.3)
 
 
 def bound_s(topology: Topology, kind: str) -> float:
@@ -48,9 +50,10 @@ def program(kind: str, chips: int):
     return (lambda x: jax.lax.all_to_all(x, "x", 0, 0, tiled=True)), (rows, 1024), P("x")
 
 
-def main() -> None:
-    """Print the table."""
-    print(f"{'topology':10} {'asked':16} {'compiled':16} {'predicted':>12} {'bound':>12} {'ratio':>6}")
+def main() -> int:
+    """Print the table and the verdict; exit code 1 where a ratio is outside the limits."""
+    ratios = []
+    print(f"{'topology':10} {'asked':16} {'told asked':16} {'compiled':16} {'predicted':>12} {'bound':>12} {'ratio':>6}")
     for name in TARGETS:
         topology = get_topology(name)
         mesh = mesh_over(topology, (("x", topology.devices),))
@@ -61,11 +64,16 @@ def main() -> None:
             compiled = compile_lowered(mapped.lower(x), mesh, time.perf_counter())
             found = predict(compiled.text, Cluster(topology, compiled.devices), compiled.memory, (("x", topology.devices),)).collectives
             became = "+".join(each.kind for each in found) or "none"
+            told = "+".join(each.asked or each.kind for each in found)
             seconds = sum(each.seconds for each in found)
             bound = sum(bound_s(topology, each.kind) * each.bytes / BYTES for each in found)
             ratio = seconds / bound if bound else math.nan
-            print(f"{name:10} {kind:16} {became:16} {seconds * 1e6:9.1f} µs {bound * 1e6:9.1f} µs {ratio:6.2f}", flush=True)
+            ratios.append(ratio)
+            print(f"{name:10} {kind:16} {told:16} {became:16} {seconds * 1e6:9.1f} µs {bound * 1e6:9.1f} µs {ratio:6.2f}", flush=True)
+    inside = sum(LIMITS[0] <= ratio <= LIMITS[1] for ratio in ratios)
+    print(f"{inside} of {len(ratios)} between {LIMITS[0]} and {LIMITS[1]} (asked: all): {'reached' if inside == len(ratios) else 'MISSED'}")
+    return 0 if inside == len(ratios) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -3,14 +3,16 @@
 import csv
 import io
 import json
+from typing import Any
 
 from spmd_core.blank_lines import spaced
 from spmd_core.errors import Inexpressible
 from spmd_core.experiment import Experiment
 from spmd_core.link import encode
 from spmd_core.reference import compute_dtype, tolerance
-from spmd_core.results import Result
+from spmd_core.results import Result, StrategyResult
 from spmd_core.script import body_text, header, operands_text, program_text
+from spmd_core.script_absent import absent_cells
 from spmd_core.strategies import MAP_STRATEGIES
 from spmd_core.targets import parse_target
 
@@ -72,6 +74,8 @@ def report(strategy, output, seconds):
 
 def script_text(experiment: Experiment, result: Result | None = None) -> str:
     """A Python script in cells (`# %%`): what each strategy runs, its time and its values, compared with those of the result."""
+    if parse_target(experiment.target).kind == "tpu":
+        return "\n\n\n".join(part.strip("\n") for part in [_head(experiment, result), *absent_cells(experiment)]) + "\n"
     strategies = [strategy for strategy in experiment.strategies if strategy != "as_written"]
     parts = [_head(experiment, result), _devices(experiment, result)]
     if strategies:
@@ -159,7 +163,8 @@ def json_text(result: Result) -> str:
     return json.dumps(result.model_dump(mode="json"), indent=2) + "\n"
 
 
-CSV_COLUMNS = ("run", "experiment", "workload", "target", "mesh", "strategy", "status", "operands", "sample", "seconds", "outlier")
+CSV_COLUMNS = ("run", "experiment", "workload", "target", "mesh", "strategy", "status", "operands", "sample", "seconds", "outlier",
+               "fits", "peak_bytes", "predicted_low_s", "predicted_s", "predicted_high_s")
 
 
 def csv_text(*results: Result) -> str:
@@ -175,10 +180,18 @@ def csv_text(*results: Result) -> str:
         mesh = " ".join(f"{axis}={size}" for axis, size in experiment.mesh)
         for strategy, found in result.strategies.items():
             head = (result.run, experiment.id, experiment.workload, experiment.target, mesh, strategy, found.status)
+            predicted = _predicted(found)
             for number, seconds in enumerate(found.samples_s):
-                writer.writerow((*head, "placed", number, seconds, number in found.outliers))
+                writer.writerow((*head, "placed", number, seconds, number in found.outliers, *predicted))
             for number, seconds in enumerate(found.from_unsharded.samples_s if found.from_unsharded else ()):
-                writer.writerow((*head, "unsharded", number, seconds, ""))
+                writer.writerow((*head, "unsharded", number, seconds, "", *predicted))
             if not found.samples_s:
-                writer.writerow((*head, "", "", "", ""))
+                writer.writerow((*head, "", "", "", "", *predicted))
     return text.getvalue()
+
+
+def _predicted(found: StrategyResult) -> tuple[Any, ...]:
+    """Whether it fits, its peak in bytes per device, and the predicted interval in seconds; empty where it was not predicted."""
+    prediction, time = found.prediction, found.predicted_s
+    fits = (prediction.fits, prediction.memory_bytes.peak) if prediction else ("", "")
+    return (*fits, *((time.low, time.estimate, time.high) if time else ("", "", "")))

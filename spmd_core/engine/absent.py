@@ -10,14 +10,13 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from spmd_core.decoder import NAME, plan_of
+from spmd_core.decoder import NAME
 from spmd_core.engine.lower import Steps, execute, file_name
-from spmd_core.engine.plan import decoder
-from spmd_core.engine.topology import Compiled, compile_lowered, devices_of, mesh_over
+from spmd_core.engine.topology import Compiled, compile_lowered, devices_of
 from spmd_core.errors import Inexpressible, refuse
 from spmd_core.experiment import Experiment
-from spmd_core.programs.decoder_step import lower_train_step
 from spmd_core.script import program_text
+from spmd_core.script_decoder import decoder_text
 from spmd_core.strategies import MAP_STRATEGIES
 from spmd_core.topologies import get_topology
 
@@ -36,10 +35,10 @@ def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahe
     """The program of one strategy, traced and lowered. Inexpressible where it cannot be compiled ahead of time; RequestError where the
     mesh is larger than the topology."""
     if experiment.workload == NAME:
-        plan = plan_of(experiment)
-        mesh = mesh_over(plan.topology, plan.mesh, plan.device_order)
-        lowered = steps("lower", lambda: lower_train_step(decoder(plan), mesh, plan.batch, plan.sequence))
-        return Ahead(lowered, mesh, {}, "decoder.py")
+        text, file = decoder_text(experiment), file_name(NAME, strategy)
+        with _standing_for(devices_of(get_topology(experiment.target))):
+            names = execute(text, file)
+        return Ahead(steps("lower", names["lower"]), names["mesh"], {"program": text}, file)
     if strategy in MAP_STRATEGIES:
         raise Inexpressible(f"{strategy} is called on attached devices: there is nothing to compile for absent ones; use auto or shard_map")
     topology = get_topology(experiment.target)

@@ -15,10 +15,10 @@ import numpy as np
 from jax.experimental import mesh_utils, topologies
 from jax.sharding import AxisType, Mesh
 
+from spmd_core.absent_topology import ENVIRONMENT, description, split_over_slices
 from spmd_core.errors import WorkerError, refuse
 from spmd_core.topologies import Topology
 
-ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
 _ASKED = re.compile(r"stablehlo\.(all_reduce|all_gather|reduce_scatter|all_to_all|collective_permute|collective_broadcast)")
 _ABSENT = ("not installed", "not found", "no such file", "cannot open", "no module named")
 # A libtpu that is newer than jaxlib writes what jaxlib cannot read; one that is older does not know its interface.
@@ -32,12 +32,7 @@ def devices_of(topology: Topology) -> list[Any]:
     missing = [name for name in ENVIRONMENT if not os.environ.get(name)]
     if missing:
         raise WorkerError(f"{', '.join(missing)} not set: a compile-only worker sets {ENVIRONMENT} before jax is imported")
-    options: dict[str, Any] = dict(topology.chip.options)
-    if topology.slices > 1:
-        options["num_slices"] = topology.slices
-    if topology.shape == (1, 1):
-        options["chips_per_host_bounds"] = (1, 1, 1)
-    name = topology.name.split("*")[0].replace("tpu7x", "TPU7x")
+    name, options = description(topology)
     try:
         devices = list(topologies.get_topology_desc(name, "tpu", **options).devices)
     except RuntimeError as error:  # JaxRuntimeError: libtpu absent, too new, or a name that it refuses
@@ -88,15 +83,10 @@ def _placed(topology: Topology, devices: list[Any], sizes: list[int], order: str
         return np.array(devices).reshape(sizes)
     if topology.slices == 1:
         return mesh_utils.create_device_mesh(sizes, devices, allow_split_physical_axes=True)
-    between, rest = [], topology.slices
-    for size in sizes:
-        taken = int(np.gcd(size, rest))
-        between.append(taken)
-        rest //= taken
-    if rest > 1:
+    split = split_over_slices(tuple(sizes), topology.slices)
+    if split is None:
         raise refuse(f"{topology.slices} slices", f"do not divide over mesh axes {sizes}", "put an axis of that size first, for example data=2")
-    within = [size // taken for size, taken in zip(sizes, between, strict=True)]
-    return mesh_utils.create_hybrid_device_mesh(within, between, devices, allow_split_physical_axes=True)
+    return mesh_utils.create_hybrid_device_mesh(*split, devices, allow_split_physical_axes=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,9 @@ from spmd_core.sweep import Point
 State = Literal["refused", "too large", "not compiled", "waiting", "running", "failed", "does not fit", "predicted"]
 
 
+MAX_WORDS = 400  # characters of why a point failed; its run has all of them
+
+
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """What a curve needs of a prediction. Seconds per step, bytes per device; None where the program does not fit or is no model's."""
@@ -85,8 +88,14 @@ def outcome_of(run: str, found: StrategyResult) -> Outcome:
     """The outcome that a stored strategy of a run stands for."""
     if found.status != "ok" or found.prediction is None:
         words = found.error.message if found.error else "the run has no prediction"
-        return Outcome("failed", None, run, " ".join(words.split()))
+        return failure(words, run)
     return Outcome("predicted" if found.prediction.fits else "does not fit", numbers_of(found.prediction), run)
+
+
+def failure(words: str, run: str | None = None) -> Outcome:
+    """A point that failed, with the beginning of why: a compiler's message may list every device."""
+    line = " ".join(words.split())
+    return Outcome("failed", None, run, line if len(line) <= MAX_WORDS else f"{line[:MAX_WORDS - 1]}…")
 
 
 def curves(points: Sequence[Point], outcomes: Sequence[Outcome]) -> tuple[Row, ...]:

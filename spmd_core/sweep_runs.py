@@ -10,7 +10,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.results import Result
 from spmd_core.run_states import RunStatus
 from spmd_core.sweep import Point
-from spmd_core.sweep_curves import Outcome, outcome_of
+from spmd_core.sweep_curves import Outcome, failure, outcome_of
 
 POINTS_KEPT = 512  # each a few numbers: a sweep that is looked at every second would else read whole results again
 
@@ -54,7 +54,7 @@ def _outcome(lab: Runs, point: Point, active: Mapping[str, RunStatus], asked: As
     if (known := lab.latest(point.experiment)) and (found := _stored(lab, known, point.strategy)):
         return found
     if name in asked.refusals:
-        return Outcome("failed", words=asked.refusals[name])
+        return failure(asked.refusals[name])
     if point.is_too_large:
         return Outcome("too large")
     return Outcome("not compiled")
@@ -71,7 +71,7 @@ def _failed(lab: Runs, run: str) -> Outcome | None:
     if status.state == "cancelled":
         return Outcome("not compiled", words="cancelled")
     words = status.error.message if status.error else status.state.replace("_", " ")
-    return Outcome("failed", None, run, " ".join(words.split()))
+    return failure(words, run)
 
 
 def _stored(lab: Runs, run: str, strategy: str) -> Outcome | None:

@@ -9,8 +9,8 @@ from spmd_core.topologies import CHIPS
 from spmd_core.units import seconds_text
 
 _AXIS = {"batch-per-device": "sequences per device", "sequence": "tokens per sequence", "mesh": "mesh", "generation": "generation", "chips": "chips"}
-_RESOURCES = {"memory": "memory bandwidth", "interconnect": "the interconnect", "host": "the host",
-              "data centre network": "the data centre network"}
+_BINDS = {"compute": "compute binds", "memory": "memory bandwidth binds", "interconnect": "the links between chips bind",
+          "host": "the transfer to the host binds", "data centre network": "the network between slices binds"}
 NOTABLE = 0.05  # of the step: exposed communication worth a word
 ALIKE = 0.02  # closer than this, two estimates are not told apart
 
@@ -81,13 +81,9 @@ def _binding(sweep: Sweep, timed: Sequence[Row]) -> list[str]:
         exposed = f"exposed communication, mostly {worst.exposed_most}s, takes {worst.exposed_share:.0%} of the step at {where}"
     after = f"; {exposed}." if exposed else "."
     if turned is None:
-        resource = _resource(timed[0].numbers.binds)
-        return [f"{resource[0].upper()}{resource[1:]} binds throughout{after}"]
-    return [f"From {point_title(sweep, turned.point)} on {_resource(turned.numbers.binds)} binds{after}"]
-
-
-def _resource(binds: str | None) -> str:
-    return _RESOURCES.get(binds or "", binds or "nothing")
+        binds = _BINDS.get(timed[0].numbers.binds or "", "nothing binds")
+        return [f"{binds[0].upper()}{binds[1:]} throughout{after}"]
+    return [f"From {point_title(sweep, turned.point)} on {_BINDS.get(turned.numbers.binds or "", "nothing binds")}{after}"]
 
 
 def _mfu(row: Row) -> str:

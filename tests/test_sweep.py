@@ -210,6 +210,8 @@ def test_a_program_that_does_not_fit_has_memory_and_no_time():
     assert (found.state, found.numbers.peak_bytes, found.numbers.step_s) == ("does not fit", 20 * GIB, None)
     failed = outcome_of("r", StrategyResult(status="error", error=Failure(kind="WorkerError", message="the compiler\ncrashed")))
     assert (failed.state, failed.words, failed.numbers) == ("failed", "the compiler crashed", None)
+    long = outcome_of("r", StrategyResult(status="error", error=Failure(kind="WorkerError", message="device " * 999)))
+    assert len(long.words) == 400 and long.words.endswith("…")
     rows = curves(points(WIDE, "chips=8,64,512"), [found, failed, outcome(1.0)])
     assert [row.efficiency for row in rows] == [None, None, 1.0]
 
@@ -235,7 +237,7 @@ def test_the_answer_of_scaling():
         outcome(1.25, chips=4096, flops=512e15, binds="interconnect")])
     assert headline(sweep, rows) == (
         "From 64 to 4,096 chips MFU falls from 62% to 50%; scaling efficiency 80% (weak scaling, batch per chip constant). "
-        "From 4,096 chips on the interconnect binds; exposed communication, mostly all-gathers, takes 25% of the step "
+        "From 4,096 chips on the links between chips bind; exposed communication, mostly all-gathers, takes 25% of the step "
         "at 64 chips. 8 chips do not fit in memory.")
 
 

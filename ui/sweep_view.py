@@ -185,9 +185,10 @@ def _watch(sweep: Sweep, points: Sequence[Point], seen: tuple[str, ...]) -> None
 
 def _charts(sweep: Sweep, rows: Sequence[Row]) -> None:
     drawn = sweep_charts.charts_of(sweep, rows)
-    columns = st.columns(min(COLUMNS, len(drawn))) if drawn else []
+    wide = 2 if len(drawn) in (2, 4) else COLUMNS
+    columns = st.columns(wide)
     for place, (name, chart) in enumerate(drawn.items()):
-        columns[place % COLUMNS].vega_lite_chart(chart, alt=sweep_charts.chart_alt(name, sweep, rows), key=f"sweep:{name}")
+        columns[place % wide].vega_lite_chart(chart, alt=sweep_charts.chart_alt(name, sweep, rows), key=f"sweep:{name}")
     if drawn:
         st.caption("Shaded, or as bars: from perfect overlap to none. Dashed: capacity; a cross does not fit; a hollow point is estimated "
                    "from the sizes and not compiled.")

@@ -80,12 +80,14 @@ def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool) -> None:
     if answer := headline(sweep, rows):
         print(f"{answer}\n")
     print("\n".join(table([(sweep.vary, *_HEAD), *(_cells(row) for row in rows)], numbers=_NUMBERS)))
+    for row in rows:
+        if words := row_json(row)["words"]:
+            print(f"{row.point.label}: {words}")
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     found, point = row.numbers, row.point
     known = row_json(row)
-    words = f": {known['words']}" if known["words"] else ""
     peak = bytes_text(found.peak_bytes) if found.peak_bytes is not None else \
         f"~{bytes_text(point.expected_bytes)}" if point.expected_bytes is not None else "–"
     return (
@@ -93,7 +95,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{seconds_text(found.low_s)} – {seconds_text(found.high_s)}" if found.step_s else "–", _share(found.mfu),
         f"{found.tokens_per_s_per_chip:,.0f}" if found.tokens_per_s_per_chip else "–", _share(row.efficiency),
         f"{peak} of {bytes_text(point.capacity_bytes)}" if point.experiment else "–", _share(row.exposed_share), found.binds or "–",
-        f"{row.outcome.state}{words}")
+        row.outcome.state)
 
 
 def _share(value: float | None) -> str:

@@ -29,12 +29,21 @@ def headline(view: View, when: str) -> None:
         st.subheader(plain(headline_words(result)), anchor=False)
         facts = [environment_words(result.environment), floor_words(result), f"finished {when}", f"run {result.run}"]
         st.caption(plain(" · ".join(fact for fact in facts if fact)))
+    for message, names in failures(result).items():
+        refusal(f"{', '.join(map(title, names))} failed: {message}")
     for name, found in result.strategies.items():
-        if found.status == "error" and found.error is not None:
-            refusal(f"{title(name)} failed: {found.error.message}")
         if found.correct is False:
             refusal(f"{title(name)} computed wrong values and is not ranked: its largest relative error {found.max_rel_error:.3g} "
                     f"is above {found.tolerance:.3g}.")
+
+
+def failures(result: Result) -> dict[str, list[str]]:
+    """What went wrong, each with the strategies that it befell."""
+    said: dict[str, list[str]] = {}
+    for name, found in result.strategies.items():
+        if found.status == "error" and found.error is not None:
+            said.setdefault(found.error.message, []).append(name)
+    return said
 
 
 def verdict(result: Result) -> None:

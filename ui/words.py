@@ -4,7 +4,7 @@ import re
 import time
 
 from spmd_core.experiment import Experiment
-from spmd_core.results import Environment, Result
+from spmd_core.results import Environment, Ratio, Result
 from spmd_core.run_states import RunStatus
 from spmd_core.strategies import STRATEGIES
 from spmd_core.units import bytes_text, seconds_text
@@ -115,7 +115,13 @@ def headline_words(result: Result) -> str:
     if not answer.tied:
         return f"{title(fastest)} is fastest, {takes} per call. The next, {after}."
     *first, last = [f"{title(name)} ({seconds_text(result.strategies[name].median_s)})" for name in (fastest, *answer.tied)]
-    return f"{', '.join(first)} and {last} cannot be told apart by these samples." + (f" {after}." if after else "")
+    few = " They are too few to be sure of any difference: take more." if any(_apart(ratio) for ratio in answer.ratios) else ""
+    return f"{', '.join(first)} and {last} cannot be told apart by these samples.{few}" + (f" {after}." if after else "")
+
+
+def _apart(ratio: Ratio) -> bool:
+    """Whether a ratio's interval leaves 1 out, though too few samples were taken to be sure of a difference."""
+    return not ratio.differs and not ratio.interval[0] <= 1 <= ratio.interval[1]
 
 
 def floor_words(result: Result) -> str | None:

@@ -18,6 +18,12 @@ def test_the_headline_names_those_that_cannot_be_told_apart_with_their_own_media
                                      "shard_map takes 3× as long (95 % interval 2.7 to 3.3).")
 
 
+def test_too_few_samples_are_named_where_the_times_lie_far_apart():
+    found = result({"single": strategy(10e-6), "auto": strategy(300e-6)}, comparison=comparison("single", ("auto", 30.0, False)))
+    assert headline_words(found) == ("Single device (10 µs) and Automatic (300 µs) cannot be told apart by these samples. "
+                                     "They are too few to be sure of any difference: take more.")
+
+
 def test_a_lone_strategy_is_given_with_its_interval():
     assert headline_words(result({"auto": strategy(25e-6)})) == "Automatic takes 25 µs per call (95 % interval 24.5 µs to 25.5 µs)."
 

@@ -80,10 +80,10 @@ def _binding(sweep: Sweep, timed: Sequence[Row]) -> list[str]:
         where = point_title(sweep, worst.point)
         exposed = f"exposed communication, mostly {worst.exposed_most}s, takes {worst.exposed_share:.0%} of the step at {where}"
     after = f"; {exposed}." if exposed else "."
+    binds = _BINDS.get((turned or timed[0]).numbers.binds or "", "nothing binds")
     if turned is None:
-        binds = _BINDS.get(timed[0].numbers.binds or "", "nothing binds")
         return [f"{binds[0].upper()}{binds[1:]} throughout{after}"]
-    return [f"From {point_title(sweep, turned.point)} on {_BINDS.get(turned.numbers.binds or "", "nothing binds")}{after}"]
+    return [f"From {point_title(sweep, turned.point)} on {binds}{after}"]
 
 
 def _mfu(row: Row) -> str:

@@ -2,12 +2,14 @@
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from spmd_core.collectives import KINDS, groups_of
 from spmd_core.cost.asked import asked
 from spmd_core.cost.constants import DCN_LATENCY_S
-from spmd_core.cost.links import EXPECTED, NOMINAL, Coordinates, collective_s, dcn_bandwidth, permute, route
+from spmd_core.cost.links import EXPECTED, NOMINAL, Coordinates, Paths, collective_s, dcn_bandwidth, paths, permute_s, route
 from spmd_core.hlo_module import Computation, Instruction, Module
+from spmd_core.replica_groups import parse_pairs
 from spmd_core.topologies import Topology
 
 _RENDEZVOUS = re.compile(r'_xla_host_transfer_rendezvous="([^"]*)"')
@@ -143,10 +145,9 @@ def _communication(
     emitters = (_EMITTER.search(each.attributes.get("backend_config", "")) for each in (outer, inner))
     algorithm = next((match[1] for match in emitters if match), "")
     if kind == "collective-permute":
-        pairs = tuple((int(source), int(target)) for source, target in groups_of(inner, len(cluster.coordinates)))
-        seconds, resources = permute(cluster.topology, pairs, cluster.coordinates, nbytes)
-        bound = permute(cluster.topology, pairs, cluster.coordinates, nbytes, NOMINAL)[0]
-        group = pairs[0] if pairs else ()
+        ways, group = _ways(cluster, inner.attributes.get("source_target_pairs", ""))
+        seconds, bound = (permute_s(cluster.topology, ways, nbytes, rates) for rates in (EXPECTED, NOMINAL))
+        resources = ways.used
         words = f"neighbours over {', '.join(resources)}" if resources else "no link"
     else:
         group = tuple(int(device) for device in groups_of(inner, len(cluster.coordinates))[0])
@@ -155,6 +156,13 @@ def _communication(
         resources, words = where.resources, where.words
     return Communication(kind, nbytes, seconds, resources, tuple(group), words, asynchronous, inner.channel, outer.name,
                          inner.op_name or outer.op_name, algorithm, None, bound)
+
+
+@lru_cache(maxsize=64)
+def _ways(cluster: Cluster, pairs_text: str) -> tuple[Paths, tuple[int, ...]]:
+    """(paths, first pair) of a permute; a program repeats the same few patterns many times over, thousands of pairs each."""
+    pairs = [(source, target) for source, target in parse_pairs(pairs_text).tolist()]
+    return paths(cluster.topology, pairs, cluster.coordinates), pairs[0] if pairs else ()
 
 
 def _megascale(instruction: Instruction, computation: Computation, cluster: Cluster) -> Communication | None:

@@ -141,9 +141,18 @@ def dcn_bandwidth(topology: Topology, rates: Rates = EXPECTED) -> float:
     return topology.chip.dcn_bandwidth * rates.dcn
 
 
-def permute(topology: Topology, pairs: Sequence[tuple[int, int]], coordinates: Sequence[Coordinates], nbytes: float, rates: Rates = EXPECTED,
-            ) -> tuple[float, tuple[str, ...]]:
-    """(seconds, links occupied) of a collective-permute: the busiest link, every message on its shortest path, axis after axis."""
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The ways of a permute's messages: those over the busiest link, hops of the longest, links used, whether one leaves its slice."""
+
+    busiest: int
+    longest: int
+    used: tuple[str, ...]
+    crosses_slices: bool
+
+
+def paths(topology: Topology, pairs: Sequence[tuple[int, int]], coordinates: Sequence[Coordinates]) -> Paths:
+    """Where the messages of (source, target) pairs go: each on its shortest path, axis after axis."""
     loads: Counter[tuple[Coordinates, int, int]] = Counter()
     longest, crosses_slices, used = 0, False, set()
     wraps = topology.wraps
@@ -160,15 +169,17 @@ def permute(topology: Topology, pairs: Sequence[tuple[int, int]], coordinates: S
             for _ in range(abs(steps)):
                 loads[(tuple(here), axis, sign)] += 1
                 here[axis] = (here[axis] + sign) % length
+            if steps:
                 used.add(f"ici {'xyz'[axis]}{'+' if sign > 0 else '-'}")
             distance += abs(steps)
         longest = max(longest, distance)
-    busiest = max(loads.values(), default=0)
-    time = rates.launch + longest * rates.hop + busiest * nbytes / (topology.chip.link_bandwidth * rates.link)
-    if crosses_slices:
-        used.add("dcn")
-        time = max(time, rates.dcn_latency + nbytes / dcn_bandwidth(topology, rates))
-    return time, tuple(sorted(used))
+    return Paths(max(loads.values(), default=0), longest, tuple(sorted(used | ({"dcn"} if crosses_slices else set()))), crosses_slices)
+
+
+def permute_s(topology: Topology, ways: Paths, nbytes: float, rates: Rates = EXPECTED) -> float:
+    """Seconds of a collective-permute whose messages have `nbytes`: the busiest link's, or the network's between slices."""
+    time = rates.launch + ways.longest * rates.hop + ways.busiest * nbytes / (topology.chip.link_bandwidth * rates.link)
+    return max(time, rates.dcn_latency + nbytes / dcn_bandwidth(topology, rates)) if ways.crosses_slices else time
 
 
 def collective_s(topology: Topology, kind: str, where: Route, nbytes: float, rates: Rates = EXPECTED) -> float:

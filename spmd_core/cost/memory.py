@@ -49,6 +49,7 @@ def estimate_memory(plan: Plan) -> MemoryEstimate:
     if plan.topology.slices > 1:  # the first block's backward pass is taken out of the loop, and runs beside that of the logits
         logits = _rows(plan) * plan.size.vocab * (4 if plan.size.logits_float32 else 2)
         parts |= {"gradients": gradients, "one block's backward pass": block, "logits": logits}
+        spare += logits  # or after it
     elif block + gradients >= scores + tables:
         parts |= {"gradients": gradients, "one block's backward pass": block}
     else:
@@ -58,7 +59,7 @@ def estimate_memory(plan: Plan) -> MemoryEstimate:
 
 
 def _squeezed(plan: Plan, peak: float, spare: float) -> float:
-    """Near the capacity the compiler makes some arrays anew rather than keep them: `spare` bytes of them at most, and no more than it has to."""
+    """Near the capacity the compiler makes some arrays anew or later: `spare` bytes of them at most, and no more than it has to."""
     nearly = NEARLY_FULL * plan.topology.chip.device_hbm_bytes
     return max(min(peak, nearly), peak - spare)
 
@@ -104,7 +105,7 @@ def _block(plan: Plan, a: _Arrays) -> tuple[float, float]:
         block += a.query * (plan.sequence // plan.attention_block)
     named = _named(plan, a)
     block += 2 * sum(named[name] for name in plan.offload)  # one set on its way to or from the host, one at work
-    return block, a.wide + 4 * a.stream
+    return block, 4 * a.stream + (a.wide if plan.size.experts == 1 else 0.0)
 
 
 def _logits(plan: Plan) -> tuple[float, float]:

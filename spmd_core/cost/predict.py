@@ -35,7 +35,8 @@ def predict(text: str, cluster: Cluster, memory: Mapping[str, int], mesh: tuple[
     ValueError or HloError where the program cannot be read.
     """
     module = parse_module(text)
-    walk = Walker(module, cluster).entry()
+    walker = Walker(module, cluster)
+    walk = walker.entry()
     chip, chips = cluster.topology.chip, cluster.topology.chips
     seconds = walk.seconds
     low, high = interval(walk)
@@ -50,7 +51,7 @@ def predict(text: str, cluster: Cluster, memory: Mapping[str, int], mesh: tuple[
         tokens_per_s_per_chip=useful.tokens / chips / seconds if useful.tokens and seconds else None,
         chip_seconds=chips * seconds, binds=binds(walk.tally), shares_s=shares(walk.tally),
         collectives=_collectives(walk.tally, mesh), timeline=_timeline(walk.segments, seconds), buffers=buffers(module),
-        notes=(*_notes(walk, held, mesh), *_literal_note(module, cluster, walk)))
+        notes=(*_notes(walk, held, mesh), *_literal_note(walker, walk)))
 
 
 def shares(tally: Tally) -> dict[str, float]:
@@ -157,9 +158,9 @@ def _notes(walk: Walk, held: PredictedMemory, mesh: tuple[tuple[str, int], ...])
     return notes
 
 
-def _literal_note(module: Module, cluster: Cluster, walk: Walk) -> list[str]:
+def _literal_note(walker: Walker, walk: Walk) -> list[str]:
     """Whether the compiler's own order of starts and dones is much worse than data flow allows."""
-    literal = Walker(module, cluster, literal=True).entry().seconds
+    literal = Walker(walker.module, walker.cluster, literal=True, like=walker).entry().seconds
     if literal - walk.seconds <= NOTABLE * walk.seconds:
         return []
     return [f"the compiler's schedule gave up overlapping: by its own order of starts and dones the step takes {seconds_text(literal)}, "

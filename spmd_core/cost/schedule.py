@@ -15,12 +15,15 @@ STEADY = 3  # iterations of a loop that are walked; the last one's length stands
 class Walker:
     """Walks computations of one module on one cluster."""
 
-    def __init__(self, module: Module, cluster: Cluster, literal: bool = False) -> None:
-        """`literal`: an async op starts and holds up the chip where the compiler wrote its start and its done, not by data flow."""
+    def __init__(self, module: Module, cluster: Cluster, literal: bool = False, like: "Walker | None" = None) -> None:
+        """`literal`: an async op starts and holds up the chip where the compiler wrote its start and its done, not by data flow.
+
+        `like`: a walker of the same module and cluster, whose costs of operations and collectives are used again.
+        """
         self.module, self.cluster, self.chip, self.literal = module, cluster, cluster.topology.chip, literal
-        self.works: dict[int, Work] = {}
-        self.comms: dict[int, Communication | None] = {}
-        self.holding: dict[int, bool] = {}
+        self.works: dict[int, Work] = like.works if like else {}
+        self.comms: dict[int, Communication | None] = like.comms if like else {}
+        self.holding: dict[int, bool] = like.holding if like else {}
         self.meetings: dict[int, str] = {}  # id of a recv-done -> its rendezvous
         self.answers: dict[int, str] = {}  # id of a recv-done -> name of its send
 

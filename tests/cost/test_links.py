@@ -3,8 +3,8 @@
 import pytest
 
 from spmd_core.cost.constants import DCN_EFFICIENCY, DCN_LATENCY_S, LINK_EFFICIENCY
+from spmd_core.cost.links import EXPECTED, collective_s, dcn_bandwidth, exchange_s, hops, paths, permute_s, route
 from spmd_core.cost.links import NOMINAL as NOMINAL_RATES
-from spmd_core.cost.links import collective_s, dcn_bandwidth, exchange_s, hops, permute, route
 from spmd_core.topologies import get_topology
 
 MIB_128 = 128 * 2**20
@@ -21,6 +21,11 @@ def seconds(name, kind, group=None, nbytes=MIB_128):
     topology = get_topology(name)
     places = devices(topology)
     return collective_s(topology, kind, route(topology, group or range(len(places)), places), nbytes)
+
+
+def permute(topology, pairs, places, nbytes, rates=EXPECTED):
+    ways = paths(topology, pairs, places)
+    return permute_s(topology, ways, nbytes, rates), ways.used
 
 
 @pytest.mark.parametrize(("name", "kind", "by_hand"), [
@@ -96,3 +101,13 @@ def test_an_exchange_between_slices_is_bound_by_the_network():
     within = exchange_s(get_topology("v5e:2x4"), where_of("v5e:2x4"), MIB_128)
     assert dcn_bandwidth(topology) == 3.125e9 * DCN_EFFICIENCY
     assert exchange_s(topology, where_of("v5e:2x4*2"), MIB_128) == pytest.approx(between + within, rel=1e-6)
+
+
+def test_paths_count_messages_over_the_busiest_link():
+    """On a line of four, two messages of 0 -> 3 and 1 -> 3 share the links from 1 on."""
+    topology = get_topology("v5e:4x4")
+    ways = paths(topology, [(0, 3), (1, 3)], devices(topology))
+    assert (ways.busiest, ways.longest, ways.used, ways.crosses_slices) == (2, 3, ("ici y+",), False)
+    assert permute_s(topology, ways, MIB_128, NOMINAL_RATES) == pytest.approx(2 * MIB_128 / 5e10)
+    two = get_topology("v5e:4x4*2")
+    assert paths(two, [(0, 16)], devices(two)).used == ("dcn",)

@@ -4,7 +4,6 @@ import streamlit as st
 
 from spmd_core import decoder
 from spmd_core.errors import LabError
-from spmd_core.results import Result
 from ui import exports, links, live, predict_inputs, predict_keep, predict_view, shell, state
 from ui.lab import find, lab
 from ui.words import ago, plain
@@ -18,7 +17,7 @@ run = state.run("predict")
 if run is None and refusal is None and (run := lab().latest(experiment)) is not None:
     state.set_run("predict", run)
 status = find(run) if run else None
-result: Result | None = lab().result(status.run) if status and status.is_over and status.experiment == experiment else None
+result = predict_view.result_of(status, experiment)
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Predict", width="stretch")

@@ -33,7 +33,7 @@ def interval_chart(rows: Mapping[str, Estimate], measured_s: float | None = None
     layers: list[dict[str, Any]] = [
         {"data": data, "mark": {"type": "bar", "height": 18, "opacity": 0.35, "cornerRadius": 4, "color": "#3b76c4"},
          "encoding": {"x": x | {"field": "low"}, "x2": {"field": "high"}, "y": y, "tooltip": hover}},
-        {"data": data, "mark": {"type": "tick", "thickness": 4, "height": 26, "color": "#3b76c4"}, "encoding": {"x": x | {"field": "at"}, "y": y,
+        {"data": data, "mark": {"type": "tick", "thickness": 4, "height": 26, "color": "#5b93e0"}, "encoding": {"x": x | {"field": "at"}, "y": y,
                                                                                                             "tooltip": hover}},
         {"data": data, "mark": {"type": "text", "dy": -22, "fontWeight": 600, **INK}, "encoding": {"x": x | {"field": "at"}, "y": y,
                                                                                                   "text": {"field": "label"}}},
@@ -204,7 +204,7 @@ def memory_chart(rows: Mapping[str, PredictedMemory]) -> Spec:
     return {"layer": [
         {"data": {"values": values}, "mark": {"type": "bar", "height": 20, "cornerRadiusEnd": 3}, "encoding": {
             "x": x | {"field": "x"}, "y": y, "color": colour, "tooltip": [{"field": "peak", "title": "peak"}, {"field": "of", "title": "that is"}]}},
-        {"data": {"values": ends}, "mark": {"type": "text", "dy": -22, "align": "right", **INK},
+        {"data": {"values": ends}, "mark": {"type": "text", "dy": -22, "dx": -6, "align": "right", **INK},
          "encoding": {"x": x | {"field": "limit"}, "text": {"field": "words"}}},
         {"data": {"values": ends},
          "mark": {"type": "rule", "strokeDash": [5, 4], "strokeWidth": 2, **INK},

@@ -47,10 +47,10 @@ def _topology(target: str) -> str:
     """Generation, shape and slices; what a link brought that is none of them stays until another is chosen."""
     parts = predict_forms.split_target(target)
     generations = list(CHIPS) if parts and parts[0] in CHIPS else [parts[0] if parts else target, *CHIPS]
-    left, middle, right = st.columns([5, 4, 4], gap="small")
+    left, middle, right = st.columns([5, 6, 4], gap="small")
     with left:
         chosen = st.selectbox("TPU", generations, key=state.seed(state.key(SCREEN, "generation"), parts[0] if parts else target),
-                              format_func=lambda name: CHIPS[name].title.split(" (")[0] if name in CHIPS else name,
+                              format_func=lambda name: "7x" if name == "tpu7x" else name,
                               help="Every generation that the TPU compiler knows. None has to be attached.")
     if chosen not in CHIPS:
         return target
@@ -63,16 +63,12 @@ def _topology(target: str) -> str:
     shapes = ["x".join(map(str, shape)) for shape in legal_shapes(chosen)]
     shapes = shapes if now in shapes else [now, *shapes]
     with middle:
-        shape = st.selectbox("Shape", shapes, key=state.seed(state.key(SCREEN, f"shape.{chosen}"), now), format_func=_shape_words,
+        shape = st.selectbox("Shape", shapes, key=state.seed(state.key(SCREEN, f"shape.{chosen}"), now),
                              help="Chips along each physical axis of a slice: every shape that can be had.")
     with right:
         slices = st.number_input("Slices", 1, 256, key=state.seed(state.key(SCREEN, f"slices.{chosen}"), slices_now),
                                  help="Pods of this shape, joined by the data centre network.")
     return predict_forms.joined_target(chosen, shape, int(slices))
-
-
-def _shape_words(shape: str) -> str:
-    return shape.replace("x", " × ")
 
 
 def _mesh(draft: dict[str, Any], model: bool) -> list[list[Any]]:

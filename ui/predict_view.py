@@ -10,13 +10,23 @@ from spmd_core.mesh_order import mesh_places
 from spmd_core.predicting import before_compiling
 from spmd_core.prediction import Prediction
 from spmd_core.results import Result
+from spmd_core.run_states import RunStatus
 from spmd_core.topologies import get_topology
 from spmd_core.units import bytes_text, seconds_text
 from ui import predict_charts, predict_compare, predict_forms, predict_keep, predict_words, program_viewer, state, sweep_view, torus_view
+from ui.lab import lab
 from ui.shell import refusal
 from ui.words import plain, title
 
 SCREEN = "predict"
+
+
+def result_of(status: RunStatus | None, experiment: Experiment) -> Result | None:
+    """The result of a run that is over and of this experiment; None where it was ended before there was anything to show."""
+    if status is None or not status.is_over or status.experiment != experiment:
+        return None
+    result = lab().result(status.run)
+    return result if result and any(found.prediction or found.error for found in result.strategies.values()) else None
 
 
 def misfit(experiment: Experiment) -> state.Notice | None:

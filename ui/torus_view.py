@@ -50,7 +50,7 @@ def show(experiment: Experiment) -> None:
 def axes_table(axes: tuple[MeshAxis, ...]) -> dict[str, list[str]]:
     """One row per axis: what it is on the torus, how far apart neighbours are, and what gathering over it takes."""
     return {"Axis": [nowrap(f"{each.name} {each.size}") for each in axes], "On the torus": [each.words for each in axes],
-            "Neighbours": [_apart(each.links_apart) for each in axes], "Gather 1 GiB": [nowrap(seconds_text(each.gather_s)) for each in axes]}
+            "Neighbours": [_apart(each.links_apart) for each in axes], nowrap("Gather 1 GiB"): [nowrap(seconds_text(each.gather_s)) for each in axes]}
 
 
 def _apart(links: float | None) -> str:

@@ -114,3 +114,22 @@ def luminance(colour: tuple[int, ...]) -> float:
     parts = [part / 255 for part in colour]
     linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_recipes_are_searched_and_followed_as_a_course(server, page):
+    visit(page, f"{server.url}/recipes")
+    page.get_by_placeholder("Search").fill("jaxprs of f")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**search=jaxprs*")
+    card = page.get_by_test_id("stVerticalBlock").filter(has_text="A quadratic, traced").last
+    card.get_by_text("Open on Compare").first.click()
+    page.get_by_text("recipe 40 of 53, Compilation and tracing").wait_for()
+    page.get_by_text("Next: In x, in y, in both").click()
+    page.get_by_text("recipe 41 of 53").wait_for()
+    page.get_by_text("Try: at (5, 1)").click()
+    page.get_by_text("A change to recipe 41").wait_for()
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_text("The program ran, with changes of your own.").wait_for(timeout=60_000)
+    page.get_by_text("26.", exact=True).wait_for()
+    page.get_by_text("Back to it as it stands").click()
+    page.get_by_text("recipe 41 of 53").wait_for()

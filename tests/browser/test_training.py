@@ -13,6 +13,7 @@ TRAINING = {"workload": "train_step", "sharding": {"batch": "x"}, "strategies": 
 
 
 def test_the_loss_streams_while_it_falls_and_cancel_keeps_it(page, link):
+    page.set_default_timeout(90_000)  # beside other work, each look at the run takes seconds
     visit(page, link(**TRAINING, options={"steps": 10_000}))
     page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_text(re.compile(r"step \d+ of 10000")).wait_for(timeout=60_000)

@@ -104,16 +104,17 @@ def _block(plan: Plan, a: _Arrays) -> tuple[float, float]:
     if plan.fused_attention_backward:  # one kernel for all gradients leaves that of the queries once per block of keys
         block += a.query * (plan.sequence // plan.attention_block)
     named = _named(plan, a)
-    block += 2 * sum(named[name] for name in plan.offload)  # one set on its way to or from the host, one at work
-    return block, 4 * a.stream + (a.wide if plan.size.experts == 1 else 0.0)
+    offloaded = sum(named[name] for name in plan.offload)  # one set at work, one on its way to or from the host unless memory is short
+    return block + 2 * offloaded, offloaded + 4 * a.stream + (a.wide if plan.size.experts == 1 else 0.0)
 
 
 def _logits(plan: Plan) -> tuple[float, float]:
-    """(logits with their gradients, tables made whole: that of the output with its gradient, and the embedding where it is another).
+    """(logits with their gradients, tables made whole).
 
-    Gradients of float32 logits are bfloat16; those of bfloat16 ones take their place, unless a cap has to be undone.
+    Gradients of float32 logits are bfloat16, and the gradient of the table is all that is left of it beside them. Those of bfloat16 logits
+    take their place, unless a cap has to be undone, beside the table, its gradient and the embedding where it is another.
     """
     model, tensor = plan.size, plan.axis_sizes.get("tensor", 1)
     each = 6 if model.logits_float32 else 4 if model.logits_cap else 2
-    tables = 2 * (4 if model.logits_float32 else 2) + (0 if model.tied else 2)
+    tables = 4 if model.logits_float32 or model.tied else 6
     return _rows(plan) * model.vocab * each, model.embed * model.vocab * tables / tensor

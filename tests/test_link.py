@@ -186,3 +186,8 @@ def test_a_shrunken_mesh_keeps_its_axes_and_fits(mesh, available):
         assert 1 <= size <= mesh[axis]
         count *= size
     assert list(smaller) == list(mesh) and count <= available
+
+
+def test_an_experiment_on_absent_tpus_is_shown_where_it_is_predicted():
+    assert link_path(parse_experiment({"workload": "layer", "target": "tpu:v5e:4x4", "mesh": {"x": 16}})).startswith("/predict?experiment=1.")
+    assert link_path(parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}})).startswith("/compare?experiment=1.")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.run_states import RunSummary
-from ui import cards, charts, exports, shell, tables, views
+from ui import cards, charts, exports, predict_words, shell, tables, views
 from ui.lab import lab
 from ui.words import ago, experiment_words, headline_words, plain
 
@@ -69,7 +69,8 @@ def side_by_side(first: RunSummary, second: RunSummary) -> None:
             if result is None:
                 st.caption("This run left no result.")
             else:
-                st.markdown(plain(headline_words(result)))
+                predicted = result.experiment.target.startswith("tpu:")
+                st.markdown(plain(predict_words.answer(result) if predicted else headline_words(result)))
                 found.append((label, result))
     chart = charts.side_by_side_chart(found)
     if chart:

@@ -115,7 +115,7 @@ def numbers_table(here: Prediction, there: Prediction) -> dict[str, list[str]]:
     add("Peak memory per device", here.memory_bytes.peak, there.memory_bytes.peak, "B")
     ours, theirs = predict_charts.parts(here), predict_charts.parts(there)
     for part in dict.fromkeys((*ours, *theirs)):
-        add(part.capitalize(), ours.get(part, 0.0 if a else None), theirs.get(part, 0.0 if b else None), "s")
+        add(part[0].upper() + part[1:], ours.get(part, 0.0 if a else None), theirs.get(part, 0.0 if b else None), "s")
     return {"": [row[0] for row in rows], "A": [_value(row[1], row[3]) for row in rows], "B": [_value(row[2], row[3]) for row in rows],
             "B against A": [percent(row[2], row[1]) for row in rows]}
 
@@ -123,7 +123,9 @@ def numbers_table(here: Prediction, there: Prediction) -> dict[str, list[str]]:
 def _value(value: float | None, kind: str) -> str:
     if value is None:
         return NONE
-    text = {"s": seconds_text, "B": bytes_text, "%": lambda share: f"{share:.1%}", "n": lambda number: f"{number:,.4g}"}[kind](value)
+    if kind == "n":
+        return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+    text = {"s": seconds_text, "B": bytes_text, "%": lambda share: f"{share:.1%}"}[kind](value)
     return nowrap(text)
 
 

@@ -80,15 +80,12 @@ def _mesh(experiment: Experiment) -> None:
 
 def headline(result: Result, when: str) -> None:
     """The answer in a sentence, and where it comes from."""
-    found, model = result.strategies, result.experiment.workload == decoder.NAME
-    predictions = {name: each.prediction for name, each in found.items() if each.prediction is not None}
-    sentence = predict_words.headline(next(iter(predictions.values())), model) if len(found) == 1 and predictions else predict_words.comparison(found)
     environment = result.environment
     with st.container(border=True, key="answer"):
-        st.subheader(plain(sentence), anchor=False)
+        st.subheader(plain(predict_words.answer(result)), anchor=False)
         st.caption(plain(f"compiled for {result.experiment.target.removeprefix('tpu:')} by the TPU compiler, nothing was executed · "
                          f"JAX {environment.jax} · finished {when} · run {result.run}"))
-    for name, each in found.items():
+    for name, each in result.strategies.items():
         if each.status == "error" and each.error is not None:
             refusal(f"{title(name)} failed: {each.error.message}")
 

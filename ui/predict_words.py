@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from spmd_core import decoder_sharding
+from spmd_core import decoder, decoder_sharding
 from spmd_core.plan import Plan
 from spmd_core.prediction import PredictedCollective, Prediction
-from spmd_core.results import StrategyResult
+from spmd_core.results import Result, StrategyResult
 from spmd_core.topologies import Topology
 from spmd_core.units import bytes_text, seconds_text
 from ui.words import plain, title
@@ -27,6 +27,14 @@ def headline(found: Prediction, step: bool = True) -> str:
     at = f" at {found.mfu:.1%} MFU" if found.mfu else ""
     binds = f"; {_BINDS.get(found.binds, found.binds)}" if found.binds else ""
     return f"Fits, and takes about {seconds_text(time.estimate)}{' a step' if step else ''}{at}{binds}."
+
+
+def answer(result: Result) -> str:
+    """The answer of a run of predictions, in a sentence."""
+    predictions = [each.prediction for each in result.strategies.values() if each.prediction is not None]
+    if len(result.strategies) == 1 and predictions:
+        return headline(predictions[0], result.experiment.workload == decoder.NAME)
+    return comparison(result.strategies)
 
 
 def comparison(found: Mapping[str, StrategyResult]) -> str:

@@ -24,6 +24,11 @@ def test_what_does_not_fit_says_by_how_much():
     assert predict_words.headline(TOO_LARGE) == "Does not fit: it needs 20.0 GiB of memory per device, and there are 16.0 GiB: 4.0 GiB too much."
 
 
+def test_a_run_is_answered_by_its_one_prediction_or_by_all():
+    assert predict_words.answer(predicted()) == predict_words.headline(prediction())
+    assert predict_words.answer(predicted(auto=TOO_LARGE)).startswith("Does not fit")
+
+
 def test_strategies_are_compared():
     slow = prediction().model_copy(update={"predicted_s": Estimate(low=0.02, estimate=0.03, high=0.04)})
     experiment = MODEL.vary(workload="layer", dims={"batch": 256, "in": 256, "out": 256}, options={}, sharding={"in": "fsdp"},
@@ -69,6 +74,9 @@ def test_a_measured_time_is_inside_or_outside():
 def test_two_predictions_side_by_side():
     half = prediction().model_copy(update={"predicted_s": Estimate(low=0.007, estimate=0.0073333333, high=0.008), "collectives": (GATHER,)})
     table = plain_spaces(predict_compare.numbers_table(prediction(), half))
+    row = table[""].index("Tokens per second and chip")
+    assert table["A"][row] == "837,818"
+    assert "HBM-bound operations" not in table[""]
     assert (table["A"][0], table["B"][0], table["B against A"][0]) == ("14.7 ms", "7.33 ms", "-50.0%")
     differ = predict_compare.collectives_difference(prediction(), half)
     assert differ["Collective"] == ["all-gather over fsdp, 1.0 MiB", "all-gather over fsdp, 32.0 MiB"]

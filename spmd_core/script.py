@@ -7,7 +7,7 @@ from spmd_core.errors import Inexpressible
 from spmd_core.experiment import Experiment, Spec
 from spmd_core.program_sizes import with_sizes
 from spmd_core.script_maps import map_lines
-from spmd_core.script_parts import entry_text, mesh_lines, named, names, placed_lines, spec_text
+from spmd_core.script_parts import entry_text, is_absent, mesh_lines, named, names, placed_lines, spec_text
 from spmd_core.script_source import computation_lines, program_source, select_source, table_spec
 from spmd_core.strategies import MAP_STRATEGIES, ONE_DEVICE
 from spmd_core.workload import Array
@@ -42,10 +42,12 @@ def header(experiment: Experiment, *strategies: str) -> str:
     sharding_names = {"NamedSharding", "PartitionSpec as P", "AxisType"} if set(strategies) - set(ONE_DEVICE) else set()
     if set(strategies) & set(ONE_DEVICE):
         sharding_names.add("SingleDeviceSharding")
-    if experiment.option("device_order") == "plain" and set(strategies) - set(ONE_DEVICE):
+    by_hand = bool(set(strategies) - set(ONE_DEVICE)) and (is_absent(experiment) or experiment.option("device_order") == "plain")
+    if by_hand:
         sharding_names.add("Mesh")
+    placing = ["from jax.experimental import mesh_utils"] if by_hand and experiment.option("device_order") != "plain" else []
     partial = ["from functools import partial", ""] if any(_uses_partial(experiment, strategy) for strategy in strategies) else []
-    return "\n".join([*partial, "import jax", "import jax.numpy as jnp", "import numpy as np",
+    return "\n".join([*partial, "import jax", "import jax.numpy as jnp", "import numpy as np", *placing,
                       f"from jax.sharding import {', '.join(sorted(sharding_names))}", ""])
 
 

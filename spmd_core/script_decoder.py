@@ -6,12 +6,11 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from spmd_core.absent_topology import split_over_slices
 from spmd_core.blank_lines import spaced
 from spmd_core.decoder import plan_of
-from spmd_core.errors import refuse
 from spmd_core.experiment import Experiment
 from spmd_core.plan import Plan
+from spmd_core.script_parts import placed_devices
 
 _FILES = ("decoder", "decoder_step")  # in the order in which one builds on the other
 
@@ -40,16 +39,7 @@ def configuration(plan: Plan) -> dict[str, Any]:
 def mesh_lines(plan: Plan) -> list[str]:
     """The lines that make `mesh` over all devices of the topology, slices outermost."""
     sizes, names = tuple(size for _, size in plan.mesh), tuple(name for name, _ in plan.mesh)
-    if plan.device_order == "plain":
-        placed = f"np.array(jax.devices()).reshape({sizes})"
-    elif plan.topology.slices == 1:
-        placed = f"mesh_utils.create_device_mesh({sizes}, jax.devices(), allow_split_physical_axes=True)"
-    else:
-        split = split_over_slices(sizes, plan.topology.slices)
-        if split is None:
-            raise refuse(f"{plan.topology.slices} slices", f"do not divide over mesh axes {list(sizes)}",
-                         f"put data={plan.topology.slices} first")
-        placed = f"mesh_utils.create_hybrid_device_mesh({split[0]}, {split[1]}, jax.devices(), allow_split_physical_axes=True)"
+    placed = f"np.array(jax.devices()).reshape({sizes})" if plan.device_order == "plain" else placed_devices(sizes, plan.topology)
     return [f"placed_devices = {placed}", f"mesh = Mesh(placed_devices, {names}, axis_types=(AxisType.Auto,) * {len(names)})"]
 
 

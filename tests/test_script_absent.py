@@ -8,10 +8,12 @@ from collections import Counter
 import pytest
 
 from spmd_core.decoder import DEFAULT_SPEC, plan_of
+from spmd_core.errors import RequestError
 from spmd_core.experiment import parse_experiment
 from spmd_core.export import CSV_COLUMNS, csv_text, json_text, script_text
 from spmd_core.lab import Lab
 from spmd_core.results import Result
+from spmd_core.script import program_text
 from spmd_core.script_decoder import configuration, decoder_text
 from spmd_core.settings import Settings
 
@@ -88,3 +90,20 @@ def test_slices_are_outermost_in_the_mesh():
     assert "mesh_utils.create_hybrid_device_mesh((1, 4), (2, 1), jax.devices(), allow_split_physical_axes=True)" in text
     plain = decoder_text(parse_experiment(spec | {"options": {"device_order": "plain"}}))
     assert "np.array(jax.devices()).reshape((2, 4))" in plain and "mesh_utils" not in plain
+
+
+@pytest.mark.parametrize(("target", "mesh", "placed"), [
+    ("tpu:v5p:8x8x8", {"x": 128, "y": 4}, "mesh_utils.create_device_mesh((128, 4), jax.devices()[:512], allow_split_physical_axes=True)"),
+    ("tpu:v5e:4x4*2", {"x": 16, "y": 2}, "mesh_utils.create_hybrid_device_mesh((8, 2), (2, 1), jax.devices()[:32], allow_split_physical_axes=True)"),
+    ("tpu:v5e:4x4*2", {"x": 16}, "mesh_utils.create_device_mesh((16,), jax.devices()[:16], allow_split_physical_axes=True)"),
+])
+def test_a_mesh_over_absent_devices_may_split_physical_axes_and_span_slices(target, mesh, placed):
+    experiment = parse_experiment({"workload": "layer", "target": target, "mesh": mesh})
+    assert f"mesh = Mesh({placed}, " in program_text(experiment, "auto")
+    assert "make_mesh" in program_text(experiment.vary(target="cpu:8", mesh={"x": 8}), "auto")
+
+
+def test_slices_that_do_not_divide_over_the_mesh_are_refused_in_a_sentence():
+    experiment = parse_experiment({"workload": "layer", "target": "tpu:v5e:4x4*2", "mesh": {"x": 24}})
+    with pytest.raises(RequestError, match=r"2 slices do not divide over mesh axes \[24\]: fill all 32 devices"):
+        program_text(experiment, "auto")

@@ -18,16 +18,16 @@ if run is None and refusal is None and (run := lab().latest(experiment)) is not 
     state.set_run("predict", run)
 status = find(run) if run else None
 result = predict_view.result_of(status, experiment)
+misfit = predict_view.misfit(experiment)
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Predict", width="stretch")
     downloads = st.container(width="content")
     pressed = st.button("Predict again" if result else "Predict", type="secondary" if result else "primary", icon=":material/play_arrow:",
-                        key="predict", disabled=refusal is not None or (status is not None and not status.is_over))
+                        key="predict", disabled=bool(refusal or misfit) or (status is not None and not status.is_over))
 what = experiment.what.title if experiment.workload != decoder.NAME else f"{experiment.what.title} of {experiment.option('model')}"
 st.caption(f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the TPU compiler. No TPU is needed, nothing is executed.")
 
-misfit = predict_view.misfit(experiment)
 if refusal:
     shell.refusal(refusal)
     st.caption("What you see below is of the last fields that were valid.")

@@ -165,6 +165,7 @@ def nearest(experiment: Experiment) -> Experiment | None:
     topology = get_topology(joined_target(generation, shape, min(parts[2], 256) if parts else 1))
     new = with_mesh(experiment.to_json() | {"target": topology.target}, filled([list(axis) for axis in experiment.mesh], topology),
                     experiment.device_count)
+    new["strategies"] = [name for name in experiment.strategies if name != "single"] or list(experiment.strategies)
     try:
         return link.nearest(new)[0]
     except RequestError:

@@ -140,6 +140,16 @@ def test_an_experiment_that_cannot_be_predicted_is_said_and_the_nearest_offered(
     assert Lab.open().active() == ()
 
 
+def test_the_nearest_of_simulated_devices_is_a_topology_of_as_many(opened):
+    screen = opened(experiment=link.encode(parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "sharding": {"in": "x"}})))
+    assert said(screen) == "target cpu:8 is not a TPU topology: choose a TPU and its shape"
+    assert field(screen, "button", "Predict").disabled is True
+    field(screen, "button", "Use the nearest experiment").click().run()
+    assert said(screen) == ""
+    assert (field(screen, "selectbox", "TPU").value, field(screen, "selectbox", "Shape").value) == ("v5e", "2x4")
+    assert "single" not in field(screen, "button_group", "Strategies").value
+
+
 @pytest.mark.parametrize("query", [
     {"experiment": "1.junk"}, {"experiment": "A" * 500_000}, {"experiment": "", "run": "../../etc"}, {"plan": "1.eJyrVgIAAS0Arg"},
     {"measured": "<script>", "tokens": "inf", "with": "'; DROP", "sweep": "1.junk"},

@@ -9,7 +9,7 @@ from spmd_core.program_sizes import program_sizes
 from spmd_core.recipes import RECIPES
 from spmd_core.workloads import Whole, Workload, get_workload, workload_names
 from ui import inputs, state
-from ui.words import title, workload_title
+from ui.words import workload_title
 
 _SCREEN = "compare"
 _PROGRAMS: dict[str, str] = {}  # program -> its words: the title of its recipe, or its own name where several recipes show it
@@ -43,7 +43,7 @@ def compare_fields() -> dict[str, Any]:
     mesh = fields["mesh"] = inputs.mesh_input(_SCREEN)
     fields |= inputs.dims_input(_SCREEN, what, mesh)
     fields["dtype"] = inputs.dtype_input(_SCREEN, what)
-    fields["strategies"] = _strategies(what, draft["strategies"])
+    fields["strategies"] = inputs.strategies_input(_SCREEN, "strategies", what.strategies, draft["strategies"])
     with st.expander("Arrays: memory, spec, data"):
         fields |= _arrays(what, fields["dims"], mesh)
     with st.expander("Measuring and options"):
@@ -67,12 +67,6 @@ def _sizes(program: str, now: dict[str, Any]) -> dict[str, int]:
         field, words = f"size.{program}.{size.name}", f"A whole number from {size.low:,} to {size.high:,}; written into the program."
         chosen[size.name] = inputs.number_input(_SCREEN, field, size.name.capitalize(), now.get(size.name, size.default), text=words)
     return chosen
-
-
-def _strategies(what: Workload, now: list[str]) -> list[str]:
-    options = list(dict.fromkeys([*what.strategies, *now]))
-    chosen = st.pills("Strategies", options, selection_mode="multi", format_func=title, key=state.seed(state.key(_SCREEN, "strategies"), list(now)))
-    return [name for name in options if name in chosen]
 
 
 def _arrays(what: Workload, dims: dict[str, Any], mesh: list[list[Any]]) -> dict[str, Any]:

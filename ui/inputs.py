@@ -1,6 +1,6 @@
 """Widgets to values: each function draws the fields of one part of an experiment and returns that part's JSON form."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import streamlit as st
@@ -9,6 +9,7 @@ from spmd_core.experiment import MAX_MESH_AXES
 from spmd_core.targets import accelerator_files
 from spmd_core.workloads import Workload
 from ui import state
+from ui.words import title
 
 _NEW_AXES = ("x", "y", "z", "w", "u", "v")
 _MEMORY_KINDS = ("device", "pinned_host")
@@ -175,3 +176,11 @@ def choice_input(screen: str, field: str, label: str, options: tuple[str, ...], 
     """One of a few words."""
     key = state.seed(state.key(screen, field), now)
     return st.selectbox(label, list(dict.fromkeys([*options, now])), key=key, format_func=words, help=text)
+
+
+def strategies_input(screen: str, field: str, offered: Sequence[str], now: Sequence[str]) -> list[str]:
+    """Strategies to choose from. Those of `now` keep their order, which is part of an experiment, so that a link stays what it is."""
+    options = list(dict.fromkeys([*now, *offered]))
+    shown = [name for name in offered if name in options] + [name for name in options if name not in offered]
+    chosen = st.pills("Strategies", shown, selection_mode="multi", format_func=title, key=state.seed(state.key(screen, field), list(now)))
+    return [name for name in options if name in chosen]

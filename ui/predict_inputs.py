@@ -11,9 +11,8 @@ from spmd_core.models import PRESETS, VARIABLE, get_model
 from spmd_core.plan import AXES, NAMES
 from spmd_core.topologies import CHIPS, get_topology, legal_shapes
 from spmd_core.units import count_text
-from spmd_core.workloads import Workload, get_workload
+from spmd_core.workloads import get_workload
 from ui import inputs, predict_forms, state
-from ui.words import title
 
 SCREEN = "predict"
 _MODELS = (*PRESETS, *(f"scaled:{1 << power}" for power in range(9)))
@@ -193,7 +192,8 @@ def _workload_fields(draft: dict[str, Any], mesh: list[list[Any]]) -> dict[str, 
     what = get_workload(draft["workload"]).chosen(options)
     fields = inputs.dims_input(SCREEN, what, mesh)
     fields["dtype"] = inputs.dtype_input(SCREEN, what)
-    fields["strategies"] = _strategies(what, draft["strategies"])
+    fields["strategies"] = inputs.strategies_input(
+        SCREEN, f"strategies.{what.name}", [name for name in predict_forms.STRATEGIES if name in what.strategies], draft["strategies"])
     with st.expander("Arrays: spec of their own"):
         overrides = {}
         for array in what.arrays:
@@ -207,10 +207,3 @@ def _workload_fields(draft: dict[str, Any], mesh: list[list[Any]]) -> dict[str, 
 def _device_order(options: dict[str, Any]) -> str:
     return inputs.choice_input(SCREEN, "device_order", "Device order", ("topology", "plain"), options.get("device_order", "topology"),
                                "topology: axes lie where jax's mesh_utils puts them; plain: devices as they are listed.")
-
-
-def _strategies(what: Workload, now: list[str]) -> list[str]:
-    options = list(dict.fromkeys([*(name for name in predict_forms.STRATEGIES if name in what.strategies), *now]))
-    chosen = st.pills("Strategies", options, selection_mode="multi", format_func=title,
-                      key=state.seed(state.key(SCREEN, f"strategies.{what.name}"), list(now)))
-    return [name for name in options if name in chosen]

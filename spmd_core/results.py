@@ -104,6 +104,11 @@ class StrategyResult(Frozen):
     tolerance: float | None = None  # right means max_rel_error below this
     correct: bool | None = None
 
+    @property
+    def prediction_error(self) -> float | None:
+        """By what share of the measured time the estimate is above it (below it where negative); None without both."""
+        return self.predicted_s.estimate / self.median_s - 1 if self.predicted_s and self.median_s else None
+
 
 class Ratio(Frozen):
     """Time of `strategy` over that of the fastest, over the rounds they share: centre and interval, corrected for how many are compared."""

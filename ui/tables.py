@@ -12,6 +12,7 @@ from spmd_core.units import bytes_text, seconds_text
 from ui.words import ago, experiment_words, plain, state_words, title
 
 NONE = "–"
+_PREDICTED = "Predicted (against measured)"
 
 
 def times_table(result: Result) -> pd.DataFrame:
@@ -23,11 +24,24 @@ def times_table(result: Result) -> pd.DataFrame:
         fastest = result.comparison is not None and result.comparison.fastest == name
         against = "fastest" if fastest else _ratio(ratio.ratio, ratio.interval, ratio.differs) if ratio else NONE
         rows.append({"Strategy": title(name), "Median per call": _time(found.median_s), "95 % interval": _interval(found.ci95_s),
-                     "Against the fastest": against, "Values": _verdict(found)})
+                     _PREDICTED: _predicted(found), "Against the fastest": against, "Values": _verdict(found)})
         if found.from_unsharded is not None:
             rows.append({"Strategy": f"{title(name)}, from unsharded operands", "Median per call": _time(found.from_unsharded.median_s),
-                         "95 % interval": NONE, "Against the fastest": NONE, "Values": _verdict(found)})
-    return pd.DataFrame(rows)
+                         "95 % interval": NONE, _PREDICTED: NONE, "Against the fastest": NONE, "Values": _verdict(found)})
+    return _without_empty(pd.DataFrame(rows), _PREDICTED)
+
+
+def _predicted(found: StrategyResult) -> str:
+    """What the cost model says of the program that was timed, and by how much it is off."""
+    if found.predicted_s is None:
+        return NONE
+    off = found.prediction_error
+    return _time(found.predicted_s.estimate) + ("" if off is None else f" ({off:+.0%})")
+
+
+def _without_empty(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """Without those of the columns that say nothing of any strategy."""
+    return frame.drop(columns=[column for column in columns if set(frame.get(column, ())) <= {NONE} and column in frame])
 
 
 def measuring_table(result: Result) -> pd.DataFrame:

@@ -10,6 +10,7 @@ import numpy as np
 
 from spmd_core.collective_reasons import Reasons
 from spmd_core.collectives import read_collectives
+from spmd_core.engine import attached
 from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import execute, file_name, look_into, lower
@@ -57,6 +58,7 @@ def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operan
     else:
         trial.memory_bytes = memory_bytes(lowered.compiled, host_bytes(lowered.arguments))
         _read_collectives(trial, experiment, lowered.compiled, order)
+        _price(trial, experiment, lowered.compiled, order)
     output = _first_run(trial, lambda: lowered.call(*lowered.arguments), tell)
     for name, array in named_results(experiment, output, result_shapes(experiment, trial.strategy)).items():
         trial.outputs[name] = array_report(array, order, mesh)
@@ -76,6 +78,16 @@ def _read_collectives(trial: Trial, experiment: Experiment, compiled: Any, order
         trial.collectives = read_collectives(module, mesh, file=file, positions=positions, reasons=Reasons(experiment, trial.strategy, module))
     except HloError as error:
         trial.warnings = (*trial.warnings, f"the collectives of this program are unknown: {error}")
+
+
+def _price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]) -> None:
+    """What the cost model says of the program, where the devices are TPUs."""
+    mesh = () if trial.strategy in ONE_DEVICE else experiment.mesh
+    found = attached.price(mesh, compiled, order, jax.devices())
+    if isinstance(found, str):
+        trial.notes.append(found)
+    else:
+        trial.prediction = found
 
 
 def _place(trial: Trial, names: dict[str, Any], operands: dict[str, Any], tell: Tell) -> None:

@@ -111,9 +111,13 @@ def compile_lowered(lowered: Any, mesh: Mesh, started: float) -> Compiled:
 
 def compiled_program(lowered: Any, compiled: Any, mesh: Mesh, lower_s: float, compile_s: float) -> Compiled:
     """A compiled program as values, with what making it cost in seconds."""
-    analysis = compiled.memory_analysis()
-    memory = {name.removesuffix("_size_in_bytes").removesuffix("_in_bytes"): int(getattr(analysis, name))
-              for name in dir(analysis) if name.endswith("_in_bytes")}
-    asked = Counter(_ASKED.findall(lowered.as_text()))
+    memory, asked = memory_account(compiled), Counter(_ASKED.findall(lowered.as_text()))
     return Compiled(compiled.as_text(), memory, lower_s, compile_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
                     coordinates(list(mesh.devices.flat)), {kind.replace("_", "-"): count for kind, count in asked.items()})
+
+
+def memory_account(compiled: Any) -> dict[str, int]:
+    """The compiler's account of memory in bytes, by its own names without their endings."""
+    analysis = compiled.memory_analysis()
+    return {name.removesuffix("_size_in_bytes").removesuffix("_in_bytes"): int(getattr(analysis, name))
+            for name in dir(analysis) if name.endswith("_in_bytes")}

@@ -11,6 +11,7 @@ import numpy as np
 from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.timing import Timed
 from spmd_core.errors import Inexpressible, WrongResult
+from spmd_core.prediction import Prediction
 from spmd_core.reference import Error
 from spmd_core.results import ArrayReport, Collective, Failure, MemoryBytes
 
@@ -31,6 +32,7 @@ class Trial:
     from_unsharded: Timed | None = None
     collectives: tuple[Collective, ...] | None = None
     memory_bytes: MemoryBytes | None = None
+    prediction: Prediction | None = None  # on attached TPUs: what the cost model says of the program that is timed
     operands: dict[str, ArrayReport] = field(default_factory=dict)
     outputs: dict[str, ArrayReport] = field(default_factory=dict)
     printed: dict[str, str] = field(default_factory=dict)

@@ -19,6 +19,15 @@ def test_times_against_the_fastest():
     assert row(frame, 2)["Against the fastest"] == "2.00× (1.80 to 2.20)"
 
 
+def test_a_prediction_stands_beside_the_measurement_with_its_error():
+    predicted = {"predicted_s": {"low": 15e-6, "estimate": 20e-6, "high": 30e-6}}
+    frame = tables.times_table(result({"auto": strategy(25e-6, **predicted), "shard_map": strategy(10e-6, **predicted), "single": strategy(10e-6)}))
+    assert [row(frame, number)["Predicted (against measured)"] for number in range(3)] == ["20 µs (-20%)", "20 µs (+100%)", "–"]
+    unmeasured = strategy(1e-6, **predicted) | {"median_s": None}
+    assert row(tables.times_table(result({"auto": unmeasured})), 0)["Predicted (against measured)"] == "20 µs"
+    assert "Predicted (against measured)" not in tables.times_table(result({"auto": strategy(25e-6)}))
+
+
 def test_how_it_was_measured_keeps_outliers_in_count():
     frame = tables.measuring_table(result({"auto": strategy(10e-6, outliers=[4])}))
     assert row(frame, 0) == {"Strategy": "Automatic", "Samples": "5", "Calls per sample": "40", "Outliers, kept": "1",

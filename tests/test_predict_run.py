@@ -122,9 +122,22 @@ def test_a_missing_libtpu_is_named_with_what_to_install(tmp_path):
 
 @pytest.mark.parametrize("words", [
     "INVALID_ARGUMENT: Failed to deserialize module", "Failed to parse serialized HloModuleProto",
-    "Mismatched PJRT plugin PJRT API version (0.90) and framework PJRT API version 0.80"])
+    "Mismatched PJRT plugin PJRT API version (0.90) and framework PJRT API version 0.80",
+    "INTERNAL: PJRT_Client_Compile: failed to deserialize CompileOptionsProto", "Failed to parse PjRtTopologyDescriptionProto from binary string",
+    "Unexpected PJRT_Plugin_Attributes_Args size: expected 32, got 24. The plugin is likely built with a later version than the framework.",
+    "INTERNAL: Unknown opcode: ragged-foo", "failed to deserialize portable artifact using StableHLO_v1.7.5",
+    "Failed to deserialize the Mosaic module: INTERNAL: Unsupported version: expected <= 7 but got 8"])
 def test_a_libtpu_that_jaxlib_cannot_read_is_named_with_what_to_install(words):
     said = explain(words)
     assert said.startswith(f"libtpu {versions()['libtpu']} and jaxlib {versions()['jaxlib']} do not fit one another: run `pip install 'jax[tpu]==")
     assert words in said
     assert explain("INVALID_ARGUMENT: something else") == "INVALID_ARGUMENT: something else"
+
+
+@pytest.mark.parametrize("words", [
+    "INVALID_ARGUMENT: Incompatible shapes for matmul: f32[3] and f32[4]", "INTERNAL: prototype of kernel unsupported",
+    "INTERNAL: during parsing of flags", "UNIMPLEMENTED: this protocol is not in API version 2 of the custom call",
+    "INVALID_ARGUMENT: sharding is incompatible with the shape",
+    "Failed to parse TPUEmbeddingConfiguration proto from config attr", "NOT_FOUND: custom call target 'mine'"])
+def test_what_the_compiler_says_of_a_program_is_left_as_it_is(words):
+    assert explain(words) == words

@@ -21,9 +21,13 @@ from spmd_core.topologies import Topology
 
 _ASKED = re.compile(r"stablehlo\.(all_reduce|all_gather|reduce_scatter|all_to_all|collective_permute|collective_broadcast)")
 _ABSENT = ("not installed", "not found", "no such file", "cannot open", "no module named")
-# A libtpu that is newer than jaxlib writes what jaxlib cannot read; one that is older does not know its interface.
-_UNREADABLE = ("failed to deserialize", "deserialization", "parsing serialized", "failed to parse", "pjrt c api version", "api version",
-               "incompatible", "unknown hlooopcode", "unknown opcode", "proto")
+# A libtpu that is newer than jaxlib writes what jaxlib cannot read; one that is older does not know its interface. These are the words that
+# the two print then, more than single words of them: what a compiler says of a program ("Incompatible shapes") is no reason to reinstall.
+_UNREADABLE = re.compile(
+    r"mismatched pjrt plugin|plugin pjrt api version|built with (a|an) (later|earlier) version than the framework|unexpected pjrt_\w+ size"
+    r"|failed to deserialize (module|stablehlo|portable artifact|hlomoduleproto|pjrt\w+|compileoptionsproto)"
+    r"|failed to parse (serialized )?(hlomodule|pjrt|compileoptions|executableversion|executableabi|compactlayout|hlosharding)"
+    r"|unknown opcode: |this could indicate forward incompatibility|unsupported version: expected <= ")
 Coordinates = tuple[int, ...]  # x, y, z, core, slice
 
 
@@ -48,7 +52,7 @@ def explain(message: str) -> str:
     install = f"run `pip install 'jax[tpu]=={jax.__version__}'`"
     if any(part in words for part in _ABSENT) and ("tpu support" in words or "libtpu" in words):
         return f"libtpu, which holds the TPU compiler, is not installed: {install}"
-    if any(part in words for part in _UNREADABLE):
+    if _UNREADABLE.search(" ".join(words.split())):
         return f"libtpu {_libtpu()} and jaxlib {version('jaxlib')} do not fit one another: {install}, which brings the libtpu that fits ({first})"
     return message
 

@@ -41,7 +41,7 @@ def _predicted(found: StrategyResult) -> str:
 
 def _without_empty(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
     """Without those of the columns that say nothing of any strategy."""
-    return frame.drop(columns=[column for column in columns if set(frame.get(column, ())) <= {NONE} and column in frame])
+    return frame.drop(columns=[column for column in columns if column in frame and set(frame[column]) == {NONE}])
 
 
 def measuring_table(result: Result) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """A prediction: does it fit, how long, what binds, where the time goes."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from spmd_core.experiment import Frozen
@@ -97,3 +98,14 @@ class Prediction(Frozen):
     notes: tuple[str, ...] = ()
     before_compiling: dict[str, Any] = {}  # the memory estimate that was made without the compiler
     compile: dict[str, Any] = {}  # seconds, versions, flags
+
+
+def merged(collectives: Sequence[PredictedCollective]) -> list[PredictedCollective]:
+    """Rows that a reader cannot tell apart, as one."""
+    rows: dict[tuple[object, ...], PredictedCollective] = {}
+    for each in collectives:
+        key = (each.kind, each.asked, each.axes, each.bytes, each.route, each.reason)
+        before = rows.get(key)
+        rows[key] = each if before is None else before.model_copy(update={
+            "count": before.count + each.count, "seconds": before.seconds + each.seconds, "exposed_s": before.exposed_s + each.exposed_s})
+    return sorted(rows.values(), key=lambda each: -each.seconds)

@@ -1,10 +1,10 @@
 """Predictions to words and tables for the screen; no Streamlit here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from spmd_core import decoder, decoder_sharding
 from spmd_core.plan import Plan
-from spmd_core.prediction import PredictedCollective, Prediction
+from spmd_core.prediction import Prediction, merged
 from spmd_core.results import Result, StrategyResult
 from spmd_core.topologies import Topology
 from spmd_core.units import bytes_text, seconds_text
@@ -95,17 +95,6 @@ def route_words(route: str) -> str:
         return route
     axes = [axis for axis in "xyz" if f"ici {axis}" in route]
     return "neighbours" + (f" along {' and '.join(axes)}" if axes else "") + (" and between slices" if "dcn" in route else "")
-
-
-def merged(collectives: Sequence[PredictedCollective]) -> list[PredictedCollective]:
-    """Rows that a reader cannot tell apart, as one."""
-    rows: dict[tuple[object, ...], PredictedCollective] = {}
-    for each in collectives:
-        key = (each.kind, each.asked, each.axes, each.bytes, each.route, each.reason)
-        before = rows.get(key)
-        rows[key] = each if before is None else before.model_copy(update={
-            "count": before.count + each.count, "seconds": before.seconds + each.seconds, "exposed_s": before.exposed_s + each.exposed_s})
-    return sorted(rows.values(), key=lambda each: -each.seconds)
 
 
 def buffers_table(found: Prediction) -> dict[str, list[str]]:

@@ -19,7 +19,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.lab import Lab
 from spmd_core.plan import NAMES, Plan, parse_mesh, parse_plan
 from spmd_core.predicting import before_compiling, is_current
-from spmd_core.prediction import Prediction
+from spmd_core.prediction import Prediction, merged
 from spmd_core.results import Result
 from spmd_core.settings import Settings
 from spmd_core.targets import parse_target
@@ -202,7 +202,7 @@ def _lines(prediction: Prediction) -> list[str]:
     if prediction.collectives:
         rows = [("collective", "axes", "bytes", "count", "total", "exposed", "over")]
         rows += [(each.kind if each.asked is None else f"{each.asked} / {each.kind}", " ".join(each.axes), bytes_text(each.bytes), str(each.count),
-                  seconds_text(each.seconds), seconds_text(each.exposed_s), each.route) for each in prediction.collectives[:20]]
+                  seconds_text(each.seconds), seconds_text(each.exposed_s), each.route) for each in merged(prediction.collectives)[:20]]
         lines += ["", *table(rows, numbers=(2, 3, 4, 5))]
     return lines + [f"note: {note}" for note in prediction.notes]
 

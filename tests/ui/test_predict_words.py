@@ -3,7 +3,7 @@
 import pytest
 
 from spmd_core.decoder import plan_of
-from spmd_core.prediction import Estimate, PredictedCollective
+from spmd_core.prediction import Estimate, PredictedCollective, merged
 from tests.ui.predictions import MODEL, TOKENS, TOO_LARGE, predicted, prediction
 from ui import predict_compare, predict_keep, predict_words
 
@@ -53,8 +53,8 @@ def test_collectives_have_their_axes_and_a_reason():
 
 
 def test_collectives_alike_share_a_row():
-    merged = predict_words.merged([GATHER, GATHER.model_copy(update={"name": "b", "count": 5}), GATHER.model_copy(update={"axes": ("tensor",)})])
-    assert [(each.axes, each.count) for each in merged] == [(("fsdp",), 15), (("tensor",), 10)]
+    rows = merged([GATHER, GATHER.model_copy(update={"name": "b", "count": 5}), GATHER.model_copy(update={"axes": ("tensor",)})])
+    assert [(each.axes, each.count) for each in rows] == [(("fsdp",), 15), (("tensor",), 10)]
 
 
 def test_a_training_run_in_steps_days_and_chip_hours():

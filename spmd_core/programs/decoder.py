@@ -144,10 +144,9 @@ class Model:
         def shard(query, key, value, segments):
             length = query.shape[2]
             block = min(c.attention_block, length)
-            part = min(block, 512)  # a block of keys in parts of 512: with one part of 2048 the kernels alone compile for over ten minutes
             dq: dict[str, Any] = {} if c.fused_attention_backward else {"block_q_dq": block, "block_kv_dq": block}
-            sizes = splash.BlockSizes(block_q=block, block_kv=block, block_kv_compute=part, block_q_dkv=block, block_kv_dkv=block,
-                                      block_kv_dkv_compute=part, use_fused_bwd_kernel=c.fused_attention_backward, **dq)
+            sizes = splash.BlockSizes(block_q=block, block_kv=block, block_kv_compute=block, block_q_dkv=block, block_kv_dkv=block,
+                                      block_kv_dkv_compute=block, use_fused_bwd_kernel=c.fused_attention_backward, **dq)
             mask = masks.CausalMask((length, length)) if window is None or window >= length else masks.LocalMask((length, length), (window - 1, 0), 0)
             attend = splash.make_splash_mha(mask=masks.MultiHeadMask([mask] * query.shape[1]), head_shards=1, q_seq_shards=1, block_sizes=sizes,
                                             attn_logits_soft_cap=c.attention_cap, residual_checkpoint_name="attention")

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from spmd_core.commands.report import report
 from spmd_core.decoder import DEFAULT_SPEC
 from spmd_core.engine.topology import explain
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.predicting import is_current, versions
+from spmd_core.ranking import same_programs, sentence
 from spmd_core.settings import Settings
 from tests.labs import ROOT, until
 
@@ -66,6 +68,13 @@ def test_every_strategy_is_compiled_and_priced_and_nothing_is_executed(lab):
     older = {name: found.model_copy(update={"prediction": found.prediction.model_copy(update={"compile": {"versions": {"jax": "0.1"}}})})
              for name, found in result.strategies.items() if found.prediction}
     assert not is_current(result.model_copy(update={"strategies": older}))
+
+
+def test_strategies_that_compile_to_the_same_program_are_named(lab):
+    _, result = predicted(lab, strategies=["single", "auto", "shard_map"], sharding={"batch": "x"})
+    assert same_programs(result.strategies)[0][0] == ("auto", "shard_map")
+    assert sentence(result).endswith("auto and shard_map compile to the same program") and "single takes" in sentence(result)
+    assert sentence(result) in report(result)
 
 
 def test_one_worker_compiles_for_several_topologies_in_turn(lab):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from spmd_core.commands.table import table
+from spmd_core.ranking import sentence
 from spmd_core.results import Environment, Result, StrategyResult
 from spmd_core.targets import parse_target
 from spmd_core.units import bytes_text, seconds_text
@@ -17,7 +18,7 @@ def report(result: Result) -> list[str]:
     if result.partial:
         lines.append("The run ended before it was done: these are the samples taken until then.")
     if parse_target(result.experiment.target).kind == "tpu":
-        return [*lines, "", *table(_predicted(result), numbers=(2, 3, 7)), *_remarks(result)]
+        return [*lines, sentence(result), "", *table(_predicted(result), numbers=(2, 3, 7)), *_remarks(result)]
     if result.comparison:
         lines.append(result.comparison.sentence)
     ratios = {ratio.strategy: ratio for ratio in result.comparison.ratios} if result.comparison else {}

@@ -21,9 +21,11 @@ from spmd_core.engine.trial import failure_of
 from spmd_core.errors import LabError
 from spmd_core.events import Event, Finished, Phase, Texts
 from spmd_core.experiment import Experiment
+from spmd_core.fingerprint import fingerprint
 from spmd_core.hlo_module import HloError
 from spmd_core.predicting import Answer, of_experiment, versions
 from spmd_core.prediction import Prediction
+from spmd_core.ranking import PROGRAM
 from spmd_core.results import Collective, Environment, Failure, MemoryBytes, Phases, Result, StrategyResult
 from spmd_core.strategies import ONE_DEVICE
 
@@ -59,6 +61,8 @@ def _predict(experiment: Experiment, strategy: str, emit: Emit) -> StrategyResul
         texts["hlo"] = answer.text
         facts = {"lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")), "compile_s": steps.seconds["compile"],
                  "peak_rss_bytes": _peak_bytes(), "versions": versions(), "elapsed_s": perf_counter() - started}
+        if answer.text and len(experiment.strategies) > 1:
+            facts[PROGRAM] = fingerprint(answer.text)
         tell("price")
         prediction = of_experiment(experiment, replace(answer, facts=facts))
     except LabError as error:

@@ -20,8 +20,13 @@ def seconds_text(seconds: float | None) -> str:
         return "–"
     for step, name in _SECOND_STEPS:
         if abs(seconds) >= step:
-            return f"{seconds / step:,.3g} {name}"
+            return f"{number_text(seconds / step)} {name}"
     return f"{seconds * 1e9:.3g} ns" if seconds else "0 s"
+
+
+def number_text(value: float) -> str:
+    """Three significant digits, large numbers whole and with thousands separated, e.g. `0.0123`, `1.5`, `2,595`."""
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
 def count_text(count: int) -> str:

@@ -12,7 +12,7 @@ from spmd_core.prediction import Prediction
 from spmd_core.results import Result
 from spmd_core.run_states import RunStatus
 from spmd_core.topologies import get_topology
-from spmd_core.units import bytes_text, seconds_text
+from spmd_core.units import bytes_text, number_text, seconds_text
 from ui import predict_charts, predict_compare, predict_forms, predict_keep, predict_words, program_viewer, state, sweep_view, torus_view
 from ui.lab import lab
 from ui.shell import refusal
@@ -120,7 +120,7 @@ def numbers(result: Result, name: str) -> None:
             if found.mfu and found.tflops_per_chip and found.tokens_per_s_per_chip:
                 _metric("MFU", f"{found.mfu:.1%}", f"{found.tflops_per_chip:,.0f} TFLOP/s per chip")
                 _metric("Tokens per second", f"{found.tokens_per_s_per_chip:,.0f}", "per chip")
-            _metric("Cost of a step" if model else "Cost", f"{found.chip_seconds:,.3g}", "chip-seconds")
+            _metric("Cost of a step" if model else "Cost", number_text(found.chip_seconds), "chip-seconds")
     if time is None:
         st.markdown("What helps: more chips, fewer sequences per device, keeping less for the backward pass (*full*), or offloading to the host."
                     if model else "What helps: more chips, or smaller dims.")
@@ -132,8 +132,8 @@ def numbers(result: Result, name: str) -> None:
         st.vega_lite_chart(chart, alt=f"It takes {seconds_text(time.low)} to {seconds_text(time.high)}, estimate {seconds_text(time.estimate)}",
                            key="interval")
     predict_keep.training_run(result, found)
-    for note in found.notes:
-        st.markdown(f"- :small[{plain(note[0].upper() + note[1:])}.]")
+    if found.notes:
+        st.markdown("\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]" for note in found.notes))
 
 
 def _metric(label: str, value: str, delta: str, color: str = "off") -> None:

@@ -7,7 +7,7 @@ from spmd_core.plan import Plan
 from spmd_core.prediction import Prediction, merged
 from spmd_core.results import Result, StrategyResult
 from spmd_core.topologies import Topology
-from spmd_core.units import bytes_text, seconds_text
+from spmd_core.units import bytes_text, number_text, seconds_text
 from ui.words import plain, title
 
 NONE = "–"
@@ -131,7 +131,7 @@ def run_words(found: Prediction, plan: Plan, tokens: float) -> str | None:
 
     def of(seconds: float) -> str:
         days = steps * seconds / _DAY
-        return f"{days:,.3g} days" if days >= 1 else f"{steps * seconds / _HOUR:,.3g} hours"
+        return f"{number_text(days)} days" if days >= 1 else f"{number_text(steps * seconds / _HOUR)} hours"
 
     hours = chips * steps * time.estimate / _HOUR
     return (f"{steps:,.0f} steps, {of(time.estimate)} without a stop (between {of(time.low)} and {of(time.high)}), "

@@ -7,7 +7,7 @@ from spmd_core.program_parts import ProgramText, Section
 
 TEXTS = {"program": "Program", "jaxpr": "jaxpr", "stablehlo": "StableHLO", "hlo": "Compiled HLO"}
 MEANINGS = {
-    "program": "What was run: plain JAX, with the mesh and the placement of every operand.",
+    "program": "What was run, or compiled: plain JAX, with the mesh and the placement of every operand.",
     "jaxpr": "What JAX traced: one equation per operation, for whole arrays. A jaxpr inside another is what a call, a loop or shard_map runs.",
     "stablehlo": "What JAX handed to the compiler: the same operations with the shardings that were asked for. Only communication that the "
                  "program itself asks for is here.",

@@ -23,7 +23,7 @@ from spmd_core.prediction import Prediction, merged
 from spmd_core.results import Result
 from spmd_core.settings import Settings
 from spmd_core.targets import parse_target
-from spmd_core.units import bytes_text, seconds_text
+from spmd_core.units import bytes_text, number_text, seconds_text
 
 _PLAN_OPTIONS = ("model", "mesh", "batch_per_device", "sequence", "remat", "save", "offload", "attention_blocks", "state_dtype", "parameter_dtype",
                  "device_order", "layers")
@@ -192,7 +192,7 @@ def _lines(prediction: Prediction) -> list[str]:
     lines = [f"fits: {'yes' if prediction.fits else 'no'}, {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device{over}{host}"]
     if time:
         lines.append(f"time: {seconds_text(time.estimate)} a step, between {seconds_text(time.low)} and {seconds_text(time.high)}; "
-                     f"{prediction.binds} binds; {prediction.chip_seconds:,.3g} chip-seconds")
+                     f"{prediction.binds} binds; {number_text(prediction.chip_seconds or 0.0)} chip-seconds")
     if prediction.mfu is not None:
         lines.append(f"model: {prediction.mfu:.1%} MFU, {prediction.tflops_per_chip:.0f} TFLOP/s/chip, "
                      f"{prediction.tokens_per_s_per_chip:,.0f} tokens/s/chip")

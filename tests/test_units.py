@@ -10,7 +10,8 @@ def test_a_number_has_three_digits_and_no_exponent(value, text):
     assert number_text(value) == text
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(None, "–"), (0, "0 s"), (1.23456e-5, "12.3 µs"), (0.0123, "12.3 ms"), (1234.5, "1,234 s"), (3e-12, "0.003 ns")])
+@pytest.mark.parametrize(("seconds", "text"), [(None, "–"), (0, "0 s"), (1.23456e-5, "12.3 µs"), (0.0123, "12.3 ms"), (1234.5, "1,234 s"),
+                                              (3e-12, "0.003 ns")])
 def test_a_duration_has_its_unit(seconds, text):
     assert seconds_text(seconds) == text
 

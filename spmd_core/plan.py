@@ -18,7 +18,7 @@ NAMES = ("input", "query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_dow
 AXES = ("data", "fsdp", "fsdp_transpose", "expert", "sequence", "tensor")
 DATA_AXES = ("data", "fsdp", "fsdp_transpose")  # those that cut the batch
 MAX_SEQUENCE = 2**20
-_FLAG = re.compile(r"(--)?xla_[a-z0-9_]+=[A-Za-z0-9_.\-]+")
+FLAG = re.compile(r"(--)?xla_[a-z0-9_]+=[A-Za-z0-9_.\-]+")
 
 # Flags of MaxText's published runs, which change the compiler's schedule. Source: MaxText/configs/v5e/*.sh, v5p/*.sh and
 # benchmarks/xla_flags_library.py (AI-Hypercomputer/maxtext).
@@ -66,7 +66,7 @@ class Plan(Frozen):
         for field, value in self._canonical(topology, model).items():
             object.__setattr__(self, field, value)
         for flag in self.compiler_flags:
-            if not _FLAG.fullmatch(flag) or "dump" in flag:  # a link must not write files
+            if not FLAG.fullmatch(flag) or "dump" in flag:  # a link must not write files
                 raise refuse(f"compiler flag {shorten(flag)}", "is not a flag", "write for example xla_enable_async_all_gather=false")
         return self
 

@@ -1,17 +1,16 @@
 """The nearest experiment that fits: what does not is changed, and every change is said in a sentence."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from spmd_core import forms
-from spmd_core.checks import BY_POSITION, fill_options, read_in_axes, source_of
+from spmd_core import decoder, forms
 from spmd_core.errors import RequestError, shorten
 from spmd_core.experiment import Axes, Experiment, parse_experiment
+from spmd_core.repair_decoder import repair_decoder
+from spmd_core.repair_fields import Say, choices, drop_unknown, kept, mesh_text, options, plain_fields, sentence, workload
 from spmd_core.targets import default_target, parse_target
-from spmd_core.workloads import Array, Workload, get_workload
-
-Say = Callable[[str], None]
+from spmd_core.workload import Workload
 
 
 class Nearest(NamedTuple):
@@ -45,12 +44,12 @@ def _available(target: str, device_count: int | None) -> float:
 
 
 def _repair(data: dict[str, Any], device_count: int | None, target: str | None, say: Say) -> dict[str, Any]:
-    what = _workload(data, say)
-    data["options"] = _options(what, data.get("options"), say)
+    if data["workload"] == decoder.NAME:
+        return repair_decoder(data, say)
+    what = workload(data, say)
+    data["options"] = options(what, data.get("options"), say)
     what = what.chosen(data["options"])
-    for field in [field for field in data if field not in Experiment.model_fields]:
-        say(f"The field {shorten(field)} is not part of an experiment: left out.")
-        del data[field]
+    drop_unknown(data, say)
     data["target"] = _target(data.get("target"), target, say)
     mesh = data["mesh"] = _mesh(data["mesh"], _available(data["target"], device_count), data["target"], say)
     sizes = _dims(what, data.get("dims"), say)
@@ -60,22 +59,9 @@ def _repair(data: dict[str, Any], device_count: int | None, target: str | None, 
     _divide(what, table, overrides, mesh, sizes, say)
     data |= {"dims": sizes, "sharding": table, "overrides": overrides}
     for field, arrays in (("memory", () if what.moves else what.arrays), ("data", what.operands)):
-        data[field] = _choices(field, data.get(field), arrays, say)
-    _plain_fields(what, data, say)
+        data[field] = choices(field, data.get(field), arrays, say)
+    plain_fields(what, data, say)
     return data
-
-
-def _kept(field: str, given: Any, say: Say) -> dict[str, Any]:
-    """The pairs of a field; none, with a sentence, where it cannot be read."""
-    try:
-        return dict(forms.read_pairs(field, given if given is not None else {}))
-    except RequestError as error:
-        say(f"{_sentence(error)} It was left out.")
-        return {}
-
-
-def _sentence(error: RequestError) -> str:
-    return f"{str(error)[0].upper()}{str(error)[1:]}."
 
 
 def _target(given: Any, wanted: str | None, say: Say) -> str:
@@ -85,7 +71,7 @@ def _target(given: Any, wanted: str | None, say: Say) -> str:
         asked = parse_target(forms.read_text("target", given if given is not None else wanted)).text
     except RequestError as error:
         asked = wanted or default_target()
-        say(f"{_sentence(error)} Here it runs on {asked}.")
+        say(f"{sentence(error)} Here it runs on {asked}.")
         return asked
     if wanted is not None and asked != wanted:
         say(f"The target {asked} is not on this machine: {wanted} is used.")
@@ -98,12 +84,8 @@ def _mesh(given: Any, available: float, target: str, say: Say) -> dict[str, int]
     if math.prod(mesh.values()) <= available:
         return mesh
     smaller = shrink(mesh, int(available))
-    say(f"Mesh {_mesh_text(mesh)} has {math.prod(mesh.values())} devices and {target} has {int(available)}: {_mesh_text(smaller)} is used.")
+    say(f"Mesh {mesh_text(mesh)} has {math.prod(mesh.values())} devices and {target} has {int(available)}: {mesh_text(smaller)} is used.")
     return smaller
-
-
-def _mesh_text(mesh: Mapping[str, int]) -> str:
-    return ", ".join(f"{axis}={size}" for axis, size in mesh.items())
 
 
 def shrink(mesh: Mapping[str, int], available: int) -> dict[str, int]:
@@ -123,7 +105,7 @@ def shrink(mesh: Mapping[str, int], available: int) -> dict[str, int]:
 
 def _dims(what: Workload, given: Any, say: Say) -> dict[str, int]:
     sizes: dict[str, int] = {}
-    for dim, size in _kept("dims", given, say).items():
+    for dim, size in kept("dims", given, say).items():
         if dim not in what.dims:
             say(f"{what.name} has no dim {shorten(dim)}: left out.")
         elif forms.is_whole(size) and 1 <= size <= forms.MAX_SIZE:
@@ -159,7 +141,7 @@ def _axes(where: str, given: Any, mesh: Mapping[str, int], say: Say) -> Axes:
     try:
         named = forms.read_axes(where, given)
     except RequestError as error:
-        say(f"{_sentence(error)} It is unsharded here.")
+        say(f"{sentence(error)} It is unsharded here.")
         return ()
     for axis in dict.fromkeys(named):
         if axis not in mesh:
@@ -171,7 +153,7 @@ def _axes(where: str, given: Any, mesh: Mapping[str, int], say: Say) -> Axes:
 
 def _sharding(what: Workload, data: Mapping[str, Any], mesh: Mapping[str, int], sizes: Mapping[str, int], say: Say) -> dict[str, Axes]:
     table: dict[str, Axes] = {}
-    for dim, axes in _kept("sharding", data.get("sharding"), say).items():
+    for dim, axes in kept("sharding", data.get("sharding"), say).items():
         if dim in sizes:
             table[dim] = _axes(f"the sharding of {dim}", axes, mesh, say)
         else:
@@ -180,16 +162,16 @@ def _sharding(what: Workload, data: Mapping[str, Any], mesh: Mapping[str, int], 
 
 
 def _overrides(what: Workload, data: Mapping[str, Any], mesh: Mapping[str, int], sizes: Mapping[str, int], say: Say) -> dict[str, list[Axes]]:
-    kept: dict[str, list[Axes]] = {}
-    for name, spec in _kept("overrides", data.get("overrides"), say).items():
+    fitting: dict[str, list[Axes]] = {}
+    for name, spec in kept("overrides", data.get("overrides"), say).items():
         array = next((array for array in what.arrays if array.name == name), None)
         if array is None:
             say(f"{what.name} has no array {shorten(name)}: its override is left out.")
         elif not isinstance(spec, list | tuple) or len(spec) != len(array.shape(sizes)):
             say(f"The override of {name} does not fit its rank {len(array.shape(sizes))}: left out.")
         else:
-            kept[name] = [_axes(f"the override of {name}", axes, mesh, say) for axes in spec]
-    return kept
+            fitting[name] = [_axes(f"the override of {name}", axes, mesh, say) for axes in spec]
+    return fitting
 
 
 def _disentangle(what: Workload, table: dict[str, Axes], overrides: dict[str, list[Axes]], sizes: Mapping[str, int], say: Say) -> None:
@@ -201,12 +183,12 @@ def _disentangle(what: Workload, table: dict[str, Axes], overrides: dict[str, li
             taken = [axis for axis in axes if axis in used]
             for axis in taken:
                 say(f"Mesh axis {axis} cuts both {used[axis]} and {dim} of {array.name}: {dim} leaves it out.")
-            kept = tuple(axis for axis in axes if axis not in taken)
+            left = tuple(axis for axis in axes if axis not in taken)
             if array.name in overrides:
-                overrides[array.name][place] = kept
+                overrides[array.name][place] = left
             elif taken:
-                table[dim] = kept
-            used |= dict.fromkeys(kept, dim)
+                table[dim] = left
+            used |= dict.fromkeys(left, dim)
 
 
 def _divide(
@@ -221,79 +203,3 @@ def _divide(
             sizes[dim] = max(parts, (size + parts // 2) // parts * parts)
             over = " and ".join(f"{axis}={mesh[axis]}" for axis in dict.fromkeys(axis for axes in cuts for axis in axes))
             say(f"{dim}={size} does not divide over {over}: {dim}={sizes[dim]} is used.")
-
-
-def _choices(field: str, given: Any, arrays: Iterable[Array], say: Say) -> dict[str, Any]:
-    names = [array.name for array in arrays]
-    kept = {}
-    for name, word in _kept(field, given, say).items():
-        if name not in names or word not in forms.CHOICES[field]:
-            say(f"{field} of {shorten(name)}={shorten(word)} is not known here: left out.")
-        else:
-            kept[name] = word
-    return kept
-
-
-def _workload(data: Mapping[str, Any], say: Say) -> Workload:
-    """The workload, as it is declared now where the version of the user's own file is not known here."""
-    name, options = forms.read_text("workload", data["workload"]), data.get("options")
-    source = source_of(options) if isinstance(options, Mapping) else None
-    try:
-        return get_workload(name, source)
-    except RequestError:
-        if source is None:
-            raise
-    what = get_workload(name)
-    if what.source is not None:
-        say(f"{name} was declared by another version of its file: the one that is here is used.")
-    return what
-
-
-def _options(what: Workload, given: Any, say: Say) -> dict[str, Any]:
-    kept = {}
-    pairs = _kept("options", given, say)
-    for name, value in pairs.items():
-        if name == "source":
-            kept |= {name: what.source} if what.source is not None else {}
-        elif _is_option(what, pairs, name, value):
-            kept[name] = value
-        else:
-            say(f"Option {shorten(name)}={shorten(value)} is not one of {what.name}: left out.")
-    return kept
-
-
-def _is_option(what: Workload, pairs: Mapping[str, Any], name: str, value: Any) -> bool:
-    """Whether the workload has this option, and the option this value."""
-    try:
-        fill_options(what, ({"program": pairs.get("program")} if what.name == "program" else {}) | {name: value})
-    except RequestError:
-        return False
-    return name != "in_axes" or value == BY_POSITION or len(read_in_axes(value) or ()) == len(what.chosen(pairs).operands)
-
-
-def _plain_fields(what: Workload, data: dict[str, Any], say: Say) -> None:
-    """Dtype, strategies, timing and seed: what is not known falls back to the default."""
-    if data.get("dtype") is not None and data["dtype"] not in what.dtypes:
-        say(f"Dtype {shorten(data['dtype'])} makes no sense for {what.name}: {what.dtypes[0]} is used.")
-        data["dtype"] = what.dtypes[0]
-    named = data.get("strategies")
-    if named is not None:
-        listed = named if isinstance(named, list | tuple) else [named]
-        data["strategies"] = list(dict.fromkeys(name for name in listed if name in what.strategies))
-        for name in listed:
-            if name not in what.strategies:
-                say(f"Strategy {shorten(name)} is not one of {what.name}: left out.")
-        if len(data["strategies"]) < sum(name in what.strategies for name in listed):
-            say("A strategy was listed twice: once is kept.")
-        if not data["strategies"]:
-            data["strategies"] = list(what.default_strategies)
-            say(f"No strategy is left: {', '.join(what.default_strategies)} are used.")
-    for field in ("timing", "seed"):
-        try:
-            if data.get(field) is not None:
-                forms.READERS[field](data[field])
-        except RequestError as error:
-            say(f"{_sentence(error)} The default is used.")
-            del data[field]
-
-

@@ -77,6 +77,11 @@ CHIPS: dict[str, Chip] = {
 }
 
 
+# What else generations are called.
+OTHER_NAMES = {"v7": ("tpu7x",), "v7x": ("tpu7x",), "tpu7": ("tpu7x",), "ironwood": ("tpu7x",), "v6": ("v6e",), "trillium": ("v6e",),
+               "v5": ("v5e", "v5p"), "v5lite": ("v5e",), "v5x": ("v5p",)}
+
+
 @dataclass(frozen=True, slots=True)
 class Topology:
     """One or more equal slices of a generation; `shape` counts chips along each physical axis of a slice."""
@@ -140,19 +145,30 @@ def get_topology(text: str | Target) -> Topology:
     if target.generation is None:
         raise refuse(f"target {shorten(target.text)}", "is not a TPU topology", "use for example tpu:v5e:4x4")
     if target.generation not in CHIPS:
-        raise refuse(f"generation {target.generation!r}", "is not one that the TPU compiler knows", f"use one of {', '.join(CHIPS)}")
+        near = nearest_names(target) if target.generation in OTHER_NAMES else ()
+        raise refuse(f"generation {target.generation!r}", "is not one that the TPU compiler knows",
+                     f"use {' or '.join(near)}" if near else f"use one of {', '.join(CHIPS)}")
     shape = target.topology
     if shape not in legal_shapes(target.generation):
         raise refuse(f"topology {target.text.removeprefix('tpu:')}", f"is not a shape of {CHIPS[target.generation].title}",
-                     f"use {' or '.join(_text(target.generation, near) for near in nearest_shapes(target.generation, shape))}")
+                     f"use {' or '.join(nearest_names(target))}")
     if not 1 <= target.slices <= 256:
         raise refuse(f"{target.slices} slices", "are out of range", "use 1 to 256")
     return Topology(CHIPS[target.generation], shape, target.slices)
 
 
+def nearest_names(target: Target, count: int = 2) -> tuple[str, ...]:
+    """Names of legal topologies near to one that is not, the nearest first, with as many slices; none for a generation without a near one."""
+    generations = OTHER_NAMES.get(target.generation or "", (target.generation,))
+    known = [name for name in generations if name in CHIPS]
+    each = max(1, count // max(1, len(known)))
+    slices = f"*{min(target.slices, 256)}" if target.slices > 1 else ""
+    return tuple(_text(name, shape) + slices for name in known for shape in nearest_shapes(name, target.topology, each))
+
+
 def nearest_shapes(generation: str, shape: tuple[int, ...], count: int = 2) -> tuple[tuple[int, ...], ...]:
     """Legal shapes nearest in chips, and among these nearest in sizes."""
-    chips = math.prod(shape) or 1
+    chips = max(1, math.prod(shape))
     wanted = sorted(shape)
 
     def distance(legal: tuple[int, ...]) -> tuple[float, float]:

@@ -1,5 +1,7 @@
 """Topologies: names, legal shapes, the nearest ones, wraparound."""
 
+import re
+
 import pytest
 
 from spmd_core.errors import RequestError
@@ -25,12 +27,17 @@ def test_an_axis_wraps_where_its_generation_links_the_ends(text, wraps):
 @pytest.mark.parametrize(("text", "words"), [
     ("tpu:v5e:4x5", "use tpu:v5e:4x4 or tpu:v5e:4x8"),
     ("tpu:v5p:8x8", "is not a shape of TPU v5p: use tpu:v5p:4x4x4"),
+    ("tpu:v5e:3x5", "use tpu:v5e:4x4 or tpu:v5e:2x4"),
+    ("tpu:v5e:3x5*2", "use tpu:v5e:4x4*2 or tpu:v5e:2x4*2"),
+    ("tpu:v7:2x2", "generation 'v7' is not one that the TPU compiler knows: use tpu:tpu7x:2x2x1 or tpu:tpu7x:2x2x2"),
+    ("tpu:v5:2x2", "use tpu:v5e:2x2 or tpu:v5p:2x2x1"),
+    ("tpu:v6e:8", "use tpu:v6e:2x4"),
     ("tpu:v9:2x2", "is not one that the TPU compiler knows: use one of v2, v3, v4, v5e, v5p, v6e, tpu7x"),
     ("tpu:v5e:4x4*999", "999 slices are out of range"),
     ("cpu:8", "is not a TPU topology"),
 ])
 def test_a_bad_topology_is_refused_with_what_is_near(text, words):
-    with pytest.raises(RequestError, match=words.replace("*", r"\*")):
+    with pytest.raises(RequestError, match=re.escape(words)):
         get_topology(parse_target(text))
 
 

@@ -165,13 +165,20 @@ def _ratios_to(fastest: str, measured: Mapping[str, Rounds]) -> list[Ratio]:
     return sorted(ratios, key=lambda ratio: ratio.ratio)
 
 
+def too_few(ratio: Ratio) -> bool:
+    """Whether the times lie apart, and beyond luck, though too few samples were taken to be sure that they differ."""
+    low, high = ratio.interval
+    return not ratio.differs and not low <= 1 <= high and abs(math.log(ratio.ratio)) >= math.log1p(LUCK)
+
+
 def _sentence(fastest: str, ratios: Sequence[Ratio], tied: tuple[str, ...]) -> str:
     if not ratios:
         return f"{fastest} is the only strategy with right values and timings: nothing to compare it with"
     slower = [ratio for ratio in ratios if ratio.differs]
     if not tied:
         return f"{fastest} is fastest: {_times(slower[0])} faster than {slower[0].strategy}"
-    together = f"no difference can be told between {_and((fastest, *tied))}"
+    few = ", by too few samples to be sure of any" if any(map(too_few, ratios)) else ""
+    together = f"no difference can be told between {_and((fastest, *tied))}{few}"
     return f"{together}; {slower[0].strategy} is {_times(slower[0])} slower" if slower else together
 
 

@@ -12,6 +12,7 @@ from spmd_core.stats import (
     rounds_to_add,
     signed_rank_interval,
     summarize,
+    too_few,
     two_best,
 )
 
@@ -140,3 +141,11 @@ def test_close_and_noisy_pairs_are_measured_longer():
     assert rounds_to_add(clear, ("a", "b"), 20) == 5
     assert rounds_to_add(precise, ("a", "b"), 20) == 20
     assert two_best({"a": near["a"]}) is None
+
+
+def test_too_few_rounds_are_named_where_times_lie_far_apart():
+    found = compare({"a": [(1e-6,), (1.1e-6,)], "b": [(30e-6,), (33e-6,)]})
+    assert found and found.tied == ("b",) and too_few(found.ratios[0])
+    assert found.sentence == "no difference can be told between a and b, by too few samples to be sure of any"
+    alike = compare({"a": [(1e-6,), (1.1e-6,)], "b": [(1.1e-6,), (1e-6,)]})
+    assert alike and not too_few(alike.ratios[0]) and "too few" not in alike.sentence

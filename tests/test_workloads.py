@@ -196,7 +196,7 @@ def test_a_transfer_says_how_many_bytes_a_second_it_moves(lab):
     found = outcomes(lab, "transfer", {}, {"bytes": 2**20}, {"bytes": ALL_DEVICES}, ["auto"])["auto"]
     assert found.operands["x"].memory == "pinned_host" and found.outputs["y"].memory == "device"
     assert found.bytes_per_s == pytest.approx(2**20 / found.median_s)
-    assert f"{found.bytes_per_s / 1e9:.3g} GB/s" in found.notes
+    assert not any("GB/s" in note for note in found.notes)  # it has a column of its own
     back = outcomes(lab, "transfer", {"direction": "device_to_host"}, {"bytes": 64}, {}, ["single"])["single"]
     assert (back.operands["x"].memory, back.outputs["y"].memory) == ("device", "pinned_host")
     assert outcomes(lab, "dot", {}, {"n": 8, "k": 3}, {}, ["single"])["single"].bytes_per_s is None

@@ -60,7 +60,8 @@ def verdict(result: Result) -> None:
 
 def notes(result: Result) -> None:
     """What to know when reading these numbers: of the run, of the machine, and of each strategy."""
-    told = [plain(note) for note in (*result.notes, *result.environment.notes)]
+    of_times = () if result.experiment.workload == "program" else result.environment.notes  # a program as written is not timed
+    told = [plain(note) for note in (*result.notes, *of_times)]
     said = [(name, note) for name, found in result.strategies.items()
             for note in [*found.notes, *(f"compiler warning: {warning}" for warning in found.warnings)]]
     told += [f"**{_whose(names, result)}**: {plain(note)}" for note, names in merged_notes(said).items()]

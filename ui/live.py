@@ -6,7 +6,7 @@ from spmd_core.run_states import RunStatus
 from ui import charts, curve_chart
 from ui.lab import find, lab
 from ui.shell import refusal
-from ui.words import experiment_words, phase_words, plain, state_words
+from ui.words import as_sentence, experiment_words, phase_words, plain, state_words
 
 _COMPILING = "The compiler does not say how far it is: small programs take seconds, large models minutes."
 INTERVAL_S = 0.5  # twice a second: a first median that is there within a second is also seen within a second
@@ -69,7 +69,7 @@ def outcome(status: RunStatus) -> None:
     if status.state == "cancelled":
         st.warning(words, icon=":material/stop_circle:")
     else:
-        refusal(f"{words} {status.error.message if status.error else ''}".strip())
+        refusal(f"{words} {as_sentence(status.error.message) if status.error else ''}".strip())
     if status.stderr_tail:
         with st.expander("What the worker wrote last"):
             st.code(status.stderr_tail, language=None, wrap_lines=True)

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from spmd_core.experiment import Experiment
-from spmd_core.results import Environment, Result, StrategyResult
+from spmd_core.results import Environment, Ratio, Result, StrategyResult
 from spmd_core.run_states import RunSummary
+from spmd_core.stats import too_few
 from spmd_core.units import bytes_text, seconds_text
 from ui.words import ago, experiment_words, plain, state_words, title
 
 NONE = "–"
+_RATE = "GB/s"
 _PREDICTED = "Predicted (against measured)"
 
 
@@ -22,13 +24,18 @@ def times_table(result: Result) -> pd.DataFrame:
     for name, found in result.strategies.items():
         ratio = ratios.get(name)
         fastest = result.comparison is not None and result.comparison.fastest == name
-        against = "fastest" if fastest else _ratio(ratio.ratio, ratio.interval, ratio.differs) if ratio else NONE
+        against = "fastest" if fastest else _ratio(ratio) if ratio else NONE
         rows.append({"Strategy": title(name), "Median per call": _time(found.median_s), "95 % interval": _interval(found.ci95_s),
-                     _PREDICTED: _predicted(found), "Against the fastest": against, "Values": _verdict(found)})
+                     _RATE: _rate(found), _PREDICTED: _predicted(found), "Against the fastest": against, "Values": _verdict(found)})
         if found.from_unsharded is not None:
             rows.append({"Strategy": f"{title(name)}, from unsharded operands", "Median per call": _time(found.from_unsharded.median_s),
-                         "95 % interval": NONE, _PREDICTED: NONE, "Against the fastest": NONE, "Values": _verdict(found)})
-    return _without_empty(pd.DataFrame(rows), _PREDICTED)
+                         "95 % interval": NONE, _RATE: NONE, _PREDICTED: NONE, "Against the fastest": NONE, "Values": _verdict(found)})
+    return _without_empty(pd.DataFrame(rows), _RATE, _PREDICTED)
+
+
+def _rate(found: StrategyResult) -> str:
+    """Of a transfer: how fast the whole array moved."""
+    return NONE if found.bytes_per_s is None else f"{found.bytes_per_s / 1e9:.3g}"
 
 
 def _predicted(found: StrategyResult) -> str:
@@ -61,8 +68,10 @@ def _interval(interval: tuple[float, float] | None) -> str:
     return NONE if interval is None else f"{_time(interval[0])} to {_time(interval[1])}"
 
 
-def _ratio(ratio: float, interval: tuple[float, float], differs: bool) -> str:
-    return f"{ratio:.2f}× ({interval[0]:.2f} to {interval[1]:.2f})" + ("" if differs else ", no difference")
+def _ratio(ratio: Ratio) -> str:
+    low, high = ratio.interval
+    verdict = "" if ratio.differs else ", too few samples" if too_few(ratio) else ", no difference"
+    return f"{ratio.ratio:.2f}× ({low:.2f} to {high:.2f}){verdict}"
 
 
 def _spread(found: StrategyResult) -> str:

@@ -4,8 +4,9 @@ import re
 import time
 
 from spmd_core.experiment import Experiment
-from spmd_core.results import Environment, Ratio, Result
+from spmd_core.results import Environment, Result
 from spmd_core.run_states import RunStatus
+from spmd_core.stats import too_few
 from spmd_core.strategies import STRATEGIES
 from spmd_core.units import bytes_text, seconds_text
 from spmd_core.workloads import WORKLOADS
@@ -28,6 +29,18 @@ def plain(text: str) -> str:
     '\\\\<b\\\\>x\\\\_y\\\\</b\\\\>'
     """
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def as_sentence(message: str) -> str:
+    """A message that follows a sentence: with a capital where it begins with a word, and a full stop.
+
+    >>> as_sentence("the worker died"), as_sentence("batch=30 is odd.")
+    ('The worker died.', 'batch=30 is odd.')
+    """
+    text = message.strip()
+    first = text.split(" ", 1)[0]
+    text = text[0].upper() + text[1:] if first.isalpha() and first.islower() else text
+    return text if not text or text[-1] in ".!?:" else f"{text}."
 
 
 def title(strategy: str) -> str:
@@ -115,13 +128,8 @@ def headline_words(result: Result) -> str:
     if not answer.tied:
         return f"{title(fastest)} is fastest, {takes} per call. The next, {after}."
     *first, last = [f"{title(name)} ({seconds_text(result.strategies[name].median_s)})" for name in (fastest, *answer.tied)]
-    few = " They are too few to be sure of any difference: take more." if any(_apart(ratio) for ratio in answer.ratios) else ""
+    few = " They are too few to be sure of any difference: take more." if any(map(too_few, answer.ratios)) else ""
     return f"{', '.join(first)} and {last} cannot be told apart by these samples.{few}" + (f" {after}." if after else "")
-
-
-def _apart(ratio: Ratio) -> bool:
-    """Whether a ratio's interval leaves 1 out, though too few samples were taken to be sure of a difference."""
-    return not ratio.differs and not ratio.interval[0] <= 1 <= ratio.interval[1]
 
 
 def floor_words(result: Result) -> str | None:

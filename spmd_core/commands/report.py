@@ -87,6 +87,8 @@ def _of_strategy(name: str, found: StrategyResult) -> Iterator[str]:
         if reported.values is not None:
             shown = " ".join(f"{value:.7g}" if isinstance(value, float) else str(value) for value in reported.values[:MAX_VALUES_SHOWN])
             yield f"{name}: {array} = {shown}{' …' if len(reported.values) > MAX_VALUES_SHOWN else ''}"
+    if found.bytes_per_s is not None:
+        yield f"{name}: {found.bytes_per_s / 1e9:.3g} GB/s"
     if found.predicted_s and found.prediction_error is not None:
         yield f"{name}: predicted {seconds_text(found.predicted_s.estimate)}, {found.prediction_error:+.0%} against what was measured"
     yield from (f"{name}: {note}" for note in (*found.notes, *(found.prediction.notes if found.prediction else ())))

@@ -72,9 +72,6 @@ def _notes(experiment: Experiment, summary: Summary | None, count: int, floor_s:
         return []
     notes = []
     plan = experiment.timing
-    rate = _bytes_per_s(experiment, summary)
-    if rate is not None:
-        notes.append(f"{rate / 1e9:.3g} GB/s")
     if floor_s is not None and experiment.workload != "array" and summary.median_s < DISPATCH_FACTOR * floor_s:
         notes.append(DISPATCH_BOUND)
     if count < plan.samples:

@@ -57,7 +57,8 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
     measured = environment.model_copy(update={"load": devices.load(), "dispatch_floor_s": floors.get("mesh", floors.get("single"))})
     floor_of = {trial.strategy: floors.get("single" if trial.strategy in ONE_DEVICE else "mesh") for trial in trials}
     result = Result(
-        run=run_id, experiment=experiment, environment=measured, partial=sampler.stopped, notes=environment.notes,
+        run=run_id, experiment=experiment, environment=measured, partial=sampler.stopped,
+        notes=() if experiment.workload == "program" else environment.notes,  # which are about times, and a program as written has none
         strategies={trial.strategy: strategy_result(trial, experiment, floor_of[trial.strategy], sampler.stopped) for trial in trials},
         comparison=stats.compare(rankable_rounds(trials)))
     forget_now_and_then()

@@ -228,6 +228,7 @@ def test_the_environment_is_that_of_the_measurement(run, environment):
     assert 0 < result.environment.dispatch_floor_s < 0.1
     assert result.environment.load is not None
     assert "8 simulated devices share" in result.notes[0]
+    assert run(workload="program", mesh={"x": 8}, options={"program": "unsharded_array"}).result.notes == ()  # it times nothing
 
 
 def test_what_takes_little_more_than_a_call_is_dispatch_bound(run, monkeypatch):

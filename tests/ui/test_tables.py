@@ -19,6 +19,20 @@ def test_times_against_the_fastest():
     assert row(frame, 2)["Against the fastest"] == "2.00× (1.80 to 2.20)"
 
 
+def test_a_difference_that_few_samples_leave_open_is_not_called_none():
+    compared = comparison("single", ("auto", 34.0, False), ("explicit", 1.05, False), ("shard_map", 1.005, False))
+    compared["ratios"][2]["interval"] = [1.002, 1.008]  # sure, and smaller than luck
+    frame = tables.times_table(result(dict.fromkeys(("single", "auto", "explicit", "shard_map"), strategy(10e-6)), comparison=compared))
+    assert [row(frame, number)["Against the fastest"] for number in range(4)] == [
+        "fastest", "34.00× (30.60 to 37.40), too few samples", "1.05× (0.95 to 1.16), no difference", "1.00× (1.00 to 1.01), no difference"]
+
+
+def test_a_transfer_has_its_rate_in_a_column():
+    frame = tables.times_table(result({"single": strategy(1e-3, bytes_per_s=2.5e9), "auto": strategy(1e-3)}))
+    assert [row(frame, number)["GB/s"] for number in range(2)] == ["2.5", "–"]
+    assert "GB/s" not in tables.times_table(result({"auto": strategy(1e-3)}))
+
+
 def test_a_prediction_stands_beside_the_measurement_with_its_error():
     predicted = {"predicted_s": {"low": 15e-6, "estimate": 20e-6, "high": 30e-6}}
     frame = tables.times_table(result({"auto": strategy(25e-6, **predicted), "shard_map": strategy(10e-6, **predicted), "single": strategy(10e-6)}))

@@ -3,7 +3,7 @@ import pytest
 from spmd_core.experiment import parse_experiment
 from spmd_core.run_states import RunStatus
 from tests.ui.values import comparison, result, strategy
-from ui.words import ago, environment_words, experiment_words, headline_words, phase_words, plain
+from ui.words import ago, as_sentence, environment_words, experiment_words, headline_words, phase_words, plain
 
 
 def test_the_headline_says_who_is_fastest_and_by_how_much():
@@ -58,3 +58,10 @@ def test_an_experiment_and_its_devices_in_a_line():
 
 def test_how_long_ago():
     assert [ago(0, passed) for passed in (5, 300, 7200)] == ["just now", "5 min ago", "2 h ago"]
+
+
+def test_a_message_after_a_sentence_is_one_itself():
+    assert as_sentence("the worker process died: run it again") == "The worker process died: run it again."
+    assert as_sentence("Already one.") == "Already one." and as_sentence("") == ""
+    assert as_sentence("batch=30 does not divide") == "batch=30 does not divide."
+    assert as_sentence("xla_flag is unknown") == "xla_flag is unknown."

@@ -11,6 +11,7 @@ from spmd_core.experiment import Experiment, Spec
 from spmd_core.layout import layout
 from spmd_core.results import ArrayReport, Result
 from spmd_core.strategies import STRATEGIES
+from spmd_core.value_text import value_text
 from ui import course, layout_charts, program_view, program_viewer, tables
 from ui.shell import refusal
 from ui.views import View
@@ -127,7 +128,7 @@ def values_text(report: ArrayReport) -> str:
     """The values of an array as NumPy would print them, or why they are not here."""
     if report.values is None:
         return f"{' × '.join(map(str, report.shape))} {report.dtype}: too large to keep, only its error was computed"
-    return " ".join(f"{value:.6g}" if isinstance(value, float) else str(value) for value in report.values)
+    return " ".join(value_text(value, report.dtype) for value in report.values)
 
 
 def _layouts(view: View) -> None:

@@ -8,6 +8,7 @@ import streamlit as st
 
 from spmd_core import script
 from spmd_core.results import ArrayReport, Result, StrategyResult
+from spmd_core.value_text import value_text
 from ui import course, curve_chart
 from ui.shell import refusal
 from ui.words import environment_words, plain
@@ -83,9 +84,10 @@ def array_text(report: ArrayReport) -> str:
     """The values as NumPy prints an array of that shape and dtype, or why they are not here."""
     if report.values is None:
         return "not kept: more than 256 numbers"
-    known = report.dtype if report.dtype in ("float32", "float64", "int32", "int64", "uint32", "bool") else "float64"
-    array = np.array(report.values, known).reshape(report.shape)
-    return np.array2string(array, max_line_width=_WIDTH, separator=" ")
+    known = report.dtype if report.dtype in ("float16", "float32", "float64", "int32", "int64", "uint32", "bool") else "float64"
+    told = [value_text(value, report.dtype) for value in report.values] if report.dtype == "bfloat16" else report.values
+    array = np.array(told, known).reshape(report.shape)
+    return np.array2string(array, max_line_width=_WIDTH, separator=" ", floatmode="unique")
 
 
 def numbers(report: ArrayReport | None) -> list[float]:

@@ -7,6 +7,7 @@ from spmd_core.ranking import sentence
 from spmd_core.results import Environment, Result, StrategyResult
 from spmd_core.targets import parse_target
 from spmd_core.units import bytes_text, seconds_text
+from spmd_core.value_text import value_text
 
 MAX_VALUES_SHOWN = 8
 
@@ -85,7 +86,7 @@ def _of_strategy(name: str, found: StrategyResult) -> Iterator[str]:
         yield f"{name}: {what}: {text}"
     for array, reported in found.outputs.items():
         if reported.values is not None:
-            shown = " ".join(f"{value:.7g}" if isinstance(value, float) else str(value) for value in reported.values[:MAX_VALUES_SHOWN])
+            shown = " ".join(value_text(value, reported.dtype) for value in reported.values[:MAX_VALUES_SHOWN])
             yield f"{name}: {array} = {shown}{' …' if len(reported.values) > MAX_VALUES_SHOWN else ''}"
     if found.bytes_per_s is not None:
         yield f"{name}: {found.bytes_per_s / 1e9:.3g} GB/s"

@@ -18,7 +18,10 @@ NAMES = ("input", "query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_dow
 AXES = ("data", "fsdp", "fsdp_transpose", "expert", "sequence", "tensor")
 DATA_AXES = ("data", "fsdp", "fsdp_transpose")  # those that cut the batch
 MAX_SEQUENCE = 2**20
-FLAG = re.compile(r"(--)?xla_[a-z0-9_]+=[A-Za-z0-9_.\-]+")
+_FLAG = re.compile(r"(--)?(xla_[a-z0-9_]+)=[A-Za-z0-9_.\-]+")
+# Parts of the names of libtpu's flags that name files, or have them written: a link must do neither.
+_FILES = frozenset(("cache", "dir", "dump", "dumping", "file", "filename", "files", "folder", "graph", "path", "profile", "profiler", "proto",
+                    "protobuf", "recorder", "snapshots", "subdirectories", "url"))
 
 # Flags of MaxText's published runs, which change the compiler's schedule. Source: MaxText/configs/v5e/*.sh, v5p/*.sh and
 # benchmarks/xla_flags_library.py (AI-Hypercomputer/maxtext).
@@ -66,8 +69,8 @@ class Plan(Frozen):
         for field, value in self._canonical(topology, model).items():
             object.__setattr__(self, field, value)
         for flag in self.compiler_flags:
-            if not FLAG.fullmatch(flag) or "dump" in flag:  # a link must not write files
-                raise refuse(f"compiler flag {shorten(flag)}", "is not a flag", "write for example xla_enable_async_all_gather=false")
+            if rule := flag_refusal(flag):
+                raise refuse(f"compiler flag {shorten(flag)}", rule, "write for example xla_enable_async_all_gather=false")
         return self
 
     def _check_mesh(self, topology: Topology) -> None:
@@ -185,6 +188,18 @@ class Plan(Frozen):
     def id(self) -> str:
         """Hash of the canonical form (16 hex digits)."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
+
+
+def flag_refusal(flag: str) -> str | None:
+    """Why a compiler flag is not taken; None where it is.
+
+    >>> flag_refusal("xla_enable_async_all_gather=false"), flag_refusal("xla_jf_generate_cpu_profile_to=here")
+    (None, 'reads or writes files')
+    """
+    match = _FLAG.fullmatch(flag)
+    if match is None:
+        return "is not a flag"
+    return "reads or writes files" if match[2].endswith("_to") or _FILES.intersection(match[2].split("_")) else None
 
 
 def parse_plan(data: Any) -> Plan:

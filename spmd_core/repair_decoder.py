@@ -10,7 +10,7 @@ from spmd_core import forms
 from spmd_core.decoder import DECODER, DEFAULT_SPEC
 from spmd_core.errors import RequestError, shorten
 from spmd_core.models import PRESETS, VARIABLE, ModelSize, get_model
-from spmd_core.plan import AXES, DATA_AXES, FLAG, MAX_SEQUENCE, NAMES
+from spmd_core.plan import AXES, DATA_AXES, MAX_SEQUENCE, NAMES, flag_refusal
 from spmd_core.repair_fields import Say, drop_unknown, kept, mesh_text, options, plain_fields, sentence
 from spmd_core.targets import Target, parse_target
 from spmd_core.topologies import CHIPS, Topology, get_topology, nearest_names, nearest_shapes
@@ -147,9 +147,9 @@ def _options(given: dict[str, Any], sequence: int, topology: Topology, model: Mo
             say(f"{field} leaves out {dropped}: it names no array that is kept apart here.")
         found[field] = ",".join(fitting)
     flags = str(found.get("compiler_flags", "")).split()
-    known = [flag for flag in flags if FLAG.fullmatch(flag) and "dump" not in flag]
+    known = [flag for flag in flags if flag_refusal(flag) is None]
     if known != flags:
-        say(f"Compiler flags leave out {', '.join(shorten(flag) for flag in flags if flag not in known)}: it is no flag.")
+        say(f"Compiler flags leave out {', '.join(shorten(flag) for flag in flags if flag not in known)}: only flags that touch no files are taken.")
     found["compiler_flags"] = " ".join(known)
     if found.get("fused_qkv") and model.kv_heads != model.heads:
         say(f"fused_qkv needs as many key heads as heads, and {model.name} has {model.kv_heads} of {model.heads}: left out.")

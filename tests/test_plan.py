@@ -40,6 +40,11 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
     ({"remat": "some"}, "remat='some' is not valid"),
     ({"model": "llama-3.1-8b", "fused_qkv": True}, "fused_qkv needs as many key heads as heads"),
     ({"compiler_flags": ["rm -rf"]}, "compiler flag 'rm -rf' is not a flag"),
+    ({"compiler_flags": ["xla_a=1 --xla_dump_to=x"]}, "is not a flag"),
+    ({"compiler_flags": ["xla_a=1\n"]}, "is not a flag"),
+    *(({"compiler_flags": [f"{name}=there"]}, f"compiler flag '{name}=there' reads or writes files") for name in (
+        "xla_dump_to", "xla_jf_generate_cpu_profile_to", "xla_sc_high_water_mark_protobuf_file", "xla_compile_cache",
+        "xla_tpu_metrics_filename_prefix", "xla_tpu_impure_offloaded_lowering_files_dir", "xla_ior_stored_solution_path")),
     ({"target": "tpu:v5e:4x5"}, "use tpu:v5e:4x4 or tpu:v5e:4x8"),
     ({"colour": 1}, "colour=1 is not valid"),
 ])

@@ -62,6 +62,37 @@ def by_dim(plan: Plan) -> dict[str, dict[str, tuple[tuple[str, ...], ...]]]:
     return {dim: found[dim] for dim in order if dim in found}
 
 
+def parameter_share(plan: Plan) -> float:
+    """The share of the model's weights (norms aside) that one device holds: more than one over its devices where a dim does not divide."""
+    whole = held = 0
+    for array, times in _weights(plan):
+        whole += times * math.prod(size for _, size in array.dims)
+        held += times * math.prod(array.held(plan.axis_sizes))
+    return held / whole
+
+
+def not_cut(plan: Plan) -> tuple[str, ...]:
+    """A sentence for each mesh axis that is to cut the weights and divides none of their dims, so that every device along it has them all."""
+    weights = [array for array, _ in _weights(plan)]
+    cut = {axis for array in weights for axes in array.axes for axis in axes}
+    said = []
+    for axis, size in plan.mesh:
+        meant = dict.fromkeys(dim for array in weights for dim in array.dims if axis in RULES.get(dim[0], ()))
+        if size > 1 and axis not in cut and meant:
+            sizes = " and ".join(f"{dim}={length}" for dim, length in meant)
+            do = "does" if len(meant) == 1 else "do"
+            whole = f"are not cut over {axis}" if cut else "stay whole on every device"
+            said.append(f"{sizes} {do} not divide over {axis}={size}: parameters {whole}")
+    return tuple(said)
+
+
+def _weights(plan: Plan) -> list[tuple[CutArray, int]]:
+    """The parameters that are matrices, and how often the model has them."""
+    once = ("embedding", "logits")
+    return [(array, 1 if array.name in once else plan.size.layers) for array in arrays(plan)
+            if array.group == "parameters" and not array.name.endswith("norm")]
+
+
 WORDS = {"batch": "batch", "length": "sequence", "whole": "sequence", "act_embed": "embed", "embed": "embed", "act_heads": "heads", "heads": "heads",
          "kv_heads": "key and value heads", "act_mlp": "mlp", "mlp": "mlp", "act_vocab": "vocabulary", "vocab": "vocabulary", "norm": "norms",
          "experts": "experts"}

@@ -13,6 +13,7 @@ from spmd_core.cost.comm import Cluster
 from spmd_core.cost.memory import estimate_memory
 from spmd_core.cost.predict import Useful, predict
 from spmd_core.decoder import NAME, plan_of
+from spmd_core.decoder_sharding import not_cut
 from spmd_core.errors import RequestError, WorkerError
 from spmd_core.experiment import Experiment
 from spmd_core.plan import Plan
@@ -28,7 +29,7 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _HERE = Path(__file__).resolve().parent
 # What a prediction depends on besides the compiler: how modules are read and priced, and the programs that are compiled.
 _SOURCES = ("cost/*.py", "programs/*.py", "hlo_module.py", "hlo_text.py", "trip_counts.py", "replica_groups.py", "collectives.py", "topologies.py",
-            "models.py", "plan.py", "predicting.py", "script*.py")
+            "models.py", "plan.py", "decoder_sharding.py", "predicting.py", "script*.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,10 @@ def cost_version() -> str:
 
 
 def before_compiling(plan: Plan) -> dict[str, Any]:
-    """What the sizes alone say of the memory, bytes per device, and whether it fits."""
+    """What the sizes alone say of the memory, bytes per device, and whether it fits; `notes` on what the mesh does not cut."""
     estimate = estimate_memory(plan)
-    return {"peak": estimate.peak, "parts": estimate.parts, "fits": estimate.peak <= plan.topology.chip.device_hbm_bytes}
+    return {"peak": estimate.peak, "parts": estimate.parts, "fits": estimate.peak <= plan.topology.chip.device_hbm_bytes,
+            "notes": list(not_cut(plan))}
 
 
 def of_plan(plan: Plan, answer: Answer) -> Prediction:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spmd_core.decoder_sharding import RULES, arrays, by_dim, parameters, spec
+from spmd_core.decoder_sharding import RULES, arrays, by_dim, not_cut, parameter_share, parameters, spec
 from spmd_core.engine.plan import decoder
 from spmd_core.plan import parse_plan
 from spmd_core.programs.decoder import TRAIN_RULES, parameter_dims
@@ -55,3 +55,28 @@ def test_dims_by_the_axes_that_cut_them():
     assert table["embed"] == {"activations": (("tensor",),), "parameters": (("fsdp",),)}
     assert table["batch"] == {"activations": (("fsdp",),)}
     assert table["sequence"] == {"activations": ((),)}
+
+
+def plan(target, mesh, model="scaled:1"):
+    return parse_plan({"target": f"tpu:{target}", "model": model, "mesh": mesh, "batch_per_device": 1})
+
+
+def test_an_axis_that_divides_no_dim_leaves_the_parameters_whole_and_is_named():
+    whole = plan("v5e:16x16*16", {"fsdp": 4096})
+    assert parameter_share(whole) == 1
+    assert not_cut(whole) == ("embed=2048 does not divide over fsdp=4096: parameters stay whole on every device",)
+    half = plan("v5e:16x16*16", {"fsdp": 2048, "fsdp_transpose": 2})  # embed over fsdp, mlp over fsdp_transpose
+    assert not_cut(half) == () and 1 / 4096 < parameter_share(half) < 1 / 2048
+    beside = plan("v5p:16x20x28", {"fsdp": 2240, "tensor": 4})
+    assert not_cut(beside) == ("embed=2048 does not divide over fsdp=2240: parameters are not cut over fsdp",)
+    assert parameter_share(beside) == 1 / 4
+
+
+def test_where_every_dim_divides_a_device_holds_its_share():
+    assert parameter_share(plan("v5e:16x16", {"fsdp": 256}, "scaled:16")) == 1 / 256
+    assert parameter_share(plan("v5e:16x16*2", {"data": 2, "fsdp": 256}, "scaled:16")) == 1 / 256
+    assert not_cut(plan("v5e:16x16*2", {"data": 2, "fsdp": 256}, "scaled:16")) == ()
+    few_keys = plan("v5p:4x4x4", {"fsdp": 4, "tensor": 16}, "llama-3.1-70b")  # 8 key heads do not divide over 16
+    keys, others, tables = 2 * 8192 * 8 * 128 * 80, (2 * 8192 * 64 * 128 + 3 * 8192 * 28672) * 80, 2 * 8192 * 128256
+    assert parameter_share(few_keys) == pytest.approx((keys / 4 + (others + tables) / 64) / (keys + others + tables))
+    assert not_cut(few_keys) == ()

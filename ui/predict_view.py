@@ -16,7 +16,7 @@ from spmd_core.units import bytes_text, number_text, seconds_text
 from ui import predict_charts, predict_compare, predict_forms, predict_keep, predict_words, program_viewer, state, sweep_view, torus_view
 from ui.lab import lab
 from ui.shell import refusal
-from ui.words import plain, title
+from ui.words import as_sentence, plain, title
 
 SCREEN = "predict"
 
@@ -54,6 +54,8 @@ def before(experiment: Experiment) -> None:
             st.subheader(plain(f"By its sizes it {verdict}: about {bytes_text(said['peak'])} of {bytes_text(room)} per device."), anchor=False)
             st.caption(plain("; ".join(f"{name} {bytes_text(size)}" for name, size in said["parts"].items()) + ". Estimated without the compiler: "
                              "most models came out within 15 %, two slices, windows and offloading further off."))
+            for note in said["notes"]:
+                st.warning(plain(as_sentence(note)), icon=":material/call_split:")
         else:
             st.subheader(plain(f"Not compiled yet: press Predict to see what the TPU compiler makes of it on {topology.name}."), anchor=False)
         st.caption(plain(predict_words.chip_words(topology)))
@@ -205,7 +207,8 @@ def _memory(found: Prediction) -> None:
     left.table(predict_words.memory_table(found), border="horizontal")
     before = found.before_compiling
     if before:
-        left.caption(plain(f"By its sizes alone it was estimated at {bytes_text(before['peak'])}."))
+        notes = [f"By its sizes alone it was estimated at {bytes_text(before['peak'])}.", *map(as_sentence, before.get("notes", ()))]
+        left.caption(plain(" ".join(notes)))
     if found.buffers:
         right.table(predict_words.buffers_table(found), border="horizontal")
         right.caption("The largest arrays of the compiled program, per device.")

@@ -211,4 +211,4 @@ def _before(plan: Plan) -> str:
     found = before_compiling(plan)
     parts = ", ".join(f"{name} {bytes_text(size)}" for name, size in found["parts"].items())
     return f"{'fits' if found['fits'] else 'does not fit'} by its sizes: {bytes_text(found['peak'])} of " \
-           f"{bytes_text(plan.topology.chip.device_hbm_bytes)} per device ({parts})"
+           f"{bytes_text(plan.topology.chip.device_hbm_bytes)} per device ({parts})" + "".join(f"\nnote: {note}" for note in found["notes"])

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 from spmd_core.cost.constants import NEARLY_FULL
+from spmd_core.decoder_sharding import parameter_share
 from spmd_core.plan import DATA_AXES, Plan
 
 _BYTES = {"float32": 4, "bfloat16": 2}
@@ -41,7 +42,7 @@ def estimate_memory(plan: Plan) -> MemoryEstimate:
     """The peak of a plan's step."""
     arrays = _arrays(plan)
     stored, host = _kept(plan, arrays)
-    parameters = plan.size.parameters / math.prod(size for name, size in plan.mesh if name != "data")
+    parameters = plan.size.parameters * parameter_share(plan)
     parts = {"parameters and optimizer": parameters * (_BYTES[plan.parameter_dtype] + 2 * _BYTES[plan.state_dtype]),
              "bfloat16 copies": 2 * parameters if plan.parameter_dtype == "float32" else 0.0, "kept by the forward pass": stored}
     gradients, block, spare = parameters * _BYTES[plan.parameter_dtype], *_block(plan, arrays)

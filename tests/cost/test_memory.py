@@ -71,3 +71,11 @@ def test_near_the_capacity_some_arrays_are_made_anew():
 def test_float32_logits_have_bfloat16_gradients():
     parts = estimate_memory(plan("v5e:4x4", "scaled:1", {"fsdp": 16}, 24)).parts
     assert parts["logits and output table"] == 24 * 2048 * 32000 * (4 + 2) + 2048 * 32000 * 4
+
+
+def test_parameters_that_an_axis_does_not_divide_are_counted_whole():
+    """Width 2048 over fsdp=4096: every device has all parameters, their state and their gradients."""
+    size = plan("v5e:16x16*16", "scaled:1", {"fsdp": 4096}, 1)
+    parts = estimate_memory(size).parts
+    assert parts["parameters and optimizer"] == 12 * size.size.parameters
+    assert parts["gradients"] == 4 * size.size.parameters

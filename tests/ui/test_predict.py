@@ -50,6 +50,14 @@ def test_before_compiling_the_sizes_say_whether_it_fits(opened):
     assert Lab.open().active() == ()  # nothing is compiled by opening the screen
 
 
+def test_an_axis_that_does_not_cut_the_parameters_is_named_before_compiling(opened):
+    wide = MODEL.vary(target="tpu:v5e:16x16*16", mesh={"fsdp": 4096}, dims={"batch": 4096, "sequence": 2048}, options={"model": "scaled:1"})
+    screen = opened(experiment=link.encode(wide))
+    assert said(screen) == "" and "should not fit" in headings(screen)
+    assert [warning.value.replace("\\", "") for warning in screen.warning] == [
+        "embed=2048 does not divide over fsdp=4096: parameters stay whole on every device."]
+
+
 def test_a_link_shows_its_stored_prediction(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL), run="20260101-000000-abcdef")
     assert said(screen) == ""

@@ -7,10 +7,10 @@ _BFLOAT16_DIGITS = 4  # enough for its 8 bits
 
 
 def value_text(value: float | str | None, dtype: str) -> str:
-    """One element as NumPy prints it in that dtype, e.g. `0.02138914` in float32; words such as `nan` as they are.
+    """One element as NumPy prints it in that dtype, e.g. `0.5989201` in float32; words such as `nan` as they are.
 
-    >>> value_text(0.02138914167881012, "float32"), value_text(1.0, "float32"), value_text(7, "int32")
-    ('0.02138914', '1.0', '7')
+    >>> value_text(0.59892010688, "float32"), value_text(1.0, "float32"), value_text(7, "int32")
+    ('0.5989201', '1.0', '7')
     """
     if not isinstance(value, float):
         return str(value)

@@ -87,7 +87,7 @@ def array_text(report: ArrayReport) -> str:
     known = report.dtype if report.dtype in ("float16", "float32", "float64", "int32", "int64", "uint32", "bool") else "float64"
     told = [value_text(value, report.dtype) for value in report.values] if report.dtype == "bfloat16" else report.values
     array = np.array(told, known).reshape(report.shape)
-    return np.array2string(array, max_line_width=_WIDTH, separator=" ", floatmode="unique")
+    return np.array2string(array, max_line_width=_WIDTH, separator=" ")
 
 
 def numbers(report: ArrayReport | None) -> list[float]:

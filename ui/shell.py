@@ -10,7 +10,7 @@ from spmd_core import own
 from spmd_core.errors import LabError, StorageError
 from ui import heap, links, state
 from ui.lab import lab
-from ui.words import experiment_words, plain
+from ui.words import as_sentence, experiment_words, plain
 
 PAGES = {
     "overview": ("app.py", "Overview", ":material/home:"),
@@ -74,7 +74,7 @@ def attempt(action: Callable[..., object], *arguments: object) -> str | None:
 
 def offer_nearest(screen: str, notice: state.Notice, opening: str = "") -> None:
     """Say why something cannot be had here, and offer the nearest experiment that can."""
-    refusal(opening + notice.sentence)
+    refusal(opening + as_sentence(notice.sentence) if opening else notice.sentence)
     if notice.nearest is not None:
         left, right = st.columns([2, 5], vertical_alignment="center")
         right.markdown(f"Nearest: {plain(experiment_words(notice.nearest))}")

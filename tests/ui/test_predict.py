@@ -1,5 +1,9 @@
 """The Predict screen without a browser: what a stored prediction shows, what its fields refuse, and hostile links."""
 
+import base64
+import json
+import zlib
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -146,6 +150,17 @@ def test_an_experiment_that_cannot_be_predicted_is_said_and_the_nearest_offered(
     assert said(screen)
     assert len(said(screen)) < 400
     assert Lab.open().active() == ()
+
+
+def test_a_link_of_a_training_step_that_cannot_be_is_mended_by_one_click(opened):
+    spec = MODEL.to_json() | {"target": "tpu:v5e:3x5", "mesh": {"fsdp": 15}, "dims": {"batch": 30},
+                             "options": {"model": "scaled:1"}}
+    screen = opened(experiment="1." + base64.urlsafe_b64encode(zlib.compress(json.dumps(spec).encode())).decode())
+    assert said(screen) == ("This link cannot be opened as it is. Topology v5e:3x5 is not a shape of TPU v5e: use tpu:v5e:4x4 or tpu:v5e:2x4.")
+    field(screen, "button", "Use the nearest experiment").click().run()
+    assert said(screen) == ""
+    assert (field(screen, "selectbox", "TPU").value, field(screen, "selectbox", "Shape").value) == ("v5e", "4x4")
+    assert field(screen, "selectbox", "Model").value == "scaled:1" and field(screen, "number_input", "Sequences per device").value == 2
 
 
 def test_the_nearest_of_simulated_devices_is_a_topology_of_as_many(opened):

@@ -117,10 +117,17 @@ def _flags(result: Result | None) -> str:
 
 def _measuring(experiment: Experiment, result: Result | None) -> str:
     platform = result.environment.platform if result else "cpu" if parse_target(experiment.target).kind == "cpu" else "tpu"
-    allowed = 0.0 if experiment.workload == "array" else tolerance(experiment, compute_dtype(experiment, platform)[0])
     return _MEASURING.format(
-        samples=experiment.timing.samples, min_seconds=experiment.timing.min_seconds, tolerance=allowed,
+        samples=experiment.timing.samples, min_seconds=experiment.timing.min_seconds, tolerance=_tolerance(experiment, result, platform),
         results=_results(experiment), values=_values(result)).strip("\n") + "\n"
+
+
+def _tolerance(experiment: Experiment, result: Result | None, platform: str) -> float:
+    """That of the run, which knew the operands (they can make a sigmoid steep); without a run, what the workload and its dtype allow."""
+    judged = [found.tolerance for found in result.strategies.values() if found.tolerance is not None] if result else []
+    if judged or experiment.workload == "array":
+        return max(judged, default=0.0)
+    return tolerance(experiment, compute_dtype(experiment, platform)[0])
 
 
 def _results(experiment: Experiment) -> tuple[str, ...]:

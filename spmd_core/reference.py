@@ -67,6 +67,12 @@ def measure_error(expected: Reference, output: np.ndarray) -> Error:
     return Error(absolute, absolute / max(largest, FULL_DIGITS_FROM) if largest else absolute, 0)
 
 
+def uniform(expected: Reference, allowed: float) -> bool:
+    """Whether the right values are all the same within the relative error that is allowed: exchanged parts would not show."""
+    values = expected.values
+    return values.size > 1 and bool(np.isfinite(values).all()) and float(np.ptp(values)) <= allowed * float(np.abs(values).max())
+
+
 def compute_dtype(experiment: Experiment, platform: str) -> tuple[str, str | None]:
     """The dtype whose rounding bounds the error, and a note where it is coarser than the operands' own."""
     dtype = experiment.what.result_dtype(experiment.dtype)

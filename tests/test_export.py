@@ -167,3 +167,11 @@ def test_csv_has_a_row_per_sample():
         ("auto", "placed", "0", "0.001", "False"), ("auto", "placed", "1", "0.002", "True"), ("constrained", "placed", "0", "0.003", "False"),
         ("constrained", "unsharded", "0", "0.004", ""), ("explicit", "", "", "", "")]
     assert rows[0]["run"] == "r1" and rows[0]["mesh"] == "x=8" and rows[4]["status"] == "error"
+
+
+def test_the_script_allows_what_the_run_allowed():
+    experiment = parse_experiment(LAYER)
+    plain = float(re.search(r"^TOLERANCE = (\S+)", script_text(experiment), re.MULTILINE)[1])
+    assert plain == pytest.approx(8 * 32**0.5 * 2**-23)
+    steep = script_text(experiment, invented(auto=StrategyResult(status="ok", tolerance=3 * plain), single=StrategyResult(status="ok")))
+    assert f"\nTOLERANCE = {3 * plain!r}  #" in steep

@@ -1,9 +1,11 @@
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from spmd_core.experiment import parse_experiment
-from spmd_core.reference import SAMPLED_ROWS, Reference, compute_dtype, measure_error, reference, steepness, tolerance
+from spmd_core.reference import SAMPLED_ROWS, Reference, compute_dtype, measure_error, reference, steepness, tolerance, uniform
 
 
 def experiment(workload, **spec):
@@ -135,3 +137,42 @@ def test_numbers_below_what_float32_holds_count_as_nothing():
     small = Reference(np.array([1e-30]), None)
     assert measure_error(small, np.zeros(1)).max_rel == 1.0
     assert measure_error(Reference(np.array([0.0]), None), np.array([0.5])).max_rel == 0.5
+
+
+def drawn(data: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    values = {"normal": lambda: rng.normal(size=shape), "arange": lambda: np.arange(np.prod(shape)).reshape(shape), "ones": lambda: np.ones(shape)}
+    return values[data]().astype(np.float32)
+
+
+def visible(changed: int, cases: int, data: str) -> bool:
+    """Sigmoids of large numbers are all 1, and ones may be permuted: there the wrong program gives the right numbers."""
+    return changed == cases if data == "normal" else changed > 0
+
+
+@pytest.mark.parametrize("data", ["normal", "arange", "ones"])
+def test_a_layer_without_its_all_reduce_or_with_shards_exchanged_is_wrong_however_steep(data):
+    rng, steepest, told = np.random.default_rng(0), 0.0, {"dropped": 0, "exchanged": 0}
+    cases = [(batch, size, out) for batch in (1, 4, 32) for size in (2, 8, 64, 512) for out in (2, 16)]
+    for batch, size, out in cases:
+        chosen = experiment("layer", dims={"batch": batch, "in": size, "out": out})
+        x, weights, bias = drawn(data, (batch, size), rng), drawn(data, (size, out), rng), drawn(data, (out,), rng)
+        operands = {"x": x, "weights": weights, "bias": bias}
+        expected = reference(chosen, operands)
+        steep = steepness(chosen, operands, expected)
+        steepest, half = max(steepest, steep), size // 2
+        z = x[:, :half].astype(float) @ weights[:half].astype(float) + bias
+        wrong = {"dropped": 1 / (1 + np.exp(-z)), "exchanged": np.roll(expected.values, out // 2, axis=1)}
+        for name, output in wrong.items():
+            error = measure_error(expected, output).max_rel
+            if error is None or error > tolerance(chosen, "float32"):  # what shows at all
+                told[name] += 1
+                assert error is None or error > steep * tolerance(chosen, "float32"), (name, batch, size, out)
+    assert steepest < 20
+    assert visible(told["dropped"], len(cases), data)
+    assert visible(told["exchanged"], len(cases), data) or data == "ones"
+
+
+def test_right_values_that_are_all_alike_hide_exchanged_parts():
+    assert uniform(Reference(np.array([1.0, 1 - 1e-8]), None), 1e-6) and uniform(Reference(np.zeros(2), None), 0.0)
+    for values in ([1.0, 0.99], [1.0], [1.0, math.inf]):
+        assert not uniform(Reference(np.array(values), None), 1e-6)

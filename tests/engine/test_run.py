@@ -286,3 +286,10 @@ def test_programs_of_past_runs_are_let_go_now_and_then(run, monkeypatch):
     gc.collect()
     assert len(made) == 8
     assert sum(reference() is not None for reference in made) <= 2
+
+
+@pytest.mark.parametrize(("data", "told"), [("ones", True), ("normal", False)])
+def test_data_that_hides_exchanged_parts_is_told(run, data, told):
+    outcome = run(**TUTORIAL_LAYER | {"strategies": ["auto"], "data": dict.fromkeys(("x", "weights", "bias"), data)}).result.strategies["auto"]
+    assert outcome.correct
+    assert any("parts that were exchanged would not show" in note for note in outcome.notes) is told

@@ -18,6 +18,8 @@ pytest.importorskip("libtpu")
 SPEC = {"workload": "layer", "mesh": {"x": 4}, "target": "tpu:v5e:2x2", "dims": {"batch": 512, "in": 512, "out": 512}, "sharding": {"in": "x"},
         "strategies": ["single", "auto"]}
 
+PLAN = ("--target", "tpu:v5e:4x4", "--model", "scaled:1", "--mesh", "fsdp=16", "--batch-per-device", "2")
+
 
 @pytest.fixture(scope="module", autouse=True)
 def folder(tmp_path_factory):
@@ -67,10 +69,38 @@ def test_predict_answers_from_the_store_what_the_same_versions_predicted(spec):
     (("--strategy", "pjit"), "strategy 'pjit' is not one of layer"),
     (("--target", "cpu:8"), "target cpu:8 is not a TPU topology: name one with --target, for example tpu:v5e:4x4"),
     (("--target", "tpu:v5e:1x1"), "mesh x=4 of 4 devices is larger than target tpu:v5e:1x1 with 1"),
+    (("--estimate",), "--estimate of workload layer is not to be had"),
+    (("--keep", "kept.json"), "--keep of workload layer is not to be had"),
+    (("--model", "scaled:1"), "--model with a spec means nothing: say it in the spec"),
+    (("--compiler-flags", "xla_a=1"), "--compiler-flags with a spec means nothing"),
+    (("--scaling", "strong"), "--scaling with no --sweep means nothing: add --sweep"),
+    (("--baseline", "kept.json"), "a spec with --baseline means nothing"),
+    (("--timeout", "nan"), "invalid number of seconds value: 'nan'"),
     (("--strategy", "vmap"), "vmap is called on attached devices: there is nothing to compile for absent ones"),
 ])
 def test_a_bad_request_is_one_sentence(spec, words, said):
     done = call("predict", spec, *words, timeout=300)
+    assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--strategy", "shard_map"), "--strategy with a model means nothing"),
+    (("--estimate", "--keep", "kept.json"), "--keep with --estimate means nothing"),
+    (("--keep", "no/such/folder/kept.json"), "is not a file that can be written: name one in a folder that exists"),
+    (("--compiler-flags=--xla_jf_generate_cpu_profile_to=here",), "compiler flag 'xla_jf_generate_cpu_profile_to=here' reads or writes files"),
+])
+def test_a_bad_request_for_a_model_is_one_sentence(words, said):
+    done = call("predict", *PLAN, *words)
+    assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("content", "said"), [
+    ("[" * 200_000, "this file is not JSON"), ('{"baseline": 2}', "is not a baseline that `predict --keep` wrote"), ("", "this file is not JSON"),
+    (" " * 2**21, "is larger than any baseline"),
+])
+def test_what_is_no_baseline_is_one_sentence(tmp_path, content, said):
+    (tmp_path / "kept.json").write_text(content)
+    done = call("predict", "--baseline", str(tmp_path / "kept.json"))
     assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count("\n") == 1
 
 

@@ -1,6 +1,5 @@
 """What a user adds to a prediction: a time measured on real chips, the length of a training run, and a baseline to check against."""
 
-import json
 import shlex
 
 import streamlit as st
@@ -16,7 +15,6 @@ from ui.shell import refusal
 from ui.words import plain
 
 SCREEN = "predict"
-MAX_BASELINE_BYTES = 2**20
 _LONGEST_S = 1e6
 _MOST_TOKENS_E9 = 1e7
 
@@ -90,10 +88,10 @@ def baseline(result: Result, name: str, found: Prediction) -> None:
         st.caption("Baselines are kept of a transformer's training step.")
         return
     plan = plan_of(result.experiment)
-    now = baselines.baseline_json(plan, found)
+    now = baselines.baseline_of(plan, found)
     file = f"baseline-{plan.id}.json"
     st.markdown("**Keep it.** A baseline holds the plan, its memory, time, collectives and buffers.")
-    st.download_button("Download the baseline", json.dumps(now, indent=1) + "\n", file, "application/json", icon=":material/download:",
+    st.download_button("Download the baseline", baselines.to_text(now), file, "application/json", icon=":material/download:",
                        key="baseline:download", on_click="ignore")
     st.markdown("**Check it in CI.** This compiles the plan again, says which collective, byte or buffer changed, and ends with code 1 if any did:")
     st.code(shlex.join(["python", "-m", "spmd_core", "predict", "--baseline", file]), language="bash")
@@ -103,7 +101,7 @@ def baseline(result: Result, name: str, found: Prediction) -> None:
         _against(uploaded.getvalue(), now)
 
 
-def _against(content: bytes, now: dict) -> None:
+def _against(content: bytes, now: baselines.Baseline) -> None:
     try:
         differences = changes(content, now)
     except RequestError as error:
@@ -115,18 +113,9 @@ def _against(content: bytes, now: dict) -> None:
         st.success("Nothing changed against this baseline.", icon=":material/check_circle:")
 
 
-def changes(content: bytes, now: dict) -> list[str]:
+def changes(content: bytes, now: baselines.Baseline) -> list[str]:
     """What differs from an uploaded baseline, plan first; RequestError where it is none."""
-    if len(content) > MAX_BASELINE_BYTES:
-        raise RequestError(f"this file of {len(content):,} bytes is larger than any baseline: choose one that `predict --keep` wrote")
-    try:
-        before = json.loads(content)
-    except (ValueError, RecursionError):
-        raise RequestError("this file is not JSON: choose one that `predict --keep` wrote") from None
-    plan = baselines.plan_of(before).to_json()
-    fields = [f"the plan's {field} was {before_value}, and is {now['plan'][field]}" for field, before_value in plan.items()
-              if before_value != now["plan"][field]]
-    try:
-        return fields + baselines.changes(before, now)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise RequestError("this baseline is incomplete: write it anew with `predict --keep FILE`") from None
+    before = baselines.read_baseline(content)
+    plan = now.plan.to_json()
+    fields = [f"the plan's {field} was {value}, and is {plan[field]}" for field, value in before.plan.to_json().items() if value != plan[field]]
+    return fields + baselines.changes(before, now)

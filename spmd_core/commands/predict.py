@@ -1,6 +1,8 @@
 """Compiles a training step, or a spec's program, for TPUs that are not attached, and prints what it would cost there."""
 
 import json
+import math
+import os
 import signal
 import time
 from argparse import ArgumentParser, Namespace
@@ -49,7 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--layers", type=int, metavar="N", help="another number of layers")
     parser.add_argument("--compiler-flags", metavar='"xla_…=true …"', help="added to those of the published runs")
     parser.add_argument("--strategy", metavar="NAME", help="of a spec; default: its first that uses a mesh")
-    parser.add_argument("--timeout", type=float, default=Settings().predict_timeout_s, metavar="SECONDS",
+    parser.add_argument("--timeout", type=_seconds, default=Settings().predict_timeout_s, metavar="SECONDS",
                         help=f"for the compile (default {Settings().predict_timeout_s:g})")
     parser.add_argument("--fresh", action="store_true", help="compile even where the same versions have predicted it before")
     parser.add_argument("--keep", metavar="FILE", help="write the plan and its prediction as a baseline file")
@@ -58,8 +60,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     predict_sweep.add_arguments(parser)
 
 
+def _seconds(text: str) -> float:
+    """A positive number of seconds."""
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise ValueError
+    return value
+
+
+_seconds.__name__ = "number of seconds"  # which argparse puts into its sentence
+
+
 def main(arguments: Namespace) -> int:
     """Print the prediction."""
+    _check_together(arguments)
     signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped cancels its run as Ctrl-C does
     if arguments.baseline:
         return _compare(arguments)
@@ -70,15 +84,47 @@ def main(arguments: Namespace) -> int:
     return _of_plan(arguments, plan_from(arguments))
 
 
+def _check_together(arguments: Namespace) -> None:
+    """RequestError where an argument would mean nothing beside another: none is passed over in silence."""
+    given = {name for name, value in vars(arguments).items() if value is not None and value is not False}
+    described = given & {*_PLAN_OPTIONS, "fused_qkv", "fused_mlp"}
+
+    def refused(names: set[str], beside: str, fix: str) -> None:
+        if names:
+            name = min(names).replace("_", "-")
+            raise refuse(f"{'a spec' if name == 'spec' else f'--{name}'} with {beside}", "means nothing", fix)
+
+    if arguments.baseline:
+        others = given & {"spec", "target", "sweep", "strategy", "keep", "estimate"}
+        refused(described | others, "--baseline", "the file holds the plan that is compiled")
+    if arguments.spec:
+        refused(described | given & {"compiler_flags"}, "a spec", "say it in the spec, or describe a model without one")
+    else:
+        refused(given & {"strategy"}, "a model", "its sharding follows from the names of its mesh axes")
+    if arguments.estimate:
+        refused(given & {"keep", "fresh"}, "--estimate", "an estimate compiles nothing")
+    if not arguments.sweep and arguments.scaling == "strong":
+        refused({"scaling"}, "no --sweep", "add --sweep chips=8,64,512")
+    if arguments.keep and not (os.access(folder := Path(arguments.keep).parent, os.W_OK) and folder.is_dir() and not Path(arguments.keep).is_dir()):
+        raise refuse(f"--keep {shorten(arguments.keep)}", "is not a file that can be written", "name one in a folder that exists")
+
+
 def _of_plan(arguments: Namespace, plan: Plan) -> int:
     if arguments.estimate:
         print(json.dumps(before_compiling(plan)) if arguments.json else _before(plan))
         return 0
     found = _predicted(experiment_of(plan), arguments.timeout, arguments.fresh)
     if arguments.keep:
-        Path(arguments.keep).write_text(json.dumps(baseline.baseline_json(plan, found.prediction), indent=1) + "\n", "utf-8")
+        _keep(arguments.keep, baseline.to_text(baseline.baseline_of(plan, found.prediction)))
     _print(found, arguments.json, {"plan": plan.to_json()})
     return 0
+
+
+def _keep(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, "utf-8")
+    except OSError as error:
+        raise refuse(f"--keep {shorten(path)}", f"cannot be written ({error.strerror})", "name another file") from None
 
 
 def _base(arguments: Namespace) -> Experiment:
@@ -152,6 +198,9 @@ def _of_spec(arguments: Namespace) -> int:
         return _of_plan(arguments, plan_of(experiment))
     if parse_target(experiment.target).kind != "tpu":
         raise refuse(f"target {experiment.target}", "is not a TPU topology", "name one with --target, for example tpu:v5e:4x4")
+    for name in ("keep", "estimate"):
+        if getattr(arguments, name):
+            raise refuse(f"--{name} of workload {experiment.workload}", "is not to be had", "leave it out: it is for models' training steps")
     strategy = arguments.strategy or next((name for name in experiment.strategies if name != "single"), experiment.strategies[0])
     if strategy not in experiment.what.strategies:
         raise refuse(f"strategy {shorten(strategy)}", f"is not one of {experiment.workload}", f"use {', '.join(experiment.what.strategies)}")
@@ -162,17 +211,16 @@ def _of_spec(arguments: Namespace) -> int:
 
 def _compare(arguments: Namespace) -> int:
     try:
-        before = json.loads(Path(arguments.baseline).read_text("utf-8"))
+        with Path(arguments.baseline).open("rb") as file:
+            content = file.read(baseline.MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise refuse(f"baseline {shorten(arguments.baseline)}", f"cannot be read ({error})", "write one with --keep FILE") from None
-    plan = baseline.plan_of(before)
+    before = baseline.read_baseline(content)
+    plan = before.plan
     if arguments.compiler_flags:
         plan = parse_plan(plan.to_json() | {"compiler_flags": [*plan.compiler_flags, *arguments.compiler_flags.split()]})
     prediction = _predicted(experiment_of(plan), arguments.timeout, fresh=True).prediction
-    try:
-        found = baseline.changes(before, baseline.baseline_json(plan, prediction))
-    except (KeyError, TypeError, ValueError) as error:
-        raise RequestError(f"baseline {arguments.baseline} lacks {error}: write it anew with --keep") from None
+    found = baseline.changes(before, baseline.baseline_of(plan, prediction))
     if arguments.json:
         print(json.dumps({"changes": found, **prediction.model_dump(mode="json")}))
     else:

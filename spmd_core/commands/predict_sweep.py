@@ -42,14 +42,14 @@ def main(arguments: Namespace, base: Experiment) -> int:
         _print(sweep, rows, arguments.json)
         return 0 if any(row.outcome.state == "not compiled" for row in rows) else 1
     lab, asked = Lab.open(serve=False), Asked()
-    missing = to_compile(points, look(lab, points))
+    missing = _all(points) if arguments.fresh else to_compile(points, look(lab, points))
     if missing and sys.stderr.isatty():
         print(f"{len(missing)} compiles, roughly {sum(map(compile_seconds, missing)):.0f} s", file=sys.stderr)
     interrupted = False
     try:
         start(lab, missing, asked)
         for point in missing:
-            _wait(lab, point, asked)
+            _wait(lab, point, asked, arguments.timeout)
     except KeyboardInterrupt:
         interrupted = True
         cancel(lab, look(lab, points, asked))
@@ -60,10 +60,19 @@ def main(arguments: Namespace, base: Experiment) -> int:
     return 0 if any(row.outcome.numbers is not None for row in rows) else 1
 
 
-def _wait(lab: Lab, point: Point, asked: Asked) -> None:
-    """Wait for a point's run; one that the Lab refused has none."""
-    if point.experiment is not None and (run := asked.runs.get(point.experiment.id)):
-        lab.wait(run, on_change=(lambda status: _show(point, status)) if sys.stderr.isatty() else None)
+def _all(points: Sequence[Point]) -> tuple[Point, ...]:
+    """Every point that can be and may fit, equal experiments once."""
+    return tuple({point.experiment.id: point for point in points if point.experiment and not point.is_too_large}.values())
+
+
+def _wait(lab: Lab, point: Point, asked: Asked, timeout_s: float) -> None:
+    """Wait for a point's run, and end it where it takes longer; one that the Lab refused has none."""
+    if point.experiment is None or (run := asked.runs.get(point.experiment.id)) is None:
+        return
+    shown = (lambda status: _show(point, status)) if sys.stderr.isatty() else None
+    if not lab.wait(run, timeout_s, on_change=shown).is_over:
+        lab.cancel(run)
+        lab.wait(run, on_change=shown)
 
 
 def _show(point: Point, status: RunStatus) -> None:
@@ -79,7 +88,11 @@ def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool) -> None:
         return
     if answer := headline(sweep, rows):
         print(f"{answer}\n")
-    print("\n".join(table([(sweep.vary, *_HEAD), *(_cells(row) for row in rows)], numbers=_NUMBERS)))
+    listed = [(sweep.vary, *_HEAD), *(_cells(row) for row in rows)]
+    if sweep.vary == "mesh":  # which the first column says
+        print("\n".join(table([(cells[0], cells[1], *cells[3:]) for cells in listed], numbers=tuple(place - 1 for place in _NUMBERS if place))))
+    else:
+        print("\n".join(table(listed, numbers=_NUMBERS)))
     for row in rows:
         if words := row_json(row)["words"]:
             print(f"{row.point.label}: {words}")

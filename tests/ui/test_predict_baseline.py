@@ -4,21 +4,27 @@ import json
 
 import pytest
 
-from spmd_core.baseline import baseline_json
+from spmd_core.baseline import MAX_BYTES, baseline_of, to_text
 from spmd_core.decoder import plan_of
 from spmd_core.errors import RequestError
 from tests.ui.predictions import MODEL, prediction
-from ui.predict_keep import MAX_BASELINE_BYTES, changes
+from ui.predict_keep import changes
 
-NOW = baseline_json(plan_of(MODEL), prediction())
+NOW = baseline_of(plan_of(MODEL), prediction())
+KEPT = json.loads(to_text(NOW))
+
+
+def kept(**changed):
+    """The file with some fields changed."""
+    return json.dumps(KEPT | changed).encode()
 
 
 def test_the_same_prediction_changes_nothing():
-    assert changes(json.dumps(NOW).encode(), NOW) == []
+    assert changes(to_text(NOW).encode(), NOW) == []
 
 
 def test_what_changed_is_said():
-    before = json.loads(json.dumps(NOW))
+    before = json.loads(to_text(NOW))
     before["plan"]["remat"] = "minimal"
     before["collectives"][0][3] = 20
     before["estimate_s"] = 0.01
@@ -28,11 +34,20 @@ def test_what_changed_is_said():
 
 
 @pytest.mark.parametrize(("content", "words"), [
-    (b"\x89PNG", "is not JSON"), (b"[1]", "is not a file that"), (b'{"baseline": 1}', "is not a JSON object"),
-    (b"[" * 100_000, "is not JSON"), (b" " * (MAX_BASELINE_BYTES + 1), "larger than any baseline"),
-    (json.dumps({"baseline": 1, "plan": NOW["plan"]}).encode(), "incomplete"),
-    (json.dumps(NOW | {"collectives": 7}).encode(), "incomplete"),
-    (json.dumps(NOW | {"peak": "much"}).encode(), "incomplete"),
+    (b"\x89PNG", "is not JSON"), (b"[1]", "is not a baseline that"), (b'{"baseline": 1}', "is not a JSON object"),
+    (b"[" * 100_000, "is not JSON"), (b" " * (MAX_BYTES + 1), "larger than any baseline"),
+    (kept(fits=None), "incomplete"),
+    (kept(collectives=7), "collectives"),
+    (kept(collectives=[["all-reduce", ["x"], 10**400, 1]]), "collectives"),
+    (kept(collectives=[["all-reduce", "x", {}, 1]]), "collectives"),
+    (kept(peak="much"), "peak"),
+    (kept(peak=10**400), "peak"),
+    (kept(peak=float("nan")), "peak"),
+    (kept(peak=None), "peak or estimate_s"),
+    (kept(estimate_s=float("nan")), "estimate_s"),
+    (kept(buffers=[1]), "buffers"),
+    (kept(plan={"a": 1}), "plan"),
+    (b'{"baseline": 1, "plan": ' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001, "is not JSON"),
 ])
 def test_what_is_no_baseline_is_refused_in_a_sentence(content, words):
     with pytest.raises(RequestError, match=words):

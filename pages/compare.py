@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.errors import LabError
-from ui import answer, cards, compare_inputs, course, curve_chart, exports, links, live, shell, state, views
+from ui import answer, cards, communication, compare_inputs, course, curve_chart, exports, links, live, shell, state, views
 from ui.lab import find, lab
 from ui.words import ago, plain, size_words
 
@@ -54,8 +54,7 @@ elif status:
         curve_chart.draw_result(view.result)
         answer.notes(view.result)
         if len(view.collectives):
-            st.subheader("Communication")
-            st.table(view.collectives, hide_index=True, border="horizontal")
+            communication.draw(view)
         answer.details(view)
 else:
     cards.elsewhere(lab().active(), state.last_run("compare"))

@@ -17,6 +17,7 @@ from ui.shell import refusal
 from ui.views import View
 from ui.words import environment_words, floor_words, headline_words, plain, title
 
+PROGRAMS = "programs"  # the viewer's name on this screen
 _PERCENT = re.compile(r"(\d+)%")
 
 
@@ -89,14 +90,26 @@ def _whose(names: list[str], result: Result) -> str:
 
 def details(view: View) -> None:
     """Tabs, of which only the open one is made; those with nothing in them are left out."""
-    result = view.result
-    arrays = any(found.operands or found.outputs for found in result.strategies.values())
-    there = {"Layouts": arrays, "Phases": view.phases, "Memory": view.memory, "Samples": view.times}
-    names = [name for name in _DRAW if there.get(name, True)]
-    tabs = st.tabs(names, key=f"details:{','.join(names)}", on_change="rerun")
+    names = _tabs(view)
+    tabs = st.tabs(names, key=_tabs_key(names), on_change="rerun")
     name, tab = next(((name, tab) for name, tab in zip(names, tabs, strict=True) if tab.open), (names[0], tabs[0]))
     with tab:
         _DRAW[name](view)
+
+
+def open_tab(view: View, name: str) -> None:
+    """Open a tab of the details; for callbacks, which run before the tabs are drawn."""
+    st.session_state[_tabs_key(_tabs(view))] = name
+
+
+def _tabs(view: View) -> list[str]:
+    arrays = any(found.operands or found.outputs for found in view.result.strategies.values())
+    there = {"Layouts": arrays, "Phases": view.phases, "Memory": view.memory, "Samples": view.times}
+    return [name for name in _DRAW if there.get(name, True)]
+
+
+def _tabs_key(names: list[str]) -> str:
+    return f"details:{','.join(names)}"
 
 
 def _values(view: View) -> None:
@@ -165,7 +178,7 @@ def _memory(view: View) -> None:
 
 
 def _programs(view: View) -> None:
-    program_viewer.show(view.result.run, tuple(view.result.strategies), "programs")
+    program_viewer.show(view.result.run, tuple(view.result.strategies), PROGRAMS)
 
 
 def _samples(view: View) -> None:

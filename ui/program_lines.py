@@ -8,7 +8,7 @@ import streamlit as st
 from spmd_core.program_diff import short
 from spmd_core.program_parts import Op, ProgramText, made_from, program_lines
 from spmd_core.program_text import spans_of
-from ui import program_texts
+from ui import program_texts, state
 from ui.program_html import Line, listing
 from ui.program_words import TEXTS, collectives_words, count, ops_word
 from ui.words import plain
@@ -32,14 +32,41 @@ def draw(run: str, strategy: str, kind: str, key: str, *, by_line: bool) -> None
         st.info("This text does not name lines of the program: no op in it says where it comes from.")
         return
     file, code = source
-    located = [op for op in text.ops if any(number <= len(code) for number in program_lines(op, file))]
-    way = st.segmented_control("Way", (_BY_OP, _BY_LINE), default=_BY_LINE if by_line else _BY_OP, key=f"{key}:way:{by_line}", required=True,
+    located = _located(text, file, code)
+    way = st.segmented_control("Way", (_BY_OP, _BY_LINE), key=state.seed(_way_key(key, by_line), _BY_LINE if by_line else _BY_OP), required=True,
                                label_visibility="collapsed")
-    here = f"{key}:{run}:{strategy}:{text.kind}"
+    here = _here(run, strategy, text.kind, key)
     if way == _BY_LINE:
         _from_line(text, located, file, code, here)
     else:
         _from_op(text, located, file, code, here)
+
+
+def lead(run: str, strategy: str, kind: str, key: str, number: int) -> None:
+    """Choose a line of the program, where it made ops; for callbacks, which run before it is drawn."""
+    text = program_texts.text(run, strategy, kind)
+    source = program_texts.source(run, strategy, text) if text else None
+    if text is None or source is None:
+        return
+    st.session_state[_way_key(key, False)] = _BY_LINE
+    if any(number in program_lines(op, source[0]) for op in _located(text, *source)):
+        st.session_state[_line_key(_here(run, strategy, kind, key))] = number
+
+
+def _located(text: ProgramText, file: str, code: Sequence[str]) -> list[Op]:
+    return [op for op in text.ops if any(number <= len(code) for number in program_lines(op, file))]
+
+
+def _way_key(key: str, by_line: bool) -> str:
+    return f"{key}:way:{by_line}"
+
+
+def _here(run: str, strategy: str, kind: str, key: str) -> str:
+    return f"{key}:{run}:{strategy}:{kind}"
+
+
+def _line_key(here: str) -> str:
+    return f"{here}:line"
 
 
 def _from_op(text: ProgramText, located: Sequence[Op], file: str, code: Sequence[str], here: str) -> None:
@@ -73,7 +100,7 @@ def _from_line(text: ProgramText, located: Sequence[Op], file: str, code: Sequen
     numbers = sorted(number for number in made if number <= len(code))
     direct = Counter(program_lines(op, file)[0] for op in located)
     best = max(numbers, key=lambda number: (made[number]["communication"] > 0 and direct[number] > 0, direct[number]))
-    number = st.selectbox("Line of the program", numbers, index=numbers.index(best), key=f"{here}:line",
+    number = st.selectbox("Line of the program", numbers, key=state.seed(_line_key(here), best),
                           format_func=lambda each: f"{each}:   {str(code[each - 1]).strip()[:_LABEL]}   ({count(made[each].total(), word)})")
     ops = sorted(made_from(located, file, number), key=lambda op: not op.communicates)
     told = collectives_words(Counter(op.opcode for op in ops if op.communicates))

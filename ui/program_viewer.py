@@ -6,7 +6,7 @@ import streamlit as st
 
 from spmd_core.program_parts import ProgramText, Section
 from spmd_core.program_text import Match, find, spans_of
-from ui import program_compare, program_lines, program_texts
+from ui import program_compare, program_lines, program_texts, state
 from ui.program_html import STYLE, Line, listing
 from ui.program_words import MEANINGS, TEXTS, count, section_words, text_words
 from ui.words import plain, title
@@ -27,16 +27,16 @@ def show(run: str, strategies: Sequence[str], key: str) -> None:
         st.info("This run left no program texts.")
         return
     with st.container(horizontal=True):
-        strategy = _choose("Strategy", offered, f"{key}:strategy:{','.join(offered)}", title) if len(offered) > 1 else offered[0]
+        strategy = _choose("Strategy", offered, _strategy_key(key, offered), title) if len(offered) > 1 else offered[0]
         kinds = program_texts.kinds(run, strategy)
-        kind = _choose("Text", kinds, f"{key}:kind:{','.join(kinds)}", TEXTS.__getitem__)
+        kind = _choose("Text", kinds, _kind_key(key, kinds), TEXTS.__getitem__)
     text = program_texts.text(run, strategy, kind)
     if text is None:
         st.info(f"{plain(title(strategy))} left no such text: it did not get that far.")
         return
     st.caption(plain(f"{MEANINGS[kind]} This one: {text_words(text)}."))
-    views = [_READ, *([_COMPARE] if len(offered) > 1 else []), *([_LINES] if len(kinds) > 1 else [])]
-    view = _choose("What to do", views, f"{key}:view:{len(views)}") if len(views) > 1 else _READ
+    views = _views(offered, kinds)
+    view = _choose("What to do", views, _view_key(key, views)) if len(views) > 1 else _READ
     if view == _COMPARE:
         program_compare.draw(run, strategy, [name for name in offered if name != strategy], kind, key)
     elif view == _LINES:
@@ -45,9 +45,39 @@ def show(run: str, strategies: Sequence[str], key: str) -> None:
         _read(text, f"{key}:{run}:{strategy}:{kind}", key)
 
 
+def lead(run: str, strategies: Sequence[str], key: str, strategy: str, number: int) -> None:
+    """Turn the viewer to the compiled ops that a line of a strategy's program made; for callbacks, which run before it is drawn."""
+    offered = [name for name in strategies if program_texts.kinds(run, name)]
+    kinds = program_texts.kinds(run, strategy)
+    views = _views(offered, kinds)
+    if "hlo" not in kinds or _LINES not in views:
+        return
+    st.session_state[_strategy_key(key, offered)] = strategy
+    st.session_state[_kind_key(key, kinds)] = "hlo"
+    st.session_state[_view_key(key, views)] = _LINES
+    program_lines.lead(run, strategy, "hlo", key, number)
+
+
+def _views(offered: Sequence[str], kinds: Sequence[str]) -> list[str]:
+    return [_READ, *([_COMPARE] if len(offered) > 1 else []), *([_LINES] if len(kinds) > 1 else [])]
+
+
+def _strategy_key(key: str, offered: Sequence[str]) -> str:
+    return f"{key}:strategy:{','.join(offered)}"
+
+
+def _kind_key(key: str, kinds: Sequence[str]) -> str:
+    return f"{key}:kind:{','.join(kinds)}"
+
+
+def _view_key(key: str, views: Sequence[str]) -> str:
+    return f"{key}:view:{len(views)}"
+
+
 def _choose(label: str, options: Sequence[str], key: str, words: Callable[[str], str] = str) -> str:
     """One of the options; the first, until another is chosen."""
-    chosen = st.segmented_control(label, list(options), format_func=words, default=options[0], key=key, required=True, label_visibility="collapsed")
+    chosen = st.segmented_control(label, list(options), format_func=words, key=state.seed(key, options[0]), required=True,
+                                  label_visibility="collapsed")
     return chosen or options[0]
 
 

@@ -47,3 +47,21 @@ def test_search_fold_compare_and_the_line_that_made_an_op(page, finished_run):
     expect(tabs.get_by_role("region", name="Lines of layer_auto.py").locator(".row.strong")).to_contain_text("jnp.matmul(x, weights")
     pick("From a line to its ops")
     expect(tabs.get_by_role("region", name="Ops", exact=True).locator(".row.strong")).to_contain_text("all-reduce(")
+
+
+def test_a_line_that_communicates_leads_to_its_ops_in_the_viewer(page, finished_run):
+    page.set_viewport_size({"width": 1600, "height": 900})
+    visit(page, finished_run)
+    answered(page)
+    why = page.locator(".st-key-communication td").last
+    assert why.evaluate("cell => cell.firstElementChild.getBoundingClientRect().width") > 400  # wider than Streamlit's own limit
+    page.get_by_role("button", name="shard_map, line").click()
+    settled(page)
+    tabs = page.get_by_test_id("stTabs")
+    expect(tabs.get_by_role("tab", name="Programs")).to_have_attribute("aria-selected", "true")
+    expect(tabs.get_by_role("region", name="Lines of layer_shard_map.py").locator(".row.strong")).to_contain_text("jax.lax.psum(")
+    expect(tabs.get_by_role("region", name="Ops", exact=True).locator(".row.strong")).to_contain_text("all-reduce(")
+    page.get_by_role("button", name="Automatic, line").click()
+    settled(page)
+    expect(tabs.get_by_role("region", name="Lines of layer_auto.py").locator(".row.strong")).to_contain_text("jnp.matmul(x, weights")
+    expect(page.get_by_test_id("stAlertContainer")).to_have_count(0)

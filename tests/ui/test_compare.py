@@ -57,7 +57,7 @@ def test_a_dtype_that_the_workload_has_not_got_is_not_offered(screen):
 
 @pytest.mark.parametrize(("code", "words"), [
     ("A" * 10_000_000, ""),  # Streamlit itself drops a query of more than 512 KiB
-    ("A" * 500_000, "link of 500000 characters is longer than 2000"),
+    ("A" * 500_000, "Link of 500000 characters is longer than 2000"),
     ("1.%00", "is not one of SPMD Lab"),
     ("2.eJyrVgIAAS0Arg", "link of version 2 cannot be read by this version"),
 ])

@@ -224,7 +224,7 @@ def parse_mesh(text: str) -> tuple[tuple[str, int], ...]:
     pairs = []
     for part in text.split(","):
         name, _, size = part.strip().partition("=")
-        if not (size.isascii() and size.isdigit() and len(size) < 10 and int(size) >= 1):
+        if not (len(name) <= 64 and size.isascii() and size.isdigit() and len(size) < 10 and int(size) >= 1):
             raise refuse(f"mesh {shorten(text)}", "is not a list of axes", "write for example fsdp=16,tensor=4")
         pairs.append((name, int(size)))
     return tuple(pairs)

@@ -14,7 +14,7 @@ from spmd_core.topologies import get_topology
 Vary = Literal["batch-per-device", "sequence", "mesh", "generation", "chips"]
 Scaling = Literal["weak", "strong"]
 Value = float | int | str
-TOO_LARGE = 1.15  # of the capacity: a peak estimated from the sizes was up to 26 % off, mostly too low, so what is beyond this does not fit
+TOO_LARGE = 1.15  # of the capacity: a peak estimated from the sizes was up to 11 % off, so what is beyond this does not fit
 _COMPILE_S = {"v6e": 240.0, "tpu7x": 120.0}  # rough seconds of a decoder's step on a core; 158 to 343 s were seen for v6e
 _DECODER_S, _SMALL_S = 30.0, 4.0
 

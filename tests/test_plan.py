@@ -57,7 +57,7 @@ def test_a_bad_plan_is_refused_with_the_value_the_rule_and_a_fix(change, words):
 
 def test_a_mesh_is_read_in_order():
     assert parse_mesh("data=2,fsdp=16,tensor=4") == (("data", 2), ("fsdp", 16), ("tensor", 4))
-    for text in ("fsdp", "fsdp=x", "fsdp=-1", "fsdp=2;tensor=2", "fsdp=²", "fsdp=" + "9" * 5000):
+    for text in ("fsdp", "fsdp=x", "fsdp=-1", "fsdp=2;tensor=2", "fsdp=²", "fsdp=" + "9" * 5000, "x" * 5000 + "=1"):
         with pytest.raises(RequestError, match="is not a list of axes"):
             parse_mesh(text)
 

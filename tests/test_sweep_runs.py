@@ -119,7 +119,13 @@ def test_the_command_says_from_the_sizes_what_fits(capsys):
 
 
 def test_the_command_compiles_what_is_unknown_and_prints_the_curves(capsys, lab, monkeypatch):
-    lab.wait = lambda run, on_change=None: lab.end(run, "succeeded", found=found(1.0 if run == "run0" else 1.25, 8, 1e15))
+    def wait(run, timeout_s=None, on_change=None):
+        del timeout_s, on_change
+        if not lab.status(run).is_over:
+            lab.end(run, "succeeded", found=found(1.0 if run in ("run0", "run2") else 1.25, 8, 1e15))
+        return lab.status(run)
+
+    lab.wait = wait
     monkeypatch.setattr(predict_sweep.Lab, "open", lambda **_: lab)
     code, out, err = call(capsys, "--model", "llama-2-7b", "--sweep", "batch-per-device=2,4")
     assert (code, err) == (0, "")
@@ -128,6 +134,8 @@ def test_the_command_compiles_what_is_unknown_and_prints_the_curves(capsys, lab,
         ["2", "v5e:4x4", "fsdp=16", "1", "s", "900"], ["4", "v5e:4x4", "fsdp=16", "1.25", "s", "1.12"]]
     call(capsys, "--model", "llama-2-7b", "--sweep", "batch-per-device=2,4", "--json")
     assert len(lab.over) == 2  # known now
+    call(capsys, "--model", "llama-2-7b", "--sweep", "batch-per-device=2,4", "--fresh", "--json")
+    assert len(lab.over) == 4
 
 
 @pytest.mark.parametrize(("words", "sentence"), [

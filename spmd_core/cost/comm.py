@@ -16,6 +16,7 @@ _RENDEZVOUS = re.compile(r'_xla_host_transfer_rendezvous="([^"]*)"')
 # These only move data, which needs no core: data flow may overlap them even where a flag is off and the compiler wrote them synchronous.
 # A sum needs the core, and stays where the compiler put it.
 MOVES_ONLY = ("collective-permute", "all-gather")
+_TRANSFER = re.compile(r'transfer_type="([A-Z_]+)"')
 _EMITTER = re.compile(r'"emitter":"([^"]*)"')
 
 
@@ -165,13 +166,22 @@ def _ways(cluster: Cluster, pairs_text: str) -> tuple[Paths, tuple[int, ...]]:
     return paths(cluster.topology, pairs, cluster.coordinates), pairs[0] if pairs else ()
 
 
+def _counterparts(cluster: Cluster) -> tuple[int, ...]:
+    """The first device and those at its place in the other slices: a transfer does not name its partners, but runs between such devices."""
+    first = cluster.coordinates[:1]
+    return tuple(number for number, place in enumerate(cluster.coordinates) if place[:-1] == first[0][:-1])
+
+
 def _megascale(instruction: Instruction, computation: Computation, cluster: Cluster) -> Communication | None:
     """A transfer between slices: send and recv named `_xla_megascale_*`, counted at the send; the hosts add what they receive."""
     if instruction.opcode != "send" or "megascale" not in instruction.attributes.get("frontend_attributes", ""):
         return None
     nbytes = computation.by_name[instruction.operands[0]].shape.bytes
     slices = cluster.topology.slices
-    share = 2 * (1 - 1 / slices) if 'transfer_type="ALL_REDUCE"' in instruction.attributes["frontend_attributes"] else slices - 1
+    match = _TRANSFER.search(instruction.attributes["frontend_attributes"])
+    wanted = match[1].lower().replace("_", "-") if match else ""
+    share = 2 * (1 - 1 / slices) if wanted == "all-reduce" else slices - 1
     seconds = DCN_LATENCY_S + share * nbytes / dcn_bandwidth(cluster.topology)
-    return Communication("send", nbytes, seconds, ("dcn",), (), "DCN between slices", True, instruction.channel, instruction.name,
-                         instruction.op_name, bound_s=share * nbytes / dcn_bandwidth(cluster.topology, NOMINAL))
+    return Communication("send", nbytes, seconds, ("dcn",), _counterparts(cluster), "DCN between slices", True, instruction.channel, instruction.name,
+                         instruction.op_name, asked=wanted if wanted in KINDS else None,
+                         bound_s=share * nbytes / dcn_bandwidth(cluster.topology, NOMINAL))

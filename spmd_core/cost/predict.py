@@ -150,7 +150,8 @@ def _notes(walk: Walk, held: PredictedMemory, mesh: tuple[tuple[str, int], ...])
         exposed = sum(each[2] for each in blocking)
         kinds = sorted({each[0].kind for each in blocking})
         notes.append(f"the compiler left {', '.join(kinds)} synchronous: {seconds_text(exposed)} of the step wait for it")
-    changed = sorted({f"{comm.asked} became {comm.kind}" for comm, _, _ in walk.tally.communications.values() if comm.asked})
+    changed = sorted({f"{comm.asked} became {comm.kind}" for comm, _, _ in walk.tally.communications.values()
+                      if comm.asked and comm.kind != "send"})
     notes += [f"asked and compiled differ: {change}" for change in changed]
     if walk.tally.kernels:
         share = sum(walk.tally.kernels.values()) / walk.seconds

@@ -10,7 +10,9 @@ _BECAME = {("reduce-scatter", "all-reduce"): "; the compiler adds it up whole on
 def reason(comm: Communication, axes: tuple[str, ...]) -> str | None:
     """The sentence; None where the axes tell nothing."""
     if comm.kind == "send":
-        return "each slice holds gradients of its own rows, which are added between slices"
+        along = f" along {' and '.join(axes)}" if axes else ""
+        added = comm.asked in ("all-reduce", "reduce-scatter")
+        return f"each slice holds sums of its own part, which are added between slices{along}" if added else f"values move between slices{along}"
     if not axes:
         return None
     kind, along = comm.asked or comm.kind, " and ".join(axes)

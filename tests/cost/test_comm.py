@@ -39,3 +39,22 @@ def test_what_a_send_and_its_recv_have_in_common():
 def test_the_last_of_several_and_what_it_waits_for():
     early, late = Ready([1.0, 2.0], ["", "gather"]), Ready([3.0], ["host"])
     assert (latest(early, late), cause_of(early, late), latest(), cause_of()) == (3.0, "host", 0.0, "")
+
+
+def test_a_transfer_between_slices_runs_along_the_axes_that_cross_them():
+    text = """HloModule sums, is_scheduled=true
+
+ENTRY %main (x: f32[1024]) -> f32[1024] {
+  %x = f32[1024]{0} parameter(0)
+  %token = token[] after-all()
+  %send.1 = (f32[1024]{0}, u32[], token[]) send(%x, %token), channel_id=1, is_host_transfer=true, \
+frontend_attributes={_xla_host_transfer_rendezvous="_xla_megascale_1",_xla_megascale_transfer_type="ALL_REDUCE"}
+  ROOT %done = f32[1024]{0} copy(%x)
+}
+"""
+    module = parse_module(text)
+    places = tuple((i, j, 0, 0, part) for part in (0, 1) for i in range(2) for j in range(4))
+    computation = next(each for each in module.computations if "send.1" in each.by_name)
+    comm = find(module, computation.by_name["send.1"], computation, Cluster(get_topology("v5e:2x4*2"), places))
+    assert (comm.kind, comm.asked, comm.nbytes, comm.group) == ("send", "all-reduce", 4096, (0, 8))
+    assert comm.bound_s > 0

@@ -17,7 +17,8 @@ def comm(kind, op_name="", asked=None):
     ("all-gather", None, ("tensor",), "", "a value is cut over tensor, but the next step needs it whole"),
     ("collective-permute", None, ("tensor",), "", "from neighbour to neighbour along tensor"),
     ("all-to-all", None, ("x",), "", "its parts move along x"),
-    ("send", None, (), "", "between slices"),
+    ("send", "all-reduce", ("data",), "", "each slice holds sums of its own part, which are added between slices along data"),
+    ("send", None, (), "", "values move between slices"),
 ])
 def test_a_reason_names_the_axes_and_what_became_of_it(kind, asked, axes, op_name, words):
     assert words in (reason(comm(kind, op_name, asked), axes) or "")

@@ -239,7 +239,8 @@ def _lines(prediction: Prediction) -> list[str]:
     host = f"; {bytes_text(memory.host)} on the host" if memory.host else ""
     lines = [f"fits: {'yes' if prediction.fits else 'no'}, {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device{over}{host}"]
     if time:
-        lines.append(f"time: {seconds_text(time.estimate)} a step, between {seconds_text(time.low)} and {seconds_text(time.high)}; "
+        step = "" if prediction.mfu is None else " a step"
+        lines.append(f"time: {seconds_text(time.estimate)}{step}, between {seconds_text(time.low)} and {seconds_text(time.high)}; "
                      f"{prediction.binds} binds; {number_text(prediction.chip_seconds or 0.0)} chip-seconds")
     if prediction.mfu is not None:
         lines.append(f"model: {prediction.mfu:.1%} MFU, {prediction.tflops_per_chip:.0f} TFLOP/s/chip, "

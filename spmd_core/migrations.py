@@ -23,4 +23,5 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "CREATE INDEX requests_open ON requests(answered_at, id)",
         ),
     ),
+    ("0002 predicted times", ("ALTER TABLE runs ADD COLUMN predicted TEXT",)),
 )

@@ -173,3 +173,13 @@ class Result(Frozen):
     comparison: Comparison | None = None
     partial: bool = False  # cancelled or crashed before it was done
     notes: tuple[str, ...] = ()
+
+    @property
+    def medians_s(self) -> dict[str, float | None]:
+        """Seconds per call by strategy; None where it was not measured."""
+        return {name: found.median_s for name, found in self.strategies.items()}
+
+    @property
+    def only_predicted_s(self) -> dict[str, float]:
+        """Predicted seconds by strategy, of those that were not measured: on a topology that is not attached."""
+        return {name: found.predicted_s.estimate for name, found in self.strategies.items() if found.predicted_s and found.median_s is None}

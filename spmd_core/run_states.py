@@ -49,7 +49,10 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A stored run in a list: medians in seconds per strategy, None where a strategy has none."""
+    """A stored run in a list: medians in seconds per strategy, None where a strategy has none.
+
+    `predicted_s`: the estimates of strategies that were predicted and not measured.
+    """
 
     run: str
     state: str
@@ -60,3 +63,14 @@ class RunSummary:
     fastest: str | None
     partial: bool
     error: Failure | None
+    predicted_s: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def answer(self) -> tuple[str, float, bool] | None:
+        """The fastest strategy, its seconds per call or step, and whether they are predicted; None where there is no time."""
+        if self.fastest is not None and (median := self.medians_s.get(self.fastest)) is not None:
+            return self.fastest, median, False
+        if not self.predicted_s:
+            return None
+        best = min(self.predicted_s, key=lambda name: self.predicted_s[name])
+        return best, self.predicted_s[best], True

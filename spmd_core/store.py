@@ -97,13 +97,13 @@ class Store:
             raise ValueError(f"{state} is not a terminal state")
         body = None if result is None else zlib.compress(result.model_dump_json().encode(), 1)
         packed = [(run, strategy, name, zlib.compress(text.encode())) for strategy, named in (texts or {}).items() for name, text in named.items()]
-        medians = {name: outcome.median_s for name, outcome in result.strategies.items()} if result else {}
+        medians, predicted = (json.dumps(times) for times in ((result.medians_s, result.only_predicted_s) if result else ({}, {})))
         fastest = result.comparison.fastest if result and result.comparison else None
         with self._transaction() as db:
             changed = db.execute(
-                f"""UPDATE runs SET state = ?, finished_at = ?, error_kind = ?, error_message = ?, stderr_tail = ?, medians = ?, fastest = ?,
-                    partial = ? WHERE id = ? AND {_IN_ACTIVE}""",
-                (state, time.time(), error and error.kind, error and error.message, stderr_tail, json.dumps(medians), fastest,
+                f"""UPDATE runs SET state = ?, finished_at = ?, error_kind = ?, error_message = ?, stderr_tail = ?, medians = ?, predicted = ?,
+                    fastest = ?, partial = ? WHERE id = ? AND {_IN_ACTIVE}""",
+                (state, time.time(), error and error.kind, error and error.message, stderr_tail, medians, predicted, fastest,
                  int(bool(result and result.partial)), run))
             if changed.rowcount != 1:
                 return False
@@ -166,14 +166,15 @@ class Store:
             conditions.append("(instr(lower(runs.id), ?) OR instr(lower(spec), ?))")
             values += [text.lower()] * 2
         rows = self._rows(
-            f"""SELECT runs.id, state, submitted_at, finished_at, medians, fastest, partial, error_kind, error_message, spec FROM runs
+            f"""SELECT runs.id, state, submitted_at, finished_at, medians, predicted, fastest, partial, error_kind, error_message, spec FROM runs
                 JOIN experiments ON experiments.id = runs.experiment WHERE {" AND ".join(conditions)} ORDER BY seq DESC LIMIT ?""",
             (*values, limit))
         found = []
         for row in rows:
             with contextlib.suppress(RequestError):
                 found.append(RunSummary(row["id"], row["state"], _experiment(row["spec"]), row["submitted_at"], row["finished_at"],
-                                        json.loads(row["medians"] or "{}"), row["fastest"], bool(row["partial"]), _failure(row)))
+                                        json.loads(row["medians"] or "{}"), row["fastest"], bool(row["partial"]), _failure(row),
+                                        json.loads(row["predicted"] or "{}")))
         return tuple(found)
 
     def delete(self, runs: Sequence[str]) -> int:

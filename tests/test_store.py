@@ -251,3 +251,18 @@ for number in range(50):
         store.submit(f"three-{number}", experiment())
     assert [writer.wait(60) for writer in writers] == [0, 0]
     assert len(store.active()) == 150
+
+
+def test_what_was_predicted_is_in_the_list_of_runs_and_older_files_go_on(data_folder):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store_module, "MIGRATIONS", MIGRATIONS[:1])  # a file that an earlier version left
+        Store(data_folder).close()
+    store = Store(data_folder)
+    submit_and_start(store)
+    time = {"low": 0.1, "estimate": 0.2, "high": 0.3}
+    found = {"auto": StrategyResult.model_validate({"status": "ok", "predicted_s": time}),
+             "single": StrategyResult.model_validate({"status": "ok", "predicted_s": time, "median_s": 0.5})}
+    assert store.finish("a", "succeeded", result=Result(run="a", experiment=experiment(), environment=ENVIRONMENT, strategies=found))
+    (summary,) = store.history()
+    assert (summary.predicted_s, summary.answer) == ({"auto": 0.2}, ("auto", 0.2, True))
+    store.close()

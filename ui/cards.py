@@ -56,8 +56,8 @@ def run_row(summary: RunSummary) -> None:
         st.markdown(state_badge(summary.state, summary.partial), width=124)
         st.page_link(page_of(summary.experiment), label=plain(experiment_words(summary.experiment)), width="stretch",
                      query_params=query(summary.experiment, summary.run))
-        median = summary.medians_s.get(summary.fastest) if summary.fastest else None
-        answer = f"{title(summary.fastest)} {seconds_text(median)}" if summary.fastest and median is not None else ""
+        fastest, seconds, predicted = summary.answer or ("", 0.0, False)
+        answer = f"{title(fastest)} {seconds_text(seconds)}{', predicted' if predicted else ''}" if fastest else ""
         st.caption(" · ".join(part for part in (plain(answer), ago(summary.submitted_at)) if part), width="content")
 
 

@@ -21,7 +21,7 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     event = st.dataframe(
         tables.runs_table(runs), key=key, hide_index=True, on_select="rerun", selection_mode="multi-row",
         selection_default={"selection": {"rows": rows}}, height=420 if len(runs) > 11 else "auto",
-        alt="Stored runs, newest first: when, state, experiment, fastest strategy, its median, run id",
+        alt="Stored runs, newest first: when, state, experiment, fastest strategy, its median or predicted time, run id",
         column_config={"Experiment": st.column_config.TextColumn(width="large")})
     picked = [runs[at] for at in sorted(event.selection.rows) if at < len(runs)]
     names = ",".join(run.run for run in picked)

@@ -14,6 +14,7 @@ from ui.words import ago, experiment_words, plain, state_words, title
 
 NONE = "–"
 _RATE = "GB/s"
+_PER_CALL = "Median or predicted"  # of a run in the history
 _PREDICTED = "Predicted (against measured)"
 
 
@@ -159,9 +160,16 @@ def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
     """Stored runs, newest first."""
     return pd.DataFrame([
         {"When": ago(run.submitted_at), "State": state_words(run.state) + (", partial" if run.partial else ""),
-         "Experiment": experiment_words(run.experiment), "Fastest": title(run.fastest) if run.fastest else NONE,
-         "Median": seconds_text(run.medians_s.get(run.fastest)) if run.fastest else NONE, "Run": run.run}
+         "Experiment": experiment_words(run.experiment), "Fastest": title(run.answer[0]) if run.answer else NONE,
+         _PER_CALL: _answer(run), "Run": run.run}
         for run in runs])
+
+
+def _answer(run: RunSummary) -> str:
+    if run.answer is None:
+        return NONE
+    _, seconds, predicted = run.answer
+    return f"{seconds_text(seconds)}{', predicted' if predicted else ''}"
 
 
 def differences_table(first: Experiment, second: Experiment) -> pd.DataFrame:

@@ -55,7 +55,8 @@ def as_json(summary: RunSummary) -> dict[str, object]:
     """A stored run as plain JSON values; times are seconds since the epoch."""
     return {
         "run": summary.run, "status": summary.state, "experiment": summary.experiment.to_json(), "experiment_id": summary.experiment.id,
-        "submitted_at": summary.submitted_at, "finished_at": summary.finished_at, "medians_s": dict(summary.medians_s), "fastest": summary.fastest,
+        "submitted_at": summary.submitted_at, "finished_at": summary.finished_at,
+        "medians_s": dict(summary.medians_s), "predicted_s": dict(summary.predicted_s), "fastest": summary.fastest,
         "partial": summary.partial, "error": summary.error.model_dump() if summary.error else None,
     }
 
@@ -82,10 +83,13 @@ def _one(lab: Lab, arguments: Namespace) -> int:
 def _table(listed: list[RunSummary]) -> list[str]:
     if not listed:
         return ["no stored run is like that; python -m spmd_core run recipe:layer makes one"]
-    rows = [("run", "submitted", "state", "workload", "target", "mesh", "fastest", "median")]
+    rows = [("run", "submitted", "state", "workload", "target", "mesh", "fastest", "median or predicted")]
     for summary in listed:
         mesh = ",".join(f"{axis}={size}" for axis, size in summary.experiment.mesh)
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.submitted_at))
-        median = seconds_text(summary.medians_s.get(summary.fastest)) if summary.fastest else "–"
-        rows.append((summary.run, when, summary.state, summary.experiment.workload, summary.experiment.target, mesh, summary.fastest or "–", median))
+        fastest, time_of = "–", "–"
+        if summary.answer is not None:
+            fastest, seconds, predicted = summary.answer
+            time_of = f"{seconds_text(seconds)}{', predicted' if predicted else ''}"
+        rows.append((summary.run, when, summary.state, summary.experiment.workload, summary.experiment.target, mesh, fastest, time_of))
     return table(rows, numbers=(7,))

@@ -1,3 +1,4 @@
+from spmd_core.run_states import RunSummary
 from tests.ui.values import comparison, result, strategy
 from ui import answer, tables
 from ui.communication_table import collectives_table, program_lines, summed
@@ -112,3 +113,14 @@ def test_devices_leave_out_columns_that_none_fills():
     frame = tables.devices_table(result({"auto": strategy(1e-5)}).environment)
     assert list(frame.columns) == ["Device", "Process", "Memory kinds"]
     assert len(frame) == 8
+
+
+def test_a_run_in_the_history_has_its_median_or_what_was_predicted():
+    experiment = result({"auto": strategy(1e-5)}).experiment
+    predicted = {"auto": 0.25, "shard_map": 0.2}
+    runs = [RunSummary("m", "succeeded", experiment, 0.0, 1.0, {"auto": 2e-5}, "auto", False, None),
+            RunSummary("p", "succeeded", experiment, 0.0, 1.0, {"auto": None, "shard_map": None}, None, False, None, predicted),
+            RunSummary("n", "failed", experiment, 0.0, 1.0, {}, None, False, None)]
+    frame = tables.runs_table(runs)
+    assert frame["Median or predicted"].tolist() == ["20 µs", "200 ms, predicted", "–"]
+    assert frame["Fastest"].tolist() == ["Automatic", "shard_map", "–"]

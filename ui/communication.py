@@ -10,7 +10,10 @@ from ui.words import plain, title
 
 _MOST_LINKS = 8
 # Streamlit lets text in a cell be 25rem wide at most, however wide the table is.
-_STYLE = '<style>.st-key-communication td [data-testid="stMarkdownContainer"] { max-width: none; }</style>'
+_STYLE = """<style>
+.st-key-communication td [data-testid="stMarkdownContainer"] { max-width: none; }
+.st-key-communication td:nth-child(-n+2) [data-testid="stMarkdownContainer"] { min-width: 11rem; }
+</style>"""
 
 
 def draw(view: View) -> None:

@@ -59,7 +59,7 @@ def test_a_dtype_that_the_workload_has_not_got_is_not_offered(screen):
     ("A" * 10_000_000, ""),  # Streamlit itself drops a query of more than 512 KiB
     ("A" * 500_000, "Link of 500000 characters is longer than 2000"),
     ("1.%00", "is not one of SPMD Lab"),
-    ("2.eJyrVgIAAS0Arg", "link of version 2 cannot be read by this version"),
+    ("2.eJyrVgIAAS0Arg", "Link of version 2 cannot be read by this version"),
 ])
 def test_junk_as_a_link_is_one_short_sentence_and_the_default_stays(data_folder, code, words):
     screen = AppTest.from_file("../../app.py", default_timeout=30).switch_page("pages/compare.py")

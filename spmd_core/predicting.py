@@ -56,6 +56,13 @@ def is_current(result: Result) -> bool:
     return bool(found) and all(prediction.compile.get("versions") == now for prediction in found)
 
 
+def is_outdated(result: Result) -> bool:
+    """Whether other versions than those that are here now made a stored prediction; those that do not say are taken for current."""
+    found = [outcome.prediction.compile.get("versions") for outcome in result.strategies.values() if outcome.prediction]
+    return any(made_by is not None and made_by != versions() for made_by in found)
+
+
+@cache
 def _version(package: str) -> str | None:
     try:
         return version(package)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from spmd_core.errors import LabError
 from spmd_core.experiment import Experiment
+from spmd_core.predicting import is_outdated
 from spmd_core.results import Result
 from spmd_core.run_states import RunStatus
 from spmd_core.sweep import Point
@@ -75,11 +76,16 @@ def _failed(lab: Runs, run: str) -> Outcome | None:
 
 
 def _stored(lab: Runs, run: str, strategy: str) -> Outcome | None:
-    """A stored strategy's outcome, read once: what is stored does not change."""
+    """A stored strategy's outcome, read once: what is stored does not change. One that other versions made does not belong in a curve."""
     key = (lab.folder, run, strategy)
+    if key in _outdated:
+        return None
     if key not in _kept:
         result = lab.result(run)
         if result is None or strategy not in result.strategies or result.strategies[strategy].status == "cancelled":
+            return None
+        if is_outdated(result):
+            _outdated.add(key)
             return None
         while len(_kept) >= POINTS_KEPT:
             _kept.pop(next(iter(_kept)), None)
@@ -88,6 +94,7 @@ def _stored(lab: Runs, run: str, strategy: str) -> Outcome | None:
 
 
 _kept: dict[tuple[Path, str, str], Outcome] = {}
+_outdated: set[tuple[Path, str, str]] = set()  # results do not become current again
 
 
 def to_compile(points: Sequence[Point], outcomes: Sequence[Outcome]) -> tuple[Point, ...]:

@@ -54,6 +54,15 @@ def test_a_stored_point_is_answered_without_a_compile_and_read_once(lab):
     assert to_compile(given, [known]) == ()
 
 
+def test_a_point_that_other_versions_predicted_is_compiled_anew(lab):
+    given, old = points("chips=8"), found(3.0)
+    prediction = old.prediction.model_copy(update={"compile": {"versions": {"jax": "0.1"}}})
+    lab.end(lab.submit(given[0].experiment), "succeeded", found=old.model_copy(update={"prediction": prediction}))
+    for _ in range(3):
+        outcomes = look(lab, given)
+    assert states(outcomes) == ["not compiled"] and lab.reads == 1
+
+
 def test_points_too_large_by_their_sizes_are_not_compiled(lab):
     given = points("chips=8,64", LARGE)
     outcomes = look(lab, given)

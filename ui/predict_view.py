@@ -7,7 +7,7 @@ from spmd_core.decoder import plan_of
 from spmd_core.errors import RequestError
 from spmd_core.experiment import Experiment
 from spmd_core.mesh_order import mesh_places
-from spmd_core.predicting import before_compiling
+from spmd_core.predicting import before_compiling, is_outdated
 from spmd_core.prediction import Prediction
 from spmd_core.results import Result
 from spmd_core.run_states import RunStatus
@@ -89,6 +89,8 @@ def headline(result: Result, when: str) -> None:
         st.subheader(plain(predict_words.answer(result)), anchor=False)
         st.caption(plain(f"compiled for {result.experiment.target.removeprefix('tpu:')} by the TPU compiler, nothing was executed · "
                          f"JAX {environment.jax} · finished {when} · run {result.run}"))
+        if is_outdated(result):
+            st.caption("Other versions of JAX, libtpu or the cost model made this than are here now: *Predict again* asks these.")
     for name, each in result.strategies.items():
         if each.status == "error" and each.error is not None:
             refusal(f"{title(name)} failed: {each.error.message}")

@@ -46,7 +46,7 @@ def comparison(found: Mapping[str, StrategyResult]) -> str:
     best = timed[order[0]]
     alike = [name for name in order if timed[name].estimate <= 1.005 * best.estimate]
     if len(alike) == len(timed) > 1:
-        return f"All {len(timed)} strategies take the same, about {seconds_text(best.estimate)}."
+        return f"{'Both' if len(timed) == 2 else f'All {len(timed)}'} strategies take the same, about {seconds_text(best.estimate)}."
     if len(timed) == 1:
         return f"{title(order[0])} takes about {seconds_text(best.estimate)}."
     names = " and ".join(title(name) for name in alike)

@@ -79,6 +79,17 @@ def test_a_prediction_that_is_stored_is_found_without_its_run(opened):
     assert field(screen, "button", "Predict again").disabled is False
 
 
+def test_what_other_versions_predicted_says_so(opened):
+    def notices(found):
+        screen = opened(predicted(run=f"20260101-000000-{len(found):06d}", auto=prediction().model_copy(update={"compile": found})),
+                        experiment=link.encode(MODEL))
+        assert "takes about 14.7 ms" in headings(screen)
+        return [text.value for text in screen.caption if text.value.startswith("Other versions of JAX")]
+
+    assert notices({}) == []
+    assert len(notices({"versions": {"jax": "0.1"}})) == 1
+
+
 def test_what_does_not_fit_says_by_how_much_and_what_helps(opened):
     screen = opened(predicted(auto=TOO_LARGE), experiment=link.encode(MODEL))
     assert "4.0 GiB too much" in headings(screen)

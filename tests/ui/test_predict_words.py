@@ -38,7 +38,7 @@ def test_strategies_are_compared():
     table = plain_spaces(predict_words.strategies_table(found))
     assert table["Time"] == ["14.7 ms", "14.7 ms", "30 ms"]
     alike = predicted(experiment, auto=slow, explicit=slow).strategies
-    assert predict_words.comparison(alike) == "All 2 strategies take the same, about 30 ms."
+    assert predict_words.comparison(alike) == "Both strategies take the same, about 30 ms."
     assert predict_words.comparison(predicted(experiment, auto=TOO_LARGE).strategies) == "None of the strategies fits."
 
 

@@ -44,7 +44,9 @@ def runs():
 def test_run_prints_what_was_predicted(spec):
     done = call("run", spec, timeout=500)
     assert done.returncode == 0, done.stderr
-    head, single, auto = (line.split() for line in done.stdout.splitlines()[2:5])
+    lines = done.stdout.splitlines()
+    at = next(place for place, line in enumerate(lines) if line.startswith("strategy"))
+    head, single, auto = (line.split() for line in lines[at : at + 3])
     assert head[:5] == ["strategy", "fits", "predicted", "between", "binds"]
     assert single[:2] == ["single", "yes"] and auto[:2] == ["auto", "yes"] and "all-reduce over x" in done.stdout
     result = Result.model_validate_json(call("history", "--run", runs()[0], "--json").stdout)

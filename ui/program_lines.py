@@ -16,6 +16,7 @@ from ui.words import plain
 _BY_OP, _BY_LINE = "From an op to its line", "From a line to its ops"
 _OPS_OFFERED = 300
 _OPS_SHOWN = 200
+_OP_LINES = 12  # shown of one op
 _AROUND = 5  # lines shown around those that are marked
 _WANTED = 200  # characters of what is searched for
 _LABEL = 90  # characters of a line in a list to choose from
@@ -89,7 +90,18 @@ def _from_op(text: ProgramText, located: Sequence[Op], file: str, code: Sequence
     st.markdown(f"**{plain(f'{op.opcode} {op.name} was made from line {numbers[0]} of {file}{called}.')}**")
     st.html(listing(_excerpt(code, numbers[:1], numbers[1:]), f"Lines of {file}"))
     st.caption(plain(f"The op, in {_where(text, op)}:"))
-    st.html(listing([Line(op.line + 1, text.quiet[op.line])], "The op"))
+    st.html(listing(_whole(text, op), "The op"))
+
+
+def _whole(text: ProgramText, op: Op) -> list[Line]:
+    """The lines of an op until its brackets close, or the first of them; one in HLO."""
+    rows, depth = list[Line](), 0
+    for number, line in enumerate(text.quiet[op.line : op.line + _OP_LINES], op.line + 1):
+        rows.append(Line(number, line))
+        depth += sum(line.count(bracket) for bracket in "([{") - sum(line.count(bracket) for bracket in ")]}")
+        if text.kind != "jaxpr" or depth <= 0:
+            return rows
+    return [*rows, Line(None, "⋯", tint="aside")]
 
 
 def _from_line(text: ProgramText, located: Sequence[Op], file: str, code: Sequence[str], here: str) -> None:

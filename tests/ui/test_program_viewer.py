@@ -119,6 +119,15 @@ def test_an_op_leads_to_its_line_and_the_line_to_its_ops(stored, kind, op):
     assert "jax.lax.psum(" in program and op in ops
 
 
+def test_an_equation_of_several_lines_is_shown_whole(stored):
+    at = choose(choose(choose(screen(stored), "Strategy", "auto"), "Text", "jaxpr"), "What to do", "Source lines")
+    box = at.selectbox[0]
+    box.set_value(next(number for number, option in enumerate(box.options) if option.startswith("dot_general"))).run()
+    equation = listings(at)[-1].strip().splitlines()
+    assert "dot_general[" in equation[0] and len(equation) > 2
+    assert equation[-1].lstrip("0123456789 ").startswith("]")
+
+
 def test_a_program_text_is_shown_as_it_is_and_searched(stored):
     at = choose(screen(stored), "Text", "program")
     (program,) = listings(at)

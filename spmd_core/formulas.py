@@ -17,7 +17,7 @@ def f64(array: np.ndarray) -> np.ndarray:
 
 
 def _picked(array: np.ndarray, rows: Rows, axis: int = 0) -> np.ndarray:
-    return array if rows is None else np.take(array, rows, axis)
+    return array if rows is None else array[(slice(None),) * axis + (rows,)]  # np.take copies all of an array that is not contiguous
 
 
 def elementwise(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...]:

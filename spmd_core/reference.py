@@ -106,11 +106,12 @@ def steepness(experiment: Experiment, operands: Mapping[str, np.ndarray], expect
     """
     if experiment.workload != "layer":
         return 1.0
-    x, weights, bias = (f64(operands[name]) for name in ("x", "weights", "bias"))
+    x, weights, bias = (operands[name] for name in ("x", "weights", "bias"))
     if expected.rows is not None and x.ndim == 1:
         weights, bias = weights[:, expected.rows], bias[expected.rows]
     elif expected.rows is not None:
         x = x[expected.rows]
+    x, weights, bias = f64(x), f64(weights), f64(bias)
     y = expected.values
     rounded = y * (1 - y) * np.sqrt(x**2 @ weights**2 + bias**2)
     largest = max(float(np.abs(y).max(initial=0.0)), FULL_DIGITS_FROM)

@@ -241,7 +241,7 @@ def test_the_name_of_another_workload_is_taken(files):
     ("wrong_shape", "failed", "wrong_result", "wrong_shape returned shape () for y, which is declared as (rows), here (8,): return that shape"),
     ("too_few", "failed", "wrong_result", "too_few returned 1 arrays and declares 2 (y, z): return one for each, in this order"),
     ("raises", "failed", "KeyError", "no such thing"),
-    ("aborts", "crashed", "WorkerCrashed", "SIGABRT"),
+    ("aborts", "crashed", "WorkerCrashed", "correct aborts if it ends the process, or run it again"),
 ])
 def test_a_function_that_misbehaves_costs_its_own_run(files, lab, workload, state, kind, words):
     files(bad=BAD, weighted=WEIGHTED)

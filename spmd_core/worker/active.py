@@ -89,7 +89,8 @@ class ActiveRun:
             return
         phase = f" in {self.status.phase}" if self.status.phase else " while it started"
         strategy = f" of {self.status.strategy}" if self.status.strategy else ""
-        message = f"the worker process {ending}{phase}{strategy}: run it again, or make it smaller"
+        own = f"correct {self.status.experiment.workload} if it ends the process, or " if self.status.experiment.what.source else ""
+        message = f"the worker process {ending}{phase}{strategy}: {own}run it again, or make it smaller"
         if self._is_compiling:
             message = f"the TPU compiler's process {ending}{phase}{strategy}" + (f": {words[:MAX_WORDS]}" if words else "")
         self.outcome = Outcome("crashed", self._partial(), Failure(kind="WorkerCrashed", message=message))

@@ -116,9 +116,20 @@ def _call(words: list[str]) -> int:
     parser = _Parser(prog=f"{PROGRAM} {words[0]}", description=f"{meaning[0].upper()}{meaning[1:]}.", allow_abbrev=False)
     command.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
-    code = command.main(parser.parse_args(words[1:]))
+    code = command.main(parser.parse_args(_flags_joined(words[1:])))
     sys.stdout.flush()
     return code
+
+
+def _flags_joined(words: list[str]) -> list[str]:
+    """Compiler flags with their dashes, as one word with their option: argparse takes a lone `--xla_…` for an option of its own."""
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] == "--compiler-flags" and word.startswith("--xla"):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def _overview() -> str:

@@ -11,8 +11,9 @@ from pathlib import Path
 from tests.newer_python import newer_python
 
 ROOT = Path(__file__).resolve().parents[1]
-# Tests without pages and browsers: what also runs on the newer Python and JAX.
-CORE = ("--ignore=tests/ui", "--ignore=tests/browser", "--ignore=tests/test_docs.py")
+# What also runs on the newer Python and JAX: no pages and browsers; of the tests that wait for the TPU compiler, tests/test_predict_run.py.
+ONCE = ("ui", "browser", "test_docs.py", "test_compiling.py", "test_script_absent.py", "test_cli_predict.py", "test_transformer.py")
+CORE = tuple(f"--ignore=tests/{name}" for name in ONCE)
 PYTEST = ("-m", "pytest", "-n", "2", "--dist", "loadfile")
 
 

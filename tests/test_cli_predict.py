@@ -125,3 +125,11 @@ def test_ctrl_c_cancels_a_prediction():
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     assert json.loads(call("history", "--json").stdout)[0]["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("flags", ["--xla_tpu_enable_async_collective_fusion=false", "xla_tpu_enable_async_collective_fusion=false"])
+def test_a_lone_compiler_flag_may_keep_its_dashes(flags):
+    words = ("--target", "tpu:v5e:4x4", "--model", "scaled:1", "--mesh", "fsdp=16", "--batch-per-device", "1", "--estimate", "--json")
+    done = call("predict", *words, "--compiler-flags", flags)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["fits"] is True

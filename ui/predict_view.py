@@ -124,7 +124,7 @@ def numbers(result: Result, name: str) -> None:
             if found.mfu and found.tflops_per_chip and found.tokens_per_s_per_chip:
                 _metric("MFU", f"{found.mfu:.1%}", f"{found.tflops_per_chip:,.0f} TFLOP/s per chip")
                 _metric("Tokens per second", f"{found.tokens_per_s_per_chip:,.0f}", "per chip")
-            _metric("Cost of a step" if model else "Cost", number_text(found.chip_seconds), "chip-seconds")
+            _metric("Cost of a step" if model else "Cost", number_text(found.chip_seconds or 0.0), "chip-seconds")
     if time is None:
         st.markdown("What helps: more chips, fewer sequences per device, keeping less for the backward pass (*full*), or offloading to the host."
                     if model else "What helps: more chips, or smaller dims.")

@@ -15,7 +15,7 @@ class Settings:
     """Seconds after which the supervisor acts."""
 
     run_timeout_s: float = 600.0  # a run, from leaving the queue to its result
-    predict_timeout_s: float = 1200.0  # the same of a run that only compiles: a large model takes minutes
+    predict_timeout_s: float = 2400.0  # the same of a run that only compiles: a large model takes minutes
     idle_s: float = 300.0  # an idle worker keeps its devices
     cancel_grace_s: float = 5.0  # from asking a worker to stop, to ending it
     terminate_grace_s: float = 3.0  # from SIGTERM to SIGKILL

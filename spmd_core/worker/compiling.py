@@ -19,7 +19,7 @@ from spmd_core.predicting import Answer
 from spmd_core.worker.environment import worker_environment
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 1200.0
+TIMEOUT_S = 2400.0
 GRACE_S = 3.0
 _TAIL_CHARACTERS = 1500
 Report = Callable[[float], bool]  # told the seconds elapsed, answers whether to go on

@@ -47,7 +47,7 @@ def test_a_link_with_a_run_of_another_machine_fills_the_form_and_computes_nothin
 def test_bad_links_are_refused_in_one_sentence_and_the_default_stays(server, page):
     for code, sentence in (
         ("junk", "is not one of SPMD Lab"),
-        (code_of({"workload": "layer", "mesh": {"x": 8}}, version=7), "link of version 7 cannot be read by this version"),
+        (code_of({"workload": "layer", "mesh": {"x": 8}}, version=7), "Link of version 7 cannot be read by this version"),
         (code_of({"workload": "layer", "mesh": {"x": 8}, "dims": {"in": 30, "out": 4}, "sharding": {"in": "x"}}), "in=30 does not divide"),
         ("1." + base64.urlsafe_b64encode(zlib.compress(b" " * 10**7)).decode(), "inflates to more than 64 KiB"),
     ):

@@ -23,7 +23,7 @@ DECODER = Workload(
         "fused_mlp": Flag(), "attention_blocks": Whole(0, 0, 8192), "state_dtype": Text("float32"), "parameter_dtype": Text("float32"),
         "compiler_flags": Text(),
     })
-# What a screen begins with: half a minute or so of a core. Fewer layers or tokens would hardly shorten that.
+# What a screen begins with: a minute or two of a core. Fewer layers or tokens would hardly shorten that.
 DEFAULT_SPEC: dict[str, Any] = {
     "workload": NAME, "target": "tpu:v5e:4x4", "mesh": {"fsdp": 16}, "dims": {"batch": 32, "sequence": 2048},
     "options": {"model": "scaled:1", "remat": "full"}, "strategies": ["auto"],

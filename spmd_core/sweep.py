@@ -15,8 +15,8 @@ Vary = Literal["batch-per-device", "sequence", "mesh", "generation", "chips"]
 Scaling = Literal["weak", "strong"]
 Value = float | int | str
 TOO_LARGE = 1.15  # of the capacity: a peak estimated from the sizes was up to 11 % off, so what is beyond this does not fit
-_COMPILE_S = {"v6e": 240.0, "tpu7x": 120.0}  # rough seconds of a decoder's step on a core; 158 to 343 s were seen for v6e
-_DECODER_S, _SMALL_S = 30.0, 4.0
+_COMPILE_S = {"v6e": 660.0, "tpu7x": 120.0}  # rough seconds of a decoder's step on two cores; 669 s were seen for v6e, tpu7x is a guess
+_DECODER_S, _SMALL_S = 60.0, 4.0  # 60 to 121 s were seen on v5e and v5p, with other work beside
 
 
 @dataclass(frozen=True, slots=True)

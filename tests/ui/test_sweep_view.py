@@ -53,7 +53,7 @@ def table(test: AppTest) -> dict[str, dict]:
 def test_it_says_what_a_press_costs_and_compiles_nothing_before(lab):
     test = opened()
     assert not test.exception
-    assert "5 compiles, roughly 2 min on an idle machine; 0 of 5 points are known already." in texts(test)
+    assert "5 compiles, roughly 5 min on an idle machine; 0 of 5 points are known already." in texts(test)
     assert lab.queue == []
     assert test.query_params["sweep"] == "chips=8,64,256,1024,4096"
     assert {row["State"] for row in table(test).values()} == {"not compiled yet"}
@@ -65,7 +65,7 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     test = opened(sweep="chips=8,64,512")
     lab.end(lab.submit(variants(parse_sweep(BASE, "chips=64"))[0].experiment), "succeeded", found=found(1.0, 64, 8e15))
     test.run()
-    assert "2 compiles, roughly 60 s on an idle machine; 1 of 3 points are known already." in texts(test)
+    assert "2 compiles, roughly 2 min on an idle machine; 1 of 3 points are known already." in texts(test)
     assert "At 64 chips a step takes 1 s, 62% MFU." in texts(test)
     test.button(key="sweep:start").click().run()
     assert [status.experiment.target for status in lab.queue] == ["tpu:v5p:2x2x2", "tpu:v5p:8x8x8"]
@@ -89,7 +89,7 @@ def test_cancel_ends_all_and_failures_keep_their_words(lab):
     assert table(test)["8"]["State"] == "failed" and "8: the compiler died" in texts(test)
     test.button(key="sweep:cancel").click().run()
     assert len(lab.cancelled) == 2 and lab.queue == []
-    assert "3 compiles, roughly 2 min on an idle machine, 1 of them again after a failure" in texts(test)
+    assert "3 compiles, roughly 3 min on an idle machine, 1 of them again after a failure" in texts(test)
 
 
 def test_a_link_shows_its_sweep_and_a_bad_one_says_why(lab):

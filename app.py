@@ -2,8 +2,9 @@
 
 import streamlit as st
 
-from spmd_core.targets import default_target
-from ui import cards, hardware_view, links, live, shell, state
+from spmd_core.machine.targets import default_target
+from ui import cards, links, live, shell, state
+from ui import hardware as hardware_view
 from ui.lab import lab
 
 share = shell.open_page("overview")

@@ -20,11 +20,11 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from spmd_core import stats
 from spmd_core.engine.lower import execute, file_name, lower
-from spmd_core.engine.timing import Timed, plan_turns, quiet, sample_rounds, warm_up
-from spmd_core.experiment import Experiment, parse_experiment
-from spmd_core.script import program_text
+from spmd_core.engine.measured.timing import Timed, plan_turns, quiet, sample_rounds, warm_up
+from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.results import stats
+from spmd_core.script.program import program_text
 from spmd_core.units import seconds_text
 
 SAMPLE_S = 10e-3

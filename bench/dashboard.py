@@ -12,7 +12,7 @@ import websockets
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from spmd_core.experiment import parse_experiment
+from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab import Lab
 from tests.browser.server import Server
 

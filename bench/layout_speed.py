@@ -18,7 +18,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from spmd_core.layout import layout
+from spmd_core.experiment.layout import layout
 
 MESH = (("a", 16), ("b", 16), ("c", 16))
 SPEC = (("c",), ("a", "b"), (), ())

@@ -14,10 +14,10 @@ import timeit
 os.environ |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
 
 from spmd_core.engine.lower import Lowered, execute, file_name, look_into
-from spmd_core.engine.timing import Timed, plan_turns, quiet, sample_rounds, warm_up
-from spmd_core.experiment import parse_experiment
-from spmd_core.script import program_text
-from spmd_core.stats import median_s
+from spmd_core.engine.measured.timing import Timed, plan_turns, quiet, sample_rounds, warm_up
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.results.stats import median_s
+from spmd_core.script.program import program_text
 from spmd_core.units import seconds_text
 
 SMALL, LARGE, BLOCKS = {"n": 8, "k": 3}, {"n": 1_000_000, "k": 3}, {"n": 8, "k": 375_000}  # plain pmap: a block for each device, flattened

@@ -10,9 +10,9 @@ import asyncio
 import json
 
 from bench.dashboard import LAYER, dashboard, memory_mb, viewer
-from spmd_core.experiment import parse_experiment
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.link import encode
 from spmd_core.lab import Lab
-from spmd_core.link import encode
 from tests.browser.server import Server
 
 LIMIT_MB = 20.0

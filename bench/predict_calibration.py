@@ -6,9 +6,9 @@ One constant of the cost model was fitted to these three (KERNEL_STALLS); the re
 
 import sys
 
-from spmd_core.hardware import read_hardware
-from spmd_core.plan import Plan, parse_plan
-from spmd_core.predicting import of_plan
+from spmd_core.cost.predicting import of_plan
+from spmd_core.machine.hardware import read_hardware
+from spmd_core.plan.plan import Plan, parse_plan
 from spmd_core.worker.compiling import compile_in_child
 
 OFFLOADED = ("input", "query", "key", "value", "out")

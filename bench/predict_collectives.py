@@ -20,8 +20,8 @@ from jax.sharding import PartitionSpec as P
 
 from spmd_core.cost.comm import Cluster
 from spmd_core.cost.predict import predict
-from spmd_core.engine.topology import compile_lowered, mesh_over
-from spmd_core.topologies import Topology, get_topology
+from spmd_core.engine.absent.topology import compile_lowered, mesh_over
+from spmd_core.machine.topologies import Topology, get_topology
 
 BYTES = 128 * 2**20
 TARGETS = ("v5e:2x4", "v5e:16x16", "v5p:4x4x4")

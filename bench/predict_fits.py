@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 
 from spmd_core.cost.memory import estimate_memory
+from spmd_core.cost.predicting import before_compiling
 from spmd_core.errors import WorkerError
-from spmd_core.hardware import read_hardware
-from spmd_core.plan import Plan, parse_plan
-from spmd_core.predicting import before_compiling
+from spmd_core.machine.hardware import read_hardware
+from spmd_core.plan.plan import Plan, parse_plan
 from spmd_core.units import bytes_text
 from spmd_core.worker.compiling import compile_in_child
 

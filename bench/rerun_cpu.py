@@ -11,8 +11,8 @@ import json
 import time
 
 from bench.dashboard import LAYER, cpu_s, dashboard, viewer
-from spmd_core.experiment import parse_experiment
-from spmd_core.link import encode
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.link import encode
 from tests.browser.server import Server
 
 WARM_UP = 10

@@ -10,14 +10,14 @@ from time import perf_counter, time
 
 os.environ |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
 
-from spmd_core import stats
 from spmd_core.engine.lower import execute, file_name, lower
-from spmd_core.engine.operands import Operands
-from spmd_core.engine.sample import Sampler, rankable_rounds
-from spmd_core.engine.timing import Timed, plan_turns, quiet, sample_rounds, warm_up
-from spmd_core.engine.trial import Trial
-from spmd_core.experiment import Experiment, parse_experiment
-from spmd_core.script import program_text
+from spmd_core.engine.measured.operands import Operands
+from spmd_core.engine.measured.sample import Sampler, rankable_rounds
+from spmd_core.engine.measured.timing import Timed, plan_turns, quiet, sample_rounds, warm_up
+from spmd_core.engine.measured.trial import Trial
+from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.results import stats
+from spmd_core.script.program import program_text
 
 CASES = (
     ("single", {"workload": "layer", "dims": {"batch": 128, "in": 128, "out": 128}}),

@@ -3,13 +3,16 @@
 import streamlit as st
 
 from spmd_core.errors import LabError
-from ui import answer, cards, communication, compare_inputs, course, curve_chart, exports, links, live, shell, state, views
+from ui import cards, course, exports, links, live, shell, state
+from ui.charts import curve
+from ui.compare import answer, communication, inputs
+from ui.compare import view as views
 from ui.lab import find, lab
-from ui.words import ago, plain, size_words
+from ui.markdown import ago, plain, size_words
 
 share = shell.open_page("compare")
 with st.sidebar:
-    fields = compare_inputs.compare_fields()
+    fields = inputs.compare_fields()
 experiment, refusal = state.edit("compare", fields)
 run = state.run("compare")
 status = find(run) if run else None
@@ -51,7 +54,7 @@ elif status:
         if view.times:
             st.vega_lite_chart(view.times, alt=view.times_alt, key="times")
             st.table(view.times_table, hide_index=True, border="horizontal")
-        curve_chart.draw_result(view.result)
+        curve.draw_result(view.result)
         answer.notes(view.result)
         if len(view.collectives):
             communication.draw(view)

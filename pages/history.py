@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from spmd_core.run_states import STATES
-from spmd_core.workloads import workload_names
-from ui import history_view, links, shell
+from spmd_core.runs.states import STATES
+from spmd_core.workloads.catalog import workload_names
+from ui import history, links, shell
 from ui.lab import lab
-from ui.words import state_words, workload_title
+from ui.markdown import state_words, workload_title
 
 share = shell.open_page("history")
 st.title("History")
@@ -18,10 +18,10 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
 runs = lab().history(workload=workload, state=state, text=text or None)
 
 if runs:
-    picked = history_view.pick(runs)
-    history_view.actions(picked)
+    picked = history.pick(runs)
+    history.actions(picked)
     if len(picked) == 2:
-        history_view.side_by_side(picked[0], picked[1])
+        history.side_by_side(picked[0], picked[1])
 elif text or workload or state:
     st.info("No stored run fits these filters: clear one of them.", icon=":material/filter_alt_off:")
 else:

@@ -3,13 +3,15 @@
 import streamlit as st
 
 from spmd_core.errors import RequestError
-from spmd_core.layout import headline, layout_of
-from spmd_core.script import program_text
+from spmd_core.experiment.layout import headline, layout_of
+from spmd_core.script.program import program_text
 from spmd_core.units import bytes_text, count_text
-from ui import course, inputs, layout_charts, links, live, placing, shell, state
+from ui import course, inputs, links, live, shell, state
 from ui.lab import find, lab
-from ui.layout_words import sharing_text
-from ui.words import plain
+from ui.layout import picture as layout_charts
+from ui.layout import placing
+from ui.layout.words import sharing_text
+from ui.markdown import plain
 
 share = shell.open_page("layout")
 with st.sidebar:

@@ -2,30 +2,31 @@
 
 import streamlit as st
 
-from spmd_core import decoder
 from spmd_core.errors import LabError
-from ui import exports, links, live, predict_inputs, predict_keep, predict_view, shell, state
+from spmd_core.experiment import plans
+from ui import exports, links, live, shell, state
 from ui.lab import find, lab
-from ui.words import ago, plain
+from ui.markdown import ago, plain
+from ui.predict import answer, inputs, keep
 
 share = shell.open_page("predict")
-predict_keep.from_query()
+keep.from_query()
 with st.sidebar:
-    fields = predict_inputs.predict_fields()
+    fields = inputs.predict_fields()
 experiment, refusal = state.edit("predict", fields)
 run = state.run("predict")
 if run is None and refusal is None and (run := lab().latest(experiment)) is not None:
     state.set_run("predict", run)
 status = find(run) if run else None
-result = predict_view.result_of(status, experiment)
-misfit = predict_view.misfit(experiment)
+result = answer.result_of(status, experiment)
+misfit = answer.misfit(experiment)
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Predict", width="stretch")
     downloads = st.container(width="content")
     pressed = st.button("Predict again" if result else "Predict", type="secondary" if result else "primary", icon=":material/play_arrow:",
                         key="predict", disabled=bool(refusal or misfit) or (status is not None and not status.is_over))
-what = experiment.what.title if experiment.workload != decoder.NAME else f"{experiment.what.title} of {experiment.option('model')}"
+what = experiment.what.title if experiment.workload != plans.NAME else f"{experiment.what.title} of {experiment.option('model')}"
 st.caption(f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the TPU compiler. No TPU is needed, nothing is executed.")
 
 if refusal:
@@ -51,13 +52,13 @@ elif status:
     live.outcome(status)
 if status and result:
     exports.menu(downloads, status.run, status.experiment)
-    predict_view.headline(result, ago(status.finished_at or status.submitted_at))
-    chosen = predict_view.choose(result)
+    answer.headline(result, ago(status.finished_at or status.submitted_at))
+    chosen = answer.choose(result)
     if chosen is not None:
-        predict_view.numbers(result, chosen)
-        predict_view.details(result, chosen)
+        answer.numbers(result, chosen)
+        answer.details(result, chosen)
 elif not misfit:
-    predict_view.before(experiment)
+    answer.before(experiment)
 
 links.write_query("predict", experiment, run)
 links.share_box(share, "predict", experiment, run)

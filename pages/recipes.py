@@ -4,7 +4,7 @@ import streamlit as st
 
 from spmd_core.recipes import RECIPES, groups
 from ui import course, links, shell
-from ui.words import plain
+from ui.markdown import plain
 
 share = shell.open_page("recipes")
 st.title("Recipes")

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from spmd_core.describing import Description
 from spmd_core.errors import refuse, shorten
-from spmd_core.forms import MAX_SIZE, is_whole
-from spmd_core.strategies import MAP_STRATEGIES
-from spmd_core.workload import DTYPE_BYTES, FLOATS
-from spmd_core.workloads import WORKLOADS
+from spmd_core.experiment.reading import MAX_SIZE, is_whole
+from spmd_core.workloads.catalog import WORKLOADS
+from spmd_core.workloads.own.description import Description
+from spmd_core.workloads.strategies import MAP_STRATEGIES
+from spmd_core.workloads.workload import DTYPE_BYTES, FLOATS
 
 __all__ = ["workload"]
 

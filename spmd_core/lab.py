@@ -8,20 +8,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from spmd_core.checks import check_fits_target
 from spmd_core.errors import WorkerError, refuse, shorten
-from spmd_core.experiment import Experiment
-from spmd_core.hardware import Hardware, read_hardware
-from spmd_core.memory_check import check_memory
-from spmd_core.own import check_present
-from spmd_core.results import Environment, Result
-from spmd_core.run_states import RunStatus, RunSummary
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.rules import check_fits_target
+from spmd_core.machine.hardware import Hardware, read_hardware
+from spmd_core.machine.targets import parse_target
+from spmd_core.machine.topologies import get_topology
+from spmd_core.results.result import Environment, Result
+from spmd_core.runs.memory import check_memory
+from spmd_core.runs.states import RunStatus, RunSummary
 from spmd_core.settings import Settings, default_data_folder, read_settings
-from spmd_core.store import Store
-from spmd_core.targets import parse_target
-from spmd_core.topologies import get_topology
+from spmd_core.store.store import Store
 from spmd_core.worker.folder_lock import FolderLock
 from spmd_core.worker.supervisor import Supervisor
+from spmd_core.workloads.own.files import check_present
 
 HARDWARE_S = 2.0  # how long a look at the hardware stays good
 POLL_S = 0.2

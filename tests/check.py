@@ -11,11 +11,8 @@ from pathlib import Path
 from tests.newer_python import newer_python
 
 ROOT = Path(__file__).resolve().parents[1]
-# What also runs on the newer Python and JAX: what JAX has a part in. No pages and browsers, none of what is about processes alone, and of
-# the tests that wait for the TPU compiler tests/test_predict_run.py.
-ONCE = ("ui", "browser", "test_docs.py", "test_compiling.py", "test_script_absent.py", "test_cli_predict.py", "test_transformer.py", "test_cli.py",
-        "test_lab.py", "test_lab_processes.py", "test_worker.py", "test_worker_process.py", "test_worker_protocol.py", "test_own.py",
-        "test_workloads.py")
+# What also runs on the newer Python and JAX: what JAX has a part in. No pages and browsers, and none of what is about processes alone.
+ONCE = ("ui", "browser", "house", "commands", "lab", "worker", "workloads", "script/test_absent.py")
 CORE = tuple(f"--ignore=tests/{name}" for name in ONCE)
 PYTEST = ("-m", "pytest", "-n", "2", "--dist", "loadfile")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from spmd_core.experiment import Experiment, parse_experiment
+from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,21 +12,24 @@ HEAVY = {
     "jaxlib": ("spmd_core/engine/", "spmd_core/programs/"),
     "libtpu": ("spmd_core/engine/",),
     "streamlit": ("app.py", "pages/", "ui/"),
-    "sqlite3": ("spmd_core/store", "spmd_core/migrations"),
+    "sqlite3": ("spmd_core/store/",),
 }
-# Floors of the house, from the top; a file imports from its own floor or below.
+# Floors of the house, from the bottom; a room imports only from rooms on floors below its own.
 FLOORS = (
-    ("app.py", "pages/"),
-    ("ui/",),
-    ("spmd_core/__main__.py", "spmd_core/commands/"),
-    ("spmd_core/lab.py",),
-    ("spmd_core/worker/",),
-    ("spmd_core/engine/", "spmd_core/store", "spmd_core/migrations"),
-    ("spmd_core/",),
+    ("errors",), ("units",), ("frozen",), ("settings",), ("machine",), ("hlo",), ("plan",),
+    ("workloads",), ("experiment",), ("reference",), ("results",), ("communication",), ("runs",),
+    ("script",), ("ir",), ("cost",), ("sweep",), ("words",), ("recipes",), ("store",), ("programs",),
+    ("engine",), ("declare",), ("worker",), ("lab",), ("commands",), ("__main__",), ("ui",),
+    ("app", "pages"),
+)
+# Of `ui`, which is one room of the core's list: its own rooms, from the bottom.
+UI_FLOORS = (
+    ("heap", "lab"), ("markdown", "state"), ("charts", "tables", "inputs", "links", "exports"),
 )
 # Rooms that run jax: only the worker's own process, and they themselves, may import them.
 JAX_ROOMS = ("spmd_core.engine", "spmd_core.programs")
-MAY_IMPORT_JAX_ROOMS = ("spmd_core/engine/", "spmd_core/programs/", "spmd_core/worker/__main__.py")
+MAY_IMPORT_JAX_ROOMS = (
+    "spmd_core/engine/", "spmd_core/programs/", "spmd_core/worker/__main__.py")
 
 
 def source_files(root: Path = ROOT) -> list[Path]:
@@ -58,6 +61,7 @@ def _called(function: ast.expr) -> str:
 def broken_rules(path: str, source: str) -> list[str]:
     """A sentence for each import of a file (path relative to the root) that the rules forbid."""
     package = ".".join(Path(path).parent.parts)
+    own = ".".join(Path(path).with_suffix("").parts)
     found = []
     for line, name in imports(source, package):
         for library, rooms in HEAVY.items():
@@ -67,7 +71,7 @@ def broken_rules(path: str, source: str) -> list[str]:
             found.append(f"{path}:{line} imports a computed name, which cannot be checked")
         if name.startswith(JAX_ROOMS) and not path.startswith(MAY_IMPORT_JAX_ROOMS):
             found.append(f"{path}:{line} imports {name}, which loads jax; only {', '.join(MAY_IMPORT_JAX_ROOMS)} may")
-        if (floor := _floor(name.replace(".", "/"))) is not None and floor < (_floor(path) or 0):
+        if (above := _floor(name)) is not None and above > (_floor(own) or 0):
             found.append(f"{path}:{line} imports {name}, a floor above it")
         if name == "*" or name.endswith(".*"):
             found.append(f"{path}:{line} imports everything of {name[:-2]}")
@@ -76,13 +80,61 @@ def broken_rules(path: str, source: str) -> list[str]:
     return found
 
 
-def _floor(path: str) -> int | None:
-    """The number of a file's or module's floor, from the top; None where it is none of ours."""
-    for number, rooms in enumerate(FLOORS):
-        for room in rooms:
-            stem = room.removesuffix(".py")
-            if path == room or path == stem.rstrip("/") or path.startswith((room, f"{stem.rstrip('/')}/")) or (
-                not room.endswith(("/", ".py")) and path.startswith(room)
-            ):
-                return number
-    return None
+def room_of(module: str) -> str | None:
+    """The room of a module or name, such as `experiment`, `ui` or `app`; None where it is none of ours.
+
+    >>> room_of("spmd_core.hlo.text.parse_module"), room_of("pages.compare"), room_of("numpy")
+    ('hlo', 'pages', None)
+    """
+    first, _, rest = module.partition(".")
+    if first == "spmd_core":
+        return rest.partition(".")[0] or None
+    return first if first in ("ui", "pages", "app") else None
+
+
+def _floor(module: str) -> int | None:
+    """The number of a module's floor, from the bottom; None where it is none of ours."""
+    room = room_of(module)
+    return next((number for number, rooms in enumerate(FLOORS) if room in rooms), None)
+
+
+def rooms(root: Path = ROOT) -> set[str]:
+    """The rooms that there are: folders and files of `spmd_core`, and `ui`, `pages`, `app`."""
+    inside = {path.stem for path in (root / "spmd_core").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    return inside - {"__init__"} | {"ui", "pages", "app"}
+
+
+def circles(root: Path = ROOT) -> list[list[str]]:
+    """Groups of modules that import one another in a circle, imports inside functions included."""
+    modules = {_module(path.relative_to(root)): path for path in source_files(root)}
+    graph = {}
+    for module, path in modules.items():
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        named = {_known(name, modules) for _, name in imports(path.read_text("utf-8"), package)}
+        graph[module] = named - {None, module}
+    reached = {module: _reachable(module, graph) for module in graph}
+    in_circle = {module for module in graph if module in reached[module]}
+    groups = {tuple(sorted(other for other in reached[module] & in_circle if module in reached[other])) for module in in_circle}
+    return sorted(list(group) for group in groups)
+
+
+def _module(path: Path) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _known(name: str, modules: dict[str, Path]) -> str | None:
+    while name and name not in modules:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
+def _reachable(module: str, graph: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    waiting = list(graph[module])
+    while waiting:
+        at = waiting.pop()
+        if at not in found:
+            found.add(at)
+            waiting += graph[at]
+    return found

@@ -5,8 +5,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from spmd_core.experiment import Experiment, parse_experiment
-from spmd_core.workloads import WORKLOADS, Workload
+from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.workloads.catalog import WORKLOADS, Workload
 
 COMPUTATIONS = tuple(workload for workload in WORKLOADS.values() if workload.operands)
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from spmd_core.errors import RequestError
-from spmd_core.prediction import Estimate, PredictedCollective, PredictedMemory, Prediction
-from spmd_core.results import Environment, Result, StrategyResult
-from spmd_core.run_states import RunStatus
+from spmd_core.results.prediction import Estimate, PredictedCollective, PredictedMemory, Prediction
+from spmd_core.results.result import Environment, Result, StrategyResult
+from spmd_core.runs.states import RunStatus
 
 GIB = 2**30
 

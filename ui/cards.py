@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core import link
 from spmd_core.errors import RequestError
-from spmd_core.experiment import Experiment
-from spmd_core.run_states import RunStatus, RunSummary
+from spmd_core.experiment import link
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.runs.states import RunStatus, RunSummary
 from spmd_core.units import seconds_text
 from ui.lab import find
-from ui.words import ago, experiment_words, plain, state_words, title
+from ui.markdown import ago, experiment_words, plain, state_words, title
 
 _STARTS = (
     ("pages/layout.py", ":material/grid_view:", "Layout", "See who holds what",

@@ -5,12 +5,12 @@ from functools import cache
 
 import streamlit as st
 
-from spmd_core.experiment import Experiment
-from spmd_core.link import screen_of
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.link import screen_of
 from spmd_core.recipes import RECIPES, Recipe, variations
 from ui import state
 from ui.cards import page_of, query
-from ui.words import plain
+from ui.markdown import plain
 
 # Streamlit marks links to the screen at hand; here they lead to another experiment on it, and are to look like those that leave it.
 _STYLE = """<style>

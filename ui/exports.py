@@ -5,9 +5,9 @@ from collections.abc import Callable
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core import export
-from spmd_core.experiment import Experiment
-from spmd_core.results import Result
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.results.result import Result
+from spmd_core.script import export
 from ui.lab import lab
 
 

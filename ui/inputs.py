@@ -5,11 +5,11 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.experiment import MAX_MESH_AXES
-from spmd_core.targets import accelerator_files
-from spmd_core.workloads import Workload
+from spmd_core.experiment.experiment import MAX_MESH_AXES
+from spmd_core.machine.targets import accelerator_files
+from spmd_core.workloads.catalog import Workload
 from ui import state
-from ui.words import title
+from ui.markdown import title
 
 _NEW_AXES = ("x", "y", "z", "w", "u", "v")
 _MEMORY_KINDS = ("device", "pinned_host")

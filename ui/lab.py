@@ -2,7 +2,7 @@
 
 from spmd_core.errors import RequestError
 from spmd_core.lab import Lab
-from spmd_core.run_states import RunStatus
+from spmd_core.runs.states import RunStatus
 
 
 def lab() -> Lab:

@@ -6,14 +6,14 @@ from urllib.parse import urlencode, urlsplit
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core import link
-from spmd_core.checks import check_fits_target
 from spmd_core.errors import RequestError, refuse
-from spmd_core.experiment import Experiment
-from spmd_core.targets import accelerator_files, default_target
+from spmd_core.experiment import link
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.rules import check_fits_target
+from spmd_core.machine.targets import accelerator_files, default_target
 from ui import state
 from ui.lab import find, lab
-from ui.words import plain
+from ui.markdown import plain
 
 _RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _KEPT = ("sweep", "scaling", "measured", "tokens", "with")  # what the Predict screen says beside the experiment

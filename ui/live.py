@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from spmd_core.run_states import RunStatus
-from ui import charts, curve_chart
+from spmd_core.runs.states import RunStatus
+from ui.charts import base, curve
 from ui.lab import find, lab
+from ui.markdown import as_sentence, experiment_words, phase_words, plain, state_words
 from ui.shell import refusal
-from ui.words import as_sentence, experiment_words, phase_words, plain, state_words
 
 _COMPILING = "The compiler does not say how far it is: small programs take seconds, large models minutes."
 INTERVAL_S = 0.5  # twice a second: a first median that is there within a second is also seen within a second
@@ -31,12 +31,12 @@ def watch(run: str) -> None:
         if status.experiment.workload != "program":
             st.progress(min(1.0, status.done / status.of) if status.of else 0.0, text=rounds)
         if status.series:
-            curve_chart.draw_live(status)
+            curve.draw_live(status)
         if status.medians_s:
             medians = dict(status.medians_s)
             with st.container(key="live-medians"):
-                st.caption(plain(charts.medians_alt(medians)))
-                st.vega_lite_chart(charts.live_chart(medians, status.experiment.strategies), alt=charts.medians_alt(medians), key="live-chart")
+                st.caption(plain(base.medians_alt(medians)))
+                st.vega_lite_chart(base.live_chart(medians, status.experiment.strategies), alt=base.medians_alt(medians), key="live-chart")
 
 
 @st.fragment(run_every=INTERVAL_S)

@@ -6,11 +6,11 @@ from pathlib import Path
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core import own
 from spmd_core.errors import LabError, StorageError
+from spmd_core.workloads.own import files
 from ui import heap, links, state
 from ui.lab import lab
-from ui.words import as_sentence, experiment_words, plain
+from ui.markdown import as_sentence, experiment_words, plain
 
 PAGES = {
     "overview": ("app.py", "Overview", ":material/home:"),
@@ -50,7 +50,7 @@ def open_page(screen: str) -> DeltaGenerator:
         st.stop()
     if problem := lab().problem:
         refusal(f"The queue stands still. {problem}")
-    for sentence in own.problems(_OWN_WAIT_S) if screen in _OWN_SCREENS else ():
+    for sentence in files.problems(_OWN_WAIT_S) if screen in _OWN_SCREENS else ():
         st.warning(plain(sentence), icon=":material/extension_off:")
     if screen in _EXPERIMENT_SCREENS:
         links.from_query(screen)

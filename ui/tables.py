@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from spmd_core.experiment import Experiment
-from spmd_core.results import Environment, Ratio, Result, StrategyResult
-from spmd_core.run_states import RunSummary
-from spmd_core.stats import too_few
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.results.result import Environment, Ratio, Result, StrategyResult
+from spmd_core.results.stats import too_few
+from spmd_core.runs.states import RunSummary
 from spmd_core.units import bytes_text, seconds_text
-from ui.words import ago, experiment_words, plain, state_words, title
+from ui.markdown import ago, experiment_words, plain, state_words, title
 
 NONE = "–"
 _RATE = "GB/s"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from spmd_core.layout import Layout
+from spmd_core.experiment.layout import Layout
 
 MAX_ROWS = 24  # blocks down one grid
 MAX_GRIDS = 6  # slices of an array of rank above 2

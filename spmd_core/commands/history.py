@@ -4,15 +4,15 @@ import json
 import time
 from argparse import ArgumentParser, Namespace
 
-from spmd_core import export
 from spmd_core.commands.run import print_run
 from spmd_core.commands.spec import add_spec, read_spec
 from spmd_core.commands.table import table
 from spmd_core.errors import RequestError, refuse
 from spmd_core.lab import Lab
-from spmd_core.run_states import STATES, RunSummary
+from spmd_core.runs.states import STATES, RunSummary
+from spmd_core.script import export
 from spmd_core.units import seconds_text
-from spmd_core.workloads import get_workload
+from spmd_core.workloads.catalog import get_workload
 
 MAX_LIMIT = 100_000
 

@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spmd_core import baseline
 from spmd_core.commands import predict_sweep
 from spmd_core.commands.run import follow, interrupt
 from spmd_core.commands.spec import HELP, read_spec
 from spmd_core.commands.table import table
-from spmd_core.decoder import NAME, experiment_of, plan_of
+from spmd_core.cost import baseline
+from spmd_core.cost.predicting import before_compiling, is_current
 from spmd_core.errors import RequestError, WorkerError, refuse, shorten
-from spmd_core.experiment import Experiment
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.plans import NAME, experiment_of, plan_of
 from spmd_core.lab import Lab
-from spmd_core.plan import NAMES, Plan, parse_mesh, parse_plan
-from spmd_core.predicting import before_compiling, is_current
-from spmd_core.prediction import Prediction, merged
-from spmd_core.results import Result
+from spmd_core.machine.targets import parse_target
+from spmd_core.plan.plan import NAMES, Plan, parse_mesh, parse_plan
+from spmd_core.results.prediction import Prediction, merged
+from spmd_core.results.result import Result
 from spmd_core.settings import Settings
-from spmd_core.targets import parse_target
 from spmd_core.units import bytes_text, number_text, seconds_text
 
 _PLAN_OPTIONS = ("model", "mesh", "batch_per_device", "sequence", "remat", "save", "offload", "attention_blocks", "state_dtype", "parameter_dtype",

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 from spmd_core.commands.table import table
 from spmd_core.errors import refuse
-from spmd_core.experiment import Experiment
+from spmd_core.experiment.experiment import Experiment
 from spmd_core.lab import Lab
-from spmd_core.run_states import RunStatus
-from spmd_core.sweep import Point, Sweep, compile_seconds, variants
-from spmd_core.sweep_curves import Outcome, Row, curves, row_json
-from spmd_core.sweep_runs import Asked, cancel, look, start, to_compile
-from spmd_core.sweep_values import EXAMPLES, VARIED, parse_sweep
-from spmd_core.sweep_words import headline
+from spmd_core.runs.states import RunStatus
+from spmd_core.sweep.curves import Outcome, Row, curves, row_json
+from spmd_core.sweep.runs import Asked, cancel, look, start, to_compile
+from spmd_core.sweep.sweep import Point, Sweep, compile_seconds, variants
+from spmd_core.sweep.values import EXAMPLES, VARIED, parse_sweep
 from spmd_core.units import bytes_text, seconds_text
+from spmd_core.words.sweep import headline
 
 _CLEAR = "\r\x1b[K"
 _HEAD = ("target", "mesh", "step", "between", "MFU", "tokens/s/chip", "efficiency", "memory", "exposed", "binds", "state")

@@ -9,8 +9,8 @@ from typing import NoReturn
 from spmd_core.commands.report import report
 from spmd_core.commands.spec import add_spec, read_spec
 from spmd_core.lab import Lab
-from spmd_core.results import Result
-from spmd_core.run_states import RunStatus
+from spmd_core.results.result import Result
+from spmd_core.runs.states import RunStatus
 from spmd_core.units import seconds_text
 
 _CLEAR = "\r\x1b[K"  # to the beginning of the line, and erase it

@@ -3,9 +3,9 @@
 import json
 from argparse import ArgumentParser, Namespace
 
-from spmd_core import export
 from spmd_core.commands.spec import add_spec, read_spec
 from spmd_core.errors import RequestError, refuse
+from spmd_core.script import export
 
 
 def add_arguments(parser: ArgumentParser) -> None:

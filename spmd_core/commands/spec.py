@@ -5,9 +5,9 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import IO
 
-from spmd_core import link
 from spmd_core.errors import refuse, shorten
-from spmd_core.experiment import MAX_TEXT_BYTES, Experiment, parse_experiment_text
+from spmd_core.experiment import link
+from spmd_core.experiment.experiment import MAX_TEXT_BYTES, Experiment, parse_experiment_text
 
 HELP = "a spec file, - for standard input, a link, or recipe:NAME"
 

@@ -1,6 +1,6 @@
 """What a program asked for, where the compiler made another collective of it: by the name of the call, or by what surrounds a sum."""
 
-from spmd_core.hlo_module import Computation, Instruction, Module
+from spmd_core.hlo.module import Computation, Instruction, Module
 
 _CALLS = {"psum": "all-reduce", "pmax": "all-reduce", "pmin": "all-reduce", "all_gather": "all-gather", "reduce_scatter": "reduce-scatter",
           "psum_scatter": "reduce-scatter", "all_to_all": "all-to-all", "ppermute": "collective-permute"}

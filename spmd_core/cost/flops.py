@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from spmd_core.hlo_module import Computation, Instruction, Module, Shape
+from spmd_core.hlo.module import Computation, Instruction, Module, Shape
 
 _WINDOW = re.compile(r"([a-z_]+)=([0-9x_\-]+)")
 

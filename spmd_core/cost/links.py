@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spmd_core.cost.constants import DCN_EFFICIENCY, DCN_LATENCY_S, HOP_LATENCY_S, LAUNCH_S, LINK_EFFICIENCY
-from spmd_core.topologies import Topology
+from spmd_core.machine.topologies import Topology
 
 Coordinates = tuple[int, ...]  # x, y, z, core, slice
 

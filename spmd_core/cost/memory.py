@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass
 
 from spmd_core.cost.constants import NEARLY_FULL
-from spmd_core.decoder_sharding import parameter_share
-from spmd_core.plan import DATA_AXES, Plan
+from spmd_core.plan.plan import DATA_AXES, Plan
+from spmd_core.plan.sharding import parameter_share
 
 _BYTES = {"float32": 4, "bfloat16": 2}
 LANES = 128  # the attention kernel stores its row sums once per lane

@@ -11,10 +11,10 @@ from spmd_core.cost.constants import NEARLY_FULL
 from spmd_core.cost.interval import bounds, interval
 from spmd_core.cost.reasons import reason
 from spmd_core.cost.schedule import Walker
-from spmd_core.hlo_module import HBM, Module
-from spmd_core.hlo_text import parse_module
-from spmd_core.prediction import Binds, Bounds, Buffer, Estimate, PredictedCollective, PredictedMemory, Prediction, TimelineSegment
-from spmd_core.replica_groups import axes_of
+from spmd_core.hlo.module import HBM, Module
+from spmd_core.hlo.replica_groups import axes_of
+from spmd_core.hlo.text import parse_module
+from spmd_core.results.prediction import Binds, Bounds, Buffer, Estimate, PredictedCollective, PredictedMemory, Prediction, TimelineSegment
 from spmd_core.units import bytes_text, seconds_text
 
 MAX_SEGMENTS, MAX_BUFFERS = 1200, 12

@@ -1,7 +1,7 @@
 """Why a collective of a training step is there, in a sentence, from its kind, its mesh axes and the operation that it belongs to."""
 
 from spmd_core.cost.comm import Communication
-from spmd_core.plan import DATA_AXES
+from spmd_core.plan.plan import DATA_AXES
 
 _BECAME = {("reduce-scatter", "all-reduce"): "; the compiler adds it up whole on every device, and each keeps its part",
            ("all-gather", "all-reduce"): "; the compiler puts each part among zeros and adds them up"}

@@ -4,8 +4,8 @@ from spmd_core.cost.clocks import Ready, Segment, State, Tally, Walk, cause_of, 
 from spmd_core.cost.comm import Cluster, Communication, base_kind, channels_passed, find, is_done, rendezvous
 from spmd_core.cost.occupy import communicate, copy, wait
 from spmd_core.cost.ops import NOTHING, Work, operation
-from spmd_core.hlo_module import Computation, Instruction, Module
-from spmd_core.trip_counts import trip_count
+from spmd_core.hlo.module import Computation, Instruction, Module
+from spmd_core.hlo.trip_counts import trip_count
 
 _FORWARD = ("bitcast", "copy-done", "slice-done", "dynamic-slice-done", "dynamic-update-slice-done", "opt-barrier", "add-dependency")
 _COPIES = ("copy-start", "slice-start", "dynamic-slice-start", "dynamic-update-slice-start")

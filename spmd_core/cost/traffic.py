@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from spmd_core.hlo_module import HBM, HOST_MEMORY_SPACE, Computation, Instruction, Module, Shape
+from spmd_core.hlo.module import HBM, HOST_MEMORY_SPACE, Computation, Instruction, Module, Shape
 
 
 def hbm_bytes(shape: Shape) -> int:

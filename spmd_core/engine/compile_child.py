@@ -21,13 +21,13 @@ def main() -> int:
 
 
 def _compile(request: dict[str, Any], folder: Path) -> dict[str, Any]:
+    from spmd_core.cost.version import versions
     from spmd_core.engine.plan import compile_plan
-    from spmd_core.plan import parse_plan
-    from spmd_core.predicting import versions
+    from spmd_core.plan.plan import parse_plan
 
     if "experiment" in request:
-        from spmd_core.engine.absent import compile_experiment
-        from spmd_core.experiment import parse_experiment
+        from spmd_core.engine.absent.lower import compile_experiment
+        from spmd_core.experiment.experiment import parse_experiment
 
         compiled = compile_experiment(parse_experiment(request["experiment"]), request["strategy"])
     else:

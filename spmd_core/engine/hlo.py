@@ -7,9 +7,9 @@ no grammar to misread. So the text is read, and its collectives are counted agai
 from collections import Counter
 from typing import Any
 
-from spmd_core.collectives import KINDS, kind_of
-from spmd_core.hlo_module import HloError, Module
-from spmd_core.hlo_text import parse_module
+from spmd_core.communication.collectives import KINDS, kind_of
+from spmd_core.hlo.module import HloError, Module
+from spmd_core.hlo.text import parse_module
 
 _OTHER_NAMES = {"Log1p": "log-plus-one", "Expm1": "exponential-minus-one", "TopK": "topk"}  # the enum's name -> as HLO writes it
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import jax
 
-from spmd_core.engine.operands import Operands
+from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.stderr import captured, compiler_warnings
-from spmd_core.program_parts import file_name as file_name
+from spmd_core.ir.text import file_name as file_name
 
 
 @dataclass(slots=True)

@@ -3,8 +3,8 @@
 import time
 from dataclasses import asdict, fields
 
-from spmd_core.engine.topology import Compiled, compile_lowered, mesh_over
-from spmd_core.plan import Plan
+from spmd_core.engine.absent.topology import Compiled, compile_lowered, mesh_over
+from spmd_core.plan.plan import Plan
 from spmd_core.programs.decoder import Decoder
 from spmd_core.programs.decoder_step import lower_train_step
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from spmd_core.experiment import Experiment, parse_experiment
-from spmd_core.results import ArrayReport, Result, StrategyResult
+from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.results.result import ArrayReport, Result, StrategyResult
 
 
 @dataclass(frozen=True, slots=True)

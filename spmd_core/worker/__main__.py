@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from spmd_core.errors import LabError, WorkerError
-from spmd_core.events import COMMANDS, CancelCommand, Command, Event, Failed, Phase, Ready, RunCommand
-from spmd_core.results import Failure
-from spmd_core.targets import parse_target
+from spmd_core.machine.targets import parse_target
+from spmd_core.results.result import Failure
+from spmd_core.runs.events import COMMANDS, CancelCommand, Command, Event, Failed, Phase, Ready, RunCommand
 from spmd_core.worker.protocol import READ_BYTES, Lines, send
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -74,7 +74,8 @@ def main() -> int:
 
     commands = Commands(channel)
     try:
-        from spmd_core.engine import devices, run  # jax loads here, after the thread that watches the parent
+        from spmd_core.engine import devices
+        from spmd_core.engine.measured import run  # jax loads here, after the thread that watches the parent
 
         if parse_target(arguments.target).kind == "tpu":
             _compile_only(arguments.target, commands, emit)
@@ -97,7 +98,8 @@ def main() -> int:
 
 def _compile_only(target: str, commands: Commands, emit: Callable[[Event], None]) -> NoReturn:
     """Compile for whichever topology each experiment names; of a new one its devices are named first."""
-    from spmd_core.engine import absent_devices, predict_run
+    from spmd_core.engine.absent import devices as absent_devices
+    from spmd_core.engine.absent import run as predict_run
 
     environment = absent_devices.describe(target)
     emit(Ready(environment=environment))

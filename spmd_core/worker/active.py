@@ -3,11 +3,11 @@
 import time
 from dataclasses import dataclass, replace
 
-from spmd_core.events import Event, Failed, Finished, Phase, Progress, Ready, Texts
-from spmd_core.results import Environment, Failure, Result, StrategyResult
-from spmd_core.run_states import RunStatus
+from spmd_core.machine.targets import parse_target
+from spmd_core.results.result import Environment, Failure, Result, StrategyResult
+from spmd_core.runs.events import Event, Failed, Finished, Phase, Progress, Ready, Texts
+from spmd_core.runs.states import RunStatus
 from spmd_core.settings import Settings
-from spmd_core.targets import parse_target
 from spmd_core.units import seconds_text
 
 MAX_WORDS = 500  # of a crashed compiler

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from spmd_core.cost.predicting import Answer
 from spmd_core.errors import WorkerError
-from spmd_core.hardware import Hardware
-from spmd_core.predicting import Answer
+from spmd_core.machine.hardware import Hardware
 from spmd_core.worker.environment import worker_environment
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from spmd_core import declare
-from spmd_core.describing import LOAD_S
 from spmd_core.errors import RequestError
+from spmd_core.workloads.own.description import LOAD_S
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from spmd_core.hardware import Hardware
-from spmd_core.targets import parse_target
+from spmd_core.machine.hardware import Hardware
+from spmd_core.machine.targets import parse_target
 
 # A TPU host that is one of several of a slice waits for the others for ever, unless told that its own chips are all there is
 _CHIP_BOUNDS = {1: "1,1,1", 4: "2,2,1", 8: "2,4,1"}

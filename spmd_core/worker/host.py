@@ -5,9 +5,9 @@ import time
 from collections.abc import Mapping
 
 from spmd_core.errors import WorkerError
-from spmd_core.hardware import read_hardware
+from spmd_core.machine.hardware import read_hardware
+from spmd_core.machine.targets import parse_target
 from spmd_core.settings import Settings
-from spmd_core.targets import parse_target
 from spmd_core.worker.environment import worker_environment
 from spmd_core.worker.process import Worker
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from spmd_core.errors import WorkerError
-from spmd_core.events import EVENTS, Command, Event
-from spmd_core.results import Environment
+from spmd_core.results.result import Environment
+from spmd_core.runs.events import EVENTS, Command, Event
 from spmd_core.worker.protocol import READ_BYTES, Lines, encode
 
 ROOT = Path(__file__).resolve().parents[2]  # the folder that holds the package

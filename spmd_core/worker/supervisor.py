@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from spmd_core.decoder import compiler_flags
 from spmd_core.errors import LabError, StorageError, WorkerError
-from spmd_core.events import CancelCommand, Failed, Ready, RunCommand
-from spmd_core.hardware import read_hardware
-from spmd_core.memory_check import check_memory
-from spmd_core.results import Failure
-from spmd_core.run_states import RunStatus
+from spmd_core.experiment.plans import compiler_flags
+from spmd_core.machine.hardware import read_hardware
+from spmd_core.results.result import Failure
+from spmd_core.runs.events import CancelCommand, Failed, Ready, RunCommand
+from spmd_core.runs.memory import check_memory
+from spmd_core.runs.states import RunStatus
 from spmd_core.settings import Settings
-from spmd_core.store import Request, Store
+from spmd_core.store.store import Request, Store
 from spmd_core.worker.active import ActiveRun, Outcome
 from spmd_core.worker.folder_lock import FolderLock
 from spmd_core.worker.host import WorkerHost

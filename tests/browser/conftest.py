@@ -1,8 +1,8 @@
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from spmd_core.experiment import parse_experiment
-from spmd_core.link import link_path
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.link import link_path
 from tests.browser.server import PATIENCE_MS, Server
 
 CHROMIUM = "/usr/bin/chromium"

@@ -6,8 +6,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from spmd_core import link as links
-from spmd_core.experiment import parse_experiment
+from spmd_core.experiment import link as links
+from spmd_core.experiment.experiment import parse_experiment
 from tests.browser.server import screen_text, settled, visit
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
 

@@ -5,9 +5,9 @@ import textwrap
 
 import pytest
 
-from spmd_core import own
+from spmd_core.workloads.own import files
 from tests.browser.server import Server, answered, screen_text, visit
-from tests.test_own import WEIGHTED
+from tests.workloads.own.test_files import WEIGHTED
 
 TRAINING = {"workload": "train_step", "sharding": {"batch": "x"}, "strategies": ["single", "shard_map"], "timing": {"samples": 2, "min_seconds": 0.0}}
 
@@ -34,7 +34,7 @@ def own_server(tmp_path, monkeypatch):
     good, bad = tmp_path / "weighted.py", tmp_path / "broken.py"
     good.write_text(textwrap.dedent(WEIGHTED))
     bad.write_text("def f(:\n")
-    monkeypatch.setenv(own.VARIABLE, f"{good}:{bad}")
+    monkeypatch.setenv(files.VARIABLE, f"{good}:{bad}")
     server = Server(tmp_path)
     server.start()
     yield server

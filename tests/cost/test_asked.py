@@ -3,7 +3,7 @@
 import pytest
 
 from spmd_core.cost.asked import asked
-from spmd_core.hlo_text import parse_module
+from spmd_core.hlo.text import parse_module
 
 # the gradient of one of 4 devices' weights: added up whole, of which a fusion takes a quarter
 SLICED = """HloModule m

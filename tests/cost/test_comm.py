@@ -2,8 +2,8 @@
 
 from spmd_core.cost.clocks import Ready, cause_of, latest
 from spmd_core.cost.comm import Cluster, base_kind, channels_passed, find, is_done, rendezvous
-from spmd_core.hlo_text import parse_instruction, parse_module
-from spmd_core.topologies import get_topology
+from spmd_core.hlo.text import parse_instruction, parse_module
+from spmd_core.machine.topologies import get_topology
 from tests.cost.programs import LOOP
 
 POD = Cluster(get_topology("v5e:16x16"), tuple((i, j, 0, 0, 0) for i in range(16) for j in range(16)))

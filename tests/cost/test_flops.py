@@ -3,7 +3,7 @@
 import pytest
 
 from spmd_core.cost.flops import matmuls_in, valid_positions
-from spmd_core.hlo_text import parse_module
+from spmd_core.hlo.text import parse_module
 
 # from a compiled train step: [6,2048,4096] x [4096,64,128], heads as a window that meets one valid position each
 HEADS = """HloModule m

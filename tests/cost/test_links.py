@@ -5,7 +5,7 @@ import pytest
 from spmd_core.cost.constants import DCN_EFFICIENCY, DCN_LATENCY_S, LINK_EFFICIENCY
 from spmd_core.cost.links import EXPECTED, collective_s, dcn_bandwidth, exchange_s, hops, paths, permute_s, route
 from spmd_core.cost.links import NOMINAL as NOMINAL_RATES
-from spmd_core.topologies import get_topology
+from spmd_core.machine.topologies import get_topology
 
 MIB_128 = 128 * 2**20
 NOMINAL = LINK_EFFICIENCY * 5e10  # bytes per second of a v5e link, one way

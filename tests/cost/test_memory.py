@@ -3,7 +3,7 @@
 import pytest
 
 from spmd_core.cost.memory import estimate_memory
-from spmd_core.plan import parse_plan
+from spmd_core.plan.plan import parse_plan
 
 GIB = 2**30
 OFFLOADED = ("input", "query", "key", "value", "out")

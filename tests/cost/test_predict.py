@@ -6,8 +6,8 @@ from spmd_core.cost.comm import Cluster
 from spmd_core.cost.links import gather_s, reduce_s, route
 from spmd_core.cost.predict import Useful, predict
 from spmd_core.cost.schedule import Walker
-from spmd_core.hlo_text import parse_module
-from spmd_core.topologies import get_topology
+from spmd_core.hlo.text import parse_module
+from spmd_core.machine.topologies import get_topology
 from tests.cost.programs import LOOP
 
 POD = get_topology("v5e:16x16")

@@ -4,8 +4,8 @@ import jax
 import pytest
 
 from spmd_core.engine.devices import describe
-from spmd_core.engine.run import run_experiment
-from spmd_core.experiment import parse_experiment
+from spmd_core.engine.measured.run import run_experiment
+from spmd_core.experiment.experiment import parse_experiment
 
 assert jax.device_count() == 8, "tests/conftest.py asks for 8 simulated CPU devices before jax is imported"
 assert jax.default_backend() == "cpu"

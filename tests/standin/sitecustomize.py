@@ -12,7 +12,7 @@ QUICK, ENDLESS, STUBBORN, STRAY, JUNK, ROUNDS, DEAF, RENEW, ABORT, LARGE, RAISES
 
 def describe(target, expected_device_count=None):
     from spmd_core.errors import WorkerError
-    from spmd_core.results import Environment
+    from spmd_core.results.result import Environment
 
     if os.environ.get("STANDIN_NO_DEVICES"):
         raise WorkerError("target has no usable device: this is a test")
@@ -23,7 +23,7 @@ def describe(target, expected_device_count=None):
 
 
 def run_experiment(experiment, run_id, environment, emit, cancelled):
-    from spmd_core.events import Phase, Texts
+    from spmd_core.runs.events import Phase, Texts
 
     if log := os.environ.get("STANDIN_LOG"):
         with open(log, "a") as file:
@@ -47,14 +47,14 @@ def run_experiment(experiment, run_id, environment, emit, cancelled):
 
 
 def _progress(emit, done):
-    from spmd_core.events import Progress
+    from spmd_core.runs.events import Progress
 
     emit(Progress(done=done, of=500, medians_s={"single": 0.001}))
 
 
 def _finished(experiment, run_id, environment, partial=False, notes=(), renew=False):
-    from spmd_core.events import Finished
-    from spmd_core.results import Result, StrategyResult
+    from spmd_core.results.result import Result, StrategyResult
+    from spmd_core.runs.events import Finished
 
     outcome = StrategyResult(status="cancelled" if partial else "ok", median_s=0.001, samples_s=(0.001,))
     result = Result(run=run_id, experiment=experiment, environment=environment, strategies={"single": outcome}, partial=partial, notes=notes)
@@ -109,5 +109,7 @@ def _noisy(emit):
 if "-m" in sys.orig_argv and "spmd_core.worker" in sys.orig_argv:
     engine = types.ModuleType("spmd_core.engine")
     engine.devices = types.SimpleNamespace(describe=describe)
-    engine.run = types.SimpleNamespace(run_experiment=run_experiment)
+    engine.measured = types.ModuleType("spmd_core.engine.measured")
+    engine.measured.run = types.SimpleNamespace(run_experiment=run_experiment)
     sys.modules["spmd_core.engine"] = engine
+    sys.modules["spmd_core.engine.measured"] = engine.measured

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from spmd_core.cost.comm import Cluster
 from spmd_core.cost.predict import Useful, predict
-from spmd_core.experiment import Experiment, parse_experiment
-from spmd_core.prediction import PredictedMemory, Prediction
-from spmd_core.results import Result, StrategyResult
-from spmd_core.store import Store
-from spmd_core.topologies import get_topology
+from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.machine.topologies import get_topology
+from spmd_core.results.prediction import PredictedMemory, Prediction
+from spmd_core.results.result import Result, StrategyResult
+from spmd_core.store.store import Store
 from tests.cost.programs import LOOP
 from tests.ui.values import ENVIRONMENT
 

@@ -1,7 +1,8 @@
-from spmd_core.run_states import RunSummary
+from spmd_core.runs.states import RunSummary
 from tests.ui.values import comparison, result, strategy
-from ui import answer, tables
-from ui.communication_table import collectives_table, program_lines, summed
+from ui import tables
+from ui.compare import answer
+from ui.compare.communication_table import collectives_table, program_lines, summed
 
 ALL_REDUCE = {"kind": "all-reduce", "axes": ["x"], "bytes": 16, "count": 1, "source": "layer_auto.py:2", "reason": "the parts are added over x"}
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from spmd_core.experiment import parse_experiment
-from spmd_core.results import Result
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.results.result import Result
 
 ENVIRONMENT: dict[str, Any] = {
     "jax": "0.10.2", "jaxlib": "0.10.2", "python": "3.11", "platform": "cpu", "device_kind": "cpu", "device_count": 8, "simulated": True, "cores": 2,

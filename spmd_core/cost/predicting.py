@@ -1,0 +1,101 @@
+"""From a compiled program, or the compiler's refusal, to the prediction of an experiment or a plan."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spmd_core.cost.comm import Cluster
+from spmd_core.cost.memory import estimate_memory
+from spmd_core.cost.predict import Useful, predict
+from spmd_core.cost.version import versions
+from spmd_core.errors import RequestError, WorkerError
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.plans import NAME, plan_of
+from spmd_core.machine.topologies import get_topology
+from spmd_core.plan.plan import Plan
+from spmd_core.plan.sharding import not_cut
+from spmd_core.results.prediction import PredictedMemory, Prediction
+from spmd_core.results.result import Result
+
+_SIZE = re.compile(r"([0-9.]+)([KMGT]?)")
+_OVER = (re.compile(r"required for HLO temporaries \(([0-9.]+[KMGT])\) exceeds available HBM \(([0-9.]+[KMGT])\)"),
+         re.compile(r"Used ([0-9.]+[KMGT]) of ([0-9.]+[KMGT]) hbm"))
+_OTHER_MEMORY = re.compile(r"memory space (vmem|smem|sflag)", re.IGNORECASE)
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What compiling came to: a program with its memory account (bytes) and devices' coordinates, or why there is none."""
+
+    text: str = ""
+    memory: Mapping[str, int] = field(default_factory=dict)
+    devices: tuple[tuple[int, ...], ...] = ()
+    asked: Mapping[str, int] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    error_kind: str | None = None
+    error: str | None = None
+
+
+def is_current(result: Result) -> bool:
+    """Whether the predictions of a stored result, at least one, were made by the versions that are here now."""
+    now, found = versions(), [outcome.prediction for outcome in result.strategies.values() if outcome.prediction]
+    return bool(found) and all(prediction.compile.get("versions") == now for prediction in found)
+
+
+def is_outdated(result: Result) -> bool:
+    """Whether other versions than those that are here now made a stored prediction; those that do not say are taken for current."""
+    found = [outcome.prediction.compile.get("versions") for outcome in result.strategies.values() if outcome.prediction]
+    return any(made_by is not None and made_by != versions() for made_by in found)
+
+
+def before_compiling(plan: Plan) -> dict[str, Any]:
+    """What the sizes alone say of the memory, bytes per device, and whether it fits; `notes` on what the mesh does not cut."""
+    estimate = estimate_memory(plan)
+    return {"peak": estimate.peak, "parts": estimate.parts, "fits": estimate.peak <= plan.topology.chip.device_hbm_bytes,
+            "notes": list(not_cut(plan))}
+
+
+def of_plan(plan: Plan, answer: Answer) -> Prediction:
+    """The prediction of a plan from what compiling it came to. RequestError or WorkerError where it was refused for anything but memory."""
+    facts = {**answer.facts, "flags": plan.flags}
+    before = before_compiling(plan)
+    if answer.error is not None:
+        return _refused(answer, plan.topology.chip.device_hbm_bytes).model_copy(update={"before_compiling": before, "compile": facts})
+    cluster = Cluster(plan.topology, answer.devices)
+    found = predict(answer.text, cluster, answer.memory, plan.mesh, Useful(plan.flops, plan.tokens))
+    return found.model_copy(update={"before_compiling": before, "compile": facts})
+
+
+def of_experiment(experiment: Experiment, answer: Answer) -> Prediction:
+    """The prediction of one strategy of an experiment on an absent topology; errors as above."""
+    if experiment.workload == NAME:
+        return of_plan(plan_of(experiment), answer)
+    topology = get_topology(experiment.target)
+    if answer.error is not None:
+        return _refused(answer, topology.chip.device_hbm_bytes).model_copy(update={"compile": dict(answer.facts)})
+    found = predict(answer.text, Cluster(topology, answer.devices), answer.memory, experiment.mesh)
+    return found.model_copy(update={"compile": dict(answer.facts)})
+
+
+def _refused(answer: Answer, capacity: int) -> Prediction:
+    """A program that does not fit is a prediction; any other refusal is an error in the compiler's words."""
+    words = " ".join((answer.error or "").split())
+    if answer.error_kind in ("RequestError", "Inexpressible"):
+        raise RequestError(words)
+    if "RESOURCE_EXHAUSTED" not in words or (_OTHER_MEMORY.search(words) and "hbm" not in words.lower()):
+        raise WorkerError(f"the compiler refused the program ({answer.error_kind}): {words[:1000]}")
+    peak, missing = None, 1
+    for pattern in _OVER:
+        if match := pattern.search(words):
+            peak, available = _bytes(match[1]), _bytes(match[2])
+            missing = max(1, peak - available)
+            break
+    return Prediction(fits=False, memory_bytes=PredictedMemory(peak=peak, capacity=capacity, missing=missing), notes=(words[:600],))
+
+
+def _bytes(text: str) -> int:
+    match = _SIZE.fullmatch(text)
+    assert match is not None
+    return int(float(match[1]) * _UNITS[match[2]])

@@ -1,0 +1,1 @@
+"""Compiling for devices that are not attached."""

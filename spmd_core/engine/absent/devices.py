@@ -1,0 +1,29 @@
+"""What a compile-only worker says of itself: the devices of a topology that is not attached, and the versions that compile for it."""
+
+import os
+import platform
+from importlib.metadata import version
+
+import jax
+
+from spmd_core.cost.version import versions
+from spmd_core.engine.absent.topology import devices_of
+from spmd_core.engine.devices import MAX_LISTED_DEVICES, available_cores, host_memory_bytes, load
+from spmd_core.machine.topologies import get_topology
+from spmd_core.results.result import Device, Environment
+
+NOTE = "no TPU is attached: programs are compiled for this topology and priced, none is executed"
+
+
+def describe(target: str) -> Environment:
+    """The environment of a topology; WorkerError where libtpu is missing, does not fit, or refuses."""
+    topology = get_topology(target)
+    devices = devices_of(topology)
+    listed = tuple(Device(id=device.id, process=device.process_index, coords=tuple(int(part) for part in device.coords),
+                          core=getattr(device, "core_on_chip", None), memory_bytes=topology.chip.device_hbm_bytes)
+                   for device in devices[:MAX_LISTED_DEVICES])
+    return Environment(
+        jax=jax.__version__, jaxlib=version("jaxlib"), python=platform.python_version(), platform="tpu", device_kind=devices[0].device_kind,
+        device_count=len(devices), process_count=len({device.process_index for device in devices}), devices=listed, cores=available_cores(),
+        host_memory_bytes=host_memory_bytes(), load=load(), xla_flags=os.environ.get("LIBTPU_INIT_ARGS", ""), libtpu=versions()["libtpu"],
+        notes=(NOTE,))

@@ -1,0 +1,80 @@
+"""Lowers an experiment's program for a TPU topology that is not attached: the same text, other devices, no arrays."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from spmd_core.engine.absent.topology import Compiled, compile_lowered, devices_of
+from spmd_core.engine.lower import Steps, execute, file_name
+from spmd_core.errors import Inexpressible, refuse
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.plans import NAME
+from spmd_core.machine.topologies import get_topology
+from spmd_core.script.decoder import decoder_text
+from spmd_core.script.program import program_text
+from spmd_core.workloads.strategies import MAP_STRATEGIES
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A program lowered for absent devices: `mesh` has them in the order of the program's positions; `file` is what source lines quote."""
+
+    lowered: Any
+    mesh: Mesh
+    texts: dict[str, str]
+    file: str
+
+
+def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahead:
+    """The program of one strategy, traced and lowered. Inexpressible where it cannot be compiled ahead of time; RequestError where the
+    mesh is larger than the topology."""
+    if experiment.workload == NAME:
+        text, file = decoder_text(experiment), file_name(NAME, strategy)
+        with _standing_for(devices_of(get_topology(experiment.target))):
+            names = execute(text, file)
+        return Ahead(steps("lower", names["lower"]), names["mesh"], {"program": text}, file)
+    if strategy in MAP_STRATEGIES:
+        raise Inexpressible(f"{strategy} is called on attached devices: there is nothing to compile for absent ones; use auto or shard_map")
+    topology = get_topology(experiment.target)
+    if experiment.device_count > topology.devices:
+        raise refuse(f"mesh of {experiment.device_count} devices", f"is larger than {topology.name} with its {topology.devices}", "use smaller axes")
+    devices, text, file = devices_of(topology), program_text(experiment, strategy), file_name(experiment.workload, strategy)
+    with _standing_for(devices):
+        names = execute(text, file)
+    structs = _structs(experiment, names)
+    traced = steps("trace", lambda: names["program"].trace(*structs))
+    lowered = steps("lower", traced.lower)
+    mesh = names.get("mesh")
+    if not isinstance(mesh, Mesh):
+        mesh = Mesh([devices[0]], ("one",))
+    return Ahead(lowered, mesh, {"program": text, "jaxpr": str(traced.jaxpr)}, file)
+
+
+def compile_experiment(experiment: Experiment, strategy: str) -> Compiled:
+    """The program of one strategy, lowered and compiled ahead of time; errors as above, and the compiler's own."""
+    started = time.perf_counter()
+    ahead = lower_experiment(experiment, strategy, Steps(lambda phase: None))
+    return compile_lowered(ahead.lowered, ahead.mesh, started)
+
+
+@contextmanager
+def _standing_for(devices: list[Any]) -> Iterator[None]:
+    """`jax.devices()` gives these meanwhile: a program's text asks for devices while it is executed, and only then."""
+    attached = jax.devices
+    jax.devices = lambda *_: list(devices)
+    try:
+        yield
+    finally:
+        jax.devices = attached
+
+
+def _structs(experiment: Experiment, names: dict[str, Any]) -> list[jax.ShapeDtypeStruct]:
+    """Operands as shapes; one without a placement goes whole to every device of the mesh, since an absent device holds no array."""
+    dtype = jnp.dtype(experiment.dtype)
+    return [jax.ShapeDtypeStruct(experiment.shape(array.name), dtype, sharding=names["placed"][array.name]) for array in experiment.what.operands]

@@ -1,0 +1,110 @@
+"""Predicts an experiment on an absent topology: compiles every strategy, prices what the compiler made of it; executes nothing."""
+
+import resource
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import jax
+
+from spmd_core.communication.collectives import read_collectives
+from spmd_core.communication.reasons import Reasons
+from spmd_core.cost.predicting import Answer, of_experiment
+from spmd_core.cost.version import versions
+from spmd_core.engine.absent.lower import Ahead, lower_experiment
+from spmd_core.engine.absent.topology import compiled_program, explain
+from spmd_core.engine.hlo import read_module
+from spmd_core.engine.lower import Steps
+from spmd_core.engine.measured.run import forget_now_and_then
+from spmd_core.engine.measured.trial import failure_of
+from spmd_core.engine.stderr import captured, compiler_warnings
+from spmd_core.errors import LabError
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.plans import NAME
+from spmd_core.hlo.fingerprint import fingerprint
+from spmd_core.hlo.module import HloError
+from spmd_core.results.prediction import Prediction
+from spmd_core.results.result import Collective, Environment, Failure, MemoryBytes, Phases, Result, StrategyResult
+from spmd_core.runs.events import Event, Finished, Phase, Texts
+from spmd_core.words.strategies import PROGRAM
+from spmd_core.workloads.strategies import ONE_DEVICE
+
+LARGE_BYTES = 2 * 2**30  # a worker that once needed this much is renewed: a compiler gives little of it back
+
+Emit = Callable[[Event], None]
+
+
+def predict_experiment(experiment: Experiment, run_id: str, environment: Environment, emit: Emit, cancelled: Callable[[], bool]) -> Finished:
+    """Predict it under each of its strategies; `partial` where `cancelled` said so first. A failure of a strategy stays its own."""
+    outcomes: dict[str, StrategyResult] = {}
+    for strategy in experiment.strategies:
+        outcomes[strategy] = StrategyResult(status="cancelled") if cancelled() else _predict(experiment, strategy, emit)
+    forget_now_and_then()
+    partial = any(outcome.status == "cancelled" for outcome in outcomes.values())
+    result = Result(run=run_id, experiment=experiment, environment=environment, strategies=outcomes, partial=partial, notes=environment.notes)
+    return Finished(result=result, renew_worker=_peak_bytes() > LARGE_BYTES)
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _predict(experiment: Experiment, strategy: str, emit: Emit) -> StrategyResult:
+    def tell(phase: str) -> None:
+        emit(Phase(phase=phase, strategy=strategy))
+
+    started, steps, texts, warnings = perf_counter(), Steps(tell), {}, ()
+    try:
+        ahead = lower_experiment(experiment, strategy, steps)
+        texts = ahead.texts | {"stablehlo": ahead.lowered.as_text(debug_info=experiment.workload != NAME)}
+        answer, collectives, warnings = _compile(experiment, strategy, ahead, steps)
+        texts["hlo"] = answer.text
+        facts = {"lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")), "compile_s": steps.seconds["compile"],
+                 "peak_rss_bytes": _peak_bytes(), "versions": versions(), "elapsed_s": perf_counter() - started}
+        if answer.text and len(experiment.strategies) > 1:
+            facts[PROGRAM] = fingerprint(answer.text)
+        tell("price")
+        prediction = of_experiment(experiment, replace(answer, facts=facts))
+    except LabError as error:
+        return StrategyResult(status="error", error=failure_of(error), phases_s=Phases(**steps.seconds), warnings=warnings)
+    except Exception as error:  # whatever tracing, the compiler or the reading of its program raises is the strategy's result
+        failure = failure_of(error)
+        failure = Failure(kind=failure.kind, message=explain(failure.message))
+        return StrategyResult(status="error", error=failure, phases_s=Phases(**steps.seconds), warnings=warnings)
+    finally:
+        emit(Texts(strategy=strategy, texts={name: text for name, text in texts.items() if text}))
+    return StrategyResult(status="ok", phases_s=Phases(**steps.seconds), predicted_s=prediction.predicted_s, prediction=prediction,
+                          memory_bytes=_memory(prediction), collectives=collectives, warnings=warnings)
+
+
+def _compile(experiment: Experiment, strategy: str, ahead: Ahead, steps: Steps) -> tuple[Answer, tuple[Collective, ...] | None, tuple[str, ...]]:
+    """The compiled program and its collectives; memory that ran out is an answer, any other refusal passes."""
+    with captured() as log:
+        begun = perf_counter()
+        try:
+            compiled = steps("compile", ahead.lowered.compile)
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            steps.seconds["compile"] = perf_counter() - begun
+            return Answer(error_kind=type(error).__name__, error=str(error)), None, ()
+    program = compiled_program(ahead.lowered, compiled, ahead.mesh, 0.0, steps.seconds["compile"])
+    collectives, warnings = _collectives(experiment, strategy, ahead, compiled)
+    return Answer(program.text, program.memory, program.devices, program.asked), collectives, (*compiler_warnings(log[0]), *warnings)
+
+
+def _collectives(experiment: Experiment, strategy: str, ahead: Ahead, compiled: Any) -> tuple[tuple[Collective, ...] | None, tuple[str, ...]]:
+    """What cannot be read is said aloud and left unknown, never counted as no communication."""
+    try:
+        module = read_module(compiled)
+        reasons = None if experiment.workload == NAME else Reasons(experiment, strategy, module)
+        mesh = () if strategy in ONE_DEVICE else experiment.mesh
+        return read_collectives(module, mesh, file=ahead.file, reasons=reasons), ()
+    except HloError as error:
+        return None, (f"the collectives of this program are unknown: {error}",)
+
+
+def _memory(prediction: Prediction) -> MemoryBytes:
+    held = prediction.memory_bytes
+    return MemoryBytes(argument=held.argument, output=held.output, temp=held.temp, peak=held.peak, host=held.host)

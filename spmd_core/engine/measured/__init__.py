@@ -1,0 +1,1 @@
+"""Running and timing on devices that are attached."""

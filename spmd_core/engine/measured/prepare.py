@@ -1,0 +1,138 @@
+"""Brings one strategy to the point where it can be timed: lowered, compiled, run once and reported."""
+
+import math
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any
+
+import jax
+import numpy as np
+
+from spmd_core.communication.collectives import read_collectives
+from spmd_core.communication.reasons import Reasons
+from spmd_core.engine.devices import JaxDevice
+from spmd_core.engine.hlo import read_module
+from spmd_core.engine.lower import execute, file_name, look_into, lower
+from spmd_core.engine.measured import attached
+from spmd_core.engine.measured.named_results import check_function, named_results, result_shapes
+from spmd_core.engine.measured.place import array_report
+from spmd_core.engine.measured.timing import Timed, block
+from spmd_core.engine.measured.trial import Trial, device_order
+from spmd_core.engine.stderr import captured, compiler_warnings
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.hlo.module import HloError
+from spmd_core.results.result import MemoryBytes
+from spmd_core.script.program import program_text
+from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
+
+Tell = Callable[[str], None]
+
+
+def prepare(trial: Trial, experiment: Experiment, operands: dict[str, Any], tell: Tell) -> None:
+    """Fill in `trial` up to its first run. `operands` is filled by the first strategy and shared by the others."""
+    text = program_text(experiment, trial.strategy)
+    trial.texts = {"program": text}
+    names = execute(text, file_name(experiment.workload, trial.strategy))
+    if trial.strategy == "as_written":
+        _run_as_written(trial, names, tell)
+        return
+    if not operands:
+        operands.update(names["make_operands"]())
+    if trial.strategy == "place":
+        _place(trial, names, operands, tell)
+    else:
+        _compile(trial, experiment, names, operands, tell)
+
+
+def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operands: dict[str, Any], tell: Tell) -> None:
+    mesh, order = device_order(names)
+    if experiment.what.source is not None:
+        check_function(experiment, names, operands)
+    lowered = (look_into if trial.strategy in MAP_STRATEGIES else lower)(trial.texts["program"], names, operands, tell)
+    trial.texts, trial.warnings = lowered.texts, lowered.warnings
+    trial.phases_s = lowered.seconds
+    for name, array in zip(operands, lowered.arguments, strict=True):
+        trial.operands[name] = array_report(array, order, mesh)
+    if lowered.compiled is None:
+        trial.collectives = ()  # on one device
+    else:
+        trial.memory_bytes = memory_bytes(lowered.compiled, host_bytes(lowered.arguments))
+        _read_collectives(trial, experiment, lowered.compiled, order)
+        _price(trial, experiment, lowered.compiled, order)
+    output = _first_run(trial, lambda: lowered.call(*lowered.arguments), tell)
+    for name, array in named_results(experiment, output, result_shapes(experiment, trial.strategy)).items():
+        trial.outputs[name] = array_report(array, order, mesh)
+        trial.to_check[name] = np.asarray(array).reshape(experiment.shape(name))
+    trial.program = Timed(trial.strategy, lowered.call, lowered.arguments)
+    if lowered.unsharded is not None:
+        trial.from_unsharded = Timed(f"{trial.strategy} from unsharded", lowered.call, lowered.unsharded)
+
+
+def _read_collectives(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]) -> None:
+    """What cannot be read is said aloud and left unknown, never counted as no communication."""
+    file = file_name(experiment.workload, trial.strategy)
+    try:
+        module = read_module(compiled)
+        mesh = () if trial.strategy in ONE_DEVICE else experiment.mesh
+        positions = tuple(order.index(device) for device in compiled.runtime_executable().local_devices())
+        trial.collectives = read_collectives(module, mesh, file=file, positions=positions, reasons=Reasons(experiment, trial.strategy, module))
+    except HloError as error:
+        trial.warnings = (*trial.warnings, f"the collectives of this program are unknown: {error}")
+
+
+def _price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]) -> None:
+    """What the cost model says of the program, where the devices are TPUs."""
+    mesh = () if trial.strategy in ONE_DEVICE else experiment.mesh
+    found = attached.price(mesh, compiled, order, jax.devices())
+    if isinstance(found, str):
+        trial.notes.append(found)
+    else:
+        trial.prediction = found
+
+
+def _place(trial: Trial, names: dict[str, Any], operands: dict[str, Any], tell: Tell) -> None:
+    mesh, order = device_order(names)
+    array = _first_run(trial, names["program"], tell)
+    trial.outputs["array"] = array_report(array, order, mesh)
+    trial.to_check["array"] = np.asarray(array)
+    trial.program = Timed(trial.strategy, jax.device_put, (operands["array"], names["placed"]["array"]))
+
+
+def _run_as_written(trial: Trial, names: dict[str, Any], tell: Tell) -> None:
+    mesh, order = device_order(names)
+    with captured() as log:
+        returned = _first_run(trial, lambda: names["program"](mesh), tell)
+    trial.warnings = compiler_warnings(log[0])
+    for name, value in returned.items():
+        if isinstance(value, jax.Array):
+            trial.outputs[name] = array_report(value, order, mesh)
+        else:
+            trial.printed[name] = str(value)
+
+
+def _first_run(trial: Trial, call: Callable[[], Any], tell: Tell) -> Any:
+    tell("first_run")
+    start = perf_counter()
+    output = block(call())
+    trial.phases_s["first_run"] = perf_counter() - start
+    return output
+
+
+def memory_bytes(compiled: Any, operands_on_host: int = 0) -> MemoryBytes | None:
+    """The compiler's account of memory per device; None where the platform gives none.
+
+    XLA's CPU compiler takes host memory for device memory: what is known to lie there counts as `host` all the same.
+    """
+    stats = compiled.memory_analysis()
+    if stats is None:
+        return None
+    host = stats.host_argument_size_in_bytes + stats.host_output_size_in_bytes + stats.host_temp_size_in_bytes
+    return MemoryBytes(
+        argument=stats.argument_size_in_bytes, output=stats.output_size_in_bytes, temp=stats.temp_size_in_bytes,
+        peak=getattr(stats, "peak_memory_in_bytes", None) or None, host=max(host, operands_on_host))
+
+
+def host_bytes(arrays: Sequence[Any]) -> int:
+    """Bytes per device of those arrays that lie in pinned host memory."""
+    return sum(math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize for array in arrays
+               if array.sharding.memory_kind == "pinned_host")

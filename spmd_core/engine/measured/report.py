@@ -1,0 +1,87 @@
+"""Turns a finished trial into a strategy's result, with the notes that a reader of its numbers needs."""
+
+from statistics import median
+
+from spmd_core.engine.measured.timing import Timed
+from spmd_core.engine.measured.trial import Trial
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.results.curves import STEP_TIME
+from spmd_core.results.result import Phases, Status, StrategyResult, Unsharded
+from spmd_core.results.stats import SPREAD_NOTICE, SPREAD_WARNING, Summary, median_s, summarize
+from spmd_core.units import seconds_text
+
+DISPATCH_BOUND = "dispatch bound"
+DISPATCH_FACTOR = 3.0
+USUAL_SAMPLES, USUAL_SECONDS = 20, 0.2
+
+
+def strategy_result(trial: Trial, experiment: Experiment, floor_s: float | None, was_cancelled: bool) -> StrategyResult:
+    """What was measured of one strategy; None wherever nothing was."""
+    program, error = trial.program, trial.error
+    every = program.samples_s if program else ()
+    samples = every[: experiment.timing.samples]
+    summary = summarize(samples) if samples else None
+    return StrategyResult(
+        status=_status(trial, experiment, was_cancelled), error=trial.failure, phases_s=Phases(**trial.phases_s),
+        samples_s=samples, remeasured_s=every[len(samples) :], turns_s=tuple(program.rounds) if program else (),
+        calls_per_sample=program.calls_per_turn * program.turns if program and samples else None,
+        median_s=summary.median_s if summary else None, iqr_s=summary.iqr_s if summary else None,
+        ci95_s=summary.ci95_s if summary else None, outliers=summary.outliers if summary else (),
+        from_unsharded=_unsharded(trial.from_unsharded),
+        notes=(*trial.notes, *_of_training(trial, experiment), *_notes(experiment, summary, len(samples), floor_s)),
+        warnings=trial.warnings, collectives=trial.collectives, memory_bytes=trial.memory_bytes,
+        predicted_s=trial.prediction.predicted_s if trial.prediction else None, prediction=trial.prediction,
+        operands=trial.operands, outputs=trial.outputs, printed=trial.printed, bytes_per_s=_bytes_per_s(experiment, summary),
+        series={name: tuple(values) for name, values in trial.series.items()},
+        max_abs_error=error.max_abs if error else None, max_rel_error=error.max_rel if error else None,
+        tolerance=trial.tolerance, correct=trial.correct)
+
+
+def _bytes_per_s(experiment: Experiment, summary: Summary | None) -> float | None:
+    """Of a transfer: bytes of the whole array, over the median. What is read and written counts once."""
+    if summary is None or not experiment.what.moves:
+        return None
+    return experiment.what.operand_bytes(experiment.sizes, experiment.dtype) / summary.median_s
+
+
+def _of_training(trial: Trial, experiment: Experiment) -> list[str]:
+    losses = trial.series.get(experiment.what.curve or "", [])
+    if not losses:
+        return []
+    steps, seconds = experiment.option("steps"), median(trial.series[STEP_TIME])
+    short = "" if len(losses) == steps else f", stopped after {len(losses)} of {steps} steps"
+    return [f"{experiment.what.curve} {losses[0]:.4g} before the first step, {losses[-1]:.4g} before the last{short}; {seconds_text(seconds)} a step"]
+
+
+def _status(trial: Trial, experiment: Experiment, was_cancelled: bool) -> Status:
+    if trial.failure:
+        return "error"
+    timed = trial.program is not None and bool(trial.program.rounds)
+    done = timed or (bool(trial.outputs or trial.printed) and experiment.workload == "program")
+    return "ok" if done or not was_cancelled else "cancelled"
+
+
+def _unsharded(timed: Timed | None) -> Unsharded | None:
+    if timed is None or not timed.rounds:
+        return None
+    return Unsharded(samples_s=timed.samples_s, median_s=median_s(timed.rounds))
+
+
+def _notes(experiment: Experiment, summary: Summary | None, count: int, floor_s: float | None) -> list[str]:
+    if summary is None:
+        return []
+    notes = []
+    plan = experiment.timing
+    if floor_s is not None and experiment.workload != "array" and summary.median_s < DISPATCH_FACTOR * floor_s:
+        notes.append(DISPATCH_BOUND)
+    if count < plan.samples:
+        notes.append(f"stopped after {count} of {plan.samples} samples")
+    elif count < USUAL_SAMPLES:
+        notes.append(f"{count} sample{'' if count == 1 else 's'}, fewer than the usual {USUAL_SAMPLES}")
+    if plan.min_seconds < USUAL_SECONDS:
+        notes.append(f"sampled for {plan.min_seconds:g} s, less than the usual {USUAL_SECONDS:g} s")
+    if summary.spread > SPREAD_WARNING:
+        notes.append(f"very noisy: the middle half of the samples spreads over {summary.spread:.0%} of the median; measure again on an idle machine")
+    elif summary.spread > SPREAD_NOTICE:
+        notes.append(f"noisy: the middle half of the samples spreads over {summary.spread:.0%} of the median")
+    return notes

@@ -1,0 +1,93 @@
+"""Takes the samples of a run: warm-up, the planned rounds, and further rounds of the two best."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+
+from spmd_core.engine.measured import timing
+from spmd_core.engine.measured.trial import Trial
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.results import stats
+from spmd_core.runs.events import Event, Phase, Progress
+
+PROGRESS_INTERVAL_S = 0.1
+MORE_ROUNDS_S = 3.0  # more rounds than planned are added only up to this many seconds
+
+
+@dataclass
+class Sampler:
+    """Samples the trials of one run, telling `emit` how far it is, until `cancelled`."""
+
+    experiment: Experiment
+    trials: Sequence[Trial]
+    emit: Callable[[Event], None]
+    cancelled: Callable[[], bool]
+    stopped: bool = False
+    _told: float = float("-inf")
+
+    def warm_up(self) -> None:
+        """Bring every program to its usual speed, and plan the turns of its rounds."""
+        self.emit(Phase(phase="warm_up"))
+        for trial in self.trials:
+            if self._stop():
+                return
+            try:
+                for timed in trial.timed:
+                    timing.warm_up(timed)
+            except Exception as error:  # whatever a program raises is its result; the others go on
+                trial.fail(error)
+        plan = self.experiment.timing
+        timing.plan_turns([timed for trial in self.trials for timed in trial.timed], plan.min_seconds / plan.samples)
+
+    def measure(self) -> None:
+        """The planned rounds, all strategies in each."""
+        if self._stop():
+            return
+        planned = self.experiment.timing.samples
+        self.emit(Phase(phase="sample"))
+        self._rounds(self.trials, planned, before=0, of=planned)
+
+    def remeasure(self) -> None:
+        """Further rounds of the two best of those with right values."""
+        rounds = rankable_rounds(self.trials)
+        pair = stats.two_best(rounds)
+        if pair is None or self._stop():
+            return
+        planned = self.experiment.timing.samples
+        count = stats.rounds_to_add(rounds, pair, planned)
+        best = [trial for trial in self.trials if trial.strategy in pair]
+        if count > planned and count * sum(_seconds_of_round(trial) for trial in best) > MORE_ROUNDS_S:
+            count = planned
+        self.emit(Phase(phase="sample"))
+        self._rounds(best, count, before=planned, of=planned + count)
+
+    def _rounds(self, trials: Sequence[Trial], count: int, *, before: int, of: int) -> None:
+        def after_round(done: int) -> None:
+            if done == count or monotonic() - self._told >= PROGRESS_INTERVAL_S:
+                self._told = monotonic()
+                medians = {trial.strategy: stats.median_s(trial.program.rounds) for trial in self.trials if trial.program and trial.program.rounds}
+                self.emit(Progress(done=before + done, of=of, medians_s=medians))
+
+        programs = [timed for trial in trials for timed in trial.timed if not before or timed is trial.program]
+        with timing.quiet():
+            done = timing.sample_rounds(programs, count, seed=self.experiment.seed + before, cancelled=self.cancelled, after_round=after_round)
+        self.stopped = self.stopped or done < count
+        for trial in trials:
+            for timed in trial.timed:
+                if timed.error is not None and trial.failure is None:
+                    trial.fail(timed.error)
+
+    def _stop(self) -> bool:
+        self.stopped = self.stopped or self.cancelled()
+        return self.stopped
+
+
+def rankable_rounds(trials: Sequence[Trial]) -> dict[str, stats.Rounds]:
+    """Rounds of the strategies that were timed and are not known to be wrong."""
+    return {trial.strategy: trial.program.rounds for trial in trials
+            if trial.program and trial.program.rounds and trial.failure is None and trial.correct}
+
+
+def _seconds_of_round(trial: Trial) -> float:
+    program = trial.program
+    return stats.median_s(program.rounds) * program.calls_per_turn * program.turns if program else 0.0

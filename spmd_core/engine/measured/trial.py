@@ -1,0 +1,82 @@
+"""One strategy of a run while it is under way: what is known of it so far, and how it fails."""
+
+import sys
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from spmd_core.engine.devices import JaxDevice
+from spmd_core.engine.measured.timing import Timed
+from spmd_core.errors import Inexpressible, WrongResult
+from spmd_core.reference.reference import Error
+from spmd_core.results.prediction import Prediction
+from spmd_core.results.result import ArrayReport, Collective, Failure, MemoryBytes
+
+MAX_MESSAGE_CHARACTERS = 2000
+OUT_OF_MEMORY = "resource_exhausted"
+
+
+@dataclass(slots=True)
+class Trial:
+    """A strategy under way; each step fills in what it learns."""
+
+    strategy: str
+    phases_s: dict[str, float] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
+    program: Timed | None = None
+    from_unsharded: Timed | None = None
+    collectives: tuple[Collective, ...] | None = None
+    memory_bytes: MemoryBytes | None = None
+    prediction: Prediction | None = None  # on attached TPUs: what the cost model says of the program that is timed
+    operands: dict[str, ArrayReport] = field(default_factory=dict)
+    outputs: dict[str, ArrayReport] = field(default_factory=dict)
+    printed: dict[str, str] = field(default_factory=dict)
+    to_check: dict[str, np.ndarray] = field(default_factory=dict)  # the results on the host, until they are compared with the reference
+    series: dict[str, list[float]] = field(default_factory=dict)  # of a training run: a value for each step
+    error: Error | None = None
+    tolerance: float | None = None
+    correct: bool | None = None
+    failure: Failure | None = None
+
+    @property
+    def timed(self) -> list[Timed]:
+        """What takes part in the rounds."""
+        return [timed for timed in (self.program, self.from_unsharded) if timed is not None and self.failure is None]
+
+    def fail(self, error: BaseException) -> None:
+        """Record why this strategy stops here, and let go of what it holds on the devices."""
+        self.failure = failure_of(error)
+        self.program = self.from_unsharded = None
+        if not isinstance(error, Inexpressible | WrongResult):
+            traceback.print_exception(error, limit=-8, file=sys.stderr)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """The kind of an error and its words, XLA's own where it is XLA's."""
+    words = str(error).strip() or type(error).__name__
+    if len(words) > MAX_MESSAGE_CHARACTERS:
+        words = words[: MAX_MESSAGE_CHARACTERS - 1] + "…"
+    return Failure(kind=_kind(error, words), message=words)
+
+
+def _kind(error: BaseException, words: str) -> str:
+    if isinstance(error, Inexpressible):
+        return "inexpressible"
+    if isinstance(error, WrongResult):
+        return "wrong_result"
+    if isinstance(error, MemoryError) or (isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in words):
+        return OUT_OF_MEMORY
+    return type(error).__name__
+
+
+def device_order(names: dict[str, Any]) -> tuple[jax.sharding.Mesh | None, list[JaxDevice]]:
+    """The mesh of an executed program text, None where it has none; and the devices in the order of their positions."""
+    mesh = names.get("mesh")
+    if mesh is None:
+        return None, [names.get("device") or jax.devices()[0]]
+    return mesh, list(mesh.devices.flat)

@@ -1,0 +1,1 @@
+"""The experiment: one frozen value, its rules, its link, its layout."""

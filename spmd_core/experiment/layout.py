@@ -1,0 +1,199 @@
+"""Who holds what: the shard of an array that each device of a mesh holds, as arithmetic on the mesh, the shape and the spec."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spmd_core.experiment import rules
+from spmd_core.experiment.experiment import Experiment, Spec, axes_json
+from spmd_core.results.result import ArrayReport
+from spmd_core.units import bytes_text, count_text
+from spmd_core.workloads.catalog import DTYPE_BYTES, element_count
+
+MeshAxes = tuple[tuple[str, int], ...]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The shards of one array over one mesh. A device is its position in the mesh's device order, row-major over the axes.
+
+    `blocks`, int64 [devices, rank], numbers the block that a device holds along each dim; a dim that `parts` blocks
+    cut has blocks 0 to parts - 1, each of `shard_shape[dim]` elements.
+    """
+
+    mesh: MeshAxes
+    shape: tuple[int, ...]
+    spec: Spec
+    parts: tuple[int, ...]
+    blocks: Ints
+
+    @property
+    def device_count(self) -> int:
+        """Devices in the mesh."""
+        return len(self.blocks)
+
+    @property
+    def shard_shape(self) -> tuple[int, ...]:
+        """Shape of the shard that each device holds, the same on every device."""
+        return tuple(size // parts for size, parts in zip(self.shape, self.parts, strict=True))
+
+    @property
+    def shard_count(self) -> int:
+        """Shards that differ from one another."""
+        return math.prod(self.parts)
+
+    @property
+    def replication(self) -> int:
+        """Devices that hold the same shard: 1 where nothing is replicated."""
+        return self.device_count // self.shard_count
+
+    @property
+    def replicated_axes(self) -> tuple[str, ...]:
+        """Mesh axes longer than 1 that cut no dim: along them every device holds the same."""
+        used = {axis for axes in self.spec for axis in axes}
+        return tuple(name for name, size in self.mesh if name not in used and size > 1)
+
+    @cached_property
+    def starts(self) -> Ints:
+        """First index that each device holds along each dim, [devices, rank]."""
+        return self.blocks * np.asarray(self.shard_shape, np.int64)
+
+    @cached_property
+    def stops(self) -> Ints:
+        """Index after the last that each device holds along each dim, [devices, rank]."""
+        return self.starts + np.asarray(self.shard_shape, np.int64)
+
+    @cached_property
+    def shard_of(self) -> Ints:
+        """Number of the shard that each device holds, [devices]; shards are counted row-major over the array's dims."""
+        strides = [math.prod(self.parts[dim + 1 :]) for dim in range(len(self.parts))]
+        return self.blocks @ np.asarray(strides, np.int64)
+
+    @cached_property
+    def groups(self) -> Ints:
+        """Devices that hold the same data, ascending, [shards, replication]; row `s` holds shard `s` of `shard_of`."""
+        position = {name: number for number, (name, _) in enumerate(self.mesh)}
+        cutting = [position[axis] for axes in self.spec for axis in axes]
+        others = [number for number in range(len(self.mesh)) if number not in cutting]
+        devices = np.arange(self.device_count).reshape([size for _, size in self.mesh])
+        return devices.transpose(cutting + others).reshape(self.shard_count, self.replication)
+
+    @cached_property
+    def coordinates(self) -> Ints:
+        """Position of each device along each mesh axis, [devices, axes]."""
+        sizes = [size for _, size in self.mesh]
+        return np.indices(sizes).reshape(len(sizes), -1).T
+
+    def ranges(self) -> list[list[list[int]]]:
+        """[start, stop) of each dim, for every device, as JSON values. Devices in one block of a dim share its pair."""
+        pairs = [[[block * size, (block + 1) * size] for block in range(parts)] for parts, size in zip(self.parts, self.shard_shape, strict=True)]
+        columns = [[of_dim[block] for block in self.blocks[:, dim].tolist()] for dim, of_dim in enumerate(pairs)]
+        return [list(row) for row in zip(*columns, strict=True)] if columns else [[] for _ in range(self.device_count)]
+
+    def shard_bytes(self, dtype: str) -> int:
+        """Bytes that each device holds."""
+        return element_count(self.shard_shape) * DTYPE_BYTES[dtype]
+
+    def array_bytes(self, dtype: str) -> int:
+        """Bytes of the array, counted once."""
+        return element_count(self.shape) * DTYPE_BYTES[dtype]
+
+    def held_bytes(self, dtype: str) -> int:
+        """Bytes that all devices hold together, replicas included."""
+        return self.shard_bytes(dtype) * self.device_count
+
+
+def layout(mesh: MeshAxes, shape: tuple[int, ...], spec: Spec) -> Layout:
+    """The layout of an array of `shape`, cut by `spec`, one entry of mesh axes per dim, the first the major one.
+
+    RequestError where the spec breaks a rule: an axis that is not in the mesh, one axis twice, a dim that does not divide.
+    """
+    sizes = dict(mesh)
+    rules.check_array("array", tuple((f"d{dim}", size) for dim, size in enumerate(shape)), spec, sizes)
+    names = list(sizes)
+    blocks = np.empty((*sizes.values(), len(shape)), np.int64)
+    parts = []
+    for dim, axes in enumerate(spec):
+        count, block = 1, np.zeros([1] * len(names), np.int64)
+        for axis in reversed(axes):  # the last axis is the minor one
+            along = [1] * len(names)
+            along[names.index(axis)] = sizes[axis]
+            block = block + count * np.arange(sizes[axis]).reshape(along)
+            count *= sizes[axis]
+        blocks[..., dim] = block
+        parts.append(count)
+    return Layout(tuple(mesh), tuple(shape), spec, tuple(parts), blocks.reshape(math.prod(sizes.values()), len(shape)))
+
+
+def layout_of(experiment: Experiment, array: str = "array") -> Layout:
+    """The layout of an operand or result of an experiment."""
+    return layout(experiment.mesh, experiment.shape(array), experiment.spec(array))
+
+
+def dtype_of(experiment: Experiment, array: str) -> str:
+    """Dtype of an operand or result: a float function of int32 operands gives float32."""
+    is_result = array in {result.name for result in experiment.what.results}
+    return experiment.what.result_dtype(experiment.dtype) if is_result else experiment.dtype
+
+
+def layout_json(experiment: Experiment, array: str = "array") -> dict[str, Any]:
+    """The layout as plain JSON values: every shard with `device` and `index`, [start, stop) of each dim, and what they amount to."""
+    found, dtype = layout_of(experiment, array), dtype_of(experiment, array)
+    return {
+        "shards": [{"device": device, "index": ranges} for device, ranges in enumerate(found.ranges())],
+        "mesh": [list(axis) for axis in found.mesh],
+        "shape": list(found.shape),
+        "spec": [axes_json(axes) for axes in found.spec],
+        "dtype": dtype,
+        "memory": experiment.memory_kind(array),
+        "devices": found.device_count,
+        "shard_shape": list(found.shard_shape),
+        "shard_count": found.shard_count,
+        "replication": found.replication,
+        "replicated_axes": list(found.replicated_axes),
+        "groups": found.groups.tolist(),
+        "bytes_per_device": found.shard_bytes(dtype),
+        "bytes_array": found.array_bytes(dtype),
+        "bytes_held": found.held_bytes(dtype),
+    }
+
+
+def difference(found: Layout, report: ArrayReport) -> str | None:
+    """Where a real array, as JAX reports it, lies otherwise than the layout says, in a sentence; None where they agree.
+
+    Compared shard by shard where the report lists them (up to 64 devices), else by shape and spec, which decide the shards.
+    """
+    if report.shape != found.shape:
+        return f"the array has shape {shape_text(report.shape)}, the layout {shape_text(found.shape)}"
+    if report.shards is None:
+        held, said = list(report.spec or ()), [axes_json(axes) for axes in found.spec]
+        return None if [list(axes) if isinstance(axes, tuple) else axes for axes in held] == said else (
+            f"the array is sharded by {held}, the layout by {said}")
+    reported = {shard.device: [list(bounds) for bounds in shard.index] for shard in report.shards}
+    for device, ranges in enumerate(found.ranges()):
+        if reported.get(device) != ranges:
+            return f"device {device} holds {reported.get(device, 'nothing')}, the layout says {ranges}"
+    return None if len(reported) == found.device_count else f"{len(reported)} devices hold shards, the layout has {found.device_count}"
+
+
+def headline(found: Layout, dtype: str) -> str:
+    """The layout in a sentence: `8 devices each hold 2 × 2 of 4 × 8: 16 B of 128 B; nothing is replicated`."""
+    held, whole = bytes_text(found.shard_bytes(dtype)), bytes_text(found.array_bytes(dtype))
+    many = found.device_count > 1
+    who = f"{count_text(found.device_count)} devices each hold" if many else "1 device holds"
+    if found.shard_count == 1:
+        return f"{who} all of {shape_text(found.shape)}: {whole}" + ("; every device holds the same" if many else "")
+    sentence = f"{who} {shape_text(found.shard_shape)} of {shape_text(found.shape)}: {held} of {whole}; "
+    if found.replication == 1:
+        return sentence + "nothing is replicated"
+    return sentence + f"every shard is on {count_text(found.replication)} devices, replicated over {' and '.join(found.replicated_axes)}"
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """A shape in words, e.g. `4 × 8`; `a scalar` where the rank is 0."""
+    return " × ".join(count_text(size) for size in shape) or "a scalar"

@@ -1,0 +1,114 @@
+"""The parts of a repair that every experiment needs: fields of pairs, options, and what falls back to its default."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from spmd_core.errors import RequestError, shorten
+from spmd_core.experiment import reading
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.rules import BY_POSITION, fill_options, read_in_axes, source_of
+from spmd_core.workloads.catalog import Array, Workload, get_workload
+
+Say = Callable[[str], None]
+
+
+def kept(field: str, given: Any, say: Say) -> dict[str, Any]:
+    """The pairs of a field; none, with a sentence, where it cannot be read."""
+    try:
+        return dict(reading.read_pairs(field, given if given is not None else {}))
+    except RequestError as error:
+        say(f"{sentence(error)} It was left out.")
+        return {}
+
+
+def sentence(error: RequestError) -> str:
+    """An error as a sentence of its own."""
+    return f"{str(error)[0].upper()}{str(error)[1:]}."
+
+
+def choices(field: str, given: Any, arrays: Iterable[Array], say: Say) -> dict[str, Any]:
+    """Array -> word of a field, of those that are known."""
+    names = [array.name for array in arrays]
+    found = {}
+    for name, word in kept(field, given, say).items():
+        if name not in names or word not in reading.CHOICES[field]:
+            say(f"{field} of {shorten(name)}={shorten(word)} is not known here: left out.")
+        else:
+            found[name] = word
+    return found
+
+
+def workload(data: Mapping[str, Any], say: Say) -> Workload:
+    """The workload, as it is declared now where the version of the user's own file is not known here."""
+    name, given = reading.read_text("workload", data["workload"]), data.get("options")
+    source = source_of(given) if isinstance(given, Mapping) else None
+    try:
+        return get_workload(name, source)
+    except RequestError:
+        if source is None:
+            raise
+    what = get_workload(name)
+    if what.source is not None:
+        say(f"{name} was declared by another version of its file: the one that is here is used.")
+    return what
+
+
+def options(what: Workload, given: Any, say: Say) -> dict[str, Any]:
+    """The options that the workload has, at values that they may have."""
+    found = {}
+    pairs = kept("options", given, say)
+    for name, value in pairs.items():
+        if name == "source":
+            found |= {name: what.source} if what.source is not None else {}
+        elif _is_option(what, pairs, name, value):
+            found[name] = value
+        else:
+            say(f"Option {shorten(name)}={shorten(value)} is not one of {what.name}: left out.")
+    return found
+
+
+def _is_option(what: Workload, pairs: Mapping[str, Any], name: str, value: Any) -> bool:
+    """Whether the workload has this option, and the option this value."""
+    try:
+        fill_options(what, ({"program": pairs.get("program")} if what.name == "program" else {}) | {name: value})
+    except RequestError:
+        return False
+    return name != "in_axes" or value == BY_POSITION or len(read_in_axes(value) or ()) == len(what.chosen(pairs).operands)
+
+
+def plain_fields(what: Workload, data: dict[str, Any], say: Say) -> None:
+    """Dtype, strategies, timing and seed: what is not known falls back to the default."""
+    if data.get("dtype") is not None and data["dtype"] not in what.dtypes:
+        say(f"Dtype {shorten(data['dtype'])} makes no sense for {what.name}: {what.dtypes[0]} is used.")
+        data["dtype"] = what.dtypes[0]
+    named = data.get("strategies")
+    if named is not None:
+        listed = named if isinstance(named, list | tuple) else [named]
+        data["strategies"] = list(dict.fromkeys(name for name in listed if name in what.strategies))
+        for name in listed:
+            if name not in what.strategies:
+                say(f"Strategy {shorten(name)} is not one of {what.name}: left out.")
+        if len(data["strategies"]) < sum(name in what.strategies for name in listed):
+            say("A strategy was listed twice: once is kept.")
+        if not data["strategies"]:
+            data["strategies"] = list(what.default_strategies)
+            say(f"No strategy is left: {', '.join(what.default_strategies)} are used.")
+    for field in ("timing", "seed"):
+        try:
+            if data.get(field) is not None:
+                reading.READERS[field](data[field])
+        except RequestError as error:
+            say(f"{sentence(error)} The default is used.")
+            del data[field]
+
+
+def drop_unknown(data: dict[str, Any], say: Say) -> None:
+    """Leave out fields that no experiment has."""
+    for field in [field for field in data if field not in Experiment.model_fields]:
+        say(f"The field {shorten(field)} is not part of an experiment: left out.")
+        del data[field]
+
+
+def mesh_text(mesh: Mapping[str, int]) -> str:
+    """A mesh for reading: `x=2, y=4`."""
+    return ", ".join(f"{axis}={size}" for axis, size in mesh.items())

@@ -1,0 +1,1 @@
+"""Program texts for a reader: fold, search, compare."""

@@ -1,0 +1,29 @@
+"""How JAX is asked for a topology that is not attached, and the environment that its compiler wants: for the worker and for exported scripts."""
+
+from math import gcd
+from typing import Any
+
+from spmd_core.machine.topologies import Topology
+
+ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}  # read when jax and libtpu are loaded
+
+
+def description(topology: Topology) -> tuple[str, dict[str, Any]]:
+    """Name and options for `jax.experimental.topologies.get_topology_desc(name, "tpu", **options)`."""
+    options: dict[str, Any] = dict(topology.chip.options)
+    if topology.slices > 1:
+        options["num_slices"] = topology.slices
+    if topology.shape == (1, 1):
+        options["chips_per_host_bounds"] = (1, 1, 1)
+    return topology.name.split("*")[0].replace("tpu7x", "TPU7x"), options
+
+
+def split_over_slices(sizes: tuple[int, ...], slices: int) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Sizes of mesh axes within a slice and between slices, slices taken by the first axes; None where they do not divide."""
+    between, rest = [], slices
+    for size in sizes:
+        between.append(gcd(size, rest))
+        rest //= between[-1]
+    if rest > 1:
+        return None
+    return tuple(size // taken for size, taken in zip(sizes, between, strict=True)), tuple(between)

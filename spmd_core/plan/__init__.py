@@ -1,0 +1,1 @@
+"""A training plan: model, mesh, batch, rematerialization."""

@@ -1,0 +1,1 @@
+"""The right answer, in NumPy."""

@@ -1,0 +1,111 @@
+"""A prediction: does it fit, how long, what binds, where the time goes."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from spmd_core.experiment.experiment import Frozen
+
+Binds = Literal["compute", "memory", "interconnect", "host", "data centre network"]
+
+
+class Estimate(Frozen):
+    """A predicted duration in seconds, with the interval that it stands for."""
+
+    low: float
+    estimate: float
+    high: float
+
+
+class Bounds(Frozen):
+    """Seconds of the step if every transfer ran beside the work, and if none did, at the rates of the estimate."""
+
+    overlapped: float
+    sequential: float
+
+
+class PredictedMemory(Frozen):
+    """Bytes per device. `peak` is what is live at once in HBM; `capacity` what a program may use; `missing` what it is over by."""
+
+    argument: int | None = None
+    output: int | None = None
+    temp: int | None = None
+    alias: int | None = None
+    code: int | None = None
+    peak: int | None = None
+    host: int | None = None
+    capacity: int
+    missing: int = 0
+
+
+class PredictedCollective(Frozen):
+    """One collective of the step: `seconds` and `exposed_s` are totals over its `count` executions; `bytes` is of one."""
+
+    kind: str
+    asked: str | None = None  # what the program asked for, where the compiler chose another
+    axes: tuple[str, ...]
+    bytes: int
+    count: int
+    seconds: float
+    exposed_s: float
+    route: str
+    algorithm: str = ""
+    asynchronous: bool = False
+    name: str
+    op: str | None = None
+    source: str | None = None
+    bound_s: float = 0.0  # of one, at the links' nominal rate without latency
+    reason: str | None = None
+
+
+class Buffer(Frozen):
+    """An array that matters to memory, bytes per device."""
+
+    name: str
+    bytes: int
+    shape: str
+    op: str | None = None
+
+
+class TimelineSegment(Frozen):
+    """A stretch of the timeline: seconds from the step's start (from the loop body's start inside a loop), and how often it comes."""
+
+    track: str
+    kind: str
+    name: str
+    start_s: float
+    duration_s: float
+    count: int = 1
+    place: str = ""
+    detail: str = ""
+
+
+class Prediction(Frozen):
+    """What the compiler and the cost model make of a program. None where it does not fit and there is no schedule to price."""
+
+    fits: bool
+    memory_bytes: PredictedMemory
+    predicted_s: Estimate | None = None
+    bounds_s: Bounds | None = None
+    mfu: float | None = None
+    tflops_per_chip: float | None = None
+    tokens_per_s_per_chip: float | None = None
+    chip_seconds: float | None = None  # chips times the step's time
+    binds: Binds | None = None
+    shares_s: dict[str, float] = {}  # where the estimate goes: matmul, kernel, memory, and waits by what is waited for
+    collectives: tuple[PredictedCollective, ...] = ()
+    timeline: tuple[TimelineSegment, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
+    notes: tuple[str, ...] = ()
+    before_compiling: dict[str, Any] = {}  # the memory estimate that was made without the compiler
+    compile: dict[str, Any] = {}  # seconds, versions, flags
+
+
+def merged(collectives: Sequence[PredictedCollective]) -> list[PredictedCollective]:
+    """Rows that a reader cannot tell apart, as one."""
+    rows: dict[tuple[object, ...], PredictedCollective] = {}
+    for each in collectives:
+        key = (each.kind, each.asked, each.axes, each.bytes, each.route, each.reason)
+        before = rows.get(key)
+        rows[key] = each if before is None else before.model_copy(update={
+            "count": before.count + each.count, "seconds": before.seconds + each.seconds, "exposed_s": before.exposed_s + each.exposed_s})
+    return sorted(rows.values(), key=lambda each: -each.seconds)

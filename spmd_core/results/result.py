@@ -1,0 +1,185 @@
+"""The result of a run: what was measured, with None wherever nothing was."""
+
+from typing import Any, Literal
+
+from spmd_core.experiment.experiment import Experiment, Frozen
+from spmd_core.results.prediction import Estimate, Prediction
+
+Status = Literal["ok", "error", "cancelled"]
+
+
+class Phases(Frozen):
+    """Seconds of each phase, apart from one another; None where a strategy has no such phase."""
+
+    trace: float | None = None
+    lower: float | None = None
+    compile: float | None = None
+    first_run: float | None = None
+
+
+class Collective(Frozen):
+    """One communication op of a compiled program. `bytes` is per device and execution, of the larger of operand and result."""
+
+    kind: str
+    axes: tuple[str, ...]
+    bytes: int
+    count: int | None
+    op: str | None = None
+    source: str | None = None
+    name: str | None = None  # the instruction's name in the compiled text
+    group_size: int | None = None  # devices that take part together; of a permute, None
+    reason: str | None = None  # why it is there, in a sentence
+
+
+class MemoryBytes(Frozen):
+    """Bytes per device by the compiler's account; `host` is what lies in host memory."""
+
+    argument: int | None = None
+    output: int | None = None
+    temp: int | None = None
+    peak: int | None = None
+    host: int | None = None
+
+
+class ShardReport(Frozen):
+    """What one device holds: its position in the mesh's device order, and [start, stop) of each dim."""
+
+    device: int
+    index: tuple[tuple[int, int], ...]
+
+
+class ArrayReport(Frozen):
+    """An operand or result as JAX reports it. `shards` up to 64 devices, `values` (flat) up to 256 elements."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    spec: tuple[Any, ...] | None = None  # per dim: None, an axis, or a list of axes; None where the sharding has no mesh
+    memory: str | None = None
+    shards: tuple[ShardReport, ...] | None = None
+    values: tuple[float | int | str | None, ...] | None = None  # non-finite values as "nan", "inf", "-inf"
+
+
+class Failure(Frozen):
+    """Why something failed: the kind of error, and its words."""
+
+    kind: str
+    message: str
+
+
+class Unsharded(Frozen):
+    """A second timing of `constrained`: calls with unsharded operands, which reshard them every time."""
+
+    samples_s: tuple[float, ...]
+    median_s: float | None
+
+
+class StrategyResult(Frozen):
+    """One strategy of a run. Sample i of every strategy belongs to round i."""
+
+    status: Status
+    error: Failure | None = None
+    phases_s: Phases = Phases()
+    samples_s: tuple[float, ...] = ()  # one per round: seconds per call, the median of the round's turns
+    remeasured_s: tuple[float, ...] = ()  # the further rounds of the two best
+    turns_s: tuple[tuple[float, ...], ...] = ()  # what samples_s, then remeasured_s are the medians of: every block of calls
+    calls_per_sample: int | None = None
+    median_s: float | None = None
+    iqr_s: float | None = None
+    ci95_s: tuple[float, float] | None = None
+    outliers: tuple[int, ...] = ()  # indices into samples_s; flagged, never dropped
+    from_unsharded: Unsharded | None = None
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # what the compiler wrote on stderr
+    collectives: tuple[Collective, ...] | None = None
+    memory_bytes: MemoryBytes | None = None
+    predicted_s: Estimate | None = None
+    prediction: Prediction | None = None  # of a compile-only target: all that the compiled module says
+    operands: dict[str, ArrayReport] = {}
+    outputs: dict[str, ArrayReport] = {}
+    printed: dict[str, str] = {}  # what a small program reports besides arrays
+    bytes_per_s: float | None = None  # of a transfer: bytes of the array over the median
+    series: dict[str, tuple[float, ...]] = {}  # of a training run: the loss of each step, and its seconds as step_s
+    max_abs_error: float | None = None
+    max_rel_error: float | None = None
+    tolerance: float | None = None  # right means max_rel_error below this
+    correct: bool | None = None
+
+    @property
+    def prediction_error(self) -> float | None:
+        """By what share of the measured time the estimate is above it (below it where negative); None without both."""
+        return self.predicted_s.estimate / self.median_s - 1 if self.predicted_s and self.median_s else None
+
+
+class Ratio(Frozen):
+    """Time of `strategy` over that of the fastest, over the rounds they share: centre and interval, corrected for how many are compared."""
+
+    strategy: str
+    ratio: float
+    interval: tuple[float, float]
+    differs: bool
+
+
+class Comparison(Frozen):
+    """The answer: the fastest strategy that computed the right values, and how the others compare."""
+
+    fastest: str
+    ratios: tuple[Ratio, ...]
+    tied: tuple[str, ...]  # strategies that cannot be told from the fastest
+    sentence: str
+
+
+class Device(Frozen):
+    """One device, as JAX lists it."""
+
+    id: int
+    process: int
+    coords: tuple[int, ...] | None = None
+    core: int | None = None
+    memory_kinds: tuple[str, ...] = ()
+    memory_bytes: int | None = None
+
+
+class Environment(Frozen):
+    """What a worker runs on: versions, platform, devices, and the machine's state when it was measured."""
+
+    jax: str
+    jaxlib: str
+    python: str
+    platform: str
+    platform_version: str | None = None
+    device_kind: str
+    device_count: int
+    process_count: int = 1
+    process_index: int = 0
+    devices: tuple[Device, ...] = ()
+    default_memory: str | None = None
+    cores: int | None = None
+    host_memory_bytes: int | None = None
+    load: float | None = None
+    dispatch_floor_s: float | None = None
+    xla_flags: str = ""
+    libtpu: str | None = None  # of a compile-only target: the package that holds the compiler
+    simulated: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class Result(Frozen):
+    """The outcome of a run, as `python -m spmd_core run --json` prints it."""
+
+    run: str
+    experiment: Experiment
+    environment: Environment
+    strategies: dict[str, StrategyResult]
+    comparison: Comparison | None = None
+    partial: bool = False  # cancelled or crashed before it was done
+    notes: tuple[str, ...] = ()
+
+    @property
+    def medians_s(self) -> dict[str, float | None]:
+        """Seconds per call by strategy; None where it was not measured."""
+        return {name: found.median_s for name, found in self.strategies.items()}
+
+    @property
+    def only_predicted_s(self) -> dict[str, float]:
+        """Predicted seconds by strategy, of those that were not measured: on a topology that is not attached."""
+        return {name: found.predicted_s.estimate for name, found in self.strategies.items() if found.predicted_s and found.median_s is None}

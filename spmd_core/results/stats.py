@@ -1,0 +1,195 @@
+"""What samples say: median, spread, intervals, and whether strategies differ."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from spmd_core.results.result import Comparison, Ratio
+
+CONFIDENCE = 0.95
+RESAMPLES = 2000
+SPREAD_NOTICE, SPREAD_WARNING = 0.10, 0.25  # inter-quartile range over median
+OUTLIER_FENCE = 3.0  # inter-quartile ranges beyond a quartile (Tukey's "far out")
+LEAST_OUTLIER_SAMPLES = 4
+EXACT_ROUNDS = 60  # up to here the distribution of the signed-rank sum is counted, above it is taken as normal
+PRECISE_WITHIN = 0.02  # half width of a ratio's interval that needs no further rounds
+LUCK = 0.01  # where its buffers and its code happen to lie changes a program's time by as much: less is not called a difference
+NEAR = 0.10  # ratios further from 1 than this need no further rounds
+MORE_ROUNDS = 3  # at most this many times the planned rounds are measured again
+
+Rounds = Sequence[Sequence[float]]  # of a strategy: for each round, seconds per call of each of its turns
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Median, inter-quartile range and 95 % interval of the median, in seconds; indices of samples far out."""
+
+    median_s: float
+    iqr_s: float
+    ci95_s: tuple[float, float] | None  # None for a single sample
+    outliers: tuple[int, ...]
+
+    @property
+    def spread(self) -> float:
+        """Inter-quartile range over median."""
+        return self.iqr_s / self.median_s if self.median_s else 0.0
+
+
+def summarize(samples_s: Sequence[float], seed: int = 0) -> Summary:
+    """Every sample counts; outliers are flagged, not dropped."""
+    samples = np.asarray(samples_s, np.float64)
+    low, median, high = np.percentile(samples, [25, 50, 75])
+    fence = OUTLIER_FENCE * (high - low)
+    far = (samples < low - fence) | (samples > high + fence)
+    outliers = np.flatnonzero(far) if len(samples) >= LEAST_OUTLIER_SAMPLES else np.array([], int)
+    interval = bootstrap_interval(samples, seed) if len(samples) > 1 else None
+    return Summary(float(median), float(high - low), interval, tuple(int(index) for index in outliers))
+
+
+def bootstrap_interval(samples: np.ndarray, seed: int = 0) -> tuple[float, float]:
+    """95 % percentile interval of the median, over RESAMPLES resamples drawn at once."""
+    draws = np.random.default_rng(seed).integers(0, len(samples), (RESAMPLES, len(samples)))
+    tail = 50 * (1 - CONFIDENCE)
+    low, high = np.percentile(np.median(samples[draws], axis=1), [tail, 100 - tail])
+    return float(low), float(high)
+
+
+def log_ratios(of: Rounds, over: Rounds) -> np.ndarray:
+    """Per round, the log of the ratio of two strategies' times: the median over the turns that they took side by side."""
+    ratios = []
+    for numerator, denominator in zip(of, over, strict=False):
+        above, below = np.asarray(numerator), np.asarray(denominator)
+        if len(above) != len(below):
+            above, below = np.median(above), np.median(below)
+        ratios.append(float(np.median(np.log(above / below))))
+    return np.array(ratios)
+
+
+def signed_rank_interval(differences: np.ndarray, alpha: float) -> tuple[float, float, float, bool]:
+    """(estimate, low, high, excludes 0) of the centre of paired differences, by Wilcoxon's signed ranks (Hodges and Lehmann 1963).
+
+    Holds for any distribution that is symmetric about its centre, as differences of exchangeable times are about 0.
+    With too few differences for `alpha`, the interval is all of the averages and excludes nothing.
+    """
+    count = len(differences)
+    if count == 0:
+        return 0.0, 0.0, 0.0, False
+    first, second = np.triu_indices(count)
+    averages = np.sort((differences[first] + differences[second]) / 2)
+    estimate = float(np.median(averages))
+    cut = _critical_rank_sum(count, alpha)
+    if cut is None:
+        return estimate, float(averages[0]), float(averages[-1]), False
+    low, high = float(averages[cut]), float(averages[-1 - cut])
+    return estimate, low, high, low > 0 or high < 0
+
+
+@cache
+def _critical_rank_sum(count: int, alpha: float) -> int | None:
+    """The largest c that the signed-rank sum of `count` differences does not pass with a probability of at most alpha/2; None where none is."""
+    total = count * (count + 1) // 2
+    if count > EXACT_ROUNDS:
+        deviation = math.sqrt(count * (count + 1) * (2 * count + 1) / 24)
+        return max(0, math.floor(total / 2 - 0.5 - _normal_quantile(1 - alpha / 2) * deviation))
+    ways = np.zeros(total + 1)
+    ways[0] = 1.0
+    for rank in range(1, count + 1):
+        ways[rank:] = ways[rank:] + ways[: total + 1 - rank]
+    at_most = np.cumsum(ways) / 2.0**count
+    rejected = int(np.searchsorted(at_most, alpha / 2, side="right"))
+    return rejected - 1 if rejected else None
+
+
+def _normal_quantile(probability: float) -> float:
+    from scipy.special import ndtri  # loading scipy takes longer than all else here, and few runs have this many rounds
+
+    return float(ndtri(probability))
+
+
+def two_best(rounds: Mapping[str, Rounds]) -> tuple[str, str] | None:
+    """The two strategies of the least median; None where there are fewer."""
+    if len(rounds) < 2:
+        return None
+    first, second = sorted(rounds, key=lambda name: median_s(rounds[name]))[:2]
+    return first, second
+
+
+def median_s(rounds: Rounds) -> float:
+    """Median over rounds of the median over turns, in seconds."""
+    return float(np.median([np.median(turns) for turns in rounds]))
+
+
+def rounds_to_add(rounds: Mapping[str, Rounds], pair: tuple[str, str], planned: int) -> int:
+    """How many rounds to measure the two best again: as planned; fewer where they lie far apart, more where they lie close and are noisy."""
+    estimate, low, high, _ = signed_rank_interval(log_ratios(rounds[pair[0]], rounds[pair[1]]), 1 - CONFIDENCE)
+    half = (high - low) / 2
+    if abs(estimate) > NEAR + half:
+        return max(1, planned // 4)
+    if half <= PRECISE_WITHIN:
+        return planned
+    return min(MORE_ROUNDS * planned, max(planned, math.ceil(planned * ((half / PRECISE_WITHIN) ** 2 - 1))))
+
+
+def compare(rounds: Mapping[str, Rounds]) -> Comparison | None:
+    """Which strategy is fastest, and how the others compare by the rounds that they share; None without a strategy.
+
+    Which one is fastest is itself chosen by the data, so the intervals are corrected (Bonferroni) for every pair
+    that could have been compared.
+    """
+    measured = {name: values for name, values in rounds.items() if values}
+    if not measured:
+        return None
+    fastest = min(measured, key=lambda name: median_s(measured[name]))
+    ratios = _ratios_to(fastest, measured)
+    for _ in measured:  # medians and shared rounds can disagree on who is first: the rounds decide
+        if not ratios or ratios[0].ratio >= 1:
+            break
+        fastest = ratios[0].strategy
+        ratios = _ratios_to(fastest, measured)
+    tied = tuple(ratio.strategy for ratio in ratios if not ratio.differs)
+    return Comparison(fastest=fastest, ratios=tuple(ratios), tied=tied, sentence=_sentence(fastest, ratios, tied))
+
+
+def _ratios_to(fastest: str, measured: Mapping[str, Rounds]) -> list[Ratio]:
+    """Every other strategy against `fastest`, the closest first."""
+    alpha = (1 - CONFIDENCE) / max(1, len(measured) * (len(measured) - 1) // 2)
+    ratios = []
+    for name in measured:
+        if name != fastest:
+            centre, low, high, apart = signed_rank_interval(log_ratios(measured[name], measured[fastest]), alpha)
+            differs = apart and abs(centre) >= math.log1p(LUCK)
+            ratios.append(Ratio(strategy=name, ratio=math.exp(centre), interval=(math.exp(low), math.exp(high)), differs=differs))
+    return sorted(ratios, key=lambda ratio: ratio.ratio)
+
+
+def too_few(ratio: Ratio) -> bool:
+    """Whether the times lie apart, and beyond luck, though too few samples were taken to be sure that they differ."""
+    low, high = ratio.interval
+    return not ratio.differs and not low <= 1 <= high and abs(math.log(ratio.ratio)) >= math.log1p(LUCK)
+
+
+def _sentence(fastest: str, ratios: Sequence[Ratio], tied: tuple[str, ...]) -> str:
+    if not ratios:
+        return f"{fastest} is the only strategy with right values and timings: nothing to compare it with"
+    slower = [ratio for ratio in ratios if ratio.differs]
+    if not tied:
+        return f"{fastest} is fastest: {_times(slower[0])} faster than {slower[0].strategy}"
+    few = ", by too few samples to be sure of any" if any(map(too_few, ratios)) else ""
+    together = f"no difference can be told between {_and((fastest, *tied))}{few}"
+    return f"{together}; {slower[0].strategy} is {_times(slower[0])} slower" if slower else together
+
+
+def _times(ratio: Ratio) -> str:
+    low, high = ratio.interval
+    return f"{_factor(ratio.ratio)}x ({_factor(low)} to {_factor(high)})"
+
+
+def _factor(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def _and(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,1 @@
+"""A run's states, its events, and the memory it needs."""

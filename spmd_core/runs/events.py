@@ -1,0 +1,77 @@
+"""What crosses the pipe between supervisor and worker, one JSON object a line."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from spmd_core.experiment.experiment import Experiment, Frozen
+from spmd_core.results.result import Environment, Failure, Result
+
+
+class RunCommand(Frozen):
+    """Down: run this experiment."""
+
+    command: Literal["run"] = "run"
+    run: str
+    experiment: Experiment
+
+
+class CancelCommand(Frozen):
+    """Down: stop this run at the next round; what was measured is kept. A run that is over by then ignores it."""
+
+    command: Literal["cancel"] = "cancel"
+    run: str | None = None  # None: whichever runs
+
+
+class Ready(Frozen):
+    """Up, once: the devices are there and are what was asked for."""
+
+    event: Literal["ready"] = "ready"
+    environment: Environment
+
+
+class Phase(Frozen):
+    """Up: a phase begins: trace, lower, compile, first_run, warm_up, sample, check, write."""
+
+    event: Literal["phase"] = "phase"
+    phase: str
+    strategy: str | None = None
+
+
+class Progress(Frozen):
+    """Up, at most ten a second: rounds done, and the provisional median of each strategy in seconds."""
+
+    event: Literal["progress"] = "progress"
+    done: int
+    of: int
+    medians_s: dict[str, float] = {}
+    series: dict[str, tuple[float, ...]] = {}  # live curves, for example a training loss
+
+
+class Texts(Frozen):
+    """Up: the program texts of a strategy: program, jaxpr, stablehlo, hlo."""
+
+    event: Literal["texts"] = "texts"
+    strategy: str
+    texts: dict[str, str]
+
+
+class Finished(Frozen):
+    """Up: the run's result; `partial` inside it where the run was cancelled."""
+
+    event: Literal["finished"] = "finished"
+    result: Result
+    renew_worker: bool = False  # True after memory ran out: start the next run in a fresh process
+
+
+class Failed(Frozen):
+    """Up: the run, or the start of the worker, failed as a whole."""
+
+    event: Literal["failed"] = "failed"
+    error: Failure
+
+
+Command = Annotated[RunCommand | CancelCommand, Field(discriminator="command")]
+Event = Annotated[Ready | Phase | Progress | Texts | Finished | Failed, Field(discriminator="event")]
+COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
+EVENTS: TypeAdapter[Event] = TypeAdapter(Event)

@@ -1,0 +1,76 @@
+"""What is known of a run: its state, its progress, and the line that stands for it in a list."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.results.result import Failure
+
+ACTIVE = ("queued", "starting", "running")
+TERMINAL = ("succeeded", "failed", "cancelled", "timed_out", "crashed", "interrupted")
+STATES = ACTIVE + TERMINAL
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """A run as it stands now. Times are seconds since the epoch; medians and series are provisional until the result is there."""
+
+    run: str
+    state: str
+    experiment: Experiment
+    submitted_at: float
+    started_at: float | None = None
+    finished_at: float | None = None
+    queue_position: int | None = None  # 1 is next; None once it has left the queue
+    waiting_for: str | None = None
+    phase: str | None = None
+    strategy: str | None = None
+    done: int = 0
+    of: int = 0
+    medians_s: Mapping[str, float] = field(default_factory=dict)
+    series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    error: Failure | None = None
+    stderr_tail: str | None = None
+    worker_pid: int | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the state is a terminal one."""
+        return self.state in TERMINAL
+
+    @property
+    def elapsed_s(self) -> float | None:
+        """Seconds since it left the queue, to its end or to now; None while it is queued."""
+        if self.started_at is None:
+            return None
+        return max(0.0, (self.finished_at or time.time()) - self.started_at)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A stored run in a list: medians in seconds per strategy, None where a strategy has none.
+
+    `predicted_s`: the estimates of strategies that were predicted and not measured.
+    """
+
+    run: str
+    state: str
+    experiment: Experiment
+    submitted_at: float
+    finished_at: float | None
+    medians_s: Mapping[str, float | None]
+    fastest: str | None
+    partial: bool
+    error: Failure | None
+    predicted_s: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def answer(self) -> tuple[str, float, bool] | None:
+        """The fastest strategy, its seconds per call or step, and whether they are predicted; None where there is no time."""
+        if self.fastest is not None and (median := self.medians_s.get(self.fastest)) is not None:
+            return self.fastest, median, False
+        if not self.predicted_s:
+            return None
+        best = min(self.predicted_s, key=lambda name: self.predicted_s[name])
+        return best, self.predicted_s[best], True

@@ -1,0 +1,1 @@
+"""The plain-JAX text that runs, is shown, and is exported."""

@@ -1,0 +1,70 @@
+"""A script of plain JAX that compiles an experiment's programs for a topology that is not attached, and prints what the compiler made of them."""
+
+from spmd_core.errors import Inexpressible
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.plans import NAME, compiler_flags
+from spmd_core.machine.absent import ENVIRONMENT, description
+from spmd_core.machine.topologies import get_topology
+from spmd_core.script.decoder import decoder_text
+from spmd_core.script.program import body_text, header
+from spmd_core.workloads.strategies import MAP_STRATEGIES
+
+_REPORT = '''
+# %% compiling
+COLLECTIVE = re.compile(r" (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute|collective-broadcast)(?:-start)?\\(")
+
+
+def report(strategy, lowered):
+    """Compile; print memory in bytes per device, and how many collectives of each kind the program's text has."""
+    start = perf_counter()
+    compiled = lowered.compile()
+    print(f"{strategy}: compiled in {perf_counter() - start:.1f} s")
+    memory = compiled.memory_analysis()
+    for name in ("argument_size", "output_size", "temp_size", "peak_memory"):
+        print(f"{strategy}: {name} = {getattr(memory, name + '_in_bytes')}")
+    for kind, count in sorted(Counter(COLLECTIVE.findall(compiled.as_text())).items()):
+        print(f"{strategy}: {kind} x {count}")
+'''
+
+
+def absent_cells(experiment: Experiment) -> list[str]:
+    """The cells of the script: devices, imports, and one for each strategy."""
+    report = "# %% imports\nimport re\nfrom collections import Counter\nfrom time import perf_counter\n"
+    if experiment.workload == NAME:
+        program = _on_absent(decoder_text(experiment)).rstrip()
+        return [_devices(experiment), report + _REPORT, f"# %% auto\n{program}\n\n\nreport('auto', lower())"]
+    kept = [strategy for strategy in experiment.strategies if strategy not in MAP_STRATEGIES]
+    shapes = ", ".join(f"{array.name!r}: {experiment.shape(array.name)}" for array in experiment.what.operands)
+    operands = (f"# %% operands\nSHAPES = {{{shapes}}}\n\n\ndef operands(placed):\n"
+                f'    """Shapes and shardings stand for the arrays, which no absent device can hold."""\n'
+                f"    return [jax.ShapeDtypeStruct(shape, jnp.dtype({experiment.dtype!r}), sharding=placed[name]) for name, shape in SHAPES.items()]")
+    cells = [_cell(experiment, strategy) for strategy in experiment.strategies]
+    return [_devices(experiment), report + header(experiment, *kept) + _REPORT, operands, *cells]
+
+
+def _cell(experiment: Experiment, strategy: str) -> str:
+    if strategy in MAP_STRATEGIES:
+        return f"# %% {strategy}\n# {strategy} is called on attached devices: there is nothing to compile for absent ones"
+    try:
+        body = body_text(experiment, strategy).strip("\n")
+    except Inexpressible as reason:
+        return f"# %% {strategy}\n# {reason}"
+    return f"# %% {strategy}\n{_on_absent(body)}\n\n\nreport({strategy!r}, program.lower(*operands(placed)))"
+
+
+def _on_absent(text: str) -> str:
+    """A program's text over the topology's devices instead of those that are attached."""
+    return text.replace("jax.devices()", "devices")
+
+
+def _devices(experiment: Experiment) -> str:
+    topology = get_topology(experiment.target)
+    name, options = description(topology)
+    flags = " ".join(f"--{flag}={value}" for flag, value in compiler_flags(experiment).items())
+    given = "".join(f", {option}={value!r}" for option, value in options.items())
+    environment = [f'os.environ["{variable}"] = "{value}"' for variable, value in ENVIRONMENT.items()]
+    return "\n".join([
+        "# %% devices", "import os", "", "# read when jax and libtpu are loaded: set them before", *environment,
+        f'os.environ["LIBTPU_INIT_ARGS"] = {flags!r}', "", "import jax", "from jax.experimental import topologies", "",
+        f"devices = list(topologies.get_topology_desc({name!r}, \"tpu\"{given}).devices)  # nothing is attached: programs are compiled, not run",
+        f'assert len(devices) == {topology.devices}, f"made for {topology.devices} devices, here are {{len(devices)}}"'])

@@ -1,0 +1,204 @@
+"""What leaves SPMD Lab: a script of plain JAX that reproduces an experiment without this project, and results as JSON and CSV."""
+
+import csv
+import io
+import json
+from typing import Any
+
+from spmd_core.blank_lines import spaced
+from spmd_core.errors import Inexpressible
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.link import encode
+from spmd_core.machine.targets import parse_target
+from spmd_core.reference.reference import compute_dtype, tolerance
+from spmd_core.results.result import Result, StrategyResult
+from spmd_core.script.absent import absent_cells
+from spmd_core.script.program import body_text, header, operands_text, program_text
+from spmd_core.workloads.strategies import MAP_STRATEGIES
+
+_MEASURING = '''
+# %% measuring
+SAMPLES, MIN_SECONDS = {samples}, {min_seconds}
+TOLERANCE = {tolerance!r}  # largest difference that counts as the same, over the largest value
+RESULTS = {results!r}
+RUN = {values}
+first = {{}}  # the values of the strategy that came first
+
+
+def seconds_per_call(call, arguments, calls):
+    """Every call is waited for before the next begins."""
+    start = perf_counter()
+    for _ in range(calls):
+        jax.block_until_ready(call(*arguments))
+    return (perf_counter() - start) / calls
+
+
+def median_seconds(call, arguments):
+    """The median of SAMPLES samples, each of as many calls as the clock needs."""
+    once = min(seconds_per_call(call, arguments, 1) for _ in range(5))  # warm-up
+    calls = max(1, math.ceil(max(MIN_SECONDS / SAMPLES, 1e-4) / once))
+    return statistics.median(seconds_per_call(call, arguments, calls) for _ in range(SAMPLES))
+
+
+def measure(strategy, program, placed, arrange=dict, ahead_of_time=True):
+    """Compile for operands that lie as `placed` says (None: uncommitted), time the calls, check the values."""
+    operands = arrange(make_operands())
+    arguments = [jnp.asarray(value) if placed[name] is None else jax.device_put(value, placed[name]) for name, value in operands.items()]
+    if not ahead_of_time:
+        return report(strategy, program(*arguments), median_seconds(program, arguments))
+    compiled = program.lower(*arguments).compile()
+    if None in placed.values():
+        print(f"{{strategy}}: {{median_seconds(compiled, arguments) * 1e6:.1f}} µs from unsharded operands")
+        arguments = [jax.device_put(value, sharding) for value, sharding in zip(arguments, compiled.input_shardings[0])]
+    report(strategy, compiled(*arguments), median_seconds(compiled, arguments))
+
+
+def report(strategy, output, seconds):
+    """Print time, sharding and values (up to 256 of them), and stop where the values are not those of the run."""
+    print(f"{{strategy}}: {{seconds * 1e6:.1f}} µs")
+    for name, array in zip(RESULTS, output if isinstance(output, tuple) else (output,)):
+        values = np.asarray(array)
+        print(f"{{strategy}}: {{name}}: {{array.sharding}}")
+        if values.size <= 256:
+            print(f"{{strategy}}: {{name}} =", *(str(value) for value in values.reshape(-1)))
+        wanted = RUN.get(strategy, {{}}).get(name, first.setdefault(name, values))
+        if values.size:
+            wanted, values = (np.asarray(part).astype(values.dtype).astype(np.float64).reshape(-1) for part in (wanted, values))
+            same = (values == wanted) | (np.isnan(values) & np.isnan(wanted))
+            difference = np.abs(np.subtract(values, wanted, where=~same, out=np.zeros_like(values))).max() / max(np.abs(wanted).max(), 1e-30)
+            print(f"{{strategy}}: {{name}}: differs by {{difference:.1e}} from {{'the run' if strategy in RUN else 'the first strategy'}}")
+            if not difference <= 2 * TOLERANCE:
+                raise SystemExit(f"{{strategy}}: {{name}} has other values")
+'''
+
+
+def script_text(experiment: Experiment, result: Result | None = None) -> str:
+    """A Python script in cells (`# %%`): what each strategy runs, its time and its values, compared with those of the result."""
+    if parse_target(experiment.target).kind == "tpu":
+        return "\n\n\n".join(part.strip("\n") for part in [_head(experiment, result), *absent_cells(experiment)]) + "\n"
+    strategies = [strategy for strategy in experiment.strategies if strategy != "as_written"]
+    parts = [_head(experiment, result), _devices(experiment, result)]
+    if strategies:
+        parts += [f"# %% imports\nimport math\nimport statistics\nfrom time import perf_counter\n{header(experiment, *strategies)}",
+                  "# %% operands\n" + "\n".join(spaced(operands_text(experiment).splitlines())), _measuring(experiment, result)]
+    parts += [_cell(experiment, strategy, result) for strategy in experiment.strategies]
+    return "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _head(experiment: Experiment, result: Result | None) -> str:
+    mesh = ", ".join(f"{axis}={size}" for axis, size in experiment.mesh)
+    lines = [f'"""{experiment.what.title} on mesh {mesh}: the programs of an SPMD Lab experiment; needs only jax and numpy.', ""]
+    if result:
+        ran = result.environment
+        lines += [f"Run {result.run}: JAX {ran.jax}, Python {ran.python}, {ran.device_count} x {ran.device_kind}.", ""]
+    return "\n".join([*lines, f"Experiment {experiment.id}", encode(experiment), '"""'])
+
+
+def _devices(experiment: Experiment, result: Result | None) -> str:
+    target = parse_target(experiment.target)
+    lines = ["# %% devices", "import os", ""]
+    if target.kind == "cpu":
+        lines += ["# read when jax is imported", 'os.environ["JAX_PLATFORMS"] = "cpu"',
+                  f'os.environ["JAX_NUM_CPU_DEVICES"] = "{target.device_count}"', f'os.environ["XLA_FLAGS"] = {_flags(result)!r}']
+    elif result and _flags(result):
+        lines.append(f'os.environ["XLA_FLAGS"] = {_flags(result)!r}')
+    platform = {"cpu": "cpu"}.get(target.kind) or (result.environment.platform if result else None)
+    lines += ["", "import jax", ""]
+    if platform:
+        lines.append(f'assert jax.default_backend() == {platform!r}, f"made for {platform}, not for {{jax.default_backend()}}"')
+    count = experiment.device_count
+    lines.append(f'assert len(jax.devices()) >= {count}, f"made for {count} devices, here are {{len(jax.devices())}}"')
+    return "\n".join(lines) + "\n"
+
+
+def _flags(result: Result | None) -> str:
+    return result.environment.xla_flags if result else ""
+
+
+def _measuring(experiment: Experiment, result: Result | None) -> str:
+    platform = result.environment.platform if result else "cpu" if parse_target(experiment.target).kind == "cpu" else "tpu"
+    return _MEASURING.format(
+        samples=experiment.timing.samples, min_seconds=experiment.timing.min_seconds, tolerance=_tolerance(experiment, result, platform),
+        results=_results(experiment), values=_values(result)).strip("\n") + "\n"
+
+
+def _tolerance(experiment: Experiment, result: Result | None, platform: str) -> float:
+    """That of the run, which knew the operands (they can make a sigmoid steep); without a run, what the workload and its dtype allow."""
+    judged = [found.tolerance for found in result.strategies.values() if found.tolerance is not None] if result else []
+    if judged or experiment.workload == "array":
+        return max(judged, default=0.0)
+    return tolerance(experiment, compute_dtype(experiment, platform)[0])
+
+
+def _results(experiment: Experiment) -> tuple[str, ...]:
+    return tuple(array.name for array in experiment.what.results or experiment.what.operands)
+
+
+def _values(result: Result | None) -> str:
+    """The values of the run as a literal, one line per strategy and array; not finite ones as float("nan")."""
+    lines = []
+    for strategy, found in result.strategies.items() if result else ():
+        arrays = {name: reported.values for name, reported in found.outputs.items() if reported.values is not None}
+        if arrays:
+            texts = (f"{name!r}: [{', '.join(f'float({value!r})' if isinstance(value, str) else repr(value) for value in values)}]"
+                     for name, values in arrays.items())
+            lines.append(f"    {strategy!r}: {{{', '.join(texts)}}},")
+    return "\n".join(["{  # strategy -> result -> its values in the run", *lines, "}"]) if lines else "{}"
+
+
+def _cell(experiment: Experiment, strategy: str, result: Result | None) -> str:
+    failure = result.strategies[strategy].error if result and strategy in result.strategies else None
+    try:
+        if failure:
+            return f"# %% {strategy}\n# It failed in the run, with {failure.kind}: {' '.join(failure.message.split())}"
+        if strategy == "as_written":
+            call = 'for name, value in program(mesh).items():\n    print(f"{name} = {value}")'
+            return f"# %% {strategy}\n{program_text(experiment, strategy).rstrip()}\n\n\n{call}"
+        body = body_text(experiment, strategy).strip("\n")
+    except Inexpressible as reason:
+        return f"# %% {strategy}\n# {reason}"
+    if strategy == "place":
+        call = f"report({strategy!r}, program(), median_seconds(jax.device_put, (make_operands()['array'], placed['array'])))"
+    else:
+        arrange = ", arrange" if "\ndef arrange(" in body else ", dict"
+        call = f"measure({strategy!r}, program, placed{f'{arrange}, ahead_of_time=False' if strategy in MAP_STRATEGIES else ''})"
+    return f"# %% {strategy}\n{body}\n\n\n{call}"
+
+
+def json_text(result: Result) -> str:
+    """The whole result, as `python -m spmd_core run --json` prints it, indented."""
+    return json.dumps(result.model_dump(mode="json"), indent=2) + "\n"
+
+
+CSV_COLUMNS = ("run", "experiment", "workload", "target", "mesh", "strategy", "status", "operands", "sample", "seconds", "outlier",
+               "fits", "peak_bytes", "predicted_low_s", "predicted_s", "predicted_high_s")
+
+
+def csv_text(*results: Result) -> str:
+    """One row per sample, in the order taken; a strategy without samples has one row, its sample and seconds empty.
+
+    `operands` is `unsharded` for the second timing of `constrained`; seconds are per call.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for result in results:
+        experiment = result.experiment
+        mesh = " ".join(f"{axis}={size}" for axis, size in experiment.mesh)
+        for strategy, found in result.strategies.items():
+            head = (result.run, experiment.id, experiment.workload, experiment.target, mesh, strategy, found.status)
+            predicted = _predicted(found)
+            for number, seconds in enumerate(found.samples_s):
+                writer.writerow((*head, "placed", number, seconds, number in found.outliers, *predicted))
+            for number, seconds in enumerate(found.from_unsharded.samples_s if found.from_unsharded else ()):
+                writer.writerow((*head, "unsharded", number, seconds, "", *predicted))
+            if not found.samples_s:
+                writer.writerow((*head, "", "", "", "", *predicted))
+    return text.getvalue()
+
+
+def _predicted(found: StrategyResult) -> tuple[Any, ...]:
+    """Whether it fits, its peak in bytes per device, and the predicted interval in seconds; empty where it was not predicted."""
+    prediction, time = found.prediction, found.predicted_s
+    fits = (prediction.fits, prediction.memory_bytes.peak) if prediction else ("", "")
+    return (*fits, *((time.low, time.estimate, time.high) if time else ("", "", "")))

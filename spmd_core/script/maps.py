@@ -1,0 +1,164 @@
+"""Programs that map a function over one dim: vmap, pmap and what they make together with jit."""
+
+from dataclasses import dataclass
+
+from spmd_core.errors import Inexpressible
+from spmd_core.experiment.experiment import Experiment, Spec
+from spmd_core.experiment.rules import read_in_axes
+from spmd_core.script.parts import mesh_lines, named, placed_lines
+from spmd_core.script.source import computation_lines
+from spmd_core.workloads.strategies import ONE_DEVICE
+from spmd_core.workloads.workload import Array
+
+AXIS_NAME = "devices"
+
+
+@dataclass(frozen=True, slots=True)
+class MapPlan:
+    """What is mapped: a dim of `size`, as one row at a time or, where the function adds along it, as one block for each device."""
+
+    strategy: str
+    dim: str
+    size: int
+    in_axes: tuple[int | None, ...]
+    out_axes: tuple[int | None, ...]
+    blocks: bool
+    devices: int
+
+    @property
+    def splits(self) -> bool:
+        """Whether the mapped dim is split into devices and what each of them has."""
+        return self.blocks or self.strategy == "pmap(vmap)"
+
+    def arranged(self, shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
+        """The shape of an operand as the mapped function takes it."""
+        if axis is None or not self.splits:
+            return shape
+        return (*shape[:axis], self.devices, self.size // self.devices, *shape[axis + 1 :])
+
+
+def map_lines(experiment: Experiment, strategy: str) -> list[str]:
+    """The body of a program for one of MAP_STRATEGIES. Inexpressible where it cannot express the experiment."""
+    plan = read_plan(experiment, strategy)
+    _check(experiment, plan)
+    axes_of = {plan.dim: (AXIS_NAME,)} if plan.blocks else {}
+    lines, function = computation_lines(experiment, "shard_map" if plan.blocks else "one", axes_of)
+    one_device = strategy in ONE_DEVICE
+    place = ["", "device = jax.devices()[0]"] if one_device else ["", *mesh_lines(experiment), "devices = list(mesh.devices.flat)"]
+    placed = {array.name: "SingleDeviceSharding(device)" if one_device else named(_spec(experiment, plan, axis))
+              for array, axis in zip(experiment.what.operands, plan.in_axes, strict=True)}
+    return [*place, *placed_lines(placed), *lines, *_arrange_lines(experiment, plan), "", *_program_lines(plan, function)]
+
+
+def read_plan(experiment: Experiment, strategy: str) -> MapPlan:
+    """Which dim is mapped, by the option in_axes or else by the workload. Inexpressible where in_axes does not fit the operands."""
+    what, sizes = experiment.what, experiment.sizes
+    given = read_in_axes(experiment.option("in_axes"))
+    dim = what.mapped_dim(sizes) if given is None else _dim_of(experiment, given, strategy)
+    in_axes = tuple(_position(array, dim, experiment) for array in what.operands)
+    out_axes = tuple(_position(array, dim, experiment) for array in what.results)
+    return MapPlan(strategy, dim, sizes[dim], in_axes, out_axes, dim in what.contracted, experiment.device_count)
+
+
+def _dim_of(experiment: Experiment, in_axes: tuple[int | None, ...], strategy: str) -> str:
+    text = experiment.option("in_axes")
+    found: dict[str, None] = {}
+    for array, axis in zip(experiment.what.operands, in_axes, strict=True):
+        present = array.present(experiment.sizes)
+        if axis is None:
+            continue
+        if axis >= len(present):
+            raise Inexpressible(f"{strategy} cannot take in_axes={text}: {array.name} has rank {len(present)} and no axis {axis}; "
+                                f"use an axis below {len(present)}, or None")
+        found[present[axis]] = None
+    if len(found) != 1:
+        what = f"it maps {' and '.join(found)} at once" if found else "it maps nothing"
+        raise Inexpressible(f"{strategy} cannot take in_axes={text}: {what}; give every operand the axis of one dim, and None where it has none")
+    dim = next(iter(found))
+    for array, axis in zip(experiment.what.operands, in_axes, strict=True):
+        if axis is None and dim in array.present(experiment.sizes):
+            place = array.present(experiment.sizes).index(dim)
+            raise Inexpressible(f"{strategy} cannot take in_axes={text}: {array.name} has {dim} too; give it {place} instead of None")
+    return dim
+
+
+def _position(array: Array, dim: str, experiment: Experiment) -> int | None:
+    present = array.present(experiment.sizes)
+    return present.index(dim) if dim in present else None
+
+
+def _check(experiment: Experiment, plan: MapPlan) -> None:
+    what, strategy, dim = experiment.what, plan.strategy, plan.dim
+    if any(experiment.memory_kind(array.name) != "device" for array in what.arrays):
+        raise Inexpressible(f"{strategy} cannot express memory kinds; leave all operands and results in device memory")
+    if what.halo and dim == what.halo[0]:
+        raise Inexpressible(f"{strategy} cannot map {dim} of {what.name}: each of its elements needs its neighbours; map another dim with in_axes")
+    if plan.blocks and strategy == "pmap(vmap)":
+        raise Inexpressible(f"pmap(vmap) cannot map {dim} of {what.name}: it is added up, within a device and over devices; use pmap")
+    if plan.splits and plan.size % plan.devices:
+        raise Inexpressible(f"{strategy} cannot split {dim}={plan.size} over {plan.devices} devices; use a multiple of {plan.devices}")
+    if strategy in ONE_DEVICE:
+        return
+    if not plan.splits and plan.size != plan.devices:
+        raise Inexpressible(_wrong_count(plan))
+    _check_sharding(experiment, plan)
+
+
+def _wrong_count(plan: MapPlan) -> str:
+    strategy, dim, size, devices = plan.strategy, plan.dim, plan.size, plan.devices
+    if size > devices:
+        other = ", or pmap(vmap), which gives each device several" if size % devices == 0 else ""
+        return f"{strategy} cannot map {dim}={size} over {devices} devices: it gives one to each; use {dim}={devices}{other}"
+    return f"{strategy} maps {dim}={size} over {size} devices and the mesh has {devices}; use {dim}={devices}, or a mesh of {size}"
+
+
+def _check_sharding(experiment: Experiment, plan: MapPlan) -> None:
+    """pmap cuts one dim over all devices. A dim that the table leaves whole is cut all the same; any other cut is out of its reach."""
+    axes = _all_axes(experiment)
+    table = {dim: tuple(axis for axis in cut if experiment.axis_sizes[axis] > 1) for dim, cut in experiment.sharding}
+    for dim, cut in table.items():
+        if cut and dim != plan.dim:
+            raise Inexpressible(f"{plan.strategy} cannot express this sharding: it cuts only {plan.dim}, which it maps, and {dim} is cut over "
+                                f"{' and '.join(cut)}; leave {dim} unsharded, or choose the mapped dim with in_axes")
+    if (cut := table.get(plan.dim)) and cut != axes:
+        raise Inexpressible(f"{plan.strategy} cannot express this sharding: it cuts {plan.dim} over all {plan.devices} devices; "
+                            f"shard {plan.dim} over {' and '.join(axes)}, in this order")
+    arrays = zip(experiment.what.arrays, plan.in_axes + plan.out_axes, strict=True)
+    for array, axis in arrays:
+        spec = tuple(axes if place == axis else () for place in range(len(array.present(experiment.sizes))))
+        if array.name in dict(experiment.overrides) and experiment.spec(array.name) != spec:
+            raise Inexpressible(f"{plan.strategy} cannot express the override of {array.name}; leave it out")
+
+
+def _all_axes(experiment: Experiment) -> tuple[str, ...]:
+    return tuple(name for name, size in experiment.mesh if size > 1)
+
+
+def _spec(experiment: Experiment, plan: MapPlan, axis: int | None) -> Spec:
+    return () if axis is None else (((),) * axis) + (_all_axes(experiment),)
+
+
+def _arrange_lines(experiment: Experiment, plan: MapPlan) -> list[str]:
+    if not plan.splits:
+        return []
+    entries = [f"        {array.name!r}: operands[{array.name!r}].reshape({plan.arranged(experiment.shape(array.name), axis)}),"
+               for array, axis in zip(experiment.what.operands, plan.in_axes, strict=True) if axis is not None]
+    return ["", "", "def arrange(operands):", f'    """{plan.dim} as {plan.devices} blocks of {plan.size // plan.devices}, one for each device."""',
+            "    return operands | {", *entries, "    }", ""]
+
+
+def _program_lines(plan: MapPlan, function: str) -> list[str]:
+    many = len(plan.out_axes) > 1
+    out = plan.out_axes if many else plan.out_axes[0]
+    axes = f", in_axes={plan.in_axes}" + ("" if out == 0 else f", out_axes={out}")
+    name = f", axis_name={AXIS_NAME!r}" if plan.blocks else ""
+    vmap, pmap = f"jax.vmap({{}}{axes}{name})", f"jax.pmap({{}}{axes}{name}, devices=devices)"
+    program = {
+        "vmap": vmap.format(function),
+        "jit(vmap)": f"jax.jit({vmap.format(function)})",
+        "pmap": pmap.format(function),
+        "jit(pmap)": f"jax.jit({pmap.format(function)})",
+        "pmap(jit)": pmap.format(f"jax.jit({function})"),
+        "pmap(vmap)": pmap.format(vmap.format(function)),
+    }[plan.strategy]
+    return [f"program = {program}"]

@@ -1,0 +1,68 @@
+"""The pieces that generated programs share: meshes, specs and shardings as JAX writes them."""
+
+from spmd_core.errors import refuse
+from spmd_core.experiment.experiment import Axes, Experiment, Spec
+from spmd_core.machine.absent import split_over_slices
+from spmd_core.machine.targets import parse_target
+from spmd_core.machine.topologies import Topology, get_topology
+
+
+def mesh_lines(experiment: Experiment, axis_type: str = "Auto") -> list[str]:
+    """The lines that make `mesh` over the first devices, in the experiment's device order."""
+    shape = tuple(size for _, size in experiment.mesh)
+    names = tuple(name for name, _ in experiment.mesh)
+    types = f"(AxisType.{axis_type},) * {len(names)}"
+    devices = f"jax.devices()[:{experiment.device_count}]"
+    if experiment.option("device_order") == "plain":
+        return [f"mesh = Mesh(np.array({devices}).reshape({shape}), {names}, axis_types={types})"]
+    if is_absent(experiment):
+        return [f"mesh = Mesh({placed_devices(shape, get_topology(experiment.target), devices)}, {names}, axis_types={types})"]
+    return [f"mesh = jax.make_mesh({shape}, {names}, axis_types={types}, devices={devices})"]
+
+
+def is_absent(experiment: Experiment) -> bool:
+    """Whether it is compiled for a topology that is not attached."""
+    return parse_target(experiment.target).kind == "tpu"
+
+
+def placed_devices(sizes: tuple[int, ...], topology: Topology, devices: str = "jax.devices()") -> str:
+    """The array of a mesh's devices, placed by mesh_utils; slices outermost. `jax.make_mesh` splits no physical axis over two of the mesh,
+    and knows no slices. RequestError where the slices do not divide over the axes."""
+    count = 1
+    for size in sizes:
+        count *= size
+    if topology.slices == 1 or count * topology.slices <= topology.devices:
+        return f"mesh_utils.create_device_mesh({sizes}, {devices}, allow_split_physical_axes=True)"
+    split = split_over_slices(sizes, topology.slices) if count == topology.devices else None
+    if split is None:
+        raise refuse(f"{topology.slices} slices", f"do not divide over mesh axes {list(sizes)}",
+                     f"fill all {topology.devices} devices, with an axis of {topology.slices} first")
+    return f"mesh_utils.create_hybrid_device_mesh({split[0]}, {split[1]}, {devices}, allow_split_physical_axes=True)"
+
+
+def spec_text(spec: Spec) -> str:
+    """A spec as JAX writes it, e.g. `P('x', None, ('y', 'z'))`."""
+    return f"P({', '.join(entry_text(axes) for axes in spec)})"
+
+
+def entry_text(axes: Axes) -> str:
+    """The entry of one dim in a spec."""
+    if not axes:
+        return "None"
+    return repr(axes[0]) if len(axes) == 1 else repr(axes)
+
+
+def named(spec: Spec, memory: str = "device") -> str:
+    """A NamedSharding over `mesh`."""
+    kind = "" if memory == "device" else f", memory_kind={memory!r}"
+    return f"NamedSharding(mesh, {spec_text(spec)}{kind})"
+
+
+def placed_lines(entries: dict[str, str]) -> list[str]:
+    """The lines of `placed`: operand name -> sharding."""
+    return ["placed = {", *(f"    {name!r}: {sharding}," for name, sharding in entries.items()), "}"]
+
+
+def names(experiment: Experiment) -> str:
+    """The operands as the parameters of a function."""
+    return ", ".join(array.name for array in experiment.what.operands)

@@ -1,0 +1,299 @@
+"""The SQLite file of a data folder: experiments, runs, results, program texts, last known devices, requests between processes."""
+
+import contextlib
+import json
+import sqlite3
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from spmd_core.errors import RequestError, StorageError
+from spmd_core.experiment.experiment import Experiment, parse_experiment_text
+from spmd_core.results.result import Environment, Failure, Result
+from spmd_core.runs.states import ACTIVE, TERMINAL, RunStatus, RunSummary
+from spmd_core.store.migrations import MIGRATIONS
+
+FILE_NAME = "lab.sqlite3"
+BUSY_TIMEOUT_S = 5.0
+_IN_ACTIVE = f"state IN {ACTIVE!r}"
+_STATUS = """SELECT runs.*, spec, CASE WHEN state = 'queued' THEN
+    (SELECT COUNT(*) FROM runs AS ahead WHERE ahead.state = 'queued' AND ahead.seq <= runs.seq) END AS position
+    FROM runs JOIN experiments ON experiments.id = runs.experiment"""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one process asks of the one that works the queue: cancel a run, release the devices, probe a target."""
+
+    id: int
+    kind: str
+    run: str | None = None
+    target: str | None = None
+    answered: bool = False
+    error: str | None = None
+
+
+class Store:
+    """One data folder. Safe to use from many threads; every failure is a StorageError of one sentence."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.path = folder / FILE_NAME
+        self._reading, self._writing = threading.Lock(), threading.Lock()
+        with self._sentences():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._writer = self._connect()
+            try:
+                with self._sentences():
+                    self._migrate()
+                    self._reader = self._connect()
+            except StorageError:
+                self._writer.close()
+                raise
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._reading, self._writing:
+            self._reader.close()
+            self._writer.close()
+
+    # Runs -----------------------------------------------------------------------------------------------------------
+
+    def submit(self, run: str, experiment: Experiment) -> None:
+        """Put a run at the end of the queue."""
+        spec = json.dumps(experiment.to_json(), separators=(",", ":"))
+        with self._transaction() as db:
+            db.execute("INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)", (experiment.id, spec, experiment.workload, experiment.target))
+            db.execute("INSERT INTO runs (id, experiment, state, submitted_at) VALUES (?, ?, 'queued', ?)", (run, experiment.id, time.time()))
+
+    def next_queued(self) -> RunStatus | None:
+        """The run at the head of the queue."""
+        rows = self._rows(f"{_STATUS} WHERE state = 'queued' ORDER BY seq LIMIT 1")
+        return _status(rows[0]) if rows else None
+
+    def start(self, run: str) -> bool:
+        """Take a run out of the queue; False where it is no longer in it."""
+        with self._transaction() as db:
+            changed = db.execute("UPDATE runs SET state = 'starting', started_at = ? WHERE id = ? AND state = 'queued'", (time.time(), run))
+            return changed.rowcount == 1
+
+    def note(self, status: RunStatus) -> None:
+        """Keep the progress of a started run, for other processes to follow."""
+        progress = {"phase": status.phase, "strategy": status.strategy, "done": status.done, "of": status.of,
+                    "medians_s": dict(status.medians_s), "series": dict(status.series), "waiting_for": status.waiting_for}
+        with self._transaction() as db:
+            db.execute(f"UPDATE runs SET state = ?, progress = ?, worker_pid = ? WHERE id = ? AND {_IN_ACTIVE}",
+                       (status.state, json.dumps(progress), status.worker_pid, status.run))
+
+    def finish(self, run: str, state: str, *, result: Result | None = None, texts: Mapping[str, Mapping[str, str]] | None = None,
+               error: Failure | None = None, stderr_tail: str | None = None) -> bool:
+        """Give a run its one terminal state, with all that it leaves; False, and nothing written, where it has one already."""
+        if state not in TERMINAL:
+            raise ValueError(f"{state} is not a terminal state")
+        body = None if result is None else zlib.compress(result.model_dump_json().encode(), 1)
+        packed = [(run, strategy, name, zlib.compress(text.encode())) for strategy, named in (texts or {}).items() for name, text in named.items()]
+        medians, predicted = (json.dumps(times) for times in ((result.medians_s, result.only_predicted_s) if result else ({}, {})))
+        fastest = result.comparison.fastest if result and result.comparison else None
+        with self._transaction() as db:
+            changed = db.execute(
+                f"""UPDATE runs SET state = ?, finished_at = ?, error_kind = ?, error_message = ?, stderr_tail = ?, medians = ?, predicted = ?,
+                    fastest = ?, partial = ? WHERE id = ? AND {_IN_ACTIVE}""",
+                (state, time.time(), error and error.kind, error and error.message, stderr_tail, medians, predicted, fastest,
+                 int(bool(result and result.partial)), run))
+            if changed.rowcount != 1:
+                return False
+            if body is not None:
+                db.execute("INSERT INTO results VALUES (?, ?)", (run, body))
+            db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", packed)
+            db.execute("DELETE FROM requests WHERE kind = 'cancel' AND run = ?", (run,))
+            return True
+
+    def cancel_queued(self, run: str) -> bool:
+        """Cancel a run that is still in the queue; False where it is not."""
+        with self._transaction() as db:
+            changed = db.execute("UPDATE runs SET state = 'cancelled', finished_at = ? WHERE id = ? AND state = 'queued'", (time.time(), run))
+            return changed.rowcount == 1
+
+    def interrupt_abandoned(self) -> int:
+        """Mark the runs that say running as interrupted: for who has just taken the lock of the data folder."""
+        with self._transaction() as db:
+            changed = db.execute("UPDATE runs SET state = 'interrupted', finished_at = ? WHERE state IN ('starting', 'running')", (time.time(),))
+            return changed.rowcount
+
+    def status(self, run: str) -> RunStatus | None:
+        """A run as it was last written; None where there is none of that id."""
+        rows = self._rows(f"{_STATUS} WHERE runs.id = ?", (run,))
+        return _status(rows[0]) if rows else None
+
+    def active(self) -> tuple[RunStatus, ...]:
+        """Runs without a terminal state, in the order of the queue."""
+        return tuple(_status(row) for row in self._rows(f"{_STATUS} WHERE {_IN_ACTIVE} ORDER BY seq"))
+
+    def result(self, run: str) -> Result | None:
+        """The stored result; None where the run has none."""
+        rows = self._rows("SELECT body FROM results WHERE run = ?", (run,))
+        return Result.model_validate_json(zlib.decompress(rows[0]["body"])) if rows else None
+
+    def latest(self, experiment_id: str) -> str | None:
+        """The newest run of an experiment that succeeded; None where there is none."""
+        rows = self._rows("""SELECT id FROM runs JOIN results ON run = id WHERE experiment = ? AND state = 'succeeded' AND partial = 0
+            ORDER BY seq DESC LIMIT 1""", (experiment_id,))
+        return rows[0]["id"] if rows else None
+
+    def texts(self, run: str, strategy: str) -> dict[str, str]:
+        """Program texts of a strategy, by name."""
+        rows = self._rows("SELECT name, body FROM texts WHERE run = ? AND strategy = ?", (run, strategy))
+        return {row["name"]: zlib.decompress(row["body"]).decode() for row in rows}
+
+    def history(
+        self, *, workload: str | None = None, states: Sequence[str] = (), text: str | None = None, limit: int = 200,
+    ) -> tuple[RunSummary, ...]:
+        """Runs, newest first, in any of `states` if there are some. `text` is looked for in the run's id and in the experiment's JSON form."""
+        conditions: list[str] = ["1"]
+        values: list[Any] = []
+        if workload is not None:
+            conditions.append("workload = ?")
+            values.append(workload)
+        if states:
+            conditions.append(f"state IN ({', '.join('?' * len(states))})")
+            values += states
+        if text:
+            conditions.append("(instr(lower(runs.id), ?) OR instr(lower(spec), ?))")
+            values += [text.lower()] * 2
+        rows = self._rows(
+            f"""SELECT runs.id, state, submitted_at, finished_at, medians, predicted, fastest, partial, error_kind, error_message, spec FROM runs
+                JOIN experiments ON experiments.id = runs.experiment WHERE {" AND ".join(conditions)} ORDER BY seq DESC LIMIT ?""",
+            (*values, limit))
+        found = []
+        for row in rows:
+            with contextlib.suppress(RequestError):
+                found.append(RunSummary(row["id"], row["state"], _experiment(row["spec"]), row["submitted_at"], row["finished_at"],
+                                        json.loads(row["medians"] or "{}"), row["fastest"], bool(row["partial"]), _failure(row),
+                                        json.loads(row["predicted"] or "{}")))
+        return tuple(found)
+
+    def delete(self, runs: Sequence[str]) -> int:
+        """Delete runs that are over, and experiments that no run is left of; how many runs were deleted."""
+        with self._transaction() as db:
+            gone = sum(db.execute(f"DELETE FROM runs WHERE id = ? AND NOT {_IN_ACTIVE}", (run,)).rowcount for run in runs)
+            db.execute("DELETE FROM experiments WHERE id NOT IN (SELECT experiment FROM runs)")
+            return gone
+
+    # Devices, and what processes ask of one another -----------------------------------------------------------------
+
+    def keep_environment(self, target: str, environment: Environment) -> None:
+        """Keep what a target's devices said of themselves."""
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO environments VALUES (?, ?, ?)", (target, environment.model_dump_json(), time.time()))
+
+    def environment(self, target: str) -> Environment | None:
+        """What a target's devices last said of themselves."""
+        rows = self._rows("SELECT body FROM environments WHERE target = ?", (target,))
+        return Environment.model_validate_json(rows[0]["body"]) if rows else None
+
+    def ask(self, kind: str, *, run: str | None = None, target: str | None = None) -> int:
+        """Leave a request for the process that works the queue; its id."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM requests WHERE answered_at < ?", (time.time() - 3600,))
+            asked = db.execute("INSERT INTO requests (kind, run, target, asked_at) VALUES (?, ?, ?, ?)", (kind, run, target, time.time()))
+            return int(asked.lastrowid or 0)
+
+    def requests(self) -> tuple[Request, ...]:
+        """Requests without an answer, oldest first."""
+        return tuple(_request(row) for row in self._rows("SELECT * FROM requests WHERE answered_at IS NULL ORDER BY id"))
+
+    def request(self, number: int) -> Request | None:
+        """The request of that id."""
+        rows = self._rows("SELECT * FROM requests WHERE id = ?", (number,))
+        return _request(rows[0]) if rows else None
+
+    def answer(self, number: int, error: str | None = None) -> None:
+        """Mark a request as done, or as failed."""
+        with self._transaction() as db:
+            db.execute("UPDATE requests SET answered_at = ?, error = ? WHERE id = ?", (time.time(), error, number))
+
+    # SQLite ---------------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+        db.row_factory = sqlite3.Row
+        # not WAL: several processes write, and many Pythons link a SQLite whose WAL can lose data then (fixed in 3.51.3)
+        for pragma in ("mmap_size = 0", "journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
+            db.execute(f"PRAGMA {pragma}")
+        return db
+
+    def _migrate(self) -> None:
+        with self._transaction() as db:
+            db.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at REAL NOT NULL)")
+            applied = {row["name"] for row in db.execute("SELECT name FROM migrations")}
+            if unknown := applied - {name for name, _ in MIGRATIONS}:
+                raise StorageError(f"{self.path} has the schema step {max(unknown)!r} of a newer SPMD Lab: update SPMD Lab, "
+                                   f"or name another folder in SPMD_LAB_DATA")
+            for name, statements in MIGRATIONS:
+                if name not in applied:
+                    for statement in statements:
+                        db.execute(statement)
+                    db.execute("INSERT INTO migrations VALUES (?, ?)", (name, time.time()))
+
+    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        with self._sentences(), self._reading:
+            return self._reader.execute(query, values).fetchall()
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._sentences(), self._writing:
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def _sentences(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError, zlib.error) as error:
+            words = error.strerror if isinstance(error, OSError) else str(error)
+            raise StorageError(f"{self.path}: {words}: {_advice(error)}") from error
+
+
+def _advice(error: Exception) -> str:
+    words = str(error)
+    for part, advice in (("locked", "another program holds the database, close it and try again"),
+                         ("full", "make room on this disk, or name another folder in SPMD_LAB_DATA"),
+                         ("No space", "make room on this disk, or name another folder in SPMD_LAB_DATA"),
+                         ("not a database", "move the file away, or name another folder in SPMD_LAB_DATA"),
+                         ("malformed", "move the file away, or name another folder in SPMD_LAB_DATA")):
+        if part in words:
+            return advice
+    return "name a folder that can be read and written in SPMD_LAB_DATA"
+
+
+@lru_cache(maxsize=1024)
+def _experiment(spec: str) -> Experiment:
+    return parse_experiment_text(spec)
+
+
+def _failure(row: sqlite3.Row) -> Failure | None:
+    return Failure(kind=row["error_kind"], message=row["error_message"]) if row["error_kind"] else None
+
+
+def _request(row: sqlite3.Row) -> Request:
+    return Request(row["id"], row["kind"], row["run"], row["target"], row["answered_at"] is not None, row["error"])
+
+
+def _status(row: sqlite3.Row) -> RunStatus:
+    progress = json.loads(row["progress"] or "{}") if row["state"] in ACTIVE else {}
+    progress["series"] = {name: tuple(values) for name, values in progress.get("series", {}).items()}
+    return RunStatus(
+        run=row["id"], state=row["state"], experiment=_experiment(row["spec"]), submitted_at=row["submitted_at"], started_at=row["started_at"],
+        finished_at=row["finished_at"], queue_position=row["position"], error=_failure(row), stderr_tail=row["stderr_tail"],
+        worker_pid=row["worker_pid"], **progress)

@@ -1,0 +1,1 @@
+"""One variable of an experiment, varied."""

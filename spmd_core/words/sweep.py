@@ -1,0 +1,109 @@
+"""The answer of a sweep in a sentence or two."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from spmd_core.machine.topologies import CHIPS
+from spmd_core.sweep.curves import Row
+from spmd_core.sweep.sweep import Point, Sweep
+from spmd_core.units import seconds_text
+
+_AXIS = {"batch-per-device": "sequences per device", "sequence": "tokens per sequence", "mesh": "mesh", "generation": "generation", "chips": "chips"}
+_BINDS = {"compute": "compute binds", "memory": "memory bandwidth binds", "interconnect": "the links between chips bind",
+          "host": "the transfer to the host binds", "data centre network": "the network between slices binds"}
+NOTABLE = 0.05  # of the step: exposed communication worth a word
+ALIKE = 0.02  # closer than this, two estimates are not told apart
+
+
+def axis_title(sweep: Sweep) -> str:
+    """What is varied, as the x axis and the table's first column call it."""
+    if sweep.vary == "batch-per-device" and sweep.base.workload != "decoder":
+        return "rows of the batch per device"
+    return _AXIS[sweep.vary]
+
+
+def headline(sweep: Sweep, rows: Sequence[Row]) -> str:
+    """The first sentence of a sweep: what the curves say, and what does not fit or cannot be."""
+    timed = [row for row in rows if row.numbers.step_s]
+    words = []
+    if len(timed) > 1:
+        words.append(_best(sweep, timed) if sweep.is_categorical else _trend(sweep, timed))
+        words += _binding(sweep, timed)
+    elif timed:
+        words.append(f"At {point_title(sweep, timed[0].point)} a step takes {seconds_text(timed[0].numbers.step_s)}{_mfu(timed[0])}.")
+    if too_large := [row for row in rows if row.outcome.state in ("too large", "does not fit")]:
+        words.append(f"{_list(sweep, too_large)} {'does' if sweep.is_categorical and len(too_large) == 1 else 'do'} not fit in memory.")
+    if failed := [row for row in rows if row.outcome.state == "failed"]:
+        words.append(f"{_list(sweep, failed)} failed: the table says why.")
+    return " ".join(words)
+
+
+def _trend(sweep: Sweep, timed: Sequence[Row]) -> str:
+    first, last = timed[0], timed[-1]
+    span = f"From {first.point.label} to {point_title(sweep, last.point)}"
+    if first.numbers.mfu is not None and last.numbers.mfu is not None:
+        change = last.numbers.mfu / first.numbers.mfu - 1
+        how = "stays near" if abs(change) < ALIKE else "falls from" if change < 0 else "rises from"
+        said = f"MFU {how} {first.numbers.mfu:.0%}" + ("" if abs(change) < ALIKE else f" to {last.numbers.mfu:.0%}")
+    else:
+        said = f"the step goes from {seconds_text(first.numbers.step_s)} to {seconds_text(last.numbers.step_s)}"
+    if sweep.vary == "chips" and last.efficiency is not None:
+        return f"{span} {said}; scaling efficiency {last.efficiency:.0%} ({sweep.scaling} scaling, {_kept(sweep)})."
+    best = max(timed, key=lambda row: row.efficiency or 0.0)
+    return f"{span} {said}; most work per chip and second at {point_title(sweep, best.point)}."
+
+
+def _kept(sweep: Sweep) -> str:
+    return "batch per chip constant" if sweep.scaling == "weak" else "total batch constant"
+
+
+def _best(sweep: Sweep, timed: Sequence[Row]) -> str:
+    ranked = sorted(timed, key=lambda row: row.numbers.step_s or 0.0)
+    best, other = ranked[0], ranked[1]
+    assert best.numbers.step_s and other.numbers.step_s and best.numbers.high_s
+    text = f"{point_title(sweep, best.point)} has the shortest step, {seconds_text(best.numbers.step_s)}{_mfu(best)}"
+    ratio = other.numbers.step_s / best.numbers.step_s - 1
+    if ratio < ALIKE:
+        return f"{text}; {point_title(sweep, other.point)} is as fast by this estimate."
+    overlap = ", though their intervals overlap" if (other.numbers.low_s or 0.0) < best.numbers.high_s else ""
+    return f"{text}; next is {point_title(sweep, other.point)}, {ratio:.0%} slower{overlap}."
+
+
+def _binding(sweep: Sweep, timed: Sequence[Row]) -> list[str]:
+    """Where compute stops binding, and what the step waits for then."""
+    if sweep.is_categorical:
+        return []
+    turned = next((row for before, row in pairwise(timed) if before.numbers.binds != row.numbers.binds), None)
+    worst = max(timed, key=lambda row: row.exposed_share or 0.0)
+    exposed = ""
+    if worst.exposed_most and (worst.exposed_share or 0.0) > NOTABLE:
+        where = point_title(sweep, worst.point)
+        exposed = f"exposed communication, mostly {worst.exposed_most}s, takes {worst.exposed_share:.0%} of the step at {where}"
+    after = f"; {exposed}." if exposed else "."
+    binds = _BINDS.get((turned or timed[0]).numbers.binds or "", "nothing binds")
+    if turned is None:
+        return [f"{binds[0].upper()}{binds[1:]} throughout{after}"]
+    return [f"From {point_title(sweep, turned.point)} on {binds}{after}"]
+
+
+def _mfu(row: Row) -> str:
+    return f", {row.numbers.mfu:.0%} MFU" if row.numbers.mfu is not None else ""
+
+
+def point_title(sweep: Sweep, point: Point) -> str:
+    """A point in words: `64 chips`, `TPU v5p (v5p:4x4x4)`, `fsdp=16,tensor=4`."""
+    if sweep.vary == "mesh":
+        return point.label
+    if sweep.vary == "generation":
+        return f"{CHIPS[str(point.value)].title} ({point.label})"
+    return f"{point.label} {_one(axis_title(sweep)) if point.value == 1 else axis_title(sweep)}"
+
+
+def _one(title: str) -> str:
+    return title.replace("sequences", "sequence", 1).replace("chips", "chip").replace("rows", "row", 1)
+
+
+def _list(sweep: Sweep, rows: Sequence[Row]) -> str:
+    *first, last = [row.point.label for row in rows]
+    names = f"{', '.join(first)} and {last}" if first else last
+    return names if sweep.is_categorical else f"{names} {axis_title(sweep)}"

@@ -1,0 +1,1 @@
+"""The computations that an experiment can run, as data."""

@@ -1,0 +1,1 @@
+"""Workloads that users declare in files of their own."""

@@ -1,0 +1,60 @@
+"""The workloads that a transformer is made of: causal attention, and one whole block."""
+
+from spmd_core.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
+from spmd_core.workloads.workload import FLOATS, Array, Dims, Workload
+
+_STREAM = ("batch", "sequence", "embed")  # whole along embed: the table's entry for it says how weights are stored
+_HEADS = ("batch", "sequence", "heads", "head_dim")
+_KV_HEADS = ("batch", "sequence", "kv_heads", "head_dim")
+_BETWEEN = (
+    Array("gathered", _KV_HEADS, whole=("sequence",)), Array("shared", _HEADS, whole=("sequence",)),
+    # one query head to a key head: a dim of size 1, written as kv_heads, is whole; so are the keys, the last dim of scores
+    Array("scores", ("batch", "heads", "kv_heads", "sequence"), whole=("kv_heads",)),
+    Array("mixed", ("batch", "sequence", "heads", "kv_heads", "head_dim"), whole=("kv_heads",)))
+
+
+def _attention_flops(sizes: Dims) -> int:
+    """Scores of all pairs, those that are masked too, since they are computed; softmax and scale as five operations each."""
+    pairs = sizes["batch"] * sizes["heads"] * sizes["sequence"] ** 2
+    return pairs * (4 * sizes["head_dim"] + 5)
+
+
+def _block_flops(sizes: Dims) -> int:
+    """Two for each weight and token; attention; norms, residuals and the gate, element by element."""
+    embed, mlp = sizes["embed"], sizes["mlp"]
+    weights = 2 * embed * sizes["head_dim"] * (sizes["heads"] + sizes["kv_heads"]) + 3 * embed * mlp
+    return sizes["batch"] * sizes["sequence"] * (2 * weights + 12 * embed + 6 * mlp) + _attention_flops(sizes)
+
+
+def _block_terms(sizes: Dims) -> int:
+    return 2 * sizes["embed"] + sizes["head_dim"] * (sizes["heads"] + 1) + sizes["sequence"] + sizes["mlp"]
+
+
+ATTENTION = Workload(
+    "attention", "Attention", "out = causal softmax(query · key / sqrt(head_dim)) @ value",
+    ("batch", "sequence", "heads", "kv_heads", "head_dim"), {"batch": 8, "sequence": 256, "heads": 8, "kv_heads": 8, "head_dim": 64},
+    (Array("query", _HEADS), Array("key", _KV_HEADS), Array("value", _KV_HEADS)), (Array("out", _HEADS),), _attention_flops,
+    dtypes=FLOATS, strategies=(*SHARDING_STRATEGIES, *MAP_STRATEGIES), contracted=("sequence", "head_dim"),
+    terms=lambda sizes: sizes["head_dim"] + sizes["sequence"], stages=2, uses_precision=True, between=_BETWEEN, divisors=(("kv_heads", "heads"),),
+    draws=("normal", "ones"), sampled=("sequence",), cut="heads")
+
+_WEIGHTS = {
+    "query": ("embed", "heads", "head_dim"), "key": ("embed", "kv_heads", "head_dim"), "value": ("embed", "kv_heads", "head_dim"),
+    "out": ("heads", "head_dim", "embed"), "gate": ("embed", "mlp"), "up": ("embed", "mlp"), "down": ("mlp", "embed")}
+
+
+def _weights(*names: str) -> tuple[Array, ...]:
+    return tuple(Array(f"{name}_weights", _WEIGHTS[name]) for name in names)
+
+
+TRANSFORMER_BLOCK = Workload(
+    "transformer_block", "Transformer block", "h = x + attention(norm(x)); y = h + mlp(norm(h))",
+    ("batch", "sequence", "embed", "heads", "kv_heads", "head_dim", "mlp"),
+    {"batch": 8, "sequence": 128, "embed": 256, "heads": 8, "kv_heads": 8, "head_dim": 32, "mlp": 512},
+    (Array("x", _STREAM, whole=("embed",)), Array("attention_scale", ("embed",), whole=("embed",)), *_weights("query", "key", "value", "out"),
+     Array("mlp_scale", ("embed",), whole=("embed",)), *_weights("gate", "up", "down")),
+    (Array("y", _STREAM, whole=("embed",)),), _block_flops, dtypes=FLOATS, strategies=(*SHARDING_STRATEGIES, *MAP_STRATEGIES),
+    contracted=("embed", "heads", "head_dim", "mlp", "sequence"), terms=_block_terms, stages=11, uses_precision=True,
+    between=(*_BETWEEN, Array("query", _HEADS), Array("key", _KV_HEADS), Array("hidden", ("batch", "sequence", "mlp"))), gathered=("embed",),
+    derived=tuple((f"{name}_weights", "initialized_out" if name == "out" else "initialized", (f"{name}_weights",)) for name in _WEIGHTS),
+    draws=("normal",), divisors=(("kv_heads", "heads"),), sampled=("sequence",), cut="heads")

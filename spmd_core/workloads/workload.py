@@ -1,0 +1,163 @@
+"""What a workload is: operands and results with named dims, FLOPs, bytes and options, as data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spmd_core.workloads.strategies import SHARDING_STRATEGIES
+
+DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int32": 4, "int8": 1}
+FLOATS = ("float32", "bfloat16", "float16")
+DRAWS = ("normal", "arange", "ones")
+Dims = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An operand or a result: a name and the names of its dims, in order; the sharding table leaves those in `whole` uncut here."""
+
+    name: str
+    dims: tuple[str, ...]
+    whole: tuple[str, ...] = ()
+
+    def shape(self, sizes: Dims) -> tuple[int, ...]:
+        """Sizes of the dims, leaving out optional dims that were left out."""
+        return tuple(sizes[dim] for dim in self.dims if dim in sizes)
+
+    def present(self, sizes: Dims) -> tuple[str, ...]:
+        """Names of the dims, leaving out optional dims that were left out."""
+        return tuple(dim for dim in self.dims if dim in sizes)
+
+    def axes(self, dim: str, table: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+        """The mesh axes that cut a dim of this array by the sharding table."""
+        return () if dim in self.whole else table.get(dim, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """An option that is a whole number: its default, and the least and greatest that may be chosen."""
+
+    default: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An option that is a free text, read by the workload itself. One that is not `later` is always written into an experiment."""
+
+    default: str = ""
+    later: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """An option that is off unless it is chosen."""
+
+    default: bool = False
+
+
+Option = tuple[str, ...] | Whole | Text | Flag  # words to choose from, the first the default; a range; a text; on or off
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A computation as data. `flops` counts one execution over the whole mesh, a multiply-add as two."""
+
+    name: str
+    title: str
+    formula: str
+    dims: tuple[str, ...]
+    defaults: Dims
+    operands: tuple[Array, ...]
+    results: tuple[Array, ...]
+    flops: Callable[[Dims], int] = field(repr=False)
+    optional_dims: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = (*FLOATS, "int32")  # the first is the default
+    strategies: tuple[str, ...] = SHARDING_STRATEGIES
+    default_strategies: tuple[str, ...] = ("single", "auto", "constrained", "shard_map")
+    contracted: tuple[str, ...] = ()  # the dims that are summed over
+    terms: Callable[[Dims], int] | None = field(default=None, repr=False)  # terms behind one element; None: the contracted dims' product
+    integer_result: bool = False  # int32 operands give an int32 result
+    uses_precision: bool = False
+    function: str = ""  # in the workload's program file; "": as the workload is named
+    between: tuple[Array, ...] = ()  # arrays of the program that are neither operand nor result, whose sharding it names
+    gathered: tuple[str, ...] = ()  # dims that shard_map and types want whole: operands that are cut along them are gathered
+    constants: Mapping[str, float] = field(default_factory=dict)  # numbers that the program file names in capitals
+    draws: tuple[str, ...] = DRAWS  # what its operands may be filled with
+    stages: int | None = None  # how often a value is rounded to the dtype on its way, where sums are kept in float32; None: at every term
+    sampled: tuple[str, ...] = ()  # of a large result the reference is computed on some indices of the first of these dims that is there; (): all
+    halo: tuple[str, str] | None = None  # (dim, width): a shard needs width // 2 elements of its neighbours along dim
+    at_most: tuple[tuple[str, str], ...] = ()  # (dim, other): dim is at most as large as other
+    divisors: tuple[tuple[str, str], ...] = ()  # (dim, other): dim divides other, and is as large where it is not given
+    cut: str = ""  # the dim that a screen shards at first; "": the first one
+    mapped: str | None = None  # the dim that vmap and pmap map over; None: the first dim of the first result
+    derived: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  # (operand, function of the program file, operands that it takes): instead of the draw
+    memory: Mapping[str, str] = field(default_factory=dict)  # memory kinds that are not `device` by default
+    carried: tuple[tuple[str, str], ...] = ()  # (result, operand): what a training run feeds back, step by step
+    curve: str | None = None  # the result that a training run draws, a number
+    moves: bool = False  # it computes nothing: bytes per second is what counts
+    compile_only: bool = False  # nothing of it is run: it needs a topology that is not attached
+    options: Mapping[str, Option] = field(default_factory=dict)
+    variants: Mapping[str, Workload] = field(default_factory=dict, repr=False)  # by the first option's value
+    source: str | None = None  # hash of the file that declares it, where it is the user's own
+
+    def array(self, name: str) -> Array:
+        """The operand or result of that name."""
+        return next(array for array in self.arrays if array.name == name)
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """Operands, then results."""
+        return self.operands + self.results
+
+    def chosen(self, options: Mapping[str, Any]) -> Workload:
+        """This workload as these options make it: they may change its arrays, dims and sums."""
+        return self.variants.get(options.get(next(iter(self.options), ""), ""), self)
+
+    def mapped_dim(self, sizes: Dims) -> str:
+        """The dim that vmap and pmap map over unless told otherwise: the first of the result, else of the operands."""
+        if self.mapped is not None and self.mapped in sizes:
+            return self.mapped
+        return next(dim for array in (*self.results[:1], *self.operands) for dim in array.present(sizes))
+
+    def default_size(self, dim: str, sizes: Dims) -> int:
+        """The size of a dim that is not given, beside others that are."""
+        return next((sizes[other] for mine, other in self.divisors if mine == dim and other in sizes), self.defaults[dim])
+
+    def amended(self, sizes: Dims) -> Iterator[tuple[str, int, str, str]]:
+        """Dims whose size does not go with another's: the nearest size that does, the rule that is broken, and how to keep it."""
+        for dim, other in self.at_most:
+            if dim in sizes and other in sizes and sizes[dim] > sizes[other]:
+                yield dim, sizes[other], f"is more than {other}={sizes[other]}", f"use at most {sizes[other]}"
+        for dim, other in self.divisors:
+            if dim in sizes and other in sizes and sizes[other] % sizes[dim]:
+                fits = math.gcd(sizes[dim], sizes[other])
+                yield dim, fits, f"does not divide {other}={sizes[other]}", f"use {fits}, {sizes[other]} or another number that divides it"
+
+    def result_dtype(self, dtype: str) -> str:
+        """Dtype of the results: int32 operands of a float function are promoted to float32, as JAX does."""
+        return "float32" if dtype == "int32" and not self.integer_result else dtype
+
+    def operand_bytes(self, sizes: Dims, dtype: str) -> int:
+        """Bytes of all operands, unsharded."""
+        return sum(element_count(array.shape(sizes)) for array in self.operands) * DTYPE_BYTES[dtype]
+
+    def result_bytes(self, sizes: Dims, dtype: str) -> int:
+        """Bytes of all results, unsharded."""
+        return sum(element_count(array.shape(sizes)) for array in self.results) * DTYPE_BYTES[self.result_dtype(dtype)]
+
+    def term_count(self, sizes: Dims) -> int:
+        """How many terms are added for one element of a result: what bounds its rounding error."""
+        return self.terms(sizes) if self.terms else element_count(tuple(sizes.get(dim, 1) for dim in self.contracted))
+
+
+def element_count(shape: tuple[int, ...]) -> int:
+    """Product of the sizes; exact, since Python integers do not overflow."""
+    total = 1
+    for size in shape:
+        total *= size
+    return total

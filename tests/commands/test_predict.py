@@ -1,0 +1,135 @@
+"""Predictions from the command line: through the Lab, into the history, and from the store where the same versions made them."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from spmd_core.experiment.plans import DEFAULT_SPEC
+from spmd_core.results.result import Result
+from tests.commands.test_commands import call
+from tests.labs import ROOT
+
+pytest.importorskip("libtpu")
+
+SPEC = {"workload": "layer", "mesh": {"x": 4}, "target": "tpu:v5e:2x2", "dims": {"batch": 512, "in": 512, "out": 512}, "sharding": {"in": "x"},
+        "strategies": ["single", "auto"]}
+
+PLAN = ("--target", "tpu:v5e:4x4", "--model", "scaled:1", "--mesh", "fsdp=16", "--batch-per-device", "2")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def folder(tmp_path_factory):
+    """One data folder for all commands of this file."""
+    with pytest.MonkeyPatch.context() as patch:
+        path = tmp_path_factory.mktemp("data")
+        patch.setenv("SPMD_LAB_DATA", str(path))
+        yield path
+
+
+@pytest.fixture(scope="module")
+def spec(folder):
+    path = folder / "spec.json"
+    path.write_text(json.dumps(SPEC))
+    return str(path)
+
+
+def runs():
+    return [entry["run"] for entry in json.loads(call("history", "--json").stdout)]
+
+
+def test_run_prints_what_was_predicted(spec):
+    done = call("run", spec, timeout=500)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    at = next(place for place, line in enumerate(lines) if line.startswith("strategy"))
+    head, single, auto = (line.split() for line in lines[at : at + 3])
+    assert head[:5] == ["strategy", "fits", "predicted", "between", "binds"]
+    assert single[:2] == ["single", "yes"] and auto[:2] == ["auto", "yes"] and "all-reduce over x" in done.stdout
+    result = Result.model_validate_json(call("history", "--run", runs()[0], "--json").stdout)
+    assert result.strategies["auto"].prediction.fits and result.environment.platform == "tpu"
+
+
+def test_predict_answers_from_the_store_what_the_same_versions_predicted(spec):
+    first = call("predict", spec, "--json", timeout=500)
+    assert first.returncode == 0, first.stderr
+    found, known = json.loads(first.stdout), runs()
+    assert found["strategy"] == "auto" and found["fits"] is True and found["experiment"]["strategies"] == ["single", "auto"]
+    assert found["predicted_s"]["low"] <= found["predicted_s"]["estimate"] <= found["predicted_s"]["high"]
+    assert json.loads(call("predict", spec, "--json").stdout) == found and runs() == known
+    assert f"compiled before, in run {known[0]}: --fresh compiles again" in call("predict", spec).stdout
+    assert json.loads(call("predict", spec, "--strategy", "auto", "--fresh", "--json", timeout=500).stdout)["predicted_s"] == found["predicted_s"]
+    assert len(runs()) == len(known) + 1
+    other = json.loads(call("predict", spec, "--strategy", "single", "--json", timeout=500).stdout)
+    assert other["strategy"] == "single" and other["collectives"] == []
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--strategy", "pjit"), "strategy 'pjit' is not one of layer"),
+    (("--target", "cpu:8"), "target cpu:8 is not a TPU topology: name one with --target, for example tpu:v5e:4x4"),
+    (("--target", "tpu:v5e:1x1"), "mesh x=4 of 4 devices is larger than target tpu:v5e:1x1 with 1"),
+    (("--estimate",), "--estimate of workload layer is not to be had"),
+    (("--keep", "kept.json"), "--keep of workload layer is not to be had"),
+    (("--model", "scaled:1"), "--model with a spec means nothing: say it in the spec"),
+    (("--compiler-flags", "xla_a=1"), "--compiler-flags with a spec means nothing"),
+    (("--scaling", "strong"), "--scaling with no --sweep means nothing: add --sweep"),
+    (("--baseline", "kept.json"), "a spec with --baseline means nothing"),
+    (("--timeout", "nan"), "invalid number of seconds value: 'nan'"),
+    (("--strategy", "vmap"), "vmap is called on attached devices: there is nothing to compile for absent ones"),
+])
+def test_a_bad_request_is_one_sentence(spec, words, said):
+    done = call("predict", spec, *words, timeout=300)
+    assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--strategy", "shard_map"), "--strategy with a model means nothing"),
+    (("--estimate", "--keep", "kept.json"), "--keep with --estimate means nothing"),
+    (("--keep", "no/such/folder/kept.json"), "is not a file that can be written: name one in a folder that exists"),
+    (("--compiler-flags=--xla_jf_generate_cpu_profile_to=here",), "compiler flag 'xla_jf_generate_cpu_profile_to=here' reads or writes files"),
+])
+def test_a_bad_request_for_a_model_is_one_sentence(words, said):
+    done = call("predict", *PLAN, *words)
+    assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("content", "said"), [
+    ("[" * 200_000, "this file is not JSON"), ('{"baseline": 2}', "is not a baseline that `predict --keep` wrote"), ("", "this file is not JSON"),
+    (" " * 2**21, "is larger than any baseline"),
+])
+def test_what_is_no_baseline_is_one_sentence(tmp_path, content, said):
+    (tmp_path / "kept.json").write_text(content)
+    done = call("predict", "--baseline", str(tmp_path / "kept.json"))
+    assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_time_limit_ends_the_compile_with_a_sentence():
+    plan = ["--target", "tpu:v5e:16x16", "--model", "scaled:16", "--mesh", "fsdp=256", "--batch-per-device", "6", "--timeout", "4"]
+    done = call("predict", *plan, timeout=200)
+    assert done.returncode == 1 and done.stdout == ""
+    assert "the compile took longer than 4 s and was ended: allow it more time, or make the program smaller" in done.stderr
+    assert json.loads(call("history", "--json").stdout)[0]["status"] == "cancelled"
+
+
+def test_ctrl_c_cancels_a_prediction():
+    command = [sys.executable, "-m", "spmd_core", "run", "-"]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
+    process.stdin.write(json.dumps(DEFAULT_SPEC))
+    process.stdin.close()
+    deadline = time.monotonic() + 120
+    while json.loads(call("history", "--json").stdout)[0]["status"] not in ("starting", "running"):
+        assert time.monotonic() < deadline
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert json.loads(call("history", "--json").stdout)[0]["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("flags", ["--xla_tpu_enable_async_collective_fusion=false", "xla_tpu_enable_async_collective_fusion=false"])
+def test_a_lone_compiler_flag_may_keep_its_dashes(flags):
+    words = ("--target", "tpu:v5e:4x4", "--model", "scaled:1", "--mesh", "fsdp=16", "--batch-per-device", "1", "--estimate", "--json")
+    done = call("predict", *words, "--compiler-flags", flags)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["fits"] is True

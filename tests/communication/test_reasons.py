@@ -1,0 +1,94 @@
+import pytest
+
+from spmd_core.communication.collectives import read_collectives
+from spmd_core.communication.reasons import Reasons
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.hlo.text import parse_module
+
+PROGRAM = """HloModule program, num_partitions=8
+
+%sum (a: f32[], b: f32[]) -> f32[] {{
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %add = f32[] add(%a, %b)
+}}
+
+%moved (p: f32[8,8]) -> f32[8,8] {{
+  %p = f32[8,8]{{1,0}} parameter(0)
+  ROOT %t = f32[8,8]{{0,1}} transpose(%p), dimensions={{1,0}}
+}}
+
+%computed (p.1: f32[8,8]) -> f32[8,8] {{
+  %p.1 = f32[8,8]{{1,0}} parameter(0)
+  ROOT %e = f32[8,8]{{1,0}} exponential(%p.1)
+}}
+
+ENTRY %main (x: f32[8,8], w: f32[8,8], bias: f32[8]) -> f32[8,8] {{
+  %x = f32[8,8]{{1,0}} parameter(0)
+  %w = f32[8,8]{{1,0}} parameter(1)
+  %bias = f32[8]{{0}} parameter(2)
+{lines}
+}}
+"""
+ALONG_Y = "replica_groups=[2,4]<=[8]"
+ALONG_X = "replica_groups=[4,2]<=[2,4]T(1,0)"
+
+
+def why(lines, strategy="auto", **spec):
+    grid = {"target": "cpu:8", "workload": "layer", "mesh": {"x": 2, "y": 4}, "dims": {"batch": 32, "in": 32, "out": 32}}
+    experiment = parse_experiment(grid | spec)
+    module = parse_module(PROGRAM.format(lines=lines))
+    found = read_collectives(module, experiment.mesh, file="layer.py", reasons=Reasons(experiment, strategy, module))
+    return [each.reason for each in found]
+
+
+def reduced(axes, name="all-reduce", op="dot_general"):
+    return (f"  %dot = f32[8,8]{{1,0}} dot(%x, %w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+            f'  ROOT %r = f32[8,8]{{1,0}} {name}(%dot), {axes}, to_apply=%sum, metadata={{op_name="jit(program)/{op}"}}')
+
+
+def test_a_sum_over_the_axes_of_the_contracted_dim():
+    words = "the contracted dim `in` is cut over x: each device holds a partial sum, so the parts are added over x"
+    assert why(reduced(ALONG_X), sharding={"in": "x"}) == [words]
+    assert why(reduced(ALONG_X, "reduce-scatter"), sharding={"in": "x"}) == [f"{words}, and each device keeps its part of the sum"]
+
+
+def test_a_sum_that_the_program_wrote_by_hand():
+    assert why(reduced(ALONG_X, op="shard_map/psum_invariant"), "shard_map", sharding={"in": "x"}) == [
+        "the contracted dim `in` is cut over x: each device holds a partial sum, so the program adds the parts over x (psum)"]
+    assert why(reduced(ALONG_Y, op="shard_map/psum"), "shard_map", sharding={"in": "x"}) == ["the program itself calls psum over y"]
+
+
+def test_a_sum_along_other_axes_is_not_put_down_to_the_contracted_dim():
+    assert why(reduced(ALONG_Y), sharding={"in": "x"}) == ["devices along y hold parts of a sum, which are added"]
+
+
+@pytest.mark.parametrize("before", ["%w", "%turned"])
+def test_an_operand_that_is_stored_cut_but_needed_whole(before):
+    """A transpose or a copy on the way does not hide which operand it is."""
+    turned = "  %turned = f32[8,8]{0,1} fusion(%w), kind=kLoop, calls=%moved\n" if before == "%turned" else ""
+    lines = (f"{turned}  %g = f32[8,32]{{1,0}} all-gather({before}), {ALONG_Y}, dimensions={{1}}\n"
+             "  ROOT %dot = f32[8,32]{1,0} dot(%x, %g), lhs_contracting_dims={1}, rhs_contracting_dims={0}")
+    assert why(lines, overrides={"weights": [None, "y"]}) == ["`weights` is stored cut over y along `out`, but is needed whole along y"]
+
+
+def test_an_operand_that_is_needed_in_another_cut():
+    lines = (f"  %m = f32[8,8]{{1,0}} all-to-all(%x), {ALONG_Y}, dimensions={{0}}\n"
+             "  ROOT %dot = f32[8,8]{1,0} dot(%m, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}")
+    (reason,) = why(lines, overrides={"x": ["y", None]})
+    assert reason == "`x` is stored cut over y along `batch`, but is needed cut otherwise: its parts move along y"
+
+
+def test_a_result_that_is_asked_otherwise_than_it_is_computed():
+    lines = ("  %dot = f32[8,8]{1,0} dot(%x, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+             f"  %g = f32[32,8]{{1,0}} all-gather(%dot), {ALONG_Y}, dimensions={{0}}\n"
+             "  ROOT %c = f32[32,8]{0,1} copy(%g)")
+    assert why(lines, overrides={"y": ["x", None]}) == ["`y` is computed cut over y, but is asked cut over x along `batch`"]
+    assert why(lines) == ["`y` is computed cut over y, but is asked whole on every device"]
+
+
+def test_a_value_on_the_way_names_no_operand():
+    lines = ("  %e = f32[8,8]{1,0} fusion(%w), kind=kLoop, calls=%computed\n"
+             f"  %g = f32[8,32]{{1,0}} all-gather(%e), {ALONG_Y}, dimensions={{1}}\n"
+             "  ROOT %dot = f32[8,32]{1,0} dot(%x, %g), lhs_contracting_dims={1}, rhs_contracting_dims={0}")
+    assert why(lines) == ["a value computed on the way is cut over y, but the next step needs it whole"]

@@ -1,0 +1,153 @@
+"""Predictions through the Lab and the real TPU compiler: values, failures of their own, crashes, cancelling, and what a missing libtpu says."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from spmd_core.commands.report import report
+from spmd_core.cost.predicting import is_current
+from spmd_core.cost.version import versions
+from spmd_core.engine.absent.topology import explain
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.plans import DEFAULT_SPEC
+from spmd_core.lab import Lab
+from spmd_core.settings import Settings
+from spmd_core.words.strategies import same_programs, sentence
+from tests.labs import ROOT, until
+
+pytest.importorskip("libtpu")
+
+PATIENT = Settings(run_timeout_s=1, predict_timeout_s=500, idle_s=300, cancel_grace_s=0.5)
+LAYER = {"workload": "layer", "mesh": {"x": 4}, "target": "tpu:v5e:2x2", "dims": {"batch": 1024, "in": 1024, "out": 1024}, "dtype": "bfloat16",
+         "sharding": {"in": "x"}, "strategies": ["auto"]}
+BIG = DEFAULT_SPEC | {"target": "tpu:v5e:16x16", "mesh": {"fsdp": 256}, "dims": {"batch": 1536, "sequence": 2048}, "options": {"model": "scaled:16"}}
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    lab = Lab.open(tmp_path_factory.mktemp("data"), settings=PATIENT)
+    yield lab
+    lab.close()
+
+
+def predicted(lab, **changes):
+    """The id and the result of a run that is to succeed."""
+    run = lab.submit(parse_experiment(LAYER | changes))
+    status = lab.wait(run, 500)
+    assert status.state == "succeeded", (status.error, status.stderr_tail)
+    return run, lab.result(run)
+
+
+def test_every_strategy_is_compiled_and_priced_and_nothing_is_executed(lab):
+    run, result = predicted(lab, strategies=["single", "auto", "shard_map", "vmap", "pmap(vmap)"])
+    environment = result.environment
+    assert (environment.platform, environment.device_kind, environment.device_count) == ("tpu", "TPU v5 lite", 4)
+    assert not environment.simulated and environment.libtpu == versions()["libtpu"] and len(environment.devices) == 4
+    assert environment.devices[3].coords == (1, 1, 0)
+    assert any("none is executed" in note for note in result.notes)
+    auto, single = result.strategies["auto"], result.strategies["single"]
+    for found in (auto, single, result.strategies["shard_map"]):
+        assert found.status == "ok" and found.prediction.fits and found.samples_s == () and found.median_s is None
+        assert found.predicted_s == found.prediction.predicted_s and 0 < found.predicted_s.low <= found.predicted_s.high < 1e-3
+        assert found.phases_s.trace > 0 and found.phases_s.lower > 0 and found.phases_s.compile > 0 and found.phases_s.first_run is None
+        assert found.memory_bytes.argument == found.prediction.memory_bytes.argument
+    (sum_,) = auto.collectives
+    assert (sum_.kind, sum_.axes, sum_.bytes, sum_.count) == ("all-reduce", ("x",), 1024 * 1024 * 2, 1)
+    assert "contracted dim `in` is cut over x" in sum_.reason and sum_.source.startswith("layer_auto.py:")
+    assert single.collectives == () and single.prediction.binds in ("compute", "memory")
+    assert auto.memory_bytes.argument < single.memory_bytes.argument
+    for name in ("vmap", "pmap(vmap)"):
+        assert result.strategies[name].error.kind == "inexpressible"
+        assert "there is nothing to compile for absent ones" in result.strategies[name].error.message
+    texts = lab.texts(run, "auto")
+    assert set(texts) == {"program", "jaxpr", "stablehlo", "hlo"} and "jax.devices()" in texts["program"] and "all-reduce" in texts["hlo"]
+    assert lab.latest(result.experiment) == run and is_current(result)
+    older = {name: found.model_copy(update={"prediction": found.prediction.model_copy(update={"compile": {"versions": {"jax": "0.1"}}})})
+             for name, found in result.strategies.items() if found.prediction}
+    assert not is_current(result.model_copy(update={"strategies": older}))
+
+
+def test_strategies_that_compile_to_the_same_program_are_named(lab):
+    _, result = predicted(lab, strategies=["single", "auto", "shard_map"], sharding={"batch": "x"})
+    assert same_programs(result.strategies)[0][0] == ("auto", "shard_map")
+    assert sentence(result).endswith("auto and shard_map compile to the same program") and "single takes" in sentence(result)
+    assert sentence(result) in report(result)
+
+
+def test_one_worker_compiles_for_several_topologies_in_turn(lab):
+    predicted(lab)
+    pid = lab.worker_pid
+    _, result = predicted(lab, target="tpu:v5p:2x2x1", mesh={"x": 2, "y": 2})
+    assert lab.worker_pid == pid
+    assert (result.environment.device_kind, result.environment.device_count) == ("TPU v5", 4)
+    assert lab.devices("tpu:v5p:2x2x1").device_kind == "TPU v5" and lab.devices("tpu:v5e:2x2").device_kind == "TPU v5 lite"
+    _, result = predicted(lab, mesh={"x": 2})  # fewer devices than there are
+    assert lab.worker_pid == pid and result.strategies["auto"].collectives[0].axes == ("x",)
+
+
+def test_a_program_that_does_not_fit_says_by_how_much(lab):
+    _, result = predicted(lab, dims={"batch": 65536, "in": 4096, "out": 262144}, sharding={})
+    found = result.strategies["auto"]
+    assert found.status == "ok" and not found.prediction.fits and found.predicted_s is None
+    memory = found.prediction.memory_bytes
+    assert memory.peak > 65536 * 262144 * 2 and memory.missing > 16 * 2**30 and found.memory_bytes.peak == memory.peak
+
+
+def test_flags_that_the_compiler_does_not_know_crash_it_and_the_next_run_has_a_new_one(lab):
+    pid = lab.worker_pid
+    run = lab.submit(parse_experiment(DEFAULT_SPEC | {"options": {"compiler_flags": "xla_tpu_no_such_flag=true"}}))
+    status = lab.wait(run, 300)
+    assert status.state == "crashed" and "Unknown command line flag 'xla_tpu_no_such_flag'" in status.error.message
+    predicted(lab)
+    assert lab.worker_pid not in (None, pid)
+
+
+def test_a_long_compile_is_cancelled_in_time_and_leaves_no_process_behind(lab):
+    run = lab.submit(parse_experiment(BIG))
+    until(lambda: lab.status(run).phase == "compile", 300)
+    pid, began = lab.status(run).worker_pid, time.monotonic()
+    lab.cancel(run)
+    assert lab.wait(run, 60).state == "cancelled"
+    assert time.monotonic() - began < PATIENT.cancel_grace_s + 30  # on a busy machine
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_missing_libtpu_is_named_with_what_to_install(tmp_path):
+    """In a child whose libtpu cannot be imported."""
+    (tmp_path / "libtpu").mkdir()
+    (tmp_path / "libtpu" / "__init__.py").write_text("raise ImportError('blocked')\n")
+    program = ("import sys\nfrom pathlib import Path\nfrom spmd_core.lab import Lab\nfrom spmd_core.experiment import parse_experiment\n"
+               f"lab = Lab.open(Path({str(tmp_path / 'data')!r}), serve=False)\nstatus = lab.wait(lab.submit(parse_experiment({LAYER!r})), 300)\n"
+               "print(status.state, status.error.message)\n")
+    environ = {name: value for name, value in os.environ.items() if name != "TPU_LIBRARY_PATH"}  # importing libtpu sets it
+    environ["PYTHONPATH"] = os.pathsep.join((str(tmp_path), str(ROOT)))
+    done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, timeout=300, check=False)
+    wanted = f"libtpu, which holds the TPU compiler, is not installed: run `pip install 'jax[tpu]=={versions()['jax']}'`"
+    assert done.stdout.strip() == f"failed {wanted}", done.stderr
+
+
+@pytest.mark.parametrize("words", [
+    "INVALID_ARGUMENT: Failed to deserialize module", "Failed to parse serialized HloModuleProto",
+    "Mismatched PJRT plugin PJRT API version (0.90) and framework PJRT API version 0.80",
+    "INTERNAL: PJRT_Client_Compile: failed to deserialize CompileOptionsProto", "Failed to parse PjRtTopologyDescriptionProto from binary string",
+    "Unexpected PJRT_Plugin_Attributes_Args size: expected 32, got 24. The plugin is likely built with a later version than the framework.",
+    "INTERNAL: Unknown opcode: ragged-foo", "failed to deserialize portable artifact using StableHLO_v1.7.5",
+    "Failed to deserialize the Mosaic module: INTERNAL: Unsupported version: expected <= 7 but got 8"])
+def test_a_libtpu_that_jaxlib_cannot_read_is_named_with_what_to_install(words):
+    said = explain(words)
+    assert said.startswith(f"libtpu {versions()['libtpu']} and jaxlib {versions()['jaxlib']} do not fit one another: run `pip install 'jax[tpu]==")
+    assert words in said
+    assert explain("INVALID_ARGUMENT: something else") == "INVALID_ARGUMENT: something else"
+
+
+@pytest.mark.parametrize("words", [
+    "INVALID_ARGUMENT: Incompatible shapes for matmul: f32[3] and f32[4]", "INTERNAL: prototype of kernel unsupported",
+    "INTERNAL: during parsing of flags", "UNIMPLEMENTED: this protocol is not in API version 2 of the custom call",
+    "INVALID_ARGUMENT: sharding is incompatible with the shape",
+    "Failed to parse TPUEmbeddingConfiguration proto from config attr", "NOT_FOUND: custom call target 'mine'"])
+def test_what_the_compiler_says_of_a_program_is_left_as_it_is(words):
+    assert explain(words) == words

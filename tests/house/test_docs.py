@@ -1,0 +1,113 @@
+"""What README.md says is true: commands, links, files, variables, dependencies."""
+
+import ast
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from spmd_core.__main__ import COMMANDS
+from spmd_core.experiment.experiment import parse_experiment_text
+from tests.layers import ROOT, imports, source_files
+
+README = (ROOT / "README.md").read_text("utf-8")
+BLOCKS = {language: re.findall(rf"^ *```{language}\n(.*?)^ *```", README, re.MULTILINE | re.DOTALL) for language in ("bash", "json")}
+COMMAND_LINES = [line.strip() for block in BLOCKS["bash"] for line in block.splitlines() if line.strip()]
+OURS = [line for line in COMMAND_LINES if "-m spmd_core" in line]
+TOOLS = {"pytest-xdist", "ruff", "pyright", "pytest", "libtpu"}  # used as programs, or through another package
+MODULES = {"vl-convert-python": "vl_convert"}  # where they are not called like their package
+
+
+@pytest.mark.parametrize("line", OURS)
+def test_commands_of_the_readme_work(line, data_folder):
+    words = shlex.split(line)
+    assert words[0] == ".venv/bin/python"
+    done = subprocess.run([sys.executable, *words[1:]], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stdout, done.stderr
+
+
+def test_the_readme_shows_every_command():
+    assert {shlex.split(line)[3] for line in OURS} == set(COMMANDS)
+
+
+def test_the_set_up_commands_name_what_exists():
+    start, tests = (next(line for line in COMMAND_LINES if f"-r {name} " in line) for name in ("requirements.txt", "requirements-dev.txt"))
+    assert start.endswith(".venv/bin/streamlit run app.py") and (ROOT / "app.py").exists()
+    assert tests.endswith(".venv/bin/python -m tests.check") and (ROOT / "tests/check.py").exists()
+    called = (ROOT / ".ci/run").read_text().splitlines()[-1]
+    assert called == "exec .venv/bin/python -m tests.check", "CI calls the README's test command"
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+
+
+def test_specs_of_the_readme_are_experiments():
+    assert len(BLOCKS["json"]) == 1
+    assert parse_experiment_text(BLOCKS["json"][0]).workload == "layer"
+
+
+def test_files_and_folders_that_are_named_exist():
+    named = [*re.findall(r"`([\w./-]+(?:/|\.py|\.txt|\.toml|\.md))`", README), ".ci/run"]
+    assert len(named) > 10
+    for name in set(named) - {".streamlit/secrets.toml"}:  # which a user writes
+        assert (ROOT / name).exists(), name
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\(([^)]+)\)", README):
+        path, _, heading = target.partition("#")
+        if "://" not in target:
+            assert (ROOT / unquote(path)).exists(), target
+            assert not heading or f"# {heading}" in README.lower().replace(" ", "-"), target
+
+
+def test_every_folder_of_the_source_is_described():
+    section = README.partition("## Where the code is")[2]
+    rooms = {path.relative_to(ROOT).parts[0] for path in source_files()} | {"tests", "bench"}
+    rooms |= {"/".join(path.relative_to(ROOT).parts[:2]) for path in source_files() if len(path.relative_to(ROOT).parts) == 3}
+    for room in rooms:
+        assert f"`{room}/`" in section or f"`{room}`" in section, room
+
+
+def test_every_variable_is_described():
+    used = {name for path in source_files() for name in re.findall(r"SPMD_LAB_[A-Z_]+[A-Z]", path.read_text("utf-8"))}
+    used |= set(re.findall(r"SPMD_LAB_[A-Z_]+[A-Z]", (ROOT / "tests/newer_python.py").read_text("utf-8")))
+    assert used == set(re.findall(r"`(SPMD_LAB_\w+)`", README))
+
+
+def requirements(name: str) -> set[str]:
+    lines = (ROOT / name).read_text("utf-8").splitlines()
+    found = {match[0] for line in lines if (match := re.match(r"[\w-]+", line)) and not line.startswith(("#", "-"))}
+    return found | ({"libtpu"} if any(line.startswith("jax[tpu]") for line in lines) else set())
+
+
+def test_every_dependency_has_a_reason_and_every_reason_a_dependency():
+    table = README.partition("## Dependencies")[2].partition("##")[0]
+    described = {name.strip() for row in re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)[1:] for name in row.split(",")} - {"---"}
+    assert described == requirements("requirements.txt") | requirements("requirements-dev.txt")
+
+
+def test_every_import_is_a_requirement_and_every_requirement_is_imported():
+    modules = {name.partition(".")[0] for path in [*source_files(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "bench").rglob("*.py")]
+               for _, name in imports(path.read_text("utf-8"), "spmd_core") if name != "a computed name"}
+    outside = modules - set(sys.stdlib_module_names) - {"app", "pages", "ui", "spmd_core", "tests", "bench", "sitecustomize", "jaxlib"}
+    required = (requirements("requirements.txt") | requirements("requirements-dev.txt")) - TOOLS
+    assert outside - TOOLS == {MODULES.get(name, name) for name in required}
+
+
+def test_screens_of_the_readme_are_the_pages():
+    section = README.partition("## Screens")[2].partition("##")[0]
+    screens = set(re.findall(r"^\| (\w+) \|", section, re.MULTILINE)) - {"screen", "Overview"}
+    assert {screen.lower() for screen in screens} == {path.stem for path in (ROOT / "pages").glob("*.py")}
+
+
+def test_the_python_that_is_asked_for_is_said_everywhere():
+    assert "Python 3.11 or newer" in README and 'requires-python = ">=3.11"' in (ROOT / "pyproject.toml").read_text("utf-8")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "bench").glob("*.py")), ids=lambda path: path.name)
+def test_measurements_say_what_they_measure(path: Path):
+    assert ast.get_docstring(ast.parse(path.read_text("utf-8")))

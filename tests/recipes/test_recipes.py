@@ -1,0 +1,94 @@
+"""Every recipe gives its expected numbers, through the real worker process."""
+
+import dataclasses
+
+import pytest
+
+from spmd_core.errors import RequestError
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.link import decode, link_path
+from spmd_core.lab import Lab
+from spmd_core.recipes import RECIPES, Expected, get_recipe, groups
+from spmd_core.script.program import program_text
+from spmd_core.workloads.small_programs import program_names, with_mesh
+
+QUICK = {"samples": 2, "min_seconds": 0}
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """One Lab, and so one worker process, for all recipes."""
+    opened = Lab.open(tmp_path_factory.mktemp("recipes"))
+    yield opened
+    opened.close()
+
+
+def run(lab, spec):
+    run_id = lab.submit(parse_experiment(spec | {"timing": QUICK, "target": "cpu:8"}))
+    status = lab.wait(run_id, 120)
+    assert status.state == "succeeded", status.error
+    return lab.result(run_id)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_gives_its_numbers(name, lab):
+    recipe = RECIPES[name]
+    result = run(lab, dict(recipe.spec))
+    assert recipe.expected.differences(result) == ()
+    assert all(found.correct is not False for found in result.strategies.values())
+
+
+def test_another_number_is_noticed(lab):
+    result = run(lab, dict(RECIPES["contraction"].spec))
+    expected = RECIPES["contraction"].expected
+    for changed, words in (
+        ({"values": {"y": (48.0, 52.0, 56.0, 60.0, 64.0, 68.0, 72.0, 77.0)}}, "not (48.0, 52.0, 56.0, 60.0, 64.0, 68.0, 72.0, 77.0)"),
+        ({"values": {"y": (48.0,)}}, "not (48.0,)"), ({"values": {"z": ()}}, "there is no result z"),
+        ({"specs": {"y": ("x",)}}, "the spec of y is ('y',), not ('x',)"), ({"shapes": {"y": (9,)}}, "not (9,)"),
+        ({"memory": {"y": "pinned_host"}}, "not pinned_host"), ({"printed": {"words": "yes"}}, "prints None for words, not 'yes'"),
+        ({"shards": {0: ((0, 1),)}}, "holds ((0, 2),) of y, not ((0, 1),)"),
+        ({"collectives": {"auto": frozenset()}}, "auto contains all-reduce, not none"),
+    ):
+        differences = dataclasses.replace(expected, **changed).differences(result)
+        assert any(words in sentence for sentence in differences), (words, differences)
+
+
+def test_a_failed_strategy_is_a_difference(lab):
+    result = run(lab, dict(RECIPES["contraction"].spec))
+    failed = result.model_copy(update={"strategies": {"auto": result.strategies["auto"].model_copy(update={"status": "error"})}})
+    assert Expected().differences(failed) == ("auto ended as error: no reason given",)
+
+
+def test_every_recipe_has_its_words_and_its_link():
+    for recipe in RECIPES.values():
+        assert recipe.title and recipe.look_at.endswith(".") and len(recipe.why) > 100
+        assert decode(link_path(recipe.experiment, screen=recipe.screen)) == recipe.experiment
+        assert (recipe.screen == "layout") == (recipe.experiment.workload == "array")
+        assert recipe.expected != Expected(), recipe.name
+    assert sum(len(recipes) for recipes in groups().values()) == len(RECIPES)
+
+
+def test_an_unknown_recipe_is_refused_with_the_choices():
+    with pytest.raises(RequestError, match="recipe 'tutrial' does not exist: use one of devices, unsharded, layout_2x4"):
+        get_recipe("tutrial")
+
+
+def test_an_unknown_program_is_refused_with_the_choices():
+    for name in ("../layer", "nothing", 7, None):
+        with pytest.raises(RequestError, match=r"^program .* is not registered: use .*local_shape"):
+            parse_experiment({"workload": "program", "mesh": {"x": 8}, "options": {"program": name}})
+
+
+def test_every_program_is_shown_with_its_mesh():
+    for name in program_names():
+        experiment = parse_experiment({"workload": "program", "mesh": {"x": 2, "y": 4}, "options": {"program": name}, "target": "cpu:8"})
+        text = program_text(experiment, "as_written")
+        assert "mesh = jax.make_mesh((2, 4), ('x', 'y')" in text and "def program(mesh" in text
+        compile(text, name, "exec")
+
+
+def test_what_a_program_and_its_mesh_both_import_is_imported_once():
+    text = with_mesh('"""Says."""\n\nimport jax\nfrom jax.sharding import Mesh\n\n\ndef program(mesh):\n    return {}\n',
+                     "import jax\nfrom jax.sharding import AxisType, Mesh", ["mesh = None"])
+    assert text == ('"""Says."""\n\nimport jax\nfrom jax.sharding import AxisType, Mesh\n\nmesh = None\n\n\n'
+                    "def program(mesh):\n    return {}\n")

@@ -1,0 +1,151 @@
+import math
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from spmd_core.results.stats import (
+    bootstrap_interval,
+    compare,
+    log_ratios,
+    median_s,
+    rounds_to_add,
+    signed_rank_interval,
+    summarize,
+    too_few,
+    two_best,
+)
+
+
+def rounds(centre_s, count=20, turns=5, noise=0.02, seed=0):
+    """Rounds of turns around a time, with a part of the noise shared by the whole round."""
+    rng = np.random.default_rng(seed)
+    shared = np.random.default_rng(99).normal(1, 0.1, count)
+    return [tuple(centre_s * shared[index] * rng.normal(1, noise, turns)) for index in range(count)]
+
+
+def test_a_summary_keeps_every_sample_and_flags_what_is_far_out():
+    summary = summarize([1.0, 1.1, 0.9, 1.05, 0.95, 9.0])
+    assert summary.median_s == pytest.approx(1.025)
+    assert summary.outliers == (5,)
+    assert summary.iqr_s == pytest.approx(np.subtract(*np.percentile([1.0, 1.1, 0.9, 1.05, 0.95, 9.0], [75, 25])))
+    assert summary.ci95_s is not None
+    assert summary.ci95_s[0] <= summary.median_s <= summary.ci95_s[1]
+    assert summary.spread == pytest.approx(summary.iqr_s / summary.median_s)
+
+
+def test_one_sample_has_no_interval():
+    summary = summarize([2.0])
+    assert (summary.median_s, summary.iqr_s, summary.ci95_s, summary.outliers) == (2.0, 0.0, None, ())
+
+
+def test_the_bootstrap_interval_covers_the_true_median_about_19_times_of_20():
+    rng = np.random.default_rng(7)
+    draws = rng.lognormal(0, 0.3, (400, 20))
+    intervals = [bootstrap_interval(draw, seed) for seed, draw in enumerate(draws)]
+    covered = np.mean([low <= 1.0 <= high for low, high in intervals])
+    assert 0.91 <= covered <= 0.99
+    assert bootstrap_interval(draws[0], 0) == intervals[0]  # repeatable
+
+
+def test_log_ratios_pair_turns_of_the_same_round():
+    of, over = [(2.0, 4.0, 6.0), (3.0,)], [(1.0, 2.0, 3.0), (1.0, 1.0, 100.0)]
+    assert np.exp(log_ratios(of, over)) == pytest.approx([2.0, 3.0])  # the second pairs medians: turns are not side by side
+    assert len(log_ratios(of, over[:1])) == 1
+
+
+@pytest.mark.parametrize("count", [8, 20, 45, 90])
+def test_signed_rank_interval_excludes_zero_exactly_when_wilcoxon_rejects(count):
+    rng = np.random.default_rng(count)
+    for shift in np.linspace(0, 1.2, 25) * 4 / math.sqrt(count):
+        differences = rng.normal(shift, 1, count)
+        expected = scipy_stats.wilcoxon(differences, method="exact" if count <= 60 else "asymptotic").pvalue
+        estimate, low, high, excludes = signed_rank_interval(differences, 0.05)
+        assert low <= estimate <= high
+        if abs(expected - 0.05) > 0.004:  # the asymptotic forms differ in their correction for continuity
+            assert excludes == (expected <= 0.05)
+
+
+def test_too_few_rounds_exclude_nothing():
+    assert signed_rank_interval(np.full(5, 3.0), 0.05)[3] is False  # 2 / 2**5 is above 0.05
+    assert signed_rank_interval(np.full(6, 3.0), 0.05)[3] is True
+    assert signed_rank_interval(np.array([]), 0.05) == (0.0, 0.0, 0.0, False)
+
+
+def test_a_true_difference_is_called_with_its_interval():
+    comparison = compare({"auto": rounds(1e-3, seed=1), "shard_map": rounds(1.31e-3, seed=2)})
+    assert comparison is not None
+    (ratio,) = comparison.ratios
+    assert (comparison.fastest, comparison.tied, ratio.differs) == ("auto", (), True)
+    assert ratio.ratio == pytest.approx(1.31, rel=0.02)
+    low, high = ratio.interval
+    assert low < 1.31 < high
+    assert comparison.sentence == f"auto is fastest: {ratio.ratio:.2f}x ({low:.2f} to {high:.2f}) faster than shard_map"
+
+
+def test_noise_shared_by_a_round_hides_no_difference():
+    """The rounds swing by 10 %, both strategies alike: 2 % is still found."""
+    comparison = compare({"a": rounds(1e-3, noise=0.005, seed=1), "b": rounds(1.02e-3, noise=0.005, seed=2)})
+    assert comparison is not None
+    assert comparison.fastest == "a"
+    assert not comparison.tied
+
+
+def test_equal_strategies_are_not_told_apart():
+    comparison = compare({"auto": rounds(1e-3, seed=1), "constrained": rounds(1e-3, seed=2), "single": rounds(3e-3, seed=3)})
+    assert comparison is not None
+    assert len(comparison.tied) == 1
+    assert set(comparison.tied) | {comparison.fastest} == {"auto", "constrained"}
+    assert comparison.sentence.startswith("no difference can be told between ")
+    assert "single is 3.0" in comparison.sentence
+    assert comparison.sentence.endswith("slower")
+
+
+def test_false_alarms_stay_rare_for_two_and_for_five():
+    for names in ("ab", "abcde"):
+        alarms = 0
+        for trial in range(200):
+            rng = np.random.default_rng(trial)
+            comparison = compare({name: [tuple(turns) for turns in rng.lognormal(0, 0.2, (20, 5))] for name in names})
+            assert comparison is not None
+            alarms += any(ratio.differs for ratio in comparison.ratios)
+        assert alarms <= 17
+
+
+def test_comparisons_of_none_and_of_one():
+    assert compare({}) is None
+    assert compare({"a": []}) is None
+    alone = compare({"auto": rounds(1e-3)})
+    assert alone is not None
+    assert (alone.fastest, alone.ratios) == ("auto", ())
+    assert "only strategy" in alone.sentence
+
+
+def test_the_rounds_decide_who_is_first_where_medians_disagree():
+    """b's median is lower only because one slow spell hit a's later rounds."""
+    a = [(1.0, 1.0)] * 10 + [(5.0, 5.0)] * 10
+    b = [(1.1, 1.1)] * 12 + [(5.5, 5.5)] * 8
+    assert median_s(b) < median_s(a)
+    shared = {"a": a, "b": [(1.1 * value, 1.1 * value) for value, _ in a]}
+    assert two_best({"a": a, "b": b}) == ("b", "a")
+    comparison = compare(shared)
+    assert comparison is not None
+    assert comparison.fastest == "a"
+
+
+def test_close_and_noisy_pairs_are_measured_longer():
+    near = {"a": rounds(1e-3, noise=0.3, seed=1), "b": rounds(1.01e-3, noise=0.3, seed=2)}
+    clear = {"a": rounds(1e-3, seed=1), "b": rounds(2e-3, seed=2)}
+    precise = {"a": rounds(1e-3, noise=0.01, seed=1), "b": rounds(1.01e-3, noise=0.01, seed=2)}
+    assert rounds_to_add(near, ("a", "b"), 20) == 60
+    assert rounds_to_add(clear, ("a", "b"), 20) == 5
+    assert rounds_to_add(precise, ("a", "b"), 20) == 20
+    assert two_best({"a": near["a"]}) is None
+
+
+def test_too_few_rounds_are_named_where_times_lie_far_apart():
+    found = compare({"a": [(1e-6,), (1.1e-6,)], "b": [(30e-6,), (33e-6,)]})
+    assert found and found.tied == ("b",) and too_few(found.ratios[0])
+    assert found.sentence == "no difference can be told between a and b, by too few samples to be sure of any"
+    alike = compare({"a": [(1e-6,), (1.1e-6,)], "b": [(1.1e-6,), (1e-6,)]})
+    assert alike and not too_few(alike.ratios[0]) and "too few" not in alike.sentence

@@ -1,0 +1,48 @@
+"""What a small program gave, as text: shapes, NumPy's way of printing, and equal results in one row."""
+
+import pytest
+
+from spmd_core.results.result import ArrayReport, StrategyResult
+from ui.compare.small_program import array_text, numbers, parts, shape_text, verdict
+
+
+def array(shape, *values, dtype="float32"):
+    return ArrayReport(shape=shape, dtype=dtype, values=values or None)
+
+
+def test_an_array_is_printed_in_its_shape_with_all_the_digits_that_jax_prints():
+    assert array_text(array((2, 2), 0.02138914167881012, 0.8931120634078979, 1.0, -2.0)) == "[[ 0.02138914  0.89311206]\n [ 1.         -2.        ]]"
+    assert (shape_text(array((8, 1), 1.0)), shape_text(array((), 3, dtype="int32"))) == ("float32 (8, 1)", "int32")
+    assert array_text(array((), 3, dtype="int32")) == "3"
+    assert array_text(array((2,), 1.5, "nan", dtype="bfloat16")) == "[1.5 nan]"
+    assert array_text(array((1,), 0.10009765625, dtype="bfloat16")) == "[0.1001]"
+    assert array_text(array((10**6, 3))) == "not kept: more than 256 numbers"
+
+
+def test_equal_results_share_a_row_and_those_of_another_shape_do_not():
+    found = StrategyResult(
+        status="ok", outputs={"vmap": array((2,), 1.0, 2.0), "pmap": array((2,), 1.0, 2.0), "pmap(vmap)": array((2, 1), 1.0, 2.0)},
+        printed={"error": "1e-07", "jaxpr": "{ lambda ;\n }"})
+    rows, blocks = parts(found)
+    assert rows.to_numpy().tolist() == [["vmap, pmap", r"float32 \(2,\)", r"\[1\. 2\.\]"], ["error", "", r"1e\-07"]]
+    assert blocks == {"pmap(vmap), float32 (2, 1)": "[[1.]\n [2.]]", "jaxpr": "{ lambda ;\n }"}
+
+
+@pytest.mark.parametrize(("asked", "answer"), [
+    ((True, True, ()), "The program did not run to its end."),
+    ((False, True, ()), "Every number is as the example says."),
+    ((False, True, ("y is 1, not 2",)), "The program ran, but not every number is as the example says."),
+    ((False, False, ()), "The program ran, with changes of your own. What it gave is below."),
+])
+def test_the_answer_comes_in_a_sentence(asked, answer):
+    assert verdict(*asked) == answer
+
+
+def test_texts_alone_have_no_shapes():
+    rows, blocks = parts(StrategyResult(status="ok", printed={"memory before": "device", "memory after": "device"}))
+    assert rows.to_numpy().tolist() == [["memory before", "device"], ["memory after", "device"]] and blocks == {}
+
+
+def test_losses_are_drawn_only_where_all_are_numbers():
+    assert numbers(array((2,), 4.0, 1.0)) == [4.0, 1.0]
+    assert numbers(array((2,), 4.0, "nan")) == numbers(array((2,))) == numbers(None) == []

@@ -1,0 +1,90 @@
+"""The charts of the Predict screen: their schema, and what they draw."""
+
+import altair
+import pytest
+
+from spmd_core.machine.topologies import get_topology
+from spmd_core.results.prediction import Estimate, TimelineSegment
+from tests.ui.predictions import TOO_LARGE, prediction
+from ui.predict import charts, torus_chart
+
+FOUND = prediction()
+TIME = FOUND.predicted_s or Estimate(low=0, estimate=0, high=0)
+CHARTS = {
+    "interval": lambda: charts.interval_chart({"time": TIME}, 0.02),
+    "strategies": lambda: charts.interval_chart({"Automatic": TIME, "shard_map": TIME}),
+    "shares": lambda: charts.shares_chart({"time": FOUND}),
+    "shares of two": lambda: charts.shares_chart({"A": FOUND, "B": FOUND}),
+    "timeline": lambda: charts.timeline_chart(FOUND, "body"),
+    "memory": lambda: charts.memory_chart({"peak": FOUND.memory_bytes}),
+    "too much memory": lambda: charts.memory_chart({"peak": TOO_LARGE.memory_bytes}),
+    "torus": lambda: torus("v5e:16x16", [("fsdp", 16), ("tensor", 16)], "fsdp"),
+    "cube": lambda: torus("v5p:8x8x16", [("data", 16), ("fsdp", 64)], "data"),
+    "two devices to a chip": lambda: torus("tpu7x:2x2x2", [("x", 16)], "x"),
+    "one chip": lambda: torus("v5e:1x1", [("x", 1)], "x"),
+}
+
+
+def torus(name, mesh, axis, order="topology"):
+    return torus_chart.torus_chart(get_topology(f"tpu:{name}"), mesh, axis, order, 330)
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_the_chart_keeps_the_schema_of_vega_lite(name):
+    altair.Chart.from_dict(CHARTS[name](), validate=True)
+
+
+def rows(spec, layer):
+    return spec["layer"][layer]["data"]["values"]
+
+
+def test_every_chip_is_drawn_in_the_colour_of_its_place():
+    chips = rows(torus("v5e:4x4", [("data", 4), ("fsdp", 4)], "fsdp"), 1)
+    assert len(chips) == 16
+    at = {chip["chip"]: chip["at"] for chip in chips}
+    assert [at[f"({x}, 2)"] for x in range(4)] == [0, 1, 2, 3]  # fsdp lies along x
+
+
+def test_links_that_wrap_around_are_marked():
+    def kinds(name, mesh):
+        return sorted({link["kind"] for link in rows(torus(name, mesh, "x"), 0)})
+
+    assert kinds("v5e:16x16", [("x", 256)]) == ["link", "wraps around"]
+    assert kinds("v5e:4x4", [("x", 16)]) == ["link"]
+
+
+def test_the_line_joins_one_group_in_its_order():
+    spec = torus("v5e:4x4", [("fsdp", 16)], "fsdp", "plain")
+    path = rows(spec, 2)
+    assert [(point["x"], point["y"]) for point in path[:5]] == [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0)]
+
+
+def test_a_large_cube_is_cut_off_and_says_so():
+    topology = get_topology("tpu:v5p:16x20x28")
+    chart = torus("v5p:16x20x28", [("fsdp", 8960)], "fsdp")
+    assert len(rows(chart, 1)) == 3 * 320
+    assert "the first 3 of 28 layers along z" in torus_chart.caption(topology).lower()
+
+
+def segment(track, kind, start, duration, name="a"):
+    return TimelineSegment(track=track, kind=kind, name=name, start_s=start, duration_s=duration, place="body")
+
+
+def test_communication_is_exposed_where_the_chip_stands_still():
+    found = charts.split_exposed([segment("chip", "matmul", 0.0, 1.0), segment("ici x+", "all-gather", 0.5, 1.5),
+                                          segment("chip", "matmul", 2.0, 1.0)])
+    stretches = [(kind, start, end) for each, kind, start, end in found if each.track != "chip"]
+    assert stretches == [("hidden", 0.5, 1.0), ("exposed", 1.0, 2.0)]
+    named = charts.split_exposed([segment("chip", "matmul", 0.0, 1.0), segment("ici x+", "all-gather", 0.5, 1.5, "b")], ["b"])
+    assert [kind for each, kind, _, _ in named if each.track != "chip"] == ["hidden"]
+
+
+def test_places_of_the_timeline_in_words():
+    assert charts.places(FOUND) == {"body": "one iteration of a loop of 10, 14.7 ms in all"}
+    assert charts.track_words("ici x++ici x-+ici y+") == "links along x, y"
+    assert charts.track_words("dcn") == "between slices"
+
+
+def test_parts_are_named_for_readers():
+    assert charts.share_words("wait: all-gather") == "exposed all-gather"
+    assert charts.share_words("matmul") == "matrix products"

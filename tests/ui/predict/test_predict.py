@@ -1,0 +1,201 @@
+"""The Predict screen without a browser: what a stored prediction shows, what its fields refuse, and hostile links."""
+
+import base64
+import json
+import zlib
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from spmd_core.experiment import link
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.lab import Lab
+from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
+
+
+@pytest.fixture
+def opened(data_folder):
+    """A function that opens the screen, with a query and with stored results."""
+
+    def opened(*results, **query):
+        for result in results:
+            store(data_folder, result)
+        screen = AppTest.from_file("../../app.py", default_timeout=60).switch_page("pages/predict.py")
+        for name, value in query.items():
+            screen.query_params[name] = value
+        return screen.run()
+
+    yield opened
+    Lab.open().close()
+
+
+def field(screen, kind, label):
+    return next(widget for widget in screen.get(kind) if widget.label == label)
+
+
+def said(screen) -> str:
+    assert not screen.exception
+    return " ".join(error.value.replace("\\", "") for error in screen.error)
+
+
+def headings(screen) -> str:
+    return " ".join(heading.value.replace("\\", "") for heading in screen.subheader)
+
+
+def metrics(screen) -> dict[str, str]:
+    return {metric.label: metric.value for metric in screen.metric}
+
+
+def test_before_compiling_the_sizes_say_whether_it_fits(opened):
+    screen = opened()
+    assert said(screen) == ""
+    assert "By its sizes it should fit: about 2.1 GiB of 15.8 GiB per device." in headings(screen)
+    assert field(screen, "button", "Predict").disabled is False
+    assert Lab.open().active() == ()  # nothing is compiled by opening the screen
+
+
+def test_an_axis_that_does_not_cut_the_parameters_is_named_before_compiling(opened):
+    wide = MODEL.vary(target="tpu:v5e:16x16*16", mesh={"fsdp": 4096}, dims={"batch": 4096, "sequence": 2048}, options={"model": "scaled:1"})
+    screen = opened(experiment=link.encode(wide))
+    assert said(screen) == "" and "should not fit" in headings(screen)
+    assert [warning.value.replace("\\", "") for warning in screen.warning] == [
+        "embed=2048 does not divide over fsdp=4096: parameters stay whole on every device."]
+
+
+def test_a_link_shows_its_stored_prediction(opened):
+    screen = opened(predicted(), experiment=link.encode(MODEL), run="20260101-000000-abcdef")
+    assert said(screen) == ""
+    assert "Fits, and takes about 14.7 ms a step at 95.1% MFU; compute binds." in headings(screen)
+    shown = metrics(screen)
+    assert (shown["Memory per device"], shown["A step"], shown["MFU"]) == ("8.0 GiB", "14.7 ms", f"{prediction().mfu:.1%}")
+    assert field(screen, "selectbox", "Model").value == "scaled:16"
+    assert field(screen, "number_input", "Sequences per device").value == 6
+
+
+def test_a_prediction_that_is_stored_is_found_without_its_run(opened):
+    screen = opened(predicted(), experiment=link.encode(MODEL))
+    assert "Fits, and takes about 14.7 ms a step" in headings(screen)
+    assert screen.query_params["run"] == "20260101-000000-abcdef"
+    assert field(screen, "button", "Predict again").disabled is False
+
+
+def test_what_other_versions_predicted_says_so(opened):
+    def notices(found):
+        screen = opened(predicted(run=f"20260101-000000-{len(found):06d}", auto=prediction().model_copy(update={"compile": found})),
+                        experiment=link.encode(MODEL))
+        assert "takes about 14.7 ms" in headings(screen)
+        return [text.value for text in screen.caption if text.value.startswith("Other versions of JAX")]
+
+    assert notices({}) == []
+    assert len(notices({"versions": {"jax": "0.1"}})) == 1
+
+
+def test_what_does_not_fit_says_by_how_much_and_what_helps(opened):
+    screen = opened(predicted(auto=TOO_LARGE), experiment=link.encode(MODEL))
+    assert "4.0 GiB too much" in headings(screen)
+    assert any("What helps" in text.value for text in screen.markdown)
+
+
+def test_another_topology_is_filled_and_keeps_the_batch_per_device(opened):
+    screen = opened()
+    field(screen, "selectbox", "Shape").set_value("8x8").run()
+    assert said(screen) == ""
+    assert field(screen, "number_input", "Axis 1 size").value == 64
+    assert field(screen, "number_input", "Sequences per device").value == 2
+    field(screen, "selectbox", "TPU").set_value("v5p").run()
+    assert field(screen, "selectbox", "Shape").value == "4x4x4"
+    assert said(screen) == ""
+
+
+def test_a_preset_sets_the_mesh(opened):
+    screen = opened()
+    field(screen, "button", "fsdp × tensor").click().run()
+    assert said(screen) == ""
+    assert [field(screen, "number_input", f"Axis {at} size").value for at in (1, 2)] == [4, 4]
+
+
+def test_a_mesh_that_does_not_fill_is_refused_and_mended_by_one_click(opened):
+    screen = opened()
+    field(screen, "number_input", "Axis 1 size").set_value(8).run()
+    assert "mesh of 8 devices does not fill v5e:4x4 with its 16: make the axes multiply to 16" in said(screen)
+    assert field(screen, "button", "Predict").disabled is True
+    field(screen, "button", "Use fsdp=16").click().run()
+    assert said(screen) == ""
+    assert field(screen, "number_input", "Axis 1 size").value == 16
+
+
+@pytest.mark.parametrize(("label", "value", "words"), [
+    ("Tokens in each", 100, "sequence"), ("Sequences per device", 0.3, "4.8"), ("Sequences per device", 0.0, "batch"),
+    ("Tokens in each", -1, "sequence")])
+def test_bad_numbers_are_refused_and_stay(opened, label, value, words):
+    screen = opened()
+    field(screen, "number_input", label).set_value(value).run()
+    assert words in said(screen)
+    assert len(said(screen)) < 300
+    assert field(screen, "number_input", label).value == value
+
+
+def test_flags_that_write_files_are_refused(opened):
+    screen = opened()
+    field(screen, "text_input", "Compiler flags").set_value("xla_dump_to=/tmp/x").run()
+    assert "is not a flag" in said(screen)
+
+
+def test_another_workload_and_back_keeps_the_model(opened):
+    screen = opened()
+    field(screen, "selectbox", "Model").set_value("llama-2-7b").run()
+    field(screen, "selectbox", "Predict").set_value("layer").run()
+    assert said(screen) == ""
+    assert field(screen, "button_group", "Strategies").value == ["auto", "constrained", "explicit", "shard_map"]
+    field(screen, "selectbox", "Predict").set_value("decoder").run()
+    assert field(screen, "selectbox", "Model").value == "llama-2-7b"
+
+
+@pytest.mark.parametrize("spec", [
+    {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}}, {"workload": "layer", "target": "tpu:v5e:4x5", "mesh": {"x": 4}},
+    {"workload": "layer", "target": "tpu:v9:4x4*9999", "mesh": {"x": 8}}, {"workload": "layer", "target": "tpu:v5e:4x4", "mesh": {"x": 8}},
+    {"workload": "array", "target": "cpu:8", "mesh": {"x": 8}, "dims": {"d0": 8}}, {"workload": "transfer", "target": "cpu:8", "mesh": {"x": 8}},
+])
+def test_an_experiment_that_cannot_be_predicted_is_said_and_the_nearest_offered(opened, spec):
+    screen = opened(experiment=link.encode(parse_experiment(spec)))
+    assert said(screen)
+    assert len(said(screen)) < 400
+    assert Lab.open().active() == ()
+
+
+def test_a_link_of_a_training_step_that_cannot_be_is_mended_by_one_click(opened):
+    spec = MODEL.to_json() | {"target": "tpu:v5e:3x5", "mesh": {"fsdp": 15}, "dims": {"batch": 30},
+                             "options": {"model": "scaled:1"}}
+    screen = opened(experiment="1." + base64.urlsafe_b64encode(zlib.compress(json.dumps(spec).encode())).decode())
+    assert said(screen) == ("This link cannot be opened as it is. Topology v5e:3x5 is not a shape of TPU v5e: use tpu:v5e:4x4 or tpu:v5e:2x4.")
+    field(screen, "button", "Use the nearest experiment").click().run()
+    assert said(screen) == ""
+    assert (field(screen, "selectbox", "TPU").value, field(screen, "selectbox", "Shape").value) == ("v5e", "4x4")
+    assert field(screen, "selectbox", "Model").value == "scaled:1" and field(screen, "number_input", "Sequences per device").value == 2
+
+
+def test_the_nearest_of_simulated_devices_is_a_topology_of_as_many(opened):
+    screen = opened(experiment=link.encode(parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "sharding": {"in": "x"}})))
+    assert said(screen) == "target cpu:8 is not a TPU topology: choose a TPU and its shape"
+    assert field(screen, "button", "Predict").disabled is True
+    field(screen, "button", "Use the nearest experiment").click().run()
+    assert said(screen) == ""
+    assert (field(screen, "selectbox", "TPU").value, field(screen, "selectbox", "Shape").value) == ("v5e", "2x4")
+    assert "single" not in field(screen, "button_group", "Strategies").value
+
+
+@pytest.mark.parametrize("query", [
+    {"experiment": "1.junk"}, {"experiment": "A" * 500_000}, {"experiment": "", "run": "../../etc"}, {"plan": "1.eJyrVgIAAS0Arg"},
+    {"measured": "<script>", "tokens": "inf", "with": "'; DROP", "sweep": "1.junk"},
+])
+def test_hostile_queries_break_nothing(opened, query):
+    screen = opened(**query)
+    assert not screen.exception
+    assert field(screen, "selectbox", "Model").value == "scaled:1"
+
+
+def test_a_link_carries_a_measured_time_and_a_training_run(opened):
+    screen = opened(predicted(), experiment=link.encode(MODEL), measured="0.016", tokens="1000")
+    texts = " ".join(text.value.replace("\\", "") for text in screen.markdown)
+    assert "chip-hours on 256 chips" in texts
+    assert screen.query_params["measured"] == "0.016"

@@ -1,0 +1,184 @@
+"""The sweep of the Predict screen: fields, what a press costs, curves, cancelling, and the link that shows it again."""
+
+from dataclasses import replace
+
+import altair
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.plans import DEFAULT_SPEC
+from spmd_core.results.result import Failure
+from spmd_core.sweep.curves import Numbers, Outcome, curves, outcome_of
+from spmd_core.sweep.sweep import variants
+from spmd_core.sweep.values import parse_sweep
+from tests.standin_lab import GIB, StandInLab, found
+from ui.predict import sweep as sweep_view
+from ui.predict.sweep_charts import chart_alt, charts_of
+
+BASE = parse_experiment({**DEFAULT_SPEC, "target": "tpu:v5p:4x4x4", "mesh": {"fsdp": 64}, "dims": {"batch": 128, "sequence": 2048}})
+
+
+def script():
+    from spmd_core.experiment.experiment import parse_experiment
+    from spmd_core.experiment.plans import DEFAULT_SPEC
+    from ui.predict import sweep as sweep_view
+
+    sweep_view.show(parse_experiment({**DEFAULT_SPEC, "target": "tpu:v5p:4x4x4", "mesh": {"fsdp": 64}, "dims": {"batch": 128, "sequence": 2048}}))
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    lab = StandInLab(tmp_path)
+    monkeypatch.setattr(sweep_view, "lab", lambda: lab)
+    return lab
+
+
+def opened(**query: str) -> AppTest:
+    test = AppTest.from_function(script, default_timeout=30)
+    for name, value in query.items():
+        test.query_params[name] = value
+    return test.run()
+
+
+def texts(test: AppTest) -> str:
+    return "\n".join(element.value.replace("\\", "") for element in (*test.markdown, *test.caption, *test.error))
+
+
+def table(test: AppTest) -> dict[str, dict]:
+    frame = test.dataframe[0].value
+    return {row.iloc[0]: row.to_dict() for _, row in frame.iterrows()}
+
+
+def test_it_says_what_a_press_costs_and_compiles_nothing_before(lab):
+    test = opened()
+    assert not test.exception
+    assert "5 compiles, roughly 5 min on an idle machine; 0 of 5 points are known already." in texts(test)
+    assert lab.queue == []
+    assert test.query_params["sweep"] == "chips=8,64,256,1024,4096"
+    assert {row["State"] for row in table(test).values()} == {"not compiled yet"}
+    assert table(test)["4,096"]["Topology"] == "v5p:16x16x16"
+    assert table(test)["8"]["Memory"].startswith("about ")
+
+
+def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
+    test = opened(sweep="chips=8,64,512")
+    lab.end(lab.submit(variants(parse_sweep(BASE, "chips=64"))[0].experiment), "succeeded", found=found(1.0, 64, 8e15))
+    test.run()
+    assert "2 compiles, roughly 2 min on an idle machine; 1 of 3 points are known already." in texts(test)
+    assert "At 64 chips a step takes 1 s, 62% MFU." in texts(test)
+    test.button(key="sweep:start").click().run()
+    assert [status.experiment.target for status in lab.queue] == ["tpu:v5p:2x2x2", "tpu:v5p:8x8x8"]
+    lab.queue[0] = replace(lab.queue[0], state="running", phase="compile", started_at=1.0)
+    test.run()
+    assert table(test)["8"]["State"] == "compiling" and table(test)["512"]["State"] == "in the queue"
+    assert not [button for button in test.button if button.key == "sweep:start"]
+    for status, seconds, chips in zip(tuple(lab.queue), (0.9, 1.25), (8, 512), strict=True):
+        lab.end(status.run, "succeeded", found=found(seconds, chips, chips / 8 * 1e15))
+    test.run()
+    assert "From 8 to 512 chips MFU falls from 69% to 50%; scaling efficiency 72%" in texts(test)
+    assert table(test)["512"]["Efficiency"] == "72.0%" and table(test)["512"]["MFU"] == "50.0%"
+    assert table(test)["64"]["Open"].startswith("http") and "/predict?experiment=1." in table(test)["64"]["Open"]
+
+
+def test_cancel_ends_all_and_failures_keep_their_words(lab):
+    test = opened(sweep="chips=8,64,512")
+    test.button(key="sweep:start").click().run()
+    lab.end(lab.queue[0].run, "crashed", Failure(kind="WorkerError", message="the compiler died"))
+    test.run()
+    assert table(test)["8"]["State"] == "failed" and "8: the compiler died" in texts(test)
+    test.button(key="sweep:cancel").click().run()
+    assert len(lab.cancelled) == 2 and lab.queue == []
+    assert "3 compiles, roughly 3 min on an idle machine, 1 of them again after a failure" in texts(test)
+
+
+def test_a_link_shows_its_sweep_and_a_bad_one_says_why(lab):
+    test = opened(sweep="mesh=fsdp=64;fsdp=32,tensor=2")
+    assert test.selectbox[0].value == "mesh" and test.text_input[0].value == "fsdp=64;fsdp=32,tensor=2"
+    strong = opened(sweep="chips=8,64", scaling="strong")
+    assert strong.selectbox[1].value == "strong" and strong.query_params["scaling"] == "strong"
+    assert list(table(test)) == ["fsdp=64", "fsdp=32,tensor=2"]
+    assert opened(sweep="generation=v5p,v6e").multiselect[0].value == ["v5p", "v6e"]
+    bad = opened(sweep="chips=0")
+    assert "This link's sweep cannot be opened as it is. chips='0' is not a size" in texts(bad)
+    assert bad.selectbox[0].value == "chips"
+
+
+def test_a_link_opened_later_takes_the_place_of_the_fields(lab):
+    test = opened(sweep="chips=8,64")
+    test.text_input[0].set_value("8,16").run()
+    assert test.query_params["sweep"] == "chips=8,16"
+    test.query_params["sweep"] = "mesh=fsdp=64"
+    test.run()
+    assert test.selectbox[0].value == "mesh" and test.text_input[0].value == "fsdp=64"
+
+
+def test_fields_are_read_and_refused(lab):
+    test = opened(sweep="chips=8,24")
+    assert "chips=24 make up no slices of TPU v5p: use 16 or 32" in texts(test) and table(test)["24"]["State"] == "cannot be"
+    test.text_input[0].set_value("8,x").run()
+    assert "chips='x' is not a size" in texts(test)
+    test.text_input[0].set_value("8,16").run()
+    test.selectbox[0].set_value("sequence").run()
+    assert test.text_input[0].value == "1024,2048,4096,8192"
+    assert test.query_params["sweep"] == "sequence=1024,2048,4096,8192"
+
+
+# Charts ------------------------------------------------------------------------------------------------------------------
+
+
+def drawn(text: str, outcomes):
+    sweep = parse_sweep(BASE, text)
+    rows = curves(variants(sweep), outcomes)
+    return sweep, rows, charts_of(sweep, rows)
+
+
+def predicted(*arguments) -> Outcome:
+    return outcome_of("run", found(*arguments))
+
+
+CASES = {
+    "chips": ("chips=8,64,512", [Outcome("does not fit", Numbers(False, peak_bytes=120 * GIB)), predicted(1.0, 64, 8e15),
+                                 predicted(1.2, 512, 64e15)]),
+    "mesh": ("mesh=fsdp=64;fsdp=16,tensor=4", [predicted(1.0), Outcome("not compiled")]),
+    "generation": ("generation=v5p,v5e", [predicted(1.0), predicted(2.0)]),
+    "one": ("sequence=2048", [predicted(1e-3)]),
+    "steep": ("batch-per-device=1,64", [predicted(1e-3), predicted(0.5)]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_charts_keep_the_schema_share_their_x_axis_and_have_words(name):
+    sweep, rows, charts = drawn(*CASES[name])
+    assert {"Time of a step", "MFU", "Memory", "Exposed communication", "Tokens", "Efficiency"} == set(charts)
+    for title, chart in charts.items():
+        altair.Chart.from_dict(chart, validate=True)
+        assert chart["encoding"]["x"] == charts["MFU"]["encoding"]["x"]
+        assert "nothing yet" not in chart_alt(title, sweep, rows)
+
+
+def test_the_values_drawn_are_those_predicted():
+    sweep, rows, charts = drawn(*CASES["chips"])
+    line = charts["Time of a step"]["layer"][-1]["data"]["values"]
+    assert [(value["x"], value["y"], value["low"], value["high"]) for value in line] == [
+        (64, 1.0, 0.9, 1.2), (512, 1.2, pytest.approx(1.08), pytest.approx(1.44))]
+    assert charts["MFU"]["encoding"]["x"]["scale"]["type"] == "log"
+    capacity, *_, crossed = (layer["data"]["values"] for layer in charts["Memory"]["layer"])
+    assert [value["x"] for value in capacity] == [8, 64, 512]
+    assert crossed == [{"x": 8, "label": "8", "kind": "all", "y": pytest.approx(95.74, abs=0.01),
+                        "said": "does not fit: 120.0 GiB needed, capacity 95.7 GiB"}]
+    assert [value["y"] for value in charts["Exposed communication"]["layer"][-1]["data"]["values"]] == pytest.approx([10.0, 10.0])
+    assert chart_alt("Memory", sweep, rows) == "Memory by chips: 8: does not fit; 64: 8.0 GiB; 512: 8.0 GiB"
+    assert chart_alt("Efficiency", sweep, rows) == "Efficiency by chips: 64: 100.0%; 512: 83.3%"
+
+
+def test_labels_of_the_x_axis_have_room():
+    _, _, charts = drawn("chips=8,64,512,1024,1536,2048,4096", [predicted(1.0)] * 7)
+    assert charts["MFU"]["encoding"]["x"]["axis"]["values"] == [8, 64, 512, 1024, 2048, 4096]
+
+
+def test_before_any_compile_memory_by_the_sizes_is_drawn_alone():
+    _, _, charts = drawn("chips=8,64", [Outcome("not compiled")] * 2)
+    assert list(charts) == ["Memory"]
+    guessed = charts["Memory"]["layer"][-2]["data"]["values"]
+    assert [value["x"] for value in guessed] == [8, 64] and guessed[0]["y"] > guessed[1]["y"] > 0

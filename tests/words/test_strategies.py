@@ -1,0 +1,84 @@
+"""What is said of several predicted strategies: the fastest, ties, the same program, what does not fit."""
+
+import pytest
+
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.hlo.fingerprint import fingerprint
+from spmd_core.results.prediction import Estimate
+from spmd_core.results.result import Result
+from spmd_core.words.strategies import PROGRAM, overlap, same_programs, sentence
+
+ENVIRONMENT = {"jax": "0.10.2", "jaxlib": "0.10.2", "python": "3.11", "platform": "tpu", "device_kind": "TPU v5 lite", "device_count": 4}
+
+
+def one(low=None, estimate=None, high=None, program=None):
+    time = {"low": low * 1e-6, "estimate": estimate * 1e-6, "high": high * 1e-6} if estimate and low and high else None
+    compiled = {PROGRAM: program} if program else {}
+    return {"status": "ok", "predicted_s": time,
+            "prediction": {"fits": time is not None, "memory_bytes": {"capacity": 1}, "predicted_s": time, "compile": compiled}}
+
+
+def result(**strategies):
+    spec = {"workload": "layer", "target": "tpu:v5e:2x2", "mesh": {"x": 4}, "sharding": {"in": "x"}}
+    experiment = parse_experiment(spec | {"strategies": list(strategies)})
+    return Result.model_validate({"run": "r", "experiment": experiment, "environment": ENVIRONMENT, "strategies": strategies})
+
+
+@pytest.mark.parametrize(("strategies", "words"), [
+    ({"auto": one(9, 10, 12)}, "auto is predicted to take 10 µs (9 µs to 12 µs)"),
+    ({"auto": one(9, 10, 12), "explicit": one(25, 30, 35)}, "auto is predicted fastest, 10 µs (9 µs to 12 µs); explicit takes 3 times as long"),
+    ({"auto": one(9, 10, 12), "explicit": one(9, 11, 13)},
+     "no difference can be told between auto (10 µs) and explicit (11 µs): their predicted intervals overlap"),
+    ({"single": one(40, 50, 60), "explicit": one(9, 11, 13), "auto": one(9, 10, 12)},
+     "no difference can be told between auto (10 µs) and explicit (11 µs): their predicted intervals overlap; single takes 5 times as long"),
+    ({"auto": one(9, 10, 12, "a"), "shard_map": one(9, 10, 12, "a")},
+     "auto and shard_map compile to the same program, which is predicted to take 10 µs (9 µs to 12 µs)"),
+    ({"single": one(40, 50, 60, "b"), "auto": one(9, 10, 12, "a"), "shard_map": one(9, 10, 12, "a")},
+     "auto and shard_map are predicted fastest, 10 µs (9 µs to 12 µs); single takes 5 times as long; auto and shard_map compile to the same program"),
+    ({"single": one(), "auto": one(9, 10, 12)}, "auto is predicted to take 10 µs (9 µs to 12 µs); single does not fit"),
+    ({"single": one(), "auto": one()}, "single and auto do not fit"),
+    ({"auto": {"status": "error", "error": {"kind": "x", "message": "y"}}}, "no strategy was compiled to the end"),
+])
+def test_the_answer(strategies, words):
+    assert sentence(result(**strategies)) == words
+
+
+def test_the_answer_in_the_words_of_a_screen():
+    said = sentence(result(auto=one(9, 10, 12), explicit=one(25, 30, 35)), {"auto": "Automatic", "explicit": "Explicit"}.__getitem__)
+    assert said == "Automatic is predicted fastest, 10 µs (9 µs to 12 µs); Explicit takes 3 times as long"
+
+
+def test_times_are_told_apart_where_neither_estimate_lies_in_the_other_interval():
+    near, far = Estimate(low=9, estimate=10, high=12), Estimate(low=11.5, estimate=13, high=15)
+    assert not overlap(near, far) and not overlap(far, near)
+    assert overlap(near, Estimate(low=9.9, estimate=13, high=15)) and overlap(Estimate(low=1, estimate=13, high=15), near)
+
+
+def test_programs_without_a_fingerprint_are_not_taken_for_the_same():
+    assert [names for names, _ in same_programs(result(auto=one(9, 10, 12), shard_map=one(9, 10, 12)).strategies)] == [("auto",), ("shard_map",)]
+
+
+PROGRAM_TEXT = """HloModule jit_program, is_scheduled=true
+
+FileNames
+1 "layer_auto.py"
+
+%fused (param_0.1: f32[4]) -> f32[4] {
+  %param_0.1 = f32[4]{0} parameter(0)
+  ROOT %add.1 = f32[4]{0} add(%param_0.1, %param_0.1), metadata={op_name="jit(program)/add{x}" stack_frame_id=6}
+}
+
+ENTRY %main (x.1: f32[4]) -> f32[4] {
+  %x.1 = f32[4]{0} parameter(0)
+  ROOT %r.1 = f32[4]{0} fusion(%x.1), kind=kLoop, calls=%fused, channel_id=1
+}
+"""
+
+
+def test_names_lines_and_channels_are_no_difference_and_all_else_is():
+    renamed = PROGRAM_TEXT.replace("layer_auto.py", "layer_shard_map.py").replace("%add.1", "%add.77").replace("param_0.1", "p").replace(
+        "stack_frame_id=6", "stack_frame_id=9").replace("channel_id=1", "channel_id=3")
+    assert renamed != PROGRAM_TEXT and fingerprint(renamed) == fingerprint(PROGRAM_TEXT)
+    for old, new in (
+            ("f32[4]{0} add", "f32[4]{0} multiply"), ("kLoop", "kOutput"), ("[4]", "[8]"), ("add(%param_0.1, %param_0.1)", "add(%param_0.1)")):
+        assert fingerprint(PROGRAM_TEXT.replace(old, new)) != fingerprint(PROGRAM_TEXT)

@@ -1,0 +1,229 @@
+"""The parts of a result on the Compare screen: headline, notes, and the details behind tabs that load when they are opened."""
+
+import re
+from collections.abc import Iterable
+
+import streamlit as st
+
+from spmd_core.errors import Inexpressible
+from spmd_core.experiment.experiment import Experiment, Spec
+from spmd_core.experiment.layout import layout
+from spmd_core.results.result import ArrayReport, Result
+from spmd_core.script import program
+from spmd_core.value_text import value_text
+from spmd_core.workloads.strategies import STRATEGIES
+from ui import course, tables
+from ui.compare import small_program
+from ui.compare.view import View
+from ui.ir import viewer
+from ui.layout import picture
+from ui.markdown import environment_words, floor_words, headline_words, plain, title
+from ui.shell import refusal
+
+PROGRAMS = "programs"  # the viewer's name on this screen
+_PERCENT = re.compile(r"(\d+)%")
+
+
+def headline(view: View, when: str) -> None:
+    """The answer in a sentence, how it was measured, and what went wrong."""
+    result = view.result
+    if result.experiment.workload == "program":
+        small_program.headline(result, when)
+        return
+    with st.container(border=True, key="answer"):
+        st.subheader(plain(headline_words(result)), anchor=False)
+        facts = [environment_words(result.environment), floor_words(result), f"finished {when}", f"run {result.run}"]
+        st.caption(plain(" · ".join(fact for fact in facts if fact)))
+    for message, names in failures(result).items():
+        refusal(f"{', '.join(map(title, names))} failed: {message}")
+    for name, found in result.strategies.items():
+        if found.correct is False:
+            refusal(f"{title(name)} computed wrong values and is not ranked: its largest relative error {found.max_rel_error:.3g} "
+                    f"is above {found.tolerance:.3g}.")
+
+
+def failures(result: Result) -> dict[str, list[str]]:
+    """What went wrong, each with the strategies that it befell."""
+    said: dict[str, list[str]] = {}
+    for name, found in result.strategies.items():
+        if found.status == "error" and found.error is not None:
+            said.setdefault(found.error.message, []).append(name)
+    return said
+
+
+def verdict(result: Result) -> None:
+    """Where the experiment is a classic example: whether its numbers are those of the example."""
+    recipe = course.recipe_of(result.experiment)
+    if recipe is None or result.partial or result.experiment.workload == "program":
+        return
+    differences = recipe.expected.differences(result)
+    if differences:
+        st.warning("Not as the example says: " + plain("; ".join(differences)), icon=":material/difference:")
+    else:
+        st.success("Every number is as the example says.", icon=":material/check_circle:")
+
+
+def notes(result: Result) -> None:
+    """What to know when reading these numbers: of the run, of the machine, and of each strategy."""
+    of_times = () if result.experiment.workload == "program" else result.environment.notes  # a program as written is not timed
+    told = [plain(note) for note in (*result.notes, *of_times)]
+    said = [(name, note) for name, found in result.strategies.items()
+            for note in [*found.notes, *(f"compiler warning: {warning}" for warning in found.warnings)]]
+    told += [f"**{_whose(names, result)}**: {plain(note)}" for note, names in merged_notes(said).items()]
+    if told:
+        st.markdown("\n".join(f"- :small[{note}]" for note in dict.fromkeys(told)))
+
+
+def merged_notes(said: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Note -> the strategies that it is of, from (strategy, note); notes that differ in percentages alone are one, with their range."""
+    alike: dict[str, dict[str, str]] = {}
+    for name, note in said:
+        alike.setdefault(_PERCENT.sub("%", note), {})[name] = note
+    merged: dict[str, list[str]] = {}
+    for notes in alike.values():
+        shares = [[int(share) for share in _PERCENT.findall(note)] for note in notes.values()]
+        ranges = iter([f"{min(column)}%" if len(set(column)) == 1 else f"{min(column)}% to {max(column)}%" for column in zip(*shares, strict=True)])
+        merged[_PERCENT.sub(lambda _, ranges=ranges: next(ranges), next(iter(notes.values())))] = list(notes)
+    return merged
+
+
+def _whose(names: list[str], result: Result) -> str:
+    return "Every strategy" if len(names) == len(result.strategies) > 1 else ", ".join(plain(title(name)) for name in names)
+
+
+def details(view: View) -> None:
+    """Tabs, of which only the open one is made; those with nothing in them are left out."""
+    names = _tabs(view)
+    tabs = st.tabs(names, key=_tabs_key(names), on_change="rerun")
+    name, tab = next(((name, tab) for name, tab in zip(names, tabs, strict=True) if tab.open), (names[0], tabs[0]))
+    with tab:
+        _DRAW[name](view)
+
+
+def open_tab(view: View, name: str) -> None:
+    """Open a tab of the details; for callbacks, which run before the tabs are drawn."""
+    st.session_state[_tabs_key(_tabs(view))] = name
+
+
+def _tabs(view: View) -> list[str]:
+    arrays = any(found.operands or found.outputs for found in view.result.strategies.values())
+    there = {"Layouts": arrays, "Phases": view.phases, "Memory": view.memory, "Samples": view.times}
+    return [name for name in _DRAW if there.get(name, True)]
+
+
+def _tabs_key(names: list[str]) -> str:
+    return f"details:{','.join(names)}"
+
+
+def _values(view: View) -> None:
+    if view.result.experiment.workload == "program":
+        small_program.values(view.result)
+        return
+    if any(found.max_abs_error is not None for found in view.result.strategies.values()):
+        st.caption("Errors are against NumPy in float64, computed apart from every strategy.")
+        st.table(view.errors, hide_index=True, border="horizontal")
+    alone = len(view.result.strategies) == 1
+    for what, texts in outputs(view.result).items():
+        for text, names in texts.items():
+            whose = "the same under every strategy" if len(texts) == 1 and len(names) > 1 else ", ".join(title(name) for name in names)
+            st.markdown(f"**{plain(what)}**" + ("" if alone else f", {plain(whose)}"))
+            st.code(text, language=None, wrap_lines=True)
+
+
+def outputs(result: Result) -> dict[str, dict[str, list[str]]]:
+    """What came out: name of an array or printed text -> each different outcome -> the strategies that gave it."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for name, strategy in result.strategies.items():
+        texts = {array: values_text(report) for array, report in strategy.outputs.items()} | strategy.printed
+        for what, text in texts.items():
+            found.setdefault(what, {}).setdefault(text, []).append(name)
+    return found
+
+
+def values_text(report: ArrayReport) -> str:
+    """The values of an array as NumPy would print them, or why they are not here."""
+    if report.values is None:
+        return f"{' × '.join(map(str, report.shape))} {report.dtype}: too large to keep, only its error was computed"
+    return " ".join(value_text(value, report.dtype) for value in report.values)
+
+
+def _layouts(view: View) -> None:
+    name = _strategy_choice(view.result.strategies, "layouts")
+    found = view.result.strategies[name]
+    st.table(tables.arrays_table(view.result, name), hide_index=True, border="horizontal")
+    arrays = {array: report for array, report in (found.operands | found.outputs).items() if report.spec is not None}
+    if not arrays:
+        st.caption(f"{title(name)} has nothing that is spread over the mesh.")
+        return
+    array = st.segmented_control("Array", list(arrays), default=next(iter(arrays)), required=True, key=f"array:{','.join(arrays)}",
+                                 label_visibility="collapsed") or next(iter(arrays))
+    report = arrays[array]
+    held = layout(view.result.experiment.mesh, report.shape, spec_of(report))
+    st.vega_lite_chart(picture.picture(held, report.dtype), alt=picture.alt_text(held, report.dtype), key="held")
+
+
+def spec_of(report: ArrayReport) -> Spec:
+    """The spec that JAX reports, with one entry for every dim."""
+    entries = [(entry,) if isinstance(entry, str) else tuple(entry or ()) for entry in report.spec or ()]
+    return (*entries, *((),) * (len(report.shape) - len(entries)))
+
+
+def _phases(view: View) -> None:
+    if view.phases is not None:
+        st.vega_lite_chart(view.phases, alt="Seconds of each phase by strategy; the numbers are in the table below", key="phases")
+    st.table(view.phases_table, hide_index=True, border="horizontal")
+
+
+def _memory(view: View) -> None:
+    if view.memory is not None:
+        st.vega_lite_chart(view.memory, alt="Bytes per device by strategy; the numbers are in the table below", key="memory")
+    st.table(view.memory_table, hide_index=True, border="horizontal")
+
+
+def _programs(view: View) -> None:
+    viewer.show(view.result.run, tuple(view.result.strategies), PROGRAMS)
+
+
+def _samples(view: View) -> None:
+    st.table(tables.measuring_table(view.result), hide_index=True, border="horizontal")
+    st.caption("Every sample, in microseconds per call. A row is a round, in which every strategy was timed once, in shuffled order.")
+    st.dataframe(tables.samples_table(view.result), height=360)
+
+
+def _machine(view: View) -> None:
+    environment = view.result.environment
+    st.markdown(plain(environment_words(environment)))
+    st.dataframe(tables.devices_table(environment), hide_index=True)
+
+
+def _strategy_choice(names: Iterable[str], where: str) -> str:
+    """One of the strategies; not asked where there is but one."""
+    offered = list(names)
+    if len(offered) == 1:
+        return offered[0]
+    return st.segmented_control("Strategy", offered, format_func=title, default=offered[0], key=f"{where}:{','.join(offered)}", required=True,
+                                label_visibility="collapsed") or offered[0]
+
+
+_DRAW = {"Values": _values, "Layouts": _layouts, "Phases": _phases, "Memory": _memory, "Programs": _programs, "Samples": _samples,
+         "Machine": _machine}
+
+
+def before(experiment: Experiment) -> None:
+    """What a press of Run will do: the strategies, and their programs."""
+    if experiment.workload == "program":
+        st.info("Nothing has been computed yet. Press Run to run this program on the devices.", icon=":material/play_circle:")
+        st.code(program.program_text(experiment, "as_written"), language="python", line_numbers=True)
+        return
+    st.info("Nothing has been computed yet. Press Run to time these strategies side by side.", icon=":material/play_circle:")
+    for name in experiment.strategies:
+        strategy = STRATEGIES[name]
+        beware = f"  \n:small[:gray[Beware: {plain(strategy.caution)}.]]" if strategy.caution else ""
+        st.markdown(f"**{plain(strategy.title)}**: {plain(strategy.meaning)}.{beware}")
+    with st.expander("The programs that will run", key="preview", on_change="rerun") as preview:
+        if preview.open:
+            name = _strategy_choice(experiment.strategies, "preview")
+            try:
+                st.code(program.program_text(experiment, name), language="python", line_numbers=True)
+            except Inexpressible as error:
+                st.warning(plain(str(error)))

@@ -1,0 +1,50 @@
+"""Communication on Compare: the table of what the programs send and why, and from each line that caused it to its ops in the viewer."""
+
+import streamlit as st
+
+from spmd_core.ir.text import file_name
+from spmd_core.results.result import Result
+from ui.compare import answer
+from ui.compare.view import View
+from ui.ir import viewer
+from ui.markdown import plain, title
+
+_MOST_LINKS = 8
+# Streamlit lets text in a cell be 25rem wide at most, however wide the table is.
+_STYLE = """<style>
+.st-key-communication td [data-testid="stMarkdownContainer"] { max-width: none; }
+.st-key-communication td:nth-child(-n+2) [data-testid="stMarkdownContainer"] { min-width: 11rem; }
+</style>"""
+
+
+def draw(view: View) -> None:
+    """The table, and a button for each line of a program that communicates: it opens the viewer there."""
+    st.subheader("Communication")
+    with st.container(key="communication"):
+        st.html(_STYLE)
+        st.table(view.collectives, hide_index=True, border="horizontal")
+    found = lines(view.result)[:_MOST_LINKS]
+    if not found:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.caption("Show in the compiled program:", width="content")
+        for strategy, number in found:
+            st.button(plain(f"{title(strategy)}, line {number}"), key=f"lead:{strategy}:{number}", type="tertiary", icon=":material/code:",
+                      on_click=_lead, args=(view, strategy, number))
+
+
+def lines(result: Result) -> list[tuple[str, int]]:
+    """(strategy, number of a line of its own program that caused communication), in the order of the strategies."""
+    found: dict[tuple[str, int], None] = {}
+    for strategy, of_it in result.strategies.items():
+        own = file_name(result.experiment.workload, strategy)
+        for item in of_it.collectives or ():
+            file, _, number = (item.source or "").rpartition(":")
+            if file == own and number.isdigit():
+                found[strategy, int(number)] = None
+    return list(found)
+
+
+def _lead(view: View, strategy: str, number: int) -> None:
+    answer.open_tab(view, "Programs")
+    viewer.lead(view.result.run, tuple(view.result.strategies), answer.PROGRAMS, strategy, number)

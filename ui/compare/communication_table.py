@@ -1,0 +1,97 @@
+"""The table of the communication on Compare: each collective once, why it is there, and the lines of the programs that caused it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from spmd_core.errors import Inexpressible
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.ir.text import file_name
+from spmd_core.results.result import Collective, Result
+from spmd_core.script import program
+from spmd_core.units import bytes_text
+from ui.markdown import plain, title
+
+NONE = "–"
+_CODE_CHARACTERS = 72  # of a line of a program in a table
+
+
+@dataclass(slots=True)
+class _Row:
+    """A collective and its reason: the strategies that have it, and for each place the strategies of that place."""
+
+    strategies: dict[str, None] = field(default_factory=dict)
+    places: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # (line number or "", text) -> strategies
+
+
+def collectives_table(result: Result) -> pd.DataFrame:
+    """The communication of every compiled program. Strategies that communicate alike for the same reason share a row."""
+    rows: dict[tuple[str, str], _Row] = {}
+    for name, found in result.strategies.items():
+        if found.collectives is None:
+            continue
+        if not found.collectives:
+            rows.setdefault(("no communication", ""), _Row()).strategies[name] = None
+        for item in summed(found.collectives):
+            row = rows.setdefault((_what(item), _reason(item)), _Row())
+            row.strategies[name] = None
+            row.places.setdefault(_place(result.experiment, name, item), []).append(name)
+    return pd.DataFrame([
+        {"Strategy": ", ".join(map(title, row.strategies)), "Collective, bytes per device": what,
+         "Why, and where": ". ".join(part for part in (reason, *_places_words(row)) if part) or NONE}
+        for (what, reason), row in rows.items()])
+
+
+def summed(collectives: Sequence[Collective]) -> list[Collective]:
+    """Collectives that are alike in all that the table says, as one that runs as often as all of them; unknown where one is."""
+    found: dict[tuple[object, ...], Collective] = {}
+    for item in collectives:
+        key = (item.kind, item.axes, item.bytes, item.reason, item.source, item.op if item.source is None else None, item.count is None)
+        before = found.get(key)
+        counted = item.count if before is None or before.count is None or item.count is None else before.count + item.count
+        found[key] = item.model_copy(update={"count": counted})
+    return list(found.values())
+
+
+def _what(item: Collective) -> str:
+    over = f" over {', '.join(item.axes)}" if item.axes else ""
+    times = ", count unknown" if item.count is None else "" if item.count == 1 else f" × {item.count:,}"
+    return item.kind + over + ", " + bytes_text(item.bytes).replace(" ", "\u00a0") + times
+
+
+def _reason(item: Collective) -> str:
+    return plain((item.reason or "").replace("`", "").rstrip("."))
+
+
+def _place(experiment: Experiment, strategy: str, item: Collective) -> tuple[str, str]:
+    """The number and the text of the line of the program that is shown; else what is known, and no number."""
+    file, _, number = (item.source or "").rpartition(":")
+    lines = program_lines(experiment, strategy)
+    if file == file_name(experiment.workload, strategy) and number.isdigit() and 0 < int(number) <= len(lines):
+        code = lines[int(number) - 1].strip().replace("`", "'")
+        return number, code if len(code) <= _CODE_CHARACTERS else code[: _CODE_CHARACTERS - 1] + "…"
+    return "", plain(item.source or item.op or "")
+
+
+def _places_words(row: _Row) -> Iterable[str]:
+    """`Line 28: code` where all strategies have it there, else `Line 28 (Automatic), 30 (Explicit): code`; once for each text."""
+    by_code: dict[str, dict[str, list[str]]] = {}
+    for (number, code), names in row.places.items():
+        by_code.setdefault(code, {})[number] = names
+    for code, numbers in by_code.items():
+        if "" in numbers:
+            yield code
+        numbered = {number: names for number, names in numbers.items() if number}
+        if numbered:
+            alone = len(numbered) == len(by_code) == 1
+            where = ", ".join(number if alone else f"{number} ({', '.join(dict.fromkeys(map(title, names)))})" for number, names in numbered.items())
+            yield f"Line {where}" + (f": `{code}`" if code else "")
+
+
+def program_lines(experiment: Experiment, strategy: str) -> tuple[str, ...]:
+    """Lines of the program that a strategy runs; none where it cannot express the sharding."""
+    try:
+        return tuple(program.program_text(experiment, strategy).splitlines())
+    except Inexpressible:
+        return ()

@@ -1,0 +1,126 @@
+"""The fields of the Compare screen, as the JSON form of an experiment."""
+
+from typing import Any
+
+import streamlit as st
+
+from spmd_core.experiment.rules import BY_POSITION, later_options, option_choices, source_of
+from spmd_core.recipes import RECIPES
+from spmd_core.workloads.catalog import Whole, Workload, get_workload, workload_names
+from spmd_core.workloads.program_sizes import program_sizes
+from ui import inputs, state
+from ui.markdown import workload_title
+
+_SCREEN = "compare"
+_PROGRAMS: dict[str, str] = {}  # program -> its words: the title of its recipe, or its own name where several recipes show it
+for _recipe in RECIPES.values():
+    if _recipe.spec["workload"] == "program":
+        _name = _recipe.spec["options"]["program"]
+        _PROGRAMS[_name] = _name.replace("_", " ").capitalize() if _name in _PROGRAMS else _recipe.title
+_OPTION_WORDS = {
+    "device_order": ("Device order", "topology: as jax.make_mesh puts them; plain: in jax.devices() order."),
+    "precision": ("Matmul precision", "A TPU multiplies float32 in bfloat16 passes by default."),
+}
+
+
+def compare_fields() -> dict[str, Any]:
+    """Draw every field of the screen; what they say now. Changing the workload changes the fields, so the screen is drawn anew."""
+    draft = state.draft(_SCREEN)
+    names = tuple(name for name in workload_names() if name != "array" and not get_workload(name).compile_only)
+    name = inputs.choice_input(_SCREEN, "workload", "Workload", names, draft["workload"], words=workload_title)
+    if name != draft["workload"]:
+        state.change_workload(_SCREEN, name)
+        st.rerun()
+    if name == "program":
+        return draft | _program_fields()
+    family = get_workload(name, source_of(draft["options"]))
+    options = dict(draft["options"]) | {option: _option(option, family) for option in family.options}
+    what = family.chosen(options)
+    if what.dims != family.chosen(draft["options"]).dims:
+        state.change_dims(_SCREEN, what, options)
+        st.rerun()
+    fields: dict[str, Any] = {"workload": name, "target": inputs.target_input(_SCREEN)}
+    mesh = fields["mesh"] = inputs.mesh_input(_SCREEN)
+    fields |= inputs.dims_input(_SCREEN, what, mesh)
+    fields["dtype"] = inputs.dtype_input(_SCREEN, what)
+    fields["strategies"] = inputs.strategies_input(_SCREEN, "strategies", what.strategies, draft["strategies"])
+    with st.expander("Arrays: memory, spec, data"):
+        fields |= _arrays(what, fields["dims"], mesh)
+    with st.expander("Measuring and options"):
+        fields |= _measuring(what, options)
+    return draft | fields
+
+
+def _program_fields() -> dict[str, Any]:
+    """Which small program, its sizes, and the mesh that it is given."""
+    now = state.draft(_SCREEN)["options"]
+    chosen = inputs.choice_input(_SCREEN, "program", "Program", tuple(_PROGRAMS), now.get("program", next(iter(_PROGRAMS))),
+                                 words=lambda key: _PROGRAMS.get(key, key))
+    return {"workload": "program", "options": {"program": chosen} | _sizes(chosen, now), "target": inputs.target_input(_SCREEN),
+            "mesh": inputs.mesh_input(_SCREEN)}
+
+
+def _sizes(program: str, now: dict[str, Any]) -> dict[str, int]:
+    """The sizes that a small program lets one choose; those of another program are forgotten with it."""
+    chosen = {}
+    for size in program_sizes(program).values():
+        field, words = f"size.{program}.{size.name}", f"A whole number from {size.low:,} to {size.high:,}; written into the program."
+        chosen[size.name] = inputs.number_input(_SCREEN, field, size.name.capitalize(), now.get(size.name, size.default), text=words)
+    return chosen
+
+
+def _arrays(what: Workload, dims: dict[str, Any], mesh: list[list[Any]]) -> dict[str, Any]:
+    """Memory kind, spec of its own and data of every operand and result."""
+    draft = state.draft(_SCREEN)
+    memory, overrides, data = {}, {}, {}
+    for array in what.arrays:
+        operand = array in what.operands
+        st.markdown(f"**{array.name}** ({', '.join(array.present(dims))})" + ("" if operand else ", result"))
+        left, right = st.columns(2, gap="small", vertical_alignment="bottom")
+        with left:
+            if array.name in what.memory:  # the workload itself says where this array lies
+                st.caption(f"Memory: `{what.memory[array.name]}`")
+            else:
+                memory |= inputs.memory_input(_SCREEN, (array.name,))
+        if operand:
+            with right:
+                data[array.name] = inputs.choice_input(_SCREEN, f"data.{array.name}", "Data", what.draws, draft["data"].get(array.name, "normal"))
+        spec = inputs.spec_input(_SCREEN, array.name, array.present(dims), mesh)
+        if spec is not None:
+            overrides[array.name] = spec
+    return {"memory": {name: kind for name, kind in memory.items() if kind != "device"}, "overrides": overrides,
+            "data": {name: kind for name, kind in data.items() if kind != "normal"}}
+
+
+def _measuring(what: Workload, options: dict[str, Any]) -> dict[str, Any]:
+    """Timing plan, seed and the options that every workload has."""
+    draft = state.draft(_SCREEN)
+    left, right = st.columns(2, gap="small")
+    with left:
+        samples = inputs.number_input(_SCREEN, "samples", "Samples", draft["timing"]["samples"], text="Rounds: each times every strategy once.")
+        seed = inputs.number_input(_SCREEN, "seed", "Seed", draft["seed"], text="Of NumPy's generator that draws the operands.")
+    with right:
+        least = inputs.number_input(_SCREEN, "min_seconds", "At least (s)", float(draft["timing"]["min_seconds"]), step=0.1,
+                                    text="Seconds spent sampling each strategy.")
+        options |= {"device_order": _option("device_order", what)}
+    if what.uses_precision:
+        options |= {"precision": _option("precision", what)}
+    later = later_options(what)
+    if "in_axes" in later:
+        names, now = ", ".join(array.name for array in what.operands), draft["options"].get("in_axes", BY_POSITION)
+        text = f"The axis of {names} that is mapped, or None: 0, None. {BY_POSITION}: where the mapped dim stands."
+        options |= {"in_axes": inputs.text_input(_SCREEN, "in_axes", "in_axes of vmap and pmap", now, text)}
+    # at their default they are left out, as in an experiment: a field that was only drawn is no change
+    chosen = {name: value for name, value in options.items() if name not in later or value != later[name]}
+    return {"timing": {"samples": samples, "min_seconds": least}, "seed": seed, "options": chosen}
+
+
+def _option(name: str, what: Workload) -> Any:
+    """An option of a workload: one of its words, or a whole number."""
+    option, now = option_choices(what)[name], state.draft(_SCREEN)["options"].get(name)
+    label, text = _OPTION_WORDS.get(name, (name.replace("_", " ").capitalize(), None))
+    if isinstance(option, Whole):
+        words = f"A whole number from {option.low:,} to {option.high:,}."
+        return inputs.number_input(_SCREEN, name, label, option.default if now is None else now, text=words)
+    assert isinstance(option, tuple)  # texts and switches belong to a workload that has a screen of its own
+    return inputs.choice_input(_SCREEN, name, label, option, option[0] if now is None else now, text)

@@ -1,0 +1,54 @@
+"""What is drawn of a finished run, made once: charts and tables in memory, for the few runs looked at last."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pandas as pd
+
+from spmd_core.results.result import Result
+from ui import tables
+from ui.charts import base
+from ui.charts.times import times_alt, times_chart
+from ui.compare.communication_table import collectives_table
+from ui.lab import lab
+
+_KEPT_RUNS = 8  # a view is at most a few hundred kB
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The parts of a result that a rerun draws again and again. A chart is None where nothing was measured."""
+
+    result: Result
+    times: base.Spec | None
+    times_alt: str
+    times_table: pd.DataFrame
+    collectives: pd.DataFrame
+    phases: base.Spec | None
+    phases_table: pd.DataFrame
+    memory: base.Spec | None
+    memory_table: pd.DataFrame
+    errors: pd.DataFrame
+
+
+def view(run: str) -> View | None:
+    """The view of a run; None where it left no result."""
+    try:
+        return _view(run)
+    except LookupError:
+        return None
+
+
+def forget() -> None:
+    """Drop what is kept: runs were deleted."""
+    _view.cache_clear()
+
+
+@lru_cache(maxsize=_KEPT_RUNS)
+def _view(run: str) -> View:
+    result = lab().result(run)
+    if result is None:
+        raise LookupError(run)  # not kept: the result may still come
+    return View(
+        result, times_chart(result), times_alt(result), tables.times_table(result), collectives_table(result), base.phases_chart(result),
+        tables.phases_table(result), base.memory_chart(result), tables.memory_table(result), tables.errors_table(result))

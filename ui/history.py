@@ -1,0 +1,87 @@
+"""The parts of the History screen: picking runs, what can be done with them, and two of them side by side."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from spmd_core.runs.states import RunSummary
+from ui import cards, exports, shell, tables
+from ui.charts import base
+from ui.compare import view
+from ui.lab import lab
+from ui.markdown import ago, experiment_words, headline_words, plain
+from ui.predict import tables as predict_words
+
+_RUNS = "runs"  # of the query string: the picked runs, so that a link shows the same two side by side
+
+
+def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
+    """The table of runs; those that are picked in it, in its order."""
+    asked = st.query_params.get(_RUNS, "").split(",")
+    rows = [at for at, run in enumerate(runs) if run.run in asked]
+    # rows are picked by number: a table with other rows must not inherit the numbers
+    key = f"runs:{hash(tuple(run.run for run in runs))}"
+    event = st.dataframe(
+        tables.runs_table(runs), key=key, hide_index=True, on_select="rerun", selection_mode="multi-row",
+        selection_default={"selection": {"rows": rows}}, height=420 if len(runs) > 11 else "auto",
+        alt="Stored runs, newest first: when, state, experiment, fastest strategy, its median or predicted time, run id",
+        column_config={"Experiment": st.column_config.TextColumn(width="large")})
+    picked = [runs[at] for at in sorted(event.selection.rows) if at < len(runs)]
+    names = ",".join(run.run for run in picked)
+    if names != st.query_params.get(_RUNS, ""):
+        if names:
+            st.query_params[_RUNS] = names
+        else:
+            st.query_params.pop(_RUNS, None)
+    return picked
+
+
+def actions(picked: Sequence[RunSummary]) -> None:
+    """Open, export and delete what is picked."""
+    if not picked:
+        st.caption("Tick one run to open or export it, two to see them side by side, any number to delete them.")
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if len(picked) == 1:
+            run = picked[0]
+            st.page_link(cards.page_of(run.experiment), label="**Open this run**", icon=":material/open_in_new:",
+                         query_params=cards.query(run.experiment, run.run))
+            exports.buttons(run.run, run.experiment)
+        names = f"{len(picked)} runs" if len(picked) > 1 else "this run"
+        with st.popover(f"Delete {names}", icon=":material/delete:"):
+            st.markdown(f"Delete {names} with everything measured? This cannot be undone.")
+            if st.button(f"Delete {names} for good", key="delete", type="primary"):
+                sentence = shell.attempt(lab().delete, [run.run for run in picked])
+                if sentence:
+                    shell.refusal(sentence)
+                else:
+                    view.forget()
+                    st.query_params.pop(_RUNS, None)
+                    st.rerun()
+
+
+def side_by_side(first: RunSummary, second: RunSummary) -> None:
+    """Two runs: what differs in the experiments, both answers, and the medians in one chart."""
+    st.subheader("Side by side", anchor=False)
+    labels = [f"{letter}: {ago(run.submitted_at)}, {run.run}" for letter, run in zip("AB", (first, second), strict=True)]
+    found = []
+    for column, run, label in zip(st.columns(2), (first, second), labels, strict=True):
+        with column.container(border=True, height="stretch"):
+            st.markdown(f"**{plain(label)}**  \n{plain(experiment_words(run.experiment))}")
+            result = lab().result(run.run)
+            if result is None:
+                st.caption("This run left no result.")
+            else:
+                predicted = result.experiment.target.startswith("tpu:")
+                st.markdown(plain(predict_words.answer(result) if predicted else headline_words(result)))
+                found.append((label, result))
+    chart = base.side_by_side_chart(found)
+    if chart:
+        st.vega_lite_chart(chart, alt="Median time per call by strategy for both runs; the numbers are in the table below", key="side-by-side")
+        st.table(tables.medians_table(found), hide_index=True, border="horizontal")
+    differences = tables.differences_table(first.experiment, second.experiment)
+    if len(differences):
+        st.markdown("**What differs in the experiments**")
+        st.table(differences, hide_index=True, border="horizontal")
+    else:
+        st.caption("Both runs are of the same experiment.")

@@ -1,0 +1,1 @@
+"""The viewers of program texts."""

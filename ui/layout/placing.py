@@ -1,0 +1,53 @@
+"""What came of placing a real array: whether the devices hold what the picture says, and how long it took."""
+
+import streamlit as st
+
+from spmd_core.experiment.layout import Layout, difference
+from spmd_core.results.result import Result, StrategyResult
+from spmd_core.runs.states import RunStatus
+from spmd_core.units import seconds_text
+from ui.lab import lab
+from ui.markdown import ago, environment_words, plain
+from ui.shell import refusal
+
+
+def outcome(found: Layout, status: RunStatus) -> None:
+    """Draw what a finished run found, against the layout of the picture."""
+    result = lab().result(status.run)
+    placed = result.strategies.get("place") if result else None
+    if result is None or placed is None:
+        return
+    if placed.error is not None:
+        refusal(f"Placing failed: {placed.error.message}")
+        return
+    if "array" in placed.outputs:
+        _comparison(found, placed)
+    st.caption(plain(f"{environment_words(result.environment)} · finished {ago(status.finished_at or status.submitted_at)} · run {result.run}"))
+    _details(result, placed)
+
+
+def _comparison(found: Layout, placed: StrategyResult) -> None:
+    """The verdict, and the time that placing took."""
+    report = placed.outputs["array"]
+    wrong = difference(found, report)
+    if wrong:
+        refusal(f"The real array lies elsewhere: {wrong}. Please report this.")
+        return
+    how = f"all {found.device_count} shards lie" if report.shards is not None else f"its spec is the same, so its {found.device_count} shards lie"
+    st.success(plain(f"Placed in {report.memory} memory and compared: {how} where the picture says."), icon=":material/check_circle:")
+    if placed.median_s is not None:
+        interval = f", 95 % interval {seconds_text(placed.ci95_s[0])} to {seconds_text(placed.ci95_s[1])}" if placed.ci95_s else ""
+        st.markdown(plain(f"Placing takes {seconds_text(placed.median_s)} (median of {len(placed.samples_s)} samples{interval})."))
+
+
+def _details(result: Result, placed: StrategyResult) -> None:
+    """What the devices hold, and the notes of the measurement."""
+    report = placed.outputs.get("array")
+    if report is not None and report.shards is not None:
+        with st.expander("What the devices hold", key="held", on_change="rerun") as held:
+            if held.open:
+                st.dataframe({"device": [shard.device for shard in report.shards],
+                              "holds": [", ".join(f"{start}:{stop}" for start, stop in shard.index) for shard in report.shards]}, hide_index=True)
+    notes = [*placed.notes, *result.notes, *result.environment.notes]
+    if notes:
+        st.caption(plain("; ".join(dict.fromkeys(notes))))

@@ -1,0 +1,223 @@
+"""The parts of the Predict screen's answer: what the sizes say before, the headline, and the details behind tabs that load when opened."""
+
+import streamlit as st
+
+from spmd_core.cost.predicting import before_compiling, is_outdated
+from spmd_core.errors import RequestError
+from spmd_core.experiment import plans
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.plans import plan_of
+from spmd_core.machine.mesh_order import mesh_places
+from spmd_core.machine.topologies import get_topology
+from spmd_core.results.prediction import Prediction
+from spmd_core.results.result import Result
+from spmd_core.runs.states import RunStatus
+from spmd_core.units import bytes_text, number_text, seconds_text
+from ui import state
+from ui.ir import viewer
+from ui.lab import lab
+from ui.markdown import as_sentence, plain, title
+from ui.predict import beside, charts, drafts, keep, tables, torus
+from ui.predict import sweep as sweep_view
+from ui.shell import refusal
+
+SCREEN = "predict"
+
+
+def result_of(status: RunStatus | None, experiment: Experiment) -> Result | None:
+    """The result of a run that is over and of this experiment; None where it was ended before there was anything to show."""
+    if status is None or not status.is_over or status.experiment != experiment:
+        return None
+    result = lab().result(status.run)
+    return result if result and any(found.prediction or found.error for found in result.strategies.values()) else None
+
+
+def misfit(experiment: Experiment) -> state.Notice | None:
+    """Why an experiment cannot be predicted as it is, and the nearest that can; None where it can."""
+    if experiment.workload in drafts.NOT_PREDICTED:
+        return state.Notice(f"workload {experiment.workload} is not one that a prediction says anything of: choose another one")
+    if drafts.split_target(experiment.target) is None:
+        return state.Notice(f"target {experiment.target} is not a TPU topology: choose a TPU and its shape", drafts.nearest(experiment))
+    try:
+        topology = get_topology(experiment.target)
+        mesh_places(topology, [size for _, size in experiment.mesh])
+    except RequestError as error:
+        return state.Notice(str(error), drafts.nearest(experiment))
+    return None
+
+
+def before(experiment: Experiment) -> None:
+    """What is known without the compiler: whether the sizes fit, what the chips can do, where the mesh lies, how a model is cut."""
+    topology = get_topology(experiment.target)
+    with st.container(border=True, key="before"):
+        if experiment.workload == plans.NAME:
+            said = before_compiling(plan_of(experiment))
+            room = topology.chip.device_hbm_bytes
+            verdict = "should fit" if said["fits"] else "should not fit"
+            st.subheader(plain(f"By its sizes it {verdict}: about {bytes_text(said['peak'])} of {bytes_text(room)} per device."), anchor=False)
+            st.caption(plain("; ".join(f"{name} {bytes_text(size)}" for name, size in said["parts"].items()) + ". Estimated without the compiler: "
+                             "of the 25 compiled programs that it was tuned on, 24 came out within 10 %."))
+            for note in said["notes"]:
+                st.warning(plain(as_sentence(note)), icon=":material/call_split:")
+        else:
+            st.subheader(plain(f"Not compiled yet: press Predict to see what the TPU compiler makes of it on {topology.name}."), anchor=False)
+        st.caption(plain(tables.chip_words(topology)))
+    mesh, sweep = st.tabs(["Mesh on the torus", "Sweep"], key="before-tabs", on_change="rerun", default="Sweep" if sweep_view.is_linked() else None)
+    if sweep.open:
+        with sweep:
+            sweep_view.show(experiment)
+    else:
+        with mesh:
+            _mesh(experiment)
+
+
+def _mesh(experiment: Experiment) -> None:
+    torus.show(experiment)
+    if experiment.workload != plans.NAME:
+        return
+    plan = plan_of(experiment)
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        st.markdown("**How it is cut**")
+        st.table(tables.sharding_table(plan), border="horizontal")
+    with right, st.expander("Every array, and what one device holds of it", key="arrays", on_change="rerun") as arrays:
+        if arrays.open:
+            st.table(tables.arrays_table(plan), border="horizontal")
+
+
+def headline(result: Result, when: str) -> None:
+    """The answer in a sentence, and where it comes from."""
+    environment = result.environment
+    with st.container(border=True, key="answer"):
+        st.subheader(plain(tables.answer(result)), anchor=False)
+        st.caption(plain(f"compiled for {result.experiment.target.removeprefix('tpu:')} by the TPU compiler, nothing was executed · "
+                         f"JAX {environment.jax} · finished {when} · run {result.run}"))
+        if is_outdated(result):
+            st.caption("Other versions of JAX, libtpu or the cost model made this than are here now: *Predict again* asks these.")
+    for name, each in result.strategies.items():
+        if each.status == "error" and each.error is not None:
+            refusal(f"{title(name)} failed: {each.error.message}")
+
+
+def choose(result: Result) -> str | None:
+    """Where there are several strategies: all side by side, and the one whose details are shown; None where nothing was predicted."""
+    found = {name: each.prediction for name, each in result.strategies.items() if each.prediction is not None}
+    if len(result.strategies) > 1 and found:
+        times = {title(name): each.predicted_s for name, each in found.items() if each.predicted_s is not None}
+        if times:
+            words = "; ".join(f"{name} {seconds_text(time.estimate)}" for name, time in times.items())
+            st.vega_lite_chart(charts.interval_chart(times), alt=f"Time by strategy: {words}", key="strategies")
+        st.table(tables.strategies_table(result.strategies), border="horizontal")
+    if len(found) < 2:
+        return next(iter(found), None)
+    return st.segmented_control("Details of", list(found), format_func=title, default=next(iter(found)), required=True,
+                                key=f"chosen:{','.join(found)}") or next(iter(found))
+
+
+def numbers(result: Result, name: str) -> None:
+    """The numbers that people ask for first, the interval, and what a whole training run takes."""
+    found = result.strategies[name].prediction
+    assert found is not None
+    memory, time, model = found.memory_bytes, found.predicted_s, result.experiment.workload == plans.NAME
+    with st.container(horizontal=True, gap="medium", key="numbers"):
+        over = f"{bytes_text(memory.missing)} too much" if memory.missing > 1 else f"of {bytes_text(memory.capacity)}"
+        _metric("Memory per device", bytes_text(memory.peak) if memory.peak else "too much", over, "inverse" if memory.missing else "off")
+        if time is not None:
+            _metric("A step" if model else "Time", seconds_text(time.estimate), f"{seconds_text(time.low)} to {seconds_text(time.high)}")
+            if found.mfu and found.tflops_per_chip and found.tokens_per_s_per_chip:
+                _metric("MFU", f"{found.mfu:.1%}", f"{found.tflops_per_chip:,.0f} TFLOP/s per chip")
+                _metric("Tokens per second", f"{found.tokens_per_s_per_chip:,.0f}", "per chip")
+            _metric("Cost of a step" if model else "Cost", number_text(found.chip_seconds or 0.0), "chip-seconds")
+    if time is None:
+        st.markdown("What helps: more chips, fewer sequences per device, keeping less for the backward pass (*full*), or offloading to the host."
+                    if model else "What helps: more chips, or smaller dims.")
+        st.vega_lite_chart(charts.memory_chart({"peak": memory}), alt=tables.headline(found), key="memory-over")
+        return
+    if len(result.strategies) == 1:
+        measured = state.aside(SCREEN, "measured")
+        chart = charts.interval_chart({"time": time}, measured)
+        st.vega_lite_chart(chart, alt=f"It takes {seconds_text(time.low)} to {seconds_text(time.high)}, estimate {seconds_text(time.estimate)}",
+                           key="interval")
+    keep.training_run(result, found)
+    if found.notes:
+        st.markdown("\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]" for note in found.notes))
+
+
+def _metric(label: str, value: str, delta: str, color: str = "off") -> None:
+    st.metric(label, value, delta, delta_color=color, delta_arrow="off", width="content")  # pyright: ignore[reportArgumentType]
+
+
+def details(result: Result, name: str) -> None:
+    """Tabs, of which only the open one is made."""
+    found = result.strategies[name].prediction
+    assert found is not None
+    names = [*(["Where the time goes", "Collectives"] if found.predicted_s else []), "Memory", "Mesh on the torus", "Side by side", "Your own time",
+             "Baseline", *(["Programs"] if found.fits else []), "Sweep"]
+    tabs = st.tabs(names, key=f"details:{','.join(names)}", on_change="rerun", default="Sweep" if sweep_view.is_linked() else None)
+    opened, tab = next(((each, tab) for each, tab in zip(names, tabs, strict=True) if tab.open), (names[0], tabs[0]))
+    with tab:
+        if opened == "Where the time goes":
+            time_goes(found)
+        elif opened == "Collectives":
+            _collectives(result, name, found)
+        elif opened == "Memory":
+            _memory(found)
+        elif opened == "Mesh on the torus":
+            _mesh(result.experiment)
+        elif opened == "Side by side":
+            beside.show(result, name)
+        elif opened == "Your own time":
+            keep.own_time(result, found)
+        elif opened == "Baseline":
+            keep.baseline(result, name, found)
+        elif opened == "Programs":
+            _programs(result, name)
+        else:
+            sweep_view.show(result.experiment)
+
+
+def time_goes(found: Prediction) -> None:
+    """The estimate by what takes it, and the schedule as a timeline."""
+    words = "; ".join(f"{part} {seconds_text(share)}" for part, share in charts.parts(found).items())
+    st.vega_lite_chart(charts.shares_chart({"time": found}), alt=f"Where the estimate goes: {words}", key="shares")
+    if found.bounds_s is not None:
+        st.caption(f"If every transfer ran beside the work it would be {seconds_text(found.bounds_s.overlapped)}, and if none did "
+                   f"{seconds_text(found.bounds_s.sequential)}; the compiler's schedule makes it {seconds_text(sum(found.shares_s.values()))}.")
+    places = charts.places(found)
+    if not places:
+        return
+    names = list(places)
+    place = names[0] if len(names) == 1 else st.selectbox("Timeline of", names, format_func=places.__getitem__, key=f"timeline-of:{len(names)}",
+                                                          help="The step spends nearly all its time in loops over layers.")
+    st.vega_lite_chart(charts.timeline_chart(found, place), alt=f"Timeline of {places[place]}, by chip and links", key="timeline")
+    st.caption("As the compiler scheduled it, priced by the cost model. The chip works down its row; communication runs on rows of its own, and "
+               "costs time only where the chip waits for it (orange). Point at a bar for what it is.")
+
+
+def _collectives(result: Result, name: str, found: Prediction) -> None:
+    if not found.collectives:
+        st.caption("The compiled program has no communication.")
+        return
+    reasons = {each.name or "": each.reason for each in result.strategies[name].collectives or ()}
+    st.table(tables.collectives_table(found, reasons), border="horizontal")
+    st.caption("Bytes are per device and of one execution; total and exposed are of a whole step. Exposed is what the chip waits for.")
+
+
+def _memory(found: Prediction) -> None:
+    memory = found.memory_bytes
+    if memory.peak:
+        st.vega_lite_chart(charts.memory_chart({"peak": memory}), key="memory",
+                           alt=f"Peak {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device")
+    left, right = st.columns([2, 3], gap="medium")
+    left.table(tables.memory_table(found), border="horizontal")
+    before = found.before_compiling
+    if before:
+        notes = [f"By its sizes alone it was estimated at {bytes_text(before['peak'])}.", *map(as_sentence, before.get("notes", ()))]
+        left.caption(plain(" ".join(notes)))
+    if found.buffers:
+        right.table(tables.buffers_table(found), border="horizontal")
+        right.caption("The largest arrays of the compiled program, per device.")
+
+
+def _programs(result: Result, name: str) -> None:
+    viewer.show(result.run, [name], "predict")

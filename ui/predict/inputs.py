@@ -1,0 +1,210 @@
+"""The fields of the Predict screen, as the JSON form of an experiment."""
+
+import math
+from typing import Any
+
+import streamlit as st
+
+from spmd_core.errors import RequestError
+from spmd_core.experiment import plans
+from spmd_core.machine.topologies import CHIPS, get_topology, legal_shapes
+from spmd_core.plan.models import PRESETS, VARIABLE, get_model
+from spmd_core.plan.plan import AXES, NAMES
+from spmd_core.units import count_text
+from spmd_core.workloads.catalog import get_workload
+from ui import inputs, state
+from ui.predict import drafts
+
+SCREEN = "predict"
+_MODELS = (*PRESETS, *(f"scaled:{1 << power}" for power in range(9)))
+_REMAT = {"none": "none: everything is kept", "minimal": "minimal: projections are kept", "full": "full: only block inputs are kept"}
+_MAX_FLAGS = 600
+
+
+def predict_fields() -> dict[str, Any]:
+    """Draw every field of the screen; what they say now. A change that changes other fields draws the screen anew."""
+    draft = state.draft(SCREEN)
+    name = inputs.choice_input(SCREEN, "workload", "Predict", drafts.workloads(), draft["workload"], words=drafts.title_of)
+    if name != draft["workload"]:
+        _redraw(state.recall(SCREEN, drafts.switched(draft, name)))
+    target = _topology(draft["target"])
+    if target != draft["target"]:
+        _redraw(drafts.moved(draft, target))
+    model = name == plans.NAME
+    mesh = _mesh(draft, model)
+    if model:
+        return draft | {"mesh": mesh} | _model_fields(draft, math.prod(size for _, size in mesh))
+    return draft | {"mesh": mesh} | _workload_fields(draft, mesh)
+
+
+def _redraw(draft: dict[str, Any]) -> None:
+    state.remember(SCREEN, state.draft(SCREEN))
+    state.replace_draft(SCREEN, state.parse_or_keep(draft))
+    st.rerun()
+
+
+def _topology(target: str) -> str:
+    """Generation, shape and slices; what a link brought that is none of them stays until another is chosen."""
+    parts = drafts.split_target(target)
+    generations = list(CHIPS) if parts and parts[0] in CHIPS else [parts[0] if parts else target, *CHIPS]
+    left, middle, right = st.columns([5, 6, 4], gap="small")
+    with left:
+        chosen = st.selectbox("TPU", generations, key=state.seed(state.key(SCREEN, "generation"), parts[0] if parts else target),
+                              format_func=lambda name: "7x" if name == "tpu7x" else name,
+                              help="Every generation that the TPU compiler knows. None has to be attached.")
+    if chosen not in CHIPS:
+        return target
+    if parts is None or parts[0] != chosen:
+        chips = 16
+        if parts and parts[0] in CHIPS:
+            chips = math.prod(int(size) for size in parts[1].split("x"))
+        return drafts.joined_target(chosen, drafts.nearest_shape(chosen, chips), parts[2] if parts else 1)
+    _, now, slices_now = parts
+    shapes = ["x".join(map(str, shape)) for shape in legal_shapes(chosen)]
+    shapes = shapes if now in shapes else [now, *shapes]
+    with middle:
+        shape = st.selectbox("Shape", shapes, key=state.seed(state.key(SCREEN, f"shape.{chosen}"), now),
+                             help="Chips along each physical axis of a slice: every shape that can be had.")
+    with right:
+        slices = st.number_input("Slices", 1, 256, key=state.seed(state.key(SCREEN, f"slices.{chosen}"), slices_now),
+                                 help="Pods of this shape, joined by the data centre network.")
+    return drafts.joined_target(chosen, shape, int(slices))
+
+
+def _mesh(draft: dict[str, Any], model: bool) -> list[list[Any]]:
+    """Axis names and sizes, presets of one click, and whether they fill the topology."""
+    try:
+        topology = get_topology(draft["target"])
+    except RequestError:
+        topology = None
+    mesh = _model_mesh(draft) if model else inputs.mesh_input(SCREEN)
+    if topology is None:
+        return mesh
+    devices = math.prod(int(size) for _, size in mesh)
+    words = " × ".join(f"{size}" for _, size in mesh)
+    if devices == topology.devices:
+        st.caption(f"{words}{f' = {devices:,}' if len(mesh) > 1 else ''}: fills {topology.name}.")
+    else:
+        st.caption(f":red[{words}{f' = {devices:,}' if len(mesh) > 1 else ''}, but {topology.name} has {count_text(topology.devices)} devices.]")
+        full = drafts.filled(mesh, topology)
+        if st.button(f"Use {', '.join(f'{name}={size}' for name, size in full)}", key="predict:fill", icon=":material/auto_fix_high:"):
+            _redraw(drafts.with_mesh(draft, full, math.prod(size for _, size in draft["mesh"])))
+    with st.container(horizontal=True, gap="small"):
+        for words, preset in drafts.presets(draft["workload"], topology, mesh).items():
+            if st.button(words, key=f"predict:preset:{words}", type="tertiary", icon=":material/grid_on:", disabled=preset == mesh):
+                _redraw(drafts.with_mesh(draft, preset, math.prod(size for _, size in draft["mesh"])))
+    return mesh
+
+
+def _model_mesh(draft: dict[str, Any]) -> list[list[Any]]:
+    """Rows of an axis that a decoder is cut over, and its size."""
+    old = [list(axis) for axis in draft["mesh"]]
+    count = st.segmented_control("Mesh axes", range(1, max(4, len(old)) + 1), key=state.seed(state.key(SCREEN, "mesh.count"), len(old)),
+                                 required=True, help="Slices outermost. How each axis cuts the model is under *How it is cut*.") or len(old)
+    mesh: list[list[Any]] = []
+    for position in range(count):
+        unused = next((name for name in ("fsdp", "tensor", "data", *AXES) if name not in [axis[0] for axis in old + mesh]), AXES[0])
+        name, size = old[position] if position < len(old) else (unused, 1)
+        names = list(AXES) if name in AXES else [name, *AXES]
+        left, right = st.columns(2, gap="small")
+        chosen = left.selectbox(f"Axis {position + 1} name", names, key=state.seed(state.key(SCREEN, f"axis.{position}"), name),
+                                label_visibility="collapsed")
+        length = right.number_input(f"Axis {position + 1} size", value=None, step=1, key=state.seed(state.key(SCREEN, f"size.{position}"), size),
+                                    label_visibility="collapsed")
+        mesh.append([chosen, length or 0])
+    return mesh
+
+
+def _model_fields(draft: dict[str, Any], devices: int) -> dict[str, Any]:
+    """Model, batch, sequence, remat, and what is behind *More*."""
+    options, dims = dict(draft["options"]), draft["dims"]
+    models = tuple(dict.fromkeys((*_MODELS, options.get("model", ""))))
+    chosen = {"model": inputs.choice_input(SCREEN, "model", "Model", models, options.get("model", _MODELS[0]), words=_model_words)}
+    left, right = st.columns(2, gap="small")
+    with left:
+        before = dims["batch"] / max(1, math.prod(size for _, size in draft["mesh"]))
+        each = st.number_input("Sequences per device", value=None, step=1.0, format="%g", key=state.seed(state.key(SCREEN, "each"), float(before)),
+                               help="Of a step. A device is a chip; on v2, v3 and TPU7x half of one.")
+    with right:
+        length = st.number_input("Tokens in each", value=None, step=1024, key=state.seed(state.key(SCREEN, "sequence"), dims["sequence"]))
+    batch = drafts.whole((each or 0) * devices)
+    chosen["remat"] = inputs.choice_input(SCREEN, "remat", "Kept for the backward pass", tuple(_REMAT), options.get("remat", "full"),
+                                          "Rematerialization: what is not kept is computed again.", _REMAT.__getitem__)
+    with st.expander("More of the model"):
+        more, sizes = _more(options, dims, chosen["model"])
+    kept = {name: value for name, value in more.items() if value not in ("", False, 0) and (name, value) not in _DEFAULTS}
+    order = {"device_order": _device_order(options)}
+    return {"dims": {"batch": batch, "sequence": length or 0} | sizes, "options": order | {"remat": chosen["remat"], "model": chosen["model"]} | kept}
+
+
+_DEFAULTS = (("state_dtype", "float32"), ("parameter_dtype", "float32"))
+
+
+def _model_words(name: str) -> str:
+    try:
+        size = get_model(name)
+    except RequestError:
+        return name
+    return f"{name}, {size.parameters / 1e9:,.1f}B" if name.startswith("scaled") else name
+
+
+def _more(options: dict[str, Any], dims: dict[str, Any], model: str) -> tuple[dict[str, Any], dict[str, int]]:
+    """The rarer options, and sizes of the model that differ from the preset's."""
+    found: dict[str, Any] = {}
+    for name, label, words in (("save", "Saved on the device", "Kept in addition, by name."),
+                               ("offload", "Offloaded to the host", "Moved to host memory in the forward pass, and back.")):
+        now = [word for word in str(options.get(name, "")).split(",") if word]
+        key = state.seed(state.key(SCREEN, name), now)
+        found[name] = ",".join(st.multiselect(label, list(dict.fromkeys([*NAMES, *now])), key=key, help=words, placeholder="nothing"))
+    left, right = st.columns(2, gap="small")
+    for place, name, label in ((left, "state_dtype", "Optimizer state"), (right, "parameter_dtype", "Parameters")):
+        with place:
+            found[name] = inputs.choice_input(SCREEN, name, label, ("float32", "bfloat16"), options.get(name, "float32"))
+    for name, label in (("fused_qkv", "One matmul for query, key and value"), ("fused_mlp", "One matmul for gate and up")):
+        found[name] = st.toggle(label, key=state.seed(state.key(SCREEN, name), bool(options.get(name))))
+    blocks = st.number_input("Block of the attention kernel", value=None, step=128, placeholder="as published runs have it",
+                             key=state.seed(state.key(SCREEN, "attention_blocks"), options.get("attention_blocks") or None))
+    found["attention_blocks"] = blocks or 0
+    flags = st.text_input("Compiler flags", key=state.seed(state.key(SCREEN, "flags"), str(options.get("compiler_flags", ""))), max_chars=_MAX_FLAGS,
+                          placeholder="xla_…=true", help="Added to those of the published runs.")
+    found["compiler_flags"] = " ".join(flags.split())
+    st.caption("Sizes of the model, where they are to differ from the preset's")
+    return found, _sizes(dims, model)
+
+
+def _sizes(dims: dict[str, Any], model: str) -> dict[str, int]:
+    try:
+        preset = get_model(model)
+    except RequestError:
+        preset = None
+    found: dict[str, int] = {}
+    for row in range(0, len(VARIABLE), 2):
+        for place, name in zip(st.columns(2, gap="small"), VARIABLE[row:row + 2], strict=False):
+            size = place.number_input(name, value=None, step=1, key=state.seed(state.key(SCREEN, f"size.{name}"), dims.get(name)),
+                                      placeholder=str(getattr(preset, name)) if preset else "as the model")
+            if size is not None:
+                found[name] = size
+    return found
+
+
+def _workload_fields(draft: dict[str, Any], mesh: list[list[Any]]) -> dict[str, Any]:
+    """Dims, sharding, dtype, strategies, and arrays of another workload than a model."""
+    options = dict(draft["options"])
+    what = get_workload(draft["workload"]).chosen(options)
+    fields = inputs.dims_input(SCREEN, what, mesh)
+    fields["dtype"] = inputs.dtype_input(SCREEN, what)
+    fields["strategies"] = inputs.strategies_input(
+        SCREEN, f"strategies.{what.name}", [name for name in drafts.STRATEGIES if name in what.strategies], draft["strategies"])
+    with st.expander("Arrays: spec of their own"):
+        overrides = {}
+        for array in what.arrays:
+            st.markdown(f"**{array.name}** ({', '.join(array.present(fields['dims']))})")
+            spec = inputs.spec_input(SCREEN, array.name, array.present(fields["dims"]), mesh)
+            if spec is not None:
+                overrides[array.name] = spec
+    return fields | {"overrides": overrides, "options": options | {"device_order": _device_order(options)}}
+
+
+def _device_order(options: dict[str, Any]) -> str:
+    return inputs.choice_input(SCREEN, "device_order", "Device order", ("topology", "plain"), options.get("device_order", "topology"),
+                               "topology: axes lie where jax's mesh_utils puts them; plain: devices as they are listed.")

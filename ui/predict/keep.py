@@ -1,0 +1,122 @@
+"""What a user adds to a prediction: a time measured on real chips, the length of a training run, and a baseline to check against."""
+
+import shlex
+
+import streamlit as st
+
+from spmd_core.cost import baseline as baselines
+from spmd_core.errors import RequestError
+from spmd_core.experiment import plans
+from spmd_core.experiment.plans import plan_of
+from spmd_core.results.prediction import Prediction
+from spmd_core.results.result import Result
+from ui import state
+from ui.markdown import plain
+from ui.predict import charts, tables
+from ui.shell import refusal
+
+SCREEN = "predict"
+_LONGEST_S = 1e6
+_MOST_TOKENS_E9 = 1e7
+
+
+def from_query() -> None:
+    """Take a measured time and a number of tokens out of a link, once; what is no such number is left out."""
+    for name, most in (("measured", _LONGEST_S), ("tokens", _MOST_TOKENS_E9)):
+        text = st.query_params.get(name, "")[:32]
+        if text and state.aside(SCREEN, f"{name}.read") != text:
+            state.set_aside(SCREEN, f"{name}.read", text)
+            state.set_aside(SCREEN, name, number(text, most))
+
+
+def number(text: str, most: float) -> float | None:
+    """A positive number of a query string; None for anything else.
+
+    >>> number("0.25", 10), number("nan", 10), number("1e9", 10), number("<b>", 10)
+    (0.25, None, None, None)
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 < value <= most else None
+
+
+def _kept(name: str, value: float | None) -> None:
+    """Remember a number, and say it in the address bar."""
+    state.set_aside(SCREEN, name, value)
+    if value:
+        text = f"{value:g}"
+        state.set_aside(SCREEN, f"{name}.read", text)
+        if st.query_params.get(name) != text:
+            st.query_params[name] = text
+    elif name in st.query_params:
+        del st.query_params[name]
+
+
+def training_run(result: Result, found: Prediction) -> None:
+    """How many tokens are to be trained on, and what that takes."""
+    if result.experiment.workload != plans.NAME or found.predicted_s is None:
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium", key="training-run"):
+        key = state.seed(state.key(SCREEN, "aside.tokens"), state.aside(SCREEN, "tokens"))
+        tokens = st.number_input("A training run of (billion tokens)", value=None, min_value=0.0, max_value=_MOST_TOKENS_E9, step=100.0, format="%g",
+                                 key=key, placeholder="e.g. 1000", width=230)
+        _kept("tokens", tokens)
+        words = tables.run_words(found, plan_of(result.experiment), (tokens or 0) * 1e9)
+        st.markdown(plain(f"takes {words}.") if words else ":gray[says how many days and chip-hours it takes.]", width="stretch")
+
+
+def own_time(result: Result, found: Prediction) -> None:
+    """A time measured elsewhere, against the estimate and its interval."""
+    del result
+    key = state.seed(state.key(SCREEN, "aside.measured"), state.aside(SCREEN, "measured"))
+    left, right = st.columns([1, 2], gap="medium", vertical_alignment="bottom")
+    measured = left.number_input("Your measured time of a step (seconds)", value=None, min_value=0.0, max_value=_LONGEST_S, step=0.001, format="%g",
+                                 key=key, placeholder="e.g. 0.25", help="It stays with the link of this page.")
+    _kept("measured", measured)
+    words = tables.measured_words(found, measured or 0.0)
+    if words is None or found.predicted_s is None:
+        right.markdown(":gray[Enter what you measured on real chips, to see how far off the estimate is.]")
+        return
+    right.markdown(f"**{plain(words)}**")
+    st.vega_lite_chart(charts.interval_chart({"time": found.predicted_s}, measured), alt=words, key="measured")
+
+
+def baseline(result: Result, name: str, found: Prediction) -> None:
+    """Keep this prediction as a file that a CI job checks a new compile against; and see what changed since such a file."""
+    if result.experiment.workload != plans.NAME:
+        st.caption("Baselines are kept of a transformer's training step.")
+        return
+    plan = plan_of(result.experiment)
+    now = baselines.baseline_of(plan, found)
+    file = f"baseline-{plan.id}.json"
+    st.markdown("**Keep it.** A baseline holds the plan, its memory, time, collectives and buffers.")
+    st.download_button("Download the baseline", baselines.to_text(now), file, "application/json", icon=":material/download:",
+                       key="baseline:download", on_click="ignore")
+    st.markdown("**Check it in CI.** This compiles the plan again, says which collective, byte or buffer changed, and ends with code 1 if any did:")
+    st.code(shlex.join(["python", "-m", "spmd_core", "predict", "--baseline", file]), language="bash")
+    st.markdown("**Compare with it here.** What this prediction changes against a baseline of before:")
+    uploaded = st.file_uploader("A baseline file", "json", key="baseline:upload", label_visibility="collapsed", max_upload_size=1)
+    if uploaded is not None:
+        _against(uploaded.getvalue(), now)
+
+
+def _against(content: bytes, now: baselines.Baseline) -> None:
+    try:
+        differences = changes(content, now)
+    except RequestError as error:
+        refusal(str(error))
+        return
+    if differences:
+        st.warning("  \n".join(plain(f"{each[0].upper()}{each[1:]}.") for each in differences), icon=":material/difference:")
+    else:
+        st.success("Nothing changed against this baseline.", icon=":material/check_circle:")
+
+
+def changes(content: bytes, now: baselines.Baseline) -> list[str]:
+    """What differs from an uploaded baseline, plan first; RequestError where it is none."""
+    before = baselines.read_baseline(content)
+    plan = now.plan.to_json()
+    fields = [f"the plan's {field} was {value}, and is {plan[field]}" for field, value in before.plan.to_json().items() if value != plan[field]]
+    return fields + baselines.changes(before, now)

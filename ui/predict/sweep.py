@@ -1,0 +1,232 @@
+"""A prediction varied: what is swept, what that costs, the curves as the compiles come in, and a table to open each point from."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from spmd_core.errors import RequestError
+from spmd_core.experiment import link
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.machine.topologies import CHIPS
+from spmd_core.sweep.curves import Outcome, Row, csv_text, curves
+from spmd_core.sweep.runs import Asked, cancel, look, start, to_compile
+from spmd_core.sweep.sweep import Point, Sweep, Vary, compile_seconds, variants
+from spmd_core.sweep.values import EXAMPLES, VARIED, default_values, parse_sweep, values_text
+from spmd_core.units import bytes_text, seconds_text
+from spmd_core.words.sweep import axis_title, headline, point_title
+from ui import links, state
+from ui.lab import lab
+from ui.markdown import plain
+from ui.predict import sweep_charts
+from ui.shell import refusal
+
+INTERVAL_S = 1.0
+COLUMNS = 3  # of charts
+_WRITTEN = "predict:sweep:written"  # what the address bar said last
+_TITLES = {"batch-per-device": "Batch per device", "sequence": "Sequence", "mesh": "Mesh", "generation": "Generation", "chips": "Chips"}
+_SCALING = {"weak": "Batch per chip constant (weak)", "strong": "Total batch constant (strong)"}
+_STATES = {"refused": "cannot be", "too large": "does not fit, by its sizes", "not compiled": "not compiled yet", "waiting": "in the queue",
+           "running": "compiling", "failed": "failed", "does not fit": "does not fit", "predicted": "predicted"}
+_HELP = {
+    "batch-per-device": "Sequences per device and step, with commas between them", "sequence": "Tokens of a sequence, with commas between them",
+    "mesh": "Meshes with semicolons between them: fsdp=64;fsdp=16,tensor=4", "chips": "Numbers of chips, with commas between them. Beyond the "
+    "largest slice of a generation, several slices are joined by the data centre network",
+    "generation": "The same number of chips of each, or the nearest that exists",
+}
+
+
+def show(experiment: Experiment) -> None:
+    """The whole of it, for a valid experiment whose target is a topology. It starts no compile until its button is pressed."""
+    sweep, sentence = _fields(experiment)
+    if sweep is None:
+        refusal(sentence or "")
+        return
+    _write_query(sweep)
+    points = variants(sweep)
+    outcomes = look(lab(), points, _asked())
+    rows = curves(points, outcomes)
+    _controls(sweep, points, outcomes)
+    if answer := headline(sweep, rows):
+        st.markdown(f"**{plain(answer)}**")
+    for row in rows:
+        if words := _words(row):
+            st.caption(plain(f"{row.point.label}: {words}"))
+    _charts(sweep, rows)
+    _table(sweep, rows)
+
+
+def _asked() -> Asked:
+    """The compiles that this session asked for."""
+    return st.session_state[state.seed("predict:sweep:asked", Asked())]
+
+
+def is_linked() -> bool:
+    """Whether the address bar holds a sweep."""
+    return "sweep" in st.query_params
+
+
+# Fields ------------------------------------------------------------------------------------------------------------------
+
+
+def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
+    """What is varied and over which values: the sweep, or why there is none."""
+    linked, notice = _linked(experiment)
+    if notice:
+        refusal(f"This link's sweep cannot be opened as it is. {notice}")
+    fresh = linked is not None and _said() != st.session_state.get(_WRITTEN)  # a link was opened: its fields take the place of those that were
+    known: list[Vary] = [vary for vary in VARIED if vary != "sequence" or "sequence" in experiment.sizes]
+    left, middle, right = st.columns([2, 5, 3], vertical_alignment="bottom")
+    first = linked.vary if linked and linked.vary in known else "chips"
+    vary = left.selectbox("Vary", known, key=_seeded("sweep", first, fresh), format_func=lambda name: _TITLES[name])
+    values = values_text(vary, linked.values if linked and linked.vary == vary else default_values(experiment, vary))
+    place = f"sweep:{vary}:{experiment.device_count}" if vary == "mesh" else f"sweep:{vary}"
+    if vary == "generation":
+        key = _seeded(place, [value for value in values.split(",") if value in CHIPS], fresh)
+        text = ",".join(middle.multiselect("Values", list(CHIPS), key=key, format_func=lambda name: CHIPS[name].title, help=_HELP[vary]))
+    else:
+        text = middle.text_input("Values", key=_seeded(place, values, fresh), help=_HELP[vary], placeholder=EXAMPLES[vary])
+    scaling = "weak"
+    if vary == "chips":
+        key = _seeded("sweep:scaling", linked.scaling if linked else "weak", fresh)
+        scaling = right.selectbox("Scaling", list(_SCALING), key=key, format_func=lambda name: _SCALING[name],
+                                  help="Of the mesh, fsdp or data takes the chips that come in, and the other axes stay")
+    try:
+        return parse_sweep(experiment, f"{vary}={text}", "strong" if scaling == "strong" else "weak"), None
+    except RequestError as error:
+        return None, str(error)
+
+
+def _seeded(field: str, value: object, fresh: bool) -> str:
+    """The widget key of a field, with its first value, or with the value of a link that was just opened."""
+    key = state.key("predict", field)
+    if fresh:
+        st.session_state[key] = value
+    return state.seed(key, value)
+
+
+def _said() -> tuple[str, str]:
+    return st.query_params.get("sweep", ""), st.query_params.get("scaling", "")
+
+
+def _linked(experiment: Experiment) -> tuple[Sweep | None, str | None]:
+    """The sweep of the address bar, and why it is none."""
+    text = st.query_params.get("sweep", "")
+    if not text:
+        return None, None
+    try:
+        return parse_sweep(experiment, text[:2000], "strong" if st.query_params.get("scaling") == "strong" else "weak"), None
+    except RequestError as error:
+        return None, str(error)
+
+
+def _write_query(sweep: Sweep) -> None:
+    """Make the address bar say what is swept, so that the link shows the same curves."""
+    wanted = f"{sweep.vary}={values_text(sweep.vary, sweep.values)}"
+    if st.query_params.get("sweep") != wanted:
+        st.query_params["sweep"] = wanted
+    if sweep.scaling == "strong":
+        st.query_params["scaling"] = "strong"
+    elif "scaling" in st.query_params:
+        del st.query_params["scaling"]
+    st.session_state[_WRITTEN] = _said()
+
+
+# Running -----------------------------------------------------------------------------------------------------------------
+
+
+def _controls(sweep: Sweep, points: Sequence[Point], outcomes: Sequence[Outcome]) -> None:
+    """How many compiles are missing and how long they take, said before the button; while they run, how far they are."""
+    missing = to_compile(points, outcomes)
+    if any(outcome.state in ("waiting", "running") for outcome in outcomes):
+        _watch(sweep, points, tuple(outcome.state for outcome in outcomes))
+    if not missing:
+        return
+    failed = sum(outcome.state == "failed" for outcome in outcomes)
+    seconds = sum(compile_seconds(point) for point in missing)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        label = f"Compile {len(missing)} point{'s' if len(missing) > 1 else ''}"
+        if st.button(label, type="primary", icon=":material/play_arrow:", key="sweep:start"):
+            start(lab(), missing, _asked())
+            st.rerun()
+        again = f", {failed} of them again after a failure" if failed else ""
+        known = sum(outcome.state in ("predicted", "does not fit") for outcome in outcomes)
+        many = "compiles" if len(missing) > 1 else "compile"
+        st.markdown(plain(f"{len(missing)} {many}, roughly {_duration(seconds)} on an idle machine{again}; "
+                          f"{known} of {len(points)} points are known already."))
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+@st.fragment(run_every=INTERVAL_S)
+def _watch(sweep: Sweep, points: Sequence[Point], seen: tuple[str, ...]) -> None:
+    """How far the compiles are, and a way to cancel them; the screen is drawn anew when a point is over."""
+    outcomes = look(lab(), points, _asked())
+    if tuple(outcome.state for outcome in outcomes) != seen:
+        st.rerun()
+    waiting = sum(outcome.state == "waiting" for outcome in outcomes)
+    at_hand = next((place for place, outcome in enumerate(outcomes) if outcome.state == "running"), None)
+    done = sum(outcome.state in ("predicted", "does not fit", "failed") for outcome in outcomes)
+    with st.container(border=True, key="sweep:live"), st.container(horizontal=True, vertical_alignment="center"):
+        words = "Waiting for another run"
+        if at_hand is not None:
+            run = outcomes[at_hand].run
+            elapsed = lab().status(run).elapsed_s if run else None
+            words = f"Compiling for {point_title(sweep, points[at_hand])}" + (f" · {elapsed:.0f} s" if elapsed is not None else "")
+        st.progress(done / max(1, done + waiting + (at_hand is not None)), text=plain(f"{words}, {waiting} more in the queue"))
+        if st.button("Cancel all", key="sweep:cancel", icon=":material/stop_circle:"):
+            cancel(lab(), outcomes)
+            st.rerun()
+
+
+# Curves ------------------------------------------------------------------------------------------------------------------
+
+
+def _charts(sweep: Sweep, rows: Sequence[Row]) -> None:
+    drawn = sweep_charts.charts_of(sweep, rows)
+    wide = 2 if len(drawn) in (2, 4) else COLUMNS
+    columns = st.columns(wide)
+    for place, (name, chart) in enumerate(drawn.items()):
+        columns[place % wide].vega_lite_chart(chart, alt=sweep_charts.chart_alt(name, sweep, rows), key=f"sweep:{name}")
+    if drawn:
+        st.caption("Shaded, or as bars: the interval in which a measured step should lie about four times out of five. Red: capacity; a cross "
+                   "does not fit; a hollow point is estimated from the sizes and not compiled.")
+
+
+def _table(sweep: Sweep, rows: Sequence[Row]) -> None:
+    """Every point in a row, refused and failed ones with their words; and all of it as CSV."""
+    base = links.base_address()
+    listed = pd.DataFrame([_cells(sweep, row, base) for row in rows]).dropna(axis="columns", how="all").fillna("–")
+    title = axis_title(sweep)
+    config = {"Open": st.column_config.LinkColumn("Open", display_text="open", width="small"),
+              f"{title[0].upper()}{title[1:]}": st.column_config.TextColumn(pinned=True)}
+    st.dataframe(listed, hide_index=True, column_config=config, key="sweep:table")
+    st.download_button("CSV", lambda: csv_text(rows), f"sweep-{sweep.vary}.csv", "text/csv", key="sweep:csv", icon=":material/download:",
+                       on_click="ignore", help="All points with their numbers, in seconds and bytes")
+
+
+def _cells(sweep: Sweep, row: Row, base: str) -> dict[str, str | None]:
+    point, found, title = row.point, row.numbers, axis_title(sweep)
+    between = f"{seconds_text(found.low_s)} – {seconds_text(found.high_s)}" if found.step_s else None
+    memory = bytes_text(found.peak_bytes) if found.peak_bytes is not None else None
+    if memory is None and point.expected_bytes is not None:
+        memory = f"about {bytes_text(point.expected_bytes)}"
+    mesh = " ".join(f"{name}={size}" for name, size in point.experiment.mesh) if point.experiment else None
+    return {
+        f"{title[0].upper()}{title[1:]}": point.label,
+        "Topology": point.experiment.target.removeprefix("tpu:") if point.experiment and sweep.vary == "chips" else None,
+        **({} if sweep.vary == "mesh" else {"Mesh": mesh}),
+        "Step": seconds_text(found.step_s) if found.step_s else None, "Between": between,
+        "MFU": f"{found.mfu:.1%}" if found.mfu is not None else None,
+        "Tokens/s/chip": f"{found.tokens_per_s_per_chip:,.0f}" if found.tokens_per_s_per_chip else None,
+        "Efficiency" if sweep.vary == "chips" else "Work/chip/s": f"{row.efficiency:.1%}" if row.efficiency is not None else None,
+        "Memory": memory, "Exposed": f"{row.exposed_share:.1%}" if row.exposed_share is not None else None, "Binds": found.binds,
+        "State": _STATES[row.outcome.state],
+        "Open": base + link.link_path(point.experiment, row.outcome.run, "predict") if point.experiment else "",
+    }
+
+
+def _words(row: Row) -> str | None:
+    return row.point.refusal or (row.outcome.words if row.outcome.state == "failed" else None)

@@ -1,0 +1,67 @@
+"""A mesh on its torus in both device orders, side by side, and what each axis is there in words."""
+
+import streamlit as st
+
+from spmd_core.cost.mesh_axes import MeshAxis, mesh_axes
+from spmd_core.errors import RequestError
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.machine.topologies import get_topology
+from spmd_core.units import seconds_text
+from ui.markdown import plain
+from ui.predict import torus_chart
+from ui.predict.tables import NONE, nowrap
+from ui.shell import refusal
+
+ORDERS = {"topology": "By topology", "plain": "Plain"}
+_MEANINGS = {"topology": "as jax's mesh_utils assigns devices", "plain": "devices as they are listed"}
+_WIDTH_PX = 330  # of one picture; two stand side by side
+
+
+def show(experiment: Experiment) -> None:
+    """Both orders: the picture, coloured along a mesh axis, and every axis in words."""
+    try:
+        topology = get_topology(experiment.target)
+        found = {order: mesh_axes(topology, experiment.mesh, order) for order in ORDERS}
+    except RequestError as error:
+        refusal(str(error))
+        return
+    names = [name for name, _ in experiment.mesh]
+    axis = names[0]
+    if len(names) > 1:
+        default = max(experiment.mesh, key=lambda pair: pair[1])[0]
+        axis = st.segmented_control("Colour along", names, default=default, key=f"torus:axis:{','.join(names)}", required=True) or default
+    chosen = experiment.option("device_order")
+    for column, (order, words) in zip(st.columns(2, gap="medium"), ORDERS.items(), strict=True):
+        with column:
+            used = " :blue-badge[this experiment]" if order == chosen else ""
+            st.markdown(f"**{words}** :gray[:small[{plain(_MEANINGS[order])}]]{used}")
+            chart = torus_chart.torus_chart(topology, experiment.mesh, axis, order, _WIDTH_PX)
+            said = "; ".join(f"{each.name}: {each.words}" for each in found[order])
+            st.vega_lite_chart(chart, alt=f"{topology.name}, {order} order, coloured along {axis}. {said}", width="content", key=f"torus:{order}")
+            st.table(axes_table(found[order]), border="horizontal")
+    st.caption(plain(f"{torus_chart.caption(topology)} Colours go from the first place along {axis} (blue) to the last (red), and the line joins "
+                     "the devices of one group in their order. Neighbours: how many links lie between one device and the next along "
+                     "the axis, on average. "
+                     "Gather: until every device has 1 GiB, by the cost model."))
+    if (verdict := difference(found["topology"], found["plain"])) is not None:
+        st.markdown(plain(verdict))
+
+
+def axes_table(axes: tuple[MeshAxis, ...]) -> dict[str, list[str]]:
+    """One row per axis: what it is on the torus, how far apart neighbours are, and what gathering over it takes."""
+    return {"Axis": [nowrap(f"{each.name} {each.size}") for each in axes], "On the torus": [each.words for each in axes],
+            "Neighbours": [_apart(each.links_apart) for each in axes], nowrap("Gather 1 GiB"): [nowrap(seconds_text(each.gather_s)) for each in axes]}
+
+
+def _apart(links: float | None) -> str:
+    return NONE if links is None else nowrap(f"{links:.2g} link{'' if links == 1 else 's'}")
+
+
+def difference(placed: tuple[MeshAxis, ...], listed: tuple[MeshAxis, ...]) -> str | None:
+    """What the plain order costs or gains, axis by axis, in a sentence; None where the two are alike."""
+    parts = []
+    for one, other in zip(placed, listed, strict=True):
+        if one.gather_s and other.gather_s and abs(other.gather_s / one.gather_s - 1) > 0.05:
+            ratio = other.gather_s / one.gather_s
+            parts.append(f"{ratio:.2g}× as long over {one.name}" if ratio > 1 else f"{ratio:.0%} of the time over {one.name}")
+    return f"In plain order, gathering takes {' and '.join(parts)}." if parts else None

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.errors import LabError
-from spmd_core.experiment import plans
+from spmd_core.workloads import decoder
 from ui import exports, links, live, shell, state
 from ui.lab import find, lab
 from ui.markdown import ago, plain
@@ -26,7 +26,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
     downloads = st.container(width="content")
     pressed = st.button("Predict again" if result else "Predict", type="secondary" if result else "primary", icon=":material/play_arrow:",
                         key="predict", disabled=bool(refusal or misfit) or (status is not None and not status.is_over))
-what = experiment.what.title if experiment.workload != plans.NAME else f"{experiment.what.title} of {experiment.option('model')}"
+what = experiment.what.title if experiment.workload != decoder.NAME else f"{experiment.what.title} of {experiment.option('model')}"
 st.caption(f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the TPU compiler. No TPU is needed, nothing is executed.")
 
 if refusal:

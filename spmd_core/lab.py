@@ -14,7 +14,8 @@ from spmd_core.experiment.rules import check_fits_target
 from spmd_core.machine.hardware import Hardware, read_hardware
 from spmd_core.machine.targets import parse_target
 from spmd_core.machine.topologies import get_topology
-from spmd_core.results.result import Environment, Result
+from spmd_core.results.environment import Environment
+from spmd_core.results.result import Result
 from spmd_core.runs.memory import check_memory
 from spmd_core.runs.states import RunStatus, RunSummary
 from spmd_core.settings import Settings, default_data_folder, read_settings

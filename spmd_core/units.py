@@ -1,4 +1,6 @@
-"""Sizes and durations in words."""
+"""Sizes, durations and values of arrays as text."""
+
+import numpy as np
 
 _BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _SECOND_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -32,3 +34,19 @@ def number_text(value: float) -> str:
 def count_text(count: int) -> str:
     """A whole number with thousands separated, e.g. `4,096`."""
     return f"{count:,}"
+
+_BFLOAT16_DIGITS = 4  # enough for its 8 bits
+_SHORTEST = ("float16", "float32", "float64")  # NumPy prints the fewest digits that give the same number back
+
+
+def value_text(value: float | str | None, dtype: str) -> str:
+    """One element as NumPy prints it in that dtype, e.g. `0.5989201` in float32; words such as `nan` as they are.
+
+    >>> value_text(0.59892010688, "float32"), value_text(1.0, "float32"), value_text(7, "int32")
+    ('0.5989201', '1.0', '7')
+    """
+    if not isinstance(value, float):
+        return str(value)
+    if dtype == "bfloat16":
+        return f"{value:.{_BFLOAT16_DIGITS}g}"
+    return str(np.dtype(dtype).type(value)) if dtype in _SHORTEST else repr(value)

@@ -4,8 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from spmd_core.errors import RequestError
+from spmd_core.results.environment import Environment
 from spmd_core.results.prediction import Estimate, PredictedCollective, PredictedMemory, Prediction
-from spmd_core.results.result import Environment, Result, StrategyResult
+from spmd_core.results.result import Result, StrategyResult
 from spmd_core.runs.states import RunStatus
 
 GIB = 2**30

@@ -6,8 +6,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.experiment.experiment import Experiment
+from spmd_core.results.export import csv_text, json_text
 from spmd_core.results.result import Result
-from spmd_core.script import export
+from spmd_core.script.export import script_text
 from ui.lab import lab
 
 
@@ -20,9 +21,9 @@ def menu(place: DeltaGenerator, run: str, experiment: Experiment) -> None:
 def buttons(run: str, experiment: Experiment) -> None:
     """The download buttons of a run; without a result there is only the script."""
     if lab().result(run) is not None:
-        _button("JSON", lambda: export.json_text(_result(run)), f"{run}.json", "application/json", "All of it, as the command line prints it.")
-        _button("CSV", lambda: export.csv_text(_result(run)), f"{run}.csv", "text/csv", "The numbers as a table.")
-    _button("Script", lambda: export.script_text(experiment, lab().result(run)), f"{run}.py", "text/x-python",
+        _button("JSON", lambda: json_text(_result(run)), f"{run}.json", "application/json", "All of it, as the command line prints it.")
+        _button("CSV", lambda: csv_text(_result(run)), f"{run}.csv", "text/csv", "The numbers as a table.")
+    _button("Script", lambda: script_text(experiment, lab().result(run)), f"{run}.py", "text/x-python",
             "A Python script of plain JAX that reproduces the experiment without this project.")
 
 

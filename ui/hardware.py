@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.machine.hardware import Hardware
-from spmd_core.results.result import Environment
+from spmd_core.results.environment import Environment
 from spmd_core.units import bytes_text
 from ui import tables
 from ui.markdown import plain

@@ -4,7 +4,8 @@ import re
 import time
 
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.results.result import Environment, Result
+from spmd_core.results.environment import Environment
+from spmd_core.results.result import Result
 from spmd_core.results.stats import too_few
 from spmd_core.runs.states import RunStatus
 from spmd_core.units import bytes_text, seconds_text

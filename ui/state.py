@@ -11,8 +11,8 @@ import streamlit as st
 
 from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.plans import DEFAULT_SPEC
 from spmd_core.workloads.catalog import Workload, get_workload
+from spmd_core.workloads.decoder import DEFAULT_SPEC
 
 
 @dataclass(frozen=True, slots=True)

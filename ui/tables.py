@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.results.result import Environment, Ratio, Result, StrategyResult
+from spmd_core.results.environment import Environment
+from spmd_core.results.result import Ratio, Result, StrategyResult
 from spmd_core.results.stats import too_few
 from spmd_core.runs.states import RunSummary
 from spmd_core.units import bytes_text, seconds_text

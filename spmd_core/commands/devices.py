@@ -8,7 +8,7 @@ from spmd_core.commands.table import table
 from spmd_core.errors import RequestError
 from spmd_core.lab import Lab
 from spmd_core.machine.targets import default_target, parse_target
-from spmd_core.results.result import Environment
+from spmd_core.results.environment import Environment
 from spmd_core.units import bytes_text
 
 TIMEOUT_S = 120.0  # a TPU takes its time to be there

@@ -9,8 +9,8 @@ from spmd_core.commands.spec import add_spec, read_spec
 from spmd_core.commands.table import table
 from spmd_core.errors import RequestError, refuse
 from spmd_core.lab import Lab
+from spmd_core.results.export import csv_text
 from spmd_core.runs.states import STATES, RunSummary
-from spmd_core.script import export
 from spmd_core.units import seconds_text
 from spmd_core.workloads.catalog import get_workload
 
@@ -74,7 +74,7 @@ def _one(lab: Lab, arguments: Namespace) -> int:
     if arguments.csv:
         if result is None:
             raise refuse(f"run {arguments.run}", f"is {status.state} and has no result", "name a run that has one")
-        print(export.csv_text(result), end="")
+        print(csv_text(result), end="")
     else:
         print_run(status, result, arguments.json)
     return 0 if result else 1

@@ -18,7 +18,7 @@ from spmd_core.cost import baseline
 from spmd_core.cost.predicting import before_compiling, is_current
 from spmd_core.errors import RequestError, WorkerError, refuse, shorten
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.plans import NAME, experiment_of, plan_of
+from spmd_core.experiment.plans import experiment_of, plan_of
 from spmd_core.lab import Lab
 from spmd_core.machine.targets import parse_target
 from spmd_core.plan.plan import NAMES, Plan, parse_mesh, parse_plan
@@ -26,6 +26,7 @@ from spmd_core.results.prediction import Prediction, merged
 from spmd_core.results.result import Result
 from spmd_core.settings import Settings
 from spmd_core.units import bytes_text, number_text, seconds_text
+from spmd_core.workloads.decoder import NAME
 
 _PLAN_OPTIONS = ("model", "mesh", "batch_per_device", "sequence", "remat", "save", "offload", "attention_blocks", "state_dtype", "parameter_dtype",
                  "device_order", "layers")

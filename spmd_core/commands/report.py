@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from spmd_core.commands.table import table
 from spmd_core.machine.targets import parse_target
-from spmd_core.results.result import Environment, Result, StrategyResult
-from spmd_core.units import bytes_text, seconds_text
-from spmd_core.value_text import value_text
+from spmd_core.results.environment import Environment
+from spmd_core.results.result import Result, StrategyResult
+from spmd_core.units import bytes_text, seconds_text, value_text
 from spmd_core.words.strategies import sentence
 
 MAX_VALUES_SHOWN = 8

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from spmd_core.experiment.experiment import Axes, Experiment, Spec
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.types import Axes, Spec
 from spmd_core.hlo.module import Computation, Instruction, Module
 from spmd_core.workloads.strategies import BY_HAND
 

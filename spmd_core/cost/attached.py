@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from spmd_core.cost.comm import Cluster
 from spmd_core.errors import RequestError, refuse, shorten
-from spmd_core.machine.topologies import CHIPS, Topology
+from spmd_core.machine.chips import CHIPS
+from spmd_core.machine.topologies import Topology
 
 Coordinates = tuple[int, ...]  # x, y, z, core, slice
 # What `device_kind` says: of libtpu's own devices, and the marketing name where releases differ. A v4 without megacore says "TPU v4" too.

@@ -4,13 +4,13 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from spmd_core.communication.collectives import KINDS, groups_of
 from spmd_core.cost.asked import asked
 from spmd_core.cost.constants import DCN_LATENCY_S
-from spmd_core.cost.links import EXPECTED, NOMINAL, Coordinates, Paths, collective_s, dcn_bandwidth, paths, permute_s, route
+from spmd_core.cost.links import EXPECTED, NOMINAL, Paths, collective_s, dcn_bandwidth, paths, permute_s, route
+from spmd_core.hlo.collectives import KINDS, groups_of
 from spmd_core.hlo.module import Computation, Instruction, Module
 from spmd_core.hlo.replica_groups import parse_pairs
-from spmd_core.machine.topologies import Topology
+from spmd_core.machine.topologies import Coordinates, Topology
 
 _RENDEZVOUS = re.compile(r'_xla_host_transfer_rendezvous="([^"]*)"')
 # These only move data, which needs no core: data flow may overlap them even where a flag is off and the compiler wrote them synchronous.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from spmd_core.cost.constants import KERNEL_SLACK, KERNEL_STALLS, KERNEL_STEP_S
 from spmd_core.hlo.module import Instruction
-from spmd_core.machine.topologies import Chip
+from spmd_core.machine.chips import Chip
 
 VECTOR_ELEMENTS = 1024  # of a vector register: 8 x 128
 VECTOR_SLOTS = 4  # vector operations in one bundle; source: the bundles that libtpu writes with --xla_jf_dump_llo_text

@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spmd_core.cost.constants import DCN_EFFICIENCY, DCN_LATENCY_S, HOP_LATENCY_S, LAUNCH_S, LINK_EFFICIENCY
-from spmd_core.machine.topologies import Topology
-
-Coordinates = tuple[int, ...]  # x, y, z, core, slice
+from spmd_core.machine.topologies import Coordinates, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,5 +189,3 @@ def collective_s(topology: Topology, kind: str, where: Route, nbytes: float, rat
     if kind in ("all-to-all", "ragged-all-to-all"):
         return exchange_s(topology, where, nbytes, rates)
     raise ValueError(f"collective {kind!r} has no formula")
-
-

@@ -5,7 +5,7 @@ from spmd_core.cost.comm import Communication, base_kind, rendezvous
 from spmd_core.cost.constants import HBM_EFFICIENCY, HOST_EFFICIENCY
 from spmd_core.cost.traffic import async_copy_bytes
 from spmd_core.hlo.module import HOST_MEMORY_SPACE, Computation, Instruction
-from spmd_core.machine.topologies import Chip
+from spmd_core.machine.chips import Chip
 
 
 def wait(operands: list[Ready], state: State, place: str, by: str) -> None:

@@ -16,7 +16,7 @@ from spmd_core.cost.flops import Matmul, matmul, matmuls_in
 from spmd_core.cost.kernels import kernel_cost
 from spmd_core.cost.traffic import moved_bytes
 from spmd_core.hlo.module import HBM, Computation, Instruction, Module
-from spmd_core.machine.topologies import Chip
+from spmd_core.machine.chips import Chip
 
 NOTHING = {
     "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id", "add-dependency", "opt-barrier",

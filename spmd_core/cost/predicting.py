@@ -11,12 +11,13 @@ from spmd_core.cost.predict import Useful, predict
 from spmd_core.cost.version import versions
 from spmd_core.errors import RequestError, WorkerError
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.plans import NAME, plan_of
+from spmd_core.experiment.plans import plan_of
 from spmd_core.machine.topologies import get_topology
 from spmd_core.plan.plan import Plan
 from spmd_core.plan.sharding import not_cut
 from spmd_core.results.prediction import PredictedMemory, Prediction
 from spmd_core.results.result import Result
+from spmd_core.workloads.decoder import NAME
 
 _SIZE = re.compile(r"([0-9.]+)([KMGT]?)")
 _OVER = (re.compile(r"required for HLO temporaries \(([0-9.]+[KMGT])\) exceeds available HBM \(([0-9.]+[KMGT])\)"),

@@ -9,7 +9,7 @@ import jax
 
 from spmd_core.errors import WorkerError
 from spmd_core.machine.targets import accelerator_files, parse_target
-from spmd_core.results.result import Device, Environment
+from spmd_core.results.environment import Device, Environment
 
 MAX_LISTED_DEVICES = 256
 JaxDevice = Any  # jax.Device, which type checkers take for a variable

@@ -7,7 +7,7 @@ no grammar to misread. So the text is read, and its collectives are counted agai
 from collections import Counter
 from typing import Any
 
-from spmd_core.communication.collectives import KINDS, kind_of
+from spmd_core.hlo.collectives import KINDS, kind_of
 from spmd_core.hlo.module import HloError, Module
 from spmd_core.hlo.text import parse_module
 

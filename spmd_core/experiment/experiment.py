@@ -10,18 +10,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, StrictInt, ValidationError, model_validator
 
 from spmd_core.errors import RequestError, refuse, shorten
+from spmd_core.experiment import options as experiment_options
 from spmd_core.experiment import plans, reading, rules
+from spmd_core.experiment.reading import load_json
+from spmd_core.experiment.types import Axes, MemoryKind, Spec, axes_json
 from spmd_core.frozen import AsObject, Frozen, PairsOf
 from spmd_core.machine.targets import default_target, parse_target
+from spmd_core.workloads import decoder
 from spmd_core.workloads.catalog import Workload, get_workload
 
 MAX_MESH_AXES = 6
 MAX_TEXT_BYTES = 64 * 1024
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
-
-Axes = tuple[str, ...]  # mesh axes that cut one dim, major first; () means not sharded
-Spec = tuple[Axes, ...]  # one entry per dim
-MemoryKind = Literal["device", "pinned_host"]
 
 
 def _axes(value: Any) -> Any:
@@ -31,13 +31,6 @@ def _axes(value: Any) -> Any:
     if isinstance(value, str):
         return (value,)
     return tuple(value) if isinstance(value, list | tuple) else value
-
-
-def axes_json(axes: Axes) -> str | list[str] | None:
-    """Axes as JSON writes them: None, one axis, or a list of axes."""
-    if not axes:
-        return None
-    return axes[0] if len(axes) == 1 else list(axes)
 
 
 AxesField = Annotated[Axes, BeforeValidator(_axes), PlainSerializer(axes_json)]
@@ -83,8 +76,8 @@ class Experiment(Frozen):
             if field in data and not isinstance(data[field], BaseModel):
                 data[field] = read(data[field])
         options = dict(data.get("options", ()))
-        workload = get_workload(data["workload"], rules.source_of(options))
-        data["options"] = rules.fill_options(workload, options)
+        workload = get_workload(data["workload"], experiment_options.source_of(options))
+        data["options"] = experiment_options.fill_options(workload, options)
         workload = workload.chosen(data["options"])
         data["dims"] = rules.fill_dims(workload, data.get("dims"))
         data.setdefault("strategies", workload.default_strategies)
@@ -101,7 +94,7 @@ class Experiment(Frozen):
         object.__setattr__(self, "overrides", _ordered(self.overrides, self.what))
         object.__setattr__(self, "memory", _ordered(self.memory, self.what, leave_out="device"))
         object.__setattr__(self, "data", _ordered(self.data, self.what, leave_out="normal"))
-        if self.workload == plans.NAME:
+        if self.workload == decoder.NAME:
             for field, value in plans.canonical(self).items():
                 object.__setattr__(self, field, value)
         return self
@@ -123,7 +116,7 @@ class Experiment(Frozen):
     def what(self) -> Workload:
         """The workload's description, as the options make it."""
         options = dict(self.options)
-        return get_workload(self.workload, rules.source_of(options)).chosen(options)
+        return get_workload(self.workload, experiment_options.source_of(options)).chosen(options)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -164,7 +157,7 @@ class Experiment(Frozen):
     def option(self, name: str) -> Any:
         """An option's value, its default filled in."""
         options = dict(self.options)
-        return options[name] if name in options else rules.later_options(self.what)[name]
+        return options[name] if name in options else experiment_options.later_options(self.what)[name]
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form, defaults filled in: equal experiments give equal objects."""
@@ -208,27 +201,6 @@ def parse_experiment_text(text: str | bytes) -> Experiment:
     if len(text) > MAX_TEXT_BYTES:
         raise refuse(f"experiment of {len(text)} bytes", f"is longer than {MAX_TEXT_BYTES} bytes", "leave out what is at its default")
     return parse_experiment(load_json(text))
-
-
-def load_json(text: str | bytes) -> Any:
-    """The value of a JSON text; RequestError where it is none, holds NaN or infinity, or names one key twice."""
-    try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
-    except RequestError:
-        raise
-    except (ValueError, RecursionError):
-        start = text[:80].decode("utf-8", "replace") if isinstance(text, bytes) else text[:80]
-        raise refuse(f"text {shorten(start, 40)}", "is not JSON", 'write for example {"workload": "layer", "mesh": {"x": 8}}') from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if (twice := reading.first_twice(name for name, _ in pairs)) is not None:
-        raise refuse(f"key {shorten(twice)}", "appears twice in one object", "write it once")
-    return dict(pairs)
-
-
-def _no_constant(name: str) -> Any:
-    raise refuse(f"number {name}", "is not JSON", "use a finite number, or leave the field out")
 
 
 def _sentence(error: ValidationError) -> str:

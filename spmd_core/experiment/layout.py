@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spmd_core.experiment import rules
-from spmd_core.experiment.experiment import Experiment, Spec, axes_json
-from spmd_core.results.result import ArrayReport
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.types import Spec, axes_json
 from spmd_core.units import bytes_text, count_text
 from spmd_core.workloads.catalog import DTYPE_BYTES, element_count
 
@@ -161,24 +161,6 @@ def layout_json(experiment: Experiment, array: str = "array") -> dict[str, Any]:
         "bytes_array": found.array_bytes(dtype),
         "bytes_held": found.held_bytes(dtype),
     }
-
-
-def difference(found: Layout, report: ArrayReport) -> str | None:
-    """Where a real array, as JAX reports it, lies otherwise than the layout says, in a sentence; None where they agree.
-
-    Compared shard by shard where the report lists them (up to 64 devices), else by shape and spec, which decide the shards.
-    """
-    if report.shape != found.shape:
-        return f"the array has shape {shape_text(report.shape)}, the layout {shape_text(found.shape)}"
-    if report.shards is None:
-        held, said = list(report.spec or ()), [axes_json(axes) for axes in found.spec]
-        return None if [list(axes) if isinstance(axes, tuple) else axes for axes in held] == said else (
-            f"the array is sharded by {held}, the layout by {said}")
-    reported = {shard.device: [list(bounds) for bounds in shard.index] for shard in report.shards}
-    for device, ranges in enumerate(found.ranges()):
-        if reported.get(device) != ranges:
-            return f"device {device} holds {reported.get(device, 'nothing')}, the layout says {ranges}"
-    return None if len(reported) == found.device_count else f"{len(reported)} devices hold shards, the layout has {found.device_count}"
 
 
 def headline(found: Layout, dtype: str) -> str:

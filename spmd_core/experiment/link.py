@@ -10,8 +10,9 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from spmd_core.errors import RequestError, refuse, shorten
-from spmd_core.experiment.experiment import MAX_TEXT_BYTES, Experiment, load_json, parse_experiment
+from spmd_core.experiment.experiment import MAX_TEXT_BYTES, Experiment, parse_experiment
 from spmd_core.experiment.nearest import nearest
+from spmd_core.experiment.reading import load_json
 
 __all__ = ["MAX_LINK_CHARACTERS", "Link", "decode", "encode", "link_path", "looks_like_link", "nearest", "pack", "parse_link", "payload", "screen_of"]
 

@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from spmd_core.errors import RequestError, shorten
-from spmd_core.experiment import plans, reading
-from spmd_core.experiment.experiment import Axes, Experiment, parse_experiment
+from spmd_core.experiment import reading
+from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.nearest_fields import Say, choices, drop_unknown, kept, mesh_text, options, plain_fields, sentence, workload
 from spmd_core.experiment.nearest_plan import repair_decoder
+from spmd_core.experiment.types import Axes
 from spmd_core.machine.targets import default_target, parse_target
+from spmd_core.workloads import decoder
 from spmd_core.workloads.workload import Workload
 
 
@@ -44,7 +46,7 @@ def _available(target: str, device_count: int | None) -> float:
 
 
 def _repair(data: dict[str, Any], device_count: int | None, target: str | None, say: Say) -> dict[str, Any]:
-    if data["workload"] == plans.NAME:
+    if data["workload"] == decoder.NAME:
         return repair_decoder(data, say)
     what = workload(data, say)
     data["options"] = options(what, data.get("options"), say)

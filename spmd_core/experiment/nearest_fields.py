@@ -6,7 +6,7 @@ from typing import Any
 from spmd_core.errors import RequestError, shorten
 from spmd_core.experiment import reading
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.rules import BY_POSITION, fill_options, read_in_axes, source_of
+from spmd_core.experiment.options import BY_POSITION, fill_options, read_in_axes, source_of
 from spmd_core.workloads.catalog import Array, Workload, get_workload
 
 Say = Callable[[str], None]

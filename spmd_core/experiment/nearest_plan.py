@@ -9,11 +9,12 @@ from typing import Any
 from spmd_core.errors import RequestError, shorten
 from spmd_core.experiment import reading
 from spmd_core.experiment.nearest_fields import Say, drop_unknown, kept, mesh_text, options, plain_fields, sentence
-from spmd_core.experiment.plans import DECODER, DEFAULT_SPEC
+from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.targets import Target, parse_target
-from spmd_core.machine.topologies import CHIPS, Topology, get_topology, nearest_names, nearest_shapes
+from spmd_core.machine.topologies import Topology, get_topology, nearest_names, nearest_shapes
 from spmd_core.plan.models import PRESETS, VARIABLE, ModelSize, get_model
 from spmd_core.plan.plan import AXES, DATA_AXES, MAX_SEQUENCE, NAMES, flag_refusal
+from spmd_core.workloads.decoder import DECODER, DEFAULT_SPEC
 
 BLOCK = 128  # tokens that a sequence is a multiple of
 MAX_PER_DEVICE = 65536

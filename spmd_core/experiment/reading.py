@@ -1,10 +1,12 @@
 """The JSON forms of an experiment's fields, read into tuples; each refusal names the value, the rule and a fix."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from spmd_core.errors import refuse, shorten
+from spmd_core.errors import RequestError, refuse, shorten
+from spmd_core.experiment import reading
 
 MAX_SIZE = 2**40
 MAX_DEVICES = 2**20  # of which a layout takes 50 MB, and its JSON 100 MB
@@ -132,3 +134,24 @@ READERS = {
     "timing": read_timing,
     "seed": read_seed,
 }
+
+
+def load_json(text: str | bytes) -> Any:
+    """The value of a JSON text; RequestError where it is none, holds NaN or infinity, or names one key twice."""
+    try:
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+    except RequestError:
+        raise
+    except (ValueError, RecursionError):
+        start = text[:80].decode("utf-8", "replace") if isinstance(text, bytes) else text[:80]
+        raise refuse(f"text {shorten(start, 40)}", "is not JSON", 'write for example {"workload": "layer", "mesh": {"x": 8}}') from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if (twice := reading.first_twice(name for name, _ in pairs)) is not None:
+        raise refuse(f"key {shorten(twice)}", "appears twice in one object", "write it once")
+    return dict(pairs)
+
+
+def _no_constant(name: str) -> Any:
+    raise refuse(f"number {name}", "is not JSON", "use a finite number, or leave the field out")

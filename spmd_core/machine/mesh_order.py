@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from spmd_core.cost.links import Coordinates
 from spmd_core.errors import refuse
-from spmd_core.machine.topologies import Topology
+from spmd_core.machine.topologies import Coordinates, Topology
 
 # Small slices whose chips mesh_utils puts in a ring by hand; positions in row-major order of the chips, x fastest.
 _RINGS_BY_X: dict[tuple[int, ...], tuple[int, ...]] = {

@@ -109,3 +109,5 @@ def merged(collectives: Sequence[PredictedCollective]) -> list[PredictedCollecti
         rows[key] = each if before is None else before.model_copy(update={
             "count": before.count + each.count, "seconds": before.seconds + each.seconds, "exposed_s": before.exposed_s + each.exposed_s})
     return sorted(rows.values(), key=lambda each: -each.seconds)
+
+PROGRAM = "program"  # the key of a program's fingerprint among the facts of its compile

@@ -3,6 +3,7 @@
 from typing import Any, Literal
 
 from spmd_core.experiment.experiment import Experiment, Frozen
+from spmd_core.results.environment import Environment
 from spmd_core.results.prediction import Estimate, Prediction
 
 Status = Literal["ok", "error", "cancelled"]
@@ -126,41 +127,6 @@ class Comparison(Frozen):
     ratios: tuple[Ratio, ...]
     tied: tuple[str, ...]  # strategies that cannot be told from the fastest
     sentence: str
-
-
-class Device(Frozen):
-    """One device, as JAX lists it."""
-
-    id: int
-    process: int
-    coords: tuple[int, ...] | None = None
-    core: int | None = None
-    memory_kinds: tuple[str, ...] = ()
-    memory_bytes: int | None = None
-
-
-class Environment(Frozen):
-    """What a worker runs on: versions, platform, devices, and the machine's state when it was measured."""
-
-    jax: str
-    jaxlib: str
-    python: str
-    platform: str
-    platform_version: str | None = None
-    device_kind: str
-    device_count: int
-    process_count: int = 1
-    process_index: int = 0
-    devices: tuple[Device, ...] = ()
-    default_memory: str | None = None
-    cores: int | None = None
-    host_memory_bytes: int | None = None
-    load: float | None = None
-    dispatch_floor_s: float | None = None
-    xla_flags: str = ""
-    libtpu: str | None = None  # of a compile-only target: the package that holds the compiler
-    simulated: bool = False
-    notes: tuple[str, ...] = ()
 
 
 class Result(Frozen):

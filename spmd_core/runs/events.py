@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from spmd_core.experiment.experiment import Experiment, Frozen
-from spmd_core.results.result import Environment, Failure, Result
+from spmd_core.results.environment import Environment
+from spmd_core.results.result import Failure, Result
 
 
 class RunCommand(Frozen):

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from spmd_core.errors import Inexpressible, refuse
 from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.mapped import read_plan
 from spmd_core.machine.hardware import Hardware
 from spmd_core.machine.targets import parse_target
 from spmd_core.reference.reference import FULL_FLOPS
-from spmd_core.results.result import Environment
-from spmd_core.script.maps import read_plan
+from spmd_core.results.environment import Environment
 from spmd_core.units import bytes_text
 from spmd_core.workloads.catalog import DTYPE_BYTES, element_count
-from spmd_core.workloads.program_sizes import program_sizes
+from spmd_core.workloads.small_programs import program_sizes
 from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
 
 PROGRAM_BYTES = {"many_rows": ("rows", 90)}  # small program -> its size and bytes of each: at ten million rows 1.1 GB, with 0.2 GB of JAX

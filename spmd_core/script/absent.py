@@ -2,11 +2,12 @@
 
 from spmd_core.errors import Inexpressible
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.plans import NAME, compiler_flags
+from spmd_core.experiment.plans import compiler_flags
 from spmd_core.machine.absent import ENVIRONMENT, description
 from spmd_core.machine.topologies import get_topology
 from spmd_core.script.decoder import decoder_text
 from spmd_core.script.program import body_text, header
+from spmd_core.workloads.decoder import NAME
 from spmd_core.workloads.strategies import MAP_STRATEGIES
 
 _REPORT = '''

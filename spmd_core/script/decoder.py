@@ -6,10 +6,10 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from spmd_core.blank_lines import spaced
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.plans import plan_of
 from spmd_core.plan.plan import Plan
+from spmd_core.script.imports import spaced
 from spmd_core.script.parts import placed_devices
 
 _FILES = ("decoder", "decoder_step")  # in the order in which one builds on the other

@@ -1,18 +1,14 @@
 """What leaves SPMD Lab: a script of plain JAX that reproduces an experiment without this project, and results as JSON and CSV."""
 
-import csv
-import io
-import json
-from typing import Any
 
-from spmd_core.blank_lines import spaced
 from spmd_core.errors import Inexpressible
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.link import encode
 from spmd_core.machine.targets import parse_target
 from spmd_core.reference.reference import compute_dtype, tolerance
-from spmd_core.results.result import Result, StrategyResult
+from spmd_core.results.result import Result
 from spmd_core.script.absent import absent_cells
+from spmd_core.script.imports import spaced
 from spmd_core.script.program import body_text, header, operands_text, program_text
 from spmd_core.workloads.strategies import MAP_STRATEGIES
 
@@ -163,42 +159,3 @@ def _cell(experiment: Experiment, strategy: str, result: Result | None) -> str:
         arrange = ", arrange" if "\ndef arrange(" in body else ", dict"
         call = f"measure({strategy!r}, program, placed{f'{arrange}, ahead_of_time=False' if strategy in MAP_STRATEGIES else ''})"
     return f"# %% {strategy}\n{body}\n\n\n{call}"
-
-
-def json_text(result: Result) -> str:
-    """The whole result, as `python -m spmd_core run --json` prints it, indented."""
-    return json.dumps(result.model_dump(mode="json"), indent=2) + "\n"
-
-
-CSV_COLUMNS = ("run", "experiment", "workload", "target", "mesh", "strategy", "status", "operands", "sample", "seconds", "outlier",
-               "fits", "peak_bytes", "predicted_low_s", "predicted_s", "predicted_high_s")
-
-
-def csv_text(*results: Result) -> str:
-    """One row per sample, in the order taken; a strategy without samples has one row, its sample and seconds empty.
-
-    `operands` is `unsharded` for the second timing of `constrained`; seconds are per call.
-    """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    for result in results:
-        experiment = result.experiment
-        mesh = " ".join(f"{axis}={size}" for axis, size in experiment.mesh)
-        for strategy, found in result.strategies.items():
-            head = (result.run, experiment.id, experiment.workload, experiment.target, mesh, strategy, found.status)
-            predicted = _predicted(found)
-            for number, seconds in enumerate(found.samples_s):
-                writer.writerow((*head, "placed", number, seconds, number in found.outliers, *predicted))
-            for number, seconds in enumerate(found.from_unsharded.samples_s if found.from_unsharded else ()):
-                writer.writerow((*head, "unsharded", number, seconds, "", *predicted))
-            if not found.samples_s:
-                writer.writerow((*head, "", "", "", "", *predicted))
-    return text.getvalue()
-
-
-def _predicted(found: StrategyResult) -> tuple[Any, ...]:
-    """Whether it fits, its peak in bytes per device, and the predicted interval in seconds; empty where it was not predicted."""
-    prediction, time = found.prediction, found.predicted_s
-    fits = (prediction.fits, prediction.memory_bytes.peak) if prediction else ("", "")
-    return (*fits, *((time.low, time.estimate, time.high) if time else ("", "", "")))

@@ -1,40 +1,13 @@
 """Programs that map a function over one dim: vmap, pmap and what they make together with jit."""
 
-from dataclasses import dataclass
 
 from spmd_core.errors import Inexpressible
-from spmd_core.experiment.experiment import Experiment, Spec
-from spmd_core.experiment.rules import read_in_axes
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.mapped import AXIS_NAME, MapPlan, read_plan
+from spmd_core.experiment.types import Spec
 from spmd_core.script.parts import mesh_lines, named, placed_lines
 from spmd_core.script.source import computation_lines
 from spmd_core.workloads.strategies import ONE_DEVICE
-from spmd_core.workloads.workload import Array
-
-AXIS_NAME = "devices"
-
-
-@dataclass(frozen=True, slots=True)
-class MapPlan:
-    """What is mapped: a dim of `size`, as one row at a time or, where the function adds along it, as one block for each device."""
-
-    strategy: str
-    dim: str
-    size: int
-    in_axes: tuple[int | None, ...]
-    out_axes: tuple[int | None, ...]
-    blocks: bool
-    devices: int
-
-    @property
-    def splits(self) -> bool:
-        """Whether the mapped dim is split into devices and what each of them has."""
-        return self.blocks or self.strategy == "pmap(vmap)"
-
-    def arranged(self, shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
-        """The shape of an operand as the mapped function takes it."""
-        if axis is None or not self.splits:
-            return shape
-        return (*shape[:axis], self.devices, self.size // self.devices, *shape[axis + 1 :])
 
 
 def map_lines(experiment: Experiment, strategy: str) -> list[str]:
@@ -48,43 +21,6 @@ def map_lines(experiment: Experiment, strategy: str) -> list[str]:
     placed = {array.name: "SingleDeviceSharding(device)" if one_device else named(_spec(experiment, plan, axis))
               for array, axis in zip(experiment.what.operands, plan.in_axes, strict=True)}
     return [*place, *placed_lines(placed), *lines, *_arrange_lines(experiment, plan), "", *_program_lines(plan, function)]
-
-
-def read_plan(experiment: Experiment, strategy: str) -> MapPlan:
-    """Which dim is mapped, by the option in_axes or else by the workload. Inexpressible where in_axes does not fit the operands."""
-    what, sizes = experiment.what, experiment.sizes
-    given = read_in_axes(experiment.option("in_axes"))
-    dim = what.mapped_dim(sizes) if given is None else _dim_of(experiment, given, strategy)
-    in_axes = tuple(_position(array, dim, experiment) for array in what.operands)
-    out_axes = tuple(_position(array, dim, experiment) for array in what.results)
-    return MapPlan(strategy, dim, sizes[dim], in_axes, out_axes, dim in what.contracted, experiment.device_count)
-
-
-def _dim_of(experiment: Experiment, in_axes: tuple[int | None, ...], strategy: str) -> str:
-    text = experiment.option("in_axes")
-    found: dict[str, None] = {}
-    for array, axis in zip(experiment.what.operands, in_axes, strict=True):
-        present = array.present(experiment.sizes)
-        if axis is None:
-            continue
-        if axis >= len(present):
-            raise Inexpressible(f"{strategy} cannot take in_axes={text}: {array.name} has rank {len(present)} and no axis {axis}; "
-                                f"use an axis below {len(present)}, or None")
-        found[present[axis]] = None
-    if len(found) != 1:
-        what = f"it maps {' and '.join(found)} at once" if found else "it maps nothing"
-        raise Inexpressible(f"{strategy} cannot take in_axes={text}: {what}; give every operand the axis of one dim, and None where it has none")
-    dim = next(iter(found))
-    for array, axis in zip(experiment.what.operands, in_axes, strict=True):
-        if axis is None and dim in array.present(experiment.sizes):
-            place = array.present(experiment.sizes).index(dim)
-            raise Inexpressible(f"{strategy} cannot take in_axes={text}: {array.name} has {dim} too; give it {place} instead of None")
-    return dim
-
-
-def _position(array: Array, dim: str, experiment: Experiment) -> int | None:
-    present = array.present(experiment.sizes)
-    return present.index(dim) if dim in present else None
 
 
 def _check(experiment: Experiment, plan: MapPlan) -> None:

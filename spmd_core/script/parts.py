@@ -1,7 +1,8 @@
 """The pieces that generated programs share: meshes, specs and shardings as JAX writes them."""
 
 from spmd_core.errors import refuse
-from spmd_core.experiment.experiment import Axes, Experiment, Spec
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.types import Axes, Spec
 from spmd_core.machine.absent import split_over_slices
 from spmd_core.machine.targets import parse_target
 from spmd_core.machine.topologies import Topology, get_topology

@@ -2,14 +2,14 @@
 
 import math
 
-from spmd_core.blank_lines import spaced
 from spmd_core.errors import Inexpressible
-from spmd_core.experiment.experiment import Experiment, Spec
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.types import Spec
+from spmd_core.script.imports import spaced
 from spmd_core.script.maps import map_lines
 from spmd_core.script.parts import entry_text, is_absent, mesh_lines, named, names, placed_lines, spec_text
 from spmd_core.script.source import computation_lines, program_source, select_source, table_spec
-from spmd_core.workloads.program_sizes import with_sizes
-from spmd_core.workloads.small_programs import program_file, with_mesh
+from spmd_core.workloads.small_programs import program_file, with_mesh, with_sizes
 from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
 from spmd_core.workloads.workload import Array
 

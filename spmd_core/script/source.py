@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-from spmd_core.experiment.experiment import Axes, Experiment, Spec
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.types import Axes, Spec
 from spmd_core.script.parts import named
 from spmd_core.workloads.own import files
 from spmd_core.workloads.workload import Array

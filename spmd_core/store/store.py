@@ -14,7 +14,8 @@ from typing import Any
 
 from spmd_core.errors import RequestError, StorageError
 from spmd_core.experiment.experiment import Experiment, parse_experiment_text
-from spmd_core.results.result import Environment, Failure, Result
+from spmd_core.results.environment import Environment
+from spmd_core.results.result import Failure, Result
 from spmd_core.runs.states import ACTIVE, TERMINAL, RunStatus, RunSummary
 from spmd_core.store.migrations import MIGRATIONS
 

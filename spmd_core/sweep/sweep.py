@@ -7,7 +7,8 @@ from spmd_core.cost.memory import estimate_memory
 from spmd_core.errors import RequestError, refuse
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.plans import plan_of
-from spmd_core.experiment.resized import Mesh, growing_axis, grown_mesh, nearest_topology, topology_of_chips
+from spmd_core.experiment.resized import Mesh, growing_axis, grown_mesh
+from spmd_core.machine.of_chips import nearest_topology, topology_of_chips
 from spmd_core.machine.topologies import get_topology
 from spmd_core.plan.plan import parse_mesh
 

@@ -4,8 +4,9 @@ from typing import get_args
 
 from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.resized import topology_of_chips
-from spmd_core.machine.topologies import CHIPS, get_topology
+from spmd_core.machine.chips import CHIPS
+from spmd_core.machine.of_chips import topology_of_chips
+from spmd_core.machine.topologies import get_topology
 from spmd_core.plan.plan import parse_mesh
 from spmd_core.sweep.sweep import Scaling, Sweep, Value, Vary
 

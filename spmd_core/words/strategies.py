@@ -2,11 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from spmd_core.results.prediction import Estimate
+from spmd_core.results.prediction import PROGRAM, Estimate
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.units import seconds_text
-
-PROGRAM = "program"  # the key of a program's fingerprint among the facts of its compile
 
 Named = Callable[[str], str]
 Group = tuple[tuple[str, ...], Estimate]  # strategies that compile to one program, and its time

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from spmd_core.machine.topologies import CHIPS
+from spmd_core.machine.chips import CHIPS
 from spmd_core.sweep.curves import Row
 from spmd_core.sweep.sweep import Point, Sweep
 from spmd_core.units import seconds_text

@@ -4,7 +4,8 @@ import time
 from dataclasses import dataclass, replace
 
 from spmd_core.machine.targets import parse_target
-from spmd_core.results.result import Environment, Failure, Result, StrategyResult
+from spmd_core.results.environment import Environment
+from spmd_core.results.result import Failure, Result, StrategyResult
 from spmd_core.runs.events import Event, Failed, Finished, Phase, Progress, Ready, Texts
 from spmd_core.runs.states import RunStatus
 from spmd_core.settings import Settings

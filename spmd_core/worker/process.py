@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from spmd_core.errors import WorkerError
-from spmd_core.results.result import Environment
+from spmd_core.results.environment import Environment
 from spmd_core.runs.events import EVENTS, Command, Event
 from spmd_core.worker.protocol import READ_BYTES, Lines, encode
 

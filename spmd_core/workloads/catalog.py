@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from spmd_core.errors import refuse, shorten
-from spmd_core.experiment.plans import DECODER
+from spmd_core.workloads.decoder import DECODER
 from spmd_core.workloads.own import files
 from spmd_core.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
 from spmd_core.workloads.transformer import ATTENTION, TRANSFORMER_BLOCK

@@ -16,7 +16,8 @@ from spmd_core import __main__ as command_line
 from spmd_core.commands.draw import devices_text
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import decode, encode
-from spmd_core.results.result import Environment, Result
+from spmd_core.results.environment import Environment
+from spmd_core.results.result import Result
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = {"workload": "layer", "mesh": {"x": 8}, "sharding": {"in": "x"}, "target": "cpu:8", "timing": {"samples": 3, "min_seconds": 0}}

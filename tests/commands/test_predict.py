@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from spmd_core.experiment.plans import DEFAULT_SPEC
 from spmd_core.results.result import Result
+from spmd_core.workloads.decoder import DEFAULT_SPEC
 from tests.commands.test_commands import call
 from tests.labs import ROOT
 

@@ -5,7 +5,7 @@ import pytest
 from spmd_core.cost.constants import KERNEL_STALLS
 from spmd_core.cost.kernels import kernel_cost
 from spmd_core.hlo.text import parse_instruction
-from spmd_core.machine.topologies import CHIPS
+from spmd_core.machine.chips import CHIPS
 
 
 def kernel(name, length, block, heads=2, fused="false"):

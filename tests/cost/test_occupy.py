@@ -8,7 +8,7 @@ from spmd_core.cost.constants import HOST_EFFICIENCY
 from spmd_core.cost.occupy import communicate, copy, wait
 from spmd_core.hlo.module import Computation
 from spmd_core.hlo.text import parse_instruction
-from spmd_core.machine.topologies import CHIPS
+from spmd_core.machine.chips import CHIPS
 
 GATHER = parse_instruction("%g = f32[8]{0} all-gather-start(%x), channel_id=1, replica_groups=[1,2]<=[2], dimensions={0}")
 

@@ -7,7 +7,7 @@ from spmd_core.cost.flops import Matmul
 from spmd_core.cost.ops import kernel, operation, peak_seconds
 from spmd_core.cost.traffic import async_copy_bytes, hbm_bytes, host_bytes, moved_bytes
 from spmd_core.hlo.text import parse_module, parse_shape
-from spmd_core.machine.topologies import CHIPS
+from spmd_core.machine.chips import CHIPS
 
 CHIP = CHIPS["v5e"]
 MODULE = parse_module("""HloModule m

@@ -14,7 +14,8 @@ from jax.sharding import PartitionSpec as P
 
 from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.layout import difference, headline, layout, layout_json, layout_of
+from spmd_core.experiment.layout import headline, layout, layout_json, layout_of
+from spmd_core.results.placement import difference
 from spmd_core.results.result import ArrayReport, ShardReport
 
 MESH_SHAPES = [sizes for rank in (1, 2, 3) for sizes in np.ndindex(*[9] * rank) if 1 <= math.prod(sizes) <= 8]

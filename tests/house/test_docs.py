@@ -13,7 +13,7 @@ import pytest
 
 from spmd_core.__main__ import COMMANDS
 from spmd_core.experiment.experiment import parse_experiment_text
-from tests.layers import ROOT, imports, source_files
+from tests.layers import FLOORS, ROOT, imports, source_files
 
 README = (ROOT / "README.md").read_text("utf-8")
 BLOCKS = {language: re.findall(rf"^ *```{language}\n(.*?)^ *```", README, re.MULTILINE | re.DOTALL) for language in ("bash", "json")}
@@ -64,12 +64,10 @@ def test_links_lead_somewhere():
             assert not heading or f"# {heading}" in README.lower().replace(" ", "-"), target
 
 
-def test_every_folder_of_the_source_is_described():
-    section = README.partition("## Where the code is")[2]
-    rooms = {path.relative_to(ROOT).parts[0] for path in source_files()} | {"tests", "bench"}
-    rooms |= {"/".join(path.relative_to(ROOT).parts[:2]) for path in source_files() if len(path.relative_to(ROOT).parts) == 3}
-    for room in rooms:
-        assert f"`{room}/`" in section or f"`{room}`" in section, room
+def test_the_architecture_lists_the_rooms_in_the_order_of_their_floors():
+    table = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", (ROOT / "docs/architecture.md").read_text("utf-8"), re.MULTILINE)
+    listed = [tuple(re.findall(r"\w+", row)) for row in table]
+    assert [set(row) for row in listed] == [set(floor) for floor in FLOORS]
 
 
 def test_every_variable_is_described():

@@ -8,7 +8,7 @@ import pytest
 from spmd_core.errors import RequestError, StorageError
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab import Lab
-from spmd_core.results.result import Environment
+from spmd_core.results.environment import Environment
 from tests.labs import HASTY, STANDIN, experiment, until
 
 

@@ -12,8 +12,9 @@ import pytest
 from jax.experimental import mesh_utils
 
 from spmd_core.errors import RequestError
+from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.mesh_order import listed, mesh_places
-from spmd_core.machine.topologies import CHIPS, get_topology, legal_shapes
+from spmd_core.machine.topologies import get_topology, legal_shapes
 
 KINDS = {"v2": "TPU v2", "v3": "TPU v3", "v4": "TPU v4", "v5e": "TPU v5 lite", "v5p": "TPU v5", "v6e": "TPU v6 lite", "tpu7x": "TPU7x"}
 LISTED = ("v2:4x4", "v4:2x4x4", "v5e:4x8*2", "v5p:4x4x4", "v6e:2x4", "tpu7x:2x2x2")
@@ -89,7 +90,8 @@ def test_what_does_not_fill_the_topology_is_refused():
 
 
 def test_devices_are_listed_as_the_compiler_lists_them():
-    code = ("import json, sys; from spmd_core.engine.absent.topology import coordinates, devices_of; from spmd_core.machine.topologies import get_topology; "
+    code = ("import json, sys; from spmd_core.engine.absent.topology import coordinates, devices_of; "
+            "from spmd_core.machine.topologies import get_topology; "
             "print(json.dumps([coordinates(devices_of(get_topology('tpu:' + name))) for name in sys.argv[1:]]))")
     environ = {**os.environ, "JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
     answer = subprocess.run([sys.executable, "-c", code, *LISTED], env=environ, capture_output=True, text=True, timeout=120, check=False)

@@ -5,8 +5,9 @@ import re
 import pytest
 
 from spmd_core.errors import RequestError
+from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.targets import parse_target
-from spmd_core.machine.topologies import CHIPS, get_topology, legal_shapes, nearest_shapes
+from spmd_core.machine.topologies import get_topology, legal_shapes, nearest_shapes
 
 
 def test_a_topology_is_read_with_its_slices():

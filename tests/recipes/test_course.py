@@ -15,7 +15,7 @@ from spmd_core.recipes.dot_products import OLD, WAYS
 from spmd_core.recipes.recipe import program_spec
 from spmd_core.results.result import StrategyResult
 from spmd_core.script.program import program_text
-from spmd_core.workloads.program_sizes import program_sizes
+from spmd_core.workloads.small_programs import program_sizes
 from tests.labs import is_running, until
 
 # What the notebook prints from a TPU for key 42; most likely it rounds inside random.normal otherwise than a CPU.

@@ -7,7 +7,7 @@ import pytest
 from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.machine.hardware import Hardware
-from spmd_core.results.result import Device, Environment
+from spmd_core.results.environment import Device, Environment
 from spmd_core.runs.memory import check_memory, memory_need
 
 MACHINE = Hardware(None, None, (), (), cores=2, memory_bytes=16 * 2**30, available_bytes=8 * 2**30)

@@ -14,8 +14,10 @@ import pytest
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.recipes import RECIPES
-from spmd_core.results.result import Environment, Failure, Result, StrategyResult, Unsharded
-from spmd_core.script.export import CSV_COLUMNS, csv_text, json_text, script_text
+from spmd_core.results.environment import Environment
+from spmd_core.results.export import CSV_COLUMNS, csv_text, json_text
+from spmd_core.results.result import Failure, Result, StrategyResult, Unsharded
+from spmd_core.script.export import script_text
 from spmd_core.script.program import body_text
 from tests.newer_python import newer_python
 

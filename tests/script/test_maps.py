@@ -4,7 +4,7 @@ import pytest
 
 from spmd_core.errors import Inexpressible, RequestError
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.script.maps import read_plan
+from spmd_core.experiment.mapped import read_plan
 from spmd_core.script.program import program_text
 from spmd_core.workloads.strategies import MAP_STRATEGIES
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from spmd_core.blank_lines import spaced
 from spmd_core.errors import Inexpressible
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.reference.reference import measure_error, references, tolerance
+from spmd_core.script.imports import spaced
 from spmd_core.script.program import body_text, move_lines, program_text, select_source, spec_text
 from spmd_core.workloads.catalog import WORKLOADS
 from spmd_core.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES

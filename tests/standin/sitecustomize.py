@@ -12,7 +12,7 @@ QUICK, ENDLESS, STUBBORN, STRAY, JUNK, ROUNDS, DEAF, RENEW, ABORT, LARGE, RAISES
 
 def describe(target, expected_device_count=None):
     from spmd_core.errors import WorkerError
-    from spmd_core.results.result import Environment
+    from spmd_core.results.environment import Environment
 
     if os.environ.get("STANDIN_NO_DEVICES"):
         raise WorkerError("target has no usable device: this is a test")

@@ -10,7 +10,8 @@ import time
 import pytest
 
 from spmd_core.errors import StorageError
-from spmd_core.results.result import Comparison, Environment, Failure, Result, StrategyResult
+from spmd_core.results.environment import Environment
+from spmd_core.results.result import Comparison, Failure, Result, StrategyResult
 from spmd_core.runs.states import RunStatus
 from spmd_core.store import store as store_module
 from spmd_core.store.migrations import MIGRATIONS

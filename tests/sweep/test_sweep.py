@@ -7,14 +7,14 @@ import pytest
 
 from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.plans import DEFAULT_SPEC
-from spmd_core.experiment.resized import nearest_topology, topology_of_chips
+from spmd_core.machine.of_chips import nearest_topology, topology_of_chips
 from spmd_core.results.prediction import Estimate, PredictedCollective, PredictedMemory, Prediction
 from spmd_core.results.result import Failure, StrategyResult
 from spmd_core.sweep.curves import Numbers, Outcome, csv_text, curves, numbers_of, outcome_of, row_json
 from spmd_core.sweep.sweep import Point, Sweep, compile_seconds, variants
 from spmd_core.sweep.values import VARIED, default_values, parse_sweep, values_text
 from spmd_core.words.sweep import headline
+from spmd_core.workloads.decoder import DEFAULT_SPEC
 
 GIB = 2**30
 

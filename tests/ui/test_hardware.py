@@ -1,5 +1,5 @@
 from spmd_core.machine.hardware import Hardware, Holder
-from spmd_core.results.result import Environment
+from spmd_core.results.environment import Environment
 from tests.ui.values import ENVIRONMENT
 from ui.hardware import facts, headline, remarks
 

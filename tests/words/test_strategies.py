@@ -4,9 +4,9 @@ import pytest
 
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.hlo.fingerprint import fingerprint
-from spmd_core.results.prediction import Estimate
+from spmd_core.results.prediction import PROGRAM, Estimate
 from spmd_core.results.result import Result
-from spmd_core.words.strategies import PROGRAM, overlap, same_programs, sentence
+from spmd_core.words.strategies import overlap, same_programs, sentence
 
 ENVIRONMENT = {"jax": "0.10.2", "jaxlib": "0.10.2", "python": "3.11", "platform": "tpu", "device_kind": "TPU v5 lite", "device_count": 4}
 

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 import streamlit as st
 
 from spmd_core.errors import Inexpressible
-from spmd_core.experiment.experiment import Experiment, Spec
+from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.layout import layout
+from spmd_core.experiment.types import Spec
 from spmd_core.results.result import ArrayReport, Result
 from spmd_core.script import program
-from spmd_core.value_text import value_text
+from spmd_core.units import value_text
 from spmd_core.workloads.strategies import STRATEGIES
 from ui import course, tables
 from ui.compare import small_program

@@ -4,10 +4,10 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.experiment.rules import BY_POSITION, later_options, option_choices, source_of
+from spmd_core.experiment.options import BY_POSITION, later_options, option_choices, source_of
 from spmd_core.recipes import RECIPES
 from spmd_core.workloads.catalog import Whole, Workload, get_workload, workload_names
-from spmd_core.workloads.program_sizes import program_sizes
+from spmd_core.workloads.small_programs import program_sizes
 from ui import inputs, state
 from ui.markdown import workload_title
 

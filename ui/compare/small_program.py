@@ -8,7 +8,7 @@ import streamlit as st
 
 from spmd_core.results.result import ArrayReport, Result, StrategyResult
 from spmd_core.script import program
-from spmd_core.value_text import value_text
+from spmd_core.units import value_text
 from ui import course
 from ui.charts import curve
 from ui.markdown import environment_words, plain

@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from spmd_core.experiment.layout import Layout, difference
+from spmd_core.experiment.layout import Layout
+from spmd_core.results.placement import difference
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.runs.states import RunStatus
 from spmd_core.units import seconds_text

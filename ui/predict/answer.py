@@ -4,7 +4,6 @@ import streamlit as st
 
 from spmd_core.cost.predicting import before_compiling, is_outdated
 from spmd_core.errors import RequestError
-from spmd_core.experiment import plans
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.plans import plan_of
 from spmd_core.machine.mesh_order import mesh_places
@@ -13,6 +12,7 @@ from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import Result
 from spmd_core.runs.states import RunStatus
 from spmd_core.units import bytes_text, number_text, seconds_text
+from spmd_core.workloads import decoder
 from ui import state
 from ui.ir import viewer
 from ui.lab import lab
@@ -50,7 +50,7 @@ def before(experiment: Experiment) -> None:
     """What is known without the compiler: whether the sizes fit, what the chips can do, where the mesh lies, how a model is cut."""
     topology = get_topology(experiment.target)
     with st.container(border=True, key="before"):
-        if experiment.workload == plans.NAME:
+        if experiment.workload == decoder.NAME:
             said = before_compiling(plan_of(experiment))
             room = topology.chip.device_hbm_bytes
             verdict = "should fit" if said["fits"] else "should not fit"
@@ -73,7 +73,7 @@ def before(experiment: Experiment) -> None:
 
 def _mesh(experiment: Experiment) -> None:
     torus.show(experiment)
-    if experiment.workload != plans.NAME:
+    if experiment.workload != decoder.NAME:
         return
     plan = plan_of(experiment)
     left, right = st.columns([2, 3], gap="medium")
@@ -118,7 +118,7 @@ def numbers(result: Result, name: str) -> None:
     """The numbers that people ask for first, the interval, and what a whole training run takes."""
     found = result.strategies[name].prediction
     assert found is not None
-    memory, time, model = found.memory_bytes, found.predicted_s, result.experiment.workload == plans.NAME
+    memory, time, model = found.memory_bytes, found.predicted_s, result.experiment.workload == decoder.NAME
     with st.container(horizontal=True, gap="medium", key="numbers"):
         over = f"{bytes_text(memory.missing)} too much" if memory.missing > 1 else f"of {bytes_text(memory.capacity)}"
         _metric("Memory per device", bytes_text(memory.peak) if memory.peak else "too much", over, "inverse" if memory.missing else "off")

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from spmd_core.experiment import plans
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.plans import plan_of
 from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import Result
 from spmd_core.runs.states import RunSummary
 from spmd_core.units import bytes_text, seconds_text
+from spmd_core.workloads import decoder
 from ui import cards, state, tables
 from ui.lab import lab
 from ui.markdown import ago, plain, title
@@ -59,7 +59,7 @@ def short_words(experiment: Experiment) -> str:
     """A predicted experiment in a few words."""
     mesh = " × ".join(f"{axis} {size}" for axis, size in experiment.mesh)
     place = experiment.target.removeprefix("tpu:")
-    if experiment.workload == plans.NAME:
+    if experiment.workload == decoder.NAME:
         plan = plan_of(experiment)
         return f"{plan.model}, {place}, {mesh}, {plan.batch_per_device:g} × {plan.sequence:,} per device, remat {plan.remat}"
     return f"{title_of(experiment)}, {' '.join(f'{dim}={size}' for dim, size in experiment.dims)}, {place}, {mesh}"

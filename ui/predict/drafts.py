@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from spmd_core.errors import RequestError
-from spmd_core.experiment import link, plans
+from spmd_core.experiment import link
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.machine.topologies import CHIPS, Topology, get_topology, legal_shapes
+from spmd_core.machine.chips import CHIPS
+from spmd_core.machine.topologies import Topology, get_topology, legal_shapes
 from spmd_core.plan.plan import AXES
+from spmd_core.workloads import decoder
 from spmd_core.workloads.catalog import WORKLOADS, get_workload, workload_names
 from spmd_core.workloads.strategies import SHARDING_STRATEGIES
 
@@ -16,7 +18,7 @@ Draft = dict[str, Any]
 Mesh = list[list[Any]]
 STRATEGIES = tuple(name for name in SHARDING_STRATEGIES if name != "single")  # of one device there is nothing to lay out
 NOT_PREDICTED = ("array", "program", "transfer")  # nothing of them is compiled whole
-_FIRST = (plans.NAME, "transformer_block", "attention", "mlp", "layer", "matmul")
+_FIRST = (decoder.NAME, "transformer_block", "attention", "mlp", "layer", "matmul")
 _TENSOR = 4  # chips of the tensor axis of a preset
 
 
@@ -56,14 +58,14 @@ def switched(draft: Draft, name: str) -> Draft:
     new |= {"workload": name, "dims": dict(what.defaults), "sharding": {}, "overrides": {}, "memory": {}, "data": {}, "options": {},
             "dtype": "bfloat16" if "bfloat16" in what.dtypes else what.dtypes[0]}
     mesh = [list(axis) for axis in draft["mesh"]]
-    if name == plans.NAME:
+    if name == decoder.NAME:
         known = [axis for axis in mesh if axis[0] in AXES]
         devices = math.prod(size for _, size in mesh)
         return new | {"mesh": known if known == mesh else [["fsdp", devices]], "strategies": ["auto"],
-                      "options": dict(plans.DEFAULT_SPEC["options"]), "dims": {"batch": 2 * devices, "sequence": 2048}}
+                      "options": dict(decoder.DEFAULT_SPEC["options"]), "dims": {"batch": 2 * devices, "sequence": 2048}}
     kept = [strategy for strategy in draft["strategies"] if strategy in what.strategies]
     both = [strategy for strategy in STRATEGIES if strategy in what.strategies]
-    same = {dim: axes for dim, axes in draft["sharding"].items() if dim in what.dims} if draft["workload"] != plans.NAME else {}
+    same = {dim: axes for dim, axes in draft["sharding"].items() if dim in what.dims} if draft["workload"] != decoder.NAME else {}
     # sizes of a laptop's lesson say nothing about a pod: large enough for every device to have work
     dims = {dim: _larger(dim, size, what.dims) for dim, size in what.defaults.items()} | ({"batch": 8192} if "batch" in what.dims else {})
     return new | {"mesh": mesh, "dims": dims, "strategies": kept if len(kept) > 1 else both,
@@ -89,7 +91,7 @@ def with_mesh(draft: Draft, mesh: Mesh, devices_before: int) -> Draft:
     if draft["overrides"]:
         new["overrides"] = {name: list(_kept(dict(enumerate(spec)), names).values()) for name, spec in draft["overrides"].items()}
     batch = draft["dims"].get("batch")
-    if draft["workload"] == plans.NAME and isinstance(batch, int | float) and devices_before:
+    if draft["workload"] == decoder.NAME and isinstance(batch, int | float) and devices_before:
         new["dims"] = draft["dims"] | {"batch": whole(batch / devices_before * math.prod(size for _, size in mesh))}
     return new
 
@@ -138,7 +140,7 @@ def presets(workload: str, topology: Topology, mesh: Mesh) -> dict[str, Mesh]:
     within = devices // slices
     tensor = next((size for size in (_TENSOR, 2) if within % size == 0 and within > size), 1)
     outer = [["data", slices]] if slices > 1 else []
-    if workload == plans.NAME:
+    if workload == decoder.NAME:
         found = {"all fsdp": [*outer, ["fsdp", within]], "fsdp × tensor": [*outer, ["fsdp", within // tensor], ["tensor", tensor]]}
         if slices > 1:
             return {"data over slices": found["all fsdp"], "data × fsdp × tensor": found["fsdp × tensor"], "fsdp over all": [["fsdp", devices]]}

@@ -6,11 +6,12 @@ from typing import Any
 import streamlit as st
 
 from spmd_core.errors import RequestError
-from spmd_core.experiment import plans
-from spmd_core.machine.topologies import CHIPS, get_topology, legal_shapes
+from spmd_core.machine.chips import CHIPS
+from spmd_core.machine.topologies import get_topology, legal_shapes
 from spmd_core.plan.models import PRESETS, VARIABLE, get_model
 from spmd_core.plan.plan import AXES, NAMES
 from spmd_core.units import count_text
+from spmd_core.workloads import decoder
 from spmd_core.workloads.catalog import get_workload
 from ui import inputs, state
 from ui.predict import drafts
@@ -30,7 +31,7 @@ def predict_fields() -> dict[str, Any]:
     target = _topology(draft["target"])
     if target != draft["target"]:
         _redraw(drafts.moved(draft, target))
-    model = name == plans.NAME
+    model = name == decoder.NAME
     mesh = _mesh(draft, model)
     if model:
         return draft | {"mesh": mesh} | _model_fields(draft, math.prod(size for _, size in mesh))

@@ -6,10 +6,10 @@ import streamlit as st
 
 from spmd_core.cost import baseline as baselines
 from spmd_core.errors import RequestError
-from spmd_core.experiment import plans
 from spmd_core.experiment.plans import plan_of
 from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import Result
+from spmd_core.workloads import decoder
 from ui import state
 from ui.markdown import plain
 from ui.predict import charts, tables
@@ -56,7 +56,7 @@ def _kept(name: str, value: float | None) -> None:
 
 def training_run(result: Result, found: Prediction) -> None:
     """How many tokens are to be trained on, and what that takes."""
-    if result.experiment.workload != plans.NAME or found.predicted_s is None:
+    if result.experiment.workload != decoder.NAME or found.predicted_s is None:
         return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium", key="training-run"):
         key = state.seed(state.key(SCREEN, "aside.tokens"), state.aside(SCREEN, "tokens"))
@@ -85,7 +85,7 @@ def own_time(result: Result, found: Prediction) -> None:
 
 def baseline(result: Result, name: str, found: Prediction) -> None:
     """Keep this prediction as a file that a CI job checks a new compile against; and see what changed since such a file."""
-    if result.experiment.workload != plans.NAME:
+    if result.experiment.workload != decoder.NAME:
         st.caption("Baselines are kept of a transformer's training step.")
         return
     plan = plan_of(result.experiment)

@@ -8,7 +8,7 @@ import streamlit as st
 from spmd_core.errors import RequestError
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.machine.topologies import CHIPS
+from spmd_core.machine.chips import CHIPS
 from spmd_core.sweep.curves import Outcome, Row, csv_text, curves
 from spmd_core.sweep.runs import Asked, cancel, look, start, to_compile
 from spmd_core.sweep.sweep import Point, Sweep, Vary, compile_seconds, variants

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from spmd_core.experiment import plans
 from spmd_core.machine.topologies import Topology
 from spmd_core.plan import sharding
 from spmd_core.plan.plan import Plan
 from spmd_core.results.prediction import Prediction, merged
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.units import bytes_text, number_text, seconds_text
+from spmd_core.workloads import decoder
 from ui.markdown import plain, title
 
 NONE = "–"
@@ -34,7 +34,7 @@ def answer(result: Result) -> str:
     """The answer of a run of predictions, in a sentence."""
     predictions = [each.prediction for each in result.strategies.values() if each.prediction is not None]
     if len(result.strategies) == 1 and predictions:
-        return headline(predictions[0], result.experiment.workload == plans.NAME)
+        return headline(predictions[0], result.experiment.workload == decoder.NAME)
     return comparison(result.strategies)
 
 

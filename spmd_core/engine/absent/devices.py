@@ -10,7 +10,7 @@ from spmd_core.cost.version import versions
 from spmd_core.engine.absent.topology import devices_of
 from spmd_core.engine.devices import MAX_LISTED_DEVICES, available_cores, host_memory_bytes, load
 from spmd_core.machine.topologies import get_topology
-from spmd_core.results.result import Device, Environment
+from spmd_core.results.environment import Device, Environment
 
 NOTE = "no TPU is attached: programs are compiled for this topology and priced, none is executed"
 

@@ -14,10 +14,10 @@ from spmd_core.engine.absent.topology import Compiled, compile_lowered, devices_
 from spmd_core.engine.lower import Steps, execute, file_name
 from spmd_core.errors import Inexpressible, refuse
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.plans import NAME
 from spmd_core.machine.topologies import get_topology
 from spmd_core.script.decoder import decoder_text
 from spmd_core.script.program import program_text
+from spmd_core.workloads.decoder import NAME
 from spmd_core.workloads.strategies import MAP_STRATEGIES
 
 

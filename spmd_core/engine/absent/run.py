@@ -21,13 +21,13 @@ from spmd_core.engine.measured.trial import failure_of
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.errors import LabError
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.plans import NAME
 from spmd_core.hlo.fingerprint import fingerprint
 from spmd_core.hlo.module import HloError
-from spmd_core.results.prediction import Prediction
-from spmd_core.results.result import Collective, Environment, Failure, MemoryBytes, Phases, Result, StrategyResult
+from spmd_core.results.environment import Environment
+from spmd_core.results.prediction import PROGRAM, Prediction
+from spmd_core.results.result import Collective, Failure, MemoryBytes, Phases, Result, StrategyResult
 from spmd_core.runs.events import Event, Finished, Phase, Texts
-from spmd_core.words.strategies import PROGRAM
+from spmd_core.workloads.decoder import NAME
 from spmd_core.workloads.strategies import ONE_DEVICE
 
 LARGE_BYTES = 2 * 2**30  # a worker that once needed this much is renewed: a compiler gives little of it back

@@ -7,7 +7,7 @@ import jax
 
 from spmd_core.errors import WrongResult
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.script.maps import read_plan
+from spmd_core.experiment.mapped import read_plan
 from spmd_core.workloads.strategies import MAP_STRATEGIES
 
 Shapes = tuple[tuple[int, ...], ...]

@@ -20,7 +20,8 @@ from spmd_core.engine.measured.train import Training
 from spmd_core.engine.measured.trial import OUT_OF_MEMORY, Trial
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.results import stats
-from spmd_core.results.result import Environment, Result
+from spmd_core.results.environment import Environment
+from spmd_core.results.result import Result
 from spmd_core.runs.events import Event, Finished, Phase, Texts
 from spmd_core.script.program import mesh_lines
 from spmd_core.workloads.strategies import ONE_DEVICE

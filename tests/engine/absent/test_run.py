@@ -13,10 +13,10 @@ from spmd_core.cost.predicting import is_current
 from spmd_core.cost.version import versions
 from spmd_core.engine.absent.topology import explain
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.plans import DEFAULT_SPEC
 from spmd_core.lab import Lab
 from spmd_core.settings import Settings
 from spmd_core.words.strategies import same_programs, sentence
+from spmd_core.workloads.decoder import DEFAULT_SPEC
 from tests.labs import ROOT, until
 
 pytest.importorskip("libtpu")

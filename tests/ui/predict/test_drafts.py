@@ -5,7 +5,8 @@ import math
 import pytest
 
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.machine.topologies import CHIPS, get_topology, legal_shapes
+from spmd_core.machine.chips import CHIPS
+from spmd_core.machine.topologies import get_topology, legal_shapes
 from spmd_core.plan.plan import AXES
 from ui.predict import drafts
 

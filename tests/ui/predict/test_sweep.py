@@ -7,11 +7,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.plans import DEFAULT_SPEC
 from spmd_core.results.result import Failure
 from spmd_core.sweep.curves import Numbers, Outcome, curves, outcome_of
 from spmd_core.sweep.sweep import variants
 from spmd_core.sweep.values import parse_sweep
+from spmd_core.workloads.decoder import DEFAULT_SPEC
 from tests.standin_lab import GIB, StandInLab, found
 from ui.predict import sweep as sweep_view
 from ui.predict.sweep_charts import chart_alt, charts_of
@@ -21,7 +21,7 @@ BASE = parse_experiment({**DEFAULT_SPEC, "target": "tpu:v5p:4x4x4", "mesh": {"fs
 
 def script():
     from spmd_core.experiment.experiment import parse_experiment
-    from spmd_core.experiment.plans import DEFAULT_SPEC
+    from spmd_core.workloads.decoder import DEFAULT_SPEC
     from ui.predict import sweep as sweep_view
 
     sweep_view.show(parse_experiment({**DEFAULT_SPEC, "target": "tpu:v5p:4x4x4", "mesh": {"fsdp": 64}, "dims": {"batch": 128, "sequence": 2048}}))

@@ -1,4 +1,4 @@
-"""Blank lines of generated Python as people write them."""
+"""The text of a Python program: its imports merged, its blank lines set."""
 
 from collections.abc import Iterable
 

@@ -241,7 +241,7 @@ def test_processes_that_write_at_once_lose_nothing(store, data_folder):
     program = """
 import sys
 from pathlib import Path
-from spmd_core.store import Store
+from spmd_core.store.store import Store
 from tests.labs import experiment
 store = Store(Path(sys.argv[1]))
 for number in range(50):

@@ -22,9 +22,10 @@ FLOORS = (
     ("engine",), ("declare",), ("worker",), ("lab",), ("commands",), ("__main__",), ("ui",),
     ("app", "pages"),
 )
-# Of `ui`, which is one room of the core's list: its own rooms, from the bottom.
+# The rooms of `ui`, from the bottom, by the same rule.
 UI_FLOORS = (
-    ("heap", "lab"), ("markdown", "state"), ("charts", "tables", "inputs", "links", "exports"),
+    ("heap", "lab", "markdown", "state"), ("charts", "tables", "inputs", "links", "cards", "exports"),
+    ("course", "hardware", "ir"), ("shell",), ("live",), ("layout",), ("compare",), ("predict",), ("history",),
 )
 # Rooms that run jax: only the worker's own process, and they themselves, may import them.
 JAX_ROOMS = ("spmd_core.engine", "spmd_core.programs")
@@ -71,8 +72,10 @@ def broken_rules(path: str, source: str) -> list[str]:
             found.append(f"{path}:{line} imports a computed name, which cannot be checked")
         if name.startswith(JAX_ROOMS) and not path.startswith(MAY_IMPORT_JAX_ROOMS):
             found.append(f"{path}:{line} imports {name}, which loads jax; only {', '.join(MAY_IMPORT_JAX_ROOMS)} may")
-        if (above := _floor(name)) is not None and above > (_floor(own) or 0):
-            found.append(f"{path}:{line} imports {name}, a floor above it")
+        for floor in (_floor, _ui_floor):
+            mine, other = floor(own), floor(name)
+            if mine is not None and other is not None and other > mine:
+                found.append(f"{path}:{line} imports {name}, a floor above it")
         if name == "*" or name.endswith(".*"):
             found.append(f"{path}:{line} imports everything of {name[:-2]}")
         if name.startswith("spmd_core.lab") and path.startswith(("app.py", "pages/", "ui/")) and path != "ui/lab.py":
@@ -98,10 +101,26 @@ def _floor(module: str) -> int | None:
     return next((number for number, rooms in enumerate(FLOORS) if room in rooms), None)
 
 
+def _ui_floor(module: str) -> int | None:
+    """The number of the floor of a module of `ui`, from the bottom; None where it is none of these."""
+    first, _, rest = module.partition(".")
+    room = rest.partition(".")[0]
+    return next((number for number, rooms in enumerate(UI_FLOORS) if first == "ui" and room in rooms), None)
+
+
+def ui_rooms(root: Path = ROOT) -> set[str]:
+    """The rooms of `ui`: its folders and files."""
+    return _inside(root / "ui")
+
+
 def rooms(root: Path = ROOT) -> set[str]:
     """The rooms that there are: folders and files of `spmd_core`, and `ui`, `pages`, `app`."""
-    inside = {path.stem for path in (root / "spmd_core").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    return inside - {"__init__"} | {"ui", "pages", "app"}
+    return _inside(root / "spmd_core") | {"ui", "pages", "app"}
+
+
+def _inside(folder: Path) -> set[str]:
+    inside = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    return inside - {"__init__"}
 
 
 def circles(root: Path = ROOT) -> list[list[str]]:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.layers import FLOORS, HEAVY, ROOT, broken_rules, circles, rooms, source_files
+from tests.layers import FLOORS, HEAVY, ROOT, UI_FLOORS, broken_rules, circles, rooms, source_files, ui_rooms
 
 
 def test_every_file_keeps_the_import_rules():
@@ -20,6 +20,9 @@ def test_every_room_has_a_floor_and_every_floor_a_room():
     listed = [room for floor in FLOORS for room in floor]
     assert len(listed) == len(set(listed))
     assert set(listed) == rooms()
+    in_ui = [room for floor in UI_FLOORS for room in floor]
+    assert len(in_ui) == len(set(in_ui))
+    assert set(in_ui) == ui_rooms()
     for prefixes in HEAVY.values():
         assert all((ROOT / prefix).exists() for prefix in prefixes)
 
@@ -47,6 +50,13 @@ def test_an_import_from_a_floor_above_would_be_found_in_any_room(room):
     name = above if above in ("ui", "pages", "app") else f"spmd_core.{above}"
     path = "ui/tables.py" if room == "ui" else f"spmd_core/{room}.py"
     assert any("a floor above it" in line for line in broken_rules(path, f"import {name}"))
+
+
+@pytest.mark.parametrize("room", sorted({room for floor in UI_FLOORS[:-1] for room in floor}))
+def test_an_import_from_a_floor_above_would_be_found_in_any_room_of_ui(room):
+    floor = next(number for number, rooms in enumerate(UI_FLOORS) if room in rooms)
+    found = broken_rules(f"ui/{room}.py", f"from ui import {UI_FLOORS[floor + 1][0]}")
+    assert any("a floor above it" in line for line in found)
 
 
 @pytest.mark.parametrize("folder", ["spmd_core", "ui", "pages", "tests"])

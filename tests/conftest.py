@@ -1,16 +1,22 @@
 """The test environment: 8 simulated CPU devices, a data folder of its own, and nothing left behind."""
 
 import os
+import signal
 import tempfile
 
 import pytest
 from hypothesis import settings
 
+from spmd_core.worker.environment import simulated_devices
+
 # Set before any test imports jax: in this process, and in what is started from it.
-os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ["JAX_NUM_CPU_DEVICES"] = "8"
+os.environ.update(simulated_devices(8, os.cpu_count() or 1))
 os.environ["SPMD_LAB_TARGET"] = "cpu:8"
 os.environ["SPMD_LAB_DATA"] = tempfile.mkdtemp(prefix="spmd-lab-tests-")  # a test that asks for no folder of its own never sees the user's
+
+# A background job of a shell has its SIGINT ignored, and whatever it starts inherits that: some tests interrupt what they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("ci", deadline=None, derandomize=True)  # a shared machine is slow at times; the same examples each time
 settings.load_profile("ci")

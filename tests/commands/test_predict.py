@@ -4,14 +4,14 @@ import json
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
+from spmd_core.lab import Lab
 from spmd_core.results.result import Result
 from spmd_core.workloads.decoder import DEFAULT_SPEC
 from tests.commands.test_commands import call
-from tests.labs import ROOT
+from tests.labs import ROOT, until
 
 pytest.importorskip("libtpu")
 
@@ -114,17 +114,17 @@ def test_a_time_limit_ends_the_compile_with_a_sentence():
     assert json.loads(call("history", "--json").stdout)[0]["status"] == "cancelled"
 
 
-def test_ctrl_c_cancels_a_prediction():
+def test_ctrl_c_cancels_a_prediction(folder):
     command = [sys.executable, "-m", "spmd_core", "run", "-"]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
     process.stdin.write(json.dumps(DEFAULT_SPEC))
     process.stdin.close()
-    deadline = time.monotonic() + 120
-    while json.loads(call("history", "--json").stdout)[0]["status"] not in ("starting", "running"):
-        assert time.monotonic() < deadline
+    lab = Lab.open(folder, serve=False)
+    (run,) = until(lambda: [status.run for status in lab.active() if status.state == "running"], 120)
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
-    assert json.loads(call("history", "--json").stdout)[0]["status"] == "cancelled"
+    assert lab.status(run).state == "cancelled"
+    lab.close()
 
 
 @pytest.mark.parametrize("flags", ["--xla_tpu_enable_async_collective_fusion=false", "xla_tpu_enable_async_collective_fusion=false"])

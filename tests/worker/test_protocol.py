@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -62,8 +63,23 @@ def test_a_line_without_end_is_an_error(monkeypatch):
 
 def test_simulated_devices_are_counted_in_one_way_only():
     environ = worker_environment("cpu:16", NOTHING, {"XLA_FLAGS": "--a=1 --xla_force_host_platform_device_count=4 --b", "HOME": "/home/me"})
-    assert environ == {
-        "HOME": "/home/me", "XLA_FLAGS": "--a=1 --b", "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "16", "JAX_ENABLE_COMPILATION_CACHE": "0"}
+    assert environ == {"HOME": "/home/me", "XLA_FLAGS": "--a=1 --b", "JAX_ENABLE_COMPILATION_CACHE": "0",
+                       "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "16", "NPROC": "64"}
+
+
+@pytest.mark.parametrize(("count", "cores", "threads"), [
+    (8, 2, 32), (1, 2, 4), (8, 64, 64), (256, 2, 320),
+])
+def test_simulated_devices_have_threads_to_spare_for_a_collective(count, cores, threads):
+    environ = worker_environment(f"cpu:{count}", replace(NOTHING, cores=cores), {"NPROC": "1"})
+    assert environ["NPROC"] == str(threads)
+    assert threads > count  # each device waits on one until all have arrived
+
+
+def test_devices_that_are_not_simulated_have_the_threads_that_the_shell_gives_them():
+    for target in ("local", "tpu:v5e:4x4"):
+        assert worker_environment(target, machine("tpu"), {"NPROC": "5"})["NPROC"] == "5"
+        assert "NPROC" not in worker_environment(target, machine("tpu"), {})
 
 
 def test_settings_of_the_shell_do_not_change_what_is_measured():

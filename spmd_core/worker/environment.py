@@ -34,7 +34,7 @@ def worker_environment(target: str, hardware: Hardware, inherited: Mapping[str, 
         environ["XLA_FLAGS"] = " ".join(kept)
     parsed = parse_target(target)
     environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
-    if parsed.kind == "cpu":
+    if parsed.kind == "cpu" and parsed.device_count:
         return environ | simulated_devices(parsed.device_count, hardware.cores)
     if parsed.kind == "tpu":
         given = " ".join(f"--{name}={value}" for name, value in (flags or {}).items())

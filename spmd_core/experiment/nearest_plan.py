@@ -9,9 +9,10 @@ from typing import Any
 from spmd_core.errors import RequestError, shorten
 from spmd_core.experiment import reading
 from spmd_core.experiment.nearest_fields import Say, drop_unknown, kept, mesh_text, options, plain_fields, sentence
-from spmd_core.machine.chips import CHIPS
+from spmd_core.experiment.resized import resized
+from spmd_core.machine.of_chips import nearest_topology
 from spmd_core.machine.targets import Target, parse_target
-from spmd_core.machine.topologies import Topology, get_topology, nearest_names, nearest_shapes
+from spmd_core.machine.topologies import Topology, get_topology
 from spmd_core.plan.models import PRESETS, VARIABLE, ModelSize, get_model
 from spmd_core.plan.plan import AXES, DATA_AXES, MAX_SEQUENCE, NAMES, flag_refusal
 from spmd_core.workloads.decoder import DECODER, DEFAULT_SPEC
@@ -31,7 +32,7 @@ def repair_decoder(data: dict[str, Any], say: Say) -> dict[str, Any]:
         if data.pop(field, None):
             say(f"{field[0].upper()}{field[1:]} follows from the names of the mesh axes: left out.")
     wanted = dict(reading.read_sizes("mesh", data["mesh"]))
-    topology = nearest_topology(data.get("target"), math.prod(wanted.values()), say)
+    topology = _topology(data.get("target"), math.prod(wanted.values()), say)
     data["target"] = topology.target
     chosen = options(DECODER, data.get("options"), say)
     chosen["model"] = _model(chosen.get("model", DEFAULT_SPEC["options"]["model"]), say)
@@ -45,18 +46,14 @@ def repair_decoder(data: dict[str, Any], say: Say) -> dict[str, Any]:
     return data
 
 
-def nearest_topology(given: Any, devices: int, say: Say) -> Topology:
+def _topology(given: Any, devices: int, say: Say) -> Topology:
     """The topology of a target, or the nearest legal one; for no topology at all, one of v5e with about as many devices."""
     target: Target | None = None
     try:
         target = parse_target(reading.read_text("target", given))
         return get_topology(target)
     except RequestError as error:
-        names = nearest_names(target) if target is not None and target.kind == "tpu" else ()
-        if not names:
-            generation = target.generation if target is not None and target.generation in CHIPS else "v5e"
-            names = (f"tpu:{generation}:{'x'.join(map(str, nearest_shapes(generation, (devices,))[0]))}",)
-        found = get_topology(names[0])
+        found = nearest_topology(target, devices)
         say(f"{sentence(error)} {found.target} is used.")
         return found
 
@@ -93,7 +90,7 @@ def _sizes(given: Any, say: Say) -> dict[str, int]:
 
 
 def _mesh(wanted: Mapping[str, int], topology: Topology, model: ModelSize, say: Say) -> dict[str, int]:
-    """A mesh of axes that a decoder is cut over, which fills the topology: fsdp takes what the others leave."""
+    """A mesh of axes that a decoder is cut over, which fills the topology."""
     mesh = {}
     for axis, size in wanted.items():
         if axis in AXES:
@@ -106,16 +103,11 @@ def _mesh(wanted: Mapping[str, int], topology: Topology, model: ModelSize, say: 
         if mesh["tensor"] != before["tensor"]:
             say(f"tensor={before['tensor']} does not divide the heads, mlp and embed of {model.name}: tensor={mesh['tensor']} is used.")
             before = dict(mesh)
-    if math.prod(mesh.values()) == topology.devices:
-        return mesh
-    rest = topology.devices
-    for axis in [axis for axis in mesh if axis != "fsdp"]:
-        mesh[axis] = math.gcd(mesh[axis], rest)
-        rest //= mesh[axis]
-    mesh["fsdp"] = rest
-    had = f"Mesh {mesh_text(before)} has {math.prod(before.values())} devices" if before else "No mesh axis is left"
-    say(f"{had} and {topology.name} has {topology.devices}: {mesh_text(mesh)} is used.")
-    return mesh
+    found = dict(resized(tuple(mesh.items()), topology, workload=DECODER.name).mesh)
+    if found != mesh:
+        had = f"Mesh {mesh_text(before)} has {math.prod(before.values())} devices" if before else "No mesh axis is left"
+        say(f"{had} and {topology.name} has {topology.devices}: {mesh_text(found)} is used.")
+    return found
 
 
 def _sequence(sequence: int, cuts: int, say: Say) -> int:

@@ -1,48 +1,123 @@
-"""Topologies for a number of chips, and meshes that grow with them."""
+"""THE rule of "this mesh on another topology", which links, screens and sweeps ask.
+
+A mesh fills its topology: its sizes multiply to the devices of all slices. On another topology
+
+1. **one axis takes the change.** Of a decoder `fsdp`, or `data` where there is no `fsdp`, or a new
+   `fsdp` where there is neither; of another workload the axis that cuts the batch, or the first.
+2. **The other axes stay.** Where the devices of one slice do not divide over them, each becomes its
+   greatest common divisor with the devices that are left, the last axis first: the innermost axes
+   cut one layer's matrices, and are the last to give way. `Resized.changed` says which did.
+3. **Slices lie outermost.** A mesh that already lay over several slices keeps them on its first
+   axis, if that divides by their number (and, of a decoder, is `data` or `fsdp`); else they lie on
+   `data` of a decoder, or on the axis that takes the change, which is then the first. A decoder's
+   `data` of size 1 is left out.
+
+A mesh that fills as many slices as before stays as it is, and there is always an answer, if only
+one in which every other axis is 1. Links and screens take it and say so. A sweep varies one thing:
+where rule 2 changed an axis, its point is refused with the rule's mesh as what to try instead.
+"""
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from spmd_core.errors import refuse
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.machine.topologies import Topology
+from spmd_core.experiment.types import Axes
+from spmd_core.machine.topologies import Topology, get_topology
+from spmd_core.workloads.decoder import NAME as DECODER
 
 Mesh = tuple[tuple[str, int], ...]
 
 
-def growing_axis(experiment: Experiment) -> str:
-    """The mesh axis that takes more chips.
+@dataclass(frozen=True, slots=True)
+class Resized:
+    """A mesh that fills a topology, and what else changed beside the axis that takes the change."""
 
-    Of a decoder `fsdp`, or `data` where there is no `fsdp`; of another workload the one that cuts the batch, or else the first.
-    """
-    names = [name for name, _ in experiment.mesh]
-    if experiment.workload == "decoder":
+    mesh: Mesh
+    takes: str
+    others: Mesh = ()  # the other axes, as long in one slice as they were
+    changed: tuple[str, ...] = ()  # those of them that did not stay
+
+    @property
+    def text(self) -> str:
+        """The mesh as a user writes it, e.g. `fsdp=16,tensor=4`."""
+        return ",".join(f"{name}={size}" for name, size in self.mesh)
+
+
+def taking_axis(workload: str, mesh: Sequence[Sequence[Any]], batch: Axes = ()) -> str:
+    """The mesh axis that takes the change, by rule 1; `batch` names the axes that cut the batch."""
+    names = [name for name, _ in mesh]
+    if workload == DECODER:
         return next((name for name in ("fsdp", "data") if name in names), "fsdp")
-    return next(iter(dict(experiment.sharding).get("batch", ())), names[0])
+    return next((name for name in batch if name in names), names[0])
 
 
-def grown_mesh(experiment: Experiment, old: Topology, new: Topology) -> Mesh:
-    """The experiment's mesh over another topology: the growing axis takes the change, the others stay, slices lie outermost.
+def resized(
+    mesh: Sequence[Sequence[Any]],
+    new: Topology,
+    *,
+    workload: str,
+    batch: Axes = (),
+    slices: int | None = None,
+) -> Resized:
+    """The mesh that fills `new`, by the rule above.
 
-    Slices are cut over the axis that the experiment cuts them over; over `data` where it has but one slice. RequestError where the chips
-    do not divide over the axes that stay.
+    `slices` are those that the mesh lay over, as many as `new` has where they are left out.
     """
-    if (new.devices, new.slices) == (old.devices, old.slices):
-        return experiment.mesh
-    sizes, grows = dict(experiment.mesh), growing_axis(experiment)
-    first = experiment.mesh[0][0]
-    if old.slices > 1 and sizes[first] % old.slices == 0:
-        sizes[first] //= old.slices
-    if grows not in sizes:
-        sizes = {grows: 1} | sizes
-    kept = {name: size for name, size in sizes.items() if name != grows and size > 1}
-    inside, others = new.devices // new.slices, math.prod(kept.values())
-    if inside % others:
-        axes = " x ".join(f"{name}={size}" for name, size in kept.items())
-        what = "of a slice" if new.slices > 1 else "in all"
-        raise refuse(f"{inside} devices {what} of {new.name}", f"do not divide over {axes}", f"use multiples of {others}")
-    sizes[grows] = inside // others
+    before = new.slices if slices is None else slices
+    takes = taking_axis(workload, mesh, batch)
+    sizes: dict[str, int] = {name: int(size) for name, size in mesh}
+    if before == new.slices and math.prod(sizes.values()) == new.devices:
+        return Resized(tuple(sizes.items()), takes)
+    outer = "data" if workload == DECODER else takes
+    first = next(iter(sizes), takes)
+    may_hold_slices = workload != DECODER or first in ("data", "fsdp")
+    if before > 1 and may_hold_slices and sizes.get(first, 1) % before == 0:
+        sizes[first] //= before
+        outer = first
+    inside = _filled(
+        {takes: 1, **sizes} if takes not in sizes else sizes, takes, new.devices // new.slices
+    )
+    others = tuple((name, size) for name, size in sizes.items() if name != takes and size > 1)
+    changed = tuple(name for name, size in others if inside[name] != size)
     if new.slices > 1:
-        outer = first if old.slices > 1 else "data" if experiment.workload == "decoder" else grows
-        sizes = {outer: sizes.get(outer, 1) * new.slices} | {name: size for name, size in sizes.items() if name != outer}
-    in_use = {name: size for name, size in sizes.items() if size > 1 or name != "data"}
-    return tuple((in_use or sizes).items())
+        inside = {outer: inside.pop(outer, 1) * new.slices, **inside}
+    if workload == DECODER and inside.get("data") == 1 and len(inside) > 1:
+        del inside["data"]
+    return Resized(tuple(inside.items()), takes, others, changed)
+
+
+def _filled(sizes: Mapping[str, int], takes: str, devices: int) -> dict[str, int]:
+    """The axes over one slice: `takes` has what the others leave, which give way if they must."""
+    left, kept = devices, dict(sizes)
+    if devices % math.prod(size for name, size in sizes.items() if name != takes):
+        for name in reversed([name for name in sizes if name != takes]):
+            kept[name] = math.gcd(sizes[name], left)
+            left //= kept[name]
+    kept[takes] = 1
+    kept[takes] = devices // math.prod(kept.values())
+    return kept
+
+
+def on_topology(experiment: Experiment, new: Topology) -> Resized:
+    """An experiment's mesh on another topology than its own."""
+    batch = dict(experiment.sharding).get("batch", ())
+    return resized(
+        experiment.mesh,
+        new,
+        workload=experiment.workload,
+        batch=batch,
+        slices=get_topology(experiment.target).slices,
+    )
+
+
+def axes_left(entry: str | Sequence[str] | None, names: Sequence[str]) -> str | list[str] | None:
+    """One dim's mesh axes, as JSON writes them, without those that the mesh does not have.
+
+    >>> axes_left(["x", "y"], ["y"]), axes_left("x", ["y"]), axes_left(None, ["y"])
+    ('y', None, None)
+    """
+    given = [entry] if isinstance(entry, str) else list(entry or [])
+    kept = [name for name in given if name in names]
+    return None if not kept else kept[0] if len(kept) == 1 else kept

@@ -1,17 +1,22 @@
-"""Topologies for a number of chips."""
+"""Topologies for a number of chips, and the legal one nearest to any target."""
 
 import math
 
-from spmd_core.errors import refuse
+from spmd_core.errors import RequestError, refuse
 from spmd_core.machine.chips import CHIPS
-from spmd_core.machine.topologies import Topology, legal_shapes
+from spmd_core.machine.targets import Target
+from spmd_core.machine.topologies import Topology, get_topology, legal_shapes, nearest_names
 
 MAX_SLICES = 256
+_FALLBACK = "v5e"  # for a target that is no TPU; one device a chip
 
 
 def topology_of_chips(generation: str, chips: int) -> Topology:
-    """The topology of that many chips: one slice as long as a legal shape has them, the one with most rings and, among these, the
-    shortest sides; beyond, equal slices of the largest shape that divides them. RequestError, with the nearest numbers, where there is none.
+    """The topology of that many chips.
+
+    One slice as long as a legal shape has them, the one with most rings and, among these, the
+    shortest sides; beyond, equal slices of the largest shape that divides them. RequestError, with
+    the nearest numbers, where there is none.
     """
     chip = CHIPS[generation]
     whole = [Topology(chip, shape) for shape in legal_shapes(generation)]
@@ -22,16 +27,41 @@ def topology_of_chips(generation: str, chips: int) -> Topology:
         for topology in sorted(whole, key=lambda topology: (-topology.chips, sum(topology.shape))):
             if chips % topology.chips == 0 and chips // topology.chips <= MAX_SLICES:
                 return Topology(chip, topology.shape, chips // topology.chips)
-    near = sorted({topology.chips for topology in whole}, key=lambda count: abs(math.log(count / chips)))[:2]
-    counts = [f"{count:,}" for count in sorted(near)] if chips <= largest else [f"a multiple of {largest:,}"]
-    raise refuse(f"chips={chips}", f"make up no slices of {chip.title}", f"use {' or '.join(counts)}")
+    near = _nearest_counts(generation, chips)[:2]
+    counts = (
+        [f"{count:,}" for count in sorted(near)]
+        if chips <= largest
+        else [f"a multiple of {largest:,}"]
+    )
+    raise refuse(
+        f"chips={chips}", f"make up no slices of {chip.title}", f"use {' or '.join(counts)}"
+    )
 
 
-def nearest_topology(generation: str, chips: int) -> Topology:
+def nearest_of_chips(generation: str, chips: int) -> Topology:
     """The topology of that many chips, or else the legal single slice nearest to them."""
     try:
         return topology_of_chips(generation, chips)
-    except ValueError:
-        whole = (Topology(CHIPS[generation], shape) for shape in legal_shapes(generation))
-        near = min((topology.chips for topology in whole), key=lambda count: abs(math.log(count / chips)))
-        return topology_of_chips(generation, near)
+    except RequestError:
+        return topology_of_chips(generation, _nearest_counts(generation, chips)[0])
+
+
+def nearest_topology(target: Target | None, devices: int) -> Topology:
+    """The topology that a target names, or the legal one nearest to it.
+
+    Near in shape where the generation is known, with as many slices (at most 256); of a generation
+    that is not, or where the target is no TPU (or None), one of v5e with about as many devices.
+    """
+    names: tuple[str, ...] = ()
+    if target is not None and target.generation is not None:
+        try:
+            return get_topology(target)
+        except RequestError:
+            names = nearest_names(target)
+    return get_topology(names[0]) if names else nearest_of_chips(_FALLBACK, devices)
+
+
+def _nearest_counts(generation: str, chips: int) -> list[int]:
+    """Chips of every single slice, the nearest first."""
+    counts = sorted({math.prod(shape) for shape in legal_shapes(generation)})
+    return sorted(counts, key=lambda count: abs(math.log(count) - math.log(max(1, chips))))

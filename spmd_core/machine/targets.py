@@ -39,6 +39,16 @@ def parse_target(text: str) -> Target:
     raise refuse(f"target {shorten(text)}", "is not a place to run", "use local, cpu:8 or a topology such as tpu:v5e:4x4")
 
 
+def shape_text(shape: tuple[int, ...]) -> str:
+    """Chips along each physical axis, e.g. `4x4`."""
+    return "x".join(map(str, shape))
+
+
+def tpu_target(generation: str, shape: tuple[int, ...], slices: int = 1) -> str:
+    """The text of a topology, legal or not, as `parse_target` reads it, e.g. `tpu:v5e:4x4*2`."""
+    return f"tpu:{generation}:{shape_text(shape)}" + (f"*{slices}" if slices > 1 else "")
+
+
 def accelerator_files() -> tuple[str, ...]:
     """Device files of this machine's accelerators; empty where there is none. Imports no jax."""
     found: list[Path] = []

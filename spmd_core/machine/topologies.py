@@ -6,7 +6,7 @@ from functools import cache
 
 from spmd_core.errors import refuse, shorten
 from spmd_core.machine.chips import CHIPS, OTHER_NAMES, Chip
-from spmd_core.machine.targets import Target, parse_target
+from spmd_core.machine.targets import Target, parse_target, tpu_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +20,12 @@ class Topology:
     @property
     def name(self) -> str:
         """As a target's text writes it, e.g. `v5e:4x4*2`."""
-        text = f"{self.chip.generation}:{'x'.join(map(str, self.shape))}"
-        return text if self.slices == 1 else f"{text}*{self.slices}"
+        return self.target.removeprefix("tpu:")
 
     @property
     def target(self) -> str:
         """The target's text."""
-        return f"tpu:{self.name}"
+        return tpu_target(self.chip.generation, self.shape, self.slices)
 
     @property
     def chips(self) -> int:
@@ -89,8 +88,8 @@ def nearest_names(target: Target, count: int = 2) -> tuple[str, ...]:
     generations = OTHER_NAMES.get(target.generation or "", (target.generation,))
     known = [name for name in generations if name in CHIPS]
     each = max(1, count // max(1, len(known)))
-    slices = f"*{min(target.slices, 256)}" if target.slices > 1 else ""
-    return tuple(_text(name, shape) + slices for name in known for shape in nearest_shapes(name, target.topology, each))
+    slices = min(target.slices, 256)
+    return tuple(tpu_target(name, shape, slices) for name in known for shape in nearest_shapes(name, target.topology, each))
 
 
 def nearest_shapes(generation: str, shape: tuple[int, ...], count: int = 2) -> tuple[tuple[int, ...], ...]:
@@ -105,8 +104,5 @@ def nearest_shapes(generation: str, shape: tuple[int, ...], count: int = 2) -> t
 
     return tuple(sorted(legal_shapes(generation), key=distance)[:count])
 
-
-def _text(generation: str, shape: tuple[int, ...]) -> str:
-    return f"tpu:{generation}:{'x'.join(map(str, shape))}"
 
 Coordinates = tuple[int, ...]  # x, y, z, core, slice

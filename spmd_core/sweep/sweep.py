@@ -1,5 +1,6 @@
 """A sweep: one prediction varied in batch, sequence, mesh, generation or chips, as a frozen value, and its points."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -7,9 +8,9 @@ from spmd_core.cost.memory import estimate_memory
 from spmd_core.errors import RequestError, refuse
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.plans import plan_of
-from spmd_core.experiment.resized import Mesh, growing_axis, grown_mesh
-from spmd_core.machine.of_chips import nearest_topology, topology_of_chips
-from spmd_core.machine.topologies import get_topology
+from spmd_core.experiment.resized import Mesh, on_topology
+from spmd_core.machine.of_chips import nearest_of_chips, topology_of_chips
+from spmd_core.machine.topologies import Topology, get_topology
 from spmd_core.plan.plan import parse_mesh
 
 Vary = Literal["batch-per-device", "sequence", "mesh", "generation", "chips"]
@@ -101,19 +102,33 @@ def _varied(sweep: Sweep, value: Value) -> Experiment:
 def _moved(base: Experiment, generation: str, chips: int, scaling: Scaling, nearest: bool = False) -> dict[str, object]:
     """The changes that bring an experiment to another topology."""
     old = get_topology(base.target)
-    new = (nearest_topology if nearest else topology_of_chips)(generation, chips)
-    changes: dict[str, object] = {"target": new.target, "mesh": [list(pair) for pair in grown_mesh(base, old, new)]}
+    new = (nearest_of_chips if nearest else topology_of_chips)(generation, chips)
+    mesh = [list(pair) for pair in _resized(base, new)]
+    changes: dict[str, object] = {"target": new.target, "mesh": mesh}
     if scaling == "weak" and new.chips != old.chips:
         dim = _grown_dim(base)
         changes["dims"] = base.sizes | {dim: _whole(base.sizes[dim] * new.chips / old.chips, f"{base.sizes[dim] / old.chips:g} of {dim} per chip")}
     return changes
 
 
+def _resized(base: Experiment, new: Topology) -> Mesh:
+    """The mesh on another topology; RequestError where more than one axis of it would change."""
+    found = on_topology(base, new)
+    if not found.changed:
+        return found.mesh
+    what = "of a slice" if new.slices > 1 else "in all"
+    axes = " x ".join(f"{axis}={size}" for axis, size in found.others)
+    multiple = math.prod(size for _, size in found.others)
+    devices = f"{new.devices // new.slices} devices {what} of {new.name}"
+    raise refuse(devices, f"do not divide over {axes}",
+                 f"use multiples of {multiple}, or start the sweep from {found.text}")
+
+
 def _grown_dim(base: Experiment) -> str:
     """The dim that grows with the chips in weak scaling: the batch, else the first that the growing axis cuts."""
     if "batch" in base.sizes:
         return "batch"
-    grows = growing_axis(base)
+    grows = on_topology(base, get_topology(base.target)).takes
     for dim, axes in base.sharding:
         if grows in axes:
             return dim

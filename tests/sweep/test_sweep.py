@@ -7,7 +7,7 @@ import pytest
 
 from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.machine.of_chips import nearest_topology, topology_of_chips
+from spmd_core.machine.of_chips import nearest_of_chips, topology_of_chips
 from spmd_core.results.prediction import Estimate, PredictedCollective, PredictedMemory, Prediction
 from spmd_core.results.result import Failure, StrategyResult
 from spmd_core.sweep.curves import Numbers, Outcome, csv_text, curves, numbers_of, outcome_of, row_json
@@ -62,8 +62,8 @@ def test_chips_that_no_slice_has_are_refused_with_the_nearest(generation, chips,
 
 
 def test_another_generation_takes_the_nearest_number_of_chips():
-    assert nearest_topology("v3", 8).name in ("v3:2x2", "v3:4x4")
-    assert nearest_topology("v5e", 512).name == "v5e:16x16*2"
+    assert nearest_of_chips("v3", 8).name in ("v3:2x2", "v3:4x4")
+    assert nearest_of_chips("v5e", 512).name == "v5e:16x16*2"
 
 
 def test_weak_scaling_grows_fsdp_and_the_batch_and_keeps_tensor():
@@ -91,7 +91,8 @@ def test_beyond_a_slice_the_batch_is_cut_over_slices_outermost():
 def test_a_point_that_cannot_be_is_there_with_its_reason():
     found = points(decoder(target="tpu:v5e:8x8", mesh={"fsdp": 4, "tensor": 16}, dims={"batch": 64, "sequence": 2048}), "chips=8,24,64")
     assert [point.label for point in found] == ["8", "24", "64"]
-    assert found[0].refusal == "8 devices in all of v5e:2x4 do not divide over tensor=16: use multiples of 16"
+    assert found[0].refusal == "8 devices in all of v5e:2x4 do not divide over tensor=16: " \
+        "use multiples of 16, or start the sweep from fsdp=1,tensor=8"
     assert found[1].refusal == "chips=24 make up no slices of TPU v5e: use 16 or 32"
     assert found[2].refusal is None and found[2].experiment is not None
 

@@ -36,7 +36,7 @@ def misfit(experiment: Experiment) -> state.Notice | None:
     """Why an experiment cannot be predicted as it is, and the nearest that can; None where it can."""
     if experiment.workload in drafts.NOT_PREDICTED:
         return state.Notice(f"workload {experiment.workload} is not one that a prediction says anything of: choose another one")
-    if drafts.split_target(experiment.target) is None:
+    if drafts.topology_target(experiment.target) is None:
         return state.Notice(f"target {experiment.target} is not a TPU topology: choose a TPU and its shape", drafts.nearest(experiment))
     try:
         topology = get_topology(experiment.target)

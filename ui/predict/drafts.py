@@ -7,8 +7,10 @@ from typing import Any
 from spmd_core.errors import RequestError
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.machine.chips import CHIPS
-from spmd_core.machine.topologies import Topology, get_topology, legal_shapes
+from spmd_core.experiment.resized import axes_left, resized
+from spmd_core.machine.of_chips import nearest_topology
+from spmd_core.machine.targets import Target, parse_target
+from spmd_core.machine.topologies import Topology, get_topology
 from spmd_core.plan.plan import AXES
 from spmd_core.workloads import decoder
 from spmd_core.workloads.catalog import WORKLOADS, get_workload, workload_names
@@ -28,27 +30,13 @@ def workloads() -> tuple[str, ...]:
     return tuple([name for name in _FIRST if name in names] + [name for name in names if name not in _FIRST])
 
 
-def split_target(target: str) -> tuple[str, str, int] | None:
-    """(generation, shape as text, slices) of a topology's text; None for another target.
-
-    >>> split_target("tpu:v5e:4x4*2")
-    ('v5e', '4x4', 2)
-    """
-    kind, _, rest = target.partition(":")
-    generation, _, shape = rest.partition(":")
-    shape, _, slices = shape.partition("*")
-    return (generation, shape, int(slices or 1)) if kind == "tpu" else None
-
-
-def joined_target(generation: str, shape: str, slices: int) -> str:
-    """The text of a topology."""
-    return f"tpu:{generation}:{shape}" + (f"*{slices}" if slices > 1 else "")
-
-
-def nearest_shape(generation: str, chips: int) -> str:
-    """The legal shape of a generation nearest to a number of chips."""
-    shape = min(legal_shapes(generation), key=lambda legal: (abs(math.log2(math.prod(legal) / max(1, chips))), math.prod(legal)))
-    return "x".join(map(str, shape))
+def topology_target(target: str) -> Target | None:
+    """The target of a topology's text, legal or not; None for a text that names no topology."""
+    try:
+        found = parse_target(target)
+    except RequestError:
+        return None
+    return found if found.generation is not None else None
 
 
 def switched(draft: Draft, name: str) -> Draft:
@@ -78,10 +66,8 @@ def _larger(dim: str, size: int, dims: tuple[str, ...]) -> int:
 
 def moved(draft: Draft, target: str) -> Draft:
     """The draft on another topology: the mesh fills it, and a model keeps its sequences per device."""
-    topology = get_topology(target)
     before = math.prod(size for _, size in draft["mesh"])
-    mesh = filled(draft["mesh"], topology)
-    return with_mesh(draft | {"target": target}, mesh, before)
+    return with_mesh(draft | {"target": target}, filled(draft, get_topology(target)), before)
 
 
 def with_mesh(draft: Draft, mesh: Mesh, devices_before: int) -> Draft:
@@ -98,12 +84,12 @@ def with_mesh(draft: Draft, mesh: Mesh, devices_before: int) -> Draft:
 
 def _kept(table: Mapping[Any, Any], names: list[str]) -> dict[Any, Any]:
     """The axes of each dim that are still there; the first dim that lost all of its own has the first axis, where that is free."""
-    given = {dim: [axes] if isinstance(axes, str) else list(axes or []) for dim, axes in table.items()}
-    still = {dim: [name for name in axes if name in names] for dim, axes in given.items()}
-    lost = next((dim for dim, axes in given.items() if axes and not still[dim]), None)
-    if lost is not None and not any(names[0] in axes for axes in still.values()):
-        still[lost] = [names[0]]
-    return {dim: None if not axes else axes[0] if len(axes) == 1 else axes for dim, axes in still.items()}
+    still = {dim: axes_left(axes, names) for dim, axes in table.items()}
+    lost = next((dim for dim, axes in table.items() if axes and not still[dim]), None)
+    free = not any(axes_left(axes, names[:1]) for axes in still.values())
+    if lost is not None and free:
+        still[lost] = names[0]
+    return still
 
 
 def whole(number: float) -> int | float:
@@ -115,23 +101,15 @@ def whole(number: float) -> int | float:
     return int(number) if float(number).is_integer() else float(number)
 
 
-def filled(mesh: Mesh, topology: Topology) -> Mesh:
-    """The mesh with one axis changed so that it fills the topology; slices lie on an axis `data` of a model."""
-    axes = [[name, int(size)] for name, size in mesh if int(size) >= 1]
-    names = [name for name, _ in axes]
-    if topology.slices > 1 and "fsdp" in names:
-        axes = [["data", topology.slices], *(axis for axis in axes if axis[0] != "data")]
-    elif topology.slices == 1 and "data" in names and "fsdp" in names:
-        axes = [axis for axis in axes if axis[0] != "data"]
-    if math.prod(size for _, size in axes) == topology.devices:
-        return axes
-    give = next((axis for axis in axes if axis[0] == "fsdp"), max(axes, key=lambda axis: axis[1]) if axes else ["fsdp", 1])
-    rest = math.prod(size for name, size in axes if name != give[0])
-    if topology.devices % rest == 0:
-        return [[name, topology.devices // rest if name == give[0] else size] for name, size in axes]
-    if topology.slices > 1 and "data" in [name for name, _ in axes]:
-        return [["data", topology.slices], [give[0], topology.devices // topology.slices]]
-    return [[give[0], topology.devices]]
+def filled(draft: Draft, topology: Topology) -> Mesh:
+    """The draft's mesh as it fills a topology, by the one rule; a size that is none counts as 1."""
+    mesh = [(name, max(1, int(size))) for name, size in draft["mesh"]]
+    batch = draft["sharding"].get("batch") or ()
+    batch = (batch,) if isinstance(batch, str) else tuple(batch)
+    here = topology_target(draft["target"])
+    slices = here.slices if here else 1
+    found = resized(mesh, topology, workload=draft["workload"], batch=batch, slices=slices)
+    return [list(axis) for axis in found.mesh]
 
 
 def presets(workload: str, topology: Topology, mesh: Mesh) -> dict[str, Mesh]:
@@ -159,14 +137,9 @@ def presets(workload: str, topology: Topology, mesh: Mesh) -> dict[str, Mesh]:
 
 def nearest(experiment: Experiment) -> Experiment | None:
     """The nearest experiment that can be predicted, for one of another target or whose mesh does not fill its topology."""
-    parts = split_target(experiment.target)
-    generation = parts[0] if parts and parts[0] in CHIPS else "v5e"
-    shapes = ["x".join(map(str, shape)) for shape in legal_shapes(generation)]
-    chips = math.prod(int(size) for size in parts[1].split("x")) if parts else experiment.device_count // CHIPS[generation].devices_per_chip
-    shape = parts[1] if parts and parts[1] in shapes else nearest_shape(generation, chips)
-    topology = get_topology(joined_target(generation, shape, min(parts[2], 256) if parts else 1))
-    new = with_mesh(experiment.to_json() | {"target": topology.target}, filled([list(axis) for axis in experiment.mesh], topology),
-                    experiment.device_count)
+    topology = nearest_topology(topology_target(experiment.target), experiment.device_count)
+    draft = experiment.to_json()
+    new = with_mesh(draft | {"target": topology.target}, filled(draft, topology), experiment.device_count)
     new["strategies"] = [name for name in experiment.strategies if name != "single"] or list(experiment.strategies)
     try:
         return link.nearest(new)[0]

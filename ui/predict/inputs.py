@@ -7,6 +7,8 @@ import streamlit as st
 
 from spmd_core.errors import RequestError
 from spmd_core.machine.chips import CHIPS
+from spmd_core.machine.of_chips import nearest_of_chips
+from spmd_core.machine.targets import shape_text, tpu_target
 from spmd_core.machine.topologies import get_topology, legal_shapes
 from spmd_core.plan.models import PRESETS, VARIABLE, get_model
 from spmd_core.plan.plan import AXES, NAMES
@@ -20,6 +22,7 @@ SCREEN = "predict"
 _MODELS = (*PRESETS, *(f"scaled:{1 << power}" for power in range(9)))
 _REMAT = {"none": "none: everything is kept", "minimal": "minimal: projections are kept", "full": "full: only block inputs are kept"}
 _MAX_FLAGS = 600
+_CHIPS = 16  # of a topology chosen in the place of a target that is none
 
 
 def predict_fields() -> dict[str, Any]:
@@ -46,30 +49,28 @@ def _redraw(draft: dict[str, Any]) -> None:
 
 def _topology(target: str) -> str:
     """Generation, shape and slices; what a link brought that is none of them stays until another is chosen."""
-    parts = drafts.split_target(target)
-    generations = list(CHIPS) if parts and parts[0] in CHIPS else [parts[0] if parts else target, *CHIPS]
+    now = drafts.topology_target(target)
+    named = target if now is None or now.generation is None else now.generation
+    generations = [*([] if named in CHIPS else [named]), *CHIPS]
     left, middle, right = st.columns([5, 6, 4], gap="small")
     with left:
-        chosen = st.selectbox("TPU", generations, key=state.seed(state.key(SCREEN, "generation"), parts[0] if parts else target),
+        chosen = st.selectbox("TPU", generations, key=state.seed(state.key(SCREEN, "generation"), named),
                               format_func=lambda name: "7x" if name == "tpu7x" else name,
                               help="Every generation that the TPU compiler knows. None has to be attached.")
     if chosen not in CHIPS:
         return target
-    if parts is None or parts[0] != chosen:
-        chips = 16
-        if parts and parts[0] in CHIPS:
-            chips = math.prod(int(size) for size in parts[1].split("x"))
-        return drafts.joined_target(chosen, drafts.nearest_shape(chosen, chips), parts[2] if parts else 1)
-    _, now, slices_now = parts
-    shapes = ["x".join(map(str, shape)) for shape in legal_shapes(chosen)]
-    shapes = shapes if now in shapes else [now, *shapes]
+    if now is None or named != chosen:
+        chips = math.prod(now.topology) * now.slices if now is not None and named in CHIPS else _CHIPS
+        return nearest_of_chips(chosen, chips).target
+    legal = legal_shapes(chosen)
+    shapes = {shape_text(shape): shape for shape in (legal if now.topology in legal else (now.topology, *legal))}
     with middle:
-        shape = st.selectbox("Shape", shapes, key=state.seed(state.key(SCREEN, f"shape.{chosen}"), now),
+        shape = st.selectbox("Shape", list(shapes), key=state.seed(state.key(SCREEN, f"shape.{chosen}"), shape_text(now.topology)),
                              help="Chips along each physical axis of a slice: every shape that can be had.")
     with right:
-        slices = st.number_input("Slices", 1, 256, key=state.seed(state.key(SCREEN, f"slices.{chosen}"), slices_now),
+        slices = st.number_input("Slices", 1, max(256, now.slices), key=state.seed(state.key(SCREEN, f"slices.{chosen}"), now.slices),
                                  help="Pods of this shape, joined by the data centre network.")
-    return drafts.joined_target(chosen, shape, int(slices))
+    return tpu_target(chosen, shapes[shape], int(slices))
 
 
 def _mesh(draft: dict[str, Any], model: bool) -> list[list[Any]]:
@@ -87,7 +88,7 @@ def _mesh(draft: dict[str, Any], model: bool) -> list[list[Any]]:
         st.caption(f"{words}{f' = {devices:,}' if len(mesh) > 1 else ''}: fills {topology.name}.")
     else:
         st.caption(f":red[{words}{f' = {devices:,}' if len(mesh) > 1 else ''}, but {topology.name} has {count_text(topology.devices)} devices.]")
-        full = drafts.filled(mesh, topology)
+        full = drafts.filled(draft | {"mesh": mesh}, topology)
         if st.button(f"Use {', '.join(f'{name}={size}' for name, size in full)}", key="predict:fill", icon=":material/auto_fix_high:"):
             _redraw(drafts.with_mesh(draft, full, math.prod(size for _, size in draft["mesh"])))
     with st.container(horizontal=True, gap="small"):

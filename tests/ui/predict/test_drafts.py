@@ -68,8 +68,9 @@ def test_models_come_first():
 @pytest.mark.parametrize(("spec", "target", "mesh"), [
     ({"target": "cpu:8", "mesh": {"x": 8}}, "tpu:v5e:2x4", (("x", 8),)),
     ({"target": "tpu:v5e:4x5", "mesh": {"x": 8}}, "tpu:v5e:4x4", (("x", 16),)),
-    ({"target": "tpu:v5e:4x4", "mesh": {"x": 2, "y": 4}}, "tpu:v5e:4x4", (("x", 2), ("y", 8))),
-    ({"target": "tpu:v9:4x4*9999", "mesh": {"x": 16}}, "tpu:v5e:4x4*256", (("x", 4096),)),
+    ({"target": "tpu:v5e:4x4", "mesh": {"x": 2, "y": 4}}, "tpu:v5e:4x4", (("x", 4), ("y", 4))),
+    ({"target": "tpu:v9:4x4*9999", "mesh": {"x": 16}}, "tpu:v5e:4x4", (("x", 16),)),
+    ({"target": "tpu:v5e:4x4*9999", "mesh": {"x": 16}}, "tpu:v5e:4x4*256", (("x", 4096),)),
 ])
 def test_the_nearest_that_can_be_predicted(spec, target, mesh):
     experiment = parse_experiment({"workload": "layer", "dims": {"batch": 8192, "in": 4096, "out": 4096}, "sharding": {"in": "x"}} | spec)

@@ -218,16 +218,16 @@ class Lab:
 
     def _check(self, experiment: Experiment) -> None:
         check_present(experiment.what)
-        target = parse_target(experiment.target)
-        if target.kind == "tpu":
-            check_fits_target(experiment, get_topology(target).devices)
+        target = experiment.place
+        if target.is_absent:
+            check_fits_target(experiment.mesh, target, get_topology(target).devices)
             if not experiment.what.results and not experiment.what.compile_only:
                 raise refuse(f"workload {experiment.workload}", f"has nothing to compile for {target.text}", "use a computation, for example layer")
             return
         if target.kind == "local" and self.hardware().accelerator is None:
             raise refuse("target local", "finds no accelerator on this machine", "use cpu:8")
         environment = self._store.environment(target.text)
-        check_fits_target(experiment, environment.device_count if environment else None)
+        check_fits_target(experiment.mesh, target, environment.device_count if environment else None)
         check_memory(experiment, environment, read_hardware())
 
     def _ask_probe(self, target: str) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.experiment.experiment import MAX_MESH_AXES
+from spmd_core.experiment.rules import MAX_MESH_AXES
 from spmd_core.machine.targets import accelerator_files
 from spmd_core.workloads.catalog import Workload
 from ui import state

@@ -66,7 +66,7 @@ def misfit(experiment: Experiment) -> state.Notice | None:
         sentence = str(refuse("target local", "means this machine's accelerators, and it has none", f"use {here}, or open this where one is"))
         return state.Notice(sentence, _adapted(experiment, None, here) if here != "local" else None)
     try:
-        check_fits_target(experiment, count)
+        check_fits_target(experiment.mesh, experiment.place, count)
     except RequestError as error:
         return state.Notice(str(error), _adapted(experiment, count, None))
     return None

@@ -1,122 +1,72 @@
-"""The experiment: target, mesh, workload, sharding, memory, strategies and timing plan, as one frozen value."""
+"""The experiment: target, mesh, workload, sharding, memory, strategies and timing plan, as a value."""
 
 import hashlib
 import json
-import keyword
-import re
+import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, StrictInt, ValidationError, model_validator
+from pydantic import PlainSerializer, ValidationError, model_validator
 
 from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.experiment import options as experiment_options
-from spmd_core.experiment import plans, reading, rules
+from spmd_core.experiment import reading, rules
 from spmd_core.experiment.reading import load_json
-from spmd_core.experiment.types import Axes, MemoryKind, Spec, axes_json
-from spmd_core.frozen import AsObject, Frozen, PairsOf
-from spmd_core.machine.targets import default_target, parse_target
-from spmd_core.workloads import decoder
+from spmd_core.experiment.types import Axes, Fields, MemoryKind, Mesh, Spec, axes_json
+from spmd_core.frozen import AsObject, Frozen
+from spmd_core.machine.targets import Target, default_target, parse_target
 from spmd_core.workloads.catalog import Workload, get_workload
 
-MAX_MESH_AXES = 6
 MAX_TEXT_BYTES = 64 * 1024
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
-
-
-def _axes(value: Any) -> Any:
-    """None, an axis or a list of axes, as a tuple of axes."""
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        return (value,)
-    return tuple(value) if isinstance(value, list | tuple) else value
-
-
-AxesField = Annotated[Axes, BeforeValidator(_axes), PlainSerializer(axes_json)]
+_AsAxes = PlainSerializer(lambda pairs: {dim: axes_json(axes) for dim, axes in pairs})
+_AsSpecs = PlainSerializer(
+    lambda pairs: {name: [axes_json(axes) for axes in spec] for name, spec in pairs})
 
 
 class Timing(Frozen):
-    """The timing plan: rounds of samples per strategy, and the least time in seconds spent sampling each."""
+    """The timing plan: samples per strategy, and the least seconds spent sampling each."""
 
-    samples: StrictInt = Field(20, ge=1, le=1000)
-    min_seconds: float = Field(0.2, ge=0, le=60)
+    samples: int = 20
+    min_seconds: float = 0.2
 
 
 class Experiment(Frozen):
-    """What is run. Fields are as in the JSON form; `sharding` maps each dim to its mesh axes."""
+    """What is run. Fields are as in the JSON form; `sharding` maps each dim to its mesh axes.
+
+    `reading` and `rules` say what a field may be, before any value is made; here are only types.
+    """
 
     version: Literal[1] = 1
-    target: str = Field(default_factory=default_target)
-    mesh: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf]
+    target: str
+    mesh: Mesh
     workload: str
-    dims: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf, AsObject] = ()
-    dtype: str = "float32"
-    sharding: Annotated[tuple[tuple[str, AxesField], ...], PairsOf, PlainSerializer(lambda pairs: {dim: axes_json(axes) for dim, axes in pairs})] = ()
-    overrides: Annotated[
-        tuple[tuple[str, tuple[AxesField, ...]], ...], PairsOf,
-        PlainSerializer(lambda pairs: {name: [axes_json(axes) for axes in spec] for name, spec in pairs})] = ()
-    memory: Annotated[tuple[tuple[str, MemoryKind], ...], PairsOf, AsObject] = ()
-    data: Annotated[tuple[tuple[str, Literal["normal", "arange", "ones"]], ...], PairsOf, AsObject] = ()
-    options: Annotated[tuple[tuple[str, str | StrictInt | bool], ...], PairsOf, AsObject] = ()
-    strategies: tuple[str, ...] = ()
-    timing: Timing = Timing()  # pyright: ignore[reportCallIssue]
-    seed: StrictInt = Field(0, ge=0, lt=2**32)
+    dims: Annotated[tuple[tuple[str, int], ...], AsObject]
+    dtype: str
+    sharding: Annotated[tuple[tuple[str, Axes], ...], _AsAxes]
+    overrides: Annotated[tuple[tuple[str, Spec], ...], _AsSpecs]
+    memory: Annotated[tuple[tuple[str, MemoryKind], ...], AsObject]
+    data: Annotated[tuple[tuple[str, str], ...], AsObject]
+    options: Annotated[tuple[tuple[str, str | int | bool], ...], AsObject]
+    strategies: tuple[str, ...]
+    timing: Timing = Timing()
+    seed: int = 0
 
     @model_validator(mode="before")
     @classmethod
-    def _fill(cls, data: Any) -> Any:
-        """Read the JSON forms; null is left out; fill in what depends on the workload: dims, strategies, options."""
-        if not isinstance(data, Mapping):
-            return data
-        data = {field: value for field, value in data.items() if value is not None}
-        if not isinstance(data.get("workload"), str):
-            raise refuse(f"workload {shorten(data.get('workload'))}", "is not a name", "name one, for example layer")
-        for field, read in reading.READERS.items():
-            if field in data and not isinstance(data[field], BaseModel):
-                data[field] = read(data[field])
-        options = dict(data.get("options", ()))
-        workload = get_workload(data["workload"], experiment_options.source_of(options))
-        data["options"] = experiment_options.fill_options(workload, options)
-        workload = workload.chosen(data["options"])
-        data["dims"] = rules.fill_dims(workload, data.get("dims"))
-        data.setdefault("strategies", workload.default_strategies)
-        data.setdefault("dtype", workload.dtypes[0])
-        return data
+    def _read(cls, data: Any) -> Any:
+        return _canonical_fields(data) if isinstance(data, Mapping) else data
 
-    @model_validator(mode="after")
-    def _check(self) -> "Experiment":
-        object.__setattr__(self, "target", parse_target(self.target).text)
-        self._check_mesh()
-        rules.check_workload_fields(self, self.what)
-        rules.check_specs(self, self.what)
-        object.__setattr__(self, "sharding", self._canonical_sharding())
-        object.__setattr__(self, "overrides", _ordered(self.overrides, self.what))
-        object.__setattr__(self, "memory", _ordered(self.memory, self.what, leave_out="device"))
-        object.__setattr__(self, "data", _ordered(self.data, self.what, leave_out="normal"))
-        if self.workload == decoder.NAME:
-            for field, value in plans.canonical(self).items():
-                object.__setattr__(self, field, value)
-        return self
-
-    def _check_mesh(self) -> None:
-        if not 1 <= len(self.mesh) <= MAX_MESH_AXES:
-            raise refuse(f"mesh with {len(self.mesh)} axes", "is not a mesh", f"use 1 to {MAX_MESH_AXES} axes, for example x=8")
-        for name, _ in self.mesh:
-            if not _NAME.fullmatch(name) or keyword.iskeyword(name):
-                raise refuse(f"mesh axis {shorten(name)}", "is not a name", "use letters, digits and underscores, at most 32, for example x")
-        if self.device_count > reading.MAX_DEVICES:
-            raise refuse(f"mesh of {self.device_count} devices", "is larger than anything built", "use smaller axes")
-
-    def _canonical_sharding(self) -> tuple[tuple[str, Axes], ...]:
-        table = dict(self.sharding)
-        return tuple((dim, table[dim]) for dim in self.what.dims if table.get(dim))
-
-    @property
+    @cached_property
     def what(self) -> Workload:
-        """The workload's description, as the options make it."""
+        """The workload's description, as the options make it: looked up once."""
         options = dict(self.options)
         return get_workload(self.workload, experiment_options.source_of(options)).chosen(options)
+
+    @cached_property
+    def place(self) -> Target:
+        """Where it runs: the target, parsed once."""
+        return parse_target(self.target)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -131,15 +81,11 @@ class Experiment(Frozen):
     @property
     def device_count(self) -> int:
         """Devices in the mesh."""
-        count = 1
-        for _, size in self.mesh:
-            count *= size
-        return count
+        return math.prod(size for _, size in self.mesh)
 
     def table_spec(self, array: str) -> Spec:
         """The spec of an operand or result by the table alone, overrides left aside."""
-        table, what = dict(self.sharding), self.what.array(array)
-        return tuple(what.axes(dim, table) for dim in what.present(self.sizes))
+        return self.what.array(array).spec(self.sizes, dict(self.sharding))
 
     def spec(self, array: str) -> Spec:
         """The spec of an operand or result: its override where it has one, else by the table."""
@@ -152,7 +98,7 @@ class Experiment(Frozen):
 
     def memory_kind(self, array: str) -> MemoryKind:
         """Memory kind of an operand or result."""
-        return dict(self.memory).get(array) or self.what.memory.get(array, "device")  # pyright: ignore[reportReturnType]
+        return dict(self.memory).get(array) or self.what.memory.get(array, "device")
 
     def option(self, name: str) -> Any:
         """An option's value, its default filled in."""
@@ -174,41 +120,56 @@ class Experiment(Frozen):
         return parse_experiment(self.to_json() | changes)
 
 
-def _ordered(pairs: tuple[tuple[str, Any], ...], what: Workload, leave_out: str | None = None) -> tuple[tuple[str, Any], ...]:
-    """Pairs in the order of the workload's arrays, without those at their default."""
-    values = dict(pairs)
-    return tuple((array.name, values[array.name]) for array in what.arrays if array.name in values and values[array.name] != leave_out)
+def _canonical_fields(data: Mapping[str, Any]) -> dict[str, Any]:
+    """All fields of an experiment: read, filled in, checked, and in the one form of equal ones."""
+    given = reading.read_fields(data)
+    options = dict(given.get("options", ()))
+    what = get_workload(given["workload"], experiment_options.source_of(options))
+    options = experiment_options.fill_options(what, options)
+    what = what.chosen(options)
+    dims = rules.fill_dims(what, given.get("dims"))
+    place = parse_target(given["target"] if "target" in given else default_target())
+    empty = dict.fromkeys(("sharding", "overrides", "memory", "data"), ())
+    defaults = {"strategies": what.default_strategies, "dtype": what.dtypes[0]}
+    fields = empty | defaults | given | {
+        "target": place.text, "dims": tuple(dims.items()), "options": tuple(options.items())}
+    rules.check_mesh(fields["mesh"])
+    rules.check_names(what, fields)
+    rules.check_specs(what, fields)
+    fields |= _in_order(what, fields)
+    return fields | what.canonical(fields) if what.canonical else fields
+
+
+def _in_order(what: Workload, fields: Fields) -> dict[str, Any]:
+    """Pairs in the order of the workload's dims and arrays, without those at their default."""
+    table, names = dict(fields["sharding"]), [array.name for array in what.arrays]
+
+    def ordered(field: str, default: str | None) -> tuple[tuple[str, Any], ...]:
+        given = dict(fields[field])
+        return tuple((name, given[name]) for name in names if given.get(name, default) != default)
+
+    return {"sharding": tuple((dim, table[dim]) for dim in what.dims if table.get(dim)),
+            "overrides": ordered("overrides", None), "memory": ordered("memory", "device"),
+            "data": ordered("data", "normal")}
 
 
 def parse_experiment(data: Any) -> Experiment:
-    """The experiment that a JSON value describes; RequestError, in one sentence, where it describes none."""
+    """The experiment that a JSON value describes; RequestError, in one sentence, where none."""
     if not isinstance(data, Mapping):
-        raise refuse(f"experiment {shorten(data)}", "is not a JSON object", 'write for example {"workload": "layer", "mesh": {"x": 8}}')
-    for field in ("workload", "mesh"):
-        if data.get(field) is None:
-            raise refuse(f"experiment without {field}", "is incomplete", f"add {field!r}")
-    version = data.get("version", 1)
-    if version != 1 or not reading.is_whole(version):
-        raise refuse(f"version {shorten(version)}", "of the experiment format is not known here", "update SPMD Lab, or use version 1")
+        raise refuse(f"experiment {shorten(data)}", "is not a JSON object",
+                     'write for example {"workload": "layer", "mesh": {"x": 8}}')
     try:
         return Experiment.model_validate(data)
     except ValidationError as error:
-        raise RequestError(_sentence(error)) from None
+        cause = error.errors(include_url=False)[0].get("ctx", {}).get("error")
+        if isinstance(cause, RequestError):
+            raise cause from None
+        raise  # the reader let a value pass that is not of the field's type: a mistake of ours
 
 
 def parse_experiment_text(text: str | bytes) -> Experiment:
     """The experiment that a JSON text of at most 64 KiB describes."""
     if len(text) > MAX_TEXT_BYTES:
-        raise refuse(f"experiment of {len(text)} bytes", f"is longer than {MAX_TEXT_BYTES} bytes", "leave out what is at its default")
+        raise refuse(f"experiment of {len(text)} bytes", f"is longer than {MAX_TEXT_BYTES} bytes",
+                     "leave out what is at its default")
     return parse_experiment(load_json(text))
-
-
-def _sentence(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, RequestError):
-        return str(cause)
-    place = ".".join(str(part) for part in first["loc"]) or "experiment"
-    if first["type"] == "extra_forbidden":
-        return f"field {shorten(place)} is not part of an experiment: leave it out, or use one of {', '.join(Experiment.model_fields)}"
-    return f"{place}={shorten(first['input'])} is not valid: {first['msg'][0].lower()}{first['msg'][1:]}"  # forms has read every field: not reached

@@ -3,20 +3,22 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
+
+from pydantic import BaseModel
 
 from spmd_core.errors import RequestError, refuse, shorten
-from spmd_core.experiment import reading
+from spmd_core.experiment.types import MemoryKind
+from spmd_core.workloads.workload import DRAWS
 
 MAX_SIZE = 2**40
-MAX_DEVICES = 2**20  # of which a layout takes 50 MB, and its JSON 100 MB
 Pairs = tuple[tuple[str, Any], ...]
 _EXAMPLES = {
     "mesh": '{"x": 2, "y": 4}', "dims": '{"in": 32, "out": 4}', "sharding": '{"in": "x"}', "overrides": '{"weights": ["x", null]}',
     "memory": '{"weights": "pinned_host"}', "data": '{"x": "arange"}', "options": '{"precision": "highest"}',
     "timing": '{"samples": 20, "min_seconds": 0.2}',
 }
-CHOICES = {"memory": ("device", "pinned_host"), "data": ("normal", "arange", "ones")}
+CHOICES = {"memory": get_args(MemoryKind), "data": DRAWS}
 MAX_SAMPLES, MAX_SECONDS, MAX_SEED = 1000, 60, 2**32 - 1
 
 
@@ -120,9 +122,26 @@ def read_seed(given: Any) -> int:
     return given
 
 
-READERS = {
+def read_version(given: Any) -> int:
+    """The version of the format, of which there is one."""
+    if given != 1 or not is_whole(given):
+        raise refuse(f"version {shorten(given)}", "of the experiment format is not known here",
+                     "update SPMD Lab, or use version 1")
+    return given
+
+
+def read_workload(given: Any) -> str:
+    """A workload's name; whether there is one of that name is checked with the rest."""
+    if not isinstance(given, str):
+        raise refuse(f"workload {shorten(given)}", "is not a name", "name one, for example layer")
+    return given
+
+
+READERS = {  # in the order of the JSON form
+    "version": read_version,
     "target": lambda given: read_text("target", given),
     "mesh": lambda given: read_sizes("mesh", given),
+    "workload": read_workload,
     "dims": lambda given: read_sizes("dims", given),
     "dtype": lambda given: read_text("dtype", given),
     "sharding": read_sharding,
@@ -134,6 +153,24 @@ READERS = {
     "timing": read_timing,
     "seed": read_seed,
 }
+
+
+def read_fields(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that an experiment's JSON form gives, null left out; nothing is filled in.
+
+    RequestError, in one sentence, for what is missing, unknown or not of the field's form.
+    """
+    for field in ("workload", "mesh"):
+        if data.get(field) is None:
+            raise refuse(f"experiment without {field}", "is incomplete", f"add {field!r}")
+    given = {field: value for field, value in data.items() if value is not None}
+    for field in given:
+        if field not in READERS:
+            raise refuse(f"field {shorten(field)}", "is not part of an experiment",
+                         f"leave it out, or use one of {', '.join(READERS)}")
+    # a value that was read before, such as the timing of another experiment, is taken as it is
+    return {field: given[field] if isinstance(given[field], BaseModel) else read(given[field])
+            for field, read in READERS.items() if field in given}
 
 
 def load_json(text: str | bytes) -> Any:
@@ -148,7 +185,7 @@ def load_json(text: str | bytes) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if (twice := reading.first_twice(name for name, _ in pairs)) is not None:
+    if (twice := first_twice(name for name, _ in pairs)) is not None:
         raise refuse(f"key {shorten(twice)}", "appears twice in one object", "write it once")
     return dict(pairs)
 

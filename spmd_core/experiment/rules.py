@@ -1,97 +1,145 @@
 """The rules that an experiment must keep, each refusal naming the value, the rule and a fix."""
 
-from __future__ import annotations
-
+import keyword
 import math
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spmd_core.errors import refuse, shorten
 from spmd_core.experiment.options import read_in_axes
-from spmd_core.machine.targets import parse_target
+from spmd_core.experiment.types import Axes, Fields, Mesh, Spec
+from spmd_core.machine.targets import Target
 from spmd_core.workloads.strategies import STRATEGIES
-from spmd_core.workloads.workload import DTYPE_BYTES, Workload
+from spmd_core.workloads.workload import DTYPE_BYTES, Dims, Workload
 
-if TYPE_CHECKING:
-    from spmd_core.experiment.experiment import Experiment
-    from spmd_core.experiment.types import Axes, Spec
+MAX_DEVICES = 2**20  # of which a layout takes 50 MB, and its JSON 100 MB
+MAX_MESH_AXES = 6
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 
 
 def fill_dims(workload: Workload, given: Any) -> dict[str, Any]:
-    """Sizes in the workload's order: its defaults where none are given, else the required ones that lack."""
-    if given is not None and not given and workload.name == "array":
-        raise refuse("dims={}", "make an array of rank 0, which cannot be sharded", "name d0 at least, for example d0=8")
+    """Sizes in the workload's order: its defaults where none are given, else the required ones."""
+    if given is not None and not given and workload.is_bare_array:
+        raise refuse("dims={}", "make an array of rank 0, which cannot be sharded",
+                     "name d0 at least, for example d0=8")
     pairs = dict(given or ())
-    given_rank = pairs and workload.name == "array"  # a rank is chosen by naming its dims: none is added
-    needed = [] if given_rank else [dim for dim in workload.defaults if not pairs or dim not in workload.optional_dims]
-    sizes = {dim: pairs[dim] if dim in pairs else workload.default_size(dim, pairs) for dim in workload.dims if dim in pairs or dim in needed}
-    return sizes | pairs
+    needed = [dim for dim in workload.defaults if not pairs or dim not in workload.optional_dims]
+    if pairs and workload.is_bare_array:  # its rank is chosen by naming its dims: none is added
+        needed = []
+    return {dim: pairs[dim] if dim in pairs else workload.default_size(dim, pairs)
+            for dim in workload.dims if dim in pairs or dim in needed} | pairs
 
 
-def check_workload_fields(experiment: Experiment, what: Workload) -> None:
-    """Dims, dtype, strategies, and the names in sharding, overrides, memory and data."""
-    _check_dims(experiment, what)
-    if experiment.dtype not in DTYPE_BYTES:
-        raise refuse(f"dtype {shorten(experiment.dtype)}", "is not known here", f"use {', '.join(what.dtypes)}")
-    if experiment.dtype not in what.dtypes:
-        raise refuse(f"dtype {experiment.dtype}", f"makes no sense for {what.name}", f"use {', '.join(what.dtypes)}")
-    if not experiment.strategies:
-        raise refuse("strategies=[]", "leaves nothing to run", f"name at least one of {', '.join(what.strategies)}")
-    for name in experiment.strategies:
+def check_mesh(mesh: Mesh) -> None:
+    """1 to 6 axes with names that Python takes, and no more devices than anything has."""
+    if not 1 <= len(mesh) <= MAX_MESH_AXES:
+        raise refuse(f"mesh with {len(mesh)} axes", "is not a mesh",
+                     f"use 1 to {MAX_MESH_AXES} axes, for example x=8")
+    for name, _ in mesh:
+        if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+            raise refuse(f"mesh axis {shorten(name)}", "is not a name",
+                         "use letters, digits and underscores, at most 32, for example x")
+    devices = math.prod(size for _, size in mesh)
+    if devices > MAX_DEVICES:
+        raise refuse(f"mesh of {devices} devices", "is larger than anything built",
+                     "use smaller axes")
+
+
+def check_names(what: Workload, fields: Fields) -> None:
+    """Dims, dtype, strategies, and the arrays that overrides, memory and data name."""
+    check_dims(what, dict(fields["dims"]))
+    _check_dtype(what, fields["dtype"])
+    _check_strategies(what, fields["strategies"])
+    _check_arrays(what, fields)
+    if what.moves and fields["memory"]:
+        raise refuse("memory", f"of {what.name} follows from its option {next(iter(what.options))}",
+                     "leave memory out, and choose that option")
+    _check_in_axes(what, dict(fields["options"]).get("in_axes"))
+
+
+def check_dims(what: Workload, sizes: Dims) -> None:
+    """Every dim is one of the workload's, none that it needs lacks, and their sizes go together."""
+    for dim in sizes:
+        if dim not in what.dims:
+            raise refuse(f"dim {shorten(dim)}", f"is not one of {what.name}",
+                         f"use {', '.join(what.dims) or 'none'}")
+    for dim in what.dims:
+        if dim not in sizes and dim not in what.optional_dims:
+            raise refuse(f"dims {shorten(sizes)}", f"lack {dim}",
+                         f"add {dim}, for example {dim}={what.defaults.get(dim, 8)}")
+    for dim, _, rule, fix in what.amended(sizes):
+        raise refuse(f"{dim}={sizes[dim]}", rule, fix)
+    if what.is_bare_array and tuple(sizes) != what.dims[: len(sizes)]:
+        raise refuse(f"dims {', '.join(sizes)}", "skip one",
+                     f"use {', '.join(what.dims[: len(sizes)])}")
+
+
+def _check_dtype(what: Workload, dtype: str) -> None:
+    if dtype not in DTYPE_BYTES:
+        raise refuse(f"dtype {shorten(dtype)}", "is not known here", f"use {', '.join(what.dtypes)}")
+    if dtype not in what.dtypes:
+        raise refuse(f"dtype {dtype}", f"makes no sense for {what.name}",
+                     f"use {', '.join(what.dtypes)}")
+
+
+def _check_strategies(what: Workload, strategies: tuple[str, ...]) -> None:
+    if not strategies:
+        raise refuse("strategies=[]", "leaves nothing to run",
+                     f"name at least one of {', '.join(what.strategies)}")
+    for name in strategies:
         if name not in STRATEGIES or name not in what.strategies:
-            raise refuse(f"strategy {shorten(name)}", f"is not one of {what.name}", f"use {', '.join(what.strategies)}")
-        if experiment.strategies.count(name) > 1:
+            raise refuse(f"strategy {shorten(name)}", f"is not one of {what.name}",
+                         f"use {', '.join(what.strategies)}")
+        if strategies.count(name) > 1:
             raise refuse(f"strategy {name!r}", "is listed twice", "list each strategy once")
+
+
+def _check_arrays(what: Workload, fields: Fields) -> None:
+    """`overrides` and `memory` name operands or results, `data` operands, with draws that fit."""
     names = [array.name for array in what.arrays]
     operands = [array.name for array in what.operands]
     for field, allowed in (("overrides", names), ("memory", names), ("data", operands)):
-        for name, _ in getattr(experiment, field):
+        for name, _ in fields[field]:
             if name not in allowed:
-                raise refuse(f"{field} of {shorten(name)}", f"names no array of {what.name}", f"use {', '.join(allowed) or 'none'}")
-    for name, kind in experiment.data:
+                raise refuse(f"{field} of {shorten(name)}", f"names no array of {what.name}",
+                             f"use {', '.join(allowed) or 'none'}")
+    for name, kind in fields["data"]:
         if kind not in what.draws:
-            raise refuse(f"data of {name}={kind!r}", f"makes numbers in {what.name} that no rounding error can be judged by",
-                         f"use {' or '.join(what.draws)}")
-    if what.moves and experiment.memory:
-        raise refuse("memory", f"of {what.name} follows from its option {next(iter(what.options))}", "leave memory out, and choose that option")
-    if (axes := read_in_axes(experiment.option("in_axes")) if "in_axes" in dict(experiment.options) else None) and len(axes) != len(operands):
-        raise refuse(f"in_axes={experiment.option('in_axes')}", f"has {len(axes)} {'entry' if len(axes) == 1 else 'entries'}",
-                     f"give one for each of {', '.join(operands)}")
+            rule = f"makes numbers in {what.name} that no rounding error can be judged by"
+            raise refuse(f"data of {name}={kind!r}", rule, f"use {' or '.join(what.draws)}")
 
 
-def _check_dims(experiment: Experiment, what: Workload) -> None:
-    sizes = experiment.sizes
-    for dim in sizes:
+def _check_in_axes(what: Workload, text: str | None) -> None:
+    axes = None if text is None else read_in_axes(text)
+    if axes and len(axes) != len(what.operands):
+        operands = ", ".join(array.name for array in what.operands)
+        raise refuse(f"in_axes={text}", f"has {_entries(axes)}", f"give one for each of {operands}")
+
+
+def check_specs(what: Workload, fields: Fields) -> None:
+    """Axes are the mesh's, none cuts one array twice, cut dims divide, overrides have the rank."""
+    sizes, axis_sizes = dict(fields["dims"]), dict(fields["mesh"])
+    table, overrides = dict(fields["sharding"]), dict(fields["overrides"])
+    for dim, axes in table.items():
         if dim not in what.dims:
-            raise refuse(f"dim {shorten(dim)}", f"is not one of {what.name}", f"use {', '.join(what.dims) or 'none'}")
-    for dim in what.dims:
-        if dim not in sizes and dim not in what.optional_dims:
-            raise refuse(f"dims {shorten(sizes)}", f"lack {dim}", f"add {dim}, for example {dim}={what.defaults.get(dim, 8)}")
-    for dim, _, rule, fix in what.amended(sizes):
-        raise refuse(f"{dim}={sizes[dim]}", rule, fix)
-    if what.name == "array" and tuple(sizes) != what.dims[: len(sizes)]:
-        raise refuse(f"dims {', '.join(sizes)}", "skip one", f"use {', '.join(what.dims[: len(sizes)])}")
-
-
-def check_specs(experiment: Experiment, what: Workload) -> None:
-    """Every axis is one of the mesh, none cuts one array twice, every cut dim divides, overrides have the array's rank."""
-    axis_sizes = experiment.axis_sizes
-    for dim, axes in experiment.sharding:
-        if dim not in what.dims:
-            raise refuse(f"sharding of {shorten(dim)}", f"names no dim of {what.name}", f"use {', '.join(what.dims) or 'none'}")
-        if dim not in experiment.sizes:
-            raise refuse(f"sharding of {dim}", f"names a dim that is left out of {what.name} here", f"give {dim} a size, or leave it unsharded")
+            raise refuse(f"sharding of {shorten(dim)}", f"names no dim of {what.name}",
+                         f"use {', '.join(what.dims) or 'none'}")
+        if dim not in sizes:
+            raise refuse(f"sharding of {dim}", f"names a dim that is left out of {what.name} here",
+                         f"give {dim} a size, or leave it unsharded")
         _check_axes(axes, axis_sizes)
         _check_once(axes, f"dim {dim}")
     for array in what.arrays:
-        dims = tuple((dim, experiment.sizes[dim]) for dim in array.present(experiment.sizes))
-        check_array(array.name, dims, experiment.spec(array.name), axis_sizes)
+        dims = tuple((dim, sizes[dim]) for dim in array.present(sizes))
+        spec = overrides[array.name] if array.name in overrides else array.spec(sizes, table)
+        check_array(array.name, dims, spec, axis_sizes)
 
 
-def check_array(array: str, dims: tuple[tuple[str, int], ...], spec: Spec, axis_sizes: Mapping[str, int]) -> None:
-    """One array's spec, an entry per dim: its axes are of the mesh, each cuts the array once, and every cut dim divides."""
+def check_array(array: str, dims: Mesh, spec: Spec, axis_sizes: Mapping[str, int]) -> None:
+    """One array's spec, an entry per (dim, size): axes of the mesh, each once, and dims divide."""
     if len(spec) != len(dims):
-        raise refuse(f"spec of {array} with {len(spec)} {'entry' if len(spec) == 1 else 'entries'}", f"does not fit its rank {len(dims)}",
+        raise refuse(f"spec of {array} with {_entries(spec)}", f"does not fit its rank {len(dims)}",
                      f"give one entry for each of {', '.join(dim for dim, _ in dims) or 'no dims'}")
     used: dict[str, str] = {}
     for (dim, size), axes in zip(dims, spec, strict=True):
@@ -105,10 +153,15 @@ def check_array(array: str, dims: tuple[tuple[str, int], ...], spec: Spec, axis_
         _check_divides(dim, size, axes, axis_sizes)
 
 
+def _entries(listed: tuple[Any, ...]) -> str:
+    return "1 entry" if len(listed) == 1 else f"{len(listed)} entries"
+
+
 def _check_axes(axes: Axes, axis_sizes: Mapping[str, int]) -> None:
     for axis in axes:
         if axis not in axis_sizes:
-            raise refuse(f"mesh axis {shorten(axis)}", "is not in the mesh", f"use {', '.join(axis_sizes)}, or leave the dim unsharded")
+            raise refuse(f"mesh axis {shorten(axis)}", "is not in the mesh",
+                         f"use {', '.join(axis_sizes)}, or leave the dim unsharded")
 
 
 def _check_once(axes: Axes, where: str) -> None:
@@ -125,13 +178,16 @@ def _check_divides(dim: str, size: int, axes: Axes, axis_sizes: Mapping[str, int
     below, above = size // parts * parts, -(-size // parts) * parts
     sizes = f"{below} or {above}" if below else f"{above}"
     noun = "axis" if len(axes) == 1 else "axes"
-    raise refuse(f"{dim}={size}", f"does not divide over mesh {noun} {names}", f"use {sizes}, or leave {dim} unsharded")
+    raise refuse(f"{dim}={size}", f"does not divide over mesh {noun} {names}",
+                 f"use {sizes}, or leave {dim} unsharded")
 
 
-def check_fits_target(experiment: Experiment, device_count: int | None = None) -> None:
-    """The mesh fits the target. `device_count` is what the devices themselves said, where they were asked."""
-    available = device_count if device_count is not None else parse_target(experiment.target).device_count
-    if available is not None and experiment.device_count > available:
-        mesh = ", ".join(f"{name}={size}" for name, size in experiment.mesh)
-        raise refuse(f"mesh {mesh} of {experiment.device_count} devices", f"is larger than target {experiment.target} with {available}",
+def check_fits_target(mesh: Mesh, target: Target, device_count: int | None = None) -> None:
+    """The mesh fits the target; `device_count` is what its devices said, where they were asked."""
+    available = target.device_count if device_count is None else device_count
+    devices = math.prod(size for _, size in mesh)
+    if available is not None and devices > available:
+        axes = ", ".join(f"{name}={size}" for name, size in mesh)
+        raise refuse(f"mesh {axes} of {devices} devices",
+                     f"is larger than target {target.text} with {available}",
                      f"use at most {available} devices, or another target")

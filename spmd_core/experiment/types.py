@@ -1,12 +1,19 @@
 """The words that every part of an experiment shares."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any
+
+from spmd_core.workloads.workload import MemoryKind
+
+__all__ = ["Axes", "Fields", "MemoryKind", "Mesh", "Spec", "axes_json"]
 
 Axes = tuple[str, ...]  # mesh axes that cut one dim, major first; () means not sharded
 
 Spec = tuple[Axes, ...]  # one entry per dim
 
-MemoryKind = Literal["device", "pinned_host"]
+Mesh = tuple[tuple[str, int], ...]  # (axis, size), in order
+
+Fields = Mapping[str, Any]  # fields of an experiment by name, as `reading` gives them
 
 
 def axes_json(axes: Axes) -> str | list[str] | None:

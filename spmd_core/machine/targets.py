@@ -4,6 +4,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from spmd_core.errors import refuse, shorten
 
@@ -16,12 +17,22 @@ _TPU = re.compile(r"tpu:(?P<generation>[a-z0-9]{2,8}):(?P<shape>[0-9]{1,5}(x[0-9
 class Target:
     """A parsed target. `device_count` is None where only the devices themselves can say."""
 
-    kind: str  # "local", "cpu" or "tpu"
+    kind: Literal["local", "cpu", "tpu"]  # attached accelerators, simulated devices, a topology that is not attached
     text: str
     device_count: int | None = None
     generation: str | None = None
     topology: tuple[int, ...] = ()
     slices: int = 1
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether it is a topology that is not attached: programs are compiled for it, not run."""
+        return self.kind == "tpu"
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether its devices are CPU devices that JAX simulates."""
+        return self.kind == "cpu"
 
 
 def parse_target(text: str) -> Target:

@@ -88,7 +88,7 @@ WORKLOADS: dict[str, Workload] = {
     for workload in (
         Workload(
             "array", "Array", "array", ARRAY_DIMS, {"d0": 4, "d1": 8}, (Array("array", ARRAY_DIMS),), (), lambda sizes: 0,
-            optional_dims=ARRAY_DIMS[1:], strategies=("place",), default_strategies=("place",)),
+            optional_dims=ARRAY_DIMS[1:], strategies=("place",), default_strategies=("place",), is_bare_array=True),
         Workload(
             "elementwise", "Elementwise", "y = 2 sin(x) + 1", ("rows", "cols"), {"rows": 4096, "cols": 1024},
             (Array("x", ("rows", "cols")),), (Array("y", ("rows", "cols")),),
@@ -131,7 +131,7 @@ WORKLOADS: dict[str, Workload] = {
         _transfer(),
         Workload(
             "program", "Small program", "a registered program", (), {}, (), (), lambda sizes: 0,
-            strategies=("as_written",), default_strategies=("as_written",)),
+            strategies=("as_written",), default_strategies=("as_written",), is_small_program=True),
         DECODER,
     )
 }

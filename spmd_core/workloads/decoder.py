@@ -2,25 +2,90 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from spmd_core.errors import refuse
+from spmd_core.machine.targets import parse_target
 from spmd_core.plan.models import VARIABLE
+from spmd_core.plan.plan import Plan, parse_plan
 from spmd_core.workloads.workload import Flag, Text, Whole, Workload
 
 NAME = "decoder"
 
-DECODER = Workload(
-    NAME, "Transformer training step", "gradients and AdamW of a decoder: embedding, scanned blocks, loss", ("batch", "sequence", *VARIABLE),
-    {"batch": 32, "sequence": 2048}, (), (), lambda sizes: 0, optional_dims=VARIABLE, dtypes=("bfloat16",), strategies=("auto",),
-    default_strategies=("auto",), compile_only=True,
-    options={
-        "remat": ("full", "minimal", "none"), "model": Text("scaled:1", later=False), "save": Text(), "offload": Text(), "fused_qkv": Flag(),
-        "fused_mlp": Flag(), "attention_blocks": Whole(0, 0, 8192), "state_dtype": Text("float32"), "parameter_dtype": Text("float32"),
-        "compiler_flags": Text(),
+# What a screen begins with: a minute or two of a core. Fewer layers or tokens would hardly help.
+DEFAULT_SPEC: dict[str, Any] = {
+    "workload": NAME, "target": "tpu:v5e:4x4", "mesh": {"fsdp": 16},
+    "dims": {"batch": 32, "sequence": 2048}, "options": {"model": "scaled:1", "remat": "full"},
+    "strategies": ["auto"],
+}
+
+
+def plan_of_fields(fields: Mapping[str, Any]) -> Plan:
+    """The plan that fields of an experiment describe; RequestError where they describe none."""
+    target = parse_target(fields["target"])
+    if not target.is_absent:
+        raise refuse(f"target {target.text}",
+                     "cannot run a transformer's training step, which is only compiled",
+                     "use a topology such as tpu:v5e:4x4")
+    for field in ("sharding", "overrides", "memory"):
+        if fields[field]:
+            raise refuse(f"{field} of {NAME}", "follows from the names of its mesh axes",
+                         f"leave {field} out, and name axes such as fsdp and tensor")
+    sizes, devices = dict(fields["dims"]), 1
+    for _, size in fields["mesh"]:
+        devices *= size
+    option = DECODER.option_defaults | dict(fields["options"])
+    return parse_plan({
+        "target": target.text, "mesh": fields["mesh"], "sequence": sizes["sequence"],
+        "batch_per_device": sizes["batch"] / devices, "layers": sizes.get("layers"),
+        "sizes": {name: sizes[name] for name in VARIABLE if name in sizes and name != "layers"},
+        "save": _words(option["save"]), "offload": _words(option["offload"]),
+        "attention_blocks": option["attention_blocks"] or None,
+        "compiler_flags": tuple(option["compiler_flags"].split()),
+        **{name: option[name] for name in _SAME},
     })
 
-# What a screen begins with: a minute or two of a core. Fewer layers or tokens would hardly shorten that.
-DEFAULT_SPEC: dict[str, Any] = {
-    "workload": NAME, "target": "tpu:v5e:4x4", "mesh": {"fsdp": 16}, "dims": {"batch": 32, "sequence": 2048},
-    "options": {"model": "scaled:1", "remat": "full"}, "strategies": ["auto"],
-}
+
+def fields_of_plan(plan: Plan) -> dict[str, Any]:
+    """The fields of the experiment that stands for a plan; equal plans give equal fields."""
+    given = dict(plan.sizes) | ({"layers": plan.layers} if plan.layers else {})
+    dims = {"batch": plan.batch, "sequence": plan.sequence} | {
+        name: given[name] for name in VARIABLE if name in given}
+    return {"target": plan.target, "dims": tuple(dims.items()), "options": _options(plan)}
+
+
+_SAME = ("model", "remat", "device_order", "fused_qkv", "fused_mlp", "state_dtype",
+         "parameter_dtype")  # options that a plan has under the same name and in the same form
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word for part in text.split(",") if (word := part.strip()))
+
+
+def _options(plan: Plan) -> tuple[tuple[str, Any], ...]:
+    """Options in the order of an experiment, those left out that are at their default."""
+    values: dict[str, Any] = {name: getattr(plan, name) for name in _SAME} | {
+        "save": ",".join(plan.save), "offload": ",".join(plan.offload),
+        "attention_blocks": plan.attention_blocks or 0,
+        "compiler_flags": " ".join(plan.compiler_flags)}
+    written = ("device_order", "remat", "model")  # whatever their value
+    defaults = DECODER.option_defaults
+    later = [name for name in DECODER.options
+             if name not in written and values[name] != defaults[name]]
+    return tuple((name, values[name]) for name in (*written, *later))
+
+
+DECODER = Workload(
+    NAME, "Transformer training step",
+    "gradients and AdamW of a decoder: embedding, scanned blocks, loss",
+    ("batch", "sequence", *VARIABLE), {"batch": 32, "sequence": 2048}, (), (), lambda sizes: 0,
+    optional_dims=VARIABLE, dtypes=("bfloat16",), strategies=("auto",),
+    default_strategies=("auto",), compile_only=True,
+    canonical=lambda fields: fields_of_plan(plan_of_fields(fields)),
+    options={
+        "remat": ("full", "minimal", "none"), "model": Text("scaled:1", later=False),
+        "save": Text(), "offload": Text(), "fused_qkv": Flag(), "fused_mlp": Flag(),
+        "attention_blocks": Whole(0, 0, 8192), "state_dtype": Text("float32"),
+        "parameter_dtype": Text("float32"), "compiler_flags": Text(),
+    })

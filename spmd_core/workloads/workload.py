@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from spmd_core.workloads.strategies import SHARDING_STRATEGIES
 
@@ -13,6 +13,7 @@ DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int32": 4, "int8": 1}
 FLOATS = ("float32", "bfloat16", "float16")
 DRAWS = ("normal", "arange", "ones")
 Dims = Mapping[str, int]
+MemoryKind = Literal["device", "pinned_host"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,12 @@ class Array:
     def axes(self, dim: str, table: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
         """The mesh axes that cut a dim of this array by the sharding table."""
         return () if dim in self.whole else table.get(dim, ())
+
+    def spec(
+        self, sizes: Dims, table: Mapping[str, tuple[str, ...]]
+    ) -> tuple[tuple[str, ...], ...]:
+        """The mesh axes that cut each dim that is there, by the sharding table."""
+        return tuple(self.axes(dim, table) for dim in self.present(sizes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +103,14 @@ class Workload:
     cut: str = ""  # the dim that a screen shards at first; "": the first one
     mapped: str | None = None  # the dim that vmap and pmap map over; None: the first dim of the first result
     derived: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  # (operand, function of the program file, operands that it takes): instead of the draw
-    memory: Mapping[str, str] = field(default_factory=dict)  # memory kinds that are not `device` by default
+    memory: Mapping[str, MemoryKind] = field(default_factory=dict)  # memory kinds that are not `device` by default
     carried: tuple[tuple[str, str], ...] = ()  # (result, operand): what a training run feeds back, step by step
     curve: str | None = None  # the result that a training run draws, a number
     moves: bool = False  # it computes nothing: bytes per second is what counts
+    is_bare_array: bool = False  # an array that is only placed; its rank is chosen by naming its dims
+    is_small_program: bool = False  # a registered program, run as it is written and not timed
+    # Fields of an experiment -> those that an equal one writes in one form; RequestError where they describe none.
+    canonical: Callable[[Mapping[str, Any]], dict[str, Any]] | None = field(default=None, repr=False)
     compile_only: bool = False  # nothing of it is run: it needs a topology that is not attached
     options: Mapping[str, Option] = field(default_factory=dict)
     variants: Mapping[str, Workload] = field(default_factory=dict, repr=False)  # by the first option's value
@@ -113,6 +124,17 @@ class Workload:
     def arrays(self) -> tuple[Array, ...]:
         """Operands, then results."""
         return self.operands + self.results
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether it is a training step whose program follows from a plan."""
+        return self.canonical is not None
+
+    @property
+    def option_defaults(self) -> dict[str, Any]:
+        """The default of each option of its own; of words to choose from, the first."""
+        return {name: option[0] if isinstance(option, tuple) else option.default
+                for name, option in self.options.items()}
 
     def chosen(self, options: Mapping[str, Any]) -> Workload:
         """This workload as these options make it: they may change its arrays, dims and sums."""

@@ -205,5 +205,5 @@ def test_texts_that_hold_no_experiment(text, words):
 def test_a_mesh_larger_than_the_target_is_refused():
     experiment = parse_experiment(LAYER | {"mesh": {"x": 16}})
     with pytest.raises(RequestError, match="mesh x=16 of 16 devices is larger than target cpu:8 with 8: use at most 8 devices, or another target"):
-        check_fits_target(experiment)
-    check_fits_target(experiment, 16)
+        check_fits_target(experiment.mesh, experiment.place)
+    check_fits_target(experiment.mesh, experiment.place, 16)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from spmd_core.engine.plan import decoder
 from spmd_core.plan.plan import parse_plan
 from spmd_core.plan.sharding import RULES, arrays, by_dim, not_cut, parameter_share, parameters, spec
-from spmd_core.programs.decoder import TRAIN_RULES, parameter_dims
+from spmd_core.programs.decoder import TRAIN_RULES, Decoder, parameter_dims
 from spmd_core.programs.decoder import spec as program_spec
+from spmd_core.script.decoder import configuration
 
 PLANS = [
     {"target": "tpu:v5e:16x16", "model": "scaled:16", "mesh": {"fsdp": 256}, "batch_per_device": 6},
@@ -31,7 +31,7 @@ def test_the_table_is_the_program_s():
 @pytest.mark.parametrize("given", PLANS, ids=lambda given: given["model"])
 def test_parameters_are_cut_as_the_program_cuts_them(given):
     plan = parse_plan(given)
-    tree = parameter_dims(decoder(plan))
+    tree = parameter_dims(Decoder(**configuration(plan)))
     mesh: Any = SimpleNamespace(shape=dict(plan.mesh))
     leaves = {name: dims for name, dims in tree.items() if name != "blocks"} | {name: dims[1:] for name, dims in tree["blocks"][0].items()}
     ours = parameters(plan)

@@ -1,6 +1,5 @@
 """Lowers an experiment's program for a TPU topology that is not attached: the same text, other devices, no arrays."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from spmd_core.engine.absent.topology import Compiled, compile_lowered, devices_of
+from spmd_core.engine.absent.topology import devices_of
 from spmd_core.engine.lower import Steps, execute, file_name
 from spmd_core.errors import Inexpressible, refuse
 from spmd_core.experiment.experiment import Experiment
@@ -54,13 +53,6 @@ def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahe
     if not isinstance(mesh, Mesh):
         mesh = Mesh([devices[0]], ("one",))
     return Ahead(lowered, mesh, {"program": text, "jaxpr": str(traced.jaxpr)}, file)
-
-
-def compile_experiment(experiment: Experiment, strategy: str) -> Compiled:
-    """The program of one strategy, lowered and compiled ahead of time; errors as above, and the compiler's own."""
-    started = time.perf_counter()
-    ahead = lower_experiment(experiment, strategy, Steps(lambda phase: None))
-    return compile_lowered(ahead.lowered, ahead.mesh, started)
 
 
 @contextmanager

@@ -89,9 +89,9 @@ def _compile(experiment: Experiment, strategy: str, ahead: Ahead, steps: Steps) 
                 raise
             steps.seconds["compile"] = perf_counter() - begun
             return Answer(error_kind=type(error).__name__, error=str(error)), None, ()
-    program = compiled_program(ahead.lowered, compiled, ahead.mesh, 0.0, steps.seconds["compile"])
     collectives, warnings = _collectives(experiment, strategy, ahead, compiled)
-    return Answer(program.text, program.memory, program.devices, program.asked), collectives, (*compiler_warnings(log[0]), *warnings)
+    answer = compiled_program(ahead.lowered, compiled, ahead.mesh)
+    return answer, collectives, (*compiler_warnings(log[0]), *warnings)
 
 
 def _collectives(experiment: Experiment, strategy: str, ahead: Ahead, compiled: Any) -> tuple[tuple[Collective, ...] | None, tuple[str, ...]]:

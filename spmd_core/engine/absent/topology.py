@@ -1,22 +1,19 @@
-"""Absent TPUs: the compiler's topology description, meshes over it, and programs compiled for it without any device."""
+"""Absent TPUs: the compiler's topology description, and programs compiled for it without any device."""
 
 import os
 import re
-import resource
-import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import jax
-import numpy as np
-from jax.experimental import mesh_utils, topologies
-from jax.sharding import AxisType, Mesh
+from jax.experimental import topologies
+from jax.sharding import Mesh
 
-from spmd_core.errors import WorkerError, refuse
-from spmd_core.machine.absent import ENVIRONMENT, description, split_over_slices
+from spmd_core.cost.predicting import Answer
+from spmd_core.errors import WorkerError
+from spmd_core.machine.absent import ENVIRONMENT, description
 from spmd_core.machine.topologies import Topology
 
 _ASKED = re.compile(r"stablehlo\.(all_reduce|all_gather|reduce_scatter|all_to_all|collective_permute|collective_broadcast)")
@@ -70,54 +67,11 @@ def coordinates(devices: Sequence[Any]) -> tuple[Coordinates, ...]:
                  for device in devices)
 
 
-def mesh_over(topology: Topology, axes: Sequence[tuple[str, int]], order: str = "topology") -> Mesh:
-    """A mesh over a topology's devices; slices outermost. `order`: "topology" lets mesh_utils place axes, "plain" does not."""
-    devices = devices_of(topology)
-    sizes = [size for _, size in axes]
-    count = int(np.prod(sizes))
-    if count != len(devices):
-        raise refuse(f"mesh of {count} devices", f"does not fill {topology.name} with its {len(devices)}",
-                     f"make the axes multiply to {len(devices)}")
-    names = tuple(name for name, _ in axes)
-    return Mesh(_placed(topology, devices, sizes, order), names, axis_types=(AxisType.Auto,) * len(names))
-
-
-def _placed(topology: Topology, devices: list[Any], sizes: list[int], order: str) -> np.ndarray:
-    if order == "plain":
-        return np.array(devices).reshape(sizes)
-    if topology.slices == 1:
-        return mesh_utils.create_device_mesh(sizes, devices, allow_split_physical_axes=True)
-    split = split_over_slices(tuple(sizes), topology.slices)
-    if split is None:
-        raise refuse(f"{topology.slices} slices", f"do not divide over mesh axes {sizes}", "put an axis of that size first, for example data=2")
-    return mesh_utils.create_hybrid_device_mesh(*split, devices, allow_split_physical_axes=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """What the compiler made: its text, memory account (bytes), and what making it cost."""
-
-    text: str
-    memory: Mapping[str, int]
-    lower_s: float
-    compile_s: float
-    peak_rss_bytes: int
-    devices: tuple[Coordinates, ...]
-    asked: Mapping[str, int] = field(default_factory=dict)  # collectives that the program asks for by name, before the compiler's choices
-
-
-def compile_lowered(lowered: Any, mesh: Mesh, started: float) -> Compiled:
-    """Compile a lowered program for a mesh of absent devices; the compiler's own errors pass through."""
-    begun = time.perf_counter()
-    compiled = lowered.compile()
-    return compiled_program(lowered, compiled, mesh, begun - started, time.perf_counter() - begun)
-
-
-def compiled_program(lowered: Any, compiled: Any, mesh: Mesh, lower_s: float, compile_s: float) -> Compiled:
-    """A compiled program as values, with what making it cost in seconds."""
-    memory, asked = memory_account(compiled), Counter(_ASKED.findall(lowered.as_text()))
-    return Compiled(compiled.as_text(), memory, lower_s, compile_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-                    coordinates(list(mesh.devices.flat)), {kind.replace("_", "-"): count for kind, count in asked.items()})
+def compiled_program(lowered: Any, compiled: Any, mesh: Mesh) -> Answer:
+    """A compiled program as values: its text, the account of its memory, and the collectives that it asks for by name."""
+    asked = Counter(_ASKED.findall(lowered.as_text()))  # before the compiler's choices
+    return Answer(compiled.as_text(), memory_account(compiled), coordinates(list(mesh.devices.flat)),
+                  {kind.replace("_", "-"): count for kind, count in asked.items()})
 
 
 def memory_account(compiled: Any) -> dict[str, int]:

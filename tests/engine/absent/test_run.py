@@ -88,6 +88,22 @@ def test_one_worker_compiles_for_several_topologies_in_turn(lab):
     assert lab.worker_pid == pid and result.strategies["auto"].collectives[0].axes == ("x",)
 
 
+SMALLEST = {"v2": "2x2", "v3": "2x2", "v4": "2x2x1", "v5e": "2x2", "v5p": "2x2x1", "v6e": "2x2", "tpu7x": "2x2x1"}
+
+
+@pytest.mark.parametrize("generation", SMALLEST)
+def test_a_small_topology_of_each_generation_is_compiled_for(lab, generation):
+    devices = 8 if generation in ("v2", "v3", "tpu7x") else 4
+    target = f"tpu:{generation}:{SMALLEST[generation]}"
+    _, result = predicted(lab, target=target, mesh={"x": devices}, dims={"batch": 1024, "in": 2048, "out": 2048})
+    found = result.strategies["auto"].prediction
+    assert found.fits and found.predicted_s is not None
+    assert 0 < found.predicted_s.low <= found.predicted_s.estimate <= found.predicted_s.high < 1e-2
+    assert {each.kind for each in found.collectives} & {"all-reduce", "reduce-scatter"}
+    assert all(each.axes == ("x",) for each in found.collectives if each.kind == "all-reduce")
+    assert result.environment.device_count == devices
+
+
 def test_a_program_that_does_not_fit_says_by_how_much(lab):
     _, result = predicted(lab, dims={"batch": 65536, "in": 4096, "out": 262144}, sharding={})
     found = result.strategies["auto"]

@@ -5,19 +5,23 @@ the compiler leaves empty between arrays is of that order. The compiler is stopp
 (seconds, where code takes minutes): what it says by then is whether the program fits, and its arguments and temporaries.
 """
 
+import math
 import os
 import re
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+from bench.figures import Figures
 from spmd_core.cost.memory import estimate_memory
 from spmd_core.cost.predicting import before_compiling
 from spmd_core.errors import WorkerError
-from spmd_core.machine.hardware import read_hardware
+from spmd_core.experiment.plans import experiment_of
+from spmd_core.lab import Lab
 from spmd_core.plan.plan import Plan, parse_plan
+from spmd_core.settings import read_settings
 from spmd_core.units import bytes_text
-from spmd_core.worker.compiling import compile_in_child
 
 OFFLOADED = ("input", "query", "key", "value", "out")
 KINDS: tuple[tuple[str, str, dict[str, int], dict], ...] = (
@@ -59,17 +63,22 @@ def allotted(plan: Plan) -> int | None:
     with tempfile.TemporaryDirectory(prefix="predict-fits-") as name:
         folder = Path(name)
         os.environ["XLA_FLAGS"] = f"--xla_dump_to={name} --xla_dump_hlo_as_text --xla_dump_hlo_module_re=train_step"
+        lab = Lab.open(folder / "data", settings=replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S, cancel_grace_s=0.0))
         try:
-            answer = compile_in_child({"plan": plan.to_json()}, plan.target, plan.flags, read_hardware(),
-                                      lambda elapsed: not list(folder.glob("*after_buffer_assignment.txt")), TIMEOUT_S)
-        except WorkerError:
-            found = list(folder.glob("*after_optimizations-buffer-assignment.txt"))
-            if not found:
-                raise
-            return _bytes(found[0].read_text("utf-8"))
-    if answer.error is not None and "RESOURCE_EXHAUSTED" not in answer.error:
-        raise WorkerError(f"the compiler refused the program: {answer.error[:300]}")
-    return None
+            run = lab.submit(experiment_of(plan))
+            while not lab.wait(run, 0.25).is_over and not list(folder.glob("*after_buffer_assignment.txt")):
+                pass
+            lab.cancel(run)  # what follows is code, which takes minutes
+            status, result = lab.wait(run), lab.result(run)
+        finally:
+            lab.close()
+        found = result.strategies["auto"] if result else None
+        if status.state == "succeeded" and found and found.prediction:
+            if not found.prediction.fits:
+                return None
+        elif status.state != "cancelled":
+            raise WorkerError(f"the compile {status.state}: {status.error or (found and found.error)}")
+        return _bytes(next(folder.glob("*after_optimizations-buffer-assignment.txt")).read_text("utf-8"))
 
 
 def _bytes(text: str) -> int:
@@ -79,24 +88,23 @@ def _bytes(text: str) -> int:
 
 
 def main() -> int:
-    """Print the table and the verdicts; exit code 1 where fewer than 18 are right or a peak is further off than 10 %."""
-    right = total = 0
-    errors = []
+    """Print each program, and the verdicts; exit code 1 where fewer than 18 are right or a peak is further off than 10 %."""
+    right, errors, figures = 0, [], Figures()
     print(f"{'target':16} {'model':14} {'batch':>5} {'said':>10} {'compiler':>10} {'error':>6} {'said fits':>9} {'fits':>5}")
     for kind in KINDS:
         for batch in around_the_limit(kind):
             plan = plan_of(kind, batch)
             said, found = before_compiling(plan), allotted(plan)
-            total, right = total + 1, right + (said["fits"] == (found is not None))
+            right += said["fits"] == (found is not None)
             error = said["peak"] / found - 1 if found else None
             errors += [error] if error is not None else []
             sizes = f"{bytes_text(said['peak']):>10} {bytes_text(found) if found else '-':>10} {f'{error:+.0%}' if error is not None else '-':>6}"
             print(f"{kind[0]:16} {kind[1]:14} {batch:5} {sizes} {said['fits']!s:>9} {(found is not None)!s:>5}", flush=True)
     close = sum(abs(error) <= WITHIN for error in errors)
-    worst = max(map(abs, errors), default=0.0)
-    print(f"fits or not: {right} of {total} right (asked {RIGHT} of 20): {'reached' if right >= RIGHT else 'MISSED'}")
-    print(f"peak: {close} of {len(errors)} that fit within 10 %, worst {worst:.0%} (asked 10 %): {'reached' if worst <= WITHIN else 'MISSED'}")
-    return 0 if right >= RIGHT and worst <= WITHIN else 1
+    figures.add("told right whether they fit", right, "of 20", least=RIGHT)
+    figures.add("worst error of the peak, of those that fit", max(map(abs, errors), default=math.nan), most=WITHIN,
+                note=f"{close} of {len(errors)} within")
+    return figures.finish()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,41 @@
+"""Figures beside their goals: what every measurement prints, and its exit code."""
+
+import json
+import math
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Figures:
+    """The figures of one measurement, printed as they come; `as_json` prints them together at the end instead."""
+
+    as_json: bool = False
+    kept: list[dict[str, str | float | bool | None]] = field(default_factory=list)
+
+    def add(self, what: str, value: float, unit: str = "", *, least: float | None = None,
+            most: float | None = None, note: str = "") -> None:
+        """Print a figure with its goal, which is from `least` to `most`, both included; a NaN misses any goal."""
+        met = not math.isnan(value) and (least is None or value >= least) and (most is None or value <= most)
+        self.kept.append({"figure": what, "value": value, "unit": unit, "least": least, "most": most, "met": met, "note": note})
+        if not self.as_json:
+            words = f"{_number(value)} {unit}".rstrip()
+            verdict = "met" if met else "MISSED"
+            print(f"{what:<52} {words:>12}   goal {_goal(least, most)}: {verdict}{f'   {note}' if note else ''}", flush=True)
+
+    def finish(self) -> int:
+        """The exit code: 1 where a goal was missed, or nothing was measured."""
+        if self.as_json:
+            print(json.dumps(self.kept))
+        return 0 if self.kept and all(each["met"] for each in self.kept) else 1
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _goal(least: float | None, most: float | None) -> str:
+    if least is None:
+        return f"at most {_number(most)}" if most is not None else "none"
+    if most is None:
+        return f"at least {_number(least)}"
+    return _number(least) if least == most else f"{_number(least)} to {_number(most)}"

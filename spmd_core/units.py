@@ -1,5 +1,7 @@
 """Sizes, durations and values of arrays as text."""
 
+import re
+
 import numpy as np
 
 _BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
@@ -35,6 +37,21 @@ def count_text(count: int) -> str:
     """A whole number with thousands separated, e.g. `4,096`."""
     return f"{count:,}"
 
+
+def suffixed_sizes(text: str) -> tuple[int, int] | None:
+    """What `64k` may mean, in binary and in decimal; None for a text that is no number with a suffix.
+
+    >>> suffixed_sizes("64k"), suffixed_sizes("1.5M"), suffixed_sizes("64")
+    ((65536, 64000), (1572864, 1500000), None)
+    """
+    match = _SUFFIXED.fullmatch(text.strip())
+    if match is None:
+        return None
+    number, power = float(match[1]), "kmg".index(match[2].lower()) + 1
+    return int(number * 1024**power), int(number * 1000**power)
+
+
+_SUFFIXED = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([kKmMgG])i?")
 _BFLOAT16_DIGITS = 4  # enough for its 8 bits
 _SHORTEST = ("float16", "float32", "float64")  # NumPy prints the fewest digits that give the same number back
 

@@ -12,8 +12,8 @@ from spmd_core.lab import Lab
 from spmd_core.runs.states import RunStatus
 from spmd_core.sweep.curves import Outcome, Row, curves, row_json
 from spmd_core.sweep.runs import Asked, cancel, look, start, to_compile
-from spmd_core.sweep.sweep import Point, Sweep, compile_seconds, variants
-from spmd_core.sweep.values import EXAMPLES, VARIED, parse_sweep
+from spmd_core.sweep.sweep import Point, Sweep, compile_seconds, parse_sweep, variants
+from spmd_core.sweep.variables import VARIABLES
 from spmd_core.units import bytes_text, seconds_text
 from spmd_core.words.sweep import headline
 
@@ -24,8 +24,10 @@ _NUMBERS = (0, 3, 5, 6, 7, 8, 9)
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Arguments of `predict` that make it a sweep."""
-    parser.add_argument("--sweep", metavar="WHAT=VALUES", help=f"vary one thing of {', '.join(VARIED)}: chips={EXAMPLES['chips']}, or "
-                                                               f"mesh=\"{EXAMPLES['mesh']}\"")
+    chips, mesh = VARIABLES["chips"].example, VARIABLES["mesh"].example
+    parser.add_argument(
+        "--sweep", metavar="WHAT=VALUES",
+        help=f"vary one thing of {', '.join(VARIABLES)}: chips={chips}, or mesh=\"{mesh}\"")
     parser.add_argument("--scaling", choices=("weak", "strong"), default="weak",
                         help="of --sweep chips: weak keeps the batch per chip (default), strong the total batch")
 
@@ -89,7 +91,7 @@ def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool) -> None:
     if answer := headline(sweep, rows):
         print(f"{answer}\n")
     listed = [(sweep.vary, *_HEAD), *(_cells(row) for row in rows)]
-    if sweep.vary == "mesh":  # which the first column says
+    if any(row_json(row)["mesh"] == row.point.label for row in rows):  # the first column says it
         print("\n".join(table([(cells[0], cells[1], *cells[3:]) for cells in listed], numbers=tuple(place - 1 for place in _NUMBERS if place))))
     else:
         print("\n".join(table(listed, numbers=_NUMBERS)))

@@ -1,25 +1,23 @@
 """The answer of a sweep in a sentence or two."""
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from spmd_core.machine.chips import CHIPS
 from spmd_core.sweep.curves import Row
 from spmd_core.sweep.sweep import Point, Sweep
 from spmd_core.units import seconds_text
 
-_AXIS = {"batch-per-device": "sequences per device", "sequence": "tokens per sequence", "mesh": "mesh", "generation": "generation", "chips": "chips"}
 _BINDS = {"compute": "compute binds", "memory": "memory bandwidth binds", "interconnect": "the links between chips bind",
           "host": "the transfer to the host binds", "data centre network": "the network between slices binds"}
+_PLURAL = re.compile(r"s\b")
 NOTABLE = 0.05  # of the step: exposed communication worth a word
 ALIKE = 0.02  # closer than this, two estimates are not told apart
 
 
 def axis_title(sweep: Sweep) -> str:
     """What is varied, as the x axis and the table's first column call it."""
-    if sweep.vary == "batch-per-device" and sweep.base.workload != "decoder":
-        return "rows of the batch per device"
-    return _AXIS[sweep.vary]
+    return sweep.variable.axis(sweep.base)
 
 
 def headline(sweep: Sweep, rows: Sequence[Row]) -> str:
@@ -47,7 +45,7 @@ def _trend(sweep: Sweep, timed: Sequence[Row]) -> str:
         said = f"MFU {how} {first.numbers.mfu:.0%}" + ("" if abs(change) < ALIKE else f" to {last.numbers.mfu:.0%}")
     else:
         said = f"the step goes from {seconds_text(first.numbers.step_s)} to {seconds_text(last.numbers.step_s)}"
-    if sweep.vary == "chips" and last.efficiency is not None:
+    if sweep.variable.scales and last.efficiency is not None:
         return f"{span} {said}; scaling efficiency {last.efficiency:.0%} ({sweep.scaling} scaling, {_kept(sweep)})."
     best = max(timed, key=lambda row: row.efficiency or 0.0)
     return f"{span} {said}; most work per chip and second at {point_title(sweep, best.point)}."
@@ -92,15 +90,10 @@ def _mfu(row: Row) -> str:
 
 def point_title(sweep: Sweep, point: Point) -> str:
     """A point in words: `64 chips`, `TPU v5p (v5p:4x4x4)`, `fsdp=16,tensor=4`."""
-    if sweep.vary == "mesh":
-        return point.label
-    if sweep.vary == "generation":
-        return f"{CHIPS[str(point.value)].title} ({point.label})"
-    return f"{point.label} {_one(axis_title(sweep)) if point.value == 1 else axis_title(sweep)}"
-
-
-def _one(title: str) -> str:
-    return title.replace("sequences", "sequence", 1).replace("chips", "chip").replace("rows", "row", 1)
+    if sweep.variable.point is not None:
+        return sweep.variable.point(point.value, point.label)
+    title = axis_title(sweep)
+    return f"{point.label} {_PLURAL.sub('', title, 1) if point.value == 1 else title}"
 
 
 def _list(sweep: Sweep, rows: Sequence[Row]) -> str:

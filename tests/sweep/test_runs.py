@@ -10,8 +10,7 @@ from spmd_core.commands import predict_sweep
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.results.result import Failure, StrategyResult
 from spmd_core.sweep.runs import Asked, cancel, look, start, to_compile
-from spmd_core.sweep.sweep import Point, variants
-from spmd_core.sweep.values import parse_sweep
+from spmd_core.sweep.sweep import Point, parse_sweep, variants
 from spmd_core.workloads.decoder import DEFAULT_SPEC
 from tests.standin_lab import StandInLab, found
 

@@ -11,8 +11,8 @@ from spmd_core.machine.of_chips import nearest_of_chips, topology_of_chips
 from spmd_core.results.prediction import Estimate, PredictedCollective, PredictedMemory, Prediction
 from spmd_core.results.result import Failure, StrategyResult
 from spmd_core.sweep.curves import Numbers, Outcome, csv_text, curves, numbers_of, outcome_of, row_json
-from spmd_core.sweep.sweep import Point, Sweep, compile_seconds, variants
-from spmd_core.sweep.values import VARIED, default_values, parse_sweep, values_text
+from spmd_core.sweep.sweep import Point, Sweep, compile_seconds, parse_sweep, variants
+from spmd_core.sweep.variables import VARIABLES
 from spmd_core.words.sweep import headline
 from spmd_core.workloads.decoder import DEFAULT_SPEC
 
@@ -149,12 +149,13 @@ def test_a_sweep_that_says_nothing_is_refused(text, words):
 
 @pytest.mark.parametrize("base", [decoder(), WIDE, LAYER], ids=["decoder", "with tensor", "layer"])
 def test_default_values_can_all_be_and_are_read_back(base):
-    for vary in VARIED:
-        if vary == "sequence" and base is LAYER:
+    for vary, variable in VARIABLES.items():
+        if variable.needs not in (None, *base.sizes):
             continue
-        values = default_values(base, vary)
-        assert parse_sweep(base, f"{vary}={values_text(vary, values)}").values == values
-        found = variants(Sweep(base, vary, values))
+        values = variable.default(base)
+        sweep = Sweep(base, vary, values)
+        assert parse_sweep(base, sweep.text) == sweep
+        found = variants(sweep)
         assert [point.refusal for point in found] == [None] * len(values)
         assert any((point.experiment.target, point.experiment.mesh, point.experiment.dims) == (base.target, base.mesh, base.dims) for point in found)
 

@@ -8,11 +8,10 @@ import streamlit as st
 from spmd_core.errors import RequestError
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.machine.chips import CHIPS
 from spmd_core.sweep.curves import Outcome, Row, csv_text, curves
 from spmd_core.sweep.runs import Asked, cancel, look, start, to_compile
-from spmd_core.sweep.sweep import Point, Sweep, Vary, compile_seconds, variants
-from spmd_core.sweep.values import EXAMPLES, VARIED, default_values, parse_sweep, values_text
+from spmd_core.sweep.sweep import Point, Sweep, compile_seconds, parse_sweep, variants
+from spmd_core.sweep.variables import FIRST, VARIABLES, Variable
 from spmd_core.units import bytes_text, seconds_text
 from spmd_core.words.sweep import axis_title, headline, point_title
 from ui import links, state
@@ -24,16 +23,9 @@ from ui.shell import refusal
 INTERVAL_S = 1.0
 COLUMNS = 3  # of charts
 _WRITTEN = "predict:sweep:written"  # what the address bar said last
-_TITLES = {"batch-per-device": "Batch per device", "sequence": "Sequence", "mesh": "Mesh", "generation": "Generation", "chips": "Chips"}
 _SCALING = {"weak": "Batch per chip constant (weak)", "strong": "Total batch constant (strong)"}
 _STATES = {"refused": "cannot be", "too large": "does not fit, by its sizes", "not compiled": "not compiled yet", "waiting": "in the queue",
            "running": "compiling", "failed": "failed", "does not fit": "does not fit", "predicted": "predicted"}
-_HELP = {
-    "batch-per-device": "Sequences per device and step, with commas between them", "sequence": "Tokens of a sequence, with commas between them",
-    "mesh": "Meshes with semicolons between them: fsdp=64;fsdp=16,tensor=4", "chips": "Numbers of chips, with commas between them. Beyond the "
-    "largest slice of a generation, several slices are joined by the data centre network",
-    "generation": "The same number of chips of each, or the nearest that exists",
-}
 
 
 def show(experiment: Experiment) -> None:
@@ -75,19 +67,19 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
     if notice:
         refusal(f"This link's sweep cannot be opened as it is. {notice}")
     fresh = linked is not None and _said() != st.session_state.get(_WRITTEN)  # a link was opened: its fields take the place of those that were
-    known: list[Vary] = [vary for vary in VARIED if vary != "sequence" or "sequence" in experiment.sizes]
+    first = linked.vary if linked else FIRST
+    known = [name for name, row in VARIABLES.items()
+             if row.needs is None or row.needs in experiment.sizes or name == first]
     left, middle, right = st.columns([2, 5, 3], vertical_alignment="bottom")
-    first = linked.vary if linked and linked.vary in known else "chips"
-    vary = left.selectbox("Vary", known, key=_seeded("sweep", first, fresh), format_func=lambda name: _TITLES[name])
-    values = values_text(vary, linked.values if linked and linked.vary == vary else default_values(experiment, vary))
-    place = f"sweep:{vary}:{experiment.device_count}" if vary == "mesh" else f"sweep:{vary}"
-    if vary == "generation":
-        key = _seeded(place, [value for value in values.split(",") if value in CHIPS], fresh)
-        text = ",".join(middle.multiselect("Values", list(CHIPS), key=key, format_func=lambda name: CHIPS[name].title, help=_HELP[vary]))
-    else:
-        text = middle.text_input("Values", key=_seeded(place, values, fresh), help=_HELP[vary], placeholder=EXAMPLES[vary])
+    vary = left.selectbox("Vary", known, key=_seeded("sweep", first, fresh),
+                          format_func=lambda name: VARIABLES[name].title)
+    variable = VARIABLES[vary]
+    own = linked is not None and linked.vary == vary
+    values = linked.values if linked and own else variable.default(experiment)
+    with middle:
+        text = _values(variable, experiment, variable.text_of(values), fresh)
     scaling = "weak"
-    if vary == "chips":
+    if variable.scales:
         key = _seeded("sweep:scaling", linked.scaling if linked else "weak", fresh)
         scaling = right.selectbox("Scaling", list(_SCALING), key=key, format_func=lambda name: _SCALING[name],
                                   help="Of the mesh, fsdp or data takes the chips that come in, and the other axes stay")
@@ -95,6 +87,21 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
         return parse_sweep(experiment, f"{vary}={text}", "strong" if scaling == "strong" else "weak"), None
     except RequestError as error:
         return None, str(error)
+
+
+def _values(variable: Variable, experiment: Experiment, values: str, fresh: bool) -> str:
+    """The field of the values: a choice where a variable has few, else a text."""
+    place = f"sweep:{variable.name}"
+    if variable.is_of_topology:
+        place = f"{place}:{experiment.device_count}"
+    if variable.choices is None:
+        return st.text_input("Values", key=_seeded(place, values, fresh), help=variable.help,
+                             placeholder=variable.example)
+    choices = variable.choices()
+    key = _seeded(place, [v for v in values.split(variable.separator) if v in choices], fresh)
+    chosen = st.multiselect("Values", list(choices), key=key, format_func=choices.__getitem__,
+                            help=variable.help)
+    return variable.separator.join(chosen)
 
 
 def _seeded(field: str, value: object, fresh: bool) -> str:
@@ -122,7 +129,7 @@ def _linked(experiment: Experiment) -> tuple[Sweep | None, str | None]:
 
 def _write_query(sweep: Sweep) -> None:
     """Make the address bar say what is swept, so that the link shows the same curves."""
-    wanted = f"{sweep.vary}={values_text(sweep.vary, sweep.values)}"
+    wanted = sweep.text
     if st.query_params.get("sweep") != wanted:
         st.query_params["sweep"] = wanted
     if sweep.scaling == "strong":
@@ -214,18 +221,19 @@ def _cells(sweep: Sweep, row: Row, base: str) -> dict[str, str | None]:
     if memory is None and point.expected_bytes is not None:
         memory = f"about {bytes_text(point.expected_bytes)}"
     mesh = " ".join(f"{name}={size}" for name, size in point.experiment.mesh) if point.experiment else None
-    return {
-        f"{title[0].upper()}{title[1:]}": point.label,
-        "Topology": point.experiment.target.removeprefix("tpu:") if point.experiment and sweep.vary == "chips" else None,
-        **({} if sweep.vary == "mesh" else {"Mesh": mesh}),
+    cells = {
+        "Topology": point.experiment.target.removeprefix("tpu:") if point.experiment and sweep.variable.scales else None,
+        "Mesh": mesh,
         "Step": seconds_text(found.step_s) if found.step_s else None, "Between": between,
         "MFU": f"{found.mfu:.1%}" if found.mfu is not None else None,
         "Tokens/s/chip": f"{found.tokens_per_s_per_chip:,.0f}" if found.tokens_per_s_per_chip else None,
-        "Efficiency" if sweep.vary == "chips" else "Work/chip/s": f"{row.efficiency:.1%}" if row.efficiency is not None else None,
+        "Efficiency" if sweep.variable.scales else "Work/chip/s": f"{row.efficiency:.1%}" if row.efficiency is not None else None,
         "Memory": memory, "Exposed": f"{row.exposed_share:.1%}" if row.exposed_share is not None else None, "Binds": found.binds,
         "State": _STATES[row.outcome.state],
         "Open": base + link.link_path(point.experiment, row.outcome.run, "predict") if point.experiment else "",
     }
+    head = f"{title[0].upper()}{title[1:]}"
+    return {head: point.label} | {name: cell for name, cell in cells.items() if name != head}
 
 
 def _words(row: Row) -> str | None:

@@ -49,7 +49,7 @@ def rate_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
 def efficiency_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
     """Useful work per chip and second over that of the smallest point, in percent."""
     values = [_value(sweep, row, 100 * row.efficiency, None, None, f"{row.efficiency:.1%}") for row in rows if row.efficiency is not None]
-    title = "Scaling efficiency (%)" if sweep.vary == "chips" else "Work per chip and second (first = 100 %)"
+    title = "Scaling efficiency (%)" if sweep.variable.scales else "Work per chip and second (first = 100 %)"
     return _chart(sweep, rows, values, title, zero=True)
 
 

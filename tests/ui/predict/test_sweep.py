@@ -9,8 +9,7 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.results.result import Failure
 from spmd_core.sweep.curves import Numbers, Outcome, curves, outcome_of
-from spmd_core.sweep.sweep import variants
-from spmd_core.sweep.values import parse_sweep
+from spmd_core.sweep.sweep import parse_sweep, variants
 from spmd_core.workloads.decoder import DEFAULT_SPEC
 from tests.standin_lab import GIB, StandInLab, found
 from ui.predict import sweep as sweep_view

@@ -3,12 +3,15 @@
 import streamlit as st
 
 from spmd_core.errors import LabError
-from ui import cards, course, exports, links, live, shell, state
+from spmd_core.words.experiments import size_words
+from spmd_core.words.names import ago
+from spmd_core.words.strategies import PAIRED
+from ui import cards, course, exports, links, live, shell, state, tables
 from ui.charts import curve
 from ui.compare import answer, communication, inputs
 from ui.compare import view as views
 from ui.lab import find, lab
-from ui.markdown import ago, plain, size_words
+from ui.markdown import plain
 
 share = shell.open_page("compare")
 with st.sidebar:
@@ -54,6 +57,8 @@ elif status:
         if view.times:
             st.vega_lite_chart(view.times, alt=view.times_alt, key="times")
             st.table(view.times_table, hide_index=True, border="horizontal")
+            if tables.PAIRED_RATIO in view.times_table:
+                st.caption(PAIRED)
         curve.draw_result(view.result)
         answer.notes(view.result)
         if len(view.collectives):

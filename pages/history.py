@@ -3,10 +3,10 @@
 import streamlit as st
 
 from spmd_core.runs.states import STATES
+from spmd_core.words.names import state_words, workload_title
 from spmd_core.workloads.catalog import workload_names
 from ui import history, links, shell
 from ui.lab import lab
-from ui.markdown import state_words, workload_title
 
 share = shell.open_page("history")
 st.title("History")

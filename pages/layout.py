@@ -3,14 +3,14 @@
 import streamlit as st
 
 from spmd_core.errors import RequestError
-from spmd_core.experiment.layout import headline, layout_of
+from spmd_core.experiment.layout import layout_of
 from spmd_core.script.program import program_text
 from spmd_core.units import bytes_text, count_text
+from spmd_core.words.layouts import headline, sharing_text
 from ui import course, inputs, links, live, shell, state
 from ui.lab import find, lab
 from ui.layout import picture as layout_charts
 from ui.layout import placing
-from ui.layout.words import sharing_text
 from ui.markdown import plain
 
 share = shell.open_page("layout")

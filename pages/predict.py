@@ -3,10 +3,11 @@
 import streamlit as st
 
 from spmd_core.errors import LabError
+from spmd_core.words.names import ago
 from spmd_core.workloads import decoder
 from ui import exports, links, live, shell, state
 from ui.lab import find, lab
-from ui.markdown import ago, plain
+from ui.markdown import plain
 from ui.predict import answer, inputs, keep
 
 share = shell.open_page("predict")

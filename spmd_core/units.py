@@ -5,6 +5,7 @@ import re
 import numpy as np
 
 _BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+_DECIMAL_STEPS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SECOND_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
@@ -26,6 +27,18 @@ def seconds_text(seconds: float | None) -> str:
         if abs(seconds) >= step:
             return f"{number_text(seconds / step)} {name}"
     return f"{seconds * 1e9:.3g} ns" if seconds else "0 s"
+
+
+def scaled_text(value: float, unit: str) -> str:
+    """A number with a decimal prefix and three significant digits.
+
+    >>> scaled_text(17_200_840_704, "FLOP"), scaled_text(512, "FLOP")
+    ('17.2 GFLOP', '512 FLOP')
+    """
+    for step, prefix in _DECIMAL_STEPS:
+        if abs(value) >= step:
+            return f"{number_text(value / step)} {prefix}{unit}"
+    return f"{number_text(value)} {unit}"
 
 
 def number_text(value: float) -> str:

@@ -9,8 +9,10 @@ from spmd_core.experiment import link
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.runs.states import RunStatus, RunSummary
 from spmd_core.units import seconds_text
+from spmd_core.words.experiments import experiment_words
+from spmd_core.words.names import ago, state_words, title
 from ui.lab import find
-from ui.markdown import ago, experiment_words, plain, state_words, title
+from ui.markdown import plain
 
 _STARTS = (
     ("pages/layout.py", ":material/grid_view:", "Layout", "See who holds what",

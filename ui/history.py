@@ -5,12 +5,14 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.runs.states import RunSummary
+from spmd_core.words.experiments import experiment_words
+from spmd_core.words.names import ago
+from spmd_core.words.runs import headline
 from ui import cards, exports, shell, tables
 from ui.charts import base
 from ui.compare import view
 from ui.lab import lab
-from ui.markdown import ago, experiment_words, headline_words, plain
-from ui.predict import tables as predict_words
+from ui.markdown import plain
 
 _RUNS = "runs"  # of the query string: the picked runs, so that a link shows the same two side by side
 
@@ -72,8 +74,7 @@ def side_by_side(first: RunSummary, second: RunSummary) -> None:
             if result is None:
                 st.caption("This run left no result.")
             else:
-                predicted = result.experiment.target.startswith("tpu:")
-                st.markdown(plain(predict_words.answer(result) if predicted else headline_words(result)))
+                st.markdown(plain(headline(result)))
                 found.append((label, result))
     chart = base.side_by_side_chart(found)
     if chart:

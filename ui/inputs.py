@@ -7,9 +7,9 @@ import streamlit as st
 
 from spmd_core.experiment.rules import MAX_MESH_AXES
 from spmd_core.machine.targets import accelerator_files
+from spmd_core.words.names import title
 from spmd_core.workloads.catalog import Workload
 from ui import state
-from ui.markdown import title
 
 _NEW_AXES = ("x", "y", "z", "w", "u", "v")
 _MEMORY_KINDS = ("device", "pinned_host")

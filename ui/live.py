@@ -3,9 +3,12 @@
 import streamlit as st
 
 from spmd_core.runs.states import RunStatus
+from spmd_core.words.experiments import experiment_words
+from spmd_core.words.names import state_words
+from spmd_core.words.runs import phase_words
 from ui.charts import base, curve
 from ui.lab import find, lab
-from ui.markdown import as_sentence, experiment_words, phase_words, plain, state_words
+from ui.markdown import as_sentence, plain
 from ui.shell import refusal
 
 _COMPILING = "The compiler does not say how far it is: small programs take seconds, large models minutes."

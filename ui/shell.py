@@ -7,10 +7,11 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.errors import LabError, StorageError
+from spmd_core.words.experiments import experiment_words
 from spmd_core.workloads.own import files
 from ui import heap, links, state
 from ui.lab import lab
-from ui.markdown import as_sentence, experiment_words, plain
+from ui.markdown import as_sentence, plain
 
 PAGES = {
     "overview": ("app.py", "Overview", ":material/home:"),

@@ -11,28 +11,41 @@ from spmd_core.results.result import Ratio, Result, StrategyResult
 from spmd_core.results.stats import too_few
 from spmd_core.runs.states import RunSummary
 from spmd_core.units import bytes_text, seconds_text
-from ui.markdown import ago, experiment_words, plain, state_words, title
+from spmd_core.words.experiments import experiment_words
+from spmd_core.words.names import ago, state_words, title
+from spmd_core.words.predictions import off_words
+from spmd_core.words.runs import verdict_words
+from spmd_core.words.strategies import ratio_words
+from ui.markdown import plain
 
 NONE = "–"
 _RATE = "GB/s"
 _PER_CALL = "Median or predicted"  # of a run in the history
-_PREDICTED = "Predicted (against measured)"
+_PREDICTED = "Predicted"
+PAIRED_RATIO = "Paired ratio per round"
 
 
 def times_table(result: Result) -> pd.DataFrame:
-    """Median, interval, ratio to the fastest and verdict on the values, one row per strategy (two for `constrained`)."""
+    """Median, interval, ratio to the fastest and verdict on the values, one row per strategy, the
+    fastest first (two for `constrained`)."""
     ratios = {ratio.strategy: ratio for ratio in result.comparison.ratios} if result.comparison else {}
     rows = []
-    for name, found in result.strategies.items():
+    for name, found in result.ordered:
         ratio = ratios.get(name)
         fastest = result.comparison is not None and result.comparison.fastest == name
         against = "fastest" if fastest else _ratio(ratio) if ratio else NONE
-        rows.append({"Strategy": title(name), "Median per call": _time(found.median_s), "95 % interval": _interval(found.ci95_s),
-                     _RATE: _rate(found), _PREDICTED: _predicted(found), "Against the fastest": against, "Values": _verdict(found)})
+        rows.append(_times_row(title(name), found.median_s, found) | {
+            "95 % interval": _interval(found.ci95_s), _RATE: _rate(found),
+            _PREDICTED: _predicted(found), PAIRED_RATIO: against})
         if found.from_unsharded is not None:
-            rows.append({"Strategy": f"{title(name)}, from unsharded operands", "Median per call": _time(found.from_unsharded.median_s),
-                         "95 % interval": NONE, _RATE: NONE, _PREDICTED: NONE, "Against the fastest": NONE, "Values": _verdict(found)})
-    return _without_empty(pd.DataFrame(rows), _RATE, _PREDICTED)
+            rows.append(_times_row(f"{title(name)}, from unsharded operands",
+                                   found.from_unsharded.median_s, found))
+    return _without_empty(pd.DataFrame(rows), _RATE, _PREDICTED, PAIRED_RATIO)
+
+
+def _times_row(label: str, median_s: float | None, found: StrategyResult) -> dict[str, str]:
+    return {"Strategy": label, "Median per call": _time(median_s), "95 % interval": NONE,
+            _RATE: NONE, _PREDICTED: NONE, PAIRED_RATIO: NONE, "Values": verdict_words(found)}
 
 
 def _rate(found: StrategyResult) -> str:
@@ -44,8 +57,8 @@ def _predicted(found: StrategyResult) -> str:
     """What the cost model says of the program that was timed, and by how much it is off."""
     if found.predicted_s is None:
         return NONE
-    off = found.prediction_error
-    return _time(found.predicted_s.estimate) + ("" if off is None else f" ({off:+.0%})")
+    error, time = found.prediction_error, _time(found.predicted_s.estimate)
+    return time if error is None else f"{time}, {off_words(error)}"
 
 
 def _without_empty(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
@@ -58,7 +71,7 @@ def measuring_table(result: Result) -> pd.DataFrame:
     return pd.DataFrame([
         {"Strategy": title(name), "Samples": f"{len(found.samples_s):,}", "Calls per sample": NONE if found.calls_per_sample is None else
          f"{found.calls_per_sample:,}", "Outliers, kept": str(len(found.outliers)), "Spread (inter-quartile range)": _spread(found)}
-        for name, found in result.strategies.items() if found.samples_s])
+        for name, found in result.ordered if found.samples_s])
 
 
 def _time(seconds: float | None) -> str:
@@ -71,21 +84,14 @@ def _interval(interval: tuple[float, float] | None) -> str:
 
 
 def _ratio(ratio: Ratio) -> str:
-    low, high = ratio.interval
-    verdict = "" if ratio.differs else ", too few samples" if too_few(ratio) else ", no difference"
-    return f"{ratio.ratio:.2f}× ({low:.2f} to {high:.2f}){verdict}"
+    few = ", too few samples" if too_few(ratio) else ", no difference"
+    return ratio_words(ratio) + ("" if ratio.differs else few)
 
 
 def _spread(found: StrategyResult) -> str:
     if found.iqr_s is None or not found.median_s:
         return NONE
     return f"{_time(found.iqr_s)} ({found.iqr_s / found.median_s:.0%})"
-
-
-def _verdict(found: StrategyResult) -> str:
-    if found.status != "ok":
-        return "failed" if found.status == "error" else found.status
-    return {True: "right", False: "✗ wrong", None: "not checked"}[found.correct]
 
 
 def samples_table(result: Result) -> pd.DataFrame:
@@ -103,7 +109,7 @@ def phases_table(result: Result) -> pd.DataFrame:
     return pd.DataFrame([
         {"Strategy": title(name), "Trace": _time(found.phases_s.trace), "Lower": _time(found.phases_s.lower),
          "Compile": _time(found.phases_s.compile), "First run": _time(found.phases_s.first_run), "Then, per call": _time(found.median_s)}
-        for name, found in result.strategies.items()])
+        for name, found in result.ordered])
 
 
 def memory_table(result: Result) -> pd.DataFrame:
@@ -111,15 +117,15 @@ def memory_table(result: Result) -> pd.DataFrame:
     parts = {"Arguments": "argument", "Results": "output", "Temporaries": "temp", "Peak": "peak", "Host memory": "host"}
     return pd.DataFrame([
         {"Strategy": title(name)} | {label: bytes_text(getattr(found.memory_bytes, part)) for label, part in parts.items()}
-        for name, found in result.strategies.items() if found.memory_bytes is not None])
+        for name, found in result.ordered if found.memory_bytes is not None])
 
 
 def errors_table(result: Result) -> pd.DataFrame:
     """Error of every strategy against the reference: NumPy in float64."""
     return pd.DataFrame([
         {"Strategy": title(name), "Largest error": _number(found.max_abs_error), "Relative to the largest value": _number(found.max_rel_error),
-         "Right means below": _number(found.tolerance), "Values": _verdict(found)}
-        for name, found in result.strategies.items()])
+         "Right means below": _number(found.tolerance), "Values": verdict_words(found)}
+        for name, found in result.ordered])
 
 
 def _number(value: float | None) -> str:

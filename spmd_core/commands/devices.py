@@ -2,7 +2,6 @@
 
 from argparse import ArgumentParser, Namespace
 
-from spmd_core.commands.report import place
 from spmd_core.commands.spec import HELP, read_spec
 from spmd_core.commands.table import table
 from spmd_core.errors import RequestError
@@ -10,6 +9,7 @@ from spmd_core.lab import Lab
 from spmd_core.machine.targets import default_target, parse_target
 from spmd_core.results.environment import Environment
 from spmd_core.units import bytes_text
+from spmd_core.words.names import environment_words
 
 TIMEOUT_S = 120.0  # a TPU takes its time to be there
 
@@ -27,7 +27,9 @@ def main(arguments: Namespace) -> int:
     if arguments.json:
         print(environment.model_dump_json())
         return 0
-    print("\n".join([f"{target}: {environment.platform}, {place(environment)}", f"machine: {lab.hardware().sentence}", "", *_table(environment)]))
+    devices = f"{target}: {environment.platform}, {environment_words(environment)}"
+    machine = f"machine: {lab.hardware().sentence}"
+    print("\n".join([devices, machine, "", *_table(environment)]))
     for note in environment.notes:
         print(f"note: {note}")
     return 0

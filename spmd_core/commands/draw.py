@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from spmd_core.experiment.layout import Layout
+from spmd_core.words.layouts import devices_text
 
 MAX_ROWS = 24  # blocks down one grid
 MAX_GRIDS = 6  # slices of an array of rank above 2
@@ -39,20 +40,6 @@ def _cells(found: Layout) -> np.ndarray:
     """The devices of each shard as text, [blocks of d0, blocks of d1, …], of rank 2 at least."""
     texts = np.array([devices_text(row) for row in found.groups.tolist()], dtype=object)
     return texts.reshape(found.parts if len(found.parts) > 1 else (1, *found.parts))
-
-
-def devices_text(devices: Sequence[int], limit: int = 14) -> str:
-    """Device numbers, ascending, as briefly as they can be said.
-
-    >>> devices_text([0, 1, 2, 3]), devices_text([0, 4]), devices_text(list(range(0, 64, 4)))
-    ('0-3', '0 4', '0 4 8 … (16)')
-    """
-    if len(devices) > 2 and devices[-1] - devices[0] == len(devices) - 1:
-        return f"{devices[0]}-{devices[-1]}"
-    text = " ".join(str(device) for device in devices)
-    if len(text) <= limit:
-        return text
-    return f"{' '.join(str(device) for device in devices[:3])} … ({len(devices)})"
 
 
 def _labels(found: Layout, dims: Sequence[str], dim: int) -> list[str]:

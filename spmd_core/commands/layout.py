@@ -9,9 +9,10 @@ from spmd_core.commands.draw import draw
 from spmd_core.commands.spec import add_spec, read_spec
 from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.layout import dtype_of, headline, layout_json, layout_of
+from spmd_core.experiment.layout import dtype_of, layout_json, layout_of
 from spmd_core.experiment.reading import load_json
 from spmd_core.script.program import spec_text
+from spmd_core.words.layouts import headline
 from spmd_core.workloads.catalog import ARRAY_DIMS
 
 

@@ -26,6 +26,8 @@ from spmd_core.results.prediction import Prediction, merged
 from spmd_core.results.result import Result
 from spmd_core.settings import Settings
 from spmd_core.units import bytes_text, number_text, seconds_text
+from spmd_core.words import predictions
+from spmd_core.words.predictions import parts
 from spmd_core.workloads.decoder import NAME
 
 _PLAN_OPTIONS = ("model", "mesh", "batch_per_device", "sequence", "remat", "save", "offload", "attention_blocks", "state_dtype", "parameter_dtype",
@@ -230,35 +232,47 @@ def _compare(arguments: Namespace) -> int:
 
 
 def _print(found: _Found, as_json: bool, what: dict[str, Any]) -> None:
-    lines = [*_lines(found.prediction), *([f"note: {found.origin}"] if found.origin else [])]
+    lines = _lines(found.prediction, "plan" in what) + [f"note: {found.origin}"] * bool(found.origin)
     print(json.dumps({**what, **found.prediction.model_dump(mode="json")}) if as_json else "\n".join(lines))
 
 
-def _lines(prediction: Prediction) -> list[str]:
+def _lines(prediction: Prediction, step: bool) -> list[str]:
+    """The answer first, as on the screen; then time, memory, model and collectives."""
     memory, time = prediction.memory_bytes, prediction.predicted_s
-    over = f", {bytes_text(memory.missing)} too much" if memory.missing else ""
-    host = f"; {bytes_text(memory.host)} on the host" if memory.host else ""
-    lines = [f"fits: {'yes' if prediction.fits else 'no'}, {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device{over}{host}"]
+    lines = [predictions.headline(prediction, step)]
     if time:
-        step = "" if prediction.mfu is None else " a step"
-        lines.append(f"time: {seconds_text(time.estimate)}{step}, between {seconds_text(time.low)} and {seconds_text(time.high)}; "
-                     f"{prediction.binds} binds; {number_text(prediction.chip_seconds or 0.0)} chip-seconds")
+        span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
+        cost = f"{number_text(prediction.chip_seconds or 0.0)} chip-seconds"
+        lines.append(f"time: {seconds_text(time.estimate)} ({span}), {cost}")
+    if memory.host:
+        lines.append(f"host memory: {bytes_text(memory.host)} per device")
     if prediction.mfu is not None:
-        lines.append(f"model: {prediction.mfu:.1%} MFU, {prediction.tflops_per_chip:.0f} TFLOP/s/chip, "
+        lines.append(f"model: {prediction.mfu:.1%} MFU, "
+                     f"{prediction.tflops_per_chip:.0f} TFLOP/s/chip, "
                      f"{prediction.tokens_per_s_per_chip:,.0f} tokens/s/chip")
     if prediction.shares_s and time:
-        large = {name: share / time.estimate for name, share in prediction.shares_s.items() if share > 0.005 * time.estimate}
-        lines.append("where: " + ", ".join(f"{name} {share:.0%}" for name, share in large.items()))
+        shares = parts(prediction)
+        large = [f"{name} {share / time.estimate:.0%}" for name, share in shares.items()
+                 if share > 0.005 * time.estimate]
+        lines.append(f"where: {', '.join(large)}")
     if prediction.collectives:
-        rows = [("collective", "axes", "bytes", "count", "total", "exposed", "over")]
-        rows += [(each.kind if each.asked is None else f"{each.asked} / {each.kind}", " ".join(each.axes), bytes_text(each.bytes), str(each.count),
-                  seconds_text(each.seconds), seconds_text(each.exposed_s), each.route) for each in merged(prediction.collectives)[:20]]
-        lines += ["", *table(rows, numbers=(2, 3, 4, 5))]
+        lines += ["", *table(_collectives(prediction), numbers=(2, 3, 4, 5))]
     return lines + [f"note: {note}" for note in prediction.notes]
+
+
+def _collectives(prediction: Prediction) -> list[tuple[str, ...]]:
+    """A row for each collective, as on the screen."""
+    rows: list[tuple[str, ...]] = [
+        ("collective", "axes", "bytes", "count", "total", "exposed", "over")]
+    for each in merged(prediction.collectives)[:20]:
+        rows.append((predictions.kind_words(each), " ".join(each.axes), bytes_text(each.bytes),
+                     f"{each.count:,}", seconds_text(each.seconds), seconds_text(each.exposed_s),
+                     predictions.route_words(each.route)))
+    return rows
 
 
 def _before(plan: Plan) -> str:
     found = before_compiling(plan)
     parts = ", ".join(f"{name} {bytes_text(size)}" for name, size in found["parts"].items())
-    return f"{'fits' if found['fits'] else 'does not fit'} by its sizes: {bytes_text(found['peak'])} of " \
-           f"{bytes_text(plan.topology.chip.device_hbm_bytes)} per device ({parts})" + "".join(f"\nnote: {note}" for note in found["notes"])
+    notes = [f"note: {note}" for note in found["notes"]]
+    return "\n".join([predictions.estimate(found, plan), f"per device: {parts}", *notes])

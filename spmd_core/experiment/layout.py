@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spmd_core.experiment import rules
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.types import Spec, axes_json
-from spmd_core.units import bytes_text, count_text
+from spmd_core.units import count_text
 from spmd_core.workloads.catalog import DTYPE_BYTES, element_count
 
 MeshAxes = tuple[tuple[str, int], ...]
@@ -161,19 +161,6 @@ def layout_json(experiment: Experiment, array: str = "array") -> dict[str, Any]:
         "bytes_array": found.array_bytes(dtype),
         "bytes_held": found.held_bytes(dtype),
     }
-
-
-def headline(found: Layout, dtype: str) -> str:
-    """The layout in a sentence: `8 devices each hold 2 × 2 of 4 × 8: 16 B of 128 B; nothing is replicated`."""
-    held, whole = bytes_text(found.shard_bytes(dtype)), bytes_text(found.array_bytes(dtype))
-    many = found.device_count > 1
-    who = f"{count_text(found.device_count)} devices each hold" if many else "1 device holds"
-    if found.shard_count == 1:
-        return f"{who} all of {shape_text(found.shape)}: {whole}" + ("; every device holds the same" if many else "")
-    sentence = f"{who} {shape_text(found.shard_shape)} of {shape_text(found.shape)}: {held} of {whole}; "
-    if found.replication == 1:
-        return sentence + "nothing is replicated"
-    return sentence + f"every shard is on {count_text(found.replication)} devices, replicated over {' and '.join(found.replicated_axes)}"
 
 
 def shape_text(shape: tuple[int, ...]) -> str:

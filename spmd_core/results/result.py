@@ -126,7 +126,7 @@ class Comparison(Frozen):
     fastest: str
     ratios: tuple[Ratio, ...]
     tied: tuple[str, ...]  # strategies that cannot be told from the fastest
-    sentence: str
+    sentence: str = ""  # the answer in words
 
 
 class Result(Frozen):
@@ -139,6 +139,22 @@ class Result(Frozen):
     comparison: Comparison | None = None
     partial: bool = False  # cancelled or crashed before it was done
     notes: tuple[str, ...] = ()
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Strategies from the fastest to the slowest: measured ones by their paired ratio, those
+        only predicted by their estimate; then, as they were asked for, those without either."""
+        ranked: list[str] = []
+        if self.comparison:
+            ranked = [self.comparison.fastest, *(each.strategy for each in self.comparison.ratios)]
+        predicted = self.only_predicted_s
+        ranked += sorted(predicted, key=predicted.__getitem__)
+        return tuple(dict.fromkeys((*ranked, *self.strategies)))
+
+    @property
+    def ordered(self) -> tuple[tuple[str, StrategyResult], ...]:
+        """Name and outcome of every strategy, in that order."""
+        return tuple((name, self.strategies[name]) for name in self.order)
 
     @property
     def medians_s(self) -> dict[str, float | None]:

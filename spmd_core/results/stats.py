@@ -150,7 +150,7 @@ def compare(rounds: Mapping[str, Rounds]) -> Comparison | None:
         fastest = ratios[0].strategy
         ratios = _ratios_to(fastest, measured)
     tied = tuple(ratio.strategy for ratio in ratios if not ratio.differs)
-    return Comparison(fastest=fastest, ratios=tuple(ratios), tied=tied, sentence=_sentence(fastest, ratios, tied))
+    return Comparison(fastest=fastest, ratios=tuple(ratios), tied=tied)
 
 
 def _ratios_to(fastest: str, measured: Mapping[str, Rounds]) -> list[Ratio]:
@@ -170,26 +170,3 @@ def too_few(ratio: Ratio) -> bool:
     low, high = ratio.interval
     return not ratio.differs and not low <= 1 <= high and abs(math.log(ratio.ratio)) >= math.log1p(LUCK)
 
-
-def _sentence(fastest: str, ratios: Sequence[Ratio], tied: tuple[str, ...]) -> str:
-    if not ratios:
-        return f"{fastest} is the only strategy with right values and timings: nothing to compare it with"
-    slower = [ratio for ratio in ratios if ratio.differs]
-    if not tied:
-        return f"{fastest} is fastest: {_times(slower[0])} faster than {slower[0].strategy}"
-    few = ", by too few samples to be sure of any" if any(map(too_few, ratios)) else ""
-    together = f"no difference can be told between {_and((fastest, *tied))}{few}"
-    return f"{together}; {slower[0].strategy} is {_times(slower[0])} slower" if slower else together
-
-
-def _times(ratio: Ratio) -> str:
-    low, high = ratio.interval
-    return f"{_factor(ratio.ratio)}x ({_factor(low)} to {_factor(high)})"
-
-
-def _factor(value: float) -> str:
-    return f"{value:.2f}" if value < 10 else f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
-
-
-def _and(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

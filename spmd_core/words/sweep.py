@@ -7,10 +7,9 @@ from itertools import pairwise
 from spmd_core.sweep.curves import Row
 from spmd_core.sweep.sweep import Point, Sweep
 from spmd_core.units import seconds_text
+from spmd_core.words.predictions import bound_words
 
-_BINDS = {"compute": "compute binds", "memory": "memory bandwidth binds", "interconnect": "the links between chips bind",
-          "host": "the transfer to the host binds", "data centre network": "the network between slices binds"}
-_PLURAL = re.compile(r"s\b")
+_PLURAL = re.compile(r"s")
 NOTABLE = 0.05  # of the step: exposed communication worth a word
 ALIKE = 0.02  # closer than this, two estimates are not told apart
 
@@ -78,10 +77,10 @@ def _binding(sweep: Sweep, timed: Sequence[Row]) -> list[str]:
         where = point_title(sweep, worst.point)
         exposed = f"exposed communication, mostly {worst.exposed_most}s, takes {worst.exposed_share:.0%} of the step at {where}"
     after = f"; {exposed}." if exposed else "."
-    binds = _BINDS.get((turned or timed[0]).numbers.binds or "", "nothing binds")
+    bound = bound_words((turned or timed[0]).numbers.binds)
     if turned is None:
-        return [f"{binds[0].upper()}{binds[1:]} throughout{after}"]
-    return [f"From {point_title(sweep, turned.point)} on {binds}{after}"]
+        return [f"{bound[0].upper()}{bound[1:]} throughout{after}"]
+    return [f"From {point_title(sweep, turned.point)} on it is {bound}{after}"]
 
 
 def _mfu(row: Row) -> str:

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from spmd_core import __main__ as command_line
-from spmd_core.commands.draw import devices_text
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import decode, encode
 from spmd_core.lab import Lab
 from spmd_core.results.environment import Environment
 from spmd_core.results.result import Result
+from spmd_core.words.layouts import devices_text
 from tests.labs import until
 
 ROOT = Path(__file__).resolve().parents[2]

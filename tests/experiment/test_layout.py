@@ -14,9 +14,10 @@ from jax.sharding import PartitionSpec as P
 
 from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.layout import headline, layout, layout_json, layout_of
+from spmd_core.experiment.layout import layout, layout_json, layout_of
 from spmd_core.results.placement import difference
 from spmd_core.results.result import ArrayReport, ShardReport
+from spmd_core.words.layouts import headline
 
 MESH_SHAPES = [sizes for rank in (1, 2, 3) for sizes in np.ndindex(*[9] * rank) if 1 <= math.prod(sizes) <= 8]
 SHARD_SIZES = st.integers(1, 3)
@@ -170,8 +171,8 @@ def test_layouts_of_any_array_of_an_experiment():
 
 @pytest.mark.parametrize(("sharding", "sentence"), [
     ({"d0": "x", "d1": "y"}, "8 devices each hold 2 × 2 of 4 × 8: 16 B of 128 B; nothing is replicated"),
-    ({"d1": "y"}, "8 devices each hold 4 × 2 of 4 × 8: 32 B of 128 B; every shard is on 2 devices, replicated over x"),
-    ({}, "8 devices each hold all of 4 × 8: 128 B; every device holds the same"),
+    ({"d1": "y"}, "8 devices each hold 4 × 2 of 4 × 8: 32 B of 128 B; replicated 2× over x"),
+    ({}, "8 devices each hold all of 4 × 8: 128 B; fully replicated"),
 ])
 def test_headline(sharding, sentence):
     assert headline(layout_of(parse_experiment(ARRAY | {"sharding": sharding})), "float32") == sentence

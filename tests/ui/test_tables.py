@@ -1,7 +1,7 @@
 from spmd_core.runs.states import RunSummary
+from spmd_core.words import runs
 from tests.ui.values import comparison, result, strategy
 from ui import tables
-from ui.compare import answer
 from ui.compare.communication_table import collectives_table, program_lines, summed
 
 ALL_REDUCE = {"kind": "all-reduce", "axes": ["x"], "bytes": 16, "count": 1, "source": "layer_auto.py:2", "reason": "the parts are added over x"}
@@ -15,18 +15,18 @@ def test_times_against_the_fastest():
     found = result({"single": strategy(10e-6), "auto": strategy(25e-6, correct=False), "shard_map": strategy(20e-6)},
                    comparison=comparison("single", ("shard_map", 2.0, True)))
     frame = tables.times_table(found)
-    assert row(frame, 0)["Against the fastest"] == "fastest"
-    assert row(frame, 1) == {"Strategy": "Automatic", "Median per call": "25 µs", "95 % interval": "24.5 µs to 25.5 µs",
-                             "Against the fastest": "–", "Values": "✗ wrong"}
-    assert row(frame, 2)["Against the fastest"] == "2.00× (1.80 to 2.20)"
+    assert row(frame, 0)["Paired ratio per round"] == "fastest"
+    assert row(frame, 2) == {"Strategy": "Automatic", "Median per call": "25 µs", "95 % interval": "24.5 µs to 25.5 µs",
+                             "Paired ratio per round": "–", "Values": "✗ wrong"}
+    assert row(frame, 1)["Paired ratio per round"] == "2.00× (1.80 to 2.20)"
 
 
 def test_a_difference_that_few_samples_leave_open_is_not_called_none():
     compared = comparison("single", ("auto", 34.0, False), ("explicit", 1.05, False), ("shard_map", 1.005, False))
     compared["ratios"][2]["interval"] = [1.002, 1.008]  # sure, and smaller than luck
     frame = tables.times_table(result(dict.fromkeys(("single", "auto", "explicit", "shard_map"), strategy(10e-6)), comparison=compared))
-    assert [row(frame, number)["Against the fastest"] for number in range(4)] == [
-        "fastest", "34.00× (30.60 to 37.40), too few samples", "1.05× (0.95 to 1.16), no difference", "1.00× (1.00 to 1.01), no difference"]
+    assert [row(frame, number)["Paired ratio per round"] for number in range(4)] == [
+        "fastest", "34.0× (30.6 to 37.4), too few samples", "1.05× (0.95 to 1.16), no difference", "1.00× (1.00 to 1.01), no difference"]
 
 
 def test_a_transfer_has_its_rate_in_a_column():
@@ -38,10 +38,10 @@ def test_a_transfer_has_its_rate_in_a_column():
 def test_a_prediction_stands_beside_the_measurement_with_its_error():
     predicted = {"predicted_s": {"low": 15e-6, "estimate": 20e-6, "high": 30e-6}}
     frame = tables.times_table(result({"auto": strategy(25e-6, **predicted), "shard_map": strategy(10e-6, **predicted), "single": strategy(10e-6)}))
-    assert [row(frame, number)["Predicted (against measured)"] for number in range(3)] == ["20 µs (-20%)", "20 µs (+100%)", "–"]
+    assert [row(frame, number)["Predicted"] for number in range(3)] == ["20 µs, 20% faster than measured", "20 µs, 100% slower than measured", "–"]
     unmeasured = strategy(1e-6, **predicted) | {"median_s": None}
-    assert row(tables.times_table(result({"auto": unmeasured})), 0)["Predicted (against measured)"] == "20 µs"
-    assert "Predicted (against measured)" not in tables.times_table(result({"auto": strategy(25e-6)}))
+    assert row(tables.times_table(result({"auto": unmeasured})), 0)["Predicted"] == "20 µs"
+    assert "Predicted" not in tables.times_table(result({"auto": strategy(25e-6)}))
 
 
 def test_how_it_was_measured_keeps_outliers_in_count():
@@ -82,9 +82,9 @@ def test_a_count_that_is_unknown_is_not_added_up():
 def test_notes_that_differ_in_a_percentage_alone_are_one():
     said = [("auto", "noisy: spreads over 14% of it"), ("single", "dispatch bound"), ("explicit", "noisy: spreads over 22% of it"),
             ("shard_map", "noisy: spreads over 19% of it"), ("auto", "dispatch bound")]
-    assert answer.merged_notes(said) == {
+    assert runs.merged_notes(said) == {
         "noisy: spreads over 14% to 22% of it": ["auto", "explicit", "shard_map"], "dispatch bound": ["single", "auto"]}
-    assert answer.merged_notes([("auto", "off by 3% of 9%")]) == {"off by 3% of 9%": ["auto"]}
+    assert runs.merged_notes([("auto", "off by 3% of 9%")]) == {"off by 3% of 9%": ["auto"]}
 
 
 def test_samples_are_in_microseconds_and_rounds_count_from_one():

@@ -2,11 +2,16 @@
 
 import pytest
 
+from spmd_core.commands.report import report
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.hlo.fingerprint import fingerprint
 from spmd_core.results.prediction import PROGRAM, Estimate
 from spmd_core.results.result import Result
-from spmd_core.words.strategies import overlap, same_programs, sentence
+from spmd_core.words.strategies import measured, overlap, predicted, same_programs
+from tests.ui.values import comparison, strategy
+from tests.ui.values import result as measured_result
+from ui.charts.times import times_alt
+from ui.tables import PAIRED_RATIO, times_table
 
 ENVIRONMENT = {"jax": "0.10.2", "jaxlib": "0.10.2", "python": "3.11", "platform": "tpu", "device_kind": "TPU v5 lite", "device_count": 4}
 
@@ -25,27 +30,65 @@ def result(**strategies):
 
 
 @pytest.mark.parametrize(("strategies", "words"), [
-    ({"auto": one(9, 10, 12)}, "auto is predicted to take 10 µs (9 µs to 12 µs)"),
-    ({"auto": one(9, 10, 12), "explicit": one(25, 30, 35)}, "auto is predicted fastest, 10 µs (9 µs to 12 µs); explicit takes 3 times as long"),
+    ({"auto": one(9, 10, 12)}, "Automatic is predicted to take 10 µs (9 µs to 12 µs)."),
+    ({"auto": one(9, 10, 12), "explicit": one(25, 30, 35)},
+     "Automatic is predicted fastest: 10 µs (9 µs to 12 µs). Explicit takes 30 µs, 3× as long."),
     ({"auto": one(9, 10, 12), "explicit": one(9, 11, 13)},
-     "no difference can be told between auto (10 µs) and explicit (11 µs): their predicted intervals overlap"),
+     "No difference between Automatic (10 µs) and Explicit (11 µs): their predicted intervals overlap."),
     ({"single": one(40, 50, 60), "explicit": one(9, 11, 13), "auto": one(9, 10, 12)},
-     "no difference can be told between auto (10 µs) and explicit (11 µs): their predicted intervals overlap; single takes 5 times as long"),
+     "No difference between Automatic (10 µs) and Explicit (11 µs): their predicted intervals "
+     "overlap. Single device takes 50 µs, 5× as long."),
     ({"auto": one(9, 10, 12, "a"), "shard_map": one(9, 10, 12, "a")},
-     "auto and shard_map compile to the same program, which is predicted to take 10 µs (9 µs to 12 µs)"),
+     "Automatic and shard_map compile to the same program, which is predicted to take 10 µs (9 µs "
+     "to 12 µs)."),
     ({"single": one(40, 50, 60, "b"), "auto": one(9, 10, 12, "a"), "shard_map": one(9, 10, 12, "a")},
-     "auto and shard_map are predicted fastest, 10 µs (9 µs to 12 µs); single takes 5 times as long; auto and shard_map compile to the same program"),
-    ({"single": one(), "auto": one(9, 10, 12)}, "auto is predicted to take 10 µs (9 µs to 12 µs); single does not fit"),
-    ({"single": one(), "auto": one()}, "single and auto do not fit"),
-    ({"auto": {"status": "error", "error": {"kind": "x", "message": "y"}}}, "no strategy was compiled to the end"),
+     "Automatic and shard_map are predicted fastest: 10 µs (9 µs to 12 µs). Single device takes "
+     "50 µs, 5× as long. Automatic and shard_map compile to the same program."),
+    ({"single": one(), "auto": one(9, 10, 12)},
+     "Automatic is predicted to take 10 µs (9 µs to 12 µs). Single device does not fit."),
+    ({"single": one(), "auto": one()}, "Single device and Automatic do not fit."),
+    ({"auto": {"status": "error", "error": {"kind": "x", "message": "y"}}},
+     "No strategy was compiled to the end."),
 ])
 def test_the_answer(strategies, words):
-    assert sentence(result(**strategies)) == words
+    assert predicted(result(**strategies)) == words
 
 
-def test_the_answer_in_the_words_of_a_screen():
-    said = sentence(result(auto=one(9, 10, 12), explicit=one(25, 30, 35)), {"auto": "Automatic", "explicit": "Explicit"}.__getitem__)
-    assert said == "Automatic is predicted fastest, 10 µs (9 µs to 12 µs); Explicit takes 3 times as long"
+@pytest.mark.parametrize(("ratios", "words"), [
+    ((("auto", 2.5, True),),
+     "Single device is fastest: 10 µs per call. Next is Automatic: 25 µs, paired ratio 2.50× "
+     "(95 % interval 2.25 to 2.75)."),
+    ((("auto", 1.01, False), ("shard_map", 3.0, True)),
+     "No difference between Single device (10 µs) and Automatic (25 µs). Next is shard_map: 30 µs, "
+     "paired ratio 3.00× (95 % interval 2.70 to 3.30)."),
+    ((("auto", 30.0, False),), "No difference between Single device (10 µs) and Automatic (25 µs). "
+     "Too few samples: take more."),
+])
+def test_the_answer_of_what_was_measured(ratios, words):
+    medians = {"single": 10e-6, "auto": 25e-6, "shard_map": 30e-6}
+    found = measured_result({name: strategy(median) for name, median in medians.items()
+                             if name in ("single", *(ratio[0] for ratio in ratios))},
+                            comparison=comparison("single", *ratios))
+    assert measured(found) == words
+
+
+def test_one_order_by_the_paired_ratio():
+    """Where medians would order the slower ones otherwise, sentence, table and chart keep to the
+    paired ratio."""
+    medians = {"shard_map": 316e-6, "auto": 347e-6, "single": 5.6e-6}
+    found = measured_result({name: strategy(median) for name, median in medians.items()},
+                            comparison=comparison("single", ("auto", 61.97, True), ("shard_map", 62.89, True)))
+    assert found.order == ("single", "auto", "shard_map")
+    assert "Next is Automatic: 347 µs, paired ratio 62.0×" in measured(found)
+    table = times_table(found)
+    assert list(table["Strategy"]) == ["Single device", "Automatic", "shard_map"]
+    assert [cell.split("×")[0] for cell in table[PAIRED_RATIO]] == ["fastest", "62.0", "62.9"]
+    alt = times_alt(found)
+    assert alt.index("Single device") < alt.index("Automatic") < alt.index("shard_map")
+    lines = report(found)
+    assert lines[0] == measured(found)
+    rows = [line.split()[0] for line in lines if line.startswith(("Single", "Automatic", "shard_map"))]
+    assert rows[1:4] == ["Single", "Automatic", "shard_map"]
 
 
 def test_times_are_told_apart_where_neither_estimate_lies_in_the_other_interval():

@@ -8,7 +8,7 @@ from typing import Any
 
 from spmd_core.results.result import Result
 from spmd_core.units import bytes_text, seconds_text
-from ui.markdown import title
+from spmd_core.words.names import title
 
 Spec = dict[str, Any]
 Units = tuple[tuple[float, str], ...]
@@ -57,14 +57,14 @@ def medians_alt(medians_s: dict[str, float]) -> str:
 
 def phases_chart(result: Result) -> Spec | None:
     """Seconds of trace, lower, compile and first run, stacked, by strategy; None where none was measured."""
-    rows = [(title(name), words, at, seconds) for name, found in result.strategies.items() for at, (phase, words) in enumerate(_PHASES)
+    rows = [(title(name), words, at, seconds) for name, found in result.ordered for at, (phase, words) in enumerate(_PHASES)
             if (seconds := getattr(found.phases_s, phase)) is not None]
     return _stacked(rows, SECONDS, "time, once", seconds_text, [words for _, words in _PHASES])
 
 
 def memory_chart(result: Result) -> Spec | None:
     """Bytes per device of arguments, results and temporaries, stacked, by strategy; None where the compiler gave none."""
-    rows = [(title(name), words, at, count) for name, found in result.strategies.items() if found.memory_bytes is not None
+    rows = [(title(name), words, at, count) for name, found in result.ordered if found.memory_bytes is not None
             for at, (part, words) in enumerate(_MEMORY) if (count := getattr(found.memory_bytes, part)) is not None]
     return _stacked(rows, BYTES, "memory per device", bytes_text, [words for _, words in _MEMORY])
 

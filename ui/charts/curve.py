@@ -8,8 +8,8 @@ from spmd_core.results.curves import STEP_TIME, by_curve, steps_drawn, thinned
 from spmd_core.results.result import Result
 from spmd_core.runs.states import RunStatus
 from spmd_core.units import seconds_text
+from spmd_core.words.names import title
 from ui.charts.base import CONFIG, SECONDS, Spec, unit
-from ui.markdown import title
 
 _LOG_FROM = 20.0  # the greatest over the least: from here on, a straight axis shows only the beginning
 _HEIGHT_PX = 260

@@ -6,8 +6,8 @@ from typing import Any
 
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.units import seconds_text
+from spmd_core.words.names import title
 from ui.charts.base import CONFIG, INK, SECONDS, Spec, unit
-from ui.markdown import title
 
 _ROW_PX = 58
 _LOG_FROM = 20.0  # the slowest over the fastest: from here on, bars from zero hide the fast ones
@@ -72,7 +72,7 @@ _SAMPLE_HOVER = [{"field": "row", "title": "strategy"}, {"field": "time", "title
 
 
 def _rows(result: Result) -> list[_Row]:
-    return [row for name, found in result.strategies.items() for row in _rows_of(name, found)]
+    return [row for name, found in result.ordered for row in _rows_of(name, found)]
 
 
 def _rows_of(name: str, found: StrategyResult) -> list[_Row]:

@@ -1,6 +1,5 @@
 """The parts of a result on the Compare screen: headline, notes, and the details behind tabs that load when they are opened."""
 
-import re
 from collections.abc import Iterable
 
 import streamlit as st
@@ -11,18 +10,18 @@ from spmd_core.experiment.layout import layout
 from spmd_core.experiment.types import Spec
 from spmd_core.results.result import ArrayReport, Result
 from spmd_core.script import program
-from spmd_core.units import value_text
+from spmd_core.words import runs as words
+from spmd_core.words.names import environment_words, title
 from spmd_core.workloads.strategies import STRATEGIES
 from ui import course, tables
 from ui.compare import small_program
 from ui.compare.view import View
 from ui.ir import viewer
 from ui.layout import picture
-from ui.markdown import environment_words, floor_words, headline_words, plain, title
+from ui.markdown import plain
 from ui.shell import refusal
 
 PROGRAMS = "programs"  # the viewer's name on this screen
-_PERCENT = re.compile(r"(\d+)%")
 
 
 def headline(view: View, when: str) -> None:
@@ -32,24 +31,14 @@ def headline(view: View, when: str) -> None:
         small_program.headline(result, when)
         return
     with st.container(border=True, key="answer"):
-        st.subheader(plain(headline_words(result)), anchor=False)
-        facts = [environment_words(result.environment), floor_words(result), f"finished {when}", f"run {result.run}"]
+        st.subheader(plain(words.headline(result)), anchor=False)
+        facts = [environment_words(result.environment), words.floor_words(result), f"finished {when}", f"run {result.run}"]
         st.caption(plain(" · ".join(fact for fact in facts if fact)))
-    for message, names in failures(result).items():
+    for message, names in words.failures(result).items():
         refusal(f"{', '.join(map(title, names))} failed: {message}")
     for name, found in result.strategies.items():
         if found.correct is False:
-            refusal(f"{title(name)} computed wrong values and is not ranked: its largest relative error {found.max_rel_error:.3g} "
-                    f"is above {found.tolerance:.3g}.")
-
-
-def failures(result: Result) -> dict[str, list[str]]:
-    """What went wrong, each with the strategies that it befell."""
-    said: dict[str, list[str]] = {}
-    for name, found in result.strategies.items():
-        if found.status == "error" and found.error is not None:
-            said.setdefault(found.error.message, []).append(name)
-    return said
+            refusal(words.wrong_words(name, found))
 
 
 def verdict(result: Result) -> None:
@@ -70,22 +59,9 @@ def notes(result: Result) -> None:
     told = [plain(note) for note in (*result.notes, *of_times)]
     said = [(name, note) for name, found in result.strategies.items()
             for note in [*found.notes, *(f"compiler warning: {warning}" for warning in found.warnings)]]
-    told += [f"**{_whose(names, result)}**: {plain(note)}" for note, names in merged_notes(said).items()]
+    told += [f"**{_whose(names, result)}**: {plain(note)}" for note, names in words.merged_notes(said).items()]
     if told:
         st.markdown("\n".join(f"- :small[{note}]" for note in dict.fromkeys(told)))
-
-
-def merged_notes(said: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Note -> the strategies that it is of, from (strategy, note); notes that differ in percentages alone are one, with their range."""
-    alike: dict[str, dict[str, str]] = {}
-    for name, note in said:
-        alike.setdefault(_PERCENT.sub("%", note), {})[name] = note
-    merged: dict[str, list[str]] = {}
-    for notes in alike.values():
-        shares = [[int(share) for share in _PERCENT.findall(note)] for note in notes.values()]
-        ranges = iter([f"{min(column)}%" if len(set(column)) == 1 else f"{min(column)}% to {max(column)}%" for column in zip(*shares, strict=True)])
-        merged[_PERCENT.sub(lambda _, ranges=ranges: next(ranges), next(iter(notes.values())))] = list(notes)
-    return merged
 
 
 def _whose(names: list[str], result: Result) -> str:
@@ -124,28 +100,11 @@ def _values(view: View) -> None:
         st.caption("Errors are against NumPy in float64, computed apart from every strategy.")
         st.table(view.errors, hide_index=True, border="horizontal")
     alone = len(view.result.strategies) == 1
-    for what, texts in outputs(view.result).items():
+    for what, texts in words.outputs(view.result).items():
         for text, names in texts.items():
             whose = "the same under every strategy" if len(texts) == 1 and len(names) > 1 else ", ".join(title(name) for name in names)
             st.markdown(f"**{plain(what)}**" + ("" if alone else f", {plain(whose)}"))
             st.code(text, language=None, wrap_lines=True)
-
-
-def outputs(result: Result) -> dict[str, dict[str, list[str]]]:
-    """What came out: name of an array or printed text -> each different outcome -> the strategies that gave it."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for name, strategy in result.strategies.items():
-        texts = {array: values_text(report) for array, report in strategy.outputs.items()} | strategy.printed
-        for what, text in texts.items():
-            found.setdefault(what, {}).setdefault(text, []).append(name)
-    return found
-
-
-def values_text(report: ArrayReport) -> str:
-    """The values of an array as NumPy would print them, or why they are not here."""
-    if report.values is None:
-        return f"{' × '.join(map(str, report.shape))} {report.dtype}: too large to keep, only its error was computed"
-    return " ".join(value_text(value, report.dtype) for value in report.values)
 
 
 def _layouts(view: View) -> None:

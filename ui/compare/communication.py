@@ -4,10 +4,11 @@ import streamlit as st
 
 from spmd_core.ir.text import file_name
 from spmd_core.results.result import Result
+from spmd_core.words.names import title
 from ui.compare import answer
 from ui.compare.view import View
 from ui.ir import viewer
-from ui.markdown import plain, title
+from ui.markdown import plain
 
 _MOST_LINKS = 8
 # Streamlit lets text in a cell be 25rem wide at most, however wide the table is.

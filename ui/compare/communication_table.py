@@ -11,7 +11,8 @@ from spmd_core.ir.text import file_name
 from spmd_core.results.result import Collective, Result
 from spmd_core.script import program
 from spmd_core.units import bytes_text
-from ui.markdown import plain, title
+from spmd_core.words.names import title
+from ui.markdown import plain
 
 NONE = "–"
 _CODE_CHARACTERS = 72  # of a line of a program in a table
@@ -28,7 +29,7 @@ class _Row:
 def collectives_table(result: Result) -> pd.DataFrame:
     """The communication of every compiled program. Strategies that communicate alike for the same reason share a row."""
     rows: dict[tuple[str, str], _Row] = {}
-    for name, found in result.strategies.items():
+    for name, found in result.ordered:
         if found.collectives is None:
             continue
         if not found.collectives:

@@ -6,10 +6,10 @@ import streamlit as st
 
 from spmd_core.experiment.options import BY_POSITION, later_options, option_choices, source_of
 from spmd_core.recipes import RECIPES
+from spmd_core.words.names import workload_title
 from spmd_core.workloads.catalog import Whole, Workload, get_workload, workload_names
 from spmd_core.workloads.small_programs import program_sizes
 from ui import inputs, state
-from ui.markdown import workload_title
 
 _SCREEN = "compare"
 _PROGRAMS: dict[str, str] = {}  # program -> its words: the title of its recipe, or its own name where several recipes show it

@@ -9,9 +9,10 @@ import streamlit as st
 from spmd_core.results.result import ArrayReport, Result, StrategyResult
 from spmd_core.script import program
 from spmd_core.units import value_text
+from spmd_core.words.names import environment_words
 from ui import course
 from ui.charts import curve
-from ui.markdown import environment_words, plain
+from ui.markdown import plain
 from ui.shell import refusal
 
 LOSSES = "losses"  # a result of this name is drawn as a curve

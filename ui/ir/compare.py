@@ -6,10 +6,11 @@ import streamlit as st
 
 from spmd_core.ir.diff import MOST_LINES, Difference, Row
 from spmd_core.ir.text import ProgramText
+from spmd_core.words.names import title
+from spmd_core.words.texts import difference_words
 from ui.ir import stored
 from ui.ir.html import Line, listing, side_by_side
-from ui.ir.words import difference_words
-from ui.markdown import plain, title
+from ui.markdown import plain
 
 _ROWS = 400  # shown of a comparison
 _STYLES = ("One below the other", "Side by side")

@@ -8,10 +8,10 @@ import streamlit as st
 from spmd_core.ir.diff import short
 from spmd_core.ir.reading import spans_of
 from spmd_core.ir.text import Op, ProgramText, made_from, program_lines
+from spmd_core.words.texts import TEXTS, collectives_words, count, ops_word
 from ui import state
 from ui.ir import stored
 from ui.ir.html import Line, listing
-from ui.ir.words import TEXTS, collectives_words, count, ops_word
 from ui.markdown import plain
 
 _BY_OP, _BY_LINE = "From an op to its line", "From a line to its ops"

@@ -6,12 +6,13 @@ import streamlit as st
 
 from spmd_core.ir.reading import Match, find, spans_of
 from spmd_core.ir.text import ProgramText, Section
+from spmd_core.words.names import title
+from spmd_core.words.texts import MEANINGS, TEXTS, count, section_words, text_words
 from ui import state
 from ui.ir import compare, stored
 from ui.ir import lines as program_lines
 from ui.ir.html import STYLE, Line, listing
-from ui.ir.words import MEANINGS, TEXTS, count, section_words, text_words
-from ui.markdown import plain, title
+from ui.markdown import plain
 
 _READ, _COMPARE, _LINES = "Read", "Compare two", "Source lines"
 _SECTIONS = 12  # on a page

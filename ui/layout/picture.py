@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spmd_core.experiment.layout import Layout, headline, shape_text
+from spmd_core.experiment.layout import Layout, shape_text
 from spmd_core.units import bytes_text, count_text
+from spmd_core.words.layouts import compact, coordinate_texts, cut_text, group_texts, headline, index_texts, range_texts, short_group_texts
 from ui.layout.colours import colours
 from ui.layout.grid import WIDTH, Grid, Ints, arrange
 from ui.layout.marks import Columns, Edge, Marks, add_cells, add_edges, add_title
-from ui.layout.words import compact, coordinate_texts, cut_text, group_texts, index_texts, range_texts, short_group_texts
 
 TABLE_ROWS = 4096
 _BETWEEN = 18.0  # pixels between two pictures

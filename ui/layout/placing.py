@@ -7,8 +7,9 @@ from spmd_core.results.placement import difference
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.runs.states import RunStatus
 from spmd_core.units import seconds_text
+from spmd_core.words.names import ago, environment_words
 from ui.lab import lab
-from ui.markdown import ago, environment_words, plain
+from ui.markdown import plain
 from ui.shell import refusal
 
 

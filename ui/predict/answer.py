@@ -12,11 +12,13 @@ from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import Result
 from spmd_core.runs.states import RunStatus
 from spmd_core.units import bytes_text, number_text, seconds_text
+from spmd_core.words import predictions as words
+from spmd_core.words.names import title
 from spmd_core.workloads import decoder
 from ui import state
 from ui.ir import viewer
 from ui.lab import lab
-from ui.markdown import as_sentence, plain, title
+from ui.markdown import as_sentence, plain
 from ui.predict import beside, charts, drafts, keep, tables, torus
 from ui.predict import sweep as sweep_view
 from ui.shell import refusal
@@ -61,7 +63,7 @@ def before(experiment: Experiment) -> None:
                 st.warning(plain(as_sentence(note)), icon=":material/call_split:")
         else:
             st.subheader(plain(f"Not compiled yet: press Predict to see what the TPU compiler makes of it on {topology.name}."), anchor=False)
-        st.caption(plain(tables.chip_words(topology)))
+        st.caption(plain(words.chip_words(topology)))
     mesh, sweep = st.tabs(["Mesh on the torus", "Sweep"], key="before-tabs", on_change="rerun", default="Sweep" if sweep_view.is_linked() else None)
     if sweep.open:
         with sweep:
@@ -89,7 +91,7 @@ def headline(result: Result, when: str) -> None:
     """The answer in a sentence, and where it comes from."""
     environment = result.environment
     with st.container(border=True, key="answer"):
-        st.subheader(plain(tables.answer(result)), anchor=False)
+        st.subheader(plain(words.answer(result)), anchor=False)
         st.caption(plain(f"compiled for {result.experiment.target.removeprefix('tpu:')} by the TPU compiler, nothing was executed · "
                          f"JAX {environment.jax} · finished {when} · run {result.run}"))
         if is_outdated(result):
@@ -103,11 +105,12 @@ def choose(result: Result) -> str | None:
     """Where there are several strategies: all side by side, and the one whose details are shown; None where nothing was predicted."""
     found = {name: each.prediction for name, each in result.strategies.items() if each.prediction is not None}
     if len(result.strategies) > 1 and found:
-        times = {title(name): each.predicted_s for name, each in found.items() if each.predicted_s is not None}
+        times = {title(name): time for name in result.order
+                 if (time := result.strategies[name].predicted_s) is not None}
         if times:
-            words = "; ".join(f"{name} {seconds_text(time.estimate)}" for name, time in times.items())
-            st.vega_lite_chart(charts.interval_chart(times), alt=f"Time by strategy: {words}", key="strategies")
-        st.table(tables.strategies_table(result.strategies), border="horizontal")
+            alt = "; ".join(f"{name} {seconds_text(time.estimate)}" for name, time in times.items())
+            st.vega_lite_chart(charts.interval_chart(times), alt=f"Time by strategy: {alt}", key="strategies")
+        st.table(tables.strategies_table(result), border="horizontal")
     if len(found) < 2:
         return next(iter(found), None)
     return st.segmented_control("Details of", list(found), format_func=title, default=next(iter(found)), required=True,
@@ -131,7 +134,7 @@ def numbers(result: Result, name: str) -> None:
     if time is None:
         st.markdown("What helps: more chips, fewer sequences per device, keeping less for the backward pass (*full*), or offloading to the host."
                     if model else "What helps: more chips, or smaller dims.")
-        st.vega_lite_chart(charts.memory_chart({"peak": memory}), alt=tables.headline(found), key="memory-over")
+        st.vega_lite_chart(charts.memory_chart({"peak": memory}), alt=words.headline(found), key="memory-over")
         return
     if len(result.strategies) == 1:
         measured = state.aside(SCREEN, "measured")
@@ -178,8 +181,8 @@ def details(result: Result, name: str) -> None:
 
 def time_goes(found: Prediction) -> None:
     """The estimate by what takes it, and the schedule as a timeline."""
-    words = "; ".join(f"{part} {seconds_text(share)}" for part, share in charts.parts(found).items())
-    st.vega_lite_chart(charts.shares_chart({"time": found}), alt=f"Where the estimate goes: {words}", key="shares")
+    alt = "; ".join(f"{part} {seconds_text(share)}" for part, share in words.parts(found).items())
+    st.vega_lite_chart(charts.shares_chart({"time": found}), alt=f"Where the estimate goes: {alt}", key="shares")
     if found.bounds_s is not None:
         st.caption(f"If every transfer ran beside the work it would be {seconds_text(found.bounds_s.overlapped)}, and if none did "
                    f"{seconds_text(found.bounds_s.sequential)}; the compiler's schedule makes it {seconds_text(sum(found.shares_s.values()))}.")

@@ -5,15 +5,16 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.plans import plan_of
 from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import Result
 from spmd_core.runs.states import RunSummary
 from spmd_core.units import bytes_text, seconds_text
-from spmd_core.workloads import decoder
+from spmd_core.words.experiments import experiment_words
+from spmd_core.words.names import ago, title
+from spmd_core.words.predictions import parts
 from ui import cards, state, tables
 from ui.lab import lab
-from ui.markdown import ago, plain, title
+from ui.markdown import plain
 from ui.predict import charts
 from ui.predict.tables import NONE, nowrap, percent
 
@@ -52,22 +53,7 @@ def stored(runs: Sequence[RunSummary]) -> list[RunSummary]:
 
 def run_words(run: RunSummary, beside: Experiment) -> str:
     """A stored prediction in a line: what differs from the one at hand, and when."""
-    return f"{short_words(run.experiment)} · {ago(run.submitted_at)}" + (" · the same experiment" if run.experiment == beside else "")
-
-
-def short_words(experiment: Experiment) -> str:
-    """A predicted experiment in a few words."""
-    mesh = " × ".join(f"{axis} {size}" for axis, size in experiment.mesh)
-    place = experiment.target.removeprefix("tpu:")
-    if experiment.workload == decoder.NAME:
-        plan = plan_of(experiment)
-        return f"{plan.model}, {place}, {mesh}, {plan.batch_per_device:g} × {plan.sequence:,} per device, remat {plan.remat}"
-    return f"{title_of(experiment)}, {' '.join(f'{dim}={size}' for dim, size in experiment.dims)}, {place}, {mesh}"
-
-
-def title_of(experiment: Experiment) -> str:
-    """The workload's name on screen."""
-    return experiment.what.title
+    return f"{experiment_words(run.experiment)} · {ago(run.submitted_at)}" + (" · the same experiment" if run.experiment == beside else "")
 
 
 def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
@@ -75,7 +61,7 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
     here, there = result.strategies[name].prediction, other.strategies[other_name].prediction
     assert here is not None and there is not None
     labels = ["A: this one", "B"]
-    words = [short_words(result.experiment), short_words(other.experiment)]
+    words = [experiment_words(result.experiment), experiment_words(other.experiment)]
     if len(result.strategies) > 1 or len(other.strategies) > 1:
         words = [f"{text}, {title(strategy)}" for text, strategy in zip(words, (name, other_name), strict=True)]
     st.markdown(f"**A**: {plain(words[0])}  \n**B**: {plain(words[1])}")
@@ -114,7 +100,7 @@ def numbers_table(here: Prediction, there: Prediction) -> dict[str, list[str]]:
     add("Tokens per second and chip", here.tokens_per_s_per_chip, there.tokens_per_s_per_chip, "n")
     add("Chip-seconds", here.chip_seconds, there.chip_seconds, "n")
     add("Peak memory per device", here.memory_bytes.peak, there.memory_bytes.peak, "B")
-    ours, theirs = charts.parts(here), charts.parts(there)
+    ours, theirs = parts(here), parts(there)
     for part in dict.fromkeys((*ours, *theirs)):
         add(part[0].upper() + part[1:], ours.get(part, 0.0 if a else None), theirs.get(part, 0.0 if b else None), "s")
     return {"": [row[0] for row in rows], "A": [_value(row[1], row[3]) for row in rows], "B": [_value(row[2], row[3]) for row in rows],

@@ -5,19 +5,21 @@ from typing import Any
 
 from spmd_core.results.prediction import Estimate, PredictedMemory, Prediction, TimelineSegment
 from spmd_core.units import bytes_text, seconds_text
+from spmd_core.words.predictions import KINDS, parts
 from ui.charts.base import BYTES, CONFIG, INK, SECONDS, Spec, rows_axis, unit
 
 MAX_DRAWN = 500  # segments of the timeline
 WORK = ("matmul", "kernel", "memory", "loop")
-# Kinds of time, in the order of the legend: name on screen, colour on light and dark alike.
-KINDS = {
-    "matmul": ("matrix products", "#3b76c4"), "kernel": ("attention kernels", "#7a5cc7"), "memory": ("HBM-bound operations", "#5aa6a0"),
-    "hidden": ("communication, hidden", "#a9b4c2"), "exposed": ("communication, exposed", "#d9730d"), "wait": ("waiting", "#c9485b"),
-    "loop": ("a loop inside", "#6c7686"),
+_COLORS = {  # on light and dark alike, in the order of the legend
+    "matmul": "#3b76c4", "kernel": "#7a5cc7", "memory": "#5aa6a0", "hidden": "#a9b4c2",
+    "exposed": "#d9730d", "wait": "#c9485b", "loop": "#6c7686",
 }
-
-
-_WAITS = {"copy": "waiting for copies", "host": "waiting for the host", "send": "exposed transfer between slices"}
+_SHADES = {
+    "exposed all-gather": "#d9730d", "exposed reduce-scatter": "#e8a15c",
+    "exposed all-reduce": "#b4541a", "exposed all-to-all": "#f0c27b",
+    "exposed collective-permute": "#96611f", "waiting for copies": "#c9485b",
+    "waiting for the host": "#e08a96",
+}
 
 
 def interval_chart(rows: Mapping[str, Estimate], measured_s: float | None = None) -> Spec:
@@ -53,27 +55,9 @@ def _end(data: dict[str, Any], x: dict[str, Any], y: dict[str, Any], field: str,
     return {"data": {"values": values}, "mark": mark, "encoding": {"x": x | {"field": field}, "y": y, "text": {"field": "end"}}}
 
 
-def parts(prediction: Prediction) -> dict[str, float]:
-    """Where the estimate goes, seconds, by what the reader calls it, the largest first."""
-    words: dict[str, float] = {}
-    for name, seconds in prediction.shares_s.items():
-        words[share_words(name)] = words.get(share_words(name), 0.0) + seconds
-    return dict(sorted(words.items(), key=lambda item: -item[1]))
-
-
-def share_words(name: str) -> str:
-    """A part of the estimate in words, e.g. `wait: all-gather` is `exposed all-gather`."""
-    if name.startswith("wait: "):
-        waited = name.removeprefix("wait: ")
-        return _WAITS.get(waited, f"exposed {waited}")
-    return KINDS[name][0] if name in KINDS else name
-
-
-def _colour(part: str) -> str:
-    known = dict(KINDS.values())
-    shades = {"exposed all-gather": "#d9730d", "exposed reduce-scatter": "#e8a15c", "exposed all-reduce": "#b4541a", "exposed all-to-all": "#f0c27b",
-              "exposed collective-permute": "#96611f", "waiting for copies": "#c9485b", "waiting for the host": "#e08a96"}
-    return known.get(part) or shades.get(part, "#8a8f98")
+def _color(part: str) -> str:
+    known = {words: _COLORS[kind] for kind, words in KINDS.items()}
+    return known.get(part) or _SHADES.get(part, "#8a8f98")
 
 
 def shares_chart(rows: Mapping[str, Prediction]) -> Spec:
@@ -87,7 +71,7 @@ def shares_chart(rows: Mapping[str, Prediction]) -> Spec:
     encoding: dict[str, Any] = {
         "x": {"field": "x", "type": "quantitative", "title": f"estimate ({name})", "stack": True},
         "y": rows_axis(list(rows)) if len(rows) > 1 else {"field": "row", "type": "nominal", "axis": None},
-        "color": {"field": "part", "type": "nominal", "sort": names, "scale": {"domain": names, "range": [_colour(part) for part in names]},
+        "color": {"field": "part", "type": "nominal", "sort": names, "scale": {"domain": names, "range": [_color(part) for part in names]},
                   "legend": {"orient": "top", "title": None, "columns": 3, "labelLimit": 260}},
         "order": {"field": "at", "type": "quantitative"},
         "tooltip": [{"field": "part", "title": "part"}, {"field": "time", "title": "time"}, {"field": "share", "title": "share"}],
@@ -166,20 +150,19 @@ def timeline_chart(prediction: Prediction, place: str) -> Spec:
     for segment, kind, start, end in split_exposed(held, hidden):
         collective = details.get(segment.name)
         over = f"over {', '.join(collective.axes)}" if collective and collective.axes else ""
-        what = segment.kind if segment.track != "chip" else KINDS.get(segment.kind, (segment.kind, ""))[0]
-        values.append({"track": track_words(segment.track), "kind": KINDS[kind][0], "from": start / size, "to": end / size,
+        what = segment.kind if segment.track != "chip" else KINDS.get(segment.kind, segment.kind)
+        values.append({"track": track_words(segment.track), "kind": KINDS[kind], "from": start / size, "to": end / size,
                        "what": " ".join(part for part in (what, over) if part), "name": segment.name, "time": seconds_text(segment.duration_s),
                        "times": f"{segment.count:,}", "how": (collective.algorithm if collective else "") or "–",
                        "detail": (collective.route if collective else segment.detail)[-90:]})
     tracks = sorted({value["track"] for value in values}, key=lambda track: (track != "chip", track))
-    shown = [words for words, _ in KINDS.values() if any(value["kind"] == words for value in values)]
-    colours = dict(KINDS.values())
+    shown = [words for words in KINDS.values() if any(value["kind"] == words for value in values)]
     encoding: dict[str, Any] = {
         "x": {"field": "from", "type": "quantitative", "title": f"time since it begins ({name})", "scale": {"nice": False}},
         "x2": {"field": "to"},
         "y": {"field": "track", "type": "nominal", "sort": tracks, "title": None, "scale": {"domain": tracks},
               "axis": {"labelLimit": 150, "ticks": False, "domain": False}},
-        "color": {"field": "kind", "type": "nominal", "sort": shown, "scale": {"domain": shown, "range": [colours[words] for words in shown]},
+        "color": {"field": "kind", "type": "nominal", "sort": shown, "scale": {"domain": shown, "range": [_color(words) for words in shown]},
                   "legend": {"orient": "top", "title": None, "columns": 3, "labelLimit": 260}},
         "tooltip": [{"field": "what"}, {"field": "name"}, {"field": "time", "title": "takes"}, {"field": "times", "title": "times in a step"},
                     {"field": "how", "title": "algorithm"}, {"field": "detail", "title": "over, from"}],
@@ -197,13 +180,13 @@ def memory_chart(rows: Mapping[str, PredictedMemory]) -> Spec:
     top = 1.15 * max([capacity / size] + [value["x"] for value in values])
     x = {"type": "quantitative", "title": f"peak memory per device ({name})", "scale": {"domain": [0, top], "nice": False}}
     y = rows_axis(list(rows)) if len(rows) > 1 else {"field": "row", "type": "nominal", "axis": None}
-    colour = {"field": "fits", "type": "nominal", "legend": None,
+    color = {"field": "fits", "type": "nominal", "legend": None,
               "scale": {"domain": ["fits", "more than there is"], "range": ["#3b76c4", "#c9485b"]}}
     limits = sorted({held.capacity for held in rows.values()})
     ends = [{"limit": limit / size, "words": f"{bytes_text(limit)} may be used"} for limit in limits]
     return {"layer": [
         {"data": {"values": values}, "mark": {"type": "bar", "height": 20, "cornerRadiusEnd": 3}, "encoding": {
-            "x": x | {"field": "x"}, "y": y, "color": colour, "tooltip": [{"field": "peak", "title": "peak"}, {"field": "of", "title": "that is"}]}},
+            "x": x | {"field": "x"}, "y": y, "color": color, "tooltip": [{"field": "peak", "title": "peak"}, {"field": "of", "title": "that is"}]}},
         {"data": {"values": ends}, "mark": {"type": "text", "dy": -22, "dx": -6, "align": "right", **INK},
          "encoding": {"x": x | {"field": "limit"}, "text": {"field": "words"}}},
         {"data": {"values": ends},

@@ -9,10 +9,11 @@ from spmd_core.errors import RequestError
 from spmd_core.experiment.plans import plan_of
 from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import Result
+from spmd_core.words import predictions
 from spmd_core.workloads import decoder
 from ui import state
 from ui.markdown import plain
-from ui.predict import charts, tables
+from ui.predict import charts
 from ui.shell import refusal
 
 SCREEN = "predict"
@@ -63,7 +64,7 @@ def training_run(result: Result, found: Prediction) -> None:
         tokens = st.number_input("A training run of (billion tokens)", value=None, min_value=0.0, max_value=_MOST_TOKENS_E9, step=100.0, format="%g",
                                  key=key, placeholder="e.g. 1000", width=230)
         _kept("tokens", tokens)
-        words = tables.run_words(found, plan_of(result.experiment), (tokens or 0) * 1e9)
+        words = predictions.run_words(found, plan_of(result.experiment), (tokens or 0) * 1e9)
         st.markdown(plain(f"takes {words}.") if words else ":gray[says how many days and chip-hours it takes.]", width="stretch")
 
 
@@ -75,7 +76,7 @@ def own_time(result: Result, found: Prediction) -> None:
     measured = left.number_input("Your measured time of a step (seconds)", value=None, min_value=0.0, max_value=_LONGEST_S, step=0.001, format="%g",
                                  key=key, placeholder="e.g. 0.25", help="It stays with the link of this page.")
     _kept("measured", measured)
-    words = tables.measured_words(found, measured or 0.0)
+    words = predictions.measured_words(found, measured or 0.0)
     if words is None or found.predicted_s is None:
         right.markdown(":gray[Enter what you measured on real chips, to see how far off the estimate is.]")
         return

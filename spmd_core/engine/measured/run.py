@@ -24,6 +24,7 @@ from spmd_core.results.environment import Environment
 from spmd_core.results.result import Result
 from spmd_core.runs.events import Event, Finished, Phase, Texts
 from spmd_core.script.program import mesh_lines
+from spmd_core.words import runs as words
 from spmd_core.workloads.strategies import ONE_DEVICE
 
 RUNS_REMEMBERED = 10
@@ -63,9 +64,19 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
         notes=() if experiment.workload == "program" else environment.notes,  # which are about times, and a program as written has none
         strategies={trial.strategy: strategy_result(trial, experiment, floor_of[trial.strategy], sampler.stopped) for trial in trials},
         comparison=stats.compare(rankable_rounds(trials)))
+    result = _with_sentence(result)
     forget_now_and_then()
     ran_out = any(trial.failure is not None and trial.failure.kind == OUT_OF_MEMORY for trial in trials)
     return Finished(result=result, renew_worker=ran_out)
+
+
+def _with_sentence(result: Result) -> Result:
+    """With the answer in words, for those who read the JSON form alone."""
+    if result.comparison is None:
+        return result
+    sentence = words.headline(result)
+    comparison = result.comparison.model_copy(update={"sentence": sentence})
+    return result.model_copy(update={"comparison": comparison})
 
 
 @cache

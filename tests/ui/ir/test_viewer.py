@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab import Lab
-from ui.ir import words
+from spmd_core.words import texts as words
 from ui.ir.html import LONGEST, Line, listing, marked
 
 STRATEGIES = ("single", "auto", "shard_map")

@@ -8,10 +8,10 @@ import pytest
 import vl_convert
 
 from spmd_core.experiment.layout import layout
+from spmd_core.words.layouts import compact, group_texts, sharing_text, short_group_texts
 from ui.layout.colours import colours
 from ui.layout.grid import CHARACTER
 from ui.layout.picture import TABLE_ROWS, alt_text, joined_note, picture, table
-from ui.layout.words import compact, group_texts, sharing_text, short_group_texts
 
 MESH = (("x", 2), ("y", 4))
 CASES = {
@@ -123,7 +123,7 @@ def test_labels_can_be_read_on_every_colour(count):
 
 def test_alt_text_is_the_answer():
     assert alt_text(layout(*CASES["replicated"]), "float32") == (
-        "8 devices each hold 4 × 2 of 4 × 8: 32 B of 128 B; every shard is on 2 devices, replicated over x. The array is drawn as 4 shards "
+        "8 devices each hold 4 × 2 of 4 × 8: 32 B of 128 B; replicated 2× over x. The array is drawn as 4 shards "
         "(d0 whole; d1 over y), the mesh x=2, y=4 as 8 devices in the colour of what they hold. "
         "Device 0 holds [0:4, 0:2]; the same is on devices 0, 4.")
     assert "no other device holds that" in alt_text(layout(*CASES["grid"]), "float32")

@@ -5,6 +5,7 @@ import pytest
 
 from spmd_core.machine.topologies import get_topology
 from spmd_core.results.prediction import Estimate, TimelineSegment
+from spmd_core.words.predictions import share_words
 from tests.ui.predictions import TOO_LARGE, prediction
 from ui.predict import charts, torus_chart
 
@@ -86,5 +87,5 @@ def test_places_of_the_timeline_in_words():
 
 
 def test_parts_are_named_for_readers():
-    assert charts.share_words("wait: all-gather") == "exposed all-gather"
-    assert charts.share_words("matmul") == "matrix products"
+    assert share_words("wait: all-gather") == "exposed all-gather"
+    assert share_words("matmul") == "matrix products"

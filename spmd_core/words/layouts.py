@@ -1,14 +1,32 @@
 """Devices, slices and mesh coordinates in words, for many shards at a time."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from spmd_core.experiment.layout import Layout
-from spmd_core.units import count_text
+from spmd_core.experiment.layout import Layout, shape_text
+from spmd_core.units import bytes_text, count_text
 
 Ints = NDArray[np.int64]
 _LISTED = 4  # devices that are named one by one
 _GROUPS = 24  # devices that a sentence names, about
+
+
+def headline(found: Layout, dtype: str) -> str:
+    """The layout: `8 devices each hold 2 × 2 of 4 × 8: 16 B of 128 B; nothing is replicated`."""
+    held, all_bytes = bytes_text(found.shard_bytes(dtype)), bytes_text(found.array_bytes(dtype))
+    many = found.device_count > 1
+    who = f"{count_text(found.device_count)} devices each hold" if many else "1 device holds"
+    shape = shape_text(found.shape)
+    if found.shard_count == 1:
+        same = "; fully replicated" if many else ""
+        return f"{who} all of {shape}: {all_bytes}{same}"
+    share = f"{who} {shape_text(found.shard_shape)} of {shape}: {held} of {all_bytes}"
+    if found.replication == 1:
+        return f"{share}; nothing is replicated"
+    axes = " and ".join(found.replicated_axes)
+    return f"{share}; replicated {count_text(found.replication)}× over {axes}"
 
 
 def group_texts(groups: Ints) -> list[str]:
@@ -48,6 +66,20 @@ def coordinate_texts(found: Layout, devices: Ints, anywhere: tuple[str, ...] = (
     columns = [[f"{name}=any"] * len(devices) if name in anywhere else [f"{name}={place}" for place in found.coordinates[devices, axis].tolist()]
                for axis, (name, _) in enumerate(found.mesh)]
     return [", ".join(row) for row in zip(*columns, strict=True)]
+
+
+def devices_text(devices: Sequence[int], limit: int = 14) -> str:
+    """Device numbers, ascending, as briefly as they can be said.
+
+    >>> devices_text([0, 1, 2, 3]), devices_text([0, 4]), devices_text(list(range(0, 64, 4)))
+    ('0-3', '0 4', '0 4 8 … (16)')
+    """
+    if len(devices) > 2 and devices[-1] - devices[0] == len(devices) - 1:
+        return f"{devices[0]}-{devices[-1]}"
+    text = " ".join(str(device) for device in devices)
+    if len(text) <= limit:
+        return text
+    return f"{' '.join(str(device) for device in devices[:3])} … ({len(devices)})"
 
 
 def sharing_text(found: Layout) -> str | None:

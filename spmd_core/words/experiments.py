@@ -1,0 +1,89 @@
+"""An experiment in a line. Two that differ have two names: a name says all that is not a default."""
+
+from collections.abc import Iterator
+
+from spmd_core.experiment.experiment import Experiment, Timing
+from spmd_core.experiment.options import option_choices
+from spmd_core.experiment.plans import plan_of
+from spmd_core.experiment.types import axes_json
+from spmd_core.plan.models import get_model
+from spmd_core.plan.plan import Plan
+from spmd_core.units import bytes_text, scaled_text
+from spmd_core.words.names import listed, mesh_words, titles, workload_title
+from spmd_core.workloads.decoder import NAME
+
+
+def experiment_words(experiment: Experiment) -> str:
+    """What is computed, how it is sharded and where, then whatever is not at its default."""
+    if experiment.workload == NAME:
+        return ", ".join(_of_plan(plan_of(experiment)))
+    where = f"mesh {mesh_words(experiment.mesh)} on {experiment.target}"
+    if experiment.workload == "program":
+        return ", ".join([f"Program {experiment.option('program')}", where, *_chosen(experiment)])
+    sizes = " ".join(f"{dim}={size}" for dim, size in experiment.dims)
+    words = [workload_title(experiment.workload), sizes, experiment.dtype]
+    return ", ".join([*words, sharding_words(experiment), where, *_chosen(experiment)])
+
+
+def sharding_words(experiment: Experiment) -> str:
+    """The sharding table: `batch sharded over x, in over y`, or `replicated`."""
+    dims = [f"{dim} over {listed(axes)}" for dim, axes in experiment.sharding]
+    return ", ".join(dims).replace(" over ", " sharded over ", 1) if dims else "replicated"
+
+
+def _chosen(experiment: Experiment) -> Iterator[str]:
+    """What is not at its default, beside sizes, dtype and the sharding table."""
+    for array, spec in experiment.overrides:
+        entries = ", ".join("None" if not axes else repr(axes_json(axes)) for axes in spec)
+        yield f"{array} P({entries})"
+    yield from (f"{array} in {kind}" for array, kind in experiment.memory)
+    yield from (f"{array} drawn as {draw}" for array, draw in experiment.data)
+    choices = option_choices(experiment.what)
+    for name, value in experiment.options:
+        option = choices.get(name)
+        default = option[0] if isinstance(option, tuple) else option.default if option else None
+        if name not in ("source", "program") and value != default:
+            yield f"{name.replace('_', ' ')} {value}"
+    if experiment.strategies != experiment.what.default_strategies:
+        yield titles(experiment.strategies)
+    timing, usual = experiment.timing, Timing()  # pyright: ignore[reportCallIssue]
+    if timing != usual:
+        yield f"{timing.samples} samples in at least {timing.min_seconds:g} s"
+    if experiment.seed:
+        yield f"seed {experiment.seed}"
+
+
+def model_words(plan: Plan) -> str:
+    """A plan's model, and the sizes in which it differs from its preset: `llama-3.1-8b, layers=2`."""
+    preset = get_model(plan.model)
+    given = dict(plan.sizes) | ({"layers": plan.layers} if plan.layers else {})
+    other = [f"{name}={size}" for name, size in given.items() if size != getattr(preset, name)]
+    return f"{plan.model} with {' '.join(other)}" if other else plan.model
+
+
+def _of_plan(plan: Plan) -> Iterator[str]:
+    yield model_words(plan)
+    yield f"{plan.batch_per_device:g} × {plan.sequence:,} tokens per device"
+    yield f"mesh {mesh_words(plan.mesh)} on {plan.target}"
+    yield f"remat {plan.remat}"
+    kept = (("save", plan.save), ("offload", plan.offload))
+    yield from (f"{verb} {' '.join(names)}" for verb, names in kept if names)
+    yield from (f"fused {part}" for part in ("qkv", "mlp") if getattr(plan, f"fused_{part}"))
+    if plan.attention_blocks:
+        yield f"attention blocks of {plan.attention_blocks}"
+    for what in ("state", "parameter"):
+        if (dtype := getattr(plan, f"{what}_dtype")) != "float32":
+            yield f"{what} dtype {dtype}"
+    if plan.device_order != "topology":
+        yield f"device order {plan.device_order}"
+    yield from plan.compiler_flags
+
+
+def size_words(experiment: Experiment) -> str:
+    """Bytes of operands and results, and the FLOPs of one execution: rounded, for a caption."""
+    what = experiment.what
+    flops = what.flops(experiment.sizes)
+    operands = what.operand_bytes(experiment.sizes, experiment.dtype)
+    results = what.result_bytes(experiment.sizes, experiment.dtype)
+    counted = f", {scaled_text(flops, 'FLOP')}" if flops else ""  # none is known of users' own functions
+    return f"operands {bytes_text(operands)}, results {bytes_text(results)}{counted}"

@@ -1,0 +1,64 @@
+"""What strategies, workloads, states and machines are called, on screens and in text."""
+
+import time
+from collections.abc import Sequence
+
+from spmd_core.results.environment import Environment
+from spmd_core.workloads.catalog import WORKLOADS
+from spmd_core.workloads.strategies import STRATEGIES
+
+
+def title(strategy: str) -> str:
+    """A strategy's name in sentences and tables."""
+    return STRATEGIES[strategy].title if strategy in STRATEGIES else strategy
+
+
+def titles(strategies: Sequence[str]) -> str:
+    """Several strategies: `Automatic, Explicit and shard_map`."""
+    return listed([title(name) for name in strategies])
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names with commas and an `and`.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def workload_title(name: str) -> str:
+    """A workload's name; one of the user's own has the name that they gave it."""
+    return WORKLOADS[name].title if name in WORKLOADS else name
+
+
+def state_words(state: str) -> str:
+    """A run state: `Succeeded`, `Timed out`."""
+    return state[:1].upper() + state[1:].replace("_", " ")
+
+
+def ago(moment: float, now: float | None = None) -> str:
+    """How long ago, coarsely: `just now`, `5 min ago`, `3 h ago`, else the day and time."""
+    passed = (time.time() if now is None else now) - moment
+    if passed < 60:
+        return "just now"
+    if passed < 3600:
+        return f"{passed // 60:.0f} min ago"
+    if passed < 86400:
+        return f"{passed // 3600:.0f} h ago"
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+
+
+def environment_words(environment: Environment) -> str:
+    """The devices of a target in one line: `8 simulated CPU devices sharing 2 cores, JAX 0.10.2`."""
+    count, kind = environment.device_count, environment.device_kind
+    devices = f"{count} simulated CPU devices" if environment.simulated else f"{count} × {kind}"
+    cores = f" sharing {environment.cores} cores" if environment.simulated and environment.cores else ""
+    process = f", host {environment.process_index} of {environment.process_count}"
+    host = process if environment.process_count > 1 else ""
+    return f"{devices}{cores}{host}, JAX {environment.jax}"
+
+
+def mesh_words(mesh: tuple[tuple[str, int], ...]) -> str:
+    """A mesh as an experiment writes it: `x=2 y=4`."""
+    return " ".join(f"{axis}={size}" for axis, size in mesh)

@@ -1,0 +1,166 @@
+"""The sentences about predictions: does it fit, how long is a step, what bounds it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from spmd_core.machine.topologies import Topology
+from spmd_core.plan.plan import Plan
+from spmd_core.results.prediction import PredictedCollective, Prediction
+from spmd_core.results.result import Result
+from spmd_core.units import bytes_text, number_text, scaled_text, seconds_text
+from spmd_core.words.strategies import predicted
+from spmd_core.workloads import decoder
+
+_HOUR, _DAY = 3600.0, 86400.0
+# What a program waits for most, as rooflines call it; keys are those of stored predictions.
+_BOUND = {
+    "compute": "compute-bound", "memory": "HBM-bound", "interconnect": "ICI-bound",
+    "host": "bound by transfers to the host", "data centre network": "DCN-bound",
+}
+# Kinds of time in a schedule, in the order of a legend.
+KINDS = {
+    "matmul": "matrix products", "kernel": "attention kernels", "memory": "HBM-bound operations",
+    "hidden": "hidden communication", "exposed": "exposed communication", "wait": "waiting",
+    "loop": "a loop inside",
+}
+_WAITS = {"copy": "waiting for copies", "host": "waiting for the host",
+          "send": "exposed transfer between slices"}
+
+
+def answer(result: Result) -> str:
+    """The answer of a run of predictions."""
+    found = [each.prediction for each in result.strategies.values() if each.prediction is not None]
+    if len(result.strategies) == 1 and found:
+        return headline(found[0], result.experiment.workload == decoder.NAME)
+    return predicted(result)
+
+
+def headline(found: Prediction, step: bool = True) -> str:
+    """How long a step (or the whole program) takes and what bounds it; memory, and whether it
+    fits."""
+    memory, time = found.memory_bytes, found.predicted_s
+    if not found.fits or time is None:
+        return f"{memory_words(memory.peak, memory.capacity, False, memory.missing)}."
+    at = f" at {found.mfu:.1%} MFU" if found.mfu else ""
+    bound = f", {bound_words(found.binds)}" if found.binds else ""
+    what = "Step time" if step else "Time"
+    fits = memory_words(memory.peak, memory.capacity, True)
+    return f"{what} {seconds_text(time.estimate)}{at}{bound}. {fits}."
+
+
+def estimate(said: Mapping[str, Any], plan: Plan) -> str:
+    """Whether a plan fits by the estimate that is made of its sizes, before compiling."""
+    capacity = plan.topology.chip.device_hbm_bytes
+    return f"{memory_words(said['peak'], capacity, said['fits'], verb='should fit')}."
+
+
+def memory_words(peak: float | None, capacity: float, fits: bool, missing: float = 0,
+                 verb: str = "fits") -> str:
+    """HBM against what there is, the number first.
+
+    >>> memory_words(20 * 2**30, 16 * 2**30, False, 4 * 2**30)
+    '20.0 GiB of 16.0 GiB per device: does not fit, 4.0 GiB too much'
+    """
+    of = f"{bytes_text(peak)} of" if peak else "more than" if not fits else "of"
+    over = f", {bytes_text(missing)} too much" if missing > 1 else ""
+    words = f"{of} {bytes_text(capacity)} per device: {verb if fits else 'does not fit'}{over}"
+    return f"{words[0].upper()}{words[1:]}"
+
+
+def bound_words(binds: str | None) -> str:
+    """What bounds a program: `compute-bound`, `ICI-bound`; an en dash where it is not known."""
+    return _BOUND.get(binds or "", binds or "–")
+
+
+def chip_words(topology: Topology) -> str:
+    """What a chip of the topology can do."""
+    chip = topology.chip
+    return (f"{chip.title}: {scaled_text(chip.peak_flops, 'FLOP/s')} in bfloat16, "
+            f"{bytes_text(chip.hbm_bytes)} of HBM at {scaled_text(chip.hbm_bandwidth, 'B/s')}, "
+            f"ICI links of {scaled_text(chip.link_bandwidth, 'B/s')} each way")
+
+
+def parts(prediction: Prediction) -> dict[str, float]:
+    """Where the estimate goes, seconds, by what the reader calls it, the largest first."""
+    words: dict[str, float] = {}
+    for name, seconds in prediction.shares_s.items():
+        words[share_words(name)] = words.get(share_words(name), 0.0) + seconds
+    return dict(sorted(words.items(), key=lambda item: -item[1]))
+
+
+def share_words(name: str) -> str:
+    """A part of the estimate: `wait: all-gather` is `exposed all-gather`."""
+    if name.startswith("wait: "):
+        waited = name.removeprefix("wait: ")
+        return _WAITS.get(waited, f"exposed {waited}")
+    return KINDS.get(name, name)
+
+
+def kind_words(collective: PredictedCollective) -> str:
+    """A collective's kind, and what the program requested where the compiler chose another."""
+    if collective.asked is None:
+        return collective.kind
+    return f"{collective.asked} requested, {collective.kind} compiled"
+
+
+def route_words(route: str) -> str:
+    """Where a collective runs, without the names of links.
+
+    >>> route_words("neighbors over ici x+, ici x-, ici y+")
+    'neighbors along x and y'
+    """
+    if not route.startswith(("neighbors over", "neighbours over")):  # as older runs wrote it
+        return route
+    axes = [axis for axis in "xyz" if f"ici {axis}" in route]
+    along = f" along {' and '.join(axes)}" if axes else ""
+    return f"neighbors{along}" + (" and between slices" if "dcn" in route else "")
+
+
+def operation(op: str | None) -> str:
+    """The last parts of an operation's path, without what JAX wraps around.
+
+    >>> operation("jit(train_step)/transpose(jvp())/while/body/bse,ehd->bshd/dot_general")
+    'bse,ehd->bshd/dot_general'
+    """
+    return "/".join((op or "").split("/")[-2:])[-44:]
+
+
+def run_words(found: Prediction, plan: Plan, tokens: float) -> str | None:
+    """What training on so many tokens takes: steps, days, chip-hours; None where it does not
+    fit."""
+    time = found.predicted_s
+    if time is None or tokens <= 0:
+        return None
+    steps = tokens / plan.tokens
+    chips = plan.topology.chips
+
+    def of(seconds: float) -> str:
+        days = steps * seconds / _DAY
+        hours = steps * seconds / _HOUR
+        return f"{number_text(days)} days" if days >= 1 else f"{number_text(hours)} hours"
+
+    hours = chips * steps * time.estimate / _HOUR
+    return (f"{steps:,.0f} steps, {of(time.estimate)} without a stop "
+            f"({of(time.low)} to {of(time.high)}), {hours:,.0f} chip-hours on {chips:,} chips")
+
+
+def measured_words(found: Prediction, measured_s: float) -> str | None:
+    """How far the estimate is from a measured time, and whether that lies in the interval."""
+    time = found.predicted_s
+    if time is None or measured_s <= 0:
+        return None
+    inside = "inside" if time.low <= measured_s <= time.high else "outside"
+    return (f"The estimate is {off_words(time.estimate / measured_s - 1, 1)} "
+            f"({seconds_text(measured_s)}), which is {inside} the predicted interval.")
+
+
+def off_words(error: float, digits: int = 0) -> str:
+    """An estimate's relative error in words.
+
+    >>> off_words(-0.147, 1), off_words(0.2), off_words(0.001)
+    ('14.7% faster than measured', '20% slower than measured', 'as measured')
+    """
+    share = f"{abs(error):.{digits}%}"
+    if float(share.rstrip("%")) == 0:
+        return "as measured"
+    return f"{share} {'faster' if error < 0 else 'slower'} than measured"

@@ -1,0 +1,127 @@
+"""The sentences about a run: what it is doing, what came out, what went wrong."""
+
+import re
+from collections.abc import Iterable
+
+from spmd_core.machine.targets import parse_target
+from spmd_core.results.result import ArrayReport, Result, StrategyResult
+from spmd_core.runs.states import RunStatus
+from spmd_core.units import seconds_text, value_text
+from spmd_core.words import predictions, strategies
+from spmd_core.words.names import title
+
+_PHASES = {
+    "trace": "tracing", "lower": "lowering", "compile": "compiling",
+    "price": "estimating the time of", "first_run": "running once", "warm_up": "warming up",
+    "sample": "measuring", "train": "training", "check": "checking values",
+    "write": "writing the result",
+}
+_PERCENT = re.compile(r"(\d+)%")
+
+
+def headline(result: Result) -> str:
+    """The answer of a run, as the screens and the command line say it first."""
+    if result.experiment.workload == "program":
+        if any(found.status != "ok" for found in result.strategies.values()):
+            return "The program did not run to its end."
+        return "The program ran as written."
+    if is_predicted(result):
+        return predictions.answer(result)
+    return strategies.measured(result)
+
+
+def is_predicted(result: Result) -> bool:
+    """Whether it was only compiled, for a topology that is not attached."""
+    return parse_target(result.experiment.target).kind == "tpu"
+
+
+def phase_words(status: RunStatus) -> str:
+    """What a run is doing: `compiling Automatic`, `number 2 in the queue`."""
+    if status.state == "queued":
+        number = f"number {status.queue_position} in the queue"
+        position = number if status.queue_position else "in the queue"
+        return f"{position}, waiting for {status.waiting_for}" if status.waiting_for else position
+    if status.waiting_for:
+        return f"waiting for {status.waiting_for}"
+    if status.state == "starting" and not status.phase:
+        return f"starting a worker on {status.experiment.target}"
+    if status.experiment.workload == "program" and status.phase == "first_run":
+        return "running the program"
+    phase = (status.phase or "running").replace("_", " ")
+    doing = _PHASES.get(status.phase or "", phase)
+    return f"{doing} {title(status.strategy)}" if status.strategy else doing
+
+
+def floor_words(result: Result) -> str | None:
+    """The least time that any call on this mesh takes; None where it was not measured."""
+    floor = result.environment.dispatch_floor_s
+    return None if floor is None else f"dispatch floor {seconds_text(floor)} per call"
+
+
+def failures(result: Result) -> dict[str, list[str]]:
+    """What went wrong, each with the strategies that it befell."""
+    said: dict[str, list[str]] = {}
+    for name, found in result.strategies.items():
+        if found.status == "error" and found.error is not None:
+            said.setdefault(found.error.message, []).append(name)
+    return said
+
+
+def wrong_words(name: str, found: StrategyResult) -> str:
+    """That a strategy computed wrong values."""
+    return (f"{title(name)} computed wrong values and is not ranked: its largest relative error "
+            f"{found.max_rel_error:.3g} is above {found.tolerance:.3g}.")
+
+
+def verdict_words(found: StrategyResult) -> str:
+    """Whether the values were right, or why there are none."""
+    if found.status != "ok":
+        return "failed" if found.status == "error" else found.status
+    return {True: "right", False: "✗ wrong", None: "not checked"}[found.correct]
+
+
+def collectives_words(found: StrategyResult) -> str:
+    """The collectives of a program: `all-reduce over x`; an en dash where they are not known."""
+    if found.collectives is None:
+        return "–"
+    texts = dict.fromkeys(f"{one.kind} over {' and '.join(one.axes)}" if one.axes else one.kind
+                          for one in found.collectives)
+    return ", ".join(texts) or "none"
+
+
+def merged_notes(said: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Note -> the strategies that it is of, from (strategy, note); notes that differ in
+    percentages alone are one, with their range."""
+    alike: dict[str, dict[str, str]] = {}
+    for name, note in said:
+        alike.setdefault(_PERCENT.sub("%", note), {})[name] = note
+    return {_with_ranges(list(notes.values())): list(notes) for notes in alike.values()}
+
+
+def _with_ranges(notes: list[str]) -> str:
+    """The first of notes that differ in percentages alone, with the range of each."""
+    shares = [[int(share) for share in _PERCENT.findall(note)] for note in notes]
+    ranges = iter([f"{min(column)}%" if len(set(column)) == 1 else
+                   f"{min(column)}% to {max(column)}%" for column in zip(*shares, strict=True)])
+    return _PERCENT.sub(lambda _: next(ranges), notes[0])
+
+
+def outputs(result: Result) -> dict[str, dict[str, list[str]]]:
+    """What came out: name of an array or printed text -> each different outcome -> the
+    strategies that gave it."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for name, strategy in result.strategies.items():
+        arrays = {array: values_text(report) for array, report in strategy.outputs.items()}
+        for what, text in (arrays | strategy.printed).items():
+            found.setdefault(what, {}).setdefault(text, []).append(name)
+    return found
+
+
+def values_text(report: ArrayReport, most: int | None = None) -> str:
+    """The values of an array as NumPy would print them (at most the first so many), or why they
+    are not here."""
+    if report.values is None:
+        shape = " × ".join(map(str, report.shape))
+        return f"{shape} {report.dtype}: too large to keep, only its error was computed"
+    shown = [value_text(value, report.dtype) for value in report.values[:most]]
+    return " ".join(shown) + (" …" if len(shown) < len(report.values) else "")

@@ -1,0 +1,62 @@
+"""The sentences about predictions."""
+
+import pytest
+
+from spmd_core.experiment.plans import plan_of
+from spmd_core.words.predictions import (
+    answer,
+    estimate,
+    headline,
+    measured_words,
+    off_words,
+    run_words,
+)
+from tests.ui.predictions import MODEL, TOKENS, TOO_LARGE, predicted, prediction
+
+
+def test_the_answer_says_how_long_and_what_binds():
+    assert headline(prediction()) == (
+        "Step time 14.7 ms at 95.1% MFU, compute-bound. 8.0 GiB of 15.8 GiB per device: fits.")
+    assert headline(prediction(), step=False).startswith("Time 14.7 ms at")
+
+
+def test_what_does_not_fit_says_by_how_much():
+    assert headline(TOO_LARGE) == (
+        "20.0 GiB of 16.0 GiB per device: does not fit, 4.0 GiB too much.")
+
+
+def test_a_run_is_answered_by_its_one_prediction_or_by_all():
+    assert answer(predicted()) == headline(prediction())
+    assert answer(predicted(auto=TOO_LARGE)) == headline(TOO_LARGE)
+
+
+def test_a_training_run_in_steps_days_and_chip_hours():
+    words = run_words(prediction(), plan_of(MODEL), 1e12)
+    steps = 1e12 / TOKENS
+    assert words is not None
+    assert words.startswith(f"{steps:,.0f} steps, {steps * 0.014666667 / 3600:,.3g} hours without a stop")
+    assert words.endswith(f"{256 * steps * 0.014666667 / 3600:,.0f} chip-hours on 256 chips")
+    assert run_words(TOO_LARGE, plan_of(MODEL), 1e12) is None
+
+
+def test_a_measured_time_is_inside_or_outside():
+    assert measured_words(prediction(), 0.016) == (
+        "The estimate is 8.3% faster than measured (16 ms), which is inside the predicted interval.")
+    assert "outside" in (measured_words(prediction(), 0.2) or "")
+
+
+def test_an_estimate_before_compiling_cannot_be_read_both_ways():
+    plan = plan_of(MODEL)
+    gib = 2.0**30
+    capacity = f"{plan.topology.chip.device_hbm_bytes / gib:.1f} GiB"
+    assert estimate({"peak": 86.7 * gib, "fits": False}, plan) == (
+        f"86.7 GiB of {capacity} per device: does not fit.")
+    assert estimate({"peak": 8 * gib, "fits": True}, plan) == (
+        f"8.0 GiB of {capacity} per device: should fit.")
+
+
+@pytest.mark.parametrize(("error", "words"), [
+    (-0.147, "15% faster than measured"), (0.031, "3% slower than measured"),
+    (0.0004, "as measured")])
+def test_an_error_says_its_direction(error, words):
+    assert off_words(error) == words

@@ -1,0 +1,37 @@
+"""What is said of a run, first and while it goes."""
+
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.runs.states import RunStatus
+from spmd_core.words.experiments import experiment_words
+from spmd_core.words.names import ago, environment_words
+from spmd_core.words.runs import headline, phase_words
+from tests.ui.values import result, strategy
+
+
+def test_a_lone_strategy_is_given_with_its_interval():
+    assert headline(result({"auto": strategy(25e-6)})) == "Automatic takes 25 µs per call (95 % interval 24.5 µs to 25.5 µs)."
+
+
+def test_a_wrong_answer_is_never_the_headline():
+    found = result({"auto": strategy(5e-6, correct=False), "single": strategy(10e-6)})
+    assert headline(found).startswith("Single device takes 10 µs")
+    nothing = result({"auto": {"status": "error", "error": {"kind": "X", "message": "no"}}})
+    assert headline(nothing) == "No strategy was measured to the end."
+
+
+def test_what_a_run_is_doing():
+    experiment = parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}})
+    queued = RunStatus("r", "queued", experiment, 0.0, queue_position=2, waiting_for="1 queued before it")
+    assert phase_words(queued) == "number 2 in the queue, waiting for 1 queued before it"
+    assert phase_words(RunStatus("r", "running", experiment, 0.0, phase="compile", strategy="auto")) == "compiling Automatic"
+    assert phase_words(RunStatus("r", "starting", experiment, 0.0)) == "starting a worker on cpu:8"
+
+
+def test_an_experiment_and_its_devices_in_a_line():
+    experiment = parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 2, "y": 4}, "sharding": {"in": ["x", "y"]}})
+    assert experiment_words(experiment) == "Dense layer, in=32 out=4, float32, in sharded over x and y, mesh x=2 y=4 on cpu:8"
+    assert environment_words(result({"auto": strategy(1e-5)}).environment) == "8 simulated CPU devices sharing 2 cores, JAX 0.10.2"
+
+
+def test_how_long_ago():
+    assert [ago(0, passed) for passed in (5, 300, 7200)] == ["just now", "5 min ago", "2 h ago"]

@@ -52,7 +52,7 @@ def test_a_layer_from_click_to_answer(server, page):
 
 def test_a_link_shows_the_stored_prediction_without_compiling(server, page, stored):
     visit(page, stored)
-    page.get_by_text("Fits, and takes about 14.7 ms a step at 95.1% MFU; compute binds.").wait_for()
+    page.get_by_text("Step time 14.7 ms at 95.1% MFU, compute-bound. 8.0 GiB of 15.8 GiB per device: fits.").wait_for()
     page.get_by_test_id("stMetric").filter(has_text="MFU").get_by_text("95.1%").wait_for()
     page.get_by_test_id("stMetric").filter(has_text="Tokens per second").get_by_text(f"{prediction().tokens_per_s_per_chip:,.0f}").wait_for()
     page.get_by_role("tab", name="Mesh on the torus").click()
@@ -84,7 +84,7 @@ def test_what_does_not_fit(server, page):
     experiment = MODEL.vary(options={"model": "llama-2-70b"})
     store(server.folder / "data", predicted(experiment, "20260101-000000-bbbbbb", auto=TOO_LARGE))
     visit(page, server.url + links.link_path(experiment, None, "predict"))
-    page.get_by_text("Does not fit: it needs 20.0 GiB of memory per device, and there are 16.0 GiB: 4.0 GiB too much.").wait_for()
+    page.get_by_text("20.0 GiB of 16.0 GiB per device: does not fit, 4.0 GiB too much.").wait_for()
     page.get_by_text("What helps: more chips").wait_for()
 
 

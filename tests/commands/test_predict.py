@@ -48,8 +48,8 @@ def test_run_prints_what_was_predicted(spec):
     lines = done.stdout.splitlines()
     at = next(place for place, line in enumerate(lines) if line.startswith("strategy"))
     head, single, auto = (line.split() for line in lines[at : at + 3])
-    assert head[:5] == ["strategy", "fits", "predicted", "between", "binds"]
-    assert single[:2] == ["single", "yes"] and auto[:2] == ["auto", "yes"] and "all-reduce over x" in done.stdout
+    assert head[:5] == ["strategy", "fits", "predicted", "interval", "bound"]
+    assert single[:3] == ["Single", "device", "(single)"] and auto[:3] == ["Automatic", "(auto)", "yes"] and "all-reduce over x" in done.stdout
     result = Result.model_validate_json(call("history", "--run", runs()[0], "--json").stdout)
     assert result.strategies["auto"].prediction.fits and result.environment.platform == "tpu"
 

@@ -53,12 +53,12 @@ def before(experiment: Experiment) -> None:
     topology = get_topology(experiment.target)
     with st.container(border=True, key="before"):
         if experiment.workload == decoder.NAME:
-            said = before_compiling(plan_of(experiment))
-            room = topology.chip.device_hbm_bytes
-            verdict = "should fit" if said["fits"] else "should not fit"
-            st.subheader(plain(f"By its sizes it {verdict}: about {bytes_text(said['peak'])} of {bytes_text(room)} per device."), anchor=False)
-            st.caption(plain("; ".join(f"{name} {bytes_text(size)}" for name, size in said["parts"].items()) + ". Estimated without the compiler: "
-                             "of the 25 compiled programs that it was tuned on, 24 came out within 10 %."))
+            plan = plan_of(experiment)
+            said = before_compiling(plan)
+            _memory_headline(words.estimate(said, plan), said["fits"])
+            parts = "; ".join(f"{name} {bytes_text(size)}" for name, size in said["parts"].items())
+            st.caption(plain(f"{parts}. Estimated from the sizes, without compiling: 24 of 25 "
+                             "compiled programs came out within 10 % of such an estimate."))
             for note in said["notes"]:
                 st.warning(plain(as_sentence(note)), icon=":material/call_split:")
         else:
@@ -91,7 +91,8 @@ def headline(result: Result, when: str) -> None:
     """The answer in a sentence, and where it comes from."""
     environment = result.environment
     with st.container(border=True, key="answer"):
-        st.subheader(plain(words.answer(result)), anchor=False)
+        found = [each.prediction for each in result.strategies.values() if each.prediction]
+        _memory_headline(words.answer(result), not found or any(each.fits for each in found))
         st.caption(plain(f"compiled for {result.experiment.target.removeprefix('tpu:')} by the TPU compiler, nothing was executed · "
                          f"JAX {environment.jax} · finished {when} · run {result.run}"))
         if is_outdated(result):
@@ -99,6 +100,13 @@ def headline(result: Result, when: str) -> None:
     for name, each in result.strategies.items():
         if each.status == "error" and each.error is not None:
             refusal(f"{title(name)} failed: {each.error.message}")
+
+
+def _memory_headline(sentence: str, fits: bool) -> None:
+    """A headline that is red and has a sign where nothing fits, so that nobody takes one for the
+    other."""
+    shown = plain(sentence) if fits else f":red[:material/error: {plain(sentence)}]"
+    st.subheader(shown, anchor=False)
 
 
 def choose(result: Result) -> str | None:
@@ -193,8 +201,9 @@ def time_goes(found: Prediction) -> None:
     place = names[0] if len(names) == 1 else st.selectbox("Timeline of", names, format_func=places.__getitem__, key=f"timeline-of:{len(names)}",
                                                           help="The step spends nearly all its time in loops over layers.")
     st.vega_lite_chart(charts.timeline_chart(found, place), alt=f"Timeline of {places[place]}, by chip and links", key="timeline")
-    st.caption("As the compiler scheduled it, priced by the cost model. The chip works down its row; communication runs on rows of its own, and "
-               "costs time only where the chip waits for it (orange). Point at a bar for what it is.")
+    st.caption("The compiler's schedule, timed by the cost model. Communication runs on rows of its "
+               "own: hidden (gray) beside the chip's work, exposed (orange) where the chip waits for "
+               "it. Other waits of the chip are red. Point at a bar for details.")
 
 
 def _collectives(result: Result, name: str, found: Prediction) -> None:

@@ -141,7 +141,7 @@ def track_words(track: str) -> str:
 
 
 def timeline_chart(prediction: Prediction, place: str) -> Spec:
-    """One pass through a computation: the chip on one row, links on others, what the chip waits for in orange."""
+    """One pass through a computation: the chip on one row, links on others, exposed communication in orange."""
     held = sorted((s for s in prediction.timeline if s.place == place), key=lambda s: -s.duration_s)[:MAX_DRAWN]
     size, name = unit([max((s.start_s + s.duration_s for s in held), default=0.0)], SECONDS)
     details = {each.name: each for each in prediction.collectives}
@@ -163,11 +163,12 @@ def timeline_chart(prediction: Prediction, place: str) -> Spec:
         "y": {"field": "track", "type": "nominal", "sort": tracks, "title": None, "scale": {"domain": tracks},
               "axis": {"labelLimit": 150, "ticks": False, "domain": False}},
         "color": {"field": "kind", "type": "nominal", "sort": shown, "scale": {"domain": shown, "range": [_color(words) for words in shown]},
-                  "legend": {"orient": "top", "title": None, "columns": 3, "labelLimit": 260}},
+                  "legend": {"orient": "top", "title": None, "columns": 3, "labelLimit": 260,
+                             "symbolType": "square", "symbolStrokeWidth": 0}},
         "tooltip": [{"field": "what"}, {"field": "name"}, {"field": "time", "title": "takes"}, {"field": "times", "title": "times in a step"},
                     {"field": "how", "title": "algorithm"}, {"field": "detail", "title": "over, from"}],
     }
-    bar = {"type": "bar", "height": {"band": 0.72}, "stroke": "white", "strokeWidth": 0.25, "strokeOpacity": 0.6}
+    bar = {"type": "bar", "height": {"band": 0.72}}  # no stroke: the legend's boxes would get it
     return {"layer": [{"data": {"values": values}, "mark": bar, "encoding": encoding}], "height": {"step": 42}, "config": CONFIG}
 
 

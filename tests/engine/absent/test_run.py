@@ -14,7 +14,8 @@ from spmd_core.engine.absent.topology import explain
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.settings import Settings
-from spmd_core.words.strategies import same_programs, sentence
+from spmd_core.words.runs import headline
+from spmd_core.words.strategies import same_programs
 from spmd_core.workloads.decoder import DEFAULT_SPEC
 from tests.labs import ROOT, until
 
@@ -73,8 +74,9 @@ def test_every_strategy_is_compiled_and_priced_and_nothing_is_executed(lab):
 def test_strategies_that_compile_to_the_same_program_are_named(lab):
     _, result = predicted(lab, strategies=["single", "auto", "shard_map"], sharding={"batch": "x"})
     assert same_programs(result.strategies)[0][0] == ("auto", "shard_map")
-    assert sentence(result).endswith("auto and shard_map compile to the same program") and "single takes" in sentence(result)
-    assert sentence(result) in report(result)
+    said = headline(result)
+    assert said.endswith("Automatic and shard_map compile to the same program.")
+    assert "Single device takes" in said and report(result)[0] == said
 
 
 def test_one_worker_compiles_for_several_topologies_in_turn(lab):

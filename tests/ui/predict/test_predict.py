@@ -49,7 +49,7 @@ def metrics(screen) -> dict[str, str]:
 def test_before_compiling_the_sizes_say_whether_it_fits(opened):
     screen = opened()
     assert said(screen) == ""
-    assert "By its sizes it should fit: about 2.1 GiB of 15.8 GiB per device." in headings(screen)
+    assert "2.1 GiB of 15.8 GiB per device: should fit." in headings(screen)
     assert field(screen, "button", "Predict").disabled is False
     assert Lab.open().active() == ()  # nothing is compiled by opening the screen
 
@@ -57,7 +57,7 @@ def test_before_compiling_the_sizes_say_whether_it_fits(opened):
 def test_an_axis_that_does_not_cut_the_parameters_is_named_before_compiling(opened):
     wide = MODEL.vary(target="tpu:v5e:16x16*16", mesh={"fsdp": 4096}, dims={"batch": 4096, "sequence": 2048}, options={"model": "scaled:1"})
     screen = opened(experiment=link.encode(wide))
-    assert said(screen) == "" and "should not fit" in headings(screen)
+    assert said(screen) == "" and "does not fit" in headings(screen)
     assert [warning.value.replace("\\", "") for warning in screen.warning] == [
         "embed=2048 does not divide over fsdp=4096: parameters stay whole on every device."]
 
@@ -65,7 +65,7 @@ def test_an_axis_that_does_not_cut_the_parameters_is_named_before_compiling(open
 def test_a_link_shows_its_stored_prediction(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL), run="20260101-000000-abcdef")
     assert said(screen) == ""
-    assert "Fits, and takes about 14.7 ms a step at 95.1% MFU; compute binds." in headings(screen)
+    assert "Step time 14.7 ms at 95.1% MFU, compute-bound. 8.0 GiB of 15.8 GiB per device: fits." in headings(screen)
     shown = metrics(screen)
     assert (shown["Memory per device"], shown["A step"], shown["MFU"]) == ("8.0 GiB", "14.7 ms", f"{prediction().mfu:.1%}")
     assert field(screen, "selectbox", "Model").value == "scaled:16"
@@ -74,7 +74,7 @@ def test_a_link_shows_its_stored_prediction(opened):
 
 def test_a_prediction_that_is_stored_is_found_without_its_run(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL))
-    assert "Fits, and takes about 14.7 ms a step" in headings(screen)
+    assert "Step time 14.7 ms at" in headings(screen)
     assert screen.query_params["run"] == "20260101-000000-abcdef"
     assert field(screen, "button", "Predict again").disabled is False
 
@@ -83,7 +83,7 @@ def test_what_other_versions_predicted_says_so(opened):
     def notices(found):
         screen = opened(predicted(run=f"20260101-000000-{len(found):06d}", auto=prediction().model_copy(update={"compile": found})),
                         experiment=link.encode(MODEL))
-        assert "takes about 14.7 ms" in headings(screen)
+        assert "Step time 14.7 ms" in headings(screen)
         return [text.value for text in screen.caption if text.value.startswith("Other versions of JAX")]
 
     assert notices({}) == []

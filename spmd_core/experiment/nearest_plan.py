@@ -13,8 +13,9 @@ from spmd_core.experiment.resized import resized
 from spmd_core.machine.of_chips import nearest_topology
 from spmd_core.machine.targets import Target, parse_target
 from spmd_core.machine.topologies import Topology, get_topology
+from spmd_core.plan.flags import flag_refusal
 from spmd_core.plan.models import PRESETS, VARIABLE, ModelSize, get_model
-from spmd_core.plan.plan import AXES, DATA_AXES, MAX_SEQUENCE, NAMES, flag_refusal
+from spmd_core.plan.plan import AXES, DATA_AXES, MAX_SEQUENCE, NAMES
 from spmd_core.workloads.decoder import DECODER, DEFAULT_SPEC
 
 BLOCK = 128  # tokens that a sequence is a multiple of

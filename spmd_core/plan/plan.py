@@ -3,74 +3,125 @@
 import hashlib
 import json
 import math
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictInt, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    StrictInt,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.frozen import AsObject, Frozen, PairsOf
 from spmd_core.machine.topologies import Topology, get_topology
+from spmd_core.plan.flags import GENERATION_FLAGS, PUBLISHED_FLAGS, flag_refusal
 from spmd_core.plan.models import VARIABLE, ModelSize, get_model
 
 NAMES = ("input", "query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down", "attention")
 AXES = ("data", "fsdp", "fsdp_transpose", "expert", "sequence", "tensor")
 DATA_AXES = ("data", "fsdp", "fsdp_transpose")  # those that cut the batch
 MAX_SEQUENCE = 2**20
-_FLAG = re.compile(r"(--)?(xla_[a-z0-9_]+)=[A-Za-z0-9_.\-]+")
-# Parts of the names of libtpu's flags that name files, or have them written: a link must do neither.
-_FILES = frozenset(("cache", "dir", "dump", "dumping", "file", "filename", "files", "folder", "graph", "path", "profile", "profiler", "proto",
-                    "protobuf", "recorder", "snapshots", "subdirectories", "url"))
 
-# Flags of MaxText's published runs, which change the compiler's schedule. Source: MaxText/configs/v5e/*.sh, v5p/*.sh and
-# benchmarks/xla_flags_library.py (AI-Hypercomputer/maxtext).
-PUBLISHED_FLAGS = (
-    "xla_tpu_enable_data_parallel_all_reduce_opt=true", "xla_tpu_data_parallel_opt_different_sized_ops=true",
-    "xla_tpu_enable_async_collective_fusion=true", "xla_tpu_enable_async_collective_fusion_fuse_all_gather=true",
-    "xla_tpu_enable_async_collective_fusion_multiple_steps=true", "xla_tpu_overlap_compute_collective_tc=true", "xla_enable_async_all_gather=true",
-)
-GENERATION_FLAGS = {
-    "v4": ("xla_enable_async_collective_permute=true",),
-    "v5p": ("xla_enable_async_collective_permute=true", "xla_tpu_enable_ag_backward_pipelining=true", "xla_tpu_megacore_fusion_allow_ags=false"),
-    "v6e": ("xla_tpu_scoped_vmem_limit_kib=98304",),
-    "tpu7x": (),
-}
+def _in_order(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of kept arrays in the order of the block, each once; unknown ones stay, to be refused."""
+    known = tuple(name for name in NAMES if name in names)
+    return known + tuple(name for name in names if name not in NAMES)
+
+
+def _pairs(value: Any) -> list[Any]:
+    """A JSON object or a list of pairs as pairs; none where it is neither, for pydantic to refuse."""
+    listed = list(value.items()) if isinstance(value, Mapping) else value
+    is_pairs = isinstance(listed, list | tuple) and all(
+        isinstance(pair, list | tuple) and len(pair) == 2 for pair in listed)
+    return list(listed) if is_pairs else []
+
+
+def _flag(flag: str) -> str:
+    if rule := flag_refusal(flag):
+        raise refuse(f"compiler flag {shorten(flag)}", rule,
+                     "write for example xla_enable_async_all_gather=false")
+    return flag.removeprefix("--")
+
+
+_Names = Annotated[tuple[str, ...], AfterValidator(_in_order)]
+_Dtype = Literal["float32", "bfloat16"]
 
 
 class Plan(Frozen):
-    """What is compiled: one training step. `batch_per_device` counts sequences per chip; None for blocks means the generation's own."""
+    """What is compiled: one training step. `batch_per_device` counts sequences per chip; None for blocks means the generation's own.
+
+    Fields are written in one form: plans that mean the same program have equal ids.
+    """
 
     version: Literal[1] = 1
-    target: str
-    model: str
+    target: Annotated[str, AfterValidator(lambda text: get_topology(text).target)]
+    model: Annotated[str, AfterValidator(lambda name: get_model(name).name)]
     mesh: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf]
     batch_per_device: float = Field(gt=0, le=65536)
     sequence: StrictInt = Field(2048, ge=128, le=MAX_SEQUENCE)
     remat: Literal["none", "minimal", "full"] = "full"
-    save: tuple[str, ...] = ()
-    offload: tuple[str, ...] = ()
+    save: _Names = ()
+    offload: _Names = ()
     fused_qkv: bool = False
     fused_mlp: bool = False
     attention_blocks: StrictInt | None = Field(None, ge=128, le=8192)
-    state_dtype: Literal["float32", "bfloat16"] = "float32"
-    parameter_dtype: Literal["float32", "bfloat16"] = "float32"
-    compiler_flags: tuple[str, ...] = ()
+    state_dtype: _Dtype = "float32"
+    parameter_dtype: _Dtype = "float32"
+    compiler_flags: tuple[Annotated[str, AfterValidator(_flag)], ...] = ()
     device_order: Literal["topology", "plain"] = "topology"
-    layers: StrictInt | None = Field(None, ge=1, le=1024)
-    sizes: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf, AsObject] = ()  # sizes of the model that differ from the preset's
+    layers: StrictInt | None = Field(None, ge=1, le=1024)  # None: the model's own
+    sizes: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf, AsObject] = ()  # sizes that differ from the model's own, layers left out
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_layers(cls, data: Any) -> Any:
+        """Layers among the sizes are those of the field of that name."""
+        pairs = _pairs(data.get("sizes")) if isinstance(data, Mapping) else []
+        named = [size for name, size in pairs if name == "layers"]
+        if not named:
+            return data
+        layers = data.get("layers")
+        return {**data, "layers": named[-1] if layers is None else layers,
+                "sizes": [pair for pair in pairs if pair[0] != "layers"]}
+
+    @field_validator("batch_per_device")
+    @classmethod
+    def _share(cls, share: float, info: ValidationInfo) -> float:
+        """The share nearest to a whole batch: 1/192 is not exact, however it was reckoned."""
+        devices = math.prod(size for _, size in info.data.get("mesh", ()))
+        batch = share * devices
+        return round(batch) / devices if devices and abs(batch - round(batch)) <= 1e-6 else share
+
+    @field_validator("layers")
+    @classmethod
+    def _other_layers(cls, layers: int | None, info: ValidationInfo) -> int | None:
+        """None for the model's own number."""
+        own = get_model(info.data["model"]).layers if "model" in info.data else None
+        return None if layers == own else layers
+
+    @field_validator("sizes")
+    @classmethod
+    def _other_sizes(
+        cls, sizes: tuple[tuple[str, int], ...], info: ValidationInfo
+    ) -> tuple[tuple[str, int], ...]:
+        """Sizes in the order of a model's, without those that are its own."""
+        if "model" not in info.data:
+            return sizes
+        own, given = get_model(info.data["model"]), dict(sizes)
+        own.varied(**given)  # refuses the name of a size that no model has
+        return tuple((name, given[name]) for name in VARIABLE
+                     if name in given and given[name] != getattr(own, name))
 
     @model_validator(mode="after")
     def _check(self) -> "Plan":
-        topology, model = get_topology(self.target), self.size
-        self._check_mesh(topology)
-        self._check_cuts(model)
+        self._check_mesh(self.topology)
+        self._check_cuts(self.size)
         self._check_names()
-        for field, value in self._canonical(topology, model).items():
-            object.__setattr__(self, field, value)
-        for flag in self.compiler_flags:
-            if rule := flag_refusal(flag):
-                raise refuse(f"compiler flag {shorten(flag)}", rule, "write for example xla_enable_async_all_gather=false")
         return self
 
     def _check_mesh(self, topology: Topology) -> None:
@@ -116,15 +167,6 @@ class Plan(Frozen):
             raise refuse(f"{sorted(both)[0]!r}", "is both saved and offloaded", "choose one")
         if self.remat == "none" and (self.save or self.offload):
             raise refuse("remat none", "keeps everything, so that save and offload mean nothing", "use remat full")
-
-    def _canonical(self, topology: Topology, model: ModelSize) -> dict[str, Any]:
-        """Fields as one of all plans that mean the same writes them: equal programs have equal ids."""
-        given = dict(self.sizes)
-        layers = given.pop("layers", None)
-        return {"target": topology.target, "model": model.name, "batch_per_device": self.batch / self.devices,
-                "layers": self.layers or layers, "sizes": tuple((name, given[name]) for name in VARIABLE if name in given),
-                "save": tuple(name for name in NAMES if name in self.save), "offload": tuple(name for name in NAMES if name in self.offload),
-                "compiler_flags": tuple(flag.removeprefix("--") for flag in self.compiler_flags)}
 
     @property
     def size(self) -> ModelSize:
@@ -188,18 +230,6 @@ class Plan(Frozen):
     def id(self) -> str:
         """Hash of the canonical form (16 hex digits)."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
-
-
-def flag_refusal(flag: str) -> str | None:
-    """Why a compiler flag is not taken; None where it is.
-
-    >>> flag_refusal("xla_enable_async_all_gather=false"), flag_refusal("xla_jf_generate_cpu_profile_to=here")
-    (None, 'reads or writes files')
-    """
-    match = _FLAG.fullmatch(flag)
-    if match is None:
-        return "is not a flag"
-    return "reads or writes files" if match[2].endswith("_to") or _FILES.intersection(match[2].split("_")) else None
 
 
 def parse_plan(data: Any) -> Plan:

@@ -1,6 +1,46 @@
 """The database schema as ordered steps; a step that was released is never edited, only followed by another."""
 
-MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+import json
+import sqlite3
+from collections.abc import Callable
+
+from spmd_core.errors import RequestError
+from spmd_core.experiment.experiment import parse_experiment_text
+
+Step = str | Callable[[sqlite3.Connection], None]  # SQL, or what changes rows as SQL cannot
+
+
+def renumber_training_steps(db: sqlite3.Connection) -> None:
+    """Give stored training steps the ids that they have now, so that their runs are found again.
+
+    A size that is the model's own is no longer part of the id. One that cannot be read stays as it
+    is; two that are the same now become one, with the runs of both.
+    """
+    stored = "SELECT id, spec FROM experiments WHERE workload = 'decoder'"
+    for old, spec in [(row["id"], row["spec"]) for row in db.execute(stored)]:
+        try:
+            experiment = parse_experiment_text(spec)
+        except RequestError:
+            continue
+        if experiment.id == old:
+            continue
+        form = json.dumps(experiment.to_json(), separators=(",", ":"))
+        db.execute("INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)",
+                   (experiment.id, form, experiment.workload, experiment.target))
+        db.execute("UPDATE runs SET experiment = ? WHERE experiment = ?", (experiment.id, old))
+        db.execute("DELETE FROM experiments WHERE id = ?", (old,))
+
+
+def apply(db: sqlite3.Connection, steps: tuple[Step, ...]) -> None:
+    """Carry out one migration inside the caller's transaction."""
+    for step in steps:
+        if isinstance(step, str):
+            db.execute(step)
+        else:
+            step(db)
+
+
+MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
     (
         "0001 runs and results",
         (
@@ -24,4 +64,5 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("0002 predicted times", ("ALTER TABLE runs ADD COLUMN predicted TEXT",)),
+    ("0003 ids without the model's own sizes", (renumber_training_steps,)),
 )

@@ -17,7 +17,7 @@ from spmd_core.experiment.experiment import Experiment, parse_experiment_text
 from spmd_core.results.environment import Environment
 from spmd_core.results.result import Failure, Result
 from spmd_core.runs.states import ACTIVE, TERMINAL, RunStatus, RunSummary
-from spmd_core.store.migrations import MIGRATIONS
+from spmd_core.store.migrations import MIGRATIONS, apply
 
 FILE_NAME = "lab.sqlite3"
 BUSY_TIMEOUT_S = 5.0
@@ -237,8 +237,7 @@ class Store:
                                    f"or name another folder in SPMD_LAB_DATA")
             for name, statements in MIGRATIONS:
                 if name not in applied:
-                    for statement in statements:
-                        db.execute(statement)
+                    apply(db, statements)
                     db.execute("INSERT INTO migrations VALUES (?, ?)", (name, time.time()))
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:

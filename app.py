@@ -1,48 +1,53 @@
-"""The Overview screen: what hardware this is, where to start, what runs now, and what ran lately."""
+"""What `streamlit run app.py` starts: the server of the screens, of which `home.py` is the first."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
 
 import streamlit as st
+from starlette.middleware import Middleware
 
-from spmd_core.machine.targets import default_target
-from ui import cards, links, live, shell, state
-from ui import hardware as hardware_view
-from ui.lab import lab
+Message = MutableMapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+Receive = Callable[[], Awaitable[Message]]
+Asgi = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
-share = shell.open_page("overview")
-st.title("Overview")
-target = default_target()
-hardware, active = lab().hardware(), lab().active()
+# No other site may show these pages in a frame, where it could lead a click to a Run button
+_HEADERS = [
+    (b"content-security-policy", b"frame-ancestors 'self'"),
+    (b"x-frame-options", b"SAMEORIGIN"),
+]
 
-with st.container(border=True):
-    place = st.container()
-    with st.container(horizontal=True):
-        asked = st.button("Ask the devices again", icon=":material/refresh:", key="ask")
-        if st.button("Release the devices", icon=":material/eject:", key="release", help="Ends the worker process, so that others can use them."):
-            lab().release()
-            st.toast("The worker lets go of the devices: at once, or after the run at hand.")
-    if asked or (lab().devices(target) is None and state.first_look(target) and not active and not hardware.holders):
-        with st.spinner("Asking the devices what they are, a few seconds…"):
-            sentence = shell.attempt(lab().probe, target)
-        if sentence:
-            shell.refusal(sentence)
-    with place:
-        hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)
 
-st.subheader("Where to start", anchor=False)
-cards.starts()
+class OwnFrames:
+    """Adds the headers against foreign frames to every answer."""
 
-st.subheader("Running now", anchor=False)
-if active:
-    live.watch_queue(tuple(status.run for status in active))
-else:
-    st.caption("Nothing runs and nothing waits.")
+    def __init__(self, app: Asgi):
+        self._app = app
 
-st.subheader("Lately", anchor=False)
-recent = lab().history(limit=6)
-for summary in recent:
-    cards.run_row(summary)
-if recent:
-    st.page_link("pages/history.py", label="All stored runs", icon=":material/history:")
-else:
-    st.caption("Nothing has run here yet. Open a recipe, or press Run on Compare.")
+    async def __call__(
+        self, scope: MutableMapping[str, Any], receive: Receive, send: Send
+    ) -> None:
+        """Pass a request on, and its answer back with the headers."""
 
-links.share_box(share, "overview")
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *_HEADERS]
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+def told(error: Exception) -> bool:
+    """A failure that no screen has caught: its sentence where it has one; whether it was shown."""
+    from spmd_core.errors import LabError
+    from ui.markdown import plain  # not before a screen has said that Python is too old
+
+    if not isinstance(error, LabError):
+        return False
+    st.error(plain(str(error)), icon=":material/error:")
+    return True
+
+
+app = st.App("home.py", middleware=[Middleware(OwnFrames)], on_script_error=told)

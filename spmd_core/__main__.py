@@ -3,6 +3,7 @@
 from __future__ import annotations  # an old Python gets as far as the sentence about it
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -91,11 +92,19 @@ def main(words: Sequence[str] | None = None) -> int:
         return _say(error, BAD_REQUEST)
     except LabError as error:
         return _say(error, FAILURE)
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            if isinstance(error, BrokenPipeError):
+                return _reader_is_gone()
+            raise
+        return _say(LabError("too many files are open: close other programs, or raise `ulimit -n`"), FAILURE)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read has gone: the rest is for nobody
-        return FAILURE
+
+
+def _reader_is_gone() -> int:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the rest is for nobody
+    return FAILURE
 
 
 def _say(error: LabError, code: int) -> int:

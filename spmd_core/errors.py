@@ -15,6 +15,14 @@ class StorageError(LabError):
     """The data folder cannot be read or written."""
 
 
+class UnreadableRun(RequestError):
+    """A stored run that this version cannot read: made by another one, or damaged."""
+
+    def __init__(self, message: str, run: str):
+        super().__init__(message)
+        self.run = run
+
+
 class WorkerError(LabError):
     """The worker process could not be started, or does not have the devices that were asked for."""
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from spmd_core.errors import WorkerError, refuse, shorten
+from spmd_core.errors import StorageError, WorkerError, refuse, shorten
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.rules import check_fits_target
+from spmd_core.experiment.rules import check_compiles, check_fits_target
 from spmd_core.machine.hardware import Hardware, read_hardware
 from spmd_core.machine.targets import parse_target
 from spmd_core.machine.topologies import get_topology
@@ -19,9 +19,11 @@ from spmd_core.results.result import Result
 from spmd_core.runs.memory import check_memory
 from spmd_core.runs.states import RunStatus, RunSummary
 from spmd_core.settings import Settings, default_data_folder, read_settings
+from spmd_core.store.rows import Unread
 from spmd_core.store.store import Store
-from spmd_core.worker.folder_lock import FolderLock
 from spmd_core.worker.supervisor import Supervisor
+from spmd_core.worker.turn import Turn
+from spmd_core.worker.unwritten import Unwritten
 from spmd_core.workloads.own.files import check_present
 
 HARDWARE_S = 2.0  # how long a look at the hardware stays good
@@ -39,7 +41,7 @@ class Lab:
     def __init__(self, folder: Path, settings: Settings, serve: bool):
         self.folder = folder
         self._store = Store(folder)
-        self._lock = FolderLock(folder)
+        self._turn = Turn(folder, self._store)
         self._settings, self._serve = settings, serve
         self._guard = threading.Lock()
         self._own_runs: set[str] = set()  # submitted here, and not known to be over
@@ -74,7 +76,7 @@ class Lab:
                 return
         atexit.unregister(self.close)
         self._supervisor.close()
-        self._lock.close()
+        self._turn.close()
         self._store.close()
 
     # Runs -----------------------------------------------------------------------------------------------------------
@@ -95,12 +97,15 @@ class Lab:
         live = self._supervisor.live
         if live and live.run == run:
             return live
-        return self._as_seen(self._stored(run))
+        return self._unwritten.status(run) or self._as_seen(self._stored(run))
 
     def active(self) -> tuple[RunStatus, ...]:
         """Runs that are at hand or queued, in order."""
         live = self._supervisor.live
-        seen = [live if live and live.run == status.run else self._as_seen(status) for status in self._store.active()]
+        seen = [
+            live if live and live.run == status.run
+            else self._unwritten.status(status.run) or self._as_seen(status)
+            for status in self._store.active()]
         return tuple(status for status in seen if not status.is_over)
 
     def result(self, run: str) -> Result | None:
@@ -108,6 +113,8 @@ class Lab:
         with self._guard:
             if run in self._results:
                 return self._results[run]
+        if kept := self._unwritten.result(run):
+            return kept
         result = self._store.result(run)
         if result:
             with self._guard:
@@ -122,7 +129,7 @@ class Lab:
 
     def texts(self, run: str, strategy: str) -> dict[str, str]:
         """Program texts of a strategy: program, jaxpr, stablehlo, hlo; empty where none are stored."""
-        return self._store.texts(run, strategy)
+        return self._unwritten.texts(run, strategy) or self._store.texts(run, strategy)
 
     def cancel(self, run: str) -> None:
         """Cancel a run: at once while it is queued; else the worker is asked, and ended if it does not listen."""
@@ -133,11 +140,16 @@ class Lab:
             self._wake()
 
     def wait(self, run: str, timeout_s: float | None = None, on_change: Callable[[RunStatus], None] | None = None) -> RunStatus:
-        """Wait until a run is over, or for `timeout_s`; its status then. `on_change` is called with each new status."""
+        """Wait until a run is over, or for `timeout_s`; its status then.
+
+        `on_change` is called with each new status. StorageError where the data folder fails for
+        longer than `write_s`, WorkerError where nothing works the queue any more.
+        """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        last = None
+        last, stuck_since = None, None
         while True:
             status = self.status(run)
+            stuck_since = self._stuck_since(run, stuck_since)
             if on_change and status != last:
                 on_change(status)
             last = status
@@ -146,6 +158,18 @@ class Lab:
             with self._supervisor.changed:
                 if self._supervisor.live in (None, last) or self._supervisor.live.run != run:
                     self._supervisor.changed.wait(POLL_S)
+
+    def _stuck_since(self, run: str, since: float | None) -> float | None:
+        """Since when the folder fails while the run is not at hand; an error where that is too long."""
+        supervisor, now = self._supervisor, time.monotonic()
+        if not supervisor.is_alive and self._turn.holder() is None:
+            raise WorkerError("the thread that works the queue ended, as said above: start again")
+        problem = supervisor.problem
+        if problem is None or (supervisor.live and supervisor.live.run == run):
+            return None
+        if since is not None and now - since > self._settings.write_s:
+            raise StorageError(problem)
+        return now if since is None else since
 
     def history(self, *, workload: str | None = None, state: str | None = None, text: str | None = None, limit: int = 200) -> tuple[RunSummary, ...]:
         """Stored runs, newest first. `text` is looked for in the run's id and in the experiment's JSON form."""
@@ -160,10 +184,17 @@ class Lab:
         for run in runs:
             if run in active:
                 raise refuse(f"run {run}", "is not over", "cancel it first")
+        for unread in self._store.unread():  # nobody can run them, and cancelling needs no reading
+            if unread.run in runs and unread.state == "queued":
+                self._store.cancel_queued(unread.run)
         with self._guard:
             for run in runs:
                 self._results.pop(run, None)
         return self._store.delete(runs)
+
+    def unread(self) -> tuple[Unread, ...]:
+        """Stored runs that this version cannot read, newest first: they can only be deleted."""
+        return self._store.unread()
 
     # Devices --------------------------------------------------------------------------------------------------------
 
@@ -200,6 +231,10 @@ class Lab:
         self._wake()
 
     @property
+    def _unwritten(self) -> Unwritten:
+        return self._supervisor.unwritten
+
+    @property
     def worker_pid(self) -> int | None:
         """The worker process that this process started, where there is one."""
         return self._supervisor.host.pid
@@ -207,7 +242,7 @@ class Lab:
     @property
     def queue_holder(self) -> int | None:
         """Pid of the process that works the queue; None where nobody does."""
-        return self._lock.holder()
+        return self._turn.holder()
 
     @property
     def problem(self) -> str | None:
@@ -221,8 +256,7 @@ class Lab:
         target = experiment.place
         if target.is_absent:
             check_fits_target(experiment.mesh, target, get_topology(target).devices)
-            if not experiment.what.results and not experiment.what.compile_only:
-                raise refuse(f"workload {experiment.workload}", f"has nothing to compile for {target.text}", "use a computation, for example layer")
+            check_compiles(experiment.what, target)
             return
         if target.kind == "local" and self.hardware().accelerator is None:
             raise refuse("target local", "finds no accelerator on this machine", "use cpu:8")
@@ -248,7 +282,7 @@ class Lab:
         """A stored status, corrected for what only the lock can say: nobody works on it any more."""
         if status.is_over:
             return status
-        nobody = self._lock.holder() is None
+        nobody = self._turn.holder() is None
         if status.state == "queued":
             ahead = (status.queue_position or 1) - 1
             others = f"{ahead} queued before it" if ahead else "the run at hand"
@@ -281,4 +315,4 @@ class Lab:
         self._supervisor.wake()
 
     def _new_supervisor(self) -> Supervisor:
-        return Supervisor(self._store, self._lock, self._settings, self._is_wanted)
+        return Supervisor(self._store, self._turn, self._settings, self._is_wanted)

@@ -19,18 +19,21 @@ class Settings:
     idle_s: float = 300.0  # an idle worker keeps its devices
     cancel_grace_s: float = 5.0  # from asking a worker to stop, to ending it
     terminate_grace_s: float = 3.0  # from SIGTERM to SIGKILL
+    ping_s: float = 5.0  # an idle worker has so long to say that it is there, before it is used
+    write_s: float = 60.0  # a result that cannot be written is tried for so long, then kept in memory
     lock_retry_s: float = 1.0  # between two tries for the lock of the data folder
     poll_s: float = 0.25  # between two looks at what other processes asked for
     note_s: float = 1.0  # between two writes of progress to the database
 
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
-    """Settings with SPMD_LAB_RUN_TIMEOUT_S, SPMD_LAB_PREDICT_TIMEOUT_S and SPMD_LAB_IDLE_S; RequestError where one is not a positive number."""
+    """Settings of the environment; RequestError where one is not a positive number."""
     defaults = Settings()
     return Settings(
         run_timeout_s=_seconds(environ, "SPMD_LAB_RUN_TIMEOUT_S", defaults.run_timeout_s),
         predict_timeout_s=_seconds(environ, "SPMD_LAB_PREDICT_TIMEOUT_S", defaults.predict_timeout_s),
         idle_s=_seconds(environ, "SPMD_LAB_IDLE_S", defaults.idle_s),
+        write_s=_seconds(environ, "SPMD_LAB_WRITE_S", defaults.write_s),
     )
 
 

@@ -14,7 +14,7 @@ from ui.lab import lab
 from ui.markdown import as_sentence, plain
 
 PAGES = {
-    "overview": ("app.py", "Overview", ":material/home:"),
+    "overview": ("home.py", "Overview", ":material/home:"),
     "layout": ("pages/layout.py", "Layout", ":material/grid_view:"),
     "compare": ("pages/compare.py", "Compare", ":material/speed:"),
     "predict": ("pages/predict.py", "Predict", ":material/online_prediction:"),

@@ -15,6 +15,8 @@ MAX_LISTED = 16
 
 def draw(found: Layout, dims: Sequence[str], width: int = 80) -> list[str]:
     """Lines of at most `width` characters: one grid per block of the leading dims; a list of devices where no grid fits."""
+    if not dims:
+        return [f"Every device holds it: {devices_text(list(range(found.device_count)))}."]
     cells = _cells(found)
     rows, columns = cells.shape[-2:]
     leading = cells.shape[:-2]

@@ -32,6 +32,8 @@ def main(arguments: Namespace) -> int:
     print_run(status, result, arguments.json)
     if interrupted:
         return 130
+    if status.state == "failed":  # also a result that could not be stored
+        return 1
     return 0 if result and any(found.status == "ok" for found in result.strategies.values()) else 1
 
 

@@ -55,6 +55,8 @@ def fill_options(workload: Workload, given: Any) -> dict[str, Any]:
         if name not in defaults and name not in later:
             raise refuse(f"option {shorten(name)}", f"is not one of {workload.name}", f"use {' or '.join({**defaults, **later})}")
         _check_option(name, value, option_choices(workload).get(name))
+    if "in_axes" in given:  # it becomes a part of programs: as one text for each meaning
+        given["in_axes"] = in_axes_text(read_in_axes(given["in_axes"]))
     chosen = {name: value for name, value in given.items() if name in defaults or value != later.get(name)}
     return {name: (defaults | chosen)[name] for name in (*defaults, *later) if name in defaults or name in chosen}
 
@@ -83,3 +85,8 @@ def read_in_axes(text: Any) -> tuple[int | None, ...] | None:
     if not parts or not all(part == "None" or (part.isascii() and part.isdigit() and len(part) < 3) for part in parts):
         raise refuse(f"in_axes={shorten(text)}", "is not one axis or None for each operand", "write for example 0, None")
     return tuple(None if part == "None" else int(part) for part in parts)
+
+
+def in_axes_text(axes: tuple[int | None, ...] | None) -> str:
+    """One entry for each operand as an experiment writes them: `0, None`."""
+    return BY_POSITION if axes is None else ", ".join(str(axis) for axis in axes)

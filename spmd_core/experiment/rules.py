@@ -191,3 +191,10 @@ def check_fits_target(mesh: Mesh, target: Target, device_count: int | None = Non
         raise refuse(f"mesh {axes} of {devices} devices",
                      f"is larger than target {target.text} with {available}",
                      f"use at most {available} devices, or another target")
+
+
+def check_compiles(what: Workload, target: Target) -> None:
+    """There is something to compile for a topology that is not attached: a computation of arrays."""
+    if not what.results and not what.compile_only:
+        raise refuse(f"workload {what.name}", f"has nothing to compile for {target.text}",
+                     "use a computation, for example layer, or a target such as cpu:8")

@@ -24,6 +24,18 @@ class CancelCommand(Frozen):
     run: str | None = None  # None: whichever runs
 
 
+class PingCommand(Frozen):
+    """Down, before an idle worker is used again: is it still there?"""
+
+    command: Literal["ping"] = "ping"
+
+
+class Pong(Frozen):
+    """Up, at once, whatever else is going on."""
+
+    event: Literal["pong"] = "pong"
+
+
 class Ready(Frozen):
     """Up, once: the devices are there and are what was asked for."""
 
@@ -72,7 +84,8 @@ class Failed(Frozen):
     error: Failure
 
 
-Command = Annotated[RunCommand | CancelCommand, Field(discriminator="command")]
-Event = Annotated[Ready | Phase | Progress | Texts | Finished | Failed, Field(discriminator="event")]
+Command = Annotated[RunCommand | CancelCommand | PingCommand, Field(discriminator="command")]
+Event = Annotated[
+    Ready | Phase | Progress | Texts | Finished | Failed | Pong, Field(discriminator="event")]
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
 EVENTS: TypeAdapter[Event] = TypeAdapter(Event)

@@ -3,6 +3,7 @@
 from spmd_core.errors import Inexpressible
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.plans import compiler_flags
+from spmd_core.experiment.rules import check_compiles
 from spmd_core.machine.absent import ENVIRONMENT, description
 from spmd_core.machine.topologies import get_topology
 from spmd_core.script.decoder import decoder_text
@@ -29,7 +30,11 @@ def report(strategy, lowered):
 
 
 def absent_cells(experiment: Experiment) -> list[str]:
-    """The cells of the script: devices, imports, and one for each strategy."""
+    """The cells of the script: devices, imports, and one for each strategy.
+
+    RequestError for a workload that has nothing to compile.
+    """
+    check_compiles(experiment.what, experiment.place)
     report = "# %% imports\nimport re\nfrom collections import Counter\nfrom time import perf_counter\n"
     if experiment.workload == NAME:
         program = _on_absent(decoder_text(experiment)).rstrip()

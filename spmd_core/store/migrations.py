@@ -65,4 +65,14 @@ MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
     ),
     ("0002 predicted times", ("ALTER TABLE runs ADD COLUMN predicted TEXT",)),
     ("0003 ids without the model's own sizes", (renumber_training_steps,)),
+    (
+        "0004 who works the queue, and who asked",
+        (
+            """CREATE TABLE holder (
+                one INTEGER PRIMARY KEY CHECK (one = 1), pid INTEGER NOT NULL, mark TEXT NOT NULL,
+                file TEXT NOT NULL)""",
+            "ALTER TABLE runs ADD COLUMN viewer TEXT",  # NULL: the command line
+            "ALTER TABLE runs ADD COLUMN batch TEXT",  # runs asked for at once, such as a sweep
+        ),
+    ),
 )

@@ -6,37 +6,26 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from spmd_core.errors import RequestError, StorageError
-from spmd_core.experiment.experiment import Experiment, parse_experiment_text
+from spmd_core.errors import StorageError, UnreadableRun
+from spmd_core.experiment.experiment import Experiment
 from spmd_core.results.environment import Environment
 from spmd_core.results.result import Failure, Result
 from spmd_core.runs.states import ACTIVE, TERMINAL, RunStatus, RunSummary
+from spmd_core.store import rows as read
 from spmd_core.store.migrations import MIGRATIONS, apply
+from spmd_core.store.rows import Request, Unread
 
 FILE_NAME = "lab.sqlite3"
 BUSY_TIMEOUT_S = 5.0
+T = TypeVar("T")
 _IN_ACTIVE = f"state IN {ACTIVE!r}"
 _STATUS = """SELECT runs.*, spec, CASE WHEN state = 'queued' THEN
     (SELECT COUNT(*) FROM runs AS ahead WHERE ahead.state = 'queued' AND ahead.seq <= runs.seq) END AS position
     FROM runs JOIN experiments ON experiments.id = runs.experiment"""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What one process asks of the one that works the queue: cancel a run, release the devices, probe a target."""
-
-    id: int
-    kind: str
-    run: str | None = None
-    target: str | None = None
-    answered: bool = False
-    error: str | None = None
 
 
 class Store:
@@ -73,9 +62,18 @@ class Store:
             db.execute("INSERT INTO runs (id, experiment, state, submitted_at) VALUES (?, ?, 'queued', ?)", (run, experiment.id, time.time()))
 
     def next_queued(self) -> RunStatus | None:
-        """The run at the head of the queue."""
+        """The run at the head of the queue; UnreadableRun where this version cannot read it."""
         rows = self._rows(f"{_STATUS} WHERE state = 'queued' ORDER BY seq LIMIT 1")
-        return _status(rows[0]) if rows else None
+        return read.status_of(rows[0]) if rows else None
+
+    def refuse_queued(self, run: str, error: Failure) -> bool:
+        """Fail a run that is still in the queue; False where it is not."""
+        with self._transaction() as db:
+            changed = db.execute(
+                """UPDATE runs SET state = 'failed', finished_at = ?, error_kind = ?,
+                    error_message = ? WHERE id = ? AND state = 'queued'""",
+                (time.time(), error.kind, error.message, run))
+            return changed.rowcount == 1
 
     def start(self, run: str) -> bool:
         """Take a run out of the queue; False where it is no longer in it."""
@@ -127,18 +125,19 @@ class Store:
             return changed.rowcount
 
     def status(self, run: str) -> RunStatus | None:
-        """A run as it was last written; None where there is none of that id."""
+        """A run as last written; None where there is none of that id. UnreadableRun for one that cannot be read."""
         rows = self._rows(f"{_STATUS} WHERE runs.id = ?", (run,))
-        return _status(rows[0]) if rows else None
+        return read.status_of(rows[0]) if rows else None
 
     def active(self) -> tuple[RunStatus, ...]:
-        """Runs without a terminal state, in the order of the queue."""
-        return tuple(_status(row) for row in self._rows(f"{_STATUS} WHERE {_IN_ACTIVE} ORDER BY seq"))
+        """Runs without a terminal state, in the order of the queue, but those that cannot be read."""
+        rows = self._rows(f"{_STATUS} WHERE {_IN_ACTIVE} ORDER BY seq")
+        return tuple(_readable(read.status_of, rows))
 
     def result(self, run: str) -> Result | None:
-        """The stored result; None where the run has none."""
+        """The stored result; None where the run has none. UnreadableRun for one that cannot be read."""
         rows = self._rows("SELECT body FROM results WHERE run = ?", (run,))
-        return Result.model_validate_json(zlib.decompress(rows[0]["body"])) if rows else None
+        return read.result_of(run, rows[0]["body"]) if rows else None
 
     def latest(self, experiment_id: str) -> str | None:
         """The newest run of an experiment that succeeded; None where there is none."""
@@ -149,7 +148,7 @@ class Store:
     def texts(self, run: str, strategy: str) -> dict[str, str]:
         """Program texts of a strategy, by name."""
         rows = self._rows("SELECT name, body FROM texts WHERE run = ? AND strategy = ?", (run, strategy))
-        return {row["name"]: zlib.decompress(row["body"]).decode() for row in rows}
+        return {row["name"]: read.text_of(run, row["body"]) for row in rows}
 
     def history(
         self, *, workload: str | None = None, states: Sequence[str] = (), text: str | None = None, limit: int = 200,
@@ -170,12 +169,20 @@ class Store:
             f"""SELECT runs.id, state, submitted_at, finished_at, medians, predicted, fastest, partial, error_kind, error_message, spec FROM runs
                 JOIN experiments ON experiments.id = runs.experiment WHERE {" AND ".join(conditions)} ORDER BY seq DESC LIMIT ?""",
             (*values, limit))
+        return tuple(_readable(read.summary_of, rows))
+
+    def unread(self) -> tuple[Unread, ...]:
+        """Runs that this version cannot read, newest first: `history` leaves them out."""
+        rows = self._rows(
+            """SELECT runs.id, state, submitted_at, finished_at, medians, predicted, fastest,
+                partial, error_kind, error_message, spec FROM runs
+                JOIN experiments ON experiments.id = runs.experiment ORDER BY seq DESC""")
         found = []
         for row in rows:
-            with contextlib.suppress(RequestError):
-                found.append(RunSummary(row["id"], row["state"], _experiment(row["spec"]), row["submitted_at"], row["finished_at"],
-                                        json.loads(row["medians"] or "{}"), row["fastest"], bool(row["partial"]), _failure(row),
-                                        json.loads(row["predicted"] or "{}")))
+            try:
+                read.summary_of(row)
+            except UnreadableRun as error:
+                found.append(Unread(str(row["id"]), str(row["state"]), str(error)))
         return tuple(found)
 
     def delete(self, runs: Sequence[str]) -> int:
@@ -193,9 +200,19 @@ class Store:
             db.execute("INSERT OR REPLACE INTO environments VALUES (?, ?, ?)", (target, environment.model_dump_json(), time.time()))
 
     def environment(self, target: str) -> Environment | None:
-        """What a target's devices last said of themselves."""
+        """What a target's devices last said of themselves; None where that cannot be read."""
         rows = self._rows("SELECT body FROM environments WHERE target = ?", (target,))
-        return Environment.model_validate_json(rows[0]["body"]) if rows else None
+        return read.environment_of(rows[0]["body"]) if rows else None
+
+    def note_holder(self, pid: int, mark: str, file: str) -> None:
+        """Keep which process works the queue, and by which lock file."""
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO holder VALUES (1, ?, ?, ?)", (pid, mark, file))
+
+    def holder(self) -> tuple[int, str, str] | None:
+        """The process that last began to work the queue: pid, its mark, and its lock file."""
+        rows = self._rows("SELECT pid, mark, file FROM holder")
+        return (rows[0]["pid"], rows[0]["mark"], rows[0]["file"]) if rows else None
 
     def ask(self, kind: str, *, run: str | None = None, target: str | None = None) -> int:
         """Leave a request for the process that works the queue; its id."""
@@ -206,12 +223,12 @@ class Store:
 
     def requests(self) -> tuple[Request, ...]:
         """Requests without an answer, oldest first."""
-        return tuple(_request(row) for row in self._rows("SELECT * FROM requests WHERE answered_at IS NULL ORDER BY id"))
+        return tuple(read.request_of(row) for row in self._rows("SELECT * FROM requests WHERE answered_at IS NULL ORDER BY id"))
 
     def request(self, number: int) -> Request | None:
         """The request of that id."""
         rows = self._rows("SELECT * FROM requests WHERE id = ?", (number,))
-        return _request(rows[0]) if rows else None
+        return read.request_of(rows[0]) if rows else None
 
     def answer(self, number: int, error: str | None = None) -> None:
         """Mark a request as done, or as failed."""
@@ -223,6 +240,8 @@ class Store:
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         db.row_factory = sqlite3.Row
+        # one damaged text must not cost the list that it is in
+        db.text_factory = lambda data: data.decode("utf-8", "replace")
         # not WAL: several processes write, and many Pythons link a SQLite whose WAL can lose data then (fixed in 3.51.3)
         for pragma in ("mmap_size = 0", "journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
             db.execute(f"PRAGMA {pragma}")
@@ -277,23 +296,8 @@ def _advice(error: Exception) -> str:
     return "name a folder that can be read and written in SPMD_LAB_DATA"
 
 
-@lru_cache(maxsize=1024)
-def _experiment(spec: str) -> Experiment:
-    return parse_experiment_text(spec)
-
-
-def _failure(row: sqlite3.Row) -> Failure | None:
-    return Failure(kind=row["error_kind"], message=row["error_message"]) if row["error_kind"] else None
-
-
-def _request(row: sqlite3.Row) -> Request:
-    return Request(row["id"], row["kind"], row["run"], row["target"], row["answered_at"] is not None, row["error"])
-
-
-def _status(row: sqlite3.Row) -> RunStatus:
-    progress = json.loads(row["progress"] or "{}") if row["state"] in ACTIVE else {}
-    progress["series"] = {name: tuple(values) for name, values in progress.get("series", {}).items()}
-    return RunStatus(
-        run=row["id"], state=row["state"], experiment=_experiment(row["spec"]), submitted_at=row["submitted_at"], started_at=row["started_at"],
-        finished_at=row["finished_at"], queue_position=row["position"], error=_failure(row), stderr_tail=row["stderr_tail"],
-        worker_pid=row["worker_pid"], **progress)
+def _readable(make: Callable[[sqlite3.Row], T], rows: Sequence[sqlite3.Row]) -> Iterator[T]:
+    """The values of the rows that this version can read."""
+    for row in rows:
+        with contextlib.suppress(UnreadableRun):
+            yield make(row)

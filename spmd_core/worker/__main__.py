@@ -16,7 +16,18 @@ from typing import NoReturn
 from spmd_core.errors import LabError, WorkerError
 from spmd_core.machine.targets import parse_target
 from spmd_core.results.result import Failure
-from spmd_core.runs.events import COMMANDS, CancelCommand, Command, Event, Failed, Phase, Ready, RunCommand
+from spmd_core.runs.events import (
+    COMMANDS,
+    CancelCommand,
+    Command,
+    Event,
+    Failed,
+    Phase,
+    PingCommand,
+    Pong,
+    Ready,
+    RunCommand,
+)
 from spmd_core.worker.protocol import READ_BYTES, Lines, send
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -25,8 +36,8 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 class Commands:
     """Reads commands in a thread of its own; the end of input ends the process, whatever native code is running."""
 
-    def __init__(self, channel: socket.socket):
-        self._channel, self._lines = channel, Lines[Command](COMMANDS)
+    def __init__(self, channel: socket.socket, emit: Callable[[Event], None]):
+        self._channel, self._lines, self._emit = channel, Lines[Command](COMMANDS), emit
         self._runs: queue.Queue[RunCommand] = queue.Queue()
         self._current: str | None = None
         self._cancelled: set[str | None] = set()
@@ -48,6 +59,8 @@ class Commands:
                 for command in self._lines.feed(data):
                     if isinstance(command, CancelCommand):
                         self._cancelled.add(command.run or self._current)
+                    elif isinstance(command, PingCommand):
+                        self._emit(Pong())
                     else:
                         self._runs.put(command)
         except (OSError, WorkerError) as error:
@@ -72,7 +85,7 @@ def main() -> int:
         with sending:
             send(channel, event)
 
-    commands = Commands(channel)
+    commands = Commands(channel, emit)
     try:
         from spmd_core.engine import devices
         from spmd_core.engine.measured import run  # jax loads here, after the thread that watches the parent

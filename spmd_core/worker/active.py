@@ -11,8 +11,6 @@ from spmd_core.runs.states import RunStatus
 from spmd_core.settings import Settings
 from spmd_core.units import seconds_text
 
-MAX_WORDS = 500  # of a crashed compiler
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -84,16 +82,18 @@ class ActiveRun:
         self.outcome = Outcome(self._asked or "cancelled", self._partial(), self._stop_error())
 
     def crashed(self, ending: str, words: str = "") -> None:
-        """The worker is gone, and no outcome came: its words are in the stderr tail. `words`, of a compiler, are told as well."""
+        """The worker is gone, and no outcome came; `words` are the line that says why."""
         if self._asked:
             self.killed()
             return
         phase = f" in {self.status.phase}" if self.status.phase else " while it started"
         strategy = f" of {self.status.strategy}" if self.status.strategy else ""
         own = f"correct {self.status.experiment.workload} if it ends the process, or " if self.status.experiment.what.source else ""
-        message = f"the worker process {ending}{phase}{strategy}: {own}run it again, or make it smaller"
+        said = f": {words}" if words else ""
+        message = (f"the worker process {ending}{phase}{strategy}{said}{'; ' if said else ': '}"
+                   f"{own}run it again, or make it smaller")
         if self._is_compiling:
-            message = f"the TPU compiler's process {ending}{phase}{strategy}" + (f": {words[:MAX_WORDS]}" if words else "")
+            message = f"the TPU compiler's process {ending}{phase}{strategy}{said}"
         self.outcome = Outcome("crashed", self._partial(), Failure(kind="WorkerCrashed", message=message))
 
     def _finished(self, event: Finished) -> Outcome:

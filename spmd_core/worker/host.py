@@ -32,7 +32,7 @@ class WorkerHost:
 
         One worker compiles for all topologies in turn; `flags` are its compiler's, None: whichever it was loaded with.
         """
-        if self._worker and self._fits(self._worker, target, flags) and not _is_lost(self._worker):
+        if self._worker and self._fits(self._worker, target, flags) and self._is_there(self._worker):
             self._worker.target = target
             self._worker.begin_stderr()
             return self._worker
@@ -49,6 +49,10 @@ class WorkerHost:
     def _fits(self, worker: Worker, target: str, flags: Mapping[str, str] | None) -> bool:
         kinds = {parse_target(worker.target).kind, parse_target(target).kind}
         return (worker.target == target and flags in (None, self._flags)) or (kinds == {"tpu"} and flags == self._flags)
+
+    def _is_there(self, worker: Worker) -> bool:
+        """Whether an idle worker can be used: a frozen one would cost the next run its whole time."""
+        return not _is_lost(worker) and worker.answers(self._settings.ping_s)
 
     def rest(self) -> None:
         """The worker's work is done: it is idle from now on."""

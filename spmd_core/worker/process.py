@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import errno
 import os
 import select
 import signal
@@ -15,11 +16,13 @@ from pathlib import Path
 
 from spmd_core.errors import WorkerError
 from spmd_core.results.environment import Environment
-from spmd_core.runs.events import EVENTS, Command, Event
+from spmd_core.runs.events import EVENTS, Command, Event, PingCommand, Pong
+from spmd_core.worker.last_words import failing_line
 from spmd_core.worker.protocol import READ_BYTES, Lines, encode
 
 ROOT = Path(__file__).resolve().parents[2]  # the folder that holds the package
 TAIL_BYTES = 16 * 1024
+MAX_SEARCHED_BYTES = 2**20  # a dump of many threads can be longer than the tail that is kept
 MAX_STDERR_BYTES = 16 * 2**20
 _PUNCH_HOLE = 0x03  # linux/falloc.h: FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 UNKILLABLE_S = 10.0  # how long to wait for a process that the kernel does not let go of
@@ -37,9 +40,13 @@ class Worker:
         self.is_broken = False  # the stream ended, or carried junk
         self._is_ended = False
         self._lines: Lines[Event] = Lines(EVENTS)
-        self._reader, theirs = socket.socketpair()
-        # a regular file: what a crashing process wrote last stays in it, and the worker can read its compiler's warnings there
-        self._stderr = tempfile.TemporaryFile("w+b", buffering=0)  # noqa: SIM115
+        try:
+            self._reader, theirs = socket.socketpair()
+            # a regular file: what a crashing process wrote last stays in it, and the worker can
+            # read its compiler's warnings there
+            self._stderr = tempfile.TemporaryFile("w+b", buffering=0)  # noqa: SIM115
+        except OSError as error:
+            raise _not_started(error) from error
         self._stderr_start = self._stderr_freed = 0
         command = [sys.executable, "-m", "spmd_core.worker", "--fd", str(theirs.fileno()), "--target", target]
         path = os.pathsep.join(part for part in (str(ROOT), environ.get("PYTHONPATH", "")) if part)
@@ -51,7 +58,7 @@ class Worker:
             except OSError as error:
                 self._reader.close()
                 self._stderr.close()
-                raise WorkerError(f"the worker process could not be started: {error.strerror}: see that {sys.executable} can be run") from error
+                raise _not_started(error) from error
         self.pid = self._process.pid
 
     def fileno(self) -> int:
@@ -83,6 +90,15 @@ class Worker:
                 raise
         return events
 
+    def answers(self, within_s: float) -> bool:
+        """Whether an idle worker still answers: one that was stopped (SIGSTOP) or hangs does not."""
+        self.send(PingCommand())
+        deadline = time.monotonic() + within_s
+        while not self.is_broken and (left := deadline - time.monotonic()) > 0:
+            if select.select([self._reader], [], [], left)[0] and Pong() in self.receive():
+                return True
+        return False
+
     def is_gone(self) -> bool:
         """Whether it ended, or can no longer be spoken to."""
         return self.is_broken or self._process.poll() is not None
@@ -110,11 +126,15 @@ class Worker:
         self._reader.close()
         return self._wait(UNKILLABLE_S)
 
-    def stderr_tail(self) -> str:
-        """The last of what it wrote on stdout and stderr for the run at hand; it can be read after the end too."""
+    def stderr_tail(self, most_bytes: int = TAIL_BYTES) -> str:
+        """The last of what it wrote for the run at hand; it can be read after the end too."""
         size = os.fstat(self._stderr.fileno()).st_size
-        start = max(self._stderr_start, size - TAIL_BYTES)
+        start = max(self._stderr_start, size - most_bytes)
         return os.pread(self._stderr.fileno(), size - start, start).decode(errors="replace")
+
+    def failing_line(self) -> str:
+        """The line that says why it ended, among all that is still kept of what it wrote."""
+        return failing_line(self.stderr_tail(MAX_SEARCHED_BYTES).replace("\0", ""))
 
     def begin_stderr(self) -> None:
         """What it writes from here on belongs to the next run."""
@@ -137,6 +157,15 @@ class Worker:
         while (status := self._process.poll()) is None and time.monotonic() < deadline:
             time.sleep(0.01)
         return status
+
+
+def _not_started(error: OSError) -> WorkerError:
+    fix = f"see that {sys.executable} can be run"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        fix = "close other programs, or raise `ulimit -n`"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        fix = f"make room in {tempfile.gettempdir()}"
+    return WorkerError(f"the worker process could not be started: {error.strerror}: {fix}")
 
 
 def ending_text(status: int | None) -> str:

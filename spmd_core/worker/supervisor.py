@@ -2,13 +2,14 @@
 
 import os
 import select
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from spmd_core.errors import LabError, StorageError, WorkerError
+from spmd_core.errors import LabError, StorageError, UnreadableRun, WorkerError
 from spmd_core.experiment.plans import compiler_flags
 from spmd_core.machine.hardware import read_hardware
 from spmd_core.results.result import Failure
@@ -16,23 +17,34 @@ from spmd_core.runs.events import CancelCommand, Failed, Ready, RunCommand
 from spmd_core.runs.memory import check_memory
 from spmd_core.runs.states import RunStatus
 from spmd_core.settings import Settings
-from spmd_core.store.store import Request, Store
+from spmd_core.store.rows import Request
+from spmd_core.store.store import Store
 from spmd_core.worker.active import ActiveRun, Outcome
-from spmd_core.worker.folder_lock import FolderLock
 from spmd_core.worker.host import WorkerHost
+from spmd_core.worker.last_words import SILENT, tail_with
 from spmd_core.worker.process import Worker, ending_text
+from spmd_core.worker.turn import Turn
+from spmd_core.worker.unwritten import Ended, Unwritten, say
 
 
 class Supervisor:
     """The only starter and killer of workers. `is_wanted` says whether this process is to work the queue now."""
 
-    def __init__(self, store: Store, lock: FolderLock, settings: Settings, is_wanted: Callable[[], bool]):
+    def __init__(
+        self, store: Store, turn: Turn, settings: Settings, is_wanted: Callable[[], bool]
+    ):
         self.changed = threading.Condition()  # notified when a run changed
         self.live: RunStatus | None = None  # the run at hand, replaced as a whole
         self.problem: str | None = None  # why the queue stands still
         self.host = WorkerHost(settings)
-        self._store, self._lock, self._settings, self._is_wanted = store, lock, settings, is_wanted
-        self._wake_out, self._wake_in = os.pipe()
+        self.unwritten = Unwritten(self._write)
+        self._store, self._turn, self._settings, self._is_wanted = store, turn, settings, is_wanted
+        self._has_looked = False  # for runs that a process left behind, since the turn was taken
+        try:
+            self._wake_out, self._wake_in = os.pipe()
+        except OSError as error:
+            raise WorkerError(f"the queue cannot be worked: {error.strerror}: close other "
+                              "programs, or raise `ulimit -n`") from error
         os.set_blocking(self._wake_in, False)
         os.set_blocking(self._wake_out, False)
         self._is_stopping = False
@@ -70,7 +82,8 @@ class Supervisor:
                     self._wait(self._settings.lock_retry_s)
         finally:
             self.host.release()
-            self._lock.release()
+            self.unwritten.give_up()
+            self._turn.give_up()
             self._publish(None)
 
     def _step(self) -> None:
@@ -78,27 +91,42 @@ class Supervisor:
         if not self._is_wanted():
             self._stand_by()
             return
-        if not self._lock.held:
-            if not self._lock.acquire():
+        if not self._turn.held:
+            if not self._turn.take():
                 self._wait(self._settings.lock_retry_s)
                 return
+            self._has_looked = False
+        self._turn.keep()
+        if not self._has_looked:
             self._store.interrupt_abandoned()
+            self._has_looked = True
+        self.unwritten.try_again()
         for request in self._store.requests():
             self._store.answer(request.id, self._answer(request))
-        status = self._store.next_queued()
+        status = self._next()
         if status and self._store.start(status.run):
             self._run(ActiveRun(status, self._settings, time.monotonic()))
         elif not status:
             self.host.let_go_when_idle()
             self._wait(self._settings.poll_s)
 
+    def _next(self) -> RunStatus | None:
+        """The head of the queue; what this version cannot read is failed, and the next one looked at."""
+        while True:
+            try:
+                return self._store.next_queued()
+            except UnreadableRun as error:
+                reason = Failure(kind="Unreadable", message=str(error))
+                if not self._store.refuse_queued(error.run, reason):
+                    return None  # cancelled just now
+
     def _stand_by(self) -> None:
         """Nothing here is this process's to run: make way for who may be waiting, else keep the devices for a while."""
         self.host.let_go_when_idle()
-        if self._lock.held and (self.host.is_empty or self._store.active() or self._store.requests()):
+        if self._turn.held and (self.host.is_empty or self._store.active() or self._store.requests()):
             self.host.release()
-            self._lock.release()
-        self._wait(self._settings.poll_s if self._lock.held else None)
+            self._turn.give_up()
+        self._wait(self._settings.poll_s if self._turn.held else None)
 
     def _answer(self, request: Request) -> str | None:
         """Do what was asked while no run was at hand; why that failed, where it did."""
@@ -124,7 +152,9 @@ class Supervisor:
                 elif isinstance(event, Failed):
                     raise WorkerError(event.error.message)
             if worker.environment is None and is_gone:
-                raise WorkerError(f"the worker of {target} {ending_text(worker.reap())} before it named its devices: {_last_line(worker)}")
+                ending = ending_text(worker.reap())
+                raise WorkerError(f"the worker of {target} {ending} before it named its devices: "
+                                  f"{worker.failing_line()}")
             if worker.environment is None and (self._is_stopping or time.monotonic() > deadline):
                 raise WorkerError(f"the worker of {target} did not name its devices in time: try it again")
         self.host.rest()
@@ -142,7 +172,9 @@ class Supervisor:
             return
         self._follow(run, worker)
         outcome = run.outcome or Outcome("interrupted")  # no outcome: this process ends
-        tail = worker.stderr_tail() if outcome.state != "succeeded" else ""
+        tail = ""
+        if outcome.state != "succeeded":
+            tail = tail_with(worker.failing_line(), worker.stderr_tail())
         if outcome.renew_worker or outcome.state == "interrupted" or worker.is_gone():
             self.host.release()
         self.host.rest()
@@ -156,6 +188,8 @@ class Supervisor:
                 run.ready(worker.environment)
                 worker.send(RunCommand(run=run.status.run, experiment=run.status.experiment))
                 next_note = 0.0
+            with suppress(StorageError):  # told where something of the run cannot be written
+                self._turn.keep()
             status, now = replace(run.status, worker_pid=worker.pid), time.monotonic()
             self._publish(status)
             if now >= next_note:
@@ -187,7 +221,9 @@ class Supervisor:
             worker.stop(self._settings.terminate_grace_s)
             run.crashed(f"broke the protocol ({error})")
         if run.outcome is None and (is_gone or worker.is_broken):
-            run.crashed(ending_text(worker.reap()), _last_line(worker))
+            status = worker.reap()
+            words = "" if status == -signal.SIGKILL else worker.failing_line()
+            run.crashed(ending_text(status), "" if words == SILENT else words)
         worker.bound_stderr()
 
     def _ask_to_stop(self, run: ActiveRun, worker: Worker, state: str) -> None:
@@ -200,17 +236,31 @@ class Supervisor:
             self._store.keep_environment(worker.target, event.environment)
 
     def _finish(self, run: ActiveRun, outcome: Outcome, stderr_tail: str | None) -> None:
-        """Write the outcome, and do not give up on it: a full disk must not cost a result."""
+        """Write the outcome; where that fails for long, keep it in memory: no result is dropped."""
+        ended = Ended(run.status, outcome, run.texts, stderr_tail)
+        deadline = time.monotonic() + self._settings.write_s
         while True:
-            with self._storage_may_fail():
-                self._store.finish(
-                    run.status.run, outcome.state, result=outcome.result, texts=run.texts, error=outcome.error, stderr_tail=stderr_tail)
+            try:
+                self._write(ended)
+                self.problem = None
                 break
-            self._publish(replace(run.status, waiting_for=f"room to write the result: {self.problem}"))
-            if self._is_stopping:
+            except StorageError as error:
+                if self.problem is None:
+                    say(f"run {run.status.run}: its result cannot be written yet: {error}")
+                self.problem = str(error)
+            if self._is_stopping or time.monotonic() >= deadline:
+                self.unwritten.keep(ended, self.problem)
                 break
+            waiting_for = f"room to write the result: {self.problem}"
+            self._publish(replace(run.status, waiting_for=waiting_for))
             self._wait(self._settings.lock_retry_s)
         self._publish(None)
+
+    def _write(self, ended: Ended) -> None:
+        found = ended.outcome
+        self._store.finish(
+            ended.status.run, found.state, result=found.result, texts=ended.texts,
+            error=found.error, stderr_tail=ended.stderr_tail)
 
     # Waiting and telling --------------------------------------------------------------------------------------------
 
@@ -236,8 +286,3 @@ class Supervisor:
         with self.changed:
             self.live = status
             self.changed.notify_all()
-
-
-def _last_line(worker: Worker) -> str:
-    lines = worker.stderr_tail().strip().splitlines()
-    return lines[-1] if lines else "it said nothing"

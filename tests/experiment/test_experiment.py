@@ -207,3 +207,11 @@ def test_a_mesh_larger_than_the_target_is_refused():
     with pytest.raises(RequestError, match="mesh x=16 of 16 devices is larger than target cpu:8 with 8: use at most 8 devices, or another target"):
         check_fits_target(experiment.mesh, experiment.place)
     check_fits_target(experiment.mesh, experiment.place, 16)
+
+
+def test_in_axes_are_kept_as_one_text_however_they_were_written():
+    spec = {"workload": "layer", "mesh": {"x": 8}, "strategies": ["vmap"], "target": "cpu:8"}
+    texts = ("5,\n0, None", " (5 ,0,None,) ", "5, 0, None")
+    found = [parse_experiment(spec | {"options": {"in_axes": text}}) for text in texts]
+    assert {each.option("in_axes") for each in found} == {"5, 0, None"}
+    assert len({each.id for each in found}) == 1

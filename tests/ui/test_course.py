@@ -45,7 +45,7 @@ def test_a_change_is_traced_to_its_recipe():
 @pytest.fixture
 def screen(data_folder):
     def opened(page, **query):
-        test = AppTest.from_file("../../app.py", default_timeout=30).switch_page(f"pages/{page}.py")
+        test = AppTest.from_file("../../home.py", default_timeout=30).switch_page(f"pages/{page}.py")
         for name, value in query.items():
             test.query_params[name] = value
         return test.run()

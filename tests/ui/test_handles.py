@@ -25,7 +25,7 @@ def test_a_viewer_who_clears_the_caches_leaves_the_lab_alone(data_folder):
 
 def test_every_screen_is_in_the_menu():
     scripts = {str(path.relative_to(ROOT)) for path in (ROOT / "pages").glob("*.py")}
-    assert {script for script, _, _ in PAGES.values()} == scripts | {"app.py"}
+    assert {script for script, _, _ in PAGES.values()} == scripts | {"home.py"}
 
 
 def test_screens_have_no_functions_and_stay_short():
@@ -55,7 +55,7 @@ class OldPython(tuple):
 def test_an_old_python_is_told_so_on_screen(monkeypatch):
     for name in [name for name in sys.modules if name == "ui" or name.startswith("ui.")]:
         monkeypatch.delitem(sys.modules, name)
-    screen = AppTest.from_file("../../app.py", default_timeout=30)
+    screen = AppTest.from_file("../../home.py", default_timeout=30)
     monkeypatch.setattr(sys, "version_info", OldPython((3, 10, 13, "final", 0)))
     screen.run()
     monkeypatch.undo()

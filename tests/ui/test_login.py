@@ -10,7 +10,7 @@ AUTH = {"redirect_uri": "http://localhost:8501/oauth2callback", "cookie_secret":
 
 
 def test_a_screen_asks_for_the_login_first(data_folder):
-    page = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    page = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
     page.secrets["auth"] = AUTH
     page.run()
     assert not page.exception

@@ -89,7 +89,9 @@ def test_junk_in_the_protocol_is_a_crash_and_not_a_hang(lab):
 def test_an_abort_is_a_crash_with_the_last_words(lab):
     status = finish(lab, standin.ABORT)
     assert status.state == "crashed"
-    assert status.error.message == "the worker process was ended by SIGABRT in compile of single: run it again, or make it smaller"
+    assert status.error.message == (
+        "the worker process was ended by SIGABRT in compile of single: "
+        "the rendezvous was not reached in time; run it again, or make it smaller")
     assert "a stray print\nF0000 the rendezvous was not reached in time" in status.stderr_tail
     partial = lab.result(status.run)
     assert partial.partial

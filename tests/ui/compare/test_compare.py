@@ -8,7 +8,7 @@ from spmd_core.lab import Lab
 
 @pytest.fixture
 def screen(data_folder):
-    yield AppTest.from_file("../../../app.py", default_timeout=30).switch_page("pages/compare.py").run()
+    yield AppTest.from_file("../../../home.py", default_timeout=30).switch_page("pages/compare.py").run()
     Lab.open().close()
 
 
@@ -62,7 +62,7 @@ def test_a_dtype_that_the_workload_has_not_got_is_not_offered(screen):
     ("2.eJyrVgIAAS0Arg", "Link of version 2 cannot be read by this version"),
 ])
 def test_junk_as_a_link_is_one_short_sentence_and_the_default_stays(data_folder, code, words):
-    screen = AppTest.from_file("../../../app.py", default_timeout=30).switch_page("pages/compare.py")
+    screen = AppTest.from_file("../../../home.py", default_timeout=30).switch_page("pages/compare.py")
     screen.query_params["experiment"] = code
     screen.run()
     assert words in said(screen)

@@ -20,7 +20,7 @@ def opened(data_folder):
     def opened(*results, **query):
         for result in results:
             store(data_folder, result)
-        screen = AppTest.from_file("../../../app.py", default_timeout=60).switch_page("pages/predict.py")
+        screen = AppTest.from_file("../../../home.py", default_timeout=60).switch_page("pages/predict.py")
         for name, value in query.items():
             screen.query_params[name] = value
         return screen.run()

@@ -1,0 +1,48 @@
+"""The Overview screen: what hardware this is, where to start, what runs now, and what ran lately."""
+
+import streamlit as st
+
+from spmd_core.machine.targets import default_target
+from ui import cards, links, live, shell, state
+from ui import hardware as hardware_view
+from ui.lab import lab
+
+share = shell.open_page("overview")
+st.title("Overview")
+target = default_target()
+hardware, active = lab().hardware(), lab().active()
+
+with st.container(border=True):
+    place = st.container()
+    with st.container(horizontal=True):
+        asked = st.button("Ask the devices again", icon=":material/refresh:", key="ask")
+        if st.button("Release the devices", icon=":material/eject:", key="release", help="Ends the worker process, so that others can use them."):
+            lab().release()
+            st.toast("The worker lets go of the devices: at once, or after the run at hand.")
+    if asked or (lab().devices(target) is None and state.first_look(target) and not active and not hardware.holders):
+        with st.spinner("Asking the devices what they are, a few seconds…"):
+            sentence = shell.attempt(lab().probe, target)
+        if sentence:
+            shell.refusal(sentence)
+    with place:
+        hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)
+
+st.subheader("Where to start", anchor=False)
+cards.starts()
+
+st.subheader("Running now", anchor=False)
+if active:
+    live.watch_queue(tuple(status.run for status in active))
+else:
+    st.caption("Nothing runs and nothing waits.")
+
+st.subheader("Lately", anchor=False)
+recent = lab().history(limit=6)
+for summary in recent:
+    cards.run_row(summary)
+if recent:
+    st.page_link("pages/history.py", label="All stored runs", icon=":material/history:")
+else:
+    st.caption("Nothing has run here yet. Open a recipe, or press Run on Compare.")
+
+links.share_box(share, "overview")

@@ -1,0 +1,42 @@
+"""What a process that aborted wrote last: the line that says why, among dumps of threads and frames."""
+
+import re
+
+# glog's prefix of a fatal line, e.g. `F1121 17:15:50.123456  42 rendezvous.cc:12] Check failed: …`
+_FATAL = re.compile(r"^F\d{4} (?:[\d:.]+ +\d+ )?(?:[^\]\s]+:\d+\] )?|^F(?=\d{4}\b)")
+_CHECK = re.compile(r"check fail|LLVM ERROR|terminate called|what\(\):|assertion .{0,200}fail"
+                    r"|Error: |rendezvous", re.IGNORECASE)
+# faulthandler, glog's stack trace and the kernel's words begin here, and say nothing of the cause
+_DUMP = re.compile(r"^(Fatal Python error|\*\*\* |Current thread|Thread 0x|Extension modules:"
+                   r"|  File \"|\s*@ +0x|PC: @|<no Python frame>|#\d+ )")
+MAX_CHARACTERS = 500
+SILENT = "it said nothing"
+
+
+def failing_line(text: str) -> str:
+    """The line that says why a process ended: its failed check, else the last line before a dump.
+
+    >>> failing_line("starting\\nF1121 17:15:50.1 42 a.cc:7] Check failed: x\\nFatal Python error: Aborted")
+    'Check failed: x'
+    """
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if not _DUMP.match(line)]
+    for is_cause in (_FATAL.match, _CHECK.search):
+        if found := next((line for line in told if is_cause(line)), None):
+            words = _FATAL.sub("", found).strip() or found
+            return words[:MAX_CHARACTERS]
+    if not told:
+        return lines[0].strip()[:MAX_CHARACTERS] if lines else SILENT
+    before_dump = _before_dump(lines)
+    return (before_dump or told[-1]).strip()[:MAX_CHARACTERS]
+
+
+def _before_dump(lines: list[str]) -> str | None:
+    """The last line before the first line of a dump; None where there is no dump."""
+    at = next((place for place, line in enumerate(lines) if _DUMP.match(line)), None)
+    return lines[at - 1] if at else None
+
+
+def tail_with(line: str, tail: str) -> str:
+    """The tail of what was written, led by the failing line where the tail no longer holds it."""
+    return tail if line in tail or line == SILENT else f"{line}\n…\n{tail}"

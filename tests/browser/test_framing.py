@@ -1,0 +1,38 @@
+"""No other site may frame a screen: the headers are on every answer, and deep links still work."""
+
+import urllib.error
+import urllib.request
+
+import pytest
+
+from tests.browser.server import settled, visit
+
+
+@pytest.mark.parametrize("path", ["/", "/compare", "/predict?experiment=junk", "/_stcore/health",
+                                  "/static/nothing.js"])
+def test_every_answer_forbids_foreign_frames(server, path):
+    try:
+        answer = urllib.request.urlopen(server.url + path, timeout=30)
+    except urllib.error.HTTPError as refused:
+        answer = refused
+    assert answer.headers["Content-Security-Policy"] == "frame-ancestors 'self'"
+    assert answer.headers["X-Frame-Options"] == "SAMEORIGIN"
+    answer.close()
+
+
+def test_a_foreign_page_cannot_show_a_screen_in_a_frame(server, page):
+    page.set_content(f'<iframe src="{server.url}/compare"></iframe>')
+    page.wait_for_timeout(1500)
+    frame = page.frames[1]
+    assert frame.locator("button").count() == 0
+
+
+@pytest.mark.parametrize(("path", "title"), [
+    ("/history", "History · SPMD Lab"), ("/", "Overview · SPMD Lab"),
+])
+def test_screens_open_by_their_path_after_a_restart(server, page, path, title):
+    server.restart()
+    settled(visit(page, server.url + path))
+    assert page.title() == title
+    page.get_by_role("link", name="Overview").first.click()
+    page.wait_for_url(server.url + "/")

@@ -17,8 +17,10 @@ with st.container(border=True):
     with st.container(horizontal=True):
         asked = st.button("Ask the devices again", icon=":material/refresh:", key="ask")
         if st.button("Release the devices", icon=":material/eject:", key="release", help="Ends the worker process, so that others can use them."):
-            lab().release()
-            st.toast("The worker lets go of the devices: at once, or after the run at hand.")
+            if sentence := shell.attempt(lab().release):
+                shell.refusal(sentence)
+            else:
+                st.toast("The worker lets go of the devices: at once, or after the run at hand.")
     if asked or (lab().devices(target) is None and state.first_look(target) and not active and not hardware.holders):
         with st.spinner("Asking the devices what they are, a few seconds…"):
             sentence = shell.attempt(lab().probe, target)

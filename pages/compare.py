@@ -2,7 +2,6 @@
 
 import streamlit as st
 
-from spmd_core.errors import LabError
 from spmd_core.words.experiments import size_words
 from spmd_core.words.names import ago
 from spmd_core.words.strategies import PAIRED
@@ -10,7 +9,7 @@ from ui import cards, course, exports, links, live, shell, state, tables
 from ui.charts import curve
 from ui.compare import answer, communication, inputs
 from ui.compare import view as views
-from ui.lab import find, lab
+from ui.lab import lab
 from ui.markdown import plain
 
 share = shell.open_page("compare")
@@ -18,12 +17,12 @@ with st.sidebar:
     fields = inputs.compare_fields()
 experiment, refusal = state.edit("compare", fields)
 run = state.run("compare")
-status = find(run) if run else None
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Compare", width="stretch")
     downloads = st.container(width="content")
-    pressed = st.button("Run", type="primary", icon=":material/play_arrow:", key="run", disabled=status is not None and not status.is_over)
+    pressed = st.button("Run", type="primary", icon=":material/play_arrow:", key="run",
+                        disabled=live.is_at_work(run))
 if experiment.dims:
     st.caption(f"{plain(experiment.what.title)}: `{experiment.what.formula}` · {size_words(experiment)}")
 
@@ -34,21 +33,9 @@ if refusal:
 elif misfit:
     shell.offer_nearest("compare", misfit)
 elif pressed:
-    try:
-        run = lab().submit(experiment)
-        state.set_run("compare", run)
-        st.rerun()
-    except LabError as error:
-        shell.refusal(str(error))
+    live.ask("compare", experiment)
 
-if run and status is None:
-    st.info(f"This machine has no run {plain(run)}. The fields are filled in as the link says: press Run to compute it here.")
-elif status and status.experiment != experiment:
-    st.info(f"Run {plain(run or '')} belongs to another experiment than the one in the fields.")
-elif status and not status.is_over:
-    live.watch(status.run)
-elif status:
-    live.outcome(status)
+if status := live.follow("compare", experiment, run):
     view = views.view(status.run)
     if view:
         answer.headline(view, ago(status.finished_at or status.submitted_at))
@@ -64,7 +51,7 @@ elif status:
         if len(view.collectives):
             communication.draw(view)
         answer.details(view)
-else:
+elif run is None:
     cards.elsewhere(lab().active(), state.last_run("compare"))
     answer.before(experiment)
 

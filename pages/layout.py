@@ -2,13 +2,11 @@
 
 import streamlit as st
 
-from spmd_core.errors import RequestError
 from spmd_core.experiment.layout import layout_of
 from spmd_core.script.program import program_text
 from spmd_core.units import bytes_text, count_text
 from spmd_core.words.layouts import headline, sharing_text
 from ui import course, inputs, links, live, shell, state
-from ui.lab import find, lab
 from ui.layout import picture as layout_charts
 from ui.layout import placing
 from ui.markdown import plain
@@ -26,24 +24,18 @@ with st.sidebar:
 experiment, refusal = state.edit("layout", state.draft("layout") | fields | {"mesh": mesh, "dtype": dtype, "memory": memory, "target": target})
 found = layout_of(experiment)
 run = state.run("layout")
-status = find(run) if run else None
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Layout", width="stretch", anchor=False)
     pressed = st.button("Place it on devices", type="primary", icon=":material/memory:", key="place",
-                        disabled=refusal is not None or (status is not None and not status.is_over))
+                        disabled=refusal is not None or live.is_at_work(run))
 if refusal:
     shell.refusal(refusal)
     st.caption("What you see is the last layout that was valid.")
 elif pressed and (misfit := links.misfit(experiment)):
     shell.refusal(misfit.sentence)
 elif pressed:
-    try:
-        run = lab().submit(experiment)
-        state.set_run("layout", run)
-        status = lab().status(run)
-    except RequestError as error:
-        shell.refusal(str(error))
+    live.ask("layout", experiment)
 
 course.hint(experiment)
 st.subheader(plain(headline(found, experiment.dtype)), anchor=False)
@@ -62,16 +54,9 @@ with beside:
         st.metric("Replication", f"{count_text(found.replication)}×", help="How many devices hold each shard.")
     st.caption(f"{experiment.dtype} in `{experiment.memory_kind('array')}` memory. The array, counted once, is "
                f"{bytes_text(found.array_bytes(experiment.dtype))}.")
-    if run and status is None:
-        st.info(f"This machine has no run {plain(run)}. The fields are filled in as the link says.", icon=":material/link_off:")
-    elif status and status.experiment != experiment:
-        st.info(f"Run {plain(status.run)} belongs to another array than the one in the fields.", icon=":material/link_off:")
-    elif status and not status.is_over:
-        live.watch(status.run)
-    elif status:
-        live.outcome(status)
+    if status := live.follow("layout", experiment, run):
         placing.outcome(found, status)
-    else:
+    elif run is None:
         st.caption("Nothing here has touched a device. *Place it on devices* puts the real array there and compares.")
     st.code(program_text(experiment, "place"), language="python", wrap_lines=True)
 

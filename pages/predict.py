@@ -2,7 +2,6 @@
 
 import streamlit as st
 
-from spmd_core.errors import LabError
 from spmd_core.words.names import ago
 from spmd_core.workloads import decoder
 from ui import exports, links, live, shell, state
@@ -25,8 +24,9 @@ misfit = answer.misfit(experiment)
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Predict", width="stretch")
     downloads = st.container(width="content")
-    pressed = st.button("Predict again" if result else "Predict", type="secondary" if result else "primary", icon=":material/play_arrow:",
-                        key="predict", disabled=bool(refusal or misfit) or (status is not None and not status.is_over))
+    label, kind = ("Predict again", "secondary") if result else ("Predict", "primary")
+    pressed = st.button(label, type=kind, icon=":material/play_arrow:", key="predict",
+                        disabled=bool(refusal or misfit) or live.is_at_work(run))
 what = experiment.what.title if experiment.workload != decoder.NAME else f"{experiment.what.title} of {experiment.option('model')}"
 st.caption(f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the TPU compiler. No TPU is needed, nothing is executed.")
 
@@ -36,21 +36,9 @@ if refusal:
 elif misfit:
     shell.offer_nearest("predict", misfit)
 elif pressed:
-    try:
-        run = lab().submit(experiment)
-        state.set_run("predict", run)
-        st.rerun()
-    except LabError as error:
-        shell.refusal(str(error))
+    live.ask("predict", experiment)
 
-if run and status is None:
-    st.info(f"This machine has no run {plain(run)}. The fields are filled in as the link says: press Predict to compute it here.")
-elif status and status.experiment != experiment:
-    st.info(f"Run {plain(run or '')} belongs to another experiment than the one in the fields.")
-elif status and not status.is_over:
-    live.watch(status.run)
-elif status:
-    live.outcome(status)
+live.follow("predict", experiment, run)
 if status and result:
     exports.menu(downloads, status.run, status.experiment)
     answer.headline(result, ago(status.finished_at or status.submitted_at))

@@ -1,18 +1,60 @@
-"""The one polling fragment of a screen: it looks twice a second, from memory, and stops when the run is over."""
+"""Asking for a run and following it, on every screen: refusals, progress, how it ended."""
 
 import streamlit as st
 
+from spmd_core.experiment.experiment import Experiment
 from spmd_core.runs.states import RunStatus
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import state_words
 from spmd_core.words.runs import phase_words
+from ui import state
 from ui.charts import base, curve
 from ui.lab import find, lab
 from ui.markdown import as_sentence, plain
-from ui.shell import refusal
+from ui.shell import attempt, refusal
 
+_BUTTONS = {"compare": "Run", "predict": "Predict", "layout": "Place it on devices"}
 _COMPILING = "The compiler does not say how far it is: small programs take seconds, large models minutes."
 INTERVAL_S = 0.5  # twice a second: a first median that is there within a second is also seen within a second
+
+
+def ask(screen: str, experiment: Experiment) -> None:
+    """Queue an experiment and show its run; where it is refused or cannot be stored, the sentence."""
+    asked: list[str] = []
+    if sentence := attempt(lambda: asked.append(lab().submit(experiment))):
+        refusal(sentence)
+        return
+    state.set_run(screen, asked[0])
+    st.rerun()
+
+
+def follow(screen: str, experiment: Experiment, run: str | None) -> RunStatus | None:
+    """How the run that a screen shows stands: not here, of other fields, at work, or how it ended.
+
+    Its status once it is over and answers the fields; until then, and for any other run, None.
+    """
+    if run is None:
+        return None
+    status = find(run)
+    if status is None:
+        st.info(f"This machine has no run {plain(run)}. The fields are filled in as the link says: "
+                f"press {_BUTTONS[screen]} to compute it here.", icon=":material/link_off:")
+        return None
+    if status.experiment != experiment:
+        st.info(f"Run {plain(run)} belongs to another experiment than the one in the fields.",
+                icon=":material/link_off:")
+        return None
+    if not status.is_over:
+        watch(run)
+        return None
+    outcome(status)
+    return status
+
+
+def is_at_work(run: str | None) -> bool:
+    """Whether a run is queued or running, so that its screen's button has nothing to start."""
+    status = find(run) if run else None
+    return status is not None and not status.is_over
 
 
 @st.fragment(run_every=INTERVAL_S)
@@ -26,8 +68,8 @@ def watch(run: str) -> None:
             st.markdown(f"**{state_words(status.state)}** · {plain(phase_words(status))}", width="stretch")
             if status.elapsed_s is not None:
                 st.markdown(f"{status.elapsed_s:.0f} s", width="content")
-            if st.button("Cancel", key=f"cancel:{run}", icon=":material/stop_circle:"):
-                lab().cancel(run)
+            _cancel_button(run)
+        _cancel_refusal(run)
         compiled = status.experiment.target.startswith("tpu:")
         what = "step" if status.phase == "train" else "strategy" if compiled else "round"
         rounds = f"{what} {status.done} of {status.of}" if status.of else _COMPILING if compiled else "not measuring yet"
@@ -54,8 +96,19 @@ def watch_queue(seen: tuple[str, ...]) -> None:
             elapsed = f", {status.elapsed_s:.0f} s" if status.elapsed_s is not None else ""
             doing = f"**{state_words(status.state)}** · {plain(phase_words(status) + done + elapsed)}"
             st.markdown(f"{doing}  \n{plain(experiment_words(status.experiment))}", width="stretch")
-            if st.button("Cancel", key=f"cancel:{status.run}", icon=":material/stop_circle:"):
-                lab().cancel(status.run)
+            _cancel_button(status.run)
+        _cancel_refusal(status.run)
+
+
+def _cancel_button(run: str) -> None:
+    if st.button("Cancel", key=f"cancel:{run}", icon=":material/stop_circle:"):
+        state.set_refused(run, attempt(lab().cancel, run))
+
+
+def _cancel_refusal(run: str) -> None:
+    """Why the last press changed nothing, such as a full disk: the next look would wipe it away."""
+    if sentence := state.refused(run):
+        refusal(sentence)
 
 
 def outcome(status: RunStatus) -> None:

@@ -151,6 +151,16 @@ def set_last_recipe(screen: str, name: str) -> None:
     st.session_state[_durable(screen, "recipe")] = name
 
 
+def refused(run: str) -> str | None:
+    """Why the last thing that was asked of a run could not be done; None where it could."""
+    return st.session_state.get(f"refused.{run}")
+
+
+def set_refused(run: str, sentence: str | None) -> None:
+    """Remember why something that was asked of a run could not be done."""
+    st.session_state[f"refused.{run}"] = sentence
+
+
 def link(screen: str) -> tuple[str, str] | None:
     """The query (experiment, run) that the screen last read or wrote."""
     return st.session_state.get(_durable(screen, "link"))

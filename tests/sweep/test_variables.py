@@ -89,15 +89,15 @@ def test_one_row_adds_a_variable_to_the_command_line(layers, capsys):
 
 
 def test_one_row_adds_a_variable_to_the_curves_and_words(layers):
-    sweep = parse_sweep(MODEL, "layers=8,16")
+    sweep = parse_sweep(MODEL, "layers=8,32")
     points = variants(sweep)
-    assert [point.experiment.sizes["layers"] for point in points] == [8, 16]
+    assert [point.experiment.sizes["layers"] for point in points] == [8, 32]
     assert points[0].experiment.id != points[1].experiment.id
     rows = curves(points, [_predicted(1.0), _predicted(2.0)])
     spec = charts_of(sweep, rows)["Time of a step"]
     assert spec["encoding"]["x"]["title"] == "layers of the model"
-    assert headline(sweep, rows).startswith("From 8 to 16 layers of the model")
-    assert csv_text(rows).splitlines()[2].startswith("16,predicted")
+    assert headline(sweep, rows).startswith("From 8 to 32 layers of the model")
+    assert csv_text(rows).splitlines()[2].startswith("32,predicted")
 
 
 def _predicted(step_s: float):

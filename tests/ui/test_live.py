@@ -1,0 +1,118 @@
+"""Asking and following on every screen; a data folder that cannot be written is a sentence."""
+
+import contextlib
+import resource
+from types import SimpleNamespace
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from spmd_core.experiment import link
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.lab import Lab
+from spmd_core.workloads.decoder import DEFAULT_SPEC
+
+BUTTONS = {"compare": "Run", "layout": "Place it on devices", "predict": "Predict"}
+EXPERIMENTS = {
+    "compare": parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}}),
+    "layout": parse_experiment({"workload": "array", "target": "cpu:8", "mesh": {"x": 8},
+                                "dims": {"d0": 8}, "sharding": {"d0": "x"}}),
+    "predict": parse_experiment(DEFAULT_SPEC),
+}
+RUN = "20260101-000000-abcdef"
+
+
+@pytest.fixture
+def lab(data_folder, monkeypatch):
+    """A Lab that does not work its queue, so that what is queued stays so; the screens use it."""
+    lab = Lab.open(serve=False)
+    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda: lab))
+    yield lab
+    lab.close()
+
+
+@contextlib.contextmanager
+def full_disk():
+    """No file of this process can grow: SQLite cannot write its journal, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def opened(page: str, **query: str) -> AppTest:
+    screen = AppTest.from_file("../../home.py", default_timeout=60)
+    if page != "overview":
+        screen = screen.switch_page(f"pages/{page}.py")
+    for name, value in query.items():
+        screen.query_params[name] = value
+    return screen.run()
+
+
+def button(screen: AppTest, label: str):
+    return next(button for button in screen.button if button.label == label)
+
+
+def said(screen: AppTest) -> str:
+    assert not screen.exception
+    return " ".join(each.value.replace("\\", "") for each in (*screen.error, *screen.info))
+
+
+def is_storage_sentence(text: str) -> bool:
+    return "lab.sqlite3: " in text and "SPMD_LAB_DATA" in text
+
+
+@pytest.mark.parametrize("page", BUTTONS)
+def test_a_full_disk_at_the_press_is_a_sentence(lab, page):
+    screen = opened(page, experiment=link.encode(EXPERIMENTS[page]))
+    with full_disk():
+        button(screen, BUTTONS[page]).click().run()
+    assert is_storage_sentence(said(screen))
+    assert lab.active() == ()
+
+
+@pytest.mark.parametrize("page", [*BUTTONS, "overview"])
+def test_a_full_disk_at_cancel_is_a_sentence_that_stays_until_it_is_cancelled(lab, page):
+    experiment = EXPERIMENTS.get(page, EXPERIMENTS["compare"])
+    lab._store.submit(RUN, experiment)
+    query = {} if page == "overview" else {"experiment": link.encode(experiment), "run": RUN}
+    screen = opened(page, **query)
+    with full_disk():
+        button(screen, "Cancel").click().run()
+    assert is_storage_sentence(said(screen)) and lab.status(RUN).state == "queued"
+    assert is_storage_sentence(said(screen.run()))  # the next look does not wipe it away
+    button(screen, "Cancel").click().run()
+    assert lab.status(RUN).state == "cancelled"
+    assert not is_storage_sentence(said(screen.run()))
+
+
+def test_a_full_disk_at_the_release_of_the_devices_is_a_sentence(lab):
+    screen = opened("overview")
+    with full_disk():
+        button(screen, "Release the devices").click().run()
+    assert is_storage_sentence(said(screen))
+
+
+@pytest.mark.parametrize("page", BUTTONS)
+def test_a_run_that_is_not_here_says_what_to_press(lab, page):
+    screen = opened(page, experiment=link.encode(EXPERIMENTS[page]), run=RUN)
+    assert f"This machine has no run {RUN}." in said(screen)
+    assert f"press {BUTTONS[page]} to compute it here" in said(screen)
+    assert button(screen, BUTTONS[page]).disabled is False
+
+
+@pytest.mark.parametrize("page", BUTTONS)
+def test_a_run_of_another_experiment_says_so(lab, page):
+    lab._store.submit(RUN, EXPERIMENTS[page].vary(seed=7))
+    screen = opened(page, experiment=link.encode(EXPERIMENTS[page]), run=RUN)
+    assert f"Run {RUN} belongs to another experiment than the one in the fields." in said(screen)
+
+
+@pytest.mark.parametrize("page", BUTTONS)
+def test_while_a_run_is_at_work_there_is_nothing_to_start(lab, page):
+    lab._store.submit(RUN, EXPERIMENTS[page])
+    screen = opened(page, experiment=link.encode(EXPERIMENTS[page]), run=RUN)
+    assert button(screen, BUTTONS[page]).disabled is True
+    assert button(screen, "Cancel").disabled is False

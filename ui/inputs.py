@@ -1,10 +1,12 @@
 """Widgets to values: each function draws the fields of one part of an experiment and returns that part's JSON form."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import streamlit as st
 
+from spmd_core.experiment.resized import axes_left
 from spmd_core.experiment.rules import MAX_MESH_AXES
 from spmd_core.machine.targets import accelerator_files
 from spmd_core.words.names import title
@@ -33,7 +35,10 @@ def _target_words(target: str) -> str:
 
 
 def mesh_input(screen: str) -> list[list[Any]]:
-    """Axis names and sizes, 1 to 4 axes (more where a link brought more). A renamed axis is renamed in the draft's specs too."""
+    """Axis names and sizes, 1 to 4 axes (more where a link brought more).
+
+    The draft's specs follow: a renamed axis is renamed there, a removed one leaves them.
+    """
     draft = state.draft(screen)
     old = [list(axis) for axis in draft["mesh"]]
     most = max(4, min(len(old), MAX_MESH_AXES))
@@ -42,8 +47,7 @@ def mesh_input(screen: str) -> list[list[Any]]:
     st.session_state.setdefault(state.key(screen, "mesh.size.0"), old[0][1])
     mesh = []
     for position in range(count):
-        unused = next(name for name in (*_NEW_AXES, *(f"a{n}" for n in range(9))) if name not in [axis[0] for axis in old + mesh])
-        name, size = old[position] if position < len(old) else (unused, 1)
+        name, size = axis_at(screen, position, old, mesh, _NEW_AXES)
         left, right = st.columns(2, gap="small")
         name_key = state.seed(state.key(screen, f"mesh.name.{position}"), name)
         size_key = state.seed(state.key(screen, f"mesh.size.{position}"), size)
@@ -52,7 +56,42 @@ def mesh_input(screen: str) -> list[list[Any]]:
         mesh.append([(chosen or "").strip(), devices or 0])
     if len(mesh) == len(old):
         rename_axes(draft, {before[0]: after[0] for before, after in zip(old, mesh, strict=True) if before[0] != after[0]})
+    elif len(mesh) < len(old):
+        drop_axes(draft, remove_axes(screen, old, len(mesh)))
     return mesh
+
+
+def axis_at(screen: str, position: int, old: list[list[Any]], mesh: list[list[Any]],
+            names: Sequence[str]) -> tuple[str, Any]:
+    """Name and size in an axis's row: the draft's, the one removed there, or a new one of size 1."""
+    if position < len(old):
+        return old[position][0], old[position][1]
+    taken = [axis[0] for axis in old + mesh]
+    removed = _removed(screen).get(position)
+    if removed is not None and removed[0] not in taken:
+        return removed
+    spare = (f"a{number}" for number in range(len(taken) + 1))
+    return next(name for name in (*names, *spare) if name not in taken), 1
+
+
+def remove_axes(screen: str, old: list[list[Any]], count: int) -> list[str]:
+    """Take leave of the axes from `count` on, so that they come back as they were; their names."""
+    _removed(screen).update({place: tuple(old[place]) for place in range(count, len(old))})
+    return [name for name, _ in old[count:]]
+
+
+def _removed(screen: str) -> dict[int, tuple[str, Any]]:
+    """Position -> the axis that was removed there, until another form is opened."""
+    return st.session_state[state.seed(state.key(screen, "mesh.removed"), {})]
+
+
+def drop_axes(draft: dict[str, Any], gone: Sequence[str]) -> None:
+    """Take mesh axes out of the draft's sharding and overrides, in place."""
+    left = [name for name, _ in draft["mesh"] if name not in gone]
+    table = {dim: axes_left(axes, left) for dim, axes in draft["sharding"].items()}
+    draft["sharding"] = {dim: axes for dim, axes in table.items() if axes is not None}
+    draft["overrides"] = {name: [axes_left(axes, left) for axes in spec]
+                          for name, spec in draft["overrides"].items()}
 
 
 def rename_axes(draft: dict[str, Any], new_names: dict[str, str]) -> None:
@@ -115,13 +154,16 @@ def shape_input(screen: str, mesh: list[list[Any]]) -> dict[str, Any]:
     return {"dims": dims} | ({"sharding": sharding} if override is None else {"overrides": {"array": [sharding.get(dim) for dim in dims]}})
 
 
+_BETWEEN = re.compile(r"(?<=[0-9])\s*[x×]\s*(?=-?[0-9])")  # 4x8, but not the x of `8, x, 32`
+
+
 def parse_shape(text: str) -> dict[str, Any]:
     """`4, 8` or `(4, 8)` as {"d0": 4, "d1": 8}; what is not a whole number stays text, for the experiment's rules to refuse.
 
     >>> parse_shape("(4, 8)")
     {'d0': 4, 'd1': 8}
     """
-    parts = text.replace("x", ",").replace("×", ",").strip(" ()[]").split(",")
+    parts = _BETWEEN.sub(",", text).strip(" ()[]").split(",")
     if parts and not parts[-1].strip():
         parts.pop()
     sizes = [part.strip().replace("_", "") for part in parts]

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.experiment.types import MemoryKind
+from spmd_core.units import suffixed_sizes
 from spmd_core.workloads.workload import DRAWS
 
 MAX_SIZE = 2**40
@@ -50,7 +51,11 @@ def read_sizes(field: str, given: Any) -> Pairs:
     for name, size in pairs:
         if not is_whole(size) or not 1 <= size <= MAX_SIZE:
             label = shorten(name).strip("'\"")
-            raise refuse(f"{'mesh axis ' * (field == 'mesh')}{label}={shorten(size)}", "is not a size", f"use a whole number from 1 to {MAX_SIZE}")
+            what = f"{'mesh axis ' * (field == 'mesh')}{label}={shorten(size)}"
+            if isinstance(size, str) and (meant := suffixed_sizes(size)):
+                fix = f"write {meant[0]} or {meant[1]}"
+                raise refuse(what, "has a suffix that may mean either", fix)
+            raise refuse(what, "is not a size", f"use a whole number from 1 to {MAX_SIZE}")
     return pairs
 
 

@@ -1,10 +1,16 @@
+import pytest
 from streamlit.testing.v1 import AppTest
 
-from ui.inputs import parse_shape, rename_axes
+from spmd_core.experiment import link
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.lab import Lab
+from ui.inputs import drop_axes, parse_shape, rename_axes
 
 
 def test_shapes_as_people_write_them():
     assert parse_shape("4, 8") == parse_shape("(4, 8)") == parse_shape("4x8") == parse_shape("[4, 8,]") == {"d0": 4, "d1": 8}
+    assert parse_shape("4 x 8") == parse_shape("4×8") == {"d0": 4, "d1": 8}
+    assert parse_shape("8, x, 32") == {"d0": 8, "d1": "x", "d2": 32}
     assert parse_shape("7") == {"d0": 7}
     assert parse_shape("1_000") == {"d0": 1000}
 
@@ -20,6 +26,65 @@ def test_a_renamed_axis_is_renamed_in_sharding_and_overrides():
     draft = {"sharding": {"in": "x", "batch": ["y", "x"]}, "overrides": {"weights": [None, "x"]}}
     rename_axes(draft, {"x": "model"})
     assert draft == {"sharding": {"in": "model", "batch": ["y", "model"]}, "overrides": {"weights": [None, "model"]}}
+
+
+def test_a_removed_axis_leaves_sharding_and_overrides():
+    draft = {"mesh": [["x", 2], ["y", 4]], "sharding": {"in": "y", "batch": ["y", "x"], "out": "x"},
+             "overrides": {"weights": [None, "y"], "x": [["x", "y"], None]}}
+    drop_axes(draft, ["y"])
+    assert draft["sharding"] == {"batch": "x", "out": "x"}
+    assert draft["overrides"] == {"weights": [None, None], "x": ["x", None]}
+
+
+LAYER = parse_experiment({
+    "workload": "layer", "mesh": {"x": 2, "y": 4}, "dims": {"batch": 32, "in": 64, "out": 16},
+    "sharding": {"out": "y", "batch": "x"}, "overrides": {"weights": [None, ["x", "y"]]}})
+ARRAY = parse_experiment({
+    "workload": "array", "mesh": {"x": 2, "y": 4}, "dims": {"d0": 8, "d1": 8},
+    "sharding": {"d0": "x", "d1": "y"}})
+OVER = parse_experiment({"workload": "array", "mesh": {"x": 2, "y": 4}, "dims": {"d0": 8, "d1": 8},
+                         "overrides": {"array": ["x", "y"]}})
+ABSENT = LAYER.vary(target="tpu:v5e:2x4", strategies=["auto"])
+MODEL = parse_experiment({
+    "workload": "decoder", "target": "tpu:v5e:4x4", "mesh": {"fsdp": 4, "tensor": 4},
+    "dims": {"batch": 32, "sequence": 2048}, "options": {"model": "scaled:1"}})
+
+
+@pytest.mark.parametrize(("page", "experiment"), [
+    ("compare", LAYER), ("layout", ARRAY), ("layout", OVER), ("predict", ABSENT),
+    ("predict", MODEL),
+], ids=["compare", "layout", "override", "predict", "model"])
+def test_a_removed_axis_leaves_specs_and_its_size_comes_back(data_folder, page, experiment):
+    screen = AppTest.from_file("../../home.py", default_timeout=60).switch_page(f"pages/{page}.py")
+    screen.query_params["experiment"] = link.encode(experiment)
+    axes = next(group for group in screen.run().button_group if group.label == "Mesh axes")
+    before, name = _size(screen, 2).value, experiment.mesh[1][0]
+    axes.set_value(1).run()
+    assert not screen.exception
+    told = " ".join(error.value for error in screen.error)
+    assert f"'{name}'" not in told, told
+    assert all(name not in field.value for field in screen.multiselect)
+    next(group for group in screen.button_group if group.label == "Mesh axes").set_value(2).run()
+    assert not screen.exception and _size(screen, 2).value == before == 4
+    names = {field.label: field.value for field in (*screen.text_input, *screen.selectbox)}
+    assert names["Axis 2 name"] == name
+    Lab.open().close()
+
+
+def _size(screen, position):
+    return next(f for f in screen.number_input if f.label == f"Axis {position} size")
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("8, x, 32", "d1='x' is not a size: use a whole number"),
+    ("64k", "d0='64k' has a suffix that may mean either: write 65536 or 64000"),
+])
+def test_a_shape_with_no_size_in_it_is_refused_in_clear_words(data_folder, text, words):
+    screen = AppTest.from_file("../../home.py", default_timeout=60).switch_page("pages/layout.py")
+    field = next(field for field in screen.run().text_input if field.label == "Array shape")
+    field.set_value(text).run()
+    assert words in " ".join(error.value.replace("\\", "") for error in screen.error)
+    Lab.open().close()
 
 
 def test_strategies_keep_the_order_of_the_link_that_they_came_with():

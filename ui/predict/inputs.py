@@ -105,8 +105,7 @@ def _model_mesh(draft: dict[str, Any]) -> list[list[Any]]:
                                  required=True, help="Slices outermost. How each axis cuts the model is under *How it is cut*.") or len(old)
     mesh: list[list[Any]] = []
     for position in range(count):
-        unused = next((name for name in ("fsdp", "tensor", "data", *AXES) if name not in [axis[0] for axis in old + mesh]), AXES[0])
-        name, size = old[position] if position < len(old) else (unused, 1)
+        name, size = inputs.axis_at(SCREEN, position, old, mesh, ("fsdp", "tensor", "data", *AXES))
         names = list(AXES) if name in AXES else [name, *AXES]
         left, right = st.columns(2, gap="small")
         chosen = left.selectbox(f"Axis {position + 1} name", names, key=state.seed(state.key(SCREEN, f"axis.{position}"), name),
@@ -114,6 +113,8 @@ def _model_mesh(draft: dict[str, Any]) -> list[list[Any]]:
         length = right.number_input(f"Axis {position + 1} size", value=None, step=1, key=state.seed(state.key(SCREEN, f"size.{position}"), size),
                                     label_visibility="collapsed")
         mesh.append([chosen, length or 0])
+    if len(mesh) < len(old):
+        inputs.remove_axes(SCREEN, old, len(mesh))
     return mesh
 
 

@@ -53,7 +53,8 @@ if status := live.follow("compare", experiment, run):
         answer.details(view)
 elif run is None:
     cards.elsewhere(lab().active(), state.last_run("compare"))
-    answer.before(experiment)
+    if misfit is None:
+        answer.before(experiment)
 
 links.write_query("compare", experiment, run)
 links.share_box(share, "compare", experiment, run)

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from spmd_core.errors import RequestError
 from spmd_core.experiment.layout import layout_of
 from spmd_core.script.program import program_text
 from spmd_core.units import bytes_text, count_text
@@ -58,7 +59,10 @@ with beside:
         placing.outcome(found, status)
     elif run is None:
         st.caption("Nothing here has touched a device. *Place it on devices* puts the real array there and compares.")
-    st.code(program_text(experiment, "place"), language="python", wrap_lines=True)
+    try:
+        st.code(program_text(experiment, "place"), language="python", wrap_lines=True)
+    except RequestError as error:  # a topology that does not exist has no devices to write down
+        st.caption(plain(str(error)))
 
 with st.expander("Every device as a table", key="table", on_change="rerun") as numbers:
     if numbers.open:

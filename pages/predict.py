@@ -15,7 +15,8 @@ with st.sidebar:
     fields = inputs.predict_fields()
 experiment, refusal = state.edit("predict", fields)
 run = state.run("predict")
-if run is None and refusal is None and (run := lab().latest(experiment)) is not None:
+can_look = run is None and refusal is None and state.notice("predict") is None
+if can_look and (run := lab().latest(experiment)) is not None:  # below a bad link: of what?
     state.set_run("predict", run)
 status = find(run) if run else None
 result = answer.result_of(status, experiment)

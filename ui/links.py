@@ -6,11 +6,12 @@ from urllib.parse import urlencode, urlsplit
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.errors import RequestError, refuse
+from spmd_core.errors import RequestError, UnreadableRun, refuse, shorten
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.rules import check_fits_target
+from spmd_core.experiment.rules import check_compiles, check_fits_target
 from spmd_core.machine.targets import accelerator_files, default_target
+from spmd_core.machine.topologies import get_topology
 from ui import state
 from ui.lab import find, lab
 from ui.markdown import plain
@@ -20,7 +21,10 @@ _KEPT = ("sweep", "scaling", "measured", "tokens", "with")  # what the Predict s
 
 
 def from_query(screen: str) -> None:
-    """Take the address bar's experiment and run into the screen's state, once; a bad link leaves a notice and changes nothing."""
+    """Take the address bar's experiment and run into the screen's state, once.
+
+    A bad link leaves a notice, changes no field, and shows no result: it would be of something else.
+    """
     query = (st.query_params.get("experiment", ""), st.query_params.get("run", ""))
     seen = _short(query[0]), _short(query[1])
     before = state.link(screen)
@@ -32,11 +36,17 @@ def from_query(screen: str) -> None:
         return
     if before is not None:  # a link from a screen to itself: the browser takes up the query, but does not show it
         state.set_link(screen, None)
-    stored = find(run) if run and not code else None
     try:
-        opened = link.decode(code) if code else stored.experiment if stored else state.experiment(screen)
+        if query[1] and run is None:
+            raise refuse(f"run {shorten(query[1], 40)}", "is not the id of a run", "copy it whole")
+        opened = _opened(screen, code, run)
     except RequestError as error:
-        state.set_notice(screen, state.Notice(str(error), _nearest(code)))
+        state.set_notice(screen, state.Notice(str(error), _nearest(screen, code)))
+        state.set_run(screen, None)
+        return
+    if sentence := wrong_screen(screen, opened):
+        state.set_notice(screen, state.Notice(sentence, elsewhere=opened))
+        state.set_run(screen, None)
         return
     if opened.to_json() != state.draft(screen):
         state.replace(screen, opened)
@@ -44,17 +54,62 @@ def from_query(screen: str) -> None:
     state.set_run(screen, run)
 
 
+def _opened(screen: str, code: str, run: str | None) -> Experiment:
+    """The experiment of a link: its own, else that of its run, else what the screen shows."""
+    if code:
+        return link.decode(code)
+    stored = find(run) if run else None
+    return stored.experiment if stored else state.experiment(screen)
+
+
+def wrong_screen(screen: str, experiment: Experiment) -> str | None:
+    """Why a screen cannot show an experiment; None where it can.
+
+    Each screen draws the fields of some kinds of workload, and has none for the others.
+    """
+    what = experiment.what
+    if screen == "layout" and not what.is_bare_array:
+        return str(refuse(what.name, "is a computation, and Layout shows one array",
+                          f"open it on {link.screen_of(experiment).capitalize()}"))
+    if screen == "compare" and (what.is_bare_array or what.compile_only):
+        why = "is one array, and Compare runs computations" if what.is_bare_array else \
+            "is only compiled, and Compare runs what it shows"
+        return str(refuse(what.name, why, f"open it on {_screen_for(experiment).capitalize()}"))
+    if screen == "predict" and not what.results and not what.compile_only:
+        return str(refuse(what.name, "has nothing that a compiler could predict",
+                          f"open it on {_screen_for(experiment).capitalize()}"))
+    return None
+
+
+def _screen_for(experiment: Experiment) -> str:
+    """The screen that has fields for an experiment, whatever its target."""
+    what = experiment.what
+    if what.is_bare_array:
+        return "layout"
+    return "predict" if what.compile_only else "compare" if not what.results else \
+        link.screen_of(experiment)
+
+
+def elsewhere(experiment: Experiment) -> tuple[str, dict[str, str]]:
+    """The screen that shows an experiment, and the query of the link to it there."""
+    try:
+        return _screen_for(experiment), {"experiment": link.encode(experiment)}
+    except RequestError:
+        return _screen_for(experiment), {}
+
+
 def _short(part: str) -> str:
     """A part of a query as it is remembered: junk of megabytes is not."""
     return part if len(part) < 4096 else f"{len(part)}:{hash(part)}"
 
 
-def _nearest(code: str) -> Experiment | None:
-    """The nearest valid experiment to what a link holds; None where it holds nothing to be near to."""
+def _nearest(screen: str, code: str) -> Experiment | None:
+    """The nearest experiment to what a link holds that the screen can show; None: there is none."""
     try:
-        return link.nearest(link.payload(code))[0]
+        found = link.nearest(link.payload(code))[0]
     except RequestError:
         return None
+    return None if wrong_screen(screen, found) else found
 
 
 def misfit(experiment: Experiment) -> state.Notice | None:
@@ -66,10 +121,26 @@ def misfit(experiment: Experiment) -> state.Notice | None:
         sentence = str(refuse("target local", "means this machine's accelerators, and it has none", f"use {here}, or open this where one is"))
         return state.Notice(sentence, _adapted(experiment, None, here) if here != "local" else None)
     try:
+        if experiment.place.is_absent:
+            check_fits_target(experiment.mesh, experiment.place,
+                              get_topology(experiment.place).devices)
+            check_compiles(experiment.what, experiment.place)
         check_fits_target(experiment.mesh, experiment.place, count)
     except RequestError as error:
         return state.Notice(str(error), _adapted(experiment, count, None))
     return None
+
+
+def no_run(run: str, press: str) -> str:
+    """What to say of a run that a link names and this machine has not got, or cannot read."""
+    try:
+        lab().status(run)
+    except UnreadableRun as error:
+        return str(error)
+    except RequestError:
+        pass
+    return (f"This machine has no run {run}: it was made on another one, or was deleted. "
+            f"The fields are filled in as far as the link says: press {press} to compute it here.")
 
 
 def _adapted(experiment: Experiment, count: int | None, target: str | None) -> Experiment | None:

@@ -7,7 +7,7 @@ from spmd_core.runs.states import RunStatus
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import state_words
 from spmd_core.words.runs import phase_words
-from ui import state
+from ui import links, state
 from ui.charts import base, curve
 from ui.lab import find, lab
 from ui.markdown import as_sentence, plain
@@ -37,8 +37,7 @@ def follow(screen: str, experiment: Experiment, run: str | None) -> RunStatus | 
         return None
     status = find(run)
     if status is None:
-        st.info(f"This machine has no run {plain(run)}. The fields are filled in as the link says: "
-                f"press {_BUTTONS[screen]} to compute it here.", icon=":material/link_off:")
+        st.info(plain(links.no_run(run, _BUTTONS[screen])), icon=":material/link_off:")
         return None
     if status.experiment != experiment:
         st.info(f"Run {plain(run)} belongs to another experiment than the one in the fields.",

@@ -7,6 +7,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.errors import LabError, StorageError
+from spmd_core.experiment.experiment import Experiment
 from spmd_core.words.experiments import experiment_words
 from spmd_core.workloads.own import files
 from ui import heap, links, state
@@ -79,15 +80,24 @@ def offer_nearest(screen: str, notice: state.Notice, opening: str = "") -> None:
     if notice.nearest is not None:
         left, right = st.columns([2, 5], vertical_alignment="center")
         right.markdown(f"Nearest: {plain(experiment_words(notice.nearest))}")
-        if left.button("Use the nearest experiment", key=f"{screen}:nearest", icon=":material/near_me:"):
+        if left.button("Use the nearest experiment", key=f"{screen}:nearest:{opening}", icon=":material/near_me:"):
             state.replace(screen, notice.nearest)
             state.set_notice(screen, None)
             st.rerun()
 
 
+def _offer_elsewhere(experiment: Experiment) -> None:
+    """A link to the screen that shows an experiment which this one does not."""
+    screen, query = links.elsewhere(experiment)
+    script, title, icon = PAGES[screen]
+    st.page_link(script, label=f"**Open it on {title}**", icon=icon, query_params=query)
+
+
 def _link_notice(screen: str) -> None:
     if notice := state.notice(screen):
         offer_nearest(screen, notice, "This link cannot be opened as it is. ")
+        if notice.elsewhere is not None:
+            _offer_elsewhere(notice.elsewhere)
 
 
 def _address_banner() -> None:

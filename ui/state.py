@@ -17,10 +17,14 @@ from spmd_core.workloads.decoder import DEFAULT_SPEC
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Why a link cannot be opened, or an experiment not run here; and the nearest experiment that can, where there is one."""
+    """Why a link cannot be opened, or an experiment not run here, and what can be done instead.
+
+    `nearest`: the nearest experiment that can; `elsewhere`: an experiment that another screen shows.
+    """
 
     sentence: str
     nearest: Experiment | None = None
+    elsewhere: Experiment | None = None
 
 
 _DEFAULTS: dict[str, dict[str, Any]] = {

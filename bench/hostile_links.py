@@ -1,0 +1,255 @@
+"""Mutated links and valid experiments on every screen: no traceback, no page error, no run stored.
+
+Links go through the screens as a browser sends them (the query string, the page's own decoding, one
+session after another), through the commands in one process, and some through processes of their own.
+"""
+
+import argparse
+import base64
+import contextlib
+import io
+import json
+import logging
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.figures import Figures
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.link import encode
+from spmd_core.recipes import RECIPES
+from spmd_core.workloads.catalog import WORKLOADS
+from spmd_core.workloads.decoder import DEFAULT_SPEC
+
+ROOT = Path(__file__).resolve().parents[1]
+SCREENS = ("layout", "compare", "predict")
+COMMANDS = ("layout", "script", "link", "history")
+LINKS_A_SESSION = 20  # what one link leaves in a session must not break the next
+JUNK: tuple[Any, ...] = (
+    None, True, -1, 0, 1, 3, 7, 2**31, 2**70, 1.5, 1e308, "", "x", "y", "batch", "__class__", "=1+1",
+    "a" * 70, "x\ny", "\x00", "😀", "${7*7}", "<b>", "`", "../x", "nan", [], [[]], ["x"], ["x", "x"],
+    {}, {"x": 8}, {"x": {"y": 1}}, [["x", 2], ["x", 4]], {"d0": 8}, "local", "cpu:0", "cpu:4",
+    "cpu:999", "cpu:256", "tpu:v5e:2x2", "tpu:v9z:2x2", "tpu:v5e:4x5", "tpu:v5p:2x2x1*2",
+    "tpu:v5p:99999x99999", "decoder", "array", "program", "train_step", "transfer", "layer",
+    "5,\n0", "by position", "bfloat16", "float64", "arange", "pinned_host", "highest", "vmap", "place",
+    "xla_dump_to=/tmp/x", "xla_tpu_scoped_vmem_limit_kib=1", "--xla_enable_async_all_gather=false",
+)
+
+
+def specs() -> list[dict[str, Any]]:
+    """Valid experiments of every workload and recipe, on simulated devices and on absent TPUs."""
+    found = [dict(recipe.spec) for recipe in RECIPES.values()] + [dict(DEFAULT_SPEC)]
+    for name in WORKLOADS:
+        for target, mesh in (("cpu:8", {"x": 2, "y": 4}), ("cpu:8", {"x": 16}), ("local", {"x": 4}),
+                             ("tpu:v5e:2x4", {"x": 8}), ("tpu:v5e:4x5", {"x": 20}),
+                             ("tpu:v9z:2x2", {"x": 4})):
+            found.append({"workload": name, "target": target, "mesh": mesh})
+    for program in sorted({spec["options"]["program"] for spec in found
+                           if spec.get("options", {}).get("program")}):
+        found.append({"workload": "program", "target": "tpu:v9z:2x2", "mesh": {"x": 4},
+                      "options": {"program": program}})
+    return found
+
+
+def valid_codes() -> list[str]:
+    """The codes of those that are experiments."""
+    codes = []
+    for spec in specs():
+        with contextlib.suppress(ValueError):
+            codes.append(encode(parse_experiment(spec)))
+    return codes
+
+
+def code_of(value: Any) -> str:
+    """A code as a sender who means harm packs it: whatever the value."""
+    text = json.dumps(value).encode()
+    return "1." + base64.urlsafe_b64encode(zlib.compress(text, 9)).decode().rstrip("=")
+
+
+def mutated(value: Any, dice: random.Random) -> Any:
+    """A JSON value with one place changed: replaced, left out, doubled, or put elsewhere."""
+    if isinstance(value, dict) and value and dice.random() < 0.8:
+        key = dice.choice(sorted(value))
+        kind = dice.randrange(6)
+        if kind == 0:
+            return {name: part for name, part in value.items() if name != key}
+        if kind == 1:
+            return value | {dice.choice(("x", "batch", "new", "options", "sharding")): dice.choice(JUNK)}
+        if kind == 2:
+            return value | {key: dice.choice(JUNK)}
+        return value | {key: mutated(value[key], dice)}
+    if isinstance(value, list) and value and dice.random() < 0.7:
+        at = dice.randrange(len(value))
+        part = dice.choice((value[at], mutated(value[at], dice), dice.choice(JUNK)))
+        return [*value[:at], part, *value[at + dice.randrange(2):]]
+    if isinstance(value, int) and dice.random() < 0.5:
+        return value + dice.choice((-1, 1, 3, 8, -value))
+    return dice.choice(JUNK)
+
+
+def hostile(count: int, seed: int) -> Iterator[str]:
+    """Codes: a third valid ones, the others mutated in a place or more, or damaged on their way."""
+    dice, pool, valid = random.Random(seed), specs(), valid_codes()
+    for number in range(count):
+        if number % 3 == 0:
+            yield valid[number // 3 % len(valid)]
+            continue
+        spec: Any = dice.choice(pool)
+        for _ in range(dice.choice((1, 1, 1, 2, 4))):
+            spec = mutated(spec, dice)
+        code = code_of(spec)
+        if dice.random() < 0.1:
+            at = dice.randrange(len(code))
+            code = code[:at] + dice.choice(("", "A", "%", "\x00", "é", code)) + code[at + 1:]
+        yield code
+
+
+def queries(count: int, seed: int) -> Iterator[tuple[str, dict[str, str]]]:
+    """(screen, query): a link on each screen in turn, at times with a run or a view as well."""
+    dice, turn = random.Random(seed), 3 * len(valid_codes())
+    for number, code in enumerate(hostile(count, seed)):
+        query = {"experiment": code}
+        if dice.random() < 0.2:
+            query["run"] = dice.choice(("20200101-000000-abcdef", "x" * 80, "a b", "", "../../x"))
+        if dice.random() < 0.1:
+            query |= {"sweep": dice.choice(("chips", "batch:1,2", "x" * 600, "mesh:=1=2", "chips:0"))}
+        if dice.random() < 0.05:
+            del query["experiment"]
+        # the step moves on with each turn through the valid ones: each of them meets each screen
+        yield SCREENS[(number // 3 + number // turn) % len(SCREENS)], query
+
+
+class Screens:
+    """One viewer after another, on the real pages; the exceptions that they show are counted."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[str] = Counter()
+        self.shown = self.crashed = 0
+        self._session: Any = None
+
+    def open(self, screen: str, query: dict[str, str]) -> None:
+        """Open a link on a screen, in the session of the links before or in a new one."""
+        from streamlit.testing.v1 import AppTest
+
+        if self._session is None or self.shown % LINKS_A_SESSION == 0:
+            self._session = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
+        self.shown += 1
+        page = self._session.switch_page(f"pages/{screen}.py")
+        page.query_params.clear()
+        for name, value in query.items():
+            page.query_params[name] = value
+        page.run()
+        if not page.exception and (nearest := [button for button in page.button
+                                               if button.label.startswith("Use the nearest")]):
+            nearest[0].click()
+            page.run()
+        if page.exception:
+            self.crashed += 1
+            cause = page.exception[0]
+            place = next((line.strip() for line in reversed(list(cause.stack_trace))
+                          if "File" in line), "")
+            self.seen[f"{screen}: {cause.message[:110]} {place[-90:]}"] += 1
+            self._session = None
+
+
+def through_screens(count: int, seed: int) -> Screens:
+    """Open so many links on the screens."""
+    screens = Screens()
+    for screen, query in queries(count, seed):
+        screens.open(screen, query)
+    return screens
+
+
+def through_commands(count: int, seed: int) -> Counter[str]:
+    """Give so many links to the commands, in this process; what was not a result or a sentence."""
+    from spmd_core.__main__ import main
+
+    bad: Counter[str] = Counter()
+    for number, code in enumerate(hostile(count, seed)):
+        words = [COMMANDS[(number + number // 10) % len(COMMANDS)], code]
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(_Text(out)), contextlib.redirect_stderr(_Text(err)):
+            try:
+                status: Any = main(words)
+            except BaseException as error:
+                status = f"{type(error).__name__}: {str(error)[:100]}"
+        if problem := _problem(status, out.getvalue(), err.getvalue()):
+            bad[f"{words[0]}: {problem}"] += 1
+    return bad
+
+
+class _Text(io.TextIOBase):
+    """A stream that can be reconfigured, as those of a process can."""
+
+    def __init__(self, kept: io.StringIO):
+        self._kept = kept
+
+    def write(self, text: str) -> int:
+        return self._kept.write(text)
+
+    def reconfigure(self, **_: Any) -> None: ...
+
+
+def _problem(status: Any, out: str, err: str) -> str | None:
+    if status not in (0, 1, 2):
+        return f"ended with {status}"
+    if "Traceback" in err:
+        return f"traceback: {err.strip().splitlines()[-1][:110]}"
+    if status == 2 and (out or err.count("\n") != 1):
+        return "a refusal that is not one line"
+    return None
+
+
+def through_processes(count: int, seed: int) -> Counter[str]:
+    """The same in processes of their own."""
+    bad: Counter[str] = Counter()
+    for number, code in enumerate(hostile(count, seed)):
+        word = COMMANDS[number % len(COMMANDS)]
+        told = subprocess.run([sys.executable, "-m", "spmd_core", word, code.replace("\x00", "")],
+                              cwd=ROOT, capture_output=True, text=True, timeout=120)
+        if problem := _problem(told.returncode, told.stdout, told.stderr):
+            bad[f"{word}: {problem}"] += 1
+    return bad
+
+
+def runs_stored() -> int:
+    """Runs in the data folder: opening a link must not make one."""
+    from spmd_core.lab import Lab
+
+    return len(Lab.open(serve=False).history(limit=100_000))
+
+
+def main() -> int:
+    """Print each figure beside its goal; exit code 1 where one is missed."""
+    ask = argparse.ArgumentParser()
+    ask.add_argument("--screens", type=int, default=10_000)
+    ask.add_argument("--commands", type=int, default=10_000)
+    ask.add_argument("--processes", type=int, default=300)
+    ask.add_argument("--seed", type=int, default=9)
+    options, figures = ask.parse_args(), Figures()
+    logging.disable(logging.CRITICAL)  # each page error is counted and named below
+    with tempfile.TemporaryDirectory(prefix="spmd-lab-links-") as folder:
+        os.environ |= {"SPMD_LAB_DATA": folder, "SPMD_LAB_TARGET": "cpu:8"}
+        screens = through_screens(options.screens, options.seed)
+        commands = through_commands(options.commands, options.seed + 1)
+        processes = through_processes(options.processes, options.seed + 2)
+        for cause, times in (screens.seen + commands + processes).most_common(20):
+            print(f"{times:5}  {cause}")
+        figures.add("page errors", screens.crashed, f"of {screens.shown}", most=0)
+        figures.add("not a result or a sentence, in one process", commands.total(),
+                    f"of {options.commands}", most=0)
+        figures.add("not a result or a sentence, as processes", processes.total(),
+                    f"of {options.processes}", most=0)
+        figures.add("runs stored", runs_stored(), most=0)
+    return figures.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""Links that do harm or lie on the wrong screen: a sample of what `bench/hostile_links.py` sends."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bench.hostile_links import Screens, code_of, queries, through_commands
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.link import encode
+from spmd_core.lab import Lab
+from spmd_core.workloads.decoder import DEFAULT_SPEC
+from tests.labs import ROOT, experiment
+
+
+@pytest.fixture
+def opened(data_folder):
+    def page(screen, session=None, **query):
+        session = session or AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
+        session.switch_page(f"pages/{screen}.py")
+        session.query_params.clear()
+        for name, value in query.items():
+            session.query_params[name] = value
+        return session.run()
+
+    yield page
+    Lab.open().close()
+
+
+def said(page):
+    """Everything that a reader reads, without the escapes of Markdown."""
+    parts = [*page.error, *page.info, *page.caption, *page.markdown, *page.subheader]
+    return "\n".join(part.value for part in parts).replace("\\", "")
+
+
+LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8"}
+PROGRAM = {"workload": "program", "mesh": {"x": 4}, "options": {"program": "linear_gradient"}}
+
+
+@pytest.mark.parametrize(("screen", "spec", "words"), [
+    ("layout", LAYER, "Layer is a computation, and Layout shows one array: open it on Compare"),
+    ("layout", DEFAULT_SPEC, "open it on Predict"),
+    ("compare", DEFAULT_SPEC, "is only compiled, and Compare runs what it shows: open it on Predict"),
+    ("compare", {"workload": "array", "mesh": {"x": 8}}, "open it on Layout"),
+    ("predict", PROGRAM | {"target": "cpu:8"}, "open it on Compare"),
+])
+def test_an_experiment_on_the_wrong_screen_names_the_right_one(opened, screen, spec, words):
+    code = encode(parse_experiment(spec))
+    page = opened(screen, experiment=code)
+    assert not page.exception
+    assert words in said(page)
+    assert not opened(screen, page, experiment=code_of("junk")).exception
+    page = opened(screen, page)  # the tab is not broken by what it was given
+    assert not page.exception and page.title[0].value == screen.capitalize()
+
+
+def test_a_nearest_beside_a_screen_that_has_one_of_its_own(opened):
+    page = opened("compare", experiment=encode(experiment(mesh={"x": 16})))
+    assert "larger than target cpu:8 with 8" in said(page)
+    page = opened("compare", page, experiment=code_of(LAYER | {"mesh": {"x": 8, "y": 3}, "dtype": 3}))
+    assert not page.exception
+    assert len([button for button in page.button if "nearest" in button.label]) == 2
+
+
+@pytest.mark.parametrize(("screen", "spec"), [
+    ("compare", PROGRAM | {"target": "tpu:v9z:2x2"}),
+    ("layout", {"workload": "array", "mesh": {"x": 20}, "target": "tpu:v5e:4x5"}),
+])
+def test_a_topology_that_does_not_exist_is_a_sentence(opened, screen, spec):
+    spec = spec | ({"dims": {"d0": 20}} if screen == "layout" else {})
+    page = opened(screen, experiment=encode(parse_experiment(spec)))
+    assert not page.exception
+    assert "is not" in said(page)
+
+
+def test_a_damaged_link_stands_above_no_stored_answer(opened):
+    lab = Lab.open()
+    page = opened("compare", run="20200101-000000-abcdef")
+    assert "This machine has no run 20200101-000000-abcdef: it was made on another one" in said(page)
+    page = opened("compare", page, experiment=code_of(LAYER)[:-9] + "A")
+    assert "damaged or cut off" in said(page)
+    assert "has no run" not in said(page)  # of the link before
+    page = opened("compare", page, run="a b")
+    assert "Run 'a b' is not the id of a run" in said(page)
+    assert lab.history() == ()
+
+
+def test_a_sample_of_hostile_links_breaks_no_screen_and_no_command(data_folder):
+    screens = Screens()
+    for screen, query in queries(45, seed=1):
+        screens.open(screen, query)
+    assert screens.seen == {}
+    assert through_commands(60, seed=2) == {}
+    assert Lab.open().history() == ()
+    Lab.open().close()

@@ -3,7 +3,6 @@
 import streamlit as st
 
 from spmd_core.words.names import ago
-from spmd_core.workloads import decoder
 from ui import exports, links, live, shell, state
 from ui.lab import find, lab
 from ui.markdown import plain
@@ -28,7 +27,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
     label, kind = ("Predict again", "secondary") if result else ("Predict", "primary")
     pressed = st.button(label, type=kind, icon=":material/play_arrow:", key="predict",
                         disabled=bool(refusal or misfit) or live.is_at_work(run))
-what = experiment.what.title if experiment.workload != decoder.NAME else f"{experiment.what.title} of {experiment.option('model')}"
+what = experiment.what.title if not experiment.what.has_plan else f"{experiment.what.title} of {experiment.option('model')}"
 st.caption(f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the TPU compiler. No TPU is needed, nothing is executed.")
 
 if refusal:

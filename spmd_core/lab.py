@@ -258,7 +258,7 @@ class Lab:
             check_fits_target(experiment.mesh, target, get_topology(target).devices)
             check_compiles(experiment.what, target)
             return
-        if target.kind == "local" and self.hardware().accelerator is None:
+        if target.is_attached and self.hardware().accelerator is None:
             raise refuse("target local", "finds no accelerator on this machine", "use cpu:8")
         environment = self._store.environment(target.text)
         check_fits_target(experiment.mesh, target, environment.device_count if environment else None)

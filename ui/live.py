@@ -69,10 +69,10 @@ def watch(run: str) -> None:
                 st.markdown(f"{status.elapsed_s:.0f} s", width="content")
             _cancel_button(run)
         _cancel_refusal(run)
-        compiled = status.experiment.target.startswith("tpu:")
+        compiled = status.experiment.place.is_absent
         what = "step" if status.phase == "train" else "strategy" if compiled else "round"
         rounds = f"{what} {status.done} of {status.of}" if status.of else _COMPILING if compiled else "not measuring yet"
-        if status.experiment.workload != "program":
+        if not status.experiment.what.is_small_program:
             st.progress(min(1.0, status.done / status.of) if status.of else 0.0, text=rounds)
         if status.series:
             curve.draw_live(status)

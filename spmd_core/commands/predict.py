@@ -20,7 +20,6 @@ from spmd_core.errors import RequestError, WorkerError, refuse, shorten
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.plans import experiment_of, plan_of
 from spmd_core.lab import Lab
-from spmd_core.machine.targets import parse_target
 from spmd_core.plan.plan import NAMES, Plan, parse_mesh, parse_plan
 from spmd_core.results.prediction import Prediction, merged
 from spmd_core.results.result import Result
@@ -28,7 +27,6 @@ from spmd_core.settings import Settings
 from spmd_core.units import bytes_text, number_text, seconds_text
 from spmd_core.words import predictions
 from spmd_core.words.predictions import parts
-from spmd_core.workloads.decoder import NAME
 
 _PLAN_OPTIONS = ("model", "mesh", "batch_per_device", "sequence", "remat", "save", "offload", "attention_blocks", "state_dtype", "parameter_dtype",
                  "device_order", "layers")
@@ -197,9 +195,9 @@ def _of_spec(arguments: Namespace) -> int:
     experiment = read_spec(arguments.spec)
     if arguments.target:
         experiment = experiment.vary(target=arguments.target)
-    if experiment.workload == NAME:
+    if experiment.what.has_plan:
         return _of_plan(arguments, plan_of(experiment))
-    if parse_target(experiment.target).kind != "tpu":
+    if not experiment.place.is_absent:
         raise refuse(f"target {experiment.target}", "is not a TPU topology", "name one with --target, for example tpu:v5e:4x4")
     for name in ("keep", "estimate"):
         if getattr(arguments, name):

@@ -17,7 +17,6 @@ from spmd_core.plan.plan import Plan
 from spmd_core.plan.sharding import not_cut
 from spmd_core.results.prediction import PredictedMemory, Prediction
 from spmd_core.results.result import Result
-from spmd_core.workloads.decoder import NAME
 
 _SIZE = re.compile(r"([0-9.]+)([KMGT]?)")
 _OVER = (re.compile(r"required for HLO temporaries \(([0-9.]+[KMGT])\) exceeds available HBM \(([0-9.]+[KMGT])\)"),
@@ -71,7 +70,7 @@ def of_plan(plan: Plan, answer: Answer) -> Prediction:
 
 def of_experiment(experiment: Experiment, answer: Answer) -> Prediction:
     """The prediction of one strategy of an experiment on an absent topology; errors as above."""
-    if experiment.workload == NAME:
+    if experiment.what.has_plan:
         return of_plan(plan_of(experiment), answer)
     topology = get_topology(experiment.target)
     if answer.error is not None:

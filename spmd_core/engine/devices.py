@@ -20,7 +20,7 @@ def describe(target: str, expected_device_count: int | None = None) -> Environme
     devices = _devices(target)
     first = devices[0]
     _check(target, first, len(devices), expected_device_count)
-    simulated = parse_target(target).kind == "cpu" or (first.platform == "cpu" and len(devices) > 1)
+    simulated = parse_target(target).is_simulated or (first.platform == "cpu" and len(devices) > 1)
     memory = _default_memory(first)
     return Environment(
         jax=jax.__version__, jaxlib=version("jaxlib"), python=platform.python_version(), platform=first.platform,
@@ -39,11 +39,11 @@ def _devices(target: str) -> list[JaxDevice]:
 
 def _check(target: str, first: JaxDevice, count: int, expected_device_count: int | None) -> None:
     wanted = parse_target(target)
-    if wanted.kind == "tpu":
+    if wanted.is_absent:
         raise WorkerError(f"target {target} is compile-only: nothing runs on it; use local or cpu:8")
-    if wanted.kind == "cpu" and first.platform != "cpu":
+    if wanted.is_simulated and first.platform != "cpu":
         raise WorkerError(f"target {target} got platform {first.platform}, not cpu: start the worker with JAX_PLATFORMS=cpu")
-    if wanted.kind == "local" and first.platform == "cpu" and (files := accelerator_files()):
+    if wanted.is_attached and first.platform == "cpu" and (files := accelerator_files()):
         raise WorkerError(f"target local got the CPU although {files[0]} exists: release the accelerator in the process that holds it, or use cpu:8")
     expected = expected_device_count if expected_device_count is not None else wanted.device_count
     if expected is not None and count != expected:

@@ -127,9 +127,9 @@ def looks_like_link(text: str) -> bool:
 
 def screen_of(experiment: Experiment) -> str:
     """The screen that shows an experiment: `predict` on absent TPUs, elsewhere `layout` for a bare array and `compare` for a computation."""
-    if experiment.target.startswith("tpu:"):
+    if experiment.place.is_absent:
         return "predict"
-    return "layout" if experiment.workload == "array" else "compare"
+    return "layout" if experiment.what.is_bare_array else "compare"
 
 
 def link_path(experiment: Experiment, run: str | None = None, screen: str | None = None) -> str:

@@ -11,7 +11,7 @@ from spmd_core.experiment.nearest_fields import Say, choices, drop_unknown, kept
 from spmd_core.experiment.nearest_plan import repair_decoder
 from spmd_core.experiment.types import Axes
 from spmd_core.machine.targets import default_target, parse_target
-from spmd_core.workloads import decoder
+from spmd_core.workloads.catalog import has_plan
 from spmd_core.workloads.workload import Workload
 
 
@@ -46,7 +46,7 @@ def _available(target: str, device_count: int | None) -> float:
 
 
 def _repair(data: dict[str, Any], device_count: int | None, target: str | None, say: Say) -> dict[str, Any]:
-    if data["workload"] == decoder.NAME:
+    if has_plan(data["workload"]):
         return repair_decoder(data, say)
     what = workload(data, say)
     data["options"] = options(what, data.get("options"), say)
@@ -120,7 +120,7 @@ def _dims(what: Workload, given: Any, say: Say) -> dict[str, int]:
     for dim, fitting, rule, _ in list(what.amended(sizes)):
         say(f"{dim}={sizes[dim]} {rule}: {dim}={fitting} is used.")
         sizes[dim] = fitting
-    if what.name == "array":  # d0, d1, … without a gap
+    if what.is_bare_array:  # d0, d1, … without a gap
         return _without_gaps(sizes, what, say)
     for dim in what.dims:
         if dim not in sizes and dim not in what.optional_dims:

@@ -70,7 +70,7 @@ def options(what: Workload, given: Any, say: Say) -> dict[str, Any]:
 def _is_option(what: Workload, pairs: Mapping[str, Any], name: str, value: Any) -> bool:
     """Whether the workload has this option, and the option this value."""
     try:
-        fill_options(what, ({"program": pairs.get("program")} if what.name == "program" else {}) | {name: value})
+        fill_options(what, ({"program": pairs.get("program")} if what.is_small_program else {}) | {name: value})
     except RequestError:
         return False
     return name != "in_axes" or value == BY_POSITION or len(read_in_axes(value) or ()) == len(what.chosen(pairs).operands)

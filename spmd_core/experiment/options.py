@@ -44,7 +44,7 @@ def fill_options(workload: Workload, given: Any) -> dict[str, Any]:
                                 for name, option in option_choices(workload).items() if name not in later}
     if workload.source is not None:
         defaults["source"] = workload.source
-    if workload.name == "program":
+    if workload.is_small_program:
         if given.get("program") not in program_names():
             raise refuse(f"program {shorten(given.get('program'))}", "is not registered", f"use {', '.join(program_names())}")
         defaults["program"] = given["program"]

@@ -25,7 +25,7 @@ from typing import Any
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.types import Axes
 from spmd_core.machine.topologies import Topology, get_topology
-from spmd_core.workloads.decoder import NAME as DECODER
+from spmd_core.workloads.catalog import has_plan
 
 Mesh = tuple[tuple[str, int], ...]
 
@@ -48,7 +48,7 @@ class Resized:
 def taking_axis(workload: str, mesh: Sequence[Sequence[Any]], batch: Axes = ()) -> str:
     """The mesh axis that takes the change, by rule 1; `batch` names the axes that cut the batch."""
     names = [name for name, _ in mesh]
-    if workload == DECODER:
+    if has_plan(workload):
         return next((name for name in ("fsdp", "data") if name in names), "fsdp")
     return next((name for name in batch if name in names), names[0])
 
@@ -65,14 +65,15 @@ def resized(
 
     `slices` are those that the mesh lay over, as many as `new` has where they are left out.
     """
+    is_planned = has_plan(workload)
     before = new.slices if slices is None else slices
     takes = taking_axis(workload, mesh, batch)
     sizes: dict[str, int] = {name: int(size) for name, size in mesh}
     if before == new.slices and math.prod(sizes.values()) == new.devices:
         return Resized(tuple(sizes.items()), takes)
-    outer = "data" if workload == DECODER else takes
+    outer = "data" if is_planned else takes
     first = next(iter(sizes), takes)
-    may_hold_slices = workload != DECODER or first in ("data", "fsdp")
+    may_hold_slices = not is_planned or first in ("data", "fsdp")
     if before > 1 and may_hold_slices and sizes.get(first, 1) % before == 0:
         sizes[first] //= before
         outer = first
@@ -83,7 +84,7 @@ def resized(
     changed = tuple(name for name, size in others if inside[name] != size)
     if new.slices > 1:
         inside = {outer: inside.pop(outer, 1) * new.slices, **inside}
-    if workload == DECODER and inside.get("data") == 1 and len(inside) > 1:
+    if is_planned and inside.get("data") == 1 and len(inside) > 1:
         del inside["data"]
     return Resized(tuple(inside.items()), takes, others, changed)
 

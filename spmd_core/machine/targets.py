@@ -30,6 +30,11 @@ class Target:
         return self.kind == "tpu"
 
     @property
+    def is_attached(self) -> bool:
+        """Whether it is the accelerators of this machine."""
+        return self.kind == "local"
+
+    @property
     def is_simulated(self) -> bool:
         """Whether its devices are CPU devices that JAX simulates."""
         return self.kind == "cpu"

@@ -7,7 +7,6 @@ from spmd_core.errors import Inexpressible, refuse
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.mapped import read_plan
 from spmd_core.machine.hardware import Hardware
-from spmd_core.machine.targets import parse_target
 from spmd_core.reference.reference import FULL_FLOPS
 from spmd_core.results.environment import Environment
 from spmd_core.units import bytes_text
@@ -34,7 +33,7 @@ def memory_need(experiment: Experiment) -> MemoryNeed:
     What the compiler needs besides is not known before it has compiled.
     """
     what, sizes = experiment.what, experiment.sizes
-    if experiment.workload == "program":
+    if experiment.what.is_small_program:
         size, each_bytes = PROGRAM_BYTES.get(_program(experiment), ("", 0))
         return MemoryNeed(_program_sizes(experiment).get(size, 0) * each_bytes, 0, 0)
     counts = [element_count(array.shape(sizes)) for array in what.operands]
@@ -77,11 +76,11 @@ def check_memory(experiment: Experiment, environment: Environment | None, hardwa
 
     What is only compiled allocates nothing: whether it fits its target is the compiler's to say.
     """
-    target = parse_target(experiment.target)
-    if target.kind == "tpu":
+    target = experiment.place
+    if target.is_absent:
         return
     need = memory_need(experiment)
-    on_host = target.kind == "cpu" or hardware.accelerator is None
+    on_host = target.is_simulated or hardware.accelerator is None
     host_need = need.host_bytes + (need.all_device_bytes if on_host else 0)
     limit = hardware.available_bytes
     if limit is not None and host_need > limit:
@@ -93,7 +92,7 @@ def check_memory(experiment: Experiment, environment: Environment | None, hardwa
 
 
 def _too_large(experiment: Experiment, need_bytes: int, limit: str) -> Exception:
-    if experiment.workload == "program":
+    if experiment.what.is_small_program:
         sizes = ", ".join(f"{name}={size}" for name, size in _program_sizes(experiment).items())
         return refuse(f"program {_program(experiment)} with {sizes} needs {bytes_text(need_bytes)}", f"and does not fit in {limit}",
                       "use smaller sizes")

@@ -8,7 +8,6 @@ from spmd_core.machine.absent import ENVIRONMENT, description
 from spmd_core.machine.topologies import get_topology
 from spmd_core.script.decoder import decoder_text
 from spmd_core.script.program import body_text, header
-from spmd_core.workloads.decoder import NAME
 from spmd_core.workloads.strategies import MAP_STRATEGIES
 
 _REPORT = '''
@@ -36,7 +35,7 @@ def absent_cells(experiment: Experiment) -> list[str]:
     """
     check_compiles(experiment.what, experiment.place)
     report = "# %% imports\nimport re\nfrom collections import Counter\nfrom time import perf_counter\n"
-    if experiment.workload == NAME:
+    if experiment.what.has_plan:
         program = _on_absent(decoder_text(experiment)).rstrip()
         return [_devices(experiment), report + _REPORT, f"# %% auto\n{program}\n\n\nreport('auto', lower())"]
     kept = [strategy for strategy in experiment.strategies if strategy not in MAP_STRATEGIES]

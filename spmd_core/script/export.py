@@ -4,7 +4,6 @@
 from spmd_core.errors import Inexpressible
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.link import encode
-from spmd_core.machine.targets import parse_target
 from spmd_core.reference.reference import compute_dtype, tolerance
 from spmd_core.results.result import Result
 from spmd_core.script.absent import absent_cells
@@ -70,7 +69,7 @@ def report(strategy, output, seconds):
 
 def script_text(experiment: Experiment, result: Result | None = None) -> str:
     """A Python script in cells (`# %%`): what each strategy runs, its time and its values, compared with those of the result."""
-    if parse_target(experiment.target).kind == "tpu":
+    if experiment.place.is_absent:
         return "\n\n\n".join(part.strip("\n") for part in [_head(experiment, result), *absent_cells(experiment)]) + "\n"
     strategies = [strategy for strategy in experiment.strategies if strategy != "as_written"]
     parts = [_head(experiment, result), _devices(experiment, result)]
@@ -91,9 +90,9 @@ def _head(experiment: Experiment, result: Result | None) -> str:
 
 
 def _devices(experiment: Experiment, result: Result | None) -> str:
-    target = parse_target(experiment.target)
+    target = experiment.place
     lines = ["# %% devices", "import os", ""]
-    if target.kind == "cpu":
+    if target.is_simulated:
         lines += ["# read when jax is imported", 'os.environ["JAX_PLATFORMS"] = "cpu"',
                   f'os.environ["JAX_NUM_CPU_DEVICES"] = "{target.device_count}"', f'os.environ["XLA_FLAGS"] = {_flags(result)!r}']
     elif result and _flags(result):
@@ -112,7 +111,7 @@ def _flags(result: Result | None) -> str:
 
 
 def _measuring(experiment: Experiment, result: Result | None) -> str:
-    platform = result.environment.platform if result else "cpu" if parse_target(experiment.target).kind == "cpu" else "tpu"
+    platform = result.environment.platform if result else "cpu" if experiment.place.is_simulated else "tpu"
     return _MEASURING.format(
         samples=experiment.timing.samples, min_seconds=experiment.timing.min_seconds, tolerance=_tolerance(experiment, result, platform),
         results=_results(experiment), values=_values(result)).strip("\n") + "\n"
@@ -121,7 +120,7 @@ def _measuring(experiment: Experiment, result: Result | None) -> str:
 def _tolerance(experiment: Experiment, result: Result | None, platform: str) -> float:
     """That of the run, which knew the operands (they can make a sigmoid steep); without a run, what the workload and its dtype allow."""
     judged = [found.tolerance for found in result.strategies.values() if found.tolerance is not None] if result else []
-    if judged or experiment.workload == "array":
+    if judged or experiment.what.is_bare_array:
         return max(judged, default=0.0)
     return tolerance(experiment, compute_dtype(experiment, platform)[0])
 

@@ -4,7 +4,6 @@ from spmd_core.errors import refuse
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.types import Axes, Spec
 from spmd_core.machine.absent import split_over_slices
-from spmd_core.machine.targets import parse_target
 from spmd_core.machine.topologies import Topology, get_topology
 
 
@@ -16,14 +15,9 @@ def mesh_lines(experiment: Experiment, axis_type: str = "Auto") -> list[str]:
     devices = f"jax.devices()[:{experiment.device_count}]"
     if experiment.option("device_order") == "plain":
         return [f"mesh = Mesh(np.array({devices}).reshape({shape}), {names}, axis_types={types})"]
-    if is_absent(experiment):
+    if experiment.place.is_absent:
         return [f"mesh = Mesh({placed_devices(shape, get_topology(experiment.target), devices)}, {names}, axis_types={types})"]
     return [f"mesh = jax.make_mesh({shape}, {names}, axis_types={types}, devices={devices})"]
-
-
-def is_absent(experiment: Experiment) -> bool:
-    """Whether it is compiled for a topology that is not attached."""
-    return parse_target(experiment.target).kind == "tpu"
 
 
 def placed_devices(sizes: tuple[int, ...], topology: Topology, devices: str = "jax.devices()") -> str:

@@ -7,7 +7,7 @@ from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.types import Spec
 from spmd_core.script.imports import spaced
 from spmd_core.script.maps import map_lines
-from spmd_core.script.parts import entry_text, is_absent, mesh_lines, named, names, placed_lines, spec_text
+from spmd_core.script.parts import entry_text, mesh_lines, named, names, placed_lines, spec_text
 from spmd_core.script.source import computation_lines, program_source, select_source, table_spec
 from spmd_core.workloads.small_programs import program_file, with_mesh, with_sizes
 from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
@@ -42,7 +42,7 @@ def header(experiment: Experiment, *strategies: str) -> str:
     sharding_names = {"NamedSharding", "PartitionSpec as P", "AxisType"} if set(strategies) - set(ONE_DEVICE) else set()
     if set(strategies) & set(ONE_DEVICE):
         sharding_names.add("SingleDeviceSharding")
-    by_hand = bool(set(strategies) - set(ONE_DEVICE)) and (is_absent(experiment) or experiment.option("device_order") == "plain")
+    by_hand = bool(set(strategies) - set(ONE_DEVICE)) and (experiment.place.is_absent or experiment.option("device_order") == "plain")
     if by_hand:
         sharding_names.add("Mesh")
     placing = ["from jax.experimental import mesh_utils"] if by_hand and experiment.option("device_order") != "plain" else []

@@ -8,7 +8,6 @@ from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.plans import plan_of
 from spmd_core.machine.topologies import get_topology
 from spmd_core.sweep.variables import VARIABLES, Scaling, Value, Variable
-from spmd_core.workloads.decoder import NAME as DECODER
 
 MAX_POINTS = 24
 TOO_LARGE = 1.15  # of the capacity: a peak estimated from the sizes was up to 11 % off
@@ -131,7 +130,7 @@ def _varied(sweep: Sweep, value: Value) -> Experiment:
 
 
 def _expected_bytes(experiment: Experiment) -> int | None:
-    if experiment.workload != DECODER:
+    if not experiment.what.has_plan:
         return None
     return estimate_memory(plan_of(experiment)).peak
 
@@ -140,6 +139,6 @@ def compile_seconds(point: Point) -> float:
     """A rough guess of how long a point's compile takes on one core; for telling the user."""
     if point.experiment is None:
         return 0.0
-    if point.experiment.workload != DECODER:
+    if not point.experiment.what.has_plan:
         return _SMALL_S
     return _COMPILE_S.get(get_topology(point.experiment.target).chip.generation, _DECODER_S)

@@ -18,7 +18,6 @@ from spmd_core.machine.of_chips import nearest_of_chips, topology_of_chips
 from spmd_core.machine.topologies import Topology, get_topology
 from spmd_core.plan.plan import parse_mesh
 from spmd_core.units import suffixed_sizes
-from spmd_core.workloads.decoder import NAME as DECODER
 
 Scaling = Literal["weak", "strong"]
 Value = float | int | str
@@ -90,7 +89,7 @@ def _whole(count: float, what: str) -> int:
 
 
 def _batch_axis(base: Experiment) -> str:
-    is_model = base.workload == DECODER
+    is_model = base.what.has_plan
     return "sequences per device" if is_model else "rows of the batch per device"
 
 
@@ -125,7 +124,7 @@ def _mesh_text(mesh: Mesh) -> str:
 
 def _mesh_default(base: Experiment) -> tuple[Value, ...]:
     own, devices = _mesh_text(base.mesh), base.device_count
-    if base.workload == DECODER:
+    if base.what.has_plan:
         found = [(("fsdp", devices),)]
         found += [(("fsdp", devices // tensor), ("tensor", tensor)) for tensor in (2, 4, 8)
                   if devices % tensor == 0 and devices > tensor]

@@ -10,15 +10,14 @@ from spmd_core.plan.models import get_model
 from spmd_core.plan.plan import Plan
 from spmd_core.units import bytes_text, scaled_text
 from spmd_core.words.names import listed, mesh_words, titles, workload_title
-from spmd_core.workloads.decoder import NAME
 
 
 def experiment_words(experiment: Experiment) -> str:
     """What is computed, how it is sharded and where, then whatever is not at its default."""
-    if experiment.workload == NAME:
+    if experiment.what.has_plan:
         return ", ".join(_of_plan(plan_of(experiment)))
     where = f"mesh {mesh_words(experiment.mesh)} on {experiment.target}"
-    if experiment.workload == "program":
+    if experiment.what.is_small_program:
         return ", ".join([f"Program {experiment.option('program')}", where, *_chosen(experiment)])
     sizes = " ".join(f"{dim}={size}" for dim, size in experiment.dims)
     words = [workload_title(experiment.workload), sizes, experiment.dtype]

@@ -9,7 +9,6 @@ from spmd_core.results.prediction import PredictedCollective, Prediction
 from spmd_core.results.result import Result
 from spmd_core.units import bytes_text, number_text, scaled_text, seconds_text
 from spmd_core.words.strategies import predicted
-from spmd_core.workloads import decoder
 
 _HOUR, _DAY = 3600.0, 86400.0
 # What a program waits for most, as rooflines call it; keys are those of stored predictions.
@@ -31,7 +30,7 @@ def answer(result: Result) -> str:
     """The answer of a run of predictions."""
     found = [each.prediction for each in result.strategies.values() if each.prediction is not None]
     if len(result.strategies) == 1 and found:
-        return headline(found[0], result.experiment.workload == decoder.NAME)
+        return headline(found[0], result.experiment.what.has_plan)
     return predicted(result)
 
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable
 
-from spmd_core.machine.targets import parse_target
 from spmd_core.results.result import ArrayReport, Result, StrategyResult
 from spmd_core.runs.states import RunStatus
 from spmd_core.units import seconds_text, value_text
@@ -21,7 +20,7 @@ _PERCENT = re.compile(r"(\d+)%")
 
 def headline(result: Result) -> str:
     """The answer of a run, as the screens and the command line say it first."""
-    if result.experiment.workload == "program":
+    if result.experiment.what.is_small_program:
         if any(found.status != "ok" for found in result.strategies.values()):
             return "The program did not run to its end."
         return "The program ran as written."
@@ -32,7 +31,7 @@ def headline(result: Result) -> str:
 
 def is_predicted(result: Result) -> bool:
     """Whether it was only compiled, for a topology that is not attached."""
-    return parse_target(result.experiment.target).kind == "tpu"
+    return result.experiment.place.is_absent
 
 
 def phase_words(status: RunStatus) -> str:
@@ -45,7 +44,7 @@ def phase_words(status: RunStatus) -> str:
         return f"waiting for {status.waiting_for}"
     if status.state == "starting" and not status.phase:
         return f"starting a worker on {status.experiment.target}"
-    if status.experiment.workload == "program" and status.phase == "first_run":
+    if status.experiment.what.is_small_program and status.phase == "first_run":
         return "running the program"
     phase = (status.phase or "running").replace("_", " ")
     doing = _PHASES.get(status.phase or "", phase)

@@ -90,7 +90,7 @@ def main() -> int:
         from spmd_core.engine import devices
         from spmd_core.engine.measured import run  # jax loads here, after the thread that watches the parent
 
-        if parse_target(arguments.target).kind == "tpu":
+        if parse_target(arguments.target).is_absent:
             _compile_only(arguments.target, commands, emit)
         ready = devices.describe(arguments.target)
         emit(Ready(environment=ready))

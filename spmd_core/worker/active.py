@@ -3,7 +3,6 @@
 import time
 from dataclasses import dataclass, replace
 
-from spmd_core.machine.targets import parse_target
 from spmd_core.results.environment import Environment
 from spmd_core.results.result import Failure, Result, StrategyResult
 from spmd_core.runs.events import Event, Failed, Finished, Phase, Progress, Ready, Texts
@@ -26,7 +25,7 @@ class ActiveRun:
     """A run from leaving the queue to its outcome. `now` is monotonic seconds."""
 
     def __init__(self, status: RunStatus, settings: Settings, now: float):
-        self._is_compiling = parse_target(status.experiment.target).kind == "tpu"
+        self._is_compiling = status.experiment.place.is_absent
         waiting_for = "the TPU compiler to load" if self._is_compiling else f"the devices of {status.experiment.target}"
         self.status = replace(status, state="starting", queue_position=None, started_at=time.time(), waiting_for=waiting_for)
         self.texts: dict[str, dict[str, str]] = {}

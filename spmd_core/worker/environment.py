@@ -34,9 +34,9 @@ def worker_environment(target: str, hardware: Hardware, inherited: Mapping[str, 
         environ["XLA_FLAGS"] = " ".join(kept)
     parsed = parse_target(target)
     environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
-    if parsed.kind == "cpu" and parsed.device_count:
+    if parsed.is_simulated and parsed.device_count:
         return environ | simulated_devices(parsed.device_count, hardware.cores)
-    if parsed.kind == "tpu":
+    if parsed.is_absent:
         given = " ".join(f"--{name}={value}" for name, value in (flags or {}).items())
         return environ | {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "LIBTPU_INIT_ARGS": given}
     platforms = {"tpu": "tpu,cpu", "nvidia": "cuda,cpu", "amd": "rocm,cpu", None: "cpu"}[hardware.accelerator]

@@ -38,7 +38,7 @@ class WorkerHost:
             return self._worker
         self.release()
         hardware = read_hardware()
-        if parse_target(target).kind == "local" and hardware.holders:
+        if parse_target(target).is_attached and hardware.holders:
             holder = hardware.holders[0]
             raise WorkerError(f"{holder.device_file} is held by process {holder.pid} ({holder.name}): end it, or use cpu:8")
         self._flags = dict(flags or {})

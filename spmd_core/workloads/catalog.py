@@ -11,7 +11,7 @@ from spmd_core.workloads.workload import DTYPE_BYTES, FLOATS, Array, Dims, Optio
 
 __all__ = [
     "ARRAY_DIMS", "DTYPE_BYTES", "FLOATS", "WORKLOADS", "Array", "Dims", "Option", "Whole", "Workload", "element_count", "get_workload",
-    "workload_names",
+    "has_plan", "workload_names",
 ]
 
 ARRAY_DIMS = ("d0", "d1", "d2", "d3", "d4", "d5")
@@ -140,6 +140,11 @@ WORKLOADS: dict[str, Workload] = {
 def workload_names(wait_s: float | None = SHORT_WAIT_S) -> tuple[str, ...]:
     """Names of all workloads, the user's own last; `wait_s` bounds the wait for files that are still being loaded."""
     return (*WORKLOADS, *files.workloads(wait_s))
+
+
+def has_plan(name: str) -> bool:
+    """Whether a name, which may be of no workload, is of one whose program follows from a plan."""
+    return name in WORKLOADS and WORKLOADS[name].has_plan
 
 
 def get_workload(name: str, source: str | None = None) -> Workload:

@@ -131,6 +131,11 @@ class Workload:
         return self.canonical is not None
 
     @property
+    def is_predicted(self) -> bool:
+        """Whether a whole program of it is compiled, so that its step time can be predicted."""
+        return not (self.is_bare_array or self.is_small_program or self.moves)
+
+    @property
     def option_defaults(self) -> dict[str, Any]:
         """The default of each option of its own; of words to choose from, the first."""
         return {name: option[0] if isinstance(option, tuple) else option.default

@@ -27,7 +27,7 @@ PROGRAMS = "programs"  # the viewer's name on this screen
 def headline(view: View, when: str) -> None:
     """The answer in a sentence, how it was measured, and what went wrong."""
     result = view.result
-    if result.experiment.workload == "program":
+    if result.experiment.what.is_small_program:
         small_program.headline(result, when)
         return
     with st.container(border=True, key="answer"):
@@ -44,7 +44,7 @@ def headline(view: View, when: str) -> None:
 def verdict(result: Result) -> None:
     """Where the experiment is a classic example: whether its numbers are those of the example."""
     recipe = course.recipe_of(result.experiment)
-    if recipe is None or result.partial or result.experiment.workload == "program":
+    if recipe is None or result.partial or result.experiment.what.is_small_program:
         return
     differences = recipe.expected.differences(result)
     if differences:
@@ -55,7 +55,7 @@ def verdict(result: Result) -> None:
 
 def notes(result: Result) -> None:
     """What to know when reading these numbers: of the run, of the machine, and of each strategy."""
-    of_times = () if result.experiment.workload == "program" else result.environment.notes  # a program as written is not timed
+    of_times = () if result.experiment.what.is_small_program else result.environment.notes  # a program as written is not timed
     told = [plain(note) for note in (*result.notes, *of_times)]
     said = [(name, note) for name, found in result.strategies.items()
             for note in [*found.notes, *(f"compiler warning: {warning}" for warning in found.warnings)]]
@@ -93,7 +93,7 @@ def _tabs_key(names: list[str]) -> str:
 
 
 def _values(view: View) -> None:
-    if view.result.experiment.workload == "program":
+    if view.result.experiment.what.is_small_program:
         small_program.values(view.result)
         return
     if any(found.max_abs_error is not None for found in view.result.strategies.values()):
@@ -171,7 +171,7 @@ _DRAW = {"Values": _values, "Layouts": _layouts, "Phases": _phases, "Memory": _m
 
 def before(experiment: Experiment) -> None:
     """What a press of Run will do: the strategies, and their programs."""
-    if experiment.workload == "program":
+    if experiment.what.is_small_program:
         st.info("Nothing has been computed yet. Press Run to run this program on the devices.", icon=":material/play_circle:")
         st.code(program.program_text(experiment, "as_written"), language="python", line_numbers=True)
         return

@@ -7,14 +7,14 @@ import streamlit as st
 from spmd_core.experiment.options import BY_POSITION, later_options, option_choices, source_of
 from spmd_core.recipes import RECIPES
 from spmd_core.words.names import workload_title
-from spmd_core.workloads.catalog import Whole, Workload, get_workload, workload_names
+from spmd_core.workloads.catalog import WORKLOADS, Whole, Workload, get_workload, workload_names
 from spmd_core.workloads.small_programs import program_sizes
 from ui import inputs, state
 
 _SCREEN = "compare"
 _PROGRAMS: dict[str, str] = {}  # program -> its words: the title of its recipe, or its own name where several recipes show it
 for _recipe in RECIPES.values():
-    if _recipe.spec["workload"] == "program":
+    if WORKLOADS[_recipe.spec["workload"]].is_small_program:
         _name = _recipe.spec["options"]["program"]
         _PROGRAMS[_name] = _name.replace("_", " ").capitalize() if _name in _PROGRAMS else _recipe.title
 _OPTION_WORDS = {
@@ -26,14 +26,16 @@ _OPTION_WORDS = {
 def compare_fields() -> dict[str, Any]:
     """Draw every field of the screen; what they say now. Changing the workload changes the fields, so the screen is drawn anew."""
     draft = state.draft(_SCREEN)
-    names = tuple(name for name in workload_names() if name != "array" and not get_workload(name).compile_only)
+    known = {name: get_workload(name) for name in workload_names()}
+    names = tuple(name for name, what in known.items()
+                  if not what.is_bare_array and not what.compile_only)
     name = inputs.choice_input(_SCREEN, "workload", "Workload", names, draft["workload"], words=workload_title)
     if name != draft["workload"]:
         state.change_workload(_SCREEN, name)
         st.rerun()
-    if name == "program":
-        return draft | _program_fields()
     family = get_workload(name, source_of(draft["options"]))
+    if family.is_small_program:
+        return draft | _program_fields()
     options = dict(draft["options"]) | {option: _option(option, family) for option in family.options}
     what = family.chosen(options)
     if what.dims != family.chosen(draft["options"]).dims:

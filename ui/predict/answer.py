@@ -14,7 +14,6 @@ from spmd_core.runs.states import RunStatus
 from spmd_core.units import bytes_text, number_text, seconds_text
 from spmd_core.words import predictions as words
 from spmd_core.words.names import title
-from spmd_core.workloads import decoder
 from ui import state
 from ui.ir import viewer
 from ui.lab import lab
@@ -36,7 +35,7 @@ def result_of(status: RunStatus | None, experiment: Experiment) -> Result | None
 
 def misfit(experiment: Experiment) -> state.Notice | None:
     """Why an experiment cannot be predicted as it is, and the nearest that can; None where it can."""
-    if experiment.workload in drafts.NOT_PREDICTED:
+    if not experiment.what.is_predicted:
         return state.Notice(f"workload {experiment.workload} is not one that a prediction says anything of: choose another one")
     if drafts.topology_target(experiment.target) is None:
         return state.Notice(f"target {experiment.target} is not a TPU topology: choose a TPU and its shape", drafts.nearest(experiment))
@@ -52,7 +51,7 @@ def before(experiment: Experiment) -> None:
     """What is known without the compiler: whether the sizes fit, what the chips can do, where the mesh lies, how a model is cut."""
     topology = get_topology(experiment.target)
     with st.container(border=True, key="before"):
-        if experiment.workload == decoder.NAME:
+        if experiment.what.has_plan:
             plan = plan_of(experiment)
             said = before_compiling(plan)
             _memory_headline(words.estimate(said, plan), said["fits"])
@@ -75,7 +74,7 @@ def before(experiment: Experiment) -> None:
 
 def _mesh(experiment: Experiment) -> None:
     torus.show(experiment)
-    if experiment.workload != decoder.NAME:
+    if not experiment.what.has_plan:
         return
     plan = plan_of(experiment)
     left, right = st.columns([2, 3], gap="medium")
@@ -129,7 +128,7 @@ def numbers(result: Result, name: str) -> None:
     """The numbers that people ask for first, the interval, and what a whole training run takes."""
     found = result.strategies[name].prediction
     assert found is not None
-    memory, time, model = found.memory_bytes, found.predicted_s, result.experiment.workload == decoder.NAME
+    memory, time, model = found.memory_bytes, found.predicted_s, result.experiment.what.has_plan
     with st.container(horizontal=True, gap="medium", key="numbers"):
         over = f"{bytes_text(memory.missing)} too much" if memory.missing > 1 else f"of {bytes_text(memory.capacity)}"
         _metric("Memory per device", bytes_text(memory.peak) if memory.peak else "too much", over, "inverse" if memory.missing else "off")

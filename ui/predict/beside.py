@@ -48,7 +48,7 @@ def show(result: Result, name: str) -> None:
 
 def stored(runs: Sequence[RunSummary]) -> list[RunSummary]:
     """Those of the runs that are predictions."""
-    return [run for run in runs if run.experiment.target.startswith("tpu:")]
+    return [run for run in runs if run.experiment.place.is_absent]
 
 
 def run_words(run: RunSummary, beside: Experiment) -> str:

@@ -13,20 +13,21 @@ from spmd_core.machine.targets import Target, parse_target
 from spmd_core.machine.topologies import Topology, get_topology
 from spmd_core.plan.plan import AXES
 from spmd_core.workloads import decoder
-from spmd_core.workloads.catalog import WORKLOADS, get_workload, workload_names
+from spmd_core.workloads.catalog import WORKLOADS, get_workload, has_plan, workload_names
 from spmd_core.workloads.strategies import SHARDING_STRATEGIES
 
 Draft = dict[str, Any]
 Mesh = list[list[Any]]
 STRATEGIES = tuple(name for name in SHARDING_STRATEGIES if name != "single")  # of one device there is nothing to lay out
-NOT_PREDICTED = ("array", "program", "transfer")  # nothing of them is compiled whole
 _FIRST = (decoder.NAME, "transformer_block", "attention", "mlp", "layer", "matmul")
 _TENSOR = 4  # chips of the tensor axis of a preset
 
 
 def workloads() -> tuple[str, ...]:
     """Workloads that can be predicted, the models first."""
-    names = [name for name in workload_names() if name not in NOT_PREDICTED and set(get_workload(name).strategies) & {*STRATEGIES}]
+    known = {name: get_workload(name) for name in workload_names()}
+    names = [name for name, what in known.items()
+             if what.is_predicted and set(what.strategies) & {*STRATEGIES}]
     return tuple([name for name in _FIRST if name in names] + [name for name in names if name not in _FIRST])
 
 
@@ -46,14 +47,14 @@ def switched(draft: Draft, name: str) -> Draft:
     new |= {"workload": name, "dims": dict(what.defaults), "sharding": {}, "overrides": {}, "memory": {}, "data": {}, "options": {},
             "dtype": "bfloat16" if "bfloat16" in what.dtypes else what.dtypes[0]}
     mesh = [list(axis) for axis in draft["mesh"]]
-    if name == decoder.NAME:
+    if what.has_plan:
         known = [axis for axis in mesh if axis[0] in AXES]
         devices = math.prod(size for _, size in mesh)
         return new | {"mesh": known if known == mesh else [["fsdp", devices]], "strategies": ["auto"],
                       "options": dict(decoder.DEFAULT_SPEC["options"]), "dims": {"batch": 2 * devices, "sequence": 2048}}
     kept = [strategy for strategy in draft["strategies"] if strategy in what.strategies]
     both = [strategy for strategy in STRATEGIES if strategy in what.strategies]
-    same = {dim: axes for dim, axes in draft["sharding"].items() if dim in what.dims} if draft["workload"] != decoder.NAME else {}
+    same = {dim: axes for dim, axes in draft["sharding"].items() if dim in what.dims} if not has_plan(draft["workload"]) else {}
     # sizes of a laptop's lesson say nothing about a pod: large enough for every device to have work
     dims = {dim: _larger(dim, size, what.dims) for dim, size in what.defaults.items()} | ({"batch": 8192} if "batch" in what.dims else {})
     return new | {"mesh": mesh, "dims": dims, "strategies": kept if len(kept) > 1 else both,
@@ -77,7 +78,7 @@ def with_mesh(draft: Draft, mesh: Mesh, devices_before: int) -> Draft:
     if draft["overrides"]:
         new["overrides"] = {name: list(_kept(dict(enumerate(spec)), names).values()) for name, spec in draft["overrides"].items()}
     batch = draft["dims"].get("batch")
-    if draft["workload"] == decoder.NAME and isinstance(batch, int | float) and devices_before:
+    if has_plan(draft["workload"]) and isinstance(batch, int | float) and devices_before:
         new["dims"] = draft["dims"] | {"batch": whole(batch / devices_before * math.prod(size for _, size in mesh))}
     return new
 
@@ -118,7 +119,7 @@ def presets(workload: str, topology: Topology, mesh: Mesh) -> dict[str, Mesh]:
     within = devices // slices
     tensor = next((size for size in (_TENSOR, 2) if within % size == 0 and within > size), 1)
     outer = [["data", slices]] if slices > 1 else []
-    if workload == decoder.NAME:
+    if has_plan(workload):
         found = {"all fsdp": [*outer, ["fsdp", within]], "fsdp × tensor": [*outer, ["fsdp", within // tensor], ["tensor", tensor]]}
         if slices > 1:
             return {"data over slices": found["all fsdp"], "data × fsdp × tensor": found["fsdp × tensor"], "fsdp over all": [["fsdp", devices]]}

@@ -13,8 +13,7 @@ from spmd_core.machine.topologies import get_topology, legal_shapes
 from spmd_core.plan.models import PRESETS, VARIABLE, get_model
 from spmd_core.plan.plan import AXES, NAMES
 from spmd_core.units import count_text
-from spmd_core.workloads import decoder
-from spmd_core.workloads.catalog import get_workload
+from spmd_core.workloads.catalog import get_workload, has_plan
 from ui import inputs, state
 from ui.predict import drafts
 
@@ -34,7 +33,7 @@ def predict_fields() -> dict[str, Any]:
     target = _topology(draft["target"])
     if target != draft["target"]:
         _redraw(drafts.moved(draft, target))
-    model = name == decoder.NAME
+    model = has_plan(name)
     mesh = _mesh(draft, model)
     if model:
         return draft | {"mesh": mesh} | _model_fields(draft, math.prod(size for _, size in mesh))

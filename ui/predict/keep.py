@@ -10,7 +10,6 @@ from spmd_core.experiment.plans import plan_of
 from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import Result
 from spmd_core.words import predictions
-from spmd_core.workloads import decoder
 from ui import state
 from ui.markdown import plain
 from ui.predict import charts
@@ -57,7 +56,7 @@ def _kept(name: str, value: float | None) -> None:
 
 def training_run(result: Result, found: Prediction) -> None:
     """How many tokens are to be trained on, and what that takes."""
-    if result.experiment.workload != decoder.NAME or found.predicted_s is None:
+    if not result.experiment.what.has_plan or found.predicted_s is None:
         return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium", key="training-run"):
         key = state.seed(state.key(SCREEN, "aside.tokens"), state.aside(SCREEN, "tokens"))
@@ -86,7 +85,7 @@ def own_time(result: Result, found: Prediction) -> None:
 
 def baseline(result: Result, name: str, found: Prediction) -> None:
     """Keep this prediction as a file that a CI job checks a new compile against; and see what changed since such a file."""
-    if result.experiment.workload != decoder.NAME:
+    if not result.experiment.what.has_plan:
         st.caption("Baselines are kept of a transformer's training step.")
         return
     plan = plan_of(result.experiment)

@@ -33,7 +33,7 @@ class Ahead:
 def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahead:
     """The program of one strategy, traced and lowered. Inexpressible where it cannot be compiled ahead of time; RequestError where the
     mesh is larger than the topology."""
-    if experiment.workload == NAME:
+    if experiment.what.has_plan:
         text, file = decoder_text(experiment), file_name(NAME, strategy)
         with _standing_for(devices_of(get_topology(experiment.target))):
             names = execute(text, file)

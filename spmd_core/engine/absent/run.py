@@ -27,7 +27,6 @@ from spmd_core.results.environment import Environment
 from spmd_core.results.prediction import PROGRAM, Prediction
 from spmd_core.results.result import Collective, Failure, MemoryBytes, Phases, Result, StrategyResult
 from spmd_core.runs.events import Event, Finished, Phase, Texts
-from spmd_core.workloads.decoder import NAME
 from spmd_core.workloads.strategies import ONE_DEVICE
 
 LARGE_BYTES = 2 * 2**30  # a worker that once needed this much is renewed: a compiler gives little of it back
@@ -57,7 +56,7 @@ def _predict(experiment: Experiment, strategy: str, emit: Emit) -> StrategyResul
     started, steps, texts, warnings = perf_counter(), Steps(tell), {}, ()
     try:
         ahead = lower_experiment(experiment, strategy, steps)
-        texts = ahead.texts | {"stablehlo": ahead.lowered.as_text(debug_info=experiment.workload != NAME)}
+        texts = ahead.texts | {"stablehlo": ahead.lowered.as_text(debug_info=not experiment.what.has_plan)}
         answer, collectives, warnings = _compile(experiment, strategy, ahead, steps)
         texts["hlo"] = answer.text
         facts = {"lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")), "compile_s": steps.seconds["compile"],
@@ -98,7 +97,7 @@ def _collectives(experiment: Experiment, strategy: str, ahead: Ahead, compiled: 
     """What cannot be read is said aloud and left unknown, never counted as no communication."""
     try:
         module = read_module(compiled)
-        reasons = None if experiment.workload == NAME else Reasons(experiment, strategy, module)
+        reasons = None if experiment.what.has_plan else Reasons(experiment, strategy, module)
         mesh = () if strategy in ONE_DEVICE else experiment.mesh
         return read_collectives(module, mesh, file=ahead.file, reasons=reasons), ()
     except HloError as error:

@@ -57,7 +57,7 @@ def _status(trial: Trial, experiment: Experiment, was_cancelled: bool) -> Status
     if trial.failure:
         return "error"
     timed = trial.program is not None and bool(trial.program.rounds)
-    done = timed or (bool(trial.outputs or trial.printed) and experiment.workload == "program")
+    done = timed or (bool(trial.outputs or trial.printed) and experiment.what.is_small_program)
     return "ok" if done or not was_cancelled else "cancelled"
 
 
@@ -72,7 +72,7 @@ def _notes(experiment: Experiment, summary: Summary | None, count: int, floor_s:
         return []
     notes = []
     plan = experiment.timing
-    if floor_s is not None and experiment.workload != "array" and summary.median_s < DISPATCH_FACTOR * floor_s:
+    if floor_s is not None and not experiment.what.is_bare_array and summary.median_s < DISPATCH_FACTOR * floor_s:
         notes.append(DISPATCH_BOUND)
     if count < plan.samples:
         notes.append(f"stopped after {count} of {plan.samples} samples")

@@ -61,7 +61,7 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
     floor_of = {trial.strategy: floors.get("single" if trial.strategy in ONE_DEVICE else "mesh") for trial in trials}
     result = Result(
         run=run_id, experiment=experiment, environment=measured, partial=sampler.stopped,
-        notes=() if experiment.workload == "program" else environment.notes,  # which are about times, and a program as written has none
+        notes=() if experiment.what.is_small_program else environment.notes,  # which are about times, and a program as written has none
         strategies={trial.strategy: strategy_result(trial, experiment, floor_of[trial.strategy], sampler.stopped) for trial in trials},
         comparison=stats.compare(rankable_rounds(trials)))
     result = _with_sentence(result)

@@ -10,13 +10,15 @@ from spmd_core.experiment.experiment import parse_experiment_text
 Step = str | Callable[[sqlite3.Connection], None]  # SQL, or what changes rows as SQL cannot
 
 
-def renumber_training_steps(db: sqlite3.Connection) -> None:
-    """Give stored training steps the ids that they have now, so that their runs are found again.
+def renumber_experiments(db: sqlite3.Connection) -> None:
+    """Give stored experiments the ids that they have now, so that their runs are found again.
 
-    A size that is the model's own is no longer part of the id. One that cannot be read stays as it
-    is; two that are the same now become one, with the runs of both.
+    A training step's size that is the model's own is no longer part of the id, and in_axes is
+    written in one form. An experiment that cannot be read stays as it is; two that are the same now
+    become one, with the runs of both.
     """
-    stored = "SELECT id, spec FROM experiments WHERE workload = 'decoder'"
+    stored = ("SELECT id, spec FROM experiments "
+              "WHERE workload = 'decoder' OR instr(spec, '\"in_axes\"')")
     for old, spec in [(row["id"], row["spec"]) for row in db.execute(stored)]:
         try:
             experiment = parse_experiment_text(spec)
@@ -64,7 +66,7 @@ MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
         ),
     ),
     ("0002 predicted times", ("ALTER TABLE runs ADD COLUMN predicted TEXT",)),
-    ("0003 ids without the model's own sizes", (renumber_training_steps,)),
+    ("0003 ids without the model's own sizes", (renumber_experiments,)),
     (
         "0004 who works the queue, and who asked",
         (

@@ -45,6 +45,17 @@ def old_result(run, dims):
     return zlib.compress(json.dumps(body).encode(), 1)
 
 
+# What dot with in_axes written without blanks was, in the version before.
+DOT_ID, DOT_IN_AXES = "4c594d8295b466b9", "0,0"
+DOT = {"workload": "dot", "mesh": {"x": 2, "y": 4}, "target": "cpu:8"}
+
+
+def old_dot():
+    form = parse_experiment(DOT | {"options": {"in_axes": DOT_IN_AXES}}).to_json()
+    form["options"]["in_axes"] = DOT_IN_AXES
+    return json.dumps(form, separators=(",", ":"))
+
+
 @pytest.fixture
 def old_folder(data_folder):
     """A data folder as the version before left it: a run with a result for each of OLD."""
@@ -62,6 +73,9 @@ def old_folder(data_folder):
                    "VALUES (?, ?, 'succeeded', ?, ?)", (f"run-{number}", old, number, number + 1))
         db.execute("INSERT INTO results VALUES (?, ?)",
                    (f"run-{number}", old_result(f"run-{number}", dims)))
+    db.execute("INSERT INTO experiments VALUES (?, ?, 'dot', 'cpu:8')", (DOT_ID, old_dot()))
+    db.execute("INSERT INTO runs (id, experiment, state, submitted_at) "
+               "VALUES ('run-dot', ?, 'failed', 8)", (DOT_ID,))
     db.execute("INSERT INTO experiments VALUES ('unreadable', '{}', 'decoder', 'tpu:v5e:4x4')")
     db.execute("INSERT INTO runs (id, experiment, state, submitted_at) "
                "VALUES ('run-x', 'unreadable', 'failed', 9)")
@@ -85,10 +99,13 @@ def test_runs_of_an_older_version_are_found_by_todays_ids(old_folder):
     assert store.latest(parse_experiment(wide).id) == "run-1"
     assert store.latest("83e236494fefc90f") == "run-2"  # four layers are not the model's own
     assert store.result("run-0").experiment == store.status("run-0").experiment == parse_experiment(OWN)
-    assert {summary.run for summary in store.history()} == {f"run-{number}" for number in range(4)}
+    dot = parse_experiment(DOT | {"options": {"in_axes": "0, 0"}})
+    assert store.status("run-dot").experiment == dot
+    runs = {f"run-{number}" for number in range(4)} | {"run-dot"}
+    assert {summary.run for summary in store.history()} == runs
     store.close()
     assert ids(old_folder) == {
-        "50176cc6d13d2e94", "83e236494fefc90f", parse_experiment(wide).id, "unreadable"}
+        "50176cc6d13d2e94", "83e236494fefc90f", parse_experiment(wide).id, dot.id, "unreadable"}
 
 
 def test_the_step_is_done_once(old_folder):
@@ -113,7 +130,7 @@ def test_a_step_that_fails_midway_leaves_the_file_as_it_was(old_folder, monkeypa
     with pytest.raises(StorageError):
         Store(old_folder)
     assert len(seen) == 1
-    assert ids(old_folder) == {*OLD, "unreadable"}
+    assert ids(old_folder) == {*OLD, DOT_ID, "unreadable"}
     monkeypatch.undo()
     Store(old_folder).close()
     assert "261f9168bdff5866" not in ids(old_folder)

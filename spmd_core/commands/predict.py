@@ -20,6 +20,7 @@ from spmd_core.errors import RequestError, WorkerError, refuse, shorten
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.plans import experiment_of, plan_of
 from spmd_core.lab import Lab
+from spmd_core.plan.models import ACTIVATIONS, CHOICES, VARIABLE
 from spmd_core.plan.plan import NAMES, Plan, parse_mesh, parse_plan
 from spmd_core.results.prediction import Prediction, merged
 from spmd_core.results.result import Result
@@ -28,8 +29,8 @@ from spmd_core.units import bytes_text, number_text, seconds_text
 from spmd_core.words import predictions
 from spmd_core.words.predictions import parts
 
-_PLAN_OPTIONS = ("model", "mesh", "batch_per_device", "sequence", "remat", "save", "offload", "attention_blocks", "state_dtype", "parameter_dtype",
-                 "device_order", "layers")
+_PLAN_OPTIONS = ("model", "mesh", "batch_per_device", "sequence", "remat", "save", "offload", "attention_blocks", "state_dtype",
+                 "second_moment_dtype", "parameter_dtype", "device_order", "activation", "gated", "tied", *VARIABLE)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -45,11 +46,18 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--offload", metavar="NAMES", help="kept in host memory, of the same")
     parser.add_argument("--fused-qkv", action="store_true", help="one matmul for query, key and value")
     parser.add_argument("--fused-mlp", action="store_true", help="one matmul for gate and up")
-    parser.add_argument("--attention-blocks", type=int, metavar="N", help="block of the attention kernel")
+    parser.add_argument("--attention-blocks", type=_blocks, metavar="Q,KV,COMPUTE",
+                        help="blocks of the attention kernel: queries, keys, keys per matmul; or one number for all")
     parser.add_argument("--state-dtype", metavar="DTYPE", help="of the optimizer's moments: float32 or bfloat16")
+    parser.add_argument("--second-moment-dtype", metavar="DTYPE", help="of the second moment alone, the same")
     parser.add_argument("--parameter-dtype", metavar="DTYPE", help="of the parameters: float32 or bfloat16")
     parser.add_argument("--device-order", metavar="ORDER", help="topology (mesh_utils places the axes) or plain")
-    parser.add_argument("--layers", type=int, metavar="N", help="another number of layers")
+    for name in VARIABLE:
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=f"{name} of its own, in place of the model's")
+    parser.add_argument("--activation", metavar="NAME", help=f"of the mlp: {', '.join(ACTIVATIONS)}")
+    for name, yes, no in (("gated", "an mlp of three matmuls", "of two"), ("tied", "one vocabulary table", "two")):
+        parser.add_argument(f"--{name}", action="store_const", const=True, default=None, help=f"{yes}, whatever the model has")
+        parser.add_argument(f"--un{name}", action="store_const", const=False, dest=name, help=no)
     parser.add_argument("--compiler-flags", metavar='"xla_…=true …"', help="added to those of the published runs")
     parser.add_argument("--strategy", metavar="NAME", help="of a spec; default: its first that uses a mesh")
     parser.add_argument("--timeout", type=_seconds, default=Settings().predict_timeout_s, metavar="SECONDS",
@@ -59,6 +67,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--baseline", metavar="FILE", help="compile the plan of a baseline file again; exit code 1 where something changed")
     parser.add_argument("--estimate", action="store_true", help="only say from the sizes whether it fits; compile nothing")
     predict_sweep.add_arguments(parser)
+
+
+def _blocks(text: str) -> tuple[int, ...]:
+    """One whole number, or three."""
+    return tuple(int(part) for part in text.split(","))
+
+
+_blocks.__name__ = "list of blocks"
 
 
 def _seconds(text: str) -> float:
@@ -87,7 +103,7 @@ def main(arguments: Namespace) -> int:
 
 def _check_together(arguments: Namespace) -> None:
     """RequestError where an argument would mean nothing beside another: none is passed over in silence."""
-    given = {name for name, value in vars(arguments).items() if value is not None and value is not False}
+    given = {name for name, value in vars(arguments).items() if value is not None and (value is not False or name in CHOICES)}
     described = given & {*_PLAN_OPTIONS, "fused_qkv", "fused_mlp"}
 
     def refused(names: set[str], beside: str, fix: str) -> None:
@@ -143,6 +159,7 @@ def plan_from(arguments: Namespace) -> Plan:
             raise refuse(f"predict without --{name.replace('_', '-')}", "is incomplete", 
                          "name a target, a model, a mesh and a batch per device, or a spec")
     given: dict[str, Any] = {name: getattr(arguments, name) for name in _PLAN_OPTIONS if getattr(arguments, name) is not None}
+    given["sizes"] = {name: given.pop(name) for name in VARIABLE if name in given}
     given["mesh"] = parse_mesh(arguments.mesh)
     for name in ("save", "offload"):
         if name in given:

@@ -43,7 +43,7 @@ def estimate_memory(plan: Plan) -> MemoryEstimate:
     arrays = _arrays(plan)
     stored, host = _kept(plan, arrays)
     parameters = plan.size.parameters * parameter_share(plan)
-    parts = {"parameters and optimizer": parameters * (_BYTES[plan.parameter_dtype] + 2 * _BYTES[plan.state_dtype]),
+    parts = {"parameters and optimizer": parameters * (_BYTES[plan.parameter_dtype] + sum(_BYTES[dtype] for dtype in plan.moment_dtypes)),
              "bfloat16 copies": 2 * parameters if plan.parameter_dtype == "float32" else 0.0, "kept by the forward pass": stored}
     gradients, block, spare = parameters * _BYTES[plan.parameter_dtype], *_block(plan, arrays)
     scores, tables = _logits(plan)
@@ -103,7 +103,7 @@ def _block(plan: Plan, a: _Arrays) -> tuple[float, float]:
     if tensor > 1:  # of full width, on the way into and out of the projections
         block += 4 * a.stream * tensor
     if plan.fused_attention_backward:  # one kernel for all gradients leaves that of the queries once per block of keys
-        block += a.query * (plan.sequence // plan.attention_block)
+        block += a.query * (plan.sequence // plan.kernel_blocks[1])
     named = _named(plan, a)
     offloaded = sum(named[name] for name in plan.offload)  # one set at work, one on its way to or from the host unless memory is short
     return block + 2 * offloaded, offloaded + 4 * a.stream + (a.wide if plan.size.experts == 1 else 0.0)

@@ -5,6 +5,10 @@ from collections.abc import Mapping
 from spmd_core.hlo.module import HBM, HOST_MEMORY_SPACE, Computation, Instruction, Module, Shape
 
 
+MOVES = ("copy", "transpose")  # bytes to another place, where they stand alone
+RELABELS = ("bitcast", "reshape", *MOVES)  # inside a fusion: what is read through them is what their reader reads
+
+
 def hbm_bytes(shape: Shape) -> int:
     """Bytes of an array as stored, 0 unless it lies in HBM."""
     return shape.padded_bytes if shape.memory_space == HBM else 0
@@ -91,7 +95,9 @@ def _read_bytes(module: Module, callee: Computation, users: Mapping[str, tuple[I
                 total += user.shape.padded_bytes
             elif user.opcode == "dynamic-update-slice" and user.operands[0] == here.name:
                 continue
-            elif user.opcode in ("bitcast", "reshape"):
+            elif user.opcode in RELABELS and not (user.is_root and user.opcode in MOVES):
+                queue.append(user)
+            elif user.opcode == "fusion" and (inner := module.callee(user)) and not user.is_root and _relabels(inner):
                 queue.append(user)
             elif user.opcode == "fusion" and (inner := module.callee(user)):
                 numbers = [n for n, name in enumerate(user.operands) if name == here.name]
@@ -102,6 +108,11 @@ def _read_bytes(module: Module, callee: Computation, users: Mapping[str, tuple[I
             else:
                 return whole
     return min(total, whole)
+
+
+def _relabels(callee: Computation) -> bool:
+    """Whether a fusion inside another only changes the layout of one array: TPU7x's programs read stacked arrays through such, by slices."""
+    return all(each.opcode == "parameter" or each.opcode in RELABELS for each in callee.instructions)
 
 
 def _written_bytes(module: Module, callee: Computation, part: Instruction) -> int:

@@ -14,9 +14,9 @@ from spmd_core.machine.of_chips import nearest_topology
 from spmd_core.machine.targets import Target, parse_target
 from spmd_core.machine.topologies import Topology, get_topology
 from spmd_core.plan.flags import flag_refusal
-from spmd_core.plan.models import PRESETS, VARIABLE, ModelSize, get_model
+from spmd_core.plan.models import ACTIVATIONS, PRESETS, VARIABLE, ModelSize, get_model
 from spmd_core.plan.plan import AXES, DATA_AXES, MAX_SEQUENCE, NAMES
-from spmd_core.workloads.decoder import DECODER, DEFAULT_SPEC
+from spmd_core.workloads.decoder import DECODER, DEFAULT_SPEC, GATES, TABLES
 
 BLOCK = 128  # tokens that a sequence is a multiple of
 MAX_PER_DEVICE = 65536
@@ -38,7 +38,7 @@ def repair_decoder(data: dict[str, Any], say: Say) -> dict[str, Any]:
     chosen = options(DECODER, data.get("options"), say)
     chosen["model"] = _model(chosen.get("model", DEFAULT_SPEC["options"]["model"]), say)
     sizes = _sizes(data.get("dims"), say)
-    model = get_model(chosen["model"]).varied(**{name: size for name, size in sizes.items() if name in VARIABLE})
+    model = _varied(get_model(chosen["model"]), sizes, chosen, say)
     mesh = data["mesh"] = _mesh(wanted, topology, model, say)
     sizes["sequence"] = _sequence(sizes["sequence"], mesh.get("sequence", 1), say)
     sizes["batch"] = _batch(sizes["batch"], mesh, say)
@@ -74,6 +74,25 @@ def _model(name: Any, say: Say) -> str:
             near = spelled[alike[0]] if alike else str(DEFAULT_SPEC["options"]["model"])
         say(f"{sentence(error)} {near} is used.")
         return near
+
+
+def _varied(preset: ModelSize, sizes: dict[str, int], chosen: dict[str, Any], say: Say) -> ModelSize:
+    """The model with sizes and choices of its own, or where they make none, without them: then they are left out of `sizes` and `chosen`."""
+    words = {"activation": {word: word for word in ACTIVATIONS}, "gate": GATES, "tables": TABLES}
+    fields = {"activation": "activation", "gate": "gated", "tables": "tied"}
+    for option, known in words.items():
+        if option in chosen and chosen[option] not in ("", *known):
+            say(f"{option}={shorten(chosen[option])} is not one of {' and '.join(filter(None, known))}: left out.")
+            del chosen[option]
+    choices = {fields[name]: known[chosen[name]] for name, known in words.items() if chosen.get(name)}
+    try:
+        return preset.varied(**{name: size for name, size in sizes.items() if name in VARIABLE}, **choices)
+    except RequestError as error:
+        say(f"{sentence(error)} The sizes of {preset.name} are used.")
+        for name in (*VARIABLE, *words):
+            sizes.pop(name, None)
+            chosen.pop(name, None)
+        return preset
 
 
 def _sizes(given: Any, say: Say) -> dict[str, int]:
@@ -148,13 +167,31 @@ def _options(given: dict[str, Any], sequence: int, topology: Topology, model: Mo
     if found.get("fused_qkv") and model.kv_heads != model.heads:
         say(f"fused_qkv needs as many key heads as heads, and {model.name} has {model.kv_heads} of {model.heads}: left out.")
         del found["fused_qkv"]
-    for field, words in (("state_dtype", ("float32", "bfloat16")), ("parameter_dtype", ("float32", "bfloat16"))):
+    for field, words in (("state_dtype", ("float32", "bfloat16")), ("parameter_dtype", ("float32", "bfloat16")),
+                         ("second_moment_dtype", ("float32", "bfloat16"))):
         if field in found and found[field] not in words:
             say(f"{field}={shorten(found[field])} is not one of {' and '.join(words)}: {words[0]} is used.")
             del found[field]
+    _fit_blocks(found, sequence, say)
+    if found.get("fused_mlp") and not model.gated:
+        say(f"fused_mlp is one matmul for gate and up, and {model.name} has no gate: left out.")
+        del found["fused_mlp"]
+    return {name: value for name, value in found.items() if value != ""}
+
+
+def _fit_blocks(found: dict[str, Any], sequence: int, say: Say) -> None:
+    """Blocks of the attention kernel that divide the sequence and one another."""
     asked = found.get("attention_blocks") or 0
-    block = min(asked or (2048 if topology.chip.matrix_unit == 256 else 512), sequence)
-    if sequence % block or 0 < asked < BLOCK:
+    block = min(asked, sequence)
+    if asked and (sequence % block or asked < BLOCK):
         found["attention_blocks"] = max(BLOCK, math.gcd(block, sequence))
         say(f"attention_blocks={block} does not fit sequence={sequence}: {found['attention_blocks']} is used.")
-    return {name: value for name, value in found.items() if value != ""}
+    whole = found.get("attention_blocks") or 0
+    for name in ("keys_block", "compute_block"):
+        given = found.get(name) or 0
+        within = sequence if name == "keys_block" else whole
+        if given and (not whole or given < BLOCK or given % BLOCK or within % min(given, within)):
+            say(f"{name}={given} does not fit the other blocks: left out.")
+            del found[name]
+        elif given and name == "keys_block":
+            whole = min(given, sequence)

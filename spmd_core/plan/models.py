@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from spmd_core.errors import refuse, shorten
 
@@ -33,12 +34,21 @@ class ModelSize:
     experts: int = 1
     experts_per_token: int = 1
 
-    def varied(self, **changes: int) -> "ModelSize":
-        """The same model with other sizes; RequestError for a size that it does not have."""
+    def varied(self, **changes: Any) -> "ModelSize":
+        """The same model with other sizes or choices; RequestError where they make no decoder."""
         for name in changes:
-            if name not in VARIABLE:
-                raise refuse(f"size {shorten(name)}", "is not one of a decoder's", f"use {', '.join(VARIABLE)}")
-        return replace(self, **changes)
+            if name not in (*VARIABLE, *CHOICES):
+                raise refuse(f"size {shorten(name)}", "is not one of a decoder's",
+                             f"use {', '.join((*VARIABLE, *CHOICES))}")
+        if "heads" in changes:
+            changes = {"kv_heads": self.keys_of(changes["heads"])} | changes
+        found = replace(self, **changes)
+        _check(found, set(changes))
+        return found
+
+    def keys_of(self, heads: int) -> int:
+        """Heads of keys beside another number of heads: as many where each head has keys of its own, else the model's."""
+        return heads if self.kv_heads == self.heads else self.kv_heads
 
     @property
     def matmul_parameters(self) -> int:
@@ -65,6 +75,37 @@ class ModelSize:
         return tokens * (6 * self.matmul_parameters + attention)
 
 
+CHOICES = ("activation", "gated", "tied")  # what else of a decoder may be one's own
+ACTIVATIONS = ("relu", "gelu", "silu")
+
+
+def _check(size: ModelSize, changed: set[str]) -> None:
+    """RequestError where sizes that were changed do not go with the others."""
+    def refused(names: set[str], value: str, rule: str, fix: str) -> None:
+        if names & changed:
+            raise refuse(value, rule, fix)
+
+    for name in VARIABLE:
+        if getattr(size, name) < 1:
+            raise refuse(f"{name}={getattr(size, name)}", "is not a size", "use at least 1")
+    if size.heads % size.kv_heads:
+        refused({"heads", "kv_heads"}, f"kv_heads={size.kv_heads}", f"does not divide heads={size.heads}",
+                f"use {math.gcd(size.heads, size.kv_heads)}")
+    if size.head_dim % LANES and size.head_dim > LANES or size.head_dim % 2:
+        refused({"head_dim"}, f"head_dim={size.head_dim}", f"does not fit the attention kernel's lanes of {LANES}",
+                f"use {max(1, round(size.head_dim / LANES)) * LANES}")
+    if size.layers % len(size.windows):
+        refused({"layers"}, f"layers={size.layers}", f"do not divide into blocks of {len(size.windows)}, as {size.name} has them",
+                f"use {len(size.windows) * max(1, size.layers // len(size.windows))}")
+    if size.experts_per_token > size.experts:
+        refused({"experts", "experts_per_token"}, f"experts_per_token={size.experts_per_token}",
+                f"is more than experts={size.experts}", f"use at most {size.experts}")
+    if size.experts > 1 and (not size.gated or size.activation != "silu"):
+        refused({"experts", *CHOICES}, f"experts={size.experts}", "are gated with silu in this program",
+                "leave activation and gated out, or use experts=1")
+
+
+LANES = 128  # of a vector register: the attention kernel's arrays are cut into these
 VARIABLE = ("layers", "embed", "heads", "kv_heads", "head_dim", "mlp", "vocab", "experts", "experts_per_token")
 
 _LLAMA_2 = "arXiv:2307.09288 table 1, and the released configurations"
@@ -91,17 +132,26 @@ PRESETS: dict[str, ModelSize] = {
     )
 }
 
-_SCALED = re.compile(r"scaled:([0-9]{1,5})")
+_SCALED = re.compile(r"scaled(-2023)?:([0-9]{1,5})")
+_SCALED_2023_SOURCE = "MaxText base.yml before 2024-02-14, of which its v5e and v5p tables of 2023 are"
 _SCALED_SOURCE = "MaxText base.yml and get_individual_scales: heads and mlp, then width, then layers doubled in turn"
 
 
-def scaled(scale: int) -> ModelSize:
-    """The scaled decoder: width 2048, 16 heads of 128, mlp 7168, 16 layers, doubled in turn. RequestError unless a power of two."""
+def scaled(scale: int, of_2023: bool = False) -> ModelSize:
+    """The scaled decoder: width 2048, 16 heads of 128, mlp 7168, 16 layers, doubled in turn. RequestError unless a power of two.
+
+    `of_2023`: as it was until February 2024: width 2560, 8 heads of 256, an ungated relu mlp of 8192, one vocabulary table of 32,768.
+    """
+    name = "scaled-2023" if of_2023 else "scaled"
     if scale < 1 or scale & (scale - 1):
         lower = 1 << max(0, scale.bit_length() - 1)
-        raise refuse(f"model scaled:{scale}", "is not a power of two", f"use scaled:{lower} or scaled:{2 * lower}")
+        raise refuse(f"model {name}:{scale}", "is not a power of two", f"use {name}:{lower} or {name}:{2 * lower}")
     rounds, rest = divmod(scale.bit_length() - 1, 3)
     wide, tall = rounds + (rest > 0), rounds + (rest > 1)
+    if of_2023:
+        heads = 8 << wide
+        return ModelSize(f"{name}:{scale}", 16 << rounds, 2560 << tall, heads, heads, 256, 8192 << wide, 32768, _SCALED_2023_SOURCE,
+                         gated=False, activation="relu", tied=True)
     heads = 16 << wide
     return ModelSize(f"scaled:{scale}", 16 << rounds, 2048 << tall, heads, heads, 128, 7168 << wide, 32000, _SCALED_SOURCE)
 
@@ -110,7 +160,7 @@ def get_model(name: str) -> ModelSize:
     """The preset or scaled decoder of that name; RequestError where there is none."""
     text = name.strip().lower()
     if match := _SCALED.fullmatch(text):
-        return scaled(int(match[1]))
+        return scaled(int(match[2]), of_2023=match[1] is not None)
     if text in PRESETS:
         return PRESETS[text]
     raise refuse(f"model {shorten(name)}", "does not exist", f"use scaled:16 or one of {', '.join(PRESETS)}")

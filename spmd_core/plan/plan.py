@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Field,
     StrictInt,
     ValidationError,
@@ -19,8 +20,10 @@ from pydantic import (
 from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.frozen import AsObject, Frozen, PairsOf
 from spmd_core.machine.topologies import Topology, get_topology
+from spmd_core.plan.blocks import Blocks, check_blocks, kernel_blocks, read_blocks
 from spmd_core.plan.flags import GENERATION_FLAGS, PUBLISHED_FLAGS, flag_refusal
-from spmd_core.plan.models import VARIABLE, ModelSize, get_model
+from spmd_core.plan.models import CHOICES, VARIABLE, ModelSize, get_model
+from spmd_core.units import bytes_text
 
 NAMES = ("input", "query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down", "attention")
 AXES = ("data", "fsdp", "fsdp_transpose", "expert", "sequence", "tensor")
@@ -69,13 +72,17 @@ class Plan(Frozen):
     offload: _Names = ()
     fused_qkv: bool = False
     fused_mlp: bool = False
-    attention_blocks: StrictInt | None = Field(None, ge=128, le=8192)
-    state_dtype: _Dtype = "float32"
+    attention_blocks: Annotated[int | Blocks | None, BeforeValidator(read_blocks)] = None
+    state_dtype: _Dtype = "float32"  # of both moments, unless the second has its own
+    second_moment_dtype: _Dtype | None = None
     parameter_dtype: _Dtype = "float32"
     compiler_flags: tuple[Annotated[str, AfterValidator(_flag)], ...] = ()
     device_order: Literal["topology", "plain"] = "topology"
     layers: StrictInt | None = Field(None, ge=1, le=1024)  # None: the model's own
     sizes: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf, AsObject] = ()  # sizes that differ from the model's own, layers left out
+    activation: Literal["relu", "gelu", "silu"] | None = None  # None: the model's own, as below
+    gated: bool | None = None
+    tied: bool | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -114,13 +121,30 @@ class Plan(Frozen):
             return sizes
         own, given = get_model(info.data["model"]), dict(sizes)
         own.varied(**given)  # refuses the name of a size that no model has
+        usual = {name: getattr(own, name) for name in VARIABLE}
+        usual["kv_heads"] = own.keys_of(given.get("heads", own.heads))
         return tuple((name, given[name]) for name in VARIABLE
-                     if name in given and given[name] != getattr(own, name))
+                     if name in given and given[name] != usual[name])
+
+    @field_validator(*CHOICES)
+    @classmethod
+    def _other_choice(cls, value: Any, info: ValidationInfo) -> Any:
+        """None for the model's own."""
+        own = get_model(info.data["model"]) if "model" in info.data else None
+        return None if own and value == getattr(own, info.field_name or "") else value
+
+    @field_validator("second_moment_dtype")
+    @classmethod
+    def _other_dtype(cls, dtype: str | None, info: ValidationInfo) -> str | None:
+        """None for that of the first moment."""
+        return None if dtype == info.data.get("state_dtype") else dtype
 
     @model_validator(mode="after")
     def _check(self) -> "Plan":
         self._check_mesh(self.topology)
         self._check_cuts(self.size)
+        self._check_weights(self.topology, self.size)
+        check_blocks(self.kernel_blocks, self.sequence)
         self._check_names()
         return self
 
@@ -154,9 +178,18 @@ class Plan(Frozen):
                 raise refuse(f"tensor={tensor}", f"does not divide {what}={size} of {self.model}", f"use {math.gcd(size, tensor)}")
         if self.fused_qkv and model.kv_heads != model.heads:
             raise refuse("fused_qkv", f"needs as many key heads as heads, and {self.model} has {model.kv_heads} of {model.heads}", "leave it out")
-        block = self.attention_block
-        if self.sequence % min(block, self.sequence):
-            raise refuse(f"attention_blocks={block}", f"does not divide sequence={self.sequence}", f"use {math.gcd(block, self.sequence)}")
+        if self.fused_mlp and not model.gated:
+            raise refuse("fused_mlp", f"is one matmul for gate and up, and {self.model} here has no gate", "leave it out")
+
+    def _check_weights(self, topology: Topology, model: ModelSize) -> None:
+        """RequestError where one weight, which a matmul needs whole but for `tensor`, is larger than a device's memory."""
+        capacity = topology.chip.device_hbm_bytes
+        name, elements = model.largest_weight
+        nbytes = 2 * elements // self.axis_sizes.get("tensor", 1)
+        if self.sizes and nbytes > capacity:
+            raise refuse(f"embed={model.embed} by {name}={getattr(model, name)}",
+                         f"makes a weight of {bytes_text(nbytes)} in bfloat16, more than the {bytes_text(capacity)} of a {topology.chip.title}",
+                         "make one of them smaller, or tensor larger")
 
     def _check_names(self) -> None:
         for field, names in (("save", self.save), ("offload", self.offload)):
@@ -173,6 +206,7 @@ class Plan(Frozen):
         """The model, with the sizes that the plan gives itself."""
         size = get_model(self.model)
         changes: dict[str, Any] = dict(self.sizes) | ({"layers": self.layers} if self.layers else {})
+        changes |= {name: value for name in CHOICES if (value := getattr(self, name)) is not None}
         return size.varied(**changes) if changes else size
 
     @property
@@ -201,9 +235,14 @@ class Plan(Frozen):
         return self.batch * self.sequence
 
     @property
-    def attention_block(self) -> int:
-        """Block of the attention kernel: as asked, else that of the published runs (512; 2048 with a fused backward on v6e and later)."""
-        return min(self.attention_blocks or (2048 if self.fused_attention_backward else 512), self.sequence)
+    def kernel_blocks(self) -> Blocks:
+        """Blocks of the attention kernel: queries, keys, keys per matmul."""
+        return kernel_blocks(self.attention_blocks, self.topology.chip.generation, self.sequence)
+
+    @property
+    def moment_dtypes(self) -> tuple[str, str]:
+        """Of the optimizer's first and second moment."""
+        return self.state_dtype, self.second_moment_dtype or self.state_dtype
 
     @property
     def fused_attention_backward(self) -> bool:

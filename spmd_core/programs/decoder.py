@@ -22,6 +22,9 @@ TRAIN_RULES = {
 }
 
 
+PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down")
+
+
 @dataclass(frozen=True)
 class Decoder:
     """Sizes and choices of a decoder; `windows` has one entry per layer of a scanned block: a sliding window, or None for all of the past."""
@@ -51,10 +54,10 @@ class Decoder:
     offload: tuple[str, ...] = ()
     fused_qkv: bool = False
     fused_mlp: bool = False
-    attention_block: int = 512
+    attention_blocks: tuple[int, int, int] = (512, 512, 512)  # queries, keys, keys per matmul
     fused_attention_backward: bool = False
     parameter_dtype: str = "float32"
-    state_dtype: str = "float32"
+    moment_dtypes: tuple[str, str] = ("float32", "float32")
 
 
 def parameter_dims(c: Decoder) -> dict:
@@ -143,10 +146,10 @@ class Model:
 
         def shard(query, key, value, segments):
             length = query.shape[2]
-            block = min(c.attention_block, length)
-            dq: dict[str, Any] = {} if c.fused_attention_backward else {"block_q_dq": block, "block_kv_dq": block}
-            sizes = splash.BlockSizes(block_q=block, block_kv=block, block_kv_compute=block, block_q_dkv=block, block_kv_dkv=block,
-                                      block_kv_dkv_compute=block, use_fused_bwd_kernel=c.fused_attention_backward, **dq)
+            queries, keys, part = (min(block, length) for block in c.attention_blocks)
+            dq: dict[str, Any] = {} if c.fused_attention_backward else {"block_q_dq": queries, "block_kv_dq": keys}
+            sizes = splash.BlockSizes(block_q=queries, block_kv=keys, block_kv_compute=part, block_q_dkv=queries, block_kv_dkv=keys,
+                                      block_kv_dkv_compute=part, use_fused_bwd_kernel=c.fused_attention_backward, **dq)
             mask = masks.CausalMask((length, length)) if window is None or window >= length else masks.LocalMask((length, length), (window - 1, 0), 0)
             attend = splash.make_splash_mha(mask=masks.MultiHeadMask([mask] * query.shape[1]), head_shards=1, q_seq_shards=1, block_sizes=sizes,
                                             attn_logits_soft_cap=c.attention_cap, residual_checkpoint_name="attention")
@@ -231,14 +234,14 @@ class Model:
         return stream(x + stream(added))
 
     def policy(self):
-        """What the backward pass finds stored: names, and with `minimal` the output of every projection."""
+        """What the backward pass finds stored: names, and with `minimal` every projection that is not named to be offloaded."""
         c = self.config
-        names = jax.checkpoint_policies.save_and_offload_only_these_names(
-            names_which_can_be_saved=c.save, names_which_can_be_offloaded=c.offload, offload_src="device", offload_dst="pinned_host")
-        if c.remat == "minimal":
-            dots = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
-            return dots if not (c.save or c.offload) else jax.checkpoint_policies.save_from_both_policies(dots, names)
-        return names if c.save or c.offload else None
+        if not (c.save or c.offload):
+            return jax.checkpoint_policies.dots_with_no_batch_dims_saveable if c.remat == "minimal" else None
+        projections = PROJECTIONS if c.remat == "minimal" else ()
+        saved = tuple(name for name in dict.fromkeys((*c.save, *projections)) if name not in c.offload)
+        return jax.checkpoint_policies.save_and_offload_only_these_names(
+            names_which_can_be_saved=saved, names_which_can_be_offloaded=c.offload, offload_src="device", offload_dst="pinned_host")
 
     def hidden(self, parameters, tokens, positions, segments):
         """Hidden states [batch, length, embed] in bfloat16; the embedding is a matmul with the one-hot tokens."""

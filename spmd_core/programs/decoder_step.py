@@ -53,11 +53,11 @@ def abstract_arguments(config: Decoder, mesh: Mesh, batch: int, length: int, rul
 
     dims = parameter_dims(config)
     parameters = jax.tree.map(lambda d: leaf(d, config.parameter_dtype), dims, is_leaf=is_leaf)
-    moments = jax.tree.map(lambda d: leaf(d, config.state_dtype), dims, is_leaf=is_leaf)
+    mean, square = (jax.tree.map(lambda d, dtype=dtype: leaf(d, dtype), dims, is_leaf=is_leaf) for dtype in config.moment_dtypes)
     step = jax.ShapeDtypeStruct((), jnp.int32, sharding=NamedSharding(mesh, P()))
     rows = leaf((("batch", batch), ("length", length)), jnp.int32)
     tokens = dict.fromkeys(("tokens", "targets", "positions", "segments"), rows)
-    return {"parameters": parameters, "mean": moments, "square": moments, "step": step}, tokens
+    return {"parameters": parameters, "mean": mean, "square": square, "step": step}, tokens
 
 
 def parameter_count(config: Decoder) -> int:

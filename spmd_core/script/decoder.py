@@ -30,8 +30,8 @@ def configuration(plan: Plan) -> dict[str, Any]:
     """Arguments of the decoder's configuration that are not at their default."""
     given = asdict(plan.size) | {
         "remat": plan.remat, "save": plan.save, "offload": plan.offload, "fused_qkv": plan.fused_qkv, "fused_mlp": plan.fused_mlp,
-        "attention_block": plan.attention_block, "fused_attention_backward": plan.fused_attention_backward, "state_dtype": plan.state_dtype,
-        "parameter_dtype": plan.parameter_dtype}
+        "attention_blocks": plan.kernel_blocks, "fused_attention_backward": plan.fused_attention_backward,
+        "moment_dtypes": plan.moment_dtypes, "parameter_dtype": plan.parameter_dtype}
     fields = _fields()
     return {name: given[name] for name, default in fields.items() if name in given and (default is None or given[name] != default[0])}
 

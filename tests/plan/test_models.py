@@ -42,3 +42,17 @@ def test_sizes_can_be_varied_by_name_only():
     assert scaled(1).varied(layers=3).layers == 3
     with pytest.raises(RequestError, match="is not one of a decoder's"):
         scaled(1).varied(colour=3)
+
+
+def test_the_decoder_of_2023_is_ungated_with_heads_of_256_and_one_table():
+    model = get_model("scaled-2023:16")
+    assert (model.layers, model.embed, model.heads, model.head_dim, model.mlp) == (32, 5120, 32, 256, 32768)
+    assert (model.gated, model.activation, model.tied, model.vocab) == (False, "relu", True, 32768)
+    with pytest.raises(RequestError, match="scaled-2023:3 is not a power of two: use scaled-2023:2 or scaled-2023:4"):
+        get_model("scaled-2023:3")
+
+
+def test_keys_follow_the_heads_where_each_head_has_its_own():
+    assert scaled(1).varied(heads=8).kv_heads == 8
+    assert get_model("llama-3.1-8b").varied(heads=16).kv_heads == 8
+    assert scaled(1).varied(gated=False).parameters == scaled(1).parameters - 16 * 2048 * 7168

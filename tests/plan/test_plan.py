@@ -11,7 +11,7 @@ GOOD = {"target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": {"fsdp": 16}, "bat
 
 def test_a_plan_is_filled_in_and_reads_its_own_form():
     plan = parse_plan(GOOD)
-    assert (plan.batch, plan.tokens, plan.remat, plan.attention_block) == (32, 32 * 2048, "full", 512)
+    assert (plan.batch, plan.tokens, plan.remat, plan.kernel_blocks) == (32, 32 * 2048, "full", (512, 512, 512))
     assert parse_plan(plan.to_json()) == plan
     assert parse_plan(plan.to_json()).id == plan.id
     assert plan.flags["xla_enable_async_all_gather"] == "true"
@@ -24,7 +24,7 @@ def test_own_flags_come_after_the_published_ones():
 
 def test_v6e_takes_the_blocks_of_the_published_runs():
     plan = parse_plan(GOOD | {"target": "tpu:v6e:4x4", "sequence": 8192})
-    assert plan.attention_block == 2048
+    assert plan.kernel_blocks == (2048, 2048, 2048)
     assert plan.fused_attention_backward
 
 
@@ -46,6 +46,17 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
         "xla_dump_to", "xla_jf_generate_cpu_profile_to", "xla_sc_high_water_mark_protobuf_file", "xla_compile_cache",
         "xla_tpu_metrics_filename_prefix", "xla_tpu_impure_offloaded_lowering_files_dir", "xla_ior_stored_solution_path")),
     ({"target": "tpu:v5e:4x5"}, "use tpu:v5e:4x4 or tpu:v5e:4x8"),
+    ({"attention_blocks": [512, 384, 384]}, "attention_blocks=384 does not divide sequence=2048: use 128"),
+    ({"attention_blocks": [512, 512, 384]}, "attention_blocks=512,512,384 computes with 384 keys of blocks of 512, which does not divide"),
+    ({"attention_blocks": [512, 512]}, "is neither one number nor three: write for example 512, or 2048,1024,512"),
+    ({"attention_blocks": 9000}, "attention_blocks=9000 is not between 128 and 8192: use 8192"),
+    ({"sizes": {"heads": 16, "kv_heads": 5}}, "kv_heads=5 does not divide heads=16: use 1"),
+    ({"sizes": {"head_dim": 200}}, "head_dim=200 does not fit the attention kernel's lanes of 128: use 256"),
+    ({"model": "gemma-2-9b", "layers": 3}, "layers=3 do not divide into blocks of 2, as gemma-2-9b has them: use 2"),
+    ({"model": "mixtral-8x7b", "gated": False}, "experts=8 are gated with silu in this program"),
+    ({"sizes": {"embed": 0}}, "embed=0 is not a size: use at least 1"),
+    ({"sizes": {"mlp": 10**12}}, "embed=2048 by mlp=1000000000000 makes a weight of 3,725.3 TiB in bfloat16, more than the 15.8 GiB of a TPU v5e"),
+    ({"gated": False, "fused_mlp": True}, "fused_mlp is one matmul for gate and up, and scaled:1 here has no gate: leave it out"),
     ({"colour": 1}, "colour=1 is not valid"),
 ])
 def test_a_bad_plan_is_refused_with_the_value_the_rule_and_a_fix(change, words):

@@ -1,0 +1,48 @@
+"""What a rematerialization policy keeps beside names: every combination compiles."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.labs import ROOT
+
+pytest.importorskip("libtpu")
+
+# In a process of its own, which loads the compiler once for all combinations. Attention by matmuls:
+# its kernel takes most of a compile, and the policy sees no more of it than a name.
+PROGRAM = '''
+import itertools, json
+import numpy as np
+from jax.sharding import AxisType, Mesh
+from spmd_core.engine.absent.topology import devices_of
+from spmd_core.plan.plan import parse_plan
+from spmd_core.programs.decoder import Decoder
+from spmd_core.programs.decoder_step import lower_train_step
+from spmd_core.script.decoder import configuration
+
+TINY = {"target": "tpu:v5e:1x1", "model": "scaled:1", "mesh": {"fsdp": 1}, "batch_per_device": 1,
+        "sequence": 128, "sizes": {"layers": 2, "embed": 128, "heads": 1, "mlp": 128, "vocab": 128}}
+policies, saved, offloaded = ("full", "minimal"), ((), ("query",)), ((), ("mlp_up", "out"))
+found = []
+for remat, save, offload in itertools.product(policies, saved, offloaded):
+    plan = parse_plan(TINY | {"remat": remat, "save": save, "offload": offload})
+    mesh = Mesh(np.array(devices_of(plan.topology)), ("fsdp",), axis_types=(AxisType.Auto,))
+    lowered = lower_train_step(Decoder(**configuration(plan)), mesh, 1, 128, kernel=False)
+    found.append([remat, save, offload, "S(5)" in lowered.compile().as_text()])
+print(json.dumps(found))
+'''
+ENVIRON = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+
+
+def test_names_go_with_every_policy():
+    environ = os.environ | ENVIRON | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environ, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert len(found) == 8
+    for remat, save, offload, on_host in found:
+        assert on_host == bool(offload), (remat, save)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from spmd_core.errors import RequestError, shorten
+from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.experiment import reading
 from spmd_core.experiment.nearest_fields import Say, drop_unknown, kept, mesh_text, options, plain_fields, sentence
 from spmd_core.experiment.resized import resized
@@ -38,7 +38,7 @@ def repair_decoder(data: dict[str, Any], say: Say) -> dict[str, Any]:
     chosen = options(DECODER, data.get("options"), say)
     chosen["model"] = _model(chosen.get("model", DEFAULT_SPEC["options"]["model"]), say)
     sizes = _sizes(data.get("dims"), say)
-    model = _varied(get_model(chosen["model"]), sizes, chosen, say)
+    model = _varied(get_model(chosen["model"]), sizes, chosen, topology, say)
     mesh = data["mesh"] = _mesh(wanted, topology, model, say)
     sizes["sequence"] = _sequence(sizes["sequence"], mesh.get("sequence", 1), say)
     sizes["batch"] = _batch(sizes["batch"], mesh, say)
@@ -76,7 +76,8 @@ def _model(name: Any, say: Say) -> str:
         return near
 
 
-def _varied(preset: ModelSize, sizes: dict[str, int], chosen: dict[str, Any], say: Say) -> ModelSize:
+def _varied(preset: ModelSize, sizes: dict[str, int], chosen: dict[str, Any], topology: Topology,
+            say: Say) -> ModelSize:
     """The model with sizes and choices of its own, or where they make none, without them: then they are left out of `sizes` and `chosen`."""
     words = {"activation": {word: word for word in ACTIVATIONS}, "gate": GATES, "tables": TABLES}
     fields = {"activation": "activation", "gate": "gated", "tables": "tied"}
@@ -86,7 +87,10 @@ def _varied(preset: ModelSize, sizes: dict[str, int], chosen: dict[str, Any], sa
             del chosen[option]
     choices = {fields[name]: known[chosen[name]] for name, known in words.items() if chosen.get(name)}
     try:
-        return preset.varied(**{name: size for name, size in sizes.items() if name in VARIABLE}, **choices)
+        found = preset.varied(**{name: size for name, size in sizes.items() if name in VARIABLE}, **choices)
+        if found == preset or 2 * found.largest_weight[1] <= topology.chip.device_hbm_bytes:
+            return found
+        raise refuse(f"a weight of {found.largest_weight[1]:,} elements", "is more than a device holds", "use smaller sizes")
     except RequestError as error:
         say(f"{sentence(error)} The sizes of {preset.name} are used.")
         for name in (*VARIABLE, *words):

@@ -51,6 +51,13 @@ class ModelSize:
         return heads if self.kv_heads == self.heads else self.kv_heads
 
     @property
+    def largest_weight(self) -> tuple[str, int]:
+        """The largest weight of one matmul: the size that it has beside `embed`, and its elements."""
+        sizes = {"mlp": self.mlp, "heads": self.heads * self.head_dim, "vocab": self.vocab}
+        name = max(sizes, key=lambda each: sizes[each])
+        return name, self.embed * sizes[name]
+
+    @property
     def matmul_parameters(self) -> int:
         """Parameters that a token is multiplied by: projections, the experts it visits, and the output table; no embedding rows."""
         attention = self.embed * self.head_dim * (2 * self.heads + 2 * self.kv_heads)

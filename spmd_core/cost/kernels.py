@@ -40,12 +40,13 @@ class KernelCost:
 
 def kernel_cost(instruction: Instruction, operands: list[Instruction], chip: Chip) -> KernelCost:
     """The cost of a Pallas kernel; nothing where it is not one that is known here."""
-    kind = _attention_kind(instruction)
-    arrays = [o.shape for o in operands if o.shape.element in ("bf16", "f32") and len(o.shape.dims) == 4]
+    found = [o.shape.dims for o in operands if o.shape.element in ("bf16", "f32") and len(o.shape.dims) in (3, 4)]
+    kind = _attention_kind(instruction, len(found[0]) if found else 0)
+    arrays = [_with_batch(dims) for dims in found]
     if kind is None or len(arrays) < 2:
         return KernelCost(0.0, 0, 0.0)
-    batch, heads, queries, head_dim = arrays[0].dims
-    keys = arrays[1].dims[2]
+    batch, heads, queries, head_dim = arrays[0]
+    keys = arrays[1][2]
     rows, columns, kept = _blocks(instruction, queries, keys, kind)
     what = _KINDS[kind]
     pairs = batch * heads * queries * keys * kept / (rows * columns)
@@ -62,13 +63,18 @@ def kernel_cost(instruction: Instruction, operands: list[Instruction], chip: Chi
     return KernelCost(bundles * KERNEL_STALLS, flops, bundles)
 
 
-def _attention_kind(instruction: Instruction) -> str | None:
+def _with_batch(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """[batch, heads, length, head_dim]: `vmap` leaves out a batch of one sequence."""
+    return dims if len(dims) == 4 else (1, *dims)
+
+
+def _attention_kind(instruction: Instruction, query_dims: int) -> str | None:
     text = f"{instruction.name} {instruction.op_name or ''}"
     if "splash" not in text and "flash" not in text:
         return None
     if "dkv" in instruction.name:
-        # the kernel that makes all three gradients leaves that of the queries once per block of keys, in five dims
-        return "fused" if any(len(shape.dims) == 5 for shape in instruction.arrays) else "dkv"
+        # the kernel that makes all three gradients leaves that of the queries once per block of keys, in a dim more
+        return "fused" if any(len(shape.dims) > query_dims for shape in instruction.arrays) else "dkv"
     return "dq" if "_dq" in instruction.name else "fwd"
 
 

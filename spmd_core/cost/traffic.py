@@ -95,9 +95,7 @@ def _read_bytes(module: Module, callee: Computation, users: Mapping[str, tuple[I
                 total += user.shape.padded_bytes
             elif user.opcode == "dynamic-update-slice" and user.operands[0] == here.name:
                 continue
-            elif user.opcode in RELABELS and not (user.is_root and user.opcode in MOVES):
-                queue.append(user)
-            elif user.opcode == "fusion" and (inner := module.callee(user)) and not user.is_root and _relabels(inner):
+            elif _only_relabels(module, user):
                 queue.append(user)
             elif user.opcode == "fusion" and (inner := module.callee(user)):
                 numbers = [n for n, name in enumerate(user.operands) if name == here.name]
@@ -110,9 +108,16 @@ def _read_bytes(module: Module, callee: Computation, users: Mapping[str, tuple[I
     return min(total, whole)
 
 
-def _relabels(callee: Computation) -> bool:
-    """Whether a fusion inside another only changes the layout of one array: TPU7x's programs read stacked arrays through such, by slices."""
-    return all(each.opcode == "parameter" or each.opcode in RELABELS for each in callee.instructions)
+def _only_relabels(module: Module, user: Instruction) -> bool:
+    """Whether an instruction inside a fusion only gives an array another shape or layout on its way to a reader.
+
+    TPU7x's programs read stacked arrays, slice by slice, through nested fusions that do nothing else.
+    """
+    if user.opcode in RELABELS:
+        return not (user.is_root and user.opcode in MOVES)
+    callee = module.callee(user) if user.opcode == "fusion" and not user.is_root else None
+    return callee is not None and all(each.opcode in ("parameter", *RELABELS)
+                                      for each in callee.instructions)
 
 
 def _written_bytes(module: Module, callee: Computation, part: Instruction) -> int:

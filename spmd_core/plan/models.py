@@ -98,7 +98,7 @@ def _check(size: ModelSize, changed: set[str]) -> None:
     if size.heads % size.kv_heads:
         refused({"heads", "kv_heads"}, f"kv_heads={size.kv_heads}", f"does not divide heads={size.heads}",
                 f"use {math.gcd(size.heads, size.kv_heads)}")
-    if size.head_dim % LANES and size.head_dim > LANES or size.head_dim % 2:
+    if (size.head_dim % LANES and size.head_dim > LANES) or size.head_dim % 2:
         refused({"head_dim"}, f"head_dim={size.head_dim}", f"does not fit the attention kernel's lanes of {LANES}",
                 f"use {max(1, round(size.head_dim / LANES)) * LANES}")
     if size.layers % len(size.windows):

@@ -48,3 +48,15 @@ def test_the_model_of_a_kernel_agrees_with_its_bundles(name, chip, length, block
 
 def test_other_kernels_are_not_taken_for_attention():
     assert kernel_cost(*kernel("grouped_matmul", 2048, 512), CHIPS["v5e"]).seconds == 0
+
+
+def test_a_batch_of_one_sequence_which_vmap_leaves_out_costs_the_same():
+    for name in ("splash_mha_fwd_segmented_residuals", "splash_mha_dkv_segmented_no_residuals"):
+        call, operands = kernel(name, 4096, 2048, fused="true" if "dkv" in name else "false")
+        flat = [parse_instruction(f"%{each} = bf16[2,4096,128]{{2,1,0:T(8,128)(2,1)}} parameter({n})")
+                for n, each in enumerate("qkv")]
+        squeezed = "bf16[2,2,4096,128]{3,2,1,0}, bf16[2,4096,128]{2,1,0}, bf16[2,4096,128]{2,1,0}"
+        result = f"({squeezed})" if "dkv" in name else "bf16[2,4096,128]{2,1,0}"
+        one = parse_instruction(f"%{name}.1 = {result} custom-call(%q, %k, %v)")
+        one.attributes.update(call.attributes)
+        assert kernel_cost(one, flat, CHIPS["v6e"]) == kernel_cost(call, operands, CHIPS["v6e"])

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from spmd_core.hlo.module import HBM, HOST_MEMORY_SPACE, Computation, Instruction, Module, Shape
 
-
 MOVES = ("copy", "transpose")  # bytes to another place, where they stand alone
 RELABELS = ("bitcast", "reshape", *MOVES)  # inside a fusion: what is read through them is what their reader reads
 

@@ -6,15 +6,16 @@ A real browser on a real dashboard, on this machine. Cold: no worker process run
 """
 
 import argparse
-import json
 import statistics
+import sys
 import time
 
 from playwright.sync_api import Page, sync_playwright
 
 from bench.dashboard import dashboard
-from tests.browser.conftest import CHROMIUM
+from bench.figures import Figures
 from tests.browser.server import visit
+from tests.needs import CHROMIUM
 
 LIMITS_S = {"cold": 6.0, "warm": 2.0}
 MEDIANS = ".st-key-live-medians [data-testid=stCaptionContainer]"
@@ -35,7 +36,7 @@ def click_to_median_s(page: Page) -> float:
     return taken
 
 
-def main() -> None:
+def main() -> int:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--rounds", type=int, default=3)
     ask.add_argument("--json", action="store_true")
@@ -51,14 +52,12 @@ def main() -> None:
                     taken[state].append(click_to_median_s(page))
                 page.close()
         browser.close()
-    if options.json:
-        print(json.dumps({state: {"seconds": values, "median_s": statistics.median(values), "limit_s": LIMITS_S[state]}
-                          for state, values in taken.items()}))
-        return
+    figures = Figures(options.json)
     for state, values in taken.items():
-        print(f"{state} worker: {statistics.median(values):.2f} s to the first median (at most {LIMITS_S[state]:.0f}); "
-              f"each round: {', '.join(f'{value:.2f}' for value in values)}")
+        note = f"each round: {', '.join(f'{value:.2f}' for value in values)}"
+        figures.add(f"to the first median, {state} worker", statistics.median(values), "s", most=LIMITS_S[state], note=note)
+    return figures.finish()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

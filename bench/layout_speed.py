@@ -18,13 +18,13 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from bench.figures import Figures
 from spmd_core.experiment.layout import layout
 
 MESH = (("a", 16), ("b", 16), ("c", 16))
 SPEC = (("c",), ("a", "b"), (), ())
 LARGE_MESH = (("a", 64), ("b", 32), ("c", 32))
 LARGE_SHAPE = (64, 2048, 128, 128)
-LIMITS = {"ratio": 1.0, "arrays_65536_s": 0.020, "command_65536_s": 2.0}
 
 
 def ours(shape: tuple[int, ...]) -> object:
@@ -87,26 +87,19 @@ def large_command(rounds: int) -> float:
     return statistics.median(seconds)
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
-    found = against_jax(chosen.rounds)
-    found["arrays_65536_s"] = large_arrays(chosen.rounds)
-    found["command_65536_s"] = large_command(5)
-    if chosen.json:
-        print(json.dumps(found))
-        return
-    print(f"4,096 devices, rank 4, a new shape in each of {chosen.rounds} rounds, medians:")
-    print(f"  JAX devices_indices_map {found['jax_s'] * 1e3:8.3f} ms")
-    print(f"  ours, as arrays         {found['ours_s'] * 1e3:8.3f} ms   ratio {found['ratio']:.4f}")
-    print(f"  ours, as Python lists   {found['ours_as_lists_s'] * 1e3:8.3f} ms   ratio {found['ratio_as_lists']:.4f}")
-    print(f"65,536 devices as arrays  {found['arrays_65536_s'] * 1e3:8.3f} ms")
-    print(f"`layout --json` of them   {found['command_65536_s']:8.3f} s, the whole process")
-    for name, limit in LIMITS.items():
-        print(f"{name}: {found[name]:.4g} of at most {limit:g} {'ok' if found[name] <= limit else 'TOO MUCH'}")
+    found, figures = against_jax(chosen.rounds), Figures(chosen.json)
+    note = f"4,096 devices, rank 4: JAX's devices_indices_map takes {found['jax_s'] * 1e3:.3f} ms"
+    figures.add("as arrays, over JAX", found["ratio"], most=1.0, note=note)
+    figures.add("as Python lists, over JAX", found["ratio_as_lists"], note="what JAX gives")
+    figures.add("65,536 devices as arrays", 1e3 * large_arrays(chosen.rounds), "ms", most=20.0)
+    figures.add("65,536 devices by `layout --json`", large_command(5), "s", most=2.0, note="the whole process")
+    return figures.finish()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -11,8 +11,11 @@ import statistics
 import sys
 import timeit
 
-os.environ |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
+from spmd_core.worker.environment import simulated_devices
 
+os.environ |= simulated_devices(8, os.cpu_count() or 1)
+
+from bench.figures import Figures
 from spmd_core.engine.lower import Lowered, execute, file_name, look_into
 from spmd_core.engine.measured.timing import Timed, plan_turns, quiet, sample_rounds, warm_up
 from spmd_core.experiment.experiment import parse_experiment
@@ -60,13 +63,12 @@ def medians(program: Lowered, rounds: int, seed: int) -> tuple[float, float, flo
 
 def main() -> int:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 400
-    worst = 0.0
+    figures = Figures()
     for seed, (strategy, size, dims) in enumerate(CASES):
         ours, loop, ratio = medians(ready(strategy, dims), rounds, seed)
-        worst = max(worst, ratio / MOST, LEAST / ratio)
-        print(f"{size:>12} {strategy:<11} ours {seconds_text(ours):>9}   the tutorial's loop {seconds_text(loop):>9}   ratio {ratio:.3f}", flush=True)
-    print(f"wanted: {LEAST} to {MOST}: {'reached' if worst <= 1 else 'missed'}")
-    return 0 if worst <= 1 else 1
+        figures.add(f"ours over the tutorial's loop, {size}, {strategy}", ratio, least=LEAST, most=MOST,
+                    note=f"ours {seconds_text(ours)}, the tutorial's {seconds_text(loop)}")
+    return figures.finish()
 
 
 if __name__ == "__main__":

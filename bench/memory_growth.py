@@ -7,9 +7,10 @@ One viewer submits runs one after another through the screen's own Lab and looks
 
 import argparse
 import asyncio
-import json
+import sys
 
 from bench.dashboard import LAYER, dashboard, memory_mb, viewer
+from bench.figures import Figures
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
 from spmd_core.lab import Lab
@@ -27,7 +28,7 @@ async def look(server: Server, query: str) -> None:
             await session.rerun()
 
 
-def main() -> None:
+def main() -> int:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--runs", type=int, default=100)
     ask.add_argument("--first", type=int, default=5)
@@ -46,12 +47,11 @@ def main() -> None:
                 marks[done] = memory_mb(server.process.pid)
         lab.close()
     growth = marks[options.runs] - marks[options.first]
-    if options.json:
-        print(json.dumps({"memory_mb": marks, "growth_mb": growth, "limit_mb": LIMIT_MB}))
-        return
-    print(f"Streamlit process: {marks[options.first]:.1f} MB after {options.first} runs, {marks[options.runs]:.1f} MB after {options.runs}: "
-          f"{growth:+.1f} MB (at most {LIMIT_MB:.0f})")
+    figures = Figures(options.json)
+    note = f"{marks[options.first]:.1f} MB after {options.first}, {marks[options.runs]:.1f} MB after {options.runs}"
+    figures.add("growth of the Streamlit process over the runs", growth, "MB", most=LIMIT_MB, note=note)
+    return figures.finish()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -7,10 +7,11 @@ A real session over the websocket of a real dashboard; what counts is the CPU ti
 
 import argparse
 import asyncio
-import json
+import sys
 import time
 
 from bench.dashboard import LAYER, cpu_s, dashboard, viewer
+from bench.figures import Figures
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
 from tests.browser.server import Server
@@ -34,21 +35,20 @@ async def rerun_ms(server: Server, page: str, query: str, reruns: int) -> tuple[
         return 1e3 * (cpu_s(server.process.pid) - cpu) / reruns, 1e3 * (time.perf_counter() - wall) / reruns
 
 
-def main() -> None:
+def main() -> int:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--reruns", type=int, default=60)
     ask.add_argument("--json", action="store_true")
     options = ask.parse_args()
+    figures = Figures(options.json)
     with dashboard([LAYER]) as (server, runs):
         screens = {"layout": f"experiment={encode(parse_experiment(ARRAY))}",
                    "compare": f"experiment={encode(parse_experiment(LAYER))}&run={runs[0]}"}
-        found = {page: asyncio.run(rerun_ms(server, page, query, options.reruns)) for page, query in screens.items()}
-    if options.json:
-        print(json.dumps({page: {"cpu_ms": cpu, "wall_ms": wall, "limit_ms": LIMITS_MS[page]} for page, (cpu, wall) in found.items()}))
-        return
-    for page, (cpu, wall) in found.items():
-        print(f"{page}: {cpu:.1f} ms of CPU a rerun (at most {LIMITS_MS[page]:.0f}), {wall:.1f} ms on the clock, {options.reruns} reruns")
+        for page, query in screens.items():
+            cpu, wall = asyncio.run(rerun_ms(server, page, query, options.reruns))
+            figures.add(f"a rerun of {page}", cpu, "ms CPU", most=LIMITS_MS[page], note=f"{wall:.1f} ms on the clock, {options.reruns} reruns")
+    return figures.finish()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -8,8 +8,11 @@ import os
 import sys
 from time import perf_counter, time
 
-os.environ |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
+from spmd_core.worker.environment import simulated_devices
 
+os.environ |= simulated_devices(8, os.cpu_count() or 1)
+
+from bench.figures import Figures
 from spmd_core.engine.lower import execute, file_name, lower
 from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.sample import Sampler, rankable_rounds
@@ -96,11 +99,10 @@ def main() -> int:
             print(f"\r{trial + 1}/{count}  false {sum(false)}  found {sum(found)}  {time() - start:.0f} s", end="", file=sys.stderr, flush=True)
     for (strategy, spec), wrong, right in zip(CASES, false, found, strict=True):
         print(f"{spec['workload']:>12} {strategy:<10} false {wrong:>3}   found {right:>3}   of {count // len(CASES)}")
-    print(f"same called different: {sum(false)} of {count} (at most {MOST_FALSE * count:.0f})")
-    print(f"{SLOWDOWN:.0%} slower found: {sum(found)} of {count} (at least {LEAST_FOUND * count:.0f}), in {time() - start:.0f} s")
-    reached = sum(false) <= MOST_FALSE * count and sum(found) >= LEAST_FOUND * count
-    print("reached" if reached else "missed")
-    return 0 if reached else 1
+    figures = Figures()
+    figures.add("same called different", sum(false) / count, most=MOST_FALSE, note=f"{sum(false)} of {count}")
+    figures.add(f"{SLOWDOWN:.0%} slower found", sum(found) / count, least=LEAST_FOUND, note=f"{sum(found)} of {count}, in {time() - start:.0f} s")
+    return figures.finish()
 
 
 if __name__ == "__main__":

@@ -4,8 +4,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import link_path
 from tests.browser.server import PATIENCE_MS, Server
-
-CHROMIUM = "/usr/bin/chromium"
+from tests.needs import CHROMIUM
 
 
 @pytest.fixture(scope="session")

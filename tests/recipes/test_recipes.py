@@ -7,39 +7,21 @@ import pytest
 from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import decode, link_path
-from spmd_core.lab import Lab
 from spmd_core.recipes import RECIPES, Expected, get_recipe, groups
 from spmd_core.script.program import program_text
 from spmd_core.workloads.small_programs import program_names, with_mesh
 
-QUICK = {"samples": 2, "min_seconds": 0}
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    """One Lab, and so one worker process, for all recipes."""
-    opened = Lab.open(tmp_path_factory.mktemp("recipes"))
-    yield opened
-    opened.close()
-
-
-def run(lab, spec):
-    run_id = lab.submit(parse_experiment(spec | {"timing": QUICK, "target": "cpu:8"}))
-    status = lab.wait(run_id, 120)
-    assert status.state == "succeeded", status.error
-    return lab.result(run_id)
-
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_gives_its_numbers(name, lab):
+def test_a_recipe_gives_its_numbers(name, run):
     recipe = RECIPES[name]
-    result = run(lab, dict(recipe.spec))
+    result = run(dict(recipe.spec))
     assert recipe.expected.differences(result) == ()
     assert all(found.correct is not False for found in result.strategies.values())
 
 
-def test_another_number_is_noticed(lab):
-    result = run(lab, dict(RECIPES["contraction"].spec))
+def test_another_number_is_noticed(run):
+    result = run(dict(RECIPES["contraction"].spec))
     expected = RECIPES["contraction"].expected
     for changed, words in (
         ({"values": {"y": (48.0, 52.0, 56.0, 60.0, 64.0, 68.0, 72.0, 77.0)}}, "not (48.0, 52.0, 56.0, 60.0, 64.0, 68.0, 72.0, 77.0)"),
@@ -53,8 +35,8 @@ def test_another_number_is_noticed(lab):
         assert any(words in sentence for sentence in differences), (words, differences)
 
 
-def test_a_failed_strategy_is_a_difference(lab):
-    result = run(lab, dict(RECIPES["contraction"].spec))
+def test_a_failed_strategy_is_a_difference(run):
+    result = run(dict(RECIPES["contraction"].spec))
     failed = result.model_copy(update={"strategies": {"auto": result.strategies["auto"].model_copy(update={"status": "error"})}})
     assert Expected().differences(failed) == ("auto ended as error: no reason given",)
 

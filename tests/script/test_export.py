@@ -19,7 +19,7 @@ from spmd_core.results.export import CSV_COLUMNS, csv_text, json_text
 from spmd_core.results.result import Failure, Result, StrategyResult, Unsharded
 from spmd_core.script.export import script_text
 from spmd_core.script.program import body_text
-from tests.newer_python import newer_python
+from tests.needs import newer_python
 
 QUICK = {"samples": 3, "min_seconds": 0}
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "dims": {"in": 32, "out": 4}, "sharding": {"in": "x"}, "target": "cpu:8", "timing": QUICK,

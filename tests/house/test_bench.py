@@ -1,0 +1,50 @@
+"""Measurements say what they measure, and end with 1 where a figure misses its goal."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from bench import __main__ as every
+from bench.figures import Figures
+from tests.layers import ROOT
+
+SHARED = {"__init__", "__main__", "dashboard", "figures"}
+SLOW = {"busy_collectives", "memory_growth", "pictures", "predict_calibration", "predict_fits", "same_or_different"}
+SCRIPTS = {path.stem: path for path in (ROOT / "bench").glob("*.py") if path.stem not in SHARED}
+
+
+@pytest.mark.parametrize(("value", "goal", "words", "code"), [
+    (2.0, {"most": 2.0}, "goal at most 2: met", 0), (2.1, {"most": 2.0}, "goal at most 2: MISSED", 1),
+    (0.96, {"least": 0.97, "most": 1.03}, "goal 0.97 to 1.03: MISSED", 1), (18, {"least": 18}, "goal at least 18: met", 0),
+    (float("nan"), {"most": 1.0}, "MISSED", 1), (7.0, {}, "goal none: met", 0),
+])
+def test_a_figure_stands_beside_its_goal(value, goal, words, code, capsys):
+    figures = Figures()
+    figures.add("a rerun", value, "ms", **goal)
+    assert words in capsys.readouterr().out
+    assert figures.finish() == code
+
+
+def test_one_that_is_missed_decides_and_nothing_measured_is_a_miss(capsys):
+    figures = Figures(as_json=True)
+    figures.add("one", 1.0, most=0.5)
+    figures.add("two", 1.0, most=2.0)
+    assert capsys.readouterr().out == ""
+    assert figures.finish() == 1
+    assert [each["met"] for each in json.loads(capsys.readouterr().out)] == [False, True]
+    assert Figures().finish() == 1
+
+
+def test_every_measurement_is_run_together_or_takes_minutes():
+    assert set(every.QUICK) | SLOW == set(SCRIPTS) | {"pictures"}
+    assert not set(every.QUICK) & SLOW
+
+
+@pytest.mark.parametrize("path", SCRIPTS.values(), ids=lambda path: path.name)
+def test_a_measurement_says_what_it_measures_and_ends_with_its_verdict(path: Path):
+    tree = ast.parse(path.read_text("utf-8"))
+    assert ast.get_docstring(tree)
+    if path.stem != "pictures":
+        assert "figures.finish()" in ast.unparse(tree) and "sys.exit(main())" in ast.unparse(tree)

@@ -1,12 +1,10 @@
 """What README.md says is true: commands, links, files, variables, dependencies."""
 
-import ast
 import os
 import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 from urllib.parse import unquote
 
 import pytest

@@ -15,14 +15,14 @@ hardware, active = lab().hardware(), lab().active()
 with st.container(border=True):
     place = st.container()
     with st.container(horizontal=True):
-        asked = st.button("Ask the devices again", icon=":material/refresh:", key="ask")
+        asked = st.button("Query the devices again", icon=":material/refresh:", key="ask")
         if st.button("Release the devices", icon=":material/eject:", key="release", help="Ends the worker process, so that others can use them."):
             if sentence := shell.attempt(lab().release):
                 shell.refusal(sentence)
             else:
-                st.toast("The worker lets go of the devices: at once, or after the run at hand.")
+                st.toast("The worker releases the devices now, or after the current run.")
     if asked or (lab().devices(target) is None and state.first_look(target) and not active and not hardware.holders):
-        with st.spinner("Asking the devices what they are, a few seconds…"):
+        with st.spinner("Querying the devices, a few seconds…"):
             sentence = shell.attempt(lab().probe, target)
         if sentence:
             shell.refusal(sentence)

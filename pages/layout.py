@@ -43,7 +43,7 @@ st.subheader(plain(headline(found, experiment.dtype)), anchor=False)
 
 picture, beside = st.columns([5, 3], gap="medium")
 with picture:
-    st.caption("Numbers in cells are devices: positions in the mesh's device order. Same colour, same data. Point at a cell for what it holds, "
+    st.caption("Numbers in cells are devices: positions in the mesh's device order. Same color, same data. Point at a cell for what it holds, "
                "and to light every device that holds the same.")
     alt = layout_charts.alt_text(found, experiment.dtype)
     st.vega_lite_chart(layout_charts.picture(found, experiment.dtype), alt=alt, width="stretch", key="picture")

@@ -226,7 +226,7 @@ class Lab:
         raise WorkerError(f"target {target} did not answer within {timeout_s:g} s: see what runs there, or try again")
 
     def release(self) -> None:
-        """Let go of the devices: at once where they are idle, else after the run at hand."""
+        """Let go of the devices: at once where they are idle, else after the current run."""
         self._store.ask("release")
         self._wake()
 
@@ -285,7 +285,7 @@ class Lab:
         nobody = self._turn.holder() is None
         if status.state == "queued":
             ahead = (status.queue_position or 1) - 1
-            others = f"{ahead} queued before it" if ahead else "the run at hand"
+            others = f"{ahead} queued before it" if ahead else "the current run"
             return replace(status, waiting_for="a process that works the queue: open the dashboard" if nobody else others)
         if nobody:
             status = self._stored(status.run)  # it may have been finished between the two looks

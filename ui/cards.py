@@ -16,7 +16,7 @@ from ui.markdown import plain
 
 _STARTS = (
     ("pages/layout.py", ":material/grid_view:", "Layout", "See who holds what",
-     "Cut an array over a mesh of devices, and see which device holds which part."),
+     "Shard an array over a mesh, and see which device holds which shard."),
     ("pages/compare.py", ":material/speed:", "Compare", "Compare strategies",
      "Run one computation under several sharding strategies, and see which is fastest, and why."),
     ("pages/recipes.py", ":material/menu_book:", "Recipes", "Open a classic example",

@@ -128,7 +128,8 @@ def dims_input(screen: str, what: Workload, mesh: list[list[Any]]) -> dict[str, 
         if size is not None or not optional:
             dims[dim] = size or 0
         with right:
-            axes = axes_input(screen, f"sharding.{dim}", "cut over mesh axes" if row == 0 else f"{dim} cut over", draft["sharding"].get(dim), mesh,
+            label = "sharded over mesh axes" if row == 0 else f"{dim} sharded over"
+            axes = axes_input(screen, f"sharding.{dim}", label, draft["sharding"].get(dim), mesh,
                               label_visibility="visible" if row == 0 else "collapsed")
         if axes is not None:
             sharding[dim] = axes
@@ -148,7 +149,8 @@ def shape_input(screen: str, mesh: list[list[Any]]) -> dict[str, Any]:
     now = draft["sharding"] if override is None else dict(zip(draft["dims"], override, strict=False))
     sharding = {}
     for dim, size in dims.items():
-        axes = axes_input(screen, f"sharding.{dim}", f"{dim} = {size}, cut over" if isinstance(size, int) else f"{dim} cut over", now.get(dim), mesh)
+        label = f"{dim} = {size}, sharded over" if isinstance(size, int) else f"{dim} sharded over"
+        axes = axes_input(screen, f"sharding.{dim}", label, now.get(dim), mesh)
         if axes is not None:
             sharding[dim] = axes
     return {"dims": dims} | ({"sharding": sharding} if override is None else {"overrides": {"array": [sharding.get(dim) for dim in dims]}})
@@ -198,7 +200,8 @@ def spec_input(screen: str, name: str, dims: tuple[str, ...], mesh: list[list[An
         return None
     entries = list(now or [])[: len(dims)] or [draft["sharding"].get(dim) for dim in dims]
     entries += [None] * (len(dims) - len(entries))
-    return [axes_input(screen, f"override.{name}.{dim}", f"{dim} of {name}, cut over", entry, mesh) for dim, entry in zip(dims, entries, strict=True)]
+    return [axes_input(screen, f"override.{name}.{dim}", f"{dim} of {name}, sharded over", entry, mesh)
+            for dim, entry in zip(dims, entries, strict=True)]
 
 
 def number_input(screen: str, field: str, label: str, now: float, *, step: float = 1, text: str | None = None) -> Any:

@@ -38,7 +38,7 @@ def from_query(screen: str) -> None:
         state.set_link(screen, None)
     try:
         if query[1] and run is None:
-            raise refuse(f"run {shorten(query[1], 40)}", "is not the id of a run", "copy it whole")
+            raise refuse(f"run {shorten(query[1], 40)}", "is not the id of a run", "copy all of it")
         opened = _opened(screen, code, run)
     except RequestError as error:
         state.set_notice(screen, state.Notice(str(error), _nearest(screen, code)))

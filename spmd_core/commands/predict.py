@@ -41,9 +41,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--mesh", metavar="fsdp=16,tensor=4", help="mesh axes and their sizes, slices outermost")
     parser.add_argument("--batch-per-device", type=float, metavar="N", help="sequences per device and step")
     parser.add_argument("--sequence", type=int, metavar="N", help="tokens of a sequence (default 2048)")
-    parser.add_argument("--remat", metavar="POLICY", help="none, minimal (keep projections) or full (default)")
-    parser.add_argument("--save", metavar="NAMES", help=f"kept on the device, of {','.join(NAMES)}")
-    parser.add_argument("--offload", metavar="NAMES", help="kept in host memory, of the same")
+    parser.add_argument("--remat", metavar="POLICY", help="rematerialization: none, minimal (save projections) or full (default)")
+    parser.add_argument("--save", metavar="NAMES", help=f"saved on the device, of {','.join(NAMES)}")
+    parser.add_argument("--offload", metavar="NAMES", help="offloaded to host memory, of the same")
     parser.add_argument("--fused-qkv", action="store_true", help="one matmul for query, key and value")
     parser.add_argument("--fused-mlp", action="store_true", help="one matmul for gate and up")
     parser.add_argument("--attention-blocks", type=_blocks, metavar="Q,KV,COMPUTE",
@@ -218,7 +218,7 @@ def _of_spec(arguments: Namespace) -> int:
         raise refuse(f"target {experiment.target}", "is not a TPU topology", "name one with --target, for example tpu:v5e:4x4")
     for name in ("keep", "estimate"):
         if getattr(arguments, name):
-            raise refuse(f"--{name} of workload {experiment.workload}", "is not to be had", "leave it out: it is for models' training steps")
+            raise refuse(f"--{name} of workload {experiment.workload}", "is not available", "leave it out: it is for models' training steps")
     strategy = arguments.strategy or next((name for name in experiment.strategies if name != "single"), experiment.strategies[0])
     if strategy not in experiment.what.strategies:
         raise refuse(f"strategy {shorten(strategy)}", f"is not one of {experiment.workload}", f"use {', '.join(experiment.what.strategies)}")
@@ -288,6 +288,5 @@ def _collectives(prediction: Prediction) -> list[tuple[str, ...]]:
 
 def _before(plan: Plan) -> str:
     found = before_compiling(plan)
-    parts = ", ".join(f"{name} {bytes_text(size)}" for name, size in found["parts"].items())
     notes = [f"note: {note}" for note in found["notes"]]
-    return "\n".join([predictions.estimate(found, plan), f"per device: {parts}", *notes])
+    return "\n".join([predictions.estimate(found, plan), f"per device: {predictions.parts_words(found['parts'])}", *notes])

@@ -37,19 +37,21 @@ class Reasons:
         if by_hand:
             return f"the program itself calls {by_hand} over {_and(axes)}"
         if kind == "all-gather":
-            return f"a value computed on the way is cut over {_and(axes)}, but the next step needs it whole"
-        return f"a value computed on the way is cut otherwise than the next step needs: its parts move along {_and(axes)}"
+            return f"an intermediate value is sharded over {_and(axes)}, but the next op needs it replicated"
+        return f"an intermediate value is resharded for the next op: its shards move over {_and(axes)}"
 
     def _of_sum(self, kind: str, axes: tuple[str, ...], by_hand: str | None) -> str | None:
         dims = [f"`{dim}`" for dim in self.experiment.what.contracted if axes and set(axes) <= set(self._axes_of_dim(dim))]
-        keeps = ", and each device keeps its part of the sum" if kind == "reduce-scatter" else ""
+        keeps = ", and each device keeps its shard of the sum" if kind == "reduce-scatter" else ""
         if dims:
             which = f"the contracted dim {dims[0]}" if len(dims) == 1 else f"a contracted dim, {' or '.join(dims)},"
-            how = f"so the program adds the parts over {_and(axes)} ({by_hand})" if by_hand else f"so the parts are added over {_and(axes)}"
-            return f"{which} is cut over {_and(axes)}: each device holds a partial sum, {how}{keeps}"
+            over = _and(axes)
+            how = f"so the program adds the partial sums over {over} ({by_hand})" if by_hand else \
+                f"so the partial sums are added over {over}"
+            return f"{which} is sharded over {_and(axes)}: each device holds a partial sum, {how}{keeps}"
         if by_hand:
             return f"the program itself calls {by_hand} over {_and(axes)}"
-        return f"devices along {_and(axes)} hold parts of a sum, which are added{keeps}" if axes else None
+        return f"devices along {_and(axes)} hold partial sums, which are added{keeps}" if axes else None
 
     def _axes_of_dim(self, dim: str) -> Axes:
         """Axes that cut a dim, in any operand that has it."""
@@ -63,14 +65,14 @@ class Reasons:
     def _of_operand(self, kind: str, axes: tuple[str, ...], name: str) -> str:
         held = _cut(self.experiment.what.array(name).present(self.experiment.sizes), self.experiment.spec(name))
         if kind == "all-gather":
-            return f"`{name}` is stored {held}, but is needed whole along {_and(axes)}"
-        return f"`{name}` is stored {held}, but is needed cut otherwise: its parts move along {_and(axes)}"
+            return f"`{name}` is stored {held}, but is needed replicated over {_and(axes)}"
+        return f"`{name}` is stored {held}, but is needed in another sharding: its shards move over {_and(axes)}"
 
     def _of_result(self, kind: str, axes: tuple[str, ...], name: str) -> str:
         asked = _cut(self.experiment.what.array(name).present(self.experiment.sizes), self.experiment.spec(name))
         if kind == "all-gather":
-            return f"`{name}` is computed cut over {_and(axes)}, but is asked {asked}"
-        return f"`{name}` is computed in another cut than it is asked ({asked}): its parts move along {_and(axes)}"
+            return f"`{name}` is computed sharded over {_and(axes)}, but is requested {asked}"
+        return f"`{name}` is computed in another sharding than requested ({asked}): its shards move over {_and(axes)}"
 
     def _by_hand(self, instruction: Instruction) -> str | None:
         """The lax function that the program calls for this collective, where its text has it written by hand."""
@@ -125,6 +127,6 @@ def _and(axes: tuple[str, ...]) -> str:
 
 
 def _cut(dims: tuple[str, ...], spec: Spec) -> str:
-    """A spec in words, e.g. `cut over x along in`; `whole` where nothing is cut."""
+    """A spec in words, e.g. `sharded over x along in`; `replicated` where nothing is sharded."""
     parts = [f"over {_and(axes)} along `{dim}`" for dim, axes in zip(dims, spec, strict=True) if axes]
-    return f"cut {' and '.join(parts)}" if parts else "whole on every device"
+    return f"sharded {' and '.join(parts)}" if parts else "replicated"

@@ -44,7 +44,7 @@ def cluster_of(device_kind: str, places: Sequence[Coordinates], used: Sequence[C
     flat = all(size == 1 for size in sizes[chip.torus_dims :])
     fits = all(size <= most for size, most in zip(sorted(shape), sorted(chip.max_shape), strict=True)) if shape else False
     if not (whole and flat and fits and len(cores) == chip.devices_per_chip):
-        raise refuse(f"the {len(places)} attached {device_kind} devices", f"form no whole box of {chip.title} chips by their coordinates",
+        raise refuse(f"the {len(places)} attached {device_kind} devices", f"do not form a box of {chip.title} chips by their coordinates",
                      "use all devices of a slice")
     ranks = {number: rank for rank, number in enumerate(sorted(slices))}
     if not set(used) <= set(places):

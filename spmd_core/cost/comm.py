@@ -149,7 +149,7 @@ def _communication(
         ways, group = _ways(cluster, inner.attributes.get("source_target_pairs", ""))
         seconds, bound = (permute_s(cluster.topology, ways, nbytes, rates) for rates in (EXPECTED, NOMINAL))
         resources = ways.used
-        words = f"neighbours over {', '.join(resources)}" if resources else "no link"
+        words = f"neighbors over {', '.join(resources)}" if resources else "no link"
     else:
         group = tuple(int(device) for device in groups_of(inner, len(cluster.coordinates))[0])
         where = route(cluster.topology, group, cluster.coordinates)

@@ -102,7 +102,7 @@ def gather_s(topology: Topology, where: Route, nbytes: float, rates: Rates = EXP
         time += local * (1 - 1 / inner) / bandwidth(topology, where.spans, rates)
     elif where.cores > 1:
         time += local * (1 - 1 / inner) / topology.chip.device_hbm_bandwidth
-    if where.slices > 1:  # each slice's part goes to every other slice once, cut over the chips of a group
+    if where.slices > 1:  # each slice's part goes to every other slice once, sharded over the chips of a group
         time += rates.dcn_latency + nbytes * (1 - 1 / where.slices) / inner / dcn_bandwidth(topology, rates)
     return time
 

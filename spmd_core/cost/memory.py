@@ -66,7 +66,7 @@ def _squeezed(plan: Plan, peak: float, spare: float) -> float:
 
 
 def _rows(plan: Plan) -> float:
-    """Tokens of a device's rows, cut over `tensor` and `sequence` as its activations are."""
+    """Tokens of a device's rows, sharded over `tensor` and `sequence` as its activations are."""
     axes = plan.axis_sizes
     return plan.tokens / math.prod(axes.get(name, 1) for name in (*DATA_AXES, "tensor", "sequence"))
 

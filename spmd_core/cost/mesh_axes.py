@@ -69,7 +69,7 @@ def route_words(where: Route) -> str:
     if where.spans:
         parts.append(_chips(where.spans) if where.regular else _scattered(where.spans))
     if where.slices > 1:
-        parts.append(f"{where.slices} slices over the data centre network")
+        parts.append(f"{where.slices} slices over DCN")
     return " and ".join(parts) if parts else "one device"
 
 

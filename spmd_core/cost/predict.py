@@ -152,7 +152,7 @@ def _notes(walk: Walk, held: PredictedMemory, mesh: tuple[tuple[str, int], ...])
         notes.append(f"the compiler left {', '.join(kinds)} synchronous: {seconds_text(exposed)} of the step wait for it")
     changed = sorted({f"{comm.asked} became {comm.kind}" for comm, _, _ in walk.tally.communications.values()
                       if comm.asked and comm.kind != "send"})
-    notes += [f"asked and compiled differ: {change}" for change in changed]
+    notes += [f"requested and compiled collectives differ: {change}" for change in changed]
     if walk.tally.kernels:
         share = sum(walk.tally.kernels.values()) / walk.seconds
         notes.append(f"attention kernels are {share:.0%} of the estimate, its least certain part: they carry no cost of their own")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 _LOG_PREFIX = re.compile(r"^(?:[WEIF]\d{4} [\d:.]+\s+\d+ |\d{4}-\d\d-\d\d [\d:.]+: [WEIF] )?(?:[\w/.-]+:\d+\] )?")
 _KNOWN = (
     (re.compile(r"Involuntary full rematerialization"),
-     "The compiler found no efficient way from one sharding to another and gathers the whole array (involuntary full rematerialization)"),
+     "The compiler found no efficient way from one sharding to another and replicates the array (involuntary full rematerialization)"),
     (re.compile(r"Very slow compile"), "The compiler reports a very slow compile"),
     (re.compile(r"exceeds? .{0,40}memory", re.IGNORECASE), "The compiler reports a shortage of memory"),
 )

@@ -67,7 +67,7 @@ def payload(text: str) -> Any:
     code = parse_link(text).code
     match = _CODE.fullmatch(code)
     if match is None:
-        raise refuse(f"link {shorten(code, 40)}", "is not one of SPMD Lab", "copy it whole, it begins with 1.")
+        raise refuse(f"link {shorten(code, 40)}", "is not one of SPMD Lab", "copy all of it, it begins with 1.")
     if int(match[1]) != VERSION:
         raise refuse(f"link of version {match[1]}", "cannot be read by this version of SPMD Lab", "update it, or get the spec as a file")
     try:
@@ -100,7 +100,7 @@ def _inflate(packed: bytes, code: str) -> bytes:
 
 
 def _damaged(code: str) -> RequestError:
-    return refuse(f"link {shorten(code, 40)}", "is damaged or cut off", "copy it whole")
+    return refuse(f"link {shorten(code, 40)}", "is damaged or truncated", "copy all of it")
 
 
 def parse_link(text: str) -> Link:
@@ -114,7 +114,7 @@ def parse_link(text: str) -> Link:
         parts = urlsplit(text if "?" in text else f"?{text}")
         fields = parse_qs(parts.query, max_num_fields=32)
     except ValueError:
-        raise refuse(f"link {shorten(text, 40)}", "is not a web address", "copy it whole") from None
+        raise refuse(f"link {shorten(text, 40)}", "is not a web address", "copy all of it") from None
     screen = parts.path.rstrip("/").rpartition("/")[2] or None
     run = fields.get("run", [None])[0]
     return Link(fields.get("experiment", [""])[0], screen, run if run and _RUN.fullmatch(run) else None)

@@ -184,7 +184,7 @@ def _disentangle(what: Workload, table: dict[str, Axes], overrides: dict[str, li
             axes = overrides[array.name][place] if array.name in overrides else array.axes(dim, table)
             taken = [axis for axis in axes if axis in used]
             for axis in taken:
-                say(f"Mesh axis {axis} cuts both {used[axis]} and {dim} of {array.name}: {dim} leaves it out.")
+                say(f"Mesh axis {axis} shards both {used[axis]} and {dim} of {array.name}: {dim} leaves it out.")
             left = tuple(axis for axis in axes if axis not in taken)
             if array.name in overrides:
                 overrides[array.name][place] = left

@@ -114,13 +114,13 @@ def _sizes(given: Any, say: Say) -> dict[str, int]:
 
 
 def _mesh(wanted: Mapping[str, int], topology: Topology, model: ModelSize, say: Say) -> dict[str, int]:
-    """A mesh of axes that a decoder is cut over, which fills the topology."""
+    """A mesh of axes that a decoder is sharded over, which fills the topology."""
     mesh = {}
     for axis, size in wanted.items():
         if axis in AXES:
             mesh[axis] = size
         else:
-            say(f"A decoder is not cut over a mesh axis {shorten(axis)}: left out.")
+            say(f"A decoder is not sharded over a mesh axis {shorten(axis)}: left out.")
     before = dict(mesh)
     if "tensor" in mesh:
         mesh["tensor"] = math.gcd(mesh["tensor"], model.heads, model.mlp, model.embed)
@@ -161,7 +161,7 @@ def _options(given: dict[str, Any], sequence: int, topology: Topology, model: Mo
         fitting = [word for word in words if word in NAMES and word not in taken and found.get("remat") != "none"]
         if fitting != words:
             dropped = ", ".join(shorten(word) for word in words if word not in fitting)
-            say(f"{field} leaves out {dropped}: it names no array that is kept apart here.")
+            say(f"{field} leaves out {dropped}: a decoder's block saves no such array.")
         found[field] = ",".join(fitting)
     flags = str(found.get("compiler_flags", "")).split()
     known = [flag for flag in flags if flag_refusal(flag) is None]

@@ -147,7 +147,7 @@ def check_array(array: str, dims: Mesh, spec: Spec, axis_sizes: Mapping[str, int
         _check_once(axes, f"dim {dim} of {array}")
         for axis in axes:
             if axis in used:
-                raise refuse(f"mesh axis {axis!r}", f"cuts both {used[axis]} and {dim} of {array}",
+                raise refuse(f"mesh axis {axis!r}", f"shards both {used[axis]} and {dim} of {array}",
                              f"shard one of them over another axis, or override {array}")
             used[axis] = dim
         _check_divides(dim, size, axes, axis_sizes)

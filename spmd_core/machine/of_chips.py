@@ -34,7 +34,7 @@ def topology_of_chips(generation: str, chips: int) -> Topology:
         else [f"a multiple of {largest:,}"]
     )
     raise refuse(
-        f"chips={chips}", f"make up no slices of {chip.title}", f"use {' or '.join(counts)}"
+        f"chips={chips}", f"do not form slices of {chip.title}", f"use {' or '.join(counts)}"
     )
 
 

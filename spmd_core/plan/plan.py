@@ -152,7 +152,7 @@ class Plan(Frozen):
         names = [name for name, _ in self.mesh]
         for name in names:
             if name not in AXES:
-                raise refuse(f"mesh axis {shorten(name)}", "is not one that a decoder is cut over", f"use {', '.join(AXES)}")
+                raise refuse(f"mesh axis {shorten(name)}", "is not one that a decoder is sharded over", f"use {', '.join(AXES)}")
             if names.count(name) > 1:
                 raise refuse(f"mesh axis {name!r}", "appears twice in the mesh", "give it once")
         if self.devices != topology.devices:
@@ -195,7 +195,7 @@ class Plan(Frozen):
         for field, names in (("save", self.save), ("offload", self.offload)):
             for name in names:
                 if name not in NAMES:
-                    raise refuse(f"{field} {shorten(name)}", "is not kept by a decoder's block", f"use {', '.join(NAMES)}")
+                    raise refuse(f"{field} {shorten(name)}", "is not saved by a decoder's block", f"use {', '.join(NAMES)}")
         if both := set(self.save) & set(self.offload):
             raise refuse(f"{sorted(both)[0]!r}", "is both saved and offloaded", "choose one")
         if self.remat == "none" and (self.save or self.offload):

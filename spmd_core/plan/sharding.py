@@ -81,7 +81,7 @@ def not_cut(plan: Plan) -> tuple[str, ...]:
         if size > 1 and axis not in cut and meant:
             sizes = " and ".join(f"{dim}={length}" for dim, length in meant)
             do = "does" if len(meant) == 1 else "do"
-            whole = f"are not cut over {axis}" if cut else "stay whole on every device"
+            whole = f"are not sharded over {axis}" if cut else "are replicated on every device"
             said.append(f"{sizes} {do} not divide over {axis}={size}: parameters {whole}")
     return tuple(said)
 

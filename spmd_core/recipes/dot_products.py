@@ -66,7 +66,7 @@ RECIPES = (
         GROUP,
         program_spec("six_timings"),
         "Mean ± standard deviation as %timeit gives it, and the median with its interval; jit(vmap) is the fastest by far.",
-        "At 8x3 there is nothing to compute: what you see is the price of a call. vmap without jit walks through Python each time; every pmap pays "
+        "At 8x3 there is nothing to compute: what you see is the cost of a call. vmap without jit walks through Python each time; every pmap pays "
         "for handing work to eight devices. The mean is drawn away by a single slow run, the median is not; compare the intervals.",
         expected=Expected(contains=dict.fromkeys(WAYS, (" µs ± ", "7 runs of 100", "median"))),
         takes="5 to 10 seconds",

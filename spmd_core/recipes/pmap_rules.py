@@ -54,7 +54,7 @@ RECIPES = (
         GROUP,
         program_spec("pmap_in_axes"),
         "x + y = [4, 5] and 2y = [8, 8]; columns mapped with in_axes=1; and three ways to get it wrong.",
-        "in_axes has an entry per argument: the axis that is spread over the devices, or None for an argument that every device gets whole. "
+        "in_axes has an entry per argument: the axis that is spread over the devices, or None for an argument that is replicated. "
         "With fewer or more entries than arguments, with no mapped argument at all, or with mapped axes of different length, pmap refuses.",
         expected=Expected(
             exact={"x_plus_y": (4.0, 5.0), "two_y": (8.0, 8.0), "columns_doubled": (0.0, 4.0, 8.0, 2.0, 6.0, 10.0)},
@@ -71,7 +71,8 @@ RECIPES = (
         GROUP,
         program_spec("pmap_add"),
         "A row of a and of c on each device, b = 4 everywhere; the jaxpr shows what one device runs: two additions on 3 numbers.",
-        "The identical program goes to all devices, each with its own row. The jaxpr has P('...') for what is cut and P() for what is not. The "
+        "The identical program goes to all devices, each with its own row. The jaxpr has P('...') for what is sharded "
+        "and P() for what is replicated. The "
         "notebook's rows came from an unseeded generator, so its digits cannot come again; these are checked against NumPy in float64.",
         expected=Expected(shapes={"total": (8, 3)}, contains={"jaxpr": ("shard_map", "P()", "f32[3] = add")}),
     ),
@@ -80,7 +81,7 @@ RECIPES = (
         "What pmap returns",
         GROUP,
         program_spec("pmap_result"),
-        "An ordinary jax.Array; the list says which device holds which row. The sum lies on all eight devices.",
+        "An ordinary jax.Array; the list says which device holds which row. The sum is on all eight devices.",
         "ShardedDeviceArray is gone: there is one array type, and its sharding says where the parts are. That has a consequence: a function that is "
         "not pmapped need no longer pull everything to one device first. jit follows the shards.",
         expected=Expected(

@@ -49,7 +49,7 @@ RECIPES = (
     Recipe(
         "unsharded", "An array that nobody sharded", DATA, _program("unsharded_array", MESH_2X4),
         "One device holds it all: SingleDeviceSharding, memory kind device.",
-        "An array made by jnp.arange lies whole on the first device. That is a sharding as well: SingleDeviceSharding. Everything else in this "
+        "An array made by jnp.arange is on the first device alone. That is a sharding as well: SingleDeviceSharding. Everything else in this "
         "tutorial starts by moving such an array onto a mesh with jax.device_put.",
         expected=Expected(
             values={"arr": COUNTED}, shards={0: ((0, 4), (0, 8))},
@@ -57,21 +57,22 @@ RECIPES = (
     Recipe(
         "layout_2x4", "4x8 over a 2x4 mesh", DATA, _array({"d0": "x", "d1": "y"}),
         "Device 0 holds rows 0 and 1 of columns 0 and 1; eight shards of shape (2, 2), and nothing twice.",
-        "P('x', 'y') cuts the rows over mesh axis x and the columns over y. Each device holds an eighth of the array, and the shards lie in the "
-        "array as the devices lie in the mesh: moving along x moves down the rows.",
+        "P('x', 'y') shards the rows over mesh axis x and the columns over y. Each device holds an eighth of the array, and the shards are arranged "
+        "in the array as the devices are in the mesh: moving along x moves down the rows.",
         "layout", Expected(
             values={"array": COUNTED}, specs={"array": ("x", "y")},
             shards={0: ((0, 2), (0, 2)), 1: ((0, 2), (2, 4)), 7: ((2, 4), (6, 8))})),
     Recipe(
         "layout_transposed", "The same mesh, axes exchanged", DATA, _array({"d0": "y", "d1": "x"}),
-        "Shards of shape (1, 4): four cuts across the rows, two across the columns. Device 1 now lies below device 0.",
-        "P('y', 'x') on the same mesh: the rows are cut in four and the columns in two. Which device holds what has changed, the number of bytes "
+        "Shards of shape (1, 4): four blocks of rows, two of columns. Device 1 is now below device 0.",
+        "P('y', 'x') on the same mesh: the rows are sharded four ways and the columns two ways. Which device holds what "
+        "has changed, the number of bytes "
         "per device has not. What is better depends on which dim is contracted later.",
         "layout", Expected(
             values={"array": COUNTED}, specs={"array": ("y", "x")},
             shards={0: ((0, 1), (0, 4)), 1: ((1, 2), (0, 4)), 4: ((0, 1), (4, 8))})),
     Recipe(
-        "layout_replicated", "Rows cut, columns whole", DATA, _array({"d0": "x"}),
+        "layout_replicated", "Rows sharded, columns replicated", DATA, _array({"d0": "x"}),
         "Two different shards, each on four devices: replication factor 4, and four times the bytes in all.",
         "P('x', None) uses one of the two axes. Along the axis that is not used the shards are copies: the array takes four times its size. "
         "Replication is what weights cost under data parallelism.",
@@ -81,8 +82,8 @@ RECIPES = (
     Recipe(
         "layout_both_axes", "Both axes on one dim", DATA, _array({"d1": ["x", "y"]}),
         "Eight column shards of shape (4, 1); their order follows x first, then y.",
-        "P(None, ('x', 'y')) cuts the columns over both axes together, in eight. The first axis of the list is the major one: exchange them, and "
-        "the same eight shards lie on other devices.",
+        "P(None, ('x', 'y')) shards the columns over both axes together, eight ways. The first axis of the list is the major one: exchange them, and "
+        "the same eight shards are on other devices.",
         "layout", Expected(
             values={"array": COUNTED}, specs={"array": (None, ["x", "y"])},
             shards={0: ((0, 4), (0, 1)), 1: ((0, 4), (1, 2)), 4: ((0, 4), (4, 5))})),
@@ -103,15 +104,16 @@ RECIPES = (
             memory={"arr_host": "pinned_host", "arr_dev": "device"}, printed={"memory of arr_host": "pinned_host", "memory of arr_dev": "device"})),
     Recipe(
         "elementwise", "Elementwise keeps the sharding", AUTO, _on_4x8("elementwise", strategies=["single", "auto"]),
-        "y = 2 sin(x) + 1 for 0 … 31. In the tab Layouts, Automatic: y lies as x does. Under Communication: none.",
-        "2 sin(x) + 1 needs nothing of an element's neighbours. The compiler sees how x is sharded and gives the result the same sharding: "
+        "y = 2 sin(x) + 1 for 0 … 31. In the tab Layouts, Automatic: y is sharded as x is. Under Communication: none.",
+        "2 sin(x) + 1 needs nothing of an element's neighbors. The compiler sees how x is sharded and gives the result the same sharding: "
         "each device works on its own shard.",
         expected=Expected(values={"y": SINES}, specs={"y": ("x", "y")}, collectives={"auto": NONE})),
     Recipe(
         "contraction", "A sum over rows communicates", AUTO, _on_4x8("contraction", strategies=["single", "auto"]),
-        "The values 48, 52 … 76. Under Communication: Automatic contains one all-reduce over x. In the tab Layouts: y lies over mesh axis y alone.",
-        "Summing over the rows needs all of them, and they are cut over x: each device sums its own rows, and an all-reduce over x adds the "
-        "partial sums. The columns stay cut over y, and along x the result is replicated.",
+        "The values 48, 52 … 76. Under Communication: Automatic contains one all-reduce over x. In the tab Layouts: y "
+        "is sharded over mesh axis y alone.",
+        "Summing over the rows needs all of them, and they are sharded over x: each device sums its own rows, and an all-reduce over x adds the "
+        "partial sums. The columns stay sharded over y, and along x the result is replicated.",
         expected=Expected(values={"y": COLUMN_SUMS}, specs={"y": ("y",)}, collectives={"auto": ALL_REDUCE})),
     Recipe(
         "host_to_device", "Host to device, inside jit", MEMORY, _program("host_to_device", MESH_2X4),
@@ -143,7 +145,8 @@ RECIPES = (
     Recipe(
         "local_shape", "What one device sees", MANUAL, _program("local_shape", MESH_8),
         "The global shape is (32,); the function inside shard_map sees (4,).",
-        "in_specs=P('x') cuts the argument over the 8 devices before the function sees it. The function is traced once, with the shape of one shard.",
+        "in_specs=P('x') shards the argument over the 8 devices before the function sees it. The function is traced "
+        "once, with the shape of one shard.",
         expected=Expected(values={"y": tuple(2.0 * n for n in range(32))}, printed={"global shape": "(32,)", "device local shape": "(4,)"})),
     Recipe(
         "shard_sums", "One sum per device", MANUAL, _program("shard_sums", MESH_8),
@@ -157,7 +160,7 @@ RECIPES = (
         "so out_specs=P() may say that the result is replicated.",
         expected=Expected(values={"total": (496,)}, shapes={"total": ()})),
     Recipe(
-        "psum", "A whole sum under three strategies", MANUAL, _on_32("contraction", strategies=["single", "auto", "shard_map"]),
+        "psum", "A full sum under three strategies", MANUAL, _on_32("contraction", strategies=["single", "auto", "shard_map"]),
         "496 each time. Under Communication: one all-reduce over x in Automatic, and one in shard_map.",
         "The psum written by hand and the one that the compiler inserts are the same collective. What differs is who decided on it.",
         expected=Expected(values={"y": (496,)}, shapes={"y": ()}, collectives={"single": NONE, "auto": ALL_REDUCE, "shard_map": ALL_REDUCE})),
@@ -167,7 +170,7 @@ RECIPES = (
          "strategies": ["single", "auto", "constrained", "explicit", "shard_map"]},
         "Who is fastest; one all-reduce in each strategy but Single device; and the values 0.02138914, 0.89311206, 0.5989201, 0.97742504 "
         "below, but for rounding in the seventh digit.",
-        "sigmoid(x @ weights + bias) with the contracted dim cut over 8 devices. The compiler, a constraint, types and shard_map all arrive at "
+        "sigmoid(x @ weights + bias) with the contracted dim sharded over 8 devices. The compiler, a constraint, types and shard_map all arrive at "
         "partial products and an all-reduce. At this size one device is faster than eight: there is more communication than work.",
         expected=Expected(values={"y": LAYER}, collectives={"single": NONE, "auto": ALL_REDUCE, "explicit": ALL_REDUCE, "shard_map": ALL_REDUCE})),
 )

@@ -40,25 +40,25 @@ _2X4 = {"x": 2, "y": 4}
 
 VARIATIONS: dict[str, Variation] = {
     "devices": _mesh("take four of the eight for the mesh; jax.devices() still lists all", x=4),
-    "unsharded": Variation("place it on the mesh without cutting it: now every device holds all of it", {
+    "unsharded": Variation("place it on the mesh unsharded: now it is replicated on every device", {
         "workload": "array", "mesh": _2X4, "dims": {"d0": 4, "d1": 8}, "data": {"array": "arange"}}),
     "layout_2x4": _mesh("a mesh of 4x2: the rows in four, the columns in two", x=4, y=2),
     "layout_transposed": Variation("both axes on the rows of an 8x8 array", {"dims": {"d0": 8, "d1": 8}, "sharding": {"d0": ["y", "x"]}}),
-    "layout_replicated": Variation("cut the rows over y instead: four shards, each on two devices", {"sharding": {"d0": "y"}}),
+    "layout_replicated": Variation("shard the rows over y instead: four shards, each on two devices", {"sharding": {"d0": "y"}}),
     "layout_both_axes": Variation("y first, then x: the same shards on other devices", {"sharding": {"d1": ["y", "x"]}}),
-    "pinned_host": Variation("cut only the rows: four copies of each shard in host memory", {"sharding": {"d0": "x"}}),
+    "pinned_host": Variation("shard only the rows: four copies of each shard in host memory", {"sharding": {"d0": "x"}}),
     "memory_kinds": _mesh("a mesh of 4x2", x=4, y=2),
     "elementwise": Variation("1024x1024 random numbers: is there work enough to share?", {"dims": {"rows": 1024, "cols": 1024}, "data": {}}),
-    "contraction": Variation("cut only the columns: each device sums its own, and nothing is communicated", {"sharding": {"cols": ["x", "y"]}}),
+    "contraction": Variation("shard only the columns: each device sums its own, and nothing is communicated", {"sharding": {"cols": ["x", "y"]}}),
     "host_to_device": _mesh("a mesh of 4x2", x=4, y=2),
     "device_to_host": _mesh("a mesh of 4x2", x=4, y=2),
-    "constrained": Variation("ask for a whole y on every device: which collective does that take?", {"overrides": {"y": [None]}}),
+    "constrained": Variation("request y replicated: which collective does that take?", {"overrides": {"y": [None]}}),
     "shard_map_elementwise": Variation("a million random numbers", {"dims": {"rows": 1_048_576}, "data": {}, "dtype": "float32"}),
     "local_shape": _mesh("four devices: the function sees (8,)", x=4),
     "shard_sums": _mesh("four devices: four sums, which add up to 496 as well", x=4),
     "psum_total": _mesh("four devices: the same total", x=4),
     "psum": Variation("all five strategies", {"strategies": _EVERY}),
-    "layer": Variation("a batch of 1024, cut over the devices instead: no all-reduce", {
+    "layer": Variation("a batch of 1024, sharded over the devices instead: no all-reduce", {
         "dims": {"batch": 1024, "in": 256, "out": 256}, "sharding": {"batch": "x"}}),
     "vdot": _sizes("vectors of a thousand ones", length=1000),
     "six_ways": Variation("the same as a workload, timed: any size, in all six ways", _DOTS | {"strategies": _MAPPED}),

@@ -27,7 +27,7 @@ RECIPES = (
         GROUP,
         program_spec("min_max_vmap"),
         "[0 5] of one array; [0 23] of the whole batch, which is not what was wanted; [0 5], [6 11] … of each.",
-        "Called on a batch, the function swallows it whole: no error, and the wrong answer. vmap maps it over the first axis. In the jaxpr, the "
+        "Called on a batch, the function takes all of it: no error, and the wrong answer. vmap maps it over the first axis. In the jaxpr, the "
         "reduction over axes (0, 1) has become one over (1, 2): no loop, the primitive itself is batched. jit compiles it on top.",
         expected=Expected(
             exact={"one_array": (0, 5), "whole_batch": (0, 23), "each_of_the_batch": MIN_MAX, "jitted": MIN_MAX},

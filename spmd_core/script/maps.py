@@ -28,7 +28,7 @@ def _check(experiment: Experiment, plan: MapPlan) -> None:
     if any(experiment.memory_kind(array.name) != "device" for array in what.arrays):
         raise Inexpressible(f"{strategy} cannot express memory kinds; leave all operands and results in device memory")
     if what.halo and dim == what.halo[0]:
-        raise Inexpressible(f"{strategy} cannot map {dim} of {what.name}: each of its elements needs its neighbours; map another dim with in_axes")
+        raise Inexpressible(f"{strategy} cannot map {dim} of {what.name}: each of its elements needs its neighbors; map another dim with in_axes")
     if plan.blocks and strategy == "pmap(vmap)":
         raise Inexpressible(f"pmap(vmap) cannot map {dim} of {what.name}: it is added up, within a device and over devices; use pmap")
     if plan.splits and plan.size % plan.devices:
@@ -54,10 +54,10 @@ def _check_sharding(experiment: Experiment, plan: MapPlan) -> None:
     table = {dim: tuple(axis for axis in cut if experiment.axis_sizes[axis] > 1) for dim, cut in experiment.sharding}
     for dim, cut in table.items():
         if cut and dim != plan.dim:
-            raise Inexpressible(f"{plan.strategy} cannot express this sharding: it cuts only {plan.dim}, which it maps, and {dim} is cut over "
+            raise Inexpressible(f"{plan.strategy} cannot express this sharding: it shards only {plan.dim}, which it maps, and {dim} is sharded over "
                                 f"{' and '.join(cut)}; leave {dim} unsharded, or choose the mapped dim with in_axes")
     if (cut := table.get(plan.dim)) and cut != axes:
-        raise Inexpressible(f"{plan.strategy} cannot express this sharding: it cuts {plan.dim} over all {plan.devices} devices; "
+        raise Inexpressible(f"{plan.strategy} cannot express this sharding: it shards {plan.dim} over all {plan.devices} devices; "
                             f"shard {plan.dim} over {' and '.join(axes)}, in this order")
     arrays = zip(experiment.what.arrays, plan.in_axes + plan.out_axes, strict=True)
     for array, axis in arrays:

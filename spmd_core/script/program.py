@@ -165,7 +165,7 @@ def _table_specs(experiment: Experiment, strategy: str) -> dict[str, Spec]:
         for dim, axes in zip(array.present(experiment.sizes), specs[array.name], strict=True):
             for axis in axes:
                 if axis in used:
-                    where = f"mesh axis {axis!r} cuts both {used[axis]} and {dim} of {array.name}"
+                    where = f"mesh axis {axis!r} shards both {used[axis]} and {dim} of {array.name}"
                     raise Inexpressible(f"{strategy} cannot express this sharding: {where}; shard one of them over another axis")
                 used[axis] = dim
     return specs
@@ -220,8 +220,8 @@ def _check_halo(experiment: Experiment) -> None:
     parts = math.prod(experiment.axis_sizes[axis] for axis in dict(experiment.sharding).get(dim, ()))
     sizes = experiment.sizes
     if parts > 1 and sizes[width] // 2 > sizes[dim] // parts:
-        raise Inexpressible(f"shard_map cannot express this sharding: a shard has {sizes[dim] // parts} elements of {dim}, and its neighbour "
-                            f"needs {sizes[width] // 2} of them for {width}={sizes[width]}; use a smaller {width}, or cut {dim} into fewer parts")
+        raise Inexpressible(f"shard_map cannot express this sharding: a shard has {sizes[dim] // parts} elements of {dim}, and its neighbor "
+                            f"needs {sizes[width] // 2} of them for {width}={sizes[width]}; use a smaller {width}, or shard {dim} over fewer devices")
 
 
 def move_lines(name: str, held: Spec, wanted: Spec, shape: tuple[int, ...], sizes: dict[str, int]) -> list[str]:

@@ -222,7 +222,7 @@ def _grown_dim(base: Experiment, grows: str) -> str:
     for dim, axes in base.sharding:
         if grows in axes:
             return dim
-    raise refuse(f"workload {base.workload}", f"has no batch, and no dim is cut over {grows}",
+    raise refuse(f"workload {base.workload}", f"has no batch, and no dim is sharded over {grows}",
                  "use strong scaling")
 
 
@@ -262,7 +262,7 @@ VARIABLES: dict[str, Variable] = {row.name: row for row in (
         example="8,64,512,4096",
         also="shape, mesh and, with `--scaling weak`, the batch",
         help="Numbers of chips, with commas between them. Beyond the largest slice of a "
-             "generation, several slices are joined by the data centre network",
+             "generation, several slices are joined by DCN, the data center network",
         parse=lambda text: read_number("chips", text, MAX_CHIPS),
         default=_chips_default, vary=_chips),
 )}

@@ -93,12 +93,12 @@ def sharing_text(found: Layout) -> str | None:
     return f"{count_text(found.shard_count)} groups of {count_text(found.replication)} devices hold the same data: {groups}"
 
 
-def cut_text(found: Layout, dim: int) -> str:
-    """A dim and the axes that cut it: `d0 over x`, `d1 over y then z`, `d2 whole`."""
+def dim_text(found: Layout, dim: int) -> str:
+    """A dim and its mesh axes: `d0 over x`, `d1 over y then z`, `d2 replicated`."""
     if not found.shape:
         return "a scalar"
     axes = found.spec[dim]
-    return f"d{dim} over {' then '.join(axes)}" if axes else f"d{dim} whole"
+    return f"d{dim} over {' then '.join(axes)}" if axes else f"d{dim} replicated"
 
 
 def compact(number: int) -> str:

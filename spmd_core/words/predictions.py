@@ -22,6 +22,7 @@ KINDS = {
     "hidden": "hidden communication", "exposed": "exposed communication", "wait": "waiting",
     "loop": "a loop inside",
 }
+_PARTS = {"kept by the forward pass": "saved activations"}  # keys are those of the JSON form
 _WAITS = {"copy": "waiting for copies", "host": "waiting for the host",
           "send": "exposed transfer between slices"}
 
@@ -51,6 +52,11 @@ def estimate(said: Mapping[str, Any], plan: Plan) -> str:
     """Whether a plan fits by the estimate that is made of its sizes, before compiling."""
     capacity = plan.topology.chip.device_hbm_bytes
     return f"{memory_words(said['peak'], capacity, said['fits'], verb='should fit')}."
+
+
+def parts_words(parts: Mapping[str, float]) -> str:
+    """The parts of an estimate of memory, in a line."""
+    return "; ".join(f"{_PARTS.get(name, name)} {bytes_text(size)}" for name, size in parts.items())
 
 
 def memory_words(peak: float | None, capacity: float, fits: bool, missing: float = 0,

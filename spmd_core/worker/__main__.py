@@ -50,7 +50,7 @@ class Commands:
         return command
 
     def is_cancelled(self) -> bool:
-        """Whether the run at hand was cancelled."""
+        """Whether the current run was cancelled."""
         return self._current in self._cancelled
 
     def _read(self) -> None:

@@ -34,7 +34,7 @@ class Supervisor:
         self, store: Store, turn: Turn, settings: Settings, is_wanted: Callable[[], bool]
     ):
         self.changed = threading.Condition()  # notified when a run changed
-        self.live: RunStatus | None = None  # the run at hand, replaced as a whole
+        self.live: RunStatus | None = None  # the current run, replaced as a whole
         self.problem: str | None = None  # why the queue stands still
         self.host = WorkerHost(settings)
         self.unwritten = Unwritten(self._write)
@@ -266,7 +266,7 @@ class Supervisor:
 
     @contextmanager
     def _storage_may_fail(self) -> Iterator[None]:
-        """What cannot be written now must not cost the run at hand; the problem is shown."""
+        """What cannot be written now must not cost the current run; the problem is shown."""
         try:
             yield
             self.problem = None

@@ -39,7 +39,7 @@ def test_a_layer_from_click_to_answer(server, page):
     assert re.search(r"(strategies take the same, about|fastest, about) [\d.]+ µs", text)
     assert "60.0 MiB" in text
     page.get_by_role("tab", name="Collectives").click()
-    page.get_by_text("the contracted dim in is cut over y").first.wait_for()
+    page.get_by_text("the contracted dim in is sharded over y").first.wait_for()
     assert "run=" in page.url
     page.reload()  # the link shows what is stored
     page.locator(".st-key-answer").wait_for()

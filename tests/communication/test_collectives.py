@@ -32,7 +32,7 @@ def seen(name):
     return [(each.kind, each.axes, each.bytes, each.count, each.source) for each in found]
 
 
-# scan.py, in the strings beside: line 8 multiplies x cut over (x, y) by w cut over (y, x), five times in a loop.
+# scan.py, in the strings beside: line 8 multiplies x sharded over (x, y) by w sharded over (y, x), five times in a loop.
 LOOPED = ("all-reduce", ("y",), 32 * 64 * 4, 5, "scan.py:8")
 
 

@@ -48,19 +48,19 @@ def reduced(axes, name="all-reduce", op="dot_general"):
 
 
 def test_a_sum_over_the_axes_of_the_contracted_dim():
-    words = "the contracted dim `in` is cut over x: each device holds a partial sum, so the parts are added over x"
+    words = "the contracted dim `in` is sharded over x: each device holds a partial sum, so the partial sums are added over x"
     assert why(reduced(ALONG_X), sharding={"in": "x"}) == [words]
-    assert why(reduced(ALONG_X, "reduce-scatter"), sharding={"in": "x"}) == [f"{words}, and each device keeps its part of the sum"]
+    assert why(reduced(ALONG_X, "reduce-scatter"), sharding={"in": "x"}) == [f"{words}, and each device keeps its shard of the sum"]
 
 
 def test_a_sum_that_the_program_wrote_by_hand():
     assert why(reduced(ALONG_X, op="shard_map/psum_invariant"), "shard_map", sharding={"in": "x"}) == [
-        "the contracted dim `in` is cut over x: each device holds a partial sum, so the program adds the parts over x (psum)"]
+        "the contracted dim `in` is sharded over x: each device holds a partial sum, so the program adds the partial sums over x (psum)"]
     assert why(reduced(ALONG_Y, op="shard_map/psum"), "shard_map", sharding={"in": "x"}) == ["the program itself calls psum over y"]
 
 
 def test_a_sum_along_other_axes_is_not_put_down_to_the_contracted_dim():
-    assert why(reduced(ALONG_Y), sharding={"in": "x"}) == ["devices along y hold parts of a sum, which are added"]
+    assert why(reduced(ALONG_Y), sharding={"in": "x"}) == ["devices along y hold partial sums, which are added"]
 
 
 @pytest.mark.parametrize("before", ["%w", "%turned"])
@@ -69,26 +69,26 @@ def test_an_operand_that_is_stored_cut_but_needed_whole(before):
     turned = "  %turned = f32[8,8]{0,1} fusion(%w), kind=kLoop, calls=%moved\n" if before == "%turned" else ""
     lines = (f"{turned}  %g = f32[8,32]{{1,0}} all-gather({before}), {ALONG_Y}, dimensions={{1}}\n"
              "  ROOT %dot = f32[8,32]{1,0} dot(%x, %g), lhs_contracting_dims={1}, rhs_contracting_dims={0}")
-    assert why(lines, overrides={"weights": [None, "y"]}) == ["`weights` is stored cut over y along `out`, but is needed whole along y"]
+    assert why(lines, overrides={"weights": [None, "y"]}) == ["`weights` is stored sharded over y along `out`, but is needed replicated over y"]
 
 
 def test_an_operand_that_is_needed_in_another_cut():
     lines = (f"  %m = f32[8,8]{{1,0}} all-to-all(%x), {ALONG_Y}, dimensions={{0}}\n"
              "  ROOT %dot = f32[8,8]{1,0} dot(%m, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}")
     (reason,) = why(lines, overrides={"x": ["y", None]})
-    assert reason == "`x` is stored cut over y along `batch`, but is needed cut otherwise: its parts move along y"
+    assert reason == "`x` is stored sharded over y along `batch`, but is needed in another sharding: its shards move over y"
 
 
 def test_a_result_that_is_asked_otherwise_than_it_is_computed():
     lines = ("  %dot = f32[8,8]{1,0} dot(%x, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
              f"  %g = f32[32,8]{{1,0}} all-gather(%dot), {ALONG_Y}, dimensions={{0}}\n"
              "  ROOT %c = f32[32,8]{0,1} copy(%g)")
-    assert why(lines, overrides={"y": ["x", None]}) == ["`y` is computed cut over y, but is asked cut over x along `batch`"]
-    assert why(lines) == ["`y` is computed cut over y, but is asked whole on every device"]
+    assert why(lines, overrides={"y": ["x", None]}) == ["`y` is computed sharded over y, but is requested sharded over x along `batch`"]
+    assert why(lines) == ["`y` is computed sharded over y, but is requested replicated"]
 
 
 def test_a_value_on_the_way_names_no_operand():
     lines = ("  %e = f32[8,8]{1,0} fusion(%w), kind=kLoop, calls=%computed\n"
              f"  %g = f32[8,32]{{1,0}} all-gather(%e), {ALONG_Y}, dimensions={{1}}\n"
              "  ROOT %dot = f32[8,32]{1,0} dot(%x, %g), lhs_contracting_dims={1}, rhs_contracting_dims={0}")
-    assert why(lines) == ["a value computed on the way is cut over y, but the next step needs it whole"]
+    assert why(lines) == ["an intermediate value is sharded over y, but the next op needs it replicated"]

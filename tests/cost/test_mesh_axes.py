@@ -16,7 +16,7 @@ from spmd_core.machine.topologies import get_topology
      ["a line of 4 along y", "a line of 4 along x", "one device: nothing to communicate"]),
     ("v5e:8x16", [("fsdp", 32), ("tensor", 4)], "topology",
      ["a grid of 2 × 16 over x and y, y a ring, every 4th chip along x", "a line of 4 along x"]),
-    ("v5e:16x16*2", [("data", 2), ("fsdp", 256)], "topology", ["2 slices over the data centre network", "a torus of 16 × 16 over x and y"]),
+    ("v5e:16x16*2", [("data", 2), ("fsdp", 256)], "topology", ["2 slices over DCN", "a torus of 16 × 16 over x and y"]),
     ("v5p:8x8x8", [("fsdp", 512)], "plain", ["a torus of 8 × 8 × 8 over x, y and z"]),
     ("v3:4x4", [("fsdp", 8), ("tensor", 4)], "topology",
      ["a grid of 2 × 4 over x and y, every 2nd chip along x", "the 2 devices of a chip and a line of 2 along x"]),

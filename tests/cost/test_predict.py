@@ -54,7 +54,7 @@ def test_a_prediction_encloses_its_estimate_and_counts_what_is_useful():
     assert found.tokens_per_s_per_chip == pytest.approx(1000 / found.predicted_s.estimate)
     assert (found.binds, found.collectives[0].axes, found.collectives[0].count) == ("compute", ("fsdp",), 10)
     assert found.collectives[0].bound_s == pytest.approx(2 * 4096 * 4096 * 255 / 256 / 2e11)  # two rings, both ways round each
-    assert found.collectives[0].reason == "parameters are stored cut over fsdp, but a matmul needs them whole"
+    assert found.collectives[0].reason == "parameters are stored sharded over fsdp, but a matmul needs them replicated"
     assert found.bounds_s is not None
     assert found.bounds_s.overlapped == pytest.approx(found.predicted_s.estimate)  # nothing waits
     assert found.bounds_s.sequential == pytest.approx(found.predicted_s.estimate + 10 * GATHER_S)

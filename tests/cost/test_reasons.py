@@ -12,12 +12,12 @@ def comm(kind, op_name="", asked=None):
 
 @pytest.mark.parametrize(("kind", "asked", "axes", "op_name", "words"), [
     ("all-reduce", "reduce-scatter", ("fsdp",), "jit(f)/transpose(jvp())/dot", "gradients of its own rows, which are added over fsdp, and each"),
-    ("all-reduce", "all-gather", ("fsdp",), "", "among zeros and adds them up"),
+    ("all-reduce", "all-gather", ("fsdp",), "", "pads each shard with zeros"),
     ("all-reduce", None, ("data", "fsdp"), "jit(f)/jvp()/reduce_sum", "sums of its own rows, which are added over data and fsdp"),
-    ("all-gather", None, ("tensor",), "", "a value is cut over tensor, but the next step needs it whole"),
-    ("collective-permute", None, ("tensor",), "", "from neighbour to neighbour along tensor"),
-    ("all-to-all", None, ("x",), "", "its parts move along x"),
-    ("send", "all-reduce", ("data",), "", "each slice holds sums of its own part, which are added between slices along data"),
+    ("all-gather", None, ("tensor",), "", "an intermediate value is sharded over tensor, but the next op needs it replicated"),
+    ("collective-permute", None, ("tensor",), "", "from neighbor to neighbor over tensor"),
+    ("all-to-all", None, ("x",), "", "its shards move over x"),
+    ("send", "all-reduce", ("data",), "", "each slice holds partial sums, which are added between slices along data"),
     ("send", None, (), "", "values move between slices"),
 ])
 def test_a_reason_names_the_axes_and_what_became_of_it(kind, asked, axes, op_name, words):

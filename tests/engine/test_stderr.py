@@ -55,7 +55,7 @@ def test_an_exception_passes_and_the_text_is_kept(kind):
 def test_a_known_warning_is_led_by_a_sentence_and_each_is_told_once():
     rematerialization, other = compiler_warnings(LOG + LOG + "\n2025-11-20 10:00:00.5: W external/xla/some.cc:12] Something odd\n")
     assert rematerialization == (
-        "The compiler found no efficient way from one sharding to another and gathers the whole array (involuntary full rematerialization): "
+        "The compiler found no efficient way from one sharding to another and replicates the array (involuntary full rematerialization): "
         "[SPMD] Involuntary full rematerialization. The compiler cannot go from {a} to {b}.")
     assert other == "Something odd"
 

@@ -126,7 +126,7 @@ REFUSED = [
     ({"sharding": {"in": ["x", "x"]}}, "mesh axis 'x' is used twice on dim in: name each axis once"),
     ({"sharding": {"in": 3}}, "sharding of 'in': 3 does not name mesh axes: use \"x\", [\"x\", \"y\"] or null"),
     ({"sharding": {"in": "x", "out": "x"}},
-     "mesh axis 'x' cuts both in and out of weights: shard one of them over another axis, or override weights"),
+     "mesh axis 'x' shards both in and out of weights: shard one of them over another axis, or override weights"),
     ({"sharding": {"batch": "x"}}, "sharding of batch names a dim that is left out of layer here: give batch a size, or leave it unsharded"),
     ({"sharding": {"rows": "x"}}, "sharding of 'rows' names no dim of layer: use batch, in, out"),
     ({"overrides": {"weights": ["x"]}}, "spec of weights with 1 entry does not fit its rank 2: give one entry for each of in, out"),

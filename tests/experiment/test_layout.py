@@ -127,7 +127,7 @@ def test_terabytes_are_arithmetic():
     ((30,), (("y",),), "d0=30 does not divide over mesh axis y=4: use 28 or 32, or leave d0 unsharded"),
     ((12, 4), (("x", "y"), ()), "d0=12 does not divide over mesh axes x=2 and y=4: use 8 or 16, or leave d0 unsharded"),
     ((8,), (("z",),), "mesh axis 'z' is not in the mesh: use x, y, or leave the dim unsharded"),
-    ((8, 8), (("x",), ("x",)), "mesh axis 'x' cuts both d0 and d1 of array: shard one of them over another axis, or override array"),
+    ((8, 8), (("x",), ("x",)), "mesh axis 'x' shards both d0 and d1 of array: shard one of them over another axis, or override array"),
     ((8,), (("x", "x"),), "mesh axis 'x' is used twice on dim d0 of array: name each axis once"),
     ((8, 8), (("x",),), "spec of array with 1 entry does not fit its rank 2: give one entry for each of d0, d1"),
 ])

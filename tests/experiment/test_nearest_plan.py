@@ -21,7 +21,7 @@ def with_options(**changes):
     ({"mesh": {"fsdp": 15}}, "mesh", (("fsdp", 16),), "Mesh fsdp=15 has 15 devices and v5e:4x4 has 16: fsdp=16 is used."),
     ({"mesh": {"data": 3, "tensor": 4}}, "mesh", (("data", 4), ("tensor", 4)), "data=4, tensor=4 is used"),
     ({"mesh": {"fsdp": 2, "tensor": 2}}, "mesh", (("fsdp", 8), ("tensor", 2)), "fsdp=8, tensor=2 is used"),
-    ({"mesh": {"x": 16}}, "mesh", (("fsdp", 16),), "not cut over a mesh axis 'x'"),
+    ({"mesh": {"x": 16}}, "mesh", (("fsdp", 16),), "not sharded over a mesh axis 'x'"),
     ({"mesh": {"tensor": 3}}, "mesh", (("fsdp", 16), ("tensor", 1)), "tensor=3 does not divide the heads, mlp and embed of scaled:1"),
     ({"target": "tpu:v5e:3x5"}, "target", "tpu:v5e:4x4", "Topology v5e:3x5 is not a shape of TPU v5e"),
     ({"target": "tpu:v7:2x2", "mesh": {"fsdp": 4}}, "target", "tpu:tpu7x:2x2x1", "Generation 'v7' is not one that the TPU compiler knows"),

@@ -30,11 +30,11 @@ def test_v6e_takes_the_blocks_of_the_published_runs():
 
 @pytest.mark.parametrize(("change", "words"), [
     ({"mesh": {"fsdp": 8}}, "mesh of 8 devices does not fill v5e:4x4 with its 16: make the axes multiply to 16"),
-    ({"mesh": {"rows": 16}}, "mesh axis 'rows' is not one that a decoder is cut over"),
+    ({"mesh": {"rows": 16}}, "mesh axis 'rows' is not one that a decoder is sharded over"),
     ({"mesh": {"fsdp": 16}, "batch_per_device": 0.5}, "batch_per_device=0.5 makes 8 sequences, which do not divide over 16 shards: use 1"),
     ({"mesh": {"tensor": 16}, "model": "llama-2-13b"}, "tensor=16 does not divide heads=40 of llama-2-13b: use 8"),
     ({"sequence": 200}, "sequence=200 does not divide into blocks of 128"),
-    ({"save": ["query", "colour"]}, "save 'colour' is not kept by a decoder's block"),
+    ({"save": ["query", "colour"]}, "save 'colour' is not saved by a decoder's block"),
     ({"save": ["query"], "offload": ["query"]}, "'query' is both saved and offloaded"),
     ({"remat": "none", "save": ["query"]}, "remat none keeps everything"),
     ({"remat": "some"}, "remat='some' is not valid"),

@@ -64,11 +64,11 @@ def plan(target, mesh, model="scaled:1"):
 def test_an_axis_that_divides_no_dim_leaves_the_parameters_whole_and_is_named():
     whole = plan("v5e:16x16*16", {"fsdp": 4096})
     assert parameter_share(whole) == 1
-    assert not_cut(whole) == ("embed=2048 does not divide over fsdp=4096: parameters stay whole on every device",)
+    assert not_cut(whole) == ("embed=2048 does not divide over fsdp=4096: parameters are replicated on every device",)
     half = plan("v5e:16x16*16", {"fsdp": 2048, "fsdp_transpose": 2})  # embed over fsdp, mlp over fsdp_transpose
     assert not_cut(half) == () and 1 / 4096 < parameter_share(half) < 1 / 2048
     beside = plan("v5p:16x20x28", {"fsdp": 2240, "tensor": 4})
-    assert not_cut(beside) == ("embed=2048 does not divide over fsdp=2240: parameters are not cut over fsdp",)
+    assert not_cut(beside) == ("embed=2048 does not divide over fsdp=2240: parameters are not sharded over fsdp",)
     assert parameter_share(beside) == 1 / 4
 
 

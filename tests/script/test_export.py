@@ -129,7 +129,7 @@ def test_what_cannot_be_expressed_is_a_comment(tmp_path):
     experiment = parse_experiment(LAYER | {"mesh": {"x": 2}, "dims": {"batch": 2, "in": 4, "out": 4}, "sharding": {"batch": "x", "out": "x"},
                                            "overrides": {"y": ["x", None]}, "strategies": ["auto", "explicit"]})
     script = script_text(experiment)
-    assert "# %% explicit\n# explicit cannot express this sharding: mesh axis 'x' cuts both batch and out of y" in script
+    assert "# %% explicit\n# explicit cannot express this sharding: mesh axis 'x' shards both batch and out of y" in script
     assert execute(script, tmp_path).returncode == 0
 
 

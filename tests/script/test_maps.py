@@ -51,9 +51,10 @@ def test_in_axes_choose_the_dim_that_is_mapped():
     ("pmap", DOT, {"dims": {"n": 4, "k": 3}}, "pmap maps n=4 over 4 devices and the mesh has 8; use n=8, or a mesh of 4"),
     ("pmap(vmap)", DOT, {"dims": {"n": 12, "k": 3}}, "pmap(vmap) cannot split n=12 over 8 devices; use a multiple of 8"),
     ("pmap", DOT, {"dims": {"n": 8, "k": 8}, "sharding": {"k": ["x", "y"]}},
-     "pmap cannot express this sharding: it cuts only n, which it maps, and k is cut over x and y; leave k unsharded, or choose the mapped dim with "
+     "pmap cannot express this sharding: it shards only n, which it maps, and k is sharded over x and y; leave k "
+     "unsharded, or choose the mapped dim with "
      "in_axes"),
-    ("pmap", DOT, {"sharding": {"n": "y"}}, "pmap cannot express this sharding: it cuts n over all 8 devices; shard n over x and y, in this order"),
+    ("pmap", DOT, {"sharding": {"n": "y"}}, "pmap cannot express this sharding: it shards n over all 8 devices; shard n over x and y, in this order"),
     ("pmap", DOT, {"overrides": {"u": [None, None]}}, "pmap cannot express the override of u; leave it out"),
     ("vmap", DOT, {"memory": {"u": "pinned_host"}}, "vmap cannot express memory kinds; leave all operands and results in device memory"),
     ("vmap", DOT, {"options": {"in_axes": "0, 2"}},
@@ -66,7 +67,7 @@ def test_in_axes_choose_the_dim_that_is_mapped():
     ("pmap(vmap)", LAYER, {"options": {"in_axes": "1, 0, None"}},
      "pmap(vmap) cannot map in of layer: it is added up, within a device and over devices; use pmap"),
     ("vmap", {"workload": "convolve", "mesh": {"x": 1}, "target": "cpu:8"}, {"options": {"in_axes": "1, None"}},
-     "vmap cannot map length of convolve: each of its elements needs its neighbours; map another dim with in_axes"),
+     "vmap cannot map length of convolve: each of its elements needs its neighbors; map another dim with in_axes"),
 ])
 def test_what_a_map_cannot_do_is_said_with_the_fix(strategy, spec, changes, sentence):
     with pytest.raises(Inexpressible) as caught:

@@ -105,7 +105,7 @@ def test_texts_are_tidy_and_use_all_that_they_import(strategy, tmp_path):
 def test_what_types_and_shard_map_cannot_express_is_said():
     experiment = parse_experiment(LAYER | {"sharding": {"batch": "x", "out": "x"}, "overrides": {"y": ["x", None]}})
     for strategy in ("explicit", "shard_map"):
-        with pytest.raises(Inexpressible, match=f"{strategy} cannot express this sharding: mesh axis 'x' cuts both batch and out of y"):
+        with pytest.raises(Inexpressible, match=f"{strategy} cannot express this sharding: mesh axis 'x' shards both batch and out of y"):
             program_text(experiment, strategy)
     assert program_text(experiment, "auto")
 

@@ -121,7 +121,7 @@ def test_the_command_says_from_the_sizes_what_fits(capsys):
     assert code == 0
     assert [(row["value"], row["state"]) for row in rows] == [(8, "too large"), (24, "refused"), (64, "not compiled")]
     assert rows[0]["expected_bytes"] > rows[0]["capacity_bytes"] > rows[2]["expected_bytes"]
-    assert rows[1]["words"] == "chips=24 make up no slices of TPU v5e: use 16 or 32"
+    assert rows[1]["words"] == "chips=24 do not form slices of TPU v5e: use 16 or 32"
     code, out, _ = call(capsys, "--sweep", "chips=8", "--estimate")
     assert code == 1 and out.startswith("8 chips do not fit in memory.\n")
 

@@ -48,7 +48,7 @@ def test_chips_become_the_most_torus_like_slice_and_beyond_it_several(generation
 
 
 @pytest.mark.parametrize(("generation", "chips", "words"), [
-    ("v5e", 24, "chips=24 make up no slices of TPU v5e: use 16 or 32"), ("v3", 8, "chips=8 make up no slices of TPU v3: use 4 or 16"),
+    ("v5e", 24, "chips=24 do not form slices of TPU v5e: use 16 or 32"), ("v3", 8, "chips=8 do not form slices of TPU v3: use 4 or 16"),
     ("v5e", 257, None), ("v5e", 65536 * 4, "use a multiple of 256"),
 ])
 def test_chips_that_no_slice_has_are_refused_with_the_nearest(generation, chips, words):
@@ -93,7 +93,7 @@ def test_a_point_that_cannot_be_is_there_with_its_reason():
     assert [point.label for point in found] == ["8", "24", "64"]
     assert found[0].refusal == "8 devices in all of v5e:2x4 do not divide over tensor=16: " \
         "use multiples of 16, or start the sweep from fsdp=1,tensor=8"
-    assert found[1].refusal == "chips=24 make up no slices of TPU v5e: use 16 or 32"
+    assert found[1].refusal == "chips=24 do not form slices of TPU v5e: use 16 or 32"
     assert found[2].refusal is None and found[2].experiment is not None
 
 
@@ -225,7 +225,7 @@ def test_csv_has_a_line_for_each_point_and_nothing_where_nothing_is_known():
     assert (known["value"], known["target"], known["mesh"], known["step_s"]) == ("8", "tpu:v5p:2x2x2", "fsdp=2,tensor=4", "1.5")
     assert (known["run"], known["exposed_most"], known["state"]) == ("20260101-000000-abcdef", "all-gather", "predicted")
     assert (refused["step_s"], refused["target"], refused["state"]) == ("", "", "refused")
-    assert refused["words"] == "chips=24 make up no slices of TPU v5p: use 16 or 32"
+    assert refused["words"] == "chips=24 do not form slices of TPU v5p: use 16 or 32"
     assert row_json(rows[1])["step_s"] is None
 
 

@@ -78,11 +78,12 @@ def test_a_block_adds_twice_where_heads_and_mlp_are_cut_and_gathers_weights_that
     by_hand = [each for each in found["shard_map"].collectives if each.kind == "all-gather"]
     assert [each.axes for each in by_hand] == [("x",)] * gathers
     reasons = {each.reason for each in by_hand}
-    assert reasons == ({f"the program calls all_gather: `{name}` is stored {cut}, but is needed whole along x"
+    assert reasons == ({f"the program calls all_gather: `{name}` is stored {cut}, but is needed replicated over x"
                         for name, cut in zip(WEIGHTS, cuts(sharding), strict=True)} if gathers else set())
     if sums:
         (reason,) = {each.reason for each in found["auto"].collectives if each.kind == "all-reduce"}
-        assert reason == "a contracted dim, `heads` or `mlp`, is cut over y: each device holds a partial sum, so the parts are added over y"
+        assert reason == ("a contracted dim, `heads` or `mlp`, is sharded over y: each device holds a "
+                          "partial sum, so the partial sums are added over y")
 
 
 def cuts(sharding):

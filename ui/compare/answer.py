@@ -97,7 +97,7 @@ def _values(view: View) -> None:
         small_program.values(view.result)
         return
     if any(found.max_abs_error is not None for found in view.result.strategies.values()):
-        st.caption("Errors are against NumPy in float64, computed apart from every strategy.")
+        st.caption("Errors are against a NumPy reference in float64.")
         st.table(view.errors, hide_index=True, border="horizontal")
     alone = len(view.result.strategies) == 1
     for what, texts in words.outputs(view.result).items():
@@ -113,7 +113,7 @@ def _layouts(view: View) -> None:
     st.table(tables.arrays_table(view.result, name), hide_index=True, border="horizontal")
     arrays = {array: report for array, report in (found.operands | found.outputs).items() if report.spec is not None}
     if not arrays:
-        st.caption(f"{title(name)} has nothing that is spread over the mesh.")
+        st.caption(f"{title(name)} shards nothing over the mesh.")
         return
     array = st.segmented_control("Array", list(arrays), default=next(iter(arrays)), required=True, key=f"array:{','.join(arrays)}",
                                  label_visibility="collapsed") or next(iter(arrays))

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from spmd_core.experiment.layout import Layout, shape_text
 from spmd_core.units import bytes_text, count_text
-from spmd_core.words.layouts import compact, coordinate_texts, cut_text, group_texts, headline, index_texts, range_texts, short_group_texts
+from spmd_core.words.layouts import compact, coordinate_texts, dim_text, group_texts, headline, index_texts, range_texts, short_group_texts
 from ui.layout.colours import colours
 from ui.layout.grid import WIDTH, Grid, Ints, arrange
 from ui.layout.marks import Columns, Edge, Marks, add_cells, add_edges, add_title
@@ -28,7 +28,7 @@ def picture(found: Layout, dtype: str) -> dict[str, Any]:
     marks = Marks()
     array, mesh = array_grid(found), mesh_grid(found)
     linked = not (array.joined or mesh.joined)
-    top = add_title(marks, 0.0, f"Array {shape_text(found.shape)}", _roles(array, lambda dim: cut_text(found, dim)))
+    top = add_title(marks, 0.0, f"Array {shape_text(found.shape)}", _roles(array, lambda dim: dim_text(found, dim)))
     add_edges(marks, array, top, _array_edge(found), lambda dim: f"d{dim} ")
     add_cells(marks, array, top, *_array_cells(found, array, dtype, linked))
     top += array.height + _BETWEEN
@@ -59,11 +59,11 @@ def _margin(labels: list[str]) -> float:
 def alt_text(found: Layout, dtype: str) -> str:
     """What the picture shows, in words, for who cannot see it."""
     mesh = ", ".join(f"{name}={size}" for name, size in found.mesh)
-    cuts = "; ".join(cut_text(found, dim) for dim in range(len(found.shape))) or "a scalar"
+    cuts = "; ".join(dim_text(found, dim) for dim in range(len(found.shape))) or "a scalar"
     same = f"the same is on devices {group_texts(found.groups[:1])[0]}" if found.replication > 1 else "no other device holds that"
     shards = f"{count_text(found.shard_count)} {'shard' if found.shard_count == 1 else 'shards'}"
     return (f"{headline(found, dtype)}. The array is drawn as {shards} ({cuts}), the mesh {mesh} as {count_text(found.device_count)} devices "
-            f"in the colour of what they hold. "
+            f"in the color of what they hold. "
             f"Device 0 holds {index_texts(found.starts[:1], found.stops[:1])[0]}; {same}.")
 
 

@@ -33,10 +33,11 @@ def _comparison(found: Layout, placed: StrategyResult) -> None:
     report = placed.outputs["array"]
     wrong = difference(found, report)
     if wrong:
-        refusal(f"The real array lies elsewhere: {wrong}. Please report this.")
+        refusal(f"The real array is placed differently: {wrong}. Please report this.")
         return
-    how = f"all {found.device_count} shards lie" if report.shards is not None else f"its spec is the same, so its {found.device_count} shards lie"
-    st.success(plain(f"Placed in {report.memory} memory and compared: {how} where the picture says."), icon=":material/check_circle:")
+    said = f"{report.memory} memory: all {found.device_count} shards are where the picture says"
+    how = "" if report.shards is not None else ", by the array's spec"
+    st.success(plain(f"Placed in {said}{how}."), icon=":material/check_circle:")
     if placed.median_s is not None:
         interval = f", 95 % interval {seconds_text(placed.ci95_s[0])} to {seconds_text(placed.ci95_s[1])}" if placed.ci95_s else ""
         st.markdown(plain(f"Placing takes {seconds_text(placed.median_s)} (median of {len(placed.samples_s)} samples{interval})."))

@@ -36,7 +36,7 @@ def result_of(status: RunStatus | None, experiment: Experiment) -> Result | None
 def misfit(experiment: Experiment) -> state.Notice | None:
     """Why an experiment cannot be predicted as it is, and the nearest that can; None where it can."""
     if not experiment.what.is_predicted:
-        return state.Notice(f"workload {experiment.workload} is not one that a prediction says anything of: choose another one")
+        return state.Notice(f"workload {experiment.workload} cannot be predicted: choose another one")
     if drafts.topology_target(experiment.target) is None:
         return state.Notice(f"target {experiment.target} is not a TPU topology: choose a TPU and its shape", drafts.nearest(experiment))
     try:
@@ -55,13 +55,12 @@ def before(experiment: Experiment) -> None:
             plan = plan_of(experiment)
             said = before_compiling(plan)
             _memory_headline(words.estimate(said, plan), said["fits"])
-            parts = "; ".join(f"{name} {bytes_text(size)}" for name, size in said["parts"].items())
-            st.caption(plain(f"{parts}. Estimated from the sizes, without compiling: 24 of 25 "
+            st.caption(plain(f"{words.parts_words(said['parts'])}. Estimated from the sizes, without compiling: 24 of 25 "
                              "compiled programs came out within 10 % of such an estimate."))
             for note in said["notes"]:
                 st.warning(plain(as_sentence(note)), icon=":material/call_split:")
         else:
-            st.subheader(plain(f"Not compiled yet: press Predict to see what the TPU compiler makes of it on {topology.name}."), anchor=False)
+            st.subheader(plain(f"Not compiled yet: press Predict to compile it for {topology.name}."), anchor=False)
         st.caption(plain(words.chip_words(topology)))
     mesh, sweep = st.tabs(["Mesh on the torus", "Sweep"], key="before-tabs", on_change="rerun", default="Sweep" if sweep_view.is_linked() else None)
     if sweep.open:
@@ -79,9 +78,9 @@ def _mesh(experiment: Experiment) -> None:
     plan = plan_of(experiment)
     left, right = st.columns([2, 3], gap="medium")
     with left:
-        st.markdown("**How it is cut**")
+        st.markdown("**Sharding**")
         st.table(tables.sharding_table(plan), border="horizontal")
-    with right, st.expander("Every array, and what one device holds of it", key="arrays", on_change="rerun") as arrays:
+    with right, st.expander("Every array and its shard per device", key="arrays", on_change="rerun") as arrays:
         if arrays.open:
             st.table(tables.arrays_table(plan), border="horizontal")
 
@@ -95,7 +94,7 @@ def headline(result: Result, when: str) -> None:
         st.caption(plain(f"compiled for {result.experiment.target.removeprefix('tpu:')} by the TPU compiler, nothing was executed · "
                          f"JAX {environment.jax} · finished {when} · run {result.run}"))
         if is_outdated(result):
-            st.caption("Other versions of JAX, libtpu or the cost model made this than are here now: *Predict again* asks these.")
+            st.caption("Made by other versions of JAX, libtpu or the cost model: *Predict again* uses those that are here now.")
     for name, each in result.strategies.items():
         if each.status == "error" and each.error is not None:
             refusal(f"{title(name)} failed: {each.error.message}")
@@ -139,7 +138,7 @@ def numbers(result: Result, name: str) -> None:
                 _metric("Tokens per second", f"{found.tokens_per_s_per_chip:,.0f}", "per chip")
             _metric("Cost of a step" if model else "Cost", number_text(found.chip_seconds or 0.0), "chip-seconds")
     if time is None:
-        st.markdown("What helps: more chips, fewer sequences per device, keeping less for the backward pass (*full*), or offloading to the host."
+        st.markdown("What helps: more chips, fewer sequences per device, *full* rematerialization, or offloading to the host."
                     if model else "What helps: more chips, or smaller dims.")
         st.vega_lite_chart(charts.memory_chart({"peak": memory}), alt=words.headline(found), key="memory-over")
         return
@@ -191,7 +190,7 @@ def time_goes(found: Prediction) -> None:
     alt = "; ".join(f"{part} {seconds_text(share)}" for part, share in words.parts(found).items())
     st.vega_lite_chart(charts.shares_chart({"time": found}), alt=f"Where the estimate goes: {alt}", key="shares")
     if found.bounds_s is not None:
-        st.caption(f"If every transfer ran beside the work it would be {seconds_text(found.bounds_s.overlapped)}, and if none did "
+        st.caption(f"With all communication hidden: {seconds_text(found.bounds_s.overlapped)}, and if none did "
                    f"{seconds_text(found.bounds_s.sequential)}; the compiler's schedule makes it {seconds_text(sum(found.shares_s.values()))}.")
     places = charts.places(found)
     if not places:
@@ -211,7 +210,7 @@ def _collectives(result: Result, name: str, found: Prediction) -> None:
         return
     reasons = {each.name or "": each.reason for each in result.strategies[name].collectives or ()}
     st.table(tables.collectives_table(found, reasons), border="horizontal")
-    st.caption("Bytes are per device and of one execution; total and exposed are of a whole step. Exposed is what the chip waits for.")
+    st.caption("Bytes are per device and execution; total and exposed times are per step. Exposed is what the chip waits for.")
 
 
 def _memory(found: Prediction) -> None:
@@ -223,7 +222,7 @@ def _memory(found: Prediction) -> None:
     left.table(tables.memory_table(found), border="horizontal")
     before = found.before_compiling
     if before:
-        notes = [f"By its sizes alone it was estimated at {bytes_text(before['peak'])}.", *map(as_sentence, before.get("notes", ()))]
+        notes = [f"Estimated before compiling: {bytes_text(before['peak'])}.", *map(as_sentence, before.get("notes", ()))]
         left.caption(plain(" ".join(notes)))
     if found.buffers:
         right.table(tables.buffers_table(found), border="horizontal")

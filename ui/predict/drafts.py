@@ -72,7 +72,7 @@ def moved(draft: Draft, target: str) -> Draft:
 
 
 def with_mesh(draft: Draft, mesh: Mesh, devices_before: int) -> Draft:
-    """The draft on another mesh. A dim that was cut over an axis that is gone is cut over the first one, if no other dim is."""
+    """The draft on another mesh. A dim that was sharded over an axis that is gone is sharded over the first one, if no other dim is."""
     names = [name for name, _ in mesh]
     new = draft | {"mesh": mesh, "sharding": {dim: axes for dim, axes in _kept(draft["sharding"], names).items() if axes}}
     if draft["overrides"]:

@@ -19,7 +19,7 @@ from ui.predict import drafts
 
 SCREEN = "predict"
 _MODELS = (*PRESETS, *(f"scaled:{1 << power}" for power in range(9)))
-_REMAT = {"none": "none: everything is kept", "minimal": "minimal: projections are kept", "full": "full: only block inputs are kept"}
+_REMAT = {"none": "none: save everything", "minimal": "minimal: save projections", "full": "full: save only block inputs"}
 _MAX_FLAGS = 600
 _CHIPS = 16  # of a topology chosen in the place of a target that is none
 
@@ -68,7 +68,7 @@ def _topology(target: str) -> str:
                              help="Chips along each physical axis of a slice: every shape that can be had.")
     with right:
         slices = st.number_input("Slices", 1, max(256, now.slices), key=state.seed(state.key(SCREEN, f"slices.{chosen}"), now.slices),
-                                 help="Pods of this shape, joined by the data centre network.")
+                                 help="Slices of this shape, joined by DCN, the data center network.")
     return tpu_target(chosen, shapes[shape], int(slices))
 
 
@@ -98,10 +98,10 @@ def _mesh(draft: dict[str, Any], model: bool) -> list[list[Any]]:
 
 
 def _model_mesh(draft: dict[str, Any]) -> list[list[Any]]:
-    """Rows of an axis that a decoder is cut over, and its size."""
+    """Rows of an axis that a decoder is sharded over, and its size."""
     old = [list(axis) for axis in draft["mesh"]]
     count = st.segmented_control("Mesh axes", range(1, max(4, len(old)) + 1), key=state.seed(state.key(SCREEN, "mesh.count"), len(old)),
-                                 required=True, help="Slices outermost. How each axis cuts the model is under *How it is cut*.") or len(old)
+                                 required=True, help="Slices outermost. What each axis shards is under *Sharding*.") or len(old)
     mesh: list[list[Any]] = []
     for position in range(count):
         name, size = inputs.axis_at(SCREEN, position, old, mesh, ("fsdp", "tensor", "data", *AXES))
@@ -130,8 +130,8 @@ def _model_fields(draft: dict[str, Any], devices: int) -> dict[str, Any]:
     with right:
         length = st.number_input("Tokens in each", value=None, step=1024, key=state.seed(state.key(SCREEN, "sequence"), dims["sequence"]))
     batch = drafts.whole((each or 0) * devices)
-    chosen["remat"] = inputs.choice_input(SCREEN, "remat", "Kept for the backward pass", tuple(_REMAT), options.get("remat", "full"),
-                                          "Rematerialization: what is not kept is computed again.", _REMAT.__getitem__)
+    chosen["remat"] = inputs.choice_input(SCREEN, "remat", "Rematerialization", tuple(_REMAT), options.get("remat", "full"),
+                                          "What the backward pass computes again instead of saving it.", _REMAT.__getitem__)
     with st.expander("More of the model"):
         more, sizes = _more(options, dims, chosen["model"])
     kept = {name: value for name, value in more.items() if value not in ("", False, 0) and (name, value) not in _DEFAULTS}
@@ -153,7 +153,7 @@ def _model_words(name: str) -> str:
 def _more(options: dict[str, Any], dims: dict[str, Any], model: str) -> tuple[dict[str, Any], dict[str, int]]:
     """The rarer options, and sizes of the model that differ from the preset's."""
     found: dict[str, Any] = {}
-    for name, label, words in (("save", "Saved on the device", "Kept in addition, by name."),
+    for name, label, words in (("save", "Saved on the device", "Saved as well, by name."),
                                ("offload", "Offloaded to the host", "Moved to host memory in the forward pass, and back.")):
         now = [word for word in str(options.get(name, "")).split(",") if word]
         key = state.seed(state.key(SCREEN, name), now)
@@ -209,4 +209,4 @@ def _workload_fields(draft: dict[str, Any], mesh: list[list[Any]]) -> dict[str, 
 
 def _device_order(options: dict[str, Any]) -> str:
     return inputs.choice_input(SCREEN, "device_order", "Device order", ("topology", "plain"), options.get("device_order", "topology"),
-                               "topology: axes lie where jax's mesh_utils puts them; plain: devices as they are listed.")
+                               "topology: axes are where jax's mesh_utils puts them; plain: devices as they are listed.")

@@ -198,7 +198,7 @@ def _charts(sweep: Sweep, rows: Sequence[Row]) -> None:
     for place, (name, chart) in enumerate(drawn.items()):
         columns[place % wide].vega_lite_chart(chart, alt=sweep_charts.chart_alt(name, sweep, rows), key=f"sweep:{name}")
     if drawn:
-        st.caption("Shaded, or as bars: the interval in which a measured step should lie about four times out of five. Red: capacity; a cross "
+        st.caption("Shaded, or as bars: the interval in which a measured step should be about four times out of five. Red: capacity; a cross "
                    "does not fit; a hollow point is estimated from the sizes and not compiled.")
 
 

@@ -55,8 +55,8 @@ def buffers_table(found: Prediction) -> dict[str, list[str]]:
 def memory_table(found: Prediction) -> dict[str, list[str]]:
     """The compiler's account, per device."""
     held = found.memory_bytes
-    rows = {"Peak in use at once": held.peak, "Arguments (parameters, optimizer, data)": held.argument, "Temporaries": held.temp,
-            "Results": held.output, "of which in the place of arguments": held.alias, "Program": held.code, "In host memory": held.host or None}
+    rows = {"Peak": held.peak, "Arguments (parameters, optimizer, data)": held.argument, "Temporaries": held.temp,
+            "Results": held.output, "of which reuse arguments (donated)": held.alias, "Program": held.code, "In host memory": held.host or None}
     rows = {name: size for name, size in rows.items() if size is not None}
     return {"Memory per device": list(rows), "Bytes": [nowrap(bytes_text(size)) for size in rows.values()]}
 
@@ -68,7 +68,7 @@ def sharding_table(plan: Plan) -> dict[str, list[str]]:
     def words(choices: tuple[tuple[str, ...], ...] | None) -> str:
         if choices is None:
             return NONE
-        return " or ".join(" and ".join(axes) if axes else "whole" for axes in choices)
+        return " or ".join(" and ".join(axes) if axes else "replicated" for axes in choices)
 
     return {"Dim": list(rows), "of activations": [words(groups.get("activations")) for groups in rows.values()],
             "of parameters and optimizer": [words(groups.get("parameters")) for groups in rows.values()]}
@@ -83,7 +83,7 @@ def arrays_table(plan: Plan) -> dict[str, list[str]]:
         return ", ".join(f"{rename.get(dim, dim)} {size:,}" + (f" over {' and '.join(axes)}" if axes else "")
                          for (dim, size), axes in zip(array.dims, array.axes, strict=True))
 
-    return {"Array": [f"{array.name} ({array.group[:-1]})" for array in found], "Dims, and what cuts them": [dims(array) for array in found],
+    return {"Array": [f"{array.name} ({array.group[:-1]})" for array in found], "Dims and mesh axes": [dims(array) for array in found],
             "On each device": [" × ".join(f"{size:,}" for size in array.held(plan.axis_sizes)) for array in found]}
 
 

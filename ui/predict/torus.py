@@ -29,7 +29,7 @@ def show(experiment: Experiment) -> None:
     axis = names[0]
     if len(names) > 1:
         default = max(experiment.mesh, key=lambda pair: pair[1])[0]
-        axis = st.segmented_control("Colour along", names, default=default, key=f"torus:axis:{','.join(names)}", required=True) or default
+        axis = st.segmented_control("Color along", names, default=default, key=f"torus:axis:{','.join(names)}", required=True) or default
     chosen = experiment.option("device_order")
     for column, (order, words) in zip(st.columns(2, gap="medium"), ORDERS.items(), strict=True):
         with column:
@@ -37,10 +37,10 @@ def show(experiment: Experiment) -> None:
             st.markdown(f"**{words}** :gray[:small[{plain(_MEANINGS[order])}]]{used}")
             chart = torus_chart.torus_chart(topology, experiment.mesh, axis, order, _WIDTH_PX)
             said = "; ".join(f"{each.name}: {each.words}" for each in found[order])
-            st.vega_lite_chart(chart, alt=f"{topology.name}, {order} order, coloured along {axis}. {said}", width="content", key=f"torus:{order}")
+            st.vega_lite_chart(chart, alt=f"{topology.name}, {order} order, colored along {axis}. {said}", width="content", key=f"torus:{order}")
             st.table(axes_table(found[order]), border="horizontal")
-    st.caption(plain(f"{torus_chart.caption(topology)} Colours go from the first place along {axis} (blue) to the last (red), and the line joins "
-                     "the devices of one group in their order. Neighbours: how many links lie between one device and the next along "
+    st.caption(plain(f"{torus_chart.caption(topology)} Colors go from the first place along {axis} (blue) to the last (red), and the line joins "
+                     "the devices of one group in their order. Neighbors: how many links lie between one device and the next along "
                      "the axis, on average. "
                      "Gather: until every device has 1 GiB, by the cost model."))
     if (verdict := difference(found["topology"], found["plain"])) is not None:

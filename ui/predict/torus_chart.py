@@ -125,5 +125,5 @@ def caption(topology: Topology) -> str:
         count = f"the first {drawn} of {topology.shape[2]} layers" if drawn < topology.shape[2] else f"{drawn} layers"
         words.append(f"{count} along z, each linked chip by chip to the next" + (" and the last to the first" if "z" in closed else ""))
     if topology.slices > 1:
-        words.append(f"one of {topology.slices} slices is drawn; the others are alike, joined by the data centre network")
+        words.append(f"one of {topology.slices} slices is drawn; the others are alike, joined by DCN, the data center network")
     return ". ".join(f"{part[0].upper()}{part[1:]}" if at else part for at, part in enumerate(words)) + "."

@@ -12,7 +12,7 @@ from spmd_core.engine.devices import MAX_LISTED_DEVICES, available_cores, host_m
 from spmd_core.machine.topologies import get_topology
 from spmd_core.results.environment import Device, Environment
 
-NOTE = "no TPU is attached: programs are compiled for this topology and priced, none is executed"
+NOTE = "no TPU is attached: programs are compiled for this topology and timed by the cost model, none is executed"
 
 
 def describe(target: str) -> Environment:

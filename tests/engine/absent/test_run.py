@@ -57,7 +57,7 @@ def test_every_strategy_is_compiled_and_priced_and_nothing_is_executed(lab):
         assert found.memory_bytes.argument == found.prediction.memory_bytes.argument
     (sum_,) = auto.collectives
     assert (sum_.kind, sum_.axes, sum_.bytes, sum_.count) == ("all-reduce", ("x",), 1024 * 1024 * 2, 1)
-    assert "contracted dim `in` is cut over x" in sum_.reason and sum_.source.startswith("layer_auto.py:")
+    assert "contracted dim `in` is sharded over x" in sum_.reason and sum_.source.startswith("layer_auto.py:")
     assert single.collectives == () and single.prediction.binds in ("compute", "memory")
     assert auto.memory_bytes.argument < single.memory_bytes.argument
     for name in ("vmap", "pmap(vmap)"):

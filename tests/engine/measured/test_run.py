@@ -40,7 +40,7 @@ def test_the_tutorial_s_layer_communicates_once_unless_it_runs_on_one_device(run
     for name in ALL[1:]:
         (found,) = strategies[name].collectives
         assert (found.kind, found.axes, found.bytes, found.count, found.group_size) == ("all-reduce", ("x",), 16, 1, 8)
-        assert found.reason.startswith("the contracted dim `in` is cut over x: each device holds a partial sum, so the ")
+        assert found.reason.startswith("the contracted dim `in` is sharded over x: each device holds a partial sum, so the ")
         file, line = found.source.split(":")
         assert file == f"layer_{name}.py"
         text = next(event.texts["program"] for event in run.events if event.event == "texts" and event.strategy == name)
@@ -88,7 +88,7 @@ def test_overrides_reshard_and_say_why(run):
                   overrides={"weights": [None, "y"]}, strategies=["auto", "shard_map"])
     for strategy in outcome.result.strategies.values():
         assert strategy.correct
-        assert any(each.kind == "all-gather" and each.axes == ("y",) and "`weights` is stored cut over y along `out`" in each.reason
+        assert any(each.kind == "all-gather" and each.axes == ("y",) and "`weights` is stored sharded over y along `out`" in each.reason
                    for each in strategy.collectives)
 
 
@@ -118,7 +118,7 @@ def test_a_sharding_that_a_strategy_cannot_express_is_its_error_beside_the_other
     strategies = run(**spec).result.strategies
     assert strategies["auto"].correct
     assert strategies["explicit"].error.kind == "inexpressible"
-    assert "mesh axis 'x' cuts both" in strategies["explicit"].error.message
+    assert "mesh axis 'x' shards both" in strategies["explicit"].error.message
 
 
 def test_placing_an_array_reports_what_the_devices_hold(run):

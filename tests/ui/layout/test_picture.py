@@ -62,7 +62,7 @@ def test_cells_are_labelled_with_devices_and_slices():
     assert texts[4:12] == [str(device) for device in range(8)]
     assert texts[12:14] == ["0:4, 0:2", "0:4, 2:4"]
     outside = [label["text"] for label in rows(found, "outside")]
-    assert {"Array 4 × 8", "rows d0 whole, columns d1 over y", "0:2", "6:8", "Mesh x = 2, y = 4", "x=1", "y=3"} <= set(outside)
+    assert {"Array 4 × 8", "rows d0 replicated, columns d1 over y", "0:2", "6:8", "Mesh x = 2, y = 4", "x=1", "y=3"} <= set(outside)
 
 
 def test_hover_says_device_coordinates_slice_bytes_and_who_else():
@@ -124,7 +124,7 @@ def test_labels_can_be_read_on_every_colour(count):
 def test_alt_text_is_the_answer():
     assert alt_text(layout(*CASES["replicated"]), "float32") == (
         "8 devices each hold 4 × 2 of 4 × 8: 32 B of 128 B; replicated 2× over x. The array is drawn as 4 shards "
-        "(d0 whole; d1 over y), the mesh x=2, y=4 as 8 devices in the colour of what they hold. "
+        "(d0 replicated; d1 over y), the mesh x=2, y=4 as 8 devices in the color of what they hold. "
         "Device 0 holds [0:4, 0:2]; the same is on devices 0, 4.")
     assert "no other device holds that" in alt_text(layout(*CASES["grid"]), "float32")
 

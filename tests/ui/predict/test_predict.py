@@ -59,7 +59,7 @@ def test_an_axis_that_does_not_cut_the_parameters_is_named_before_compiling(open
     screen = opened(experiment=link.encode(wide))
     assert said(screen) == "" and "does not fit" in headings(screen)
     assert [warning.value.replace("\\", "") for warning in screen.warning] == [
-        "embed=2048 does not divide over fsdp=4096: parameters stay whole on every device."]
+        "embed=2048 does not divide over fsdp=4096: parameters are replicated on every device."]
 
 
 def test_a_link_shows_its_stored_prediction(opened):

@@ -114,7 +114,7 @@ def test_a_link_opened_later_takes_the_place_of_the_fields(lab):
 
 def test_fields_are_read_and_refused(lab):
     test = opened(sweep="chips=8,24")
-    assert "chips=24 make up no slices of TPU v5p: use 16 or 32" in texts(test) and table(test)["24"]["State"] == "cannot be"
+    assert "chips=24 do not form slices of TPU v5p: use 16 or 32" in texts(test) and table(test)["24"]["State"] == "cannot be"
     test.text_input[0].set_value("8,x").run()
     assert "chips='x' is not a size" in texts(test)
     test.text_input[0].set_value("8,16").run()

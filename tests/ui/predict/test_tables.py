@@ -28,9 +28,9 @@ def test_collectives_have_their_axes_and_a_reason():
     assert table["Collective"] == ["all-gather"]
     assert table["Times"] == ["10"]
     assert table["Exposed"] == ["hidden"]
-    assert table["Why"] == ["parameters are stored cut over fsdp, but a matmul needs them whole"]
-    own = tables.collectives_table(prediction(), {"begin": "`x` is needed whole"})
-    assert own["Why"] == ["x is needed whole"]
+    assert table["Why"] == ["parameters are stored sharded over fsdp, but a matmul needs them replicated"]
+    own = tables.collectives_table(prediction(), {"begin": "`x` is needed replicated"})
+    assert own["Why"] == ["x is needed replicated"]
 
 
 def test_collectives_alike_share_a_row():

@@ -13,12 +13,8 @@ from ui.lab import find, lab
 from ui.markdown import as_sentence, plain
 from ui.shell import attempt, refusal
 
-<<<<<<< HEAD
 _BUTTONS = {"compare": "Run", "predict": "Predict", "layout": "Place it on devices"}
 _COMPILING = "The compiler reports no progress: small programs take seconds, large models minutes."
-=======
-_COMPILING = "The compiler reports no progress: small programs take seconds, large models minutes."
->>>>>>> efb6236 (Say it in the field's words on every screen, command and refusal, and let a test keep the others out)
 INTERVAL_S = 0.5  # twice a second: a first median that is there within a second is also seen within a second
 
 

@@ -126,13 +126,8 @@ class Worker:
         self._reader.close()
         return self._wait(UNKILLABLE_S)
 
-<<<<<<< HEAD
     def stderr_tail(self, most_bytes: int = TAIL_BYTES) -> str:
         """The last of what it wrote for the current run; it can be read after the end too."""
-=======
-    def stderr_tail(self) -> str:
-        """The last of what it wrote on stdout and stderr for the current run; it can be read after the end too."""
->>>>>>> efb6236 (Say it in the field's words on every screen, command and refusal, and let a test keep the others out)
         size = os.fstat(self._stderr.fileno()).st_size
         start = max(self._stderr_start, size - most_bytes)
         return os.pread(self._stderr.fileno(), size - start, start).decode(errors="replace")

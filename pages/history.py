@@ -17,6 +17,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     state = st.selectbox("State", list(STATES), index=None, key="state", bind="query-params", placeholder="any", format_func=state_words)
 runs = lab().history(workload=workload, state=state, text=text or None)
 
+history.upkeep()
 if runs:
     picked = history.pick(runs)
     history.actions(picked)

@@ -19,6 +19,7 @@ from spmd_core.results.result import Result
 from spmd_core.runs.memory import check_memory
 from spmd_core.runs.states import RunStatus, RunSummary
 from spmd_core.settings import Settings, default_data_folder, read_settings
+from spmd_core.store.limits import Asker, Room, check_asker, room
 from spmd_core.store.rows import Unread
 from spmd_core.store.store import Store
 from spmd_core.worker.supervisor import Supervisor
@@ -81,14 +82,20 @@ class Lab:
 
     # Runs -----------------------------------------------------------------------------------------------------------
 
-    def submit(self, experiment: Experiment) -> str:
-        """Queue an experiment; the run's id. RequestError where it cannot run on its target."""
+    def submit(self, experiment: Experiment, asker: Asker | None = None) -> str:
+        """Queue an experiment; the run's id. RequestError where it cannot run on its target.
+
+        `asker`: the viewer of a dashboard, who has limits; None: the command line, which has none.
+        """
         self._check(experiment)
+        if asker is not None:
+            check_asker(self._store, self._settings, asker, experiment)
         run = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
         if not self._serve:
             with self._guard:
                 self._own_runs.add(run)
-        self._store.submit(run, experiment)
+        viewer, batch = (asker.viewer, asker.batch) if asker else (None, None)
+        self._store.submit(run, experiment, viewer, batch)
         self._wake()
         return run
 
@@ -138,6 +145,25 @@ class Lab:
         elif not self._stored(run).is_over:
             self._store.ask("cancel", run=run)
             self._wake()
+
+    def cancel_all(self, viewer: str) -> int:
+        """Cancel every run of a viewer that is not over; how many there were."""
+        runs = self._store.active_of(viewer)
+        for run in runs:
+            self.cancel(run)
+        return len(runs)
+
+    def room(self, viewer: str) -> Room:
+        """What is taken of what a viewer may take."""
+        return room(self._store, self._settings, viewer)
+
+    def longest_s(self, experiment: Experiment) -> float:
+        """Seconds after which a run of this experiment is ended."""
+        return self._settings.longest_s(experiment.place.is_absent)
+
+    def oldest_finished(self, limit: int) -> tuple[str, ...]:
+        """Ids of the oldest runs that are over, to be offered for deletion."""
+        return self._store.oldest_finished(limit)
 
     def wait(self, run: str, timeout_s: float | None = None, on_change: Callable[[RunStatus], None] | None = None) -> RunStatus:
         """Wait until a run is over, or for `timeout_s`; its status then.

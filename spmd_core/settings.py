@@ -12,7 +12,7 @@ from spmd_core.errors import refuse, shorten
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Seconds after which the supervisor acts."""
+    """Seconds after which the supervisor acts, and what viewers of the dashboard may take."""
 
     run_timeout_s: float = 600.0  # a run, from leaving the queue to its result
     predict_timeout_s: float = 2400.0  # the same of a run that only compiles: a large model takes minutes
@@ -24,6 +24,13 @@ class Settings:
     lock_retry_s: float = 1.0  # between two tries for the lock of the data folder
     poll_s: float = 0.25  # between two looks at what other processes asked for
     note_s: float = 1.0  # between two writes of progress to the database
+    queue_most: int = 50  # runs queued or at work, above which a viewer's is refused; a sweep is one
+    queue_most_of_viewer: int = 10  # the same of one viewer
+    stored_most_bytes: int = 2 * 2**30  # of the database, above which a viewer's run is refused
+
+    def longest_s(self, is_compiling: bool) -> float:
+        """Seconds after which a run is ended."""
+        return self.predict_timeout_s if is_compiling else self.run_timeout_s
 
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
@@ -34,6 +41,10 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         predict_timeout_s=_seconds(environ, "SPMD_LAB_PREDICT_TIMEOUT_S", defaults.predict_timeout_s),
         idle_s=_seconds(environ, "SPMD_LAB_IDLE_S", defaults.idle_s),
         write_s=_seconds(environ, "SPMD_LAB_WRITE_S", defaults.write_s),
+        queue_most=_whole(environ, "SPMD_LAB_QUEUE", defaults.queue_most),
+        queue_most_of_viewer=_whole(
+            environ, "SPMD_LAB_QUEUE_PER_VIEWER", defaults.queue_most_of_viewer),
+        stored_most_bytes=_whole(environ, "SPMD_LAB_STORED_BYTES", defaults.stored_most_bytes),
     )
 
 
@@ -48,6 +59,16 @@ def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
     if not 0 < value < 1e9:
         raise refuse(f"{name}={shorten(text)}", "is not a number of seconds", f"use for example {name}={default:g}, or leave it out")
     return value
+
+
+def _whole(environ: Mapping[str, str], name: str, default: int) -> int:
+    text = environ.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0):
+        raise refuse(f"{name}={shorten(text)}", "is not a whole number above 0",
+                     f"use for example {name}={default}, or leave it out")
+    return int(text)
 
 
 def default_data_folder(environ: Mapping[str, str] = os.environ) -> Path:

@@ -4,21 +4,26 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from spmd_core.errors import shorten
 from spmd_core.runs.states import RunSummary
+from spmd_core.units import bytes_text
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import ago
 from spmd_core.words.runs import headline
-from ui import cards, exports, shell, tables
+from ui import cards, exports, shell, state, tables
 from ui.charts import base
 from ui.compare import view
-from ui.lab import lab
+from ui.lab import lab, viewer
 from ui.markdown import plain
 
+_MOST_UNREAD, _OLDEST = 20, 20  # told of, and offered at once
 _RUNS = "runs"  # of the query string: the picked runs, so that a link shows the same two side by side
 
 
 def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     """The table of runs; those that are picked in it, in its order."""
+    if sentence := state.once("history", "missing", not_here(st.query_params.get(_RUNS, ""), runs)):
+        st.info(plain(sentence), icon=":material/link_off:")
     asked = st.query_params.get(_RUNS, "").split(",")
     rows = [at for at, run in enumerate(runs) if run.run in asked]
     # rows are picked by number: a table with other rows must not inherit the numbers
@@ -36,6 +41,44 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
         else:
             st.query_params.pop(_RUNS, None)
     return picked
+
+
+def not_here(asked: str, runs: Sequence[RunSummary]) -> str | None:
+    """What to say of runs that a link names and the table has not got; None where it has all."""
+    missing = [run for run in asked.split(",") if run and run not in {known.run for known in runs}]
+    if not missing:
+        return None
+    names = ", ".join(shorten(run, 40).strip("'") for run in missing[:4])
+    more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
+    return (f"The link names {names}{more}, which are not in this table: deleted, of another "
+            "machine, or left out by the filters above.")
+
+
+def upkeep() -> None:
+    """Runs that this version cannot read, and what is stored beyond the limit: offered for deletion."""
+    if unread := lab().unread():
+        with st.expander(f"{len(unread)} stored runs cannot be read by this version"):
+            for each in unread[:_MOST_UNREAD]:
+                st.markdown(f":small[{plain(each.reason)}]")
+            if st.button("Delete them for good", key="delete:unread", icon=":material/delete:"):
+                _delete([each.run for each in unread])
+    taken = lab().room(viewer())
+    if taken.is_stored_full:
+        oldest = lab().oldest_finished(_OLDEST)
+        st.warning(plain(f"{bytes_text(taken.stored_bytes)} are stored, and this server allows "
+                         f"{bytes_text(taken.stored_most_bytes)}: nothing new is taken before some "
+                         "runs are deleted. Download first what you want to keep."))
+        if st.button(f"Delete the {len(oldest)} oldest finished runs for good",
+                     key="delete:oldest", icon=":material/delete:", disabled=not oldest):
+            _delete(oldest)
+
+
+def _delete(runs: Sequence[str]) -> None:
+    if sentence := shell.attempt(lab().delete, runs):
+        shell.refusal(sentence)
+        return
+    view.forget()
+    st.rerun()
 
 
 def actions(picked: Sequence[RunSummary]) -> None:

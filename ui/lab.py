@@ -1,8 +1,17 @@
 """The handle to the Lab; the only importer of it in the user interface."""
 
+import hashlib
+import secrets
+
+import streamlit as st
+
 from spmd_core.errors import RequestError
+from spmd_core.experiment.experiment import Experiment
 from spmd_core.lab import Lab
 from spmd_core.runs.states import RunStatus
+from spmd_core.store.limits import Asker
+
+_COOKIE = "_streamlit_xsrf"  # one for each browser, which all its tabs share
 
 
 def lab() -> Lab:
@@ -16,3 +25,28 @@ def find(run: str) -> RunStatus | None:
         return lab().status(run)
     except RequestError:
         return None
+
+
+def submit(experiment: Experiment) -> str:
+    """Queue an experiment for whoever looks at this page; the run's id."""
+    return lab().submit(experiment, Asker(viewer()))
+
+
+class Batch:
+    """Queues runs that are asked for at once, such as a sweep: together they count as one."""
+
+    def __init__(self) -> None:
+        self._asker = Asker(viewer(), secrets.token_hex(8))
+
+    def submit(self, experiment: Experiment) -> str:
+        """Queue one of them; the run's id."""
+        return lab().submit(experiment, self._asker)
+
+
+def viewer() -> str:
+    """Who looks: by login, else by browser, else by session. A hash, since it is stored."""
+    name = st.user.get("email") or st.context.cookies.get(_COOKIE)
+    if not name:
+        context = st.runtime.scriptrunner.get_script_run_ctx(suppress_warning=True)
+        name = context.session_id if context else "nobody"
+    return hashlib.sha256(str(name).encode()).hexdigest()[:16]

@@ -166,12 +166,27 @@ def share_box(place: DeltaGenerator, screen: str, experiment: Experiment | None 
     """A button, at `place`, that opens the copyable link of this screen."""
     with place.popover("Share", icon=":material/link:"):
         try:
-            address = base_address() + (link.link_path(experiment, run, screen) + _view() if experiment else _page_path(screen))
+            address = _page_path(screen)
+            if experiment:
+                if run is None:
+                    link.check_flags(experiment)
+                address = path(experiment, run, screen) + _view()
+            address = base_address() + address
         except RequestError as error:
             st.error(plain(str(error)))
             return
         st.code(address, language=None, wrap_lines=True)
         st.caption("Copy it and send it: it opens this very screen. Opening a link never starts a computation.")
+
+
+def path(experiment: Experiment | None, run: str | None, screen: str) -> str:
+    """Path and query that open an experiment; by its run alone where no link may carry it."""
+    if experiment is None:
+        return ""
+    try:
+        return link.link_path(experiment, run, screen)
+    except RequestError:
+        return f"/{screen}?run={run}" if run else ""
 
 
 def base_address() -> str:

@@ -6,22 +6,23 @@ from spmd_core.experiment.experiment import Experiment
 from spmd_core.runs.states import RunStatus
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import state_words
-from spmd_core.words.runs import phase_words
-from ui import links, state
+from spmd_core.words.runs import behind_words, phase_words
+from ui import cards, links, state
 from ui.charts import base, curve
-from ui.lab import find, lab
+from ui.lab import find, lab, submit, viewer
 from ui.markdown import as_sentence, plain
 from ui.shell import attempt, refusal
 
 _BUTTONS = {"compare": "Run", "predict": "Predict", "layout": "Place it on devices"}
 _COMPILING = "The compiler reports no progress: small programs take seconds, large models minutes."
+MOST_LISTED = 10  # of runs on Overview: a queue of a thousand would be sent twice a second
 INTERVAL_S = 0.5  # twice a second: a first median that is there within a second is also seen within a second
 
 
 def ask(screen: str, experiment: Experiment) -> None:
     """Queue an experiment and show its run; where it is refused or cannot be stored, the sentence."""
     asked: list[str] = []
-    if sentence := attempt(lambda: asked.append(lab().submit(experiment))):
+    if sentence := attempt(lambda: asked.append(submit(experiment))):
         refusal(sentence)
         return
     state.set_run(screen, asked[0])
@@ -69,6 +70,7 @@ def watch(run: str) -> None:
                 st.markdown(f"{status.elapsed_s:.0f} s", width="content")
             _cancel_button(run)
         _cancel_refusal(run)
+        _behind(status)
         compiled = status.experiment.place.is_absent
         what = "step" if status.phase == "train" else "strategy" if compiled else "round"
         rounds = f"{what} {status.done} of {status.of}" if status.of else _COMPILING if compiled else "not measuring yet"
@@ -89,7 +91,7 @@ def watch_queue(seen: tuple[str, ...]) -> None:
     active = lab().active()
     if tuple(status.run for status in active) != seen:
         st.rerun()
-    for status in active:
+    for status in active[:MOST_LISTED]:
         with st.container(horizontal=True, vertical_alignment="center", border=True):
             done = f", round {status.done} of {status.of}" if status.of else ""
             elapsed = f", {status.elapsed_s:.0f} s" if status.elapsed_s is not None else ""
@@ -97,6 +99,33 @@ def watch_queue(seen: tuple[str, ...]) -> None:
             st.markdown(f"{doing}  \n{plain(experiment_words(status.experiment))}", width="stretch")
             _cancel_button(status.run)
         _cancel_refusal(status.run)
+
+
+    if len(active) > MOST_LISTED:
+        st.caption(f"And {len(active) - MOST_LISTED} more wait behind these.")
+    taken = lab().room(viewer())
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(plain(taken.words), width="stretch")
+        if taken.own and st.button("Cancel all of mine", key="cancel:mine",
+                                   icon=":material/stop_circle:"):
+            state.set_refused("mine", attempt(lab().cancel_all, viewer()))
+    _cancel_refusal("mine")
+
+
+def _behind(status: RunStatus) -> None:
+    """Of a run that waits: behind which, since when and how long that may take; and what to do."""
+    at_hand = next((each for each in lab().active() if each.state != "queued"), None)
+    if status.state != "queued" or at_hand is None:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        words = behind_words(at_hand, lab().longest_s(at_hand.experiment))
+        st.caption(plain(words), width="stretch")
+        st.page_link(cards.page_of(at_hand.experiment), label="Open it",
+                     icon=":material/open_in_new:",
+                     query_params=cards.query(at_hand.experiment, at_hand.run))
+        if st.button("Cancel that one", key=f"cancel-ahead:{at_hand.run}"):
+            state.set_refused(at_hand.run, attempt(lab().cancel, at_hand.run))
+    _cancel_refusal(at_hand.run)
 
 
 def _cancel_button(run: str) -> None:

@@ -206,6 +206,13 @@ def set_aside(screen: str, name: str, value: Any) -> None:
     st.session_state[_durable(screen, f"aside.{name}")] = value
 
 
+def once(screen: str, name: str, sentence: str | None) -> str | None:
+    """A sentence about the link that was opened: the latest one, also after the address has changed."""
+    if sentence is not None:
+        set_aside(screen, name, sentence)
+    return aside(screen, name)
+
+
 def first_look(target: str) -> bool:
     """Whether this session has not looked for the devices of a target before."""
     key = f"looked.{target}"

@@ -13,8 +13,10 @@ from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.experiment.experiment import MAX_TEXT_BYTES, Experiment, parse_experiment
 from spmd_core.experiment.nearest import nearest
 from spmd_core.experiment.reading import load_json
+from spmd_core.plan.flags import link_refusal
 
-__all__ = ["MAX_LINK_CHARACTERS", "Link", "decode", "encode", "link_path", "looks_like_link", "nearest", "pack", "parse_link", "payload", "screen_of"]
+__all__ = ["MAX_LINK_CHARACTERS", "Link", "check_flags",
+           "decode", "encode", "link_path", "looks_like_link", "nearest", "pack", "parse_link", "payload", "screen_of"]
 
 VERSION = 1
 MAX_LINK_CHARACTERS = 2000
@@ -40,7 +42,11 @@ class Link:
 
 
 def encode(experiment: Experiment) -> str:
-    """The code of an experiment: `1.` and base64url of deflated JSON, without what is at its default."""
+    """The code of an experiment: `1.` and base64url of deflated JSON, without what is at its default.
+
+    RequestError where no link may carry it: too long, or with compiler flags of a command line.
+    """
+    check_flags(experiment)
     data = {field: value for field, value in experiment.to_json().items() if value != _DEFAULTS.get(field, ...)}
     data["options"] = {name: value for name, value in data["options"].items() if value != _OPTION_DEFAULTS.get(name)}
     if not data["options"]:
@@ -59,7 +65,16 @@ def pack(data: Any) -> str:
 
 def decode(text: str) -> Experiment:
     """The experiment of a link or of its bare code; RequestError, in one sentence, where there is none."""
-    return parse_experiment(payload(text))
+    experiment = parse_experiment(payload(text))
+    check_flags(experiment)
+    return experiment
+
+
+def check_flags(experiment: Experiment) -> None:
+    """RequestError for a compiler flag that only a command line or a spec file may set."""
+    for flag in str(dict(experiment.options).get("compiler_flags", "")).split():
+        if sentence := link_refusal(flag):
+            raise RequestError(sentence)
 
 
 def payload(text: str) -> Any:

@@ -13,7 +13,7 @@ from spmd_core.experiment.resized import resized
 from spmd_core.machine.of_chips import nearest_topology
 from spmd_core.machine.targets import Target, parse_target
 from spmd_core.machine.topologies import Topology, get_topology
-from spmd_core.plan.flags import flag_refusal
+from spmd_core.plan.flags import flag_refusal, link_refusal
 from spmd_core.plan.models import ACTIVATIONS, PRESETS, VARIABLE, ModelSize, get_model
 from spmd_core.plan.plan import AXES, DATA_AXES, MAX_SEQUENCE, NAMES
 from spmd_core.workloads.decoder import DECODER, DEFAULT_SPEC, GATES, TABLES
@@ -164,9 +164,10 @@ def _options(given: dict[str, Any], sequence: int, topology: Topology, model: Mo
             say(f"{field} leaves out {dropped}: a decoder's block saves no such array.")
         found[field] = ",".join(fitting)
     flags = str(found.get("compiler_flags", "")).split()
-    known = [flag for flag in flags if flag_refusal(flag) is None]
+    known = [flag for flag in flags if flag_refusal(flag) is None and link_refusal(flag) is None]
     if known != flags:
-        say(f"Compiler flags leave out {', '.join(shorten(flag) for flag in flags if flag not in known)}: only flags that touch no files are taken.")
+        say(f"Compiler flags leave out {', '.join(shorten(flag) for flag in flags if flag not in known)}: "
+            "a link may set only those of a list.")
     found["compiler_flags"] = " ".join(known)
     if found.get("fused_qkv") and model.kv_heads != model.heads:
         say(f"fused_qkv needs as many key heads as heads, and {model.name} has {model.kv_heads} of {model.heads}: left out.")

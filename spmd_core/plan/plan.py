@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -53,6 +54,8 @@ def _flag(flag: str) -> str:
 
 _Names = Annotated[tuple[str, ...], AfterValidator(_in_order)]
 _Dtype = Literal["float32", "bfloat16"]
+
+_AXIS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")  # also a cell of a table: no formula
 
 
 class Plan(Frozen):
@@ -293,7 +296,7 @@ def parse_mesh(text: str) -> tuple[tuple[str, int], ...]:
     pairs = []
     for part in text.split(","):
         name, _, size = part.strip().partition("=")
-        if not (len(name) <= 64 and size.isascii() and size.isdigit() and len(size) < 10 and int(size) >= 1):
+        if not (_AXIS.fullmatch(name) and size.isascii() and size.isdigit() and len(size) < 10 and int(size) >= 1):
             raise refuse(f"mesh {shorten(text)}", "is not a list of axes", "write for example fsdp=16,tensor=4")
         pairs.append((name, int(size)))
     return tuple(pairs)

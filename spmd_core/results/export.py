@@ -39,6 +39,16 @@ def csv_text(*results: Result) -> str:
     return text.getvalue()
 
 
+def safe_cell(value: Any) -> Any:
+    """A cell of a table: a text that a spreadsheet would run as a formula is led by an apostrophe.
+
+    >>> safe_cell("=1+1"), safe_cell("fsdp=16"), safe_cell(-1.5)
+    ("'=1+1", 'fsdp=16', -1.5)
+    """
+    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{value}" if is_formula else value
+
+
 def _predicted(found: StrategyResult) -> tuple[Any, ...]:
     """Whether it fits, its peak in bytes per device, and the predicted interval in seconds; empty where it was not predicted."""
     prediction, time = found.prediction, found.predicted_s

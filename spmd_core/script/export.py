@@ -1,7 +1,8 @@
 """What leaves SPMD Lab: a script of plain JAX that reproduces an experiment without this project, and results as JSON and CSV."""
 
+import json
 
-from spmd_core.errors import Inexpressible
+from spmd_core.errors import Inexpressible, RequestError
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.link import encode
 from spmd_core.reference.reference import compute_dtype, tolerance
@@ -86,7 +87,15 @@ def _head(experiment: Experiment, result: Result | None) -> str:
     if result:
         ran = result.environment
         lines += [f"Run {result.run}: JAX {ran.jax}, Python {ran.python}, {ran.device_count} x {ran.device_kind}.", ""]
-    return "\n".join([*lines, f"Experiment {experiment.id}", encode(experiment), '"""'])
+    return "\n".join([*lines, f"Experiment {experiment.id}", _code(experiment), '"""'])
+
+
+def _code(experiment: Experiment) -> str:
+    """The experiment as a link's code; where no link may carry it, as JSON."""
+    try:
+        return encode(experiment)
+    except RequestError:
+        return json.dumps(experiment.to_json()).replace("\\", "\\\\")
 
 
 def _devices(experiment: Experiment, result: Result | None) -> str:

@@ -3,24 +3,20 @@
 import contextlib
 import json
 import sqlite3
-import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
-from spmd_core.errors import StorageError, UnreadableRun
+from spmd_core.errors import UnreadableRun
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.results.environment import Environment
 from spmd_core.results.result import Failure, Result
 from spmd_core.runs.states import ACTIVE, TERMINAL, RunStatus, RunSummary
 from spmd_core.store import rows as read
-from spmd_core.store.migrations import MIGRATIONS, apply
+from spmd_core.store.database import Database
 from spmd_core.store.rows import Request, Unread
 
-FILE_NAME = "lab.sqlite3"
-BUSY_TIMEOUT_S = 5.0
 T = TypeVar("T")
 _IN_ACTIVE = f"state IN {ACTIVE!r}"
 _STATUS = """SELECT runs.*, spec, CASE WHEN state = 'queued' THEN
@@ -28,38 +24,46 @@ _STATUS = """SELECT runs.*, spec, CASE WHEN state = 'queued' THEN
     FROM runs JOIN experiments ON experiments.id = runs.experiment"""
 
 
-class Store:
-    """One data folder. Safe to use from many threads; every failure is a StorageError of one sentence."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-        self.path = folder / FILE_NAME
-        self._reading, self._writing = threading.Lock(), threading.Lock()
-        with self._sentences():
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._writer = self._connect()
-            try:
-                with self._sentences():
-                    self._migrate()
-                    self._reader = self._connect()
-            except StorageError:
-                self._writer.close()
-                raise
-
-    def close(self) -> None:
-        """Close the file."""
-        with self._reading, self._writing:
-            self._reader.close()
-            self._writer.close()
+class Store(Database):
+    """What the tables of a data folder hold, as values."""
 
     # Runs -----------------------------------------------------------------------------------------------------------
 
-    def submit(self, run: str, experiment: Experiment) -> None:
-        """Put a run at the end of the queue."""
+    def submit(self, run: str, experiment: Experiment, viewer: str | None = None,
+               batch: str | None = None) -> None:
+        """Put a run at the end of the queue; `viewer` None: of the command line."""
         spec = json.dumps(experiment.to_json(), separators=(",", ":"))
         with self._transaction() as db:
             db.execute("INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)", (experiment.id, spec, experiment.workload, experiment.target))
-            db.execute("INSERT INTO runs (id, experiment, state, submitted_at) VALUES (?, ?, 'queued', ?)", (run, experiment.id, time.time()))
+            db.execute(
+                """INSERT INTO runs (id, experiment, state, submitted_at, viewer, batch)
+                    VALUES (?, ?, 'queued', ?, ?, ?)""",
+                (run, experiment.id, time.time(), viewer, batch))
+
+    def queue_lengths(self, viewer: str) -> tuple[int, int]:
+        """Runs that are not over, all and of one viewer; those of one batch count as one."""
+        row = self._rows(
+            f"""SELECT COUNT(DISTINCT COALESCE(batch, id)) AS everyone, COUNT(DISTINCT
+                CASE WHEN viewer = ? THEN COALESCE(batch, id) END) AS own
+                FROM runs WHERE {_IN_ACTIVE}""", (viewer,))[0]
+        return row["everyone"], row["own"]
+
+    def has_active(self, batch: str) -> bool:
+        """Whether a run of a batch is not over."""
+        found = self._rows(f"SELECT 1 FROM runs WHERE batch = ? AND {_IN_ACTIVE} LIMIT 1", (batch,))
+        return bool(found)
+
+    def active_of(self, viewer: str) -> tuple[str, ...]:
+        """Ids of a viewer's runs that are not over, the last in the queue first."""
+        rows = self._rows(
+            f"SELECT id FROM runs WHERE viewer = ? AND {_IN_ACTIVE} ORDER BY seq DESC", (viewer,))
+        return tuple(row["id"] for row in rows)
+
+    def oldest_finished(self, limit: int) -> tuple[str, ...]:
+        """Ids of the oldest runs that are over."""
+        rows = self._rows(
+            f"SELECT id FROM runs WHERE NOT {_IN_ACTIVE} ORDER BY seq LIMIT ?", (limit,))
+        return tuple(row["id"] for row in rows)
 
     def next_queued(self) -> RunStatus | None:
         """The run at the head of the queue; UnreadableRun where this version cannot read it."""
@@ -189,8 +193,12 @@ class Store:
         """Delete runs that are over, and experiments that no run is left of; how many runs were deleted."""
         with self._transaction() as db:
             gone = sum(db.execute(f"DELETE FROM runs WHERE id = ? AND NOT {_IN_ACTIVE}", (run,)).rowcount for run in runs)
-            db.execute("DELETE FROM experiments WHERE id NOT IN (SELECT experiment FROM runs)")
-            return gone
+            if gone:
+                db.execute(
+                    "DELETE FROM experiments WHERE id NOT IN (SELECT experiment FROM runs)")
+        if gone:
+            self.shrink()
+        return gone
 
     # Devices, and what processes ask of one another -----------------------------------------------------------------
 
@@ -234,66 +242,6 @@ class Store:
         """Mark a request as done, or as failed."""
         with self._transaction() as db:
             db.execute("UPDATE requests SET answered_at = ?, error = ? WHERE id = ?", (time.time(), error, number))
-
-    # SQLite ---------------------------------------------------------------------------------------------------------
-
-    def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-        db.row_factory = sqlite3.Row
-        # one damaged text must not cost the list that it is in
-        db.text_factory = lambda data: data.decode("utf-8", "replace")
-        # not WAL: several processes write, and many Pythons link a SQLite whose WAL can lose data then (fixed in 3.51.3)
-        for pragma in ("mmap_size = 0", "journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
-            db.execute(f"PRAGMA {pragma}")
-        return db
-
-    def _migrate(self) -> None:
-        with self._transaction() as db:
-            db.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at REAL NOT NULL)")
-            applied = {row["name"] for row in db.execute("SELECT name FROM migrations")}
-            if unknown := applied - {name for name, _ in MIGRATIONS}:
-                raise StorageError(f"{self.path} has the schema step {max(unknown)!r} of a newer SPMD Lab: update SPMD Lab, "
-                                   f"or name another folder in SPMD_LAB_DATA")
-            for name, statements in MIGRATIONS:
-                if name not in applied:
-                    apply(db, statements)
-                    db.execute("INSERT INTO migrations VALUES (?, ?)", (name, time.time()))
-
-    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        with self._sentences(), self._reading:
-            return self._reader.execute(query, values).fetchall()
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._sentences(), self._writing:
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._writer
-                self._writer.execute("COMMIT")
-            except BaseException:
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
-                raise
-
-    @contextlib.contextmanager
-    def _sentences(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError, zlib.error) as error:
-            words = error.strerror if isinstance(error, OSError) else str(error)
-            raise StorageError(f"{self.path}: {words}: {_advice(error)}") from error
-
-
-def _advice(error: Exception) -> str:
-    words = str(error)
-    for part, advice in (("locked", "another program holds the database, close it and try again"),
-                         ("full", "make room on this disk, or name another folder in SPMD_LAB_DATA"),
-                         ("No space", "make room on this disk, or name another folder in SPMD_LAB_DATA"),
-                         ("not a database", "move the file away, or name another folder in SPMD_LAB_DATA"),
-                         ("malformed", "move the file away, or name another folder in SPMD_LAB_DATA")):
-        if part in words:
-            return advice
-    return "name a folder that can be read and written in SPMD_LAB_DATA"
 
 
 def _readable(make: Callable[[sqlite3.Row], T], rows: Sequence[sqlite3.Row]) -> Iterator[T]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from spmd_core.results.export import safe_cell
 from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import StrategyResult
 from spmd_core.sweep.sweep import Point
@@ -150,5 +151,5 @@ def csv_text(rows: Sequence[Row]) -> str:
     listed = [row_json(row) for row in rows]
     writer = csv.DictWriter(written, fieldnames=list(listed[0]) if listed else ["value"], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(listed)
+    writer.writerows({name: safe_cell(value) for name, value in row.items()} for row in listed)
     return written.getvalue()

@@ -16,6 +16,12 @@ from spmd_core.sweep.sweep import Point
 POINTS_KEPT = 512  # each a few numbers: a sweep that is looked at every second would else read whole results again
 
 
+class Queue(Protocol):
+    """What starting a sweep asks of the Lab, or of what queues for a viewer."""
+
+    def submit(self, experiment: Experiment) -> str: ...  # noqa: D102
+
+
 class Runs(Protocol):
     """What a sweep asks of the Lab."""
 
@@ -104,7 +110,7 @@ def to_compile(points: Sequence[Point], outcomes: Sequence[Outcome]) -> tuple[Po
     return tuple(wanted.values())
 
 
-def start(lab: Runs, points: Iterable[Point], asked: Asked) -> None:
+def start(lab: Queue, points: Iterable[Point], asked: Asked) -> None:
     """Queue these points; one that the Lab refuses keeps its sentence, and the others go on."""
     for point in points:
         if point.experiment is not None:

@@ -7,6 +7,7 @@ from spmd_core.results.result import ArrayReport, Result, StrategyResult
 from spmd_core.runs.states import RunStatus
 from spmd_core.units import seconds_text, value_text
 from spmd_core.words import predictions, strategies
+from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import title
 
 _PHASES = {
@@ -49,6 +50,13 @@ def phase_words(status: RunStatus) -> str:
     phase = (status.phase or "running").replace("_", " ")
     doing = _PHASES.get(status.phase or "", phase)
     return f"{doing} {title(status.strategy)}" if status.strategy else doing
+
+
+def behind_words(at_hand: RunStatus, longest_s: float) -> str:
+    """What a waiting run waits for: which run, doing what since when, and for how long at most."""
+    since = f" for {seconds_text(at_hand.elapsed_s)}" if at_hand.elapsed_s is not None else ""
+    return (f"Behind {experiment_words(at_hand.experiment)}: {phase_words(at_hand)}, at work{since}. "
+            f"It is ended after {seconds_text(longest_s)} at the latest.")
 
 
 def floor_words(result: Result) -> str | None:

@@ -33,7 +33,7 @@ class ActiveRun:
         self.environment: Environment | None = None
         self.is_sent = False
         self._settings = settings
-        self._timeout_s = settings.predict_timeout_s if self._is_compiling else settings.run_timeout_s
+        self._timeout_s = settings.longest_s(self._is_compiling)
         self._deadline = now + self._timeout_s
         self._kill_at: float | None = None
         self._asked: str | None = None  # the terminal state that it was asked to stop for

@@ -45,7 +45,9 @@ def with_options(**changes):
     (with_options(save="query,soup"), "save", "query", "save leaves out 'soup'"),
     (with_options(save="query", offload="query,key"), "offload", "key", "offload leaves out 'query'"),
     (with_options(remat="none", save="query"), "save", "", "save leaves out 'query'"),
-    (with_options(compiler_flags="xla_ok=true --xla_dump_to=/tmp junk"), "compiler_flags", "xla_ok=true", "only flags that touch no files are taken"),
+    (with_options(
+        compiler_flags="xla_tpu_dot_dot_fusion=true --xla_dump_to=/tmp xla_other=1 junk"),
+        "compiler_flags", "xla_tpu_dot_dot_fusion=true", "a link may set only those of a list"),
     (with_options(attention_blocks=300), "attention_blocks", 128, "attention_blocks=300 does not fit sequence=2048"),
     (with_options(model="llama-3.1-8b", fused_qkv=True), "fused_qkv", False, "fused_qkv needs as many key heads as heads"),
     (with_options(state_dtype="int8"), "state_dtype", "float32", "state_dtype='int8' is not one of"),

@@ -35,7 +35,8 @@ def plans(draw: st.DrawFn) -> Plan:
         "second_moment_dtype": draw(st.sampled_from((None, "float32", "bfloat16"))), "activation": draw(st.sampled_from((None, "relu"))),
         "tied": draw(st.sampled_from((None, True, False))), "state_dtype": draw(st.sampled_from(("float32", "bfloat16"))),
         "parameter_dtype": draw(st.sampled_from(("float32", "bfloat16"))), "device_order": draw(st.sampled_from(("topology", "plain"))),
-        "compiler_flags": draw(st.sampled_from(((), ("xla_a=true", "--xla_b=3")))),
+        "compiler_flags": draw(st.sampled_from(((), (
+            "xla_enable_async_all_gather=true", "--xla_tpu_scoped_vmem_limit_kib=3")))),
         "sizes": {name: 2048 * draw(st.integers(1, 3)) if name != "layers" else draw(st.integers(1, 40)) for name in sizes},
     })
 

@@ -11,8 +11,9 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import decode
 from spmd_core.plan.plan import parse_plan
 from spmd_core.store import migrations
+from spmd_core.store.database import FILE_NAME
 from spmd_core.store.migrations import MIGRATIONS
-from spmd_core.store.store import FILE_NAME, Store
+from spmd_core.store.store import Store
 
 OWN = {"workload": "decoder", "target": "tpu:v5e:4x4", "mesh": {"fsdp": 16},
        "dims": {"batch": 32, "sequence": 2048}}

@@ -12,9 +12,10 @@ from spmd_core.errors import StorageError
 from spmd_core.results.environment import Environment
 from spmd_core.results.result import Comparison, Failure, Result, StrategyResult
 from spmd_core.runs.states import RunStatus
-from spmd_core.store import store as store_module
+from spmd_core.store import database as store_module
+from spmd_core.store.database import FILE_NAME
 from spmd_core.store.migrations import MIGRATIONS
-from spmd_core.store.store import FILE_NAME, Store
+from spmd_core.store.store import Store
 from tests.labs import ROOT, experiment
 
 ENVIRONMENT = Environment(jax="0", jaxlib="0", python="3", platform="cpu", device_kind="cpu", device_count=8)

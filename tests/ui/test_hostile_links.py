@@ -76,7 +76,7 @@ def test_a_damaged_link_stands_above_no_stored_answer(opened):
     page = opened("compare", run="20200101-000000-abcdef")
     assert "This machine has no run 20200101-000000-abcdef: it was made on another one" in said(page)
     page = opened("compare", page, experiment=code_of(LAYER)[:-9] + "A")
-    assert "damaged or cut off" in said(page)
+    assert "is damaged or truncated" in said(page)
     assert "has no run" not in said(page)  # of the link before
     page = opened("compare", page, run="a b")
     assert "Run 'a b' is not the id of a run" in said(page)

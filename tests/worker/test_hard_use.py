@@ -12,7 +12,8 @@ import pytest
 
 from spmd_core.errors import RequestError, StorageError, UnreadableRun
 from spmd_core.lab import Lab
-from spmd_core.store.store import FILE_NAME, Store
+from spmd_core.store.database import FILE_NAME
+from spmd_core.store.store import Store
 from spmd_core.worker.folder_lock import FILE_NAME as LOCK
 from spmd_core.worker.last_words import failing_line, tail_with
 from tests.labs import HASTY, ROOT, STANDIN, experiment, is_running, start_python, until

@@ -4,6 +4,7 @@ import streamlit as st
 
 from spmd_core.cost.predicting import before_compiling, is_outdated
 from spmd_core.errors import RequestError
+from spmd_core.experiment import link
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.plans import plan_of
 from spmd_core.machine.mesh_order import mesh_places
@@ -35,6 +36,10 @@ def result_of(status: RunStatus | None, experiment: Experiment) -> Result | None
 
 def misfit(experiment: Experiment) -> state.Notice | None:
     """Why an experiment cannot be predicted as it is, and the nearest that can; None where it can."""
+    try:
+        link.check_flags(experiment)
+    except RequestError as error:
+        return state.Notice(str(error))
     if not experiment.what.is_predicted:
         return state.Notice(f"workload {experiment.workload} cannot be predicted: choose another one")
     if drafts.topology_target(experiment.target) is None:

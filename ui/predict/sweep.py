@@ -6,7 +6,6 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.errors import RequestError
-from spmd_core.experiment import link
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.sweep.curves import Outcome, Row, csv_text, curves
 from spmd_core.sweep.runs import Asked, cancel, look, start, to_compile
@@ -15,7 +14,7 @@ from spmd_core.sweep.variables import FIRST, VARIABLES, Variable
 from spmd_core.units import bytes_text, seconds_text
 from spmd_core.words.sweep import axis_title, headline, point_title
 from ui import links, state
-from ui.lab import lab
+from ui.lab import Batch, lab
 from ui.markdown import plain
 from ui.predict import sweep_charts
 from ui.shell import refusal
@@ -154,7 +153,7 @@ def _controls(sweep: Sweep, points: Sequence[Point], outcomes: Sequence[Outcome]
     with st.container(horizontal=True, vertical_alignment="center"):
         label = f"Compile {len(missing)} point{'s' if len(missing) > 1 else ''}"
         if st.button(label, type="primary", icon=":material/play_arrow:", key="sweep:start"):
-            start(lab(), missing, _asked())
+            start(Batch(), missing, _asked())
             st.rerun()
         again = f", {failed} of them again after a failure" if failed else ""
         known = sum(outcome.state in ("predicted", "does not fit") for outcome in outcomes)
@@ -230,7 +229,7 @@ def _cells(sweep: Sweep, row: Row, base: str) -> dict[str, str | None]:
         "Efficiency" if sweep.variable.scales else "Work/chip/s": f"{row.efficiency:.1%}" if row.efficiency is not None else None,
         "Memory": memory, "Exposed": f"{row.exposed_share:.1%}" if row.exposed_share is not None else None, "Binds": found.binds,
         "State": _STATES[row.outcome.state],
-        "Open": base + link.link_path(point.experiment, row.outcome.run, "predict") if point.experiment else "",
+        "Open": base + links.path(point.experiment, row.outcome.run, "predict"),
     }
     head = f"{title[0].upper()}{title[1:]}"
     return {head: point.label} | {name: cell for name, cell in cells.items() if name != head}

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.workloads.catalog import WORKLOADS, Workload
+from spmd_core.workloads.options import Choice
 
 COMPUTATIONS = tuple(workload for workload in WORKLOADS.values() if workload.operands)
 
@@ -15,15 +16,15 @@ COMPUTATIONS = tuple(workload for workload in WORKLOADS.values() if workload.ope
 def experiments(draw: st.DrawFn) -> Experiment:
     """A valid experiment of any workload, with a mesh of up to three axes and 8 devices."""
     workload = draw(st.sampled_from(COMPUTATIONS))
-    words = {name: draw(st.sampled_from(option)) for name, option in workload.options.items() if isinstance(option, tuple)}
+    words = {name: draw(st.sampled_from(option.words)) for name, option in workload.options.items() if isinstance(option, Choice)}
     workload = workload.chosen(words)
     names = draw(st.permutations(["x", "y", "data"]))[: draw(st.integers(1, 3))]
     mesh = {name: draw(st.sampled_from((1, 2))) for name in names}
     dims = _dims(draw, workload)
     owner = {axis: draw(st.sampled_from([*dims, ""])) for axis in names}
     cut = {dim: [axis for axis in names if owner[axis] == dim] for dim in dims}
-    if workload.halo and all(cut[dim] for dim in workload.halo):
-        del cut[workload.halo[1]]  # XLA (JAX 0.10.2 and 0.12) partitions a convolution wrongly where both operands are cut along the window
+    if workload.program.halo and all(cut[dim] for dim in workload.program.halo):
+        del cut[workload.program.halo[1]]  # XLA (JAX 0.10.2 and 0.12) partitions a convolution wrongly where both operands are cut along the window
     dtype = draw(st.sampled_from(workload.dtypes))
     draws = [kind for kind in workload.draws if (kind, dtype) != ("arange", "float16")]  # their products pass 65504, the largest float16
     spec: dict[str, Any] = {

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from spmd_core.errors import refuse, shorten
+from spmd_core.workloads.options import Choice, Option
 from spmd_core.workloads.small_programs import check_sizes, program_names, program_sizes
 from spmd_core.workloads.strategies import MAP_STRATEGIES
-from spmd_core.workloads.workload import Flag, Option, Text, Whole, Workload
+from spmd_core.workloads.workload import Workload
 
-OPTION_CHOICES = {"precision": ("default", "high", "highest"), "device_order": ("topology", "plain")}
-
+PRECISION = Choice(("default", "high", "highest"))
+DEVICE_ORDER = Choice(("topology", "plain"))
 BY_POSITION = "by position"  # in_axes as the dims of the operands say
 
 
@@ -23,58 +24,55 @@ def source_of(options: Mapping[str, Any]) -> str | None:
 
 def option_choices(workload: Workload) -> dict[str, Option]:
     """The options of a workload that an experiment may choose, by name."""
-    choices: dict[str, Option] = {"device_order": OPTION_CHOICES["device_order"]}
-    if workload.uses_precision:
-        choices["precision"] = OPTION_CHOICES["precision"]
-    return choices | dict(workload.options)
+    precision = {"precision": PRECISION} if workload.uses_precision else {}
+    return {"device_order": DEVICE_ORDER} | precision | dict(workload.options)
 
 
 def later_options(workload: Workload) -> dict[str, Any]:
-    """Options that are left out of an experiment where they are at their default: with it, it means what it meant without them."""
-    later: dict[str, Any] = {name: option.default for name, option in workload.options.items()
-                             if isinstance(option, Whole | Flag) or (isinstance(option, Text) and option.later)}
-    return later | ({"in_axes": BY_POSITION} if set(workload.strategies) & set(MAP_STRATEGIES) else {})
+    """Options that are left out of an experiment where they are at their default.
+
+    They came later: with the default, it means what it meant without them.
+    """
+    later = {name: option.default for name, option in workload.options.items() if option.later}
+    maps = set(workload.strategies) & set(MAP_STRATEGIES)
+    return later | ({"in_axes": BY_POSITION} if maps else {})
 
 
 def fill_options(workload: Workload, given: Any) -> dict[str, Any]:
-    """Options of the workload with their defaults filled in; RequestError for one that it does not have."""
-    given = dict(given)
-    later = later_options(workload)
-    defaults: dict[str, Any] = {name: option[0] if isinstance(option, tuple) else option.default
-                                for name, option in option_choices(workload).items() if name not in later}
+    """Options of the workload, defaults filled in; RequestError for one that it does not have."""
+    given, choices, later = dict(given), option_choices(workload), later_options(workload)
+    defaults = {name: option.default for name, option in choices.items() if not option.later}
     if workload.source is not None:
         defaults["source"] = workload.source
     if workload.is_small_program:
-        if given.get("program") not in program_names():
-            raise refuse(f"program {shorten(given.get('program'))}", "is not registered", f"use {', '.join(program_names())}")
-        defaults["program"] = given["program"]
-        sizes = {name: value for name, value in given.items() if name not in defaults}
-        given = {name: given[name] for name in given if name in defaults} | check_sizes(given["program"], sizes)
-        defaults |= {name: size.default for name, size in program_sizes(given["program"]).items() if name in given}
+        given, of_program = _program_options(given, defaults)
+        defaults |= of_program
     for name, value in given.items():
         if name not in defaults and name not in later:
-            raise refuse(f"option {shorten(name)}", f"is not one of {workload.name}", f"use {' or '.join({**defaults, **later})}")
-        _check_option(name, value, option_choices(workload).get(name))
+            raise refuse(f"option {shorten(name)}", f"is not one of {workload.name}",
+                         f"use {' or '.join({**defaults, **later})}")
+        if name in choices:
+            choices[name].check(name, value)
     if "in_axes" in given:  # it becomes a part of programs: as one text for each meaning
         given["in_axes"] = in_axes_text(read_in_axes(given["in_axes"]))
-    chosen = {name: value for name, value in given.items() if name in defaults or value != later.get(name)}
-    return {name: (defaults | chosen)[name] for name in (*defaults, *later) if name in defaults or name in chosen}
+    chosen = {name: value for name, value in given.items()
+              if name in defaults or value != later.get(name)}
+    return {name: (defaults | chosen)[name] for name in (*defaults, *later)
+            if name in defaults or name in chosen}
 
 
-def _check_option(name: str, value: Any, option: Option | None) -> None:
-    if isinstance(option, Whole):
-        if not isinstance(value, int) or isinstance(value, bool) or not option.low <= value <= option.high:
-            raise refuse(f"{name}={shorten(value)}", "is not a number of it", f"use a whole number from {option.low} to {option.high}")
-    elif isinstance(option, Flag):
-        if not isinstance(value, bool):
-            raise refuse(f"{name}={shorten(value)}", "is neither on nor off", "use true or false")
-    elif isinstance(option, Text):
-        if not isinstance(value, str):
-            raise refuse(f"{name}={shorten(value)}", "is not a text", f"write for example {option.default!r}")
-    elif option is not None and value not in option:
-        raise refuse(f"{name}={shorten(value)}", "is not a choice", f"use {', '.join(option)}")
-    elif name == "in_axes":
-        read_in_axes(value)
+def _program_options(
+    given: dict[str, Any], known: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options given to a small program, its sizes checked; and the defaults of those."""
+    program = given.get("program")
+    if program not in program_names():
+        raise refuse(f"program {shorten(program)}", "is not registered",
+                     f"use {', '.join(program_names())}")
+    plain = {name: value for name, value in given.items() if name in known or name == "program"}
+    sizes = check_sizes(program, {name: given[name] for name in given if name not in plain})
+    own = {name: size.default for name, size in program_sizes(program).items() if name in sizes}
+    return plain | sizes, {"program": program} | own
 
 
 def read_in_axes(text: Any) -> tuple[int | None, ...] | None:

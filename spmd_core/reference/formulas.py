@@ -154,7 +154,7 @@ def _loss(difference: np.ndarray) -> np.ndarray:
 
 
 def _descended(what: Workload, parameters: list[np.ndarray], gradients: tuple[np.ndarray, ...]) -> list[np.ndarray]:
-    rate = what.constants["LEARNING_RATE"]
+    rate = what.program.constants["LEARNING_RATE"]
     return [parameter - rate * gradient for parameter, gradient in zip(parameters, gradients, strict=True)]
 
 

@@ -45,7 +45,7 @@ def references(experiment: Experiment, operands: Mapping[str, np.ndarray]) -> di
         rows = np.sort(np.random.default_rng(experiment.seed).choice(sizes[dim], SAMPLED_ROWS, replace=False))
         axis = what.results[0].present(sizes).index(dim)
     with np.errstate(all="ignore"):  # an overflow is a value here, and compared as one
-        values = FORMULAS[what.function or what.name](what, operands, rows)
+        values = FORMULAS[what.program.function or what.name](what, operands, rows)
     return {array.name: Reference(value, rows, axis) for array, value in zip(what.results, values, strict=True)}
 
 

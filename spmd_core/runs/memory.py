@@ -37,7 +37,7 @@ def memory_need(experiment: Experiment) -> MemoryNeed:
         size, each_bytes = PROGRAM_BYTES.get(_program(experiment), ("", 0))
         return MemoryNeed(_program_sizes(experiment).get(size, 0) * each_bytes, 0, 0)
     counts = [element_count(array.shape(sizes)) for array in what.operands]
-    host = (sum(counts) if what.derived else max(counts, default=0)) * DRAW_BYTES + what.operand_bytes(sizes, experiment.dtype)
+    host = (sum(counts) if what.program.derived else max(counts, default=0)) * DRAW_BYTES + what.operand_bytes(sizes, experiment.dtype)
     if what.flops(sizes) <= FULL_FLOPS:
         host += (sum(counts) + sum(element_count(array.shape(sizes)) for array in what.results)) * DRAW_BYTES
     whole = what.operand_bytes(sizes, experiment.dtype) + what.result_bytes(sizes, experiment.dtype)

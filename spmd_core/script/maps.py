@@ -27,7 +27,7 @@ def _check(experiment: Experiment, plan: MapPlan) -> None:
     what, strategy, dim = experiment.what, plan.strategy, plan.dim
     if any(experiment.memory_kind(array.name) != "device" for array in what.arrays):
         raise Inexpressible(f"{strategy} cannot express memory kinds; leave all operands and results in device memory")
-    if what.halo and dim == what.halo[0]:
+    if what.program.halo and dim == what.program.halo[0]:
         raise Inexpressible(f"{strategy} cannot map {dim} of {what.name}: each of its elements needs its neighbors; map another dim with in_axes")
     if plan.blocks and strategy == "pmap(vmap)":
         raise Inexpressible(f"pmap(vmap) cannot map {dim} of {what.name}: it is added up, within a device and over devices; use pmap")

@@ -61,7 +61,7 @@ def _uses_partial(experiment: Experiment, strategy: str) -> bool:
 def operands_text(experiment: Experiment) -> str:
     """`make_operands()`: drawn in order in float64, then cast."""
     kinds = dict(experiment.data)
-    derived = [(name, function, of) for name, function, of in experiment.what.derived if kinds.get(name, "normal") == "normal"]
+    derived = [(name, function, of) for name, function, of in experiment.what.program.derived if kinds.get(name, "normal") == "normal"]
     lines = [line for _, function, _ in derived for line in select_source(program_source(experiment.workload), function, {})[0]]
     lines += ["", "def make_operands():", f'    """Operand name -> array; every device sees the same draw of seed {experiment.seed}."""',
               f"    dtype = jnp.dtype({experiment.dtype!r})"]
@@ -101,7 +101,7 @@ def _results(experiment: Experiment) -> str:
 
 def _jit_line(experiment: Experiment, *, only_memory: bool = False, single: bool = False) -> str:
     """The decorator of `program`, with out_shardings for results whose placement is asked for."""
-    overrides, fed_back = dict(experiment.overrides), dict(experiment.what.carried)
+    overrides, fed_back = dict(experiment.overrides), dict(experiment.what.training.carried)
     entries = []
     for array in experiment.what.results:
         memory = experiment.memory_kind(array.name)
@@ -158,7 +158,7 @@ def _constrained(experiment: Experiment) -> list[str]:
 
 def _table_specs(experiment: Experiment, strategy: str) -> dict[str, Spec]:
     """Specs by the table alone; Inexpressible where the table cuts one array twice over the same axis."""
-    arrays = (*experiment.what.arrays, *experiment.what.between)
+    arrays = (*experiment.what.arrays, *experiment.what.program.between)
     specs = {array.name: table_spec(array, experiment, dict(experiment.sharding)) for array in arrays}
     for array in arrays:
         used: dict[str, str] = {}
@@ -209,14 +209,14 @@ def _shard_map(experiment: Experiment) -> list[str]:
 def _wanted(experiment: Experiment, array: Array) -> Spec:
     """How an operand is cut when the computation begins: by the table, but whole along the dims that the program wants whole."""
     what = experiment.what
-    return tuple(() if dim in what.gathered else axes for dim, axes in
+    return tuple(() if dim in what.program.gathered else axes for dim, axes in
                  zip(array.present(experiment.sizes), experiment.table_spec(array.name), strict=True))
 
 
 def _check_halo(experiment: Experiment) -> None:
-    if experiment.what.halo is None:
+    if experiment.what.program.halo is None:
         return
-    dim, width = experiment.what.halo
+    dim, width = experiment.what.program.halo
     parts = math.prod(experiment.axis_sizes[axis] for axis in dict(experiment.sharding).get(dim, ()))
     sizes = experiment.sizes
     if parts > 1 and sizes[width] // 2 > sizes[dim] // parts:

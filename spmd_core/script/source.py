@@ -32,7 +32,7 @@ def computation_lines(experiment: Experiment, strategy: str, axes_of: Mapping[st
     `axes_of` says which axes cut a dim; by default as the sharding table does.
     """
     what = experiment.what
-    wanted = what.function or what.name
+    wanted = what.program.function or what.name
     table = dict(experiment.sharding) if axes_of is None else axes_of
     values = constants(experiment, table)
     if what.source is not None:
@@ -48,7 +48,7 @@ def constants(experiment: Experiment, table: Mapping[str, Axes]) -> dict[str, st
     first operand; `BATCH_AXES` the axes of dim `batch`; `Y_SHARDING` the sharding of the array `y`.
     """
     what = experiment.what
-    values = {name: repr(value) for name, value in what.constants.items()}
+    values = {name: repr(value) for name, value in what.program.constants.items()}
     if what.uses_precision:
         chosen = experiment.option("precision")
         values["PRECISION"] = "None" if chosen == "default" else repr(chosen)
@@ -56,7 +56,7 @@ def constants(experiment: Experiment, table: Mapping[str, Axes]) -> dict[str, st
     present = what.operands[0].present(experiment.sizes)
     values["CONTRACTED_DIMS"] = repr(tuple(position for position, dim in enumerate(present) if dim in what.contracted))
     values |= {f"{dim.upper()}_AXES": repr(table.get(dim, ())) for dim in what.dims}
-    shardings = {array.name.upper(): named(table_spec(array, experiment, table)) for array in (*what.arrays, *what.between)}
+    shardings = {array.name.upper(): named(table_spec(array, experiment, table)) for array in (*what.arrays, *what.program.between)}
     return values | {f"{name}_SHARDING": text for name, text in ({"RESULT": shardings[what.results[0].name.upper()]} | shardings).items()}
 
 

@@ -40,12 +40,12 @@ def _chosen(experiment: Experiment) -> Iterator[str]:
     choices = option_choices(experiment.what)
     for name, value in experiment.options:
         option = choices.get(name)
-        default = option[0] if isinstance(option, tuple) else option.default if option else None
+        default = option.default if option else None
         if name not in ("source", "program") and value != default:
             yield f"{name.replace('_', ' ')} {value}"
     if experiment.strategies != experiment.what.default_strategies:
         yield titles(experiment.strategies)
-    timing, usual = experiment.timing, Timing()  # pyright: ignore[reportCallIssue]
+    timing, usual = experiment.timing, Timing()
     if timing != usual:
         yield f"{timing.samples} samples in at least {timing.min_seconds:g} s"
     if experiment.seed:

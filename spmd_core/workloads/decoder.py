@@ -9,7 +9,8 @@ from spmd_core.errors import refuse, shorten
 from spmd_core.machine.targets import parse_target
 from spmd_core.plan.models import VARIABLE
 from spmd_core.plan.plan import Plan, parse_plan
-from spmd_core.workloads.workload import Flag, Text, Whole, Workload
+from spmd_core.workloads.options import Choice, Flag, Text, Whole
+from spmd_core.workloads.workload import Workload
 
 NAME = "decoder"
 
@@ -115,14 +116,14 @@ def _options(plan: Plan) -> tuple[tuple[str, Any], ...]:
 
 
 DECODER = Workload(
-    NAME, "Transformer training step",
-    "gradients and AdamW of a decoder: embedding, scanned blocks, loss",
-    ("batch", "sequence", *VARIABLE), {"batch": 32, "sequence": 2048}, (), (), lambda sizes: 0,
-    optional_dims=VARIABLE, dtypes=("bfloat16",), strategies=("auto",),
-    default_strategies=("auto",), compile_only=True,
+    name=NAME, title="Transformer training step", kind="plan",
+    formula="gradients and AdamW of a decoder: embedding, scanned blocks, loss",
+    dims=("batch", "sequence", *VARIABLE), defaults={"batch": 32, "sequence": 2048},
+    operands=(), results=(), flops=lambda sizes: 0, optional_dims=VARIABLE, dtypes=("bfloat16",), strategies=("auto",),
+    default_strategies=("auto",),
     canonical=lambda fields: fields_of_plan(plan_of_fields(fields)),
     options={
-        "remat": ("full", "minimal", "none"), "model": Text("scaled:1", later=False),
+        "remat": Choice(("full", "minimal", "none")), "model": Text("scaled:1", later=False),
         "save": Text(), "offload": Text(), "fused_qkv": Flag(), "fused_mlp": Flag(),
         "attention_blocks": Whole(0, 0, 8192), "state_dtype": Text("float32"),
         "parameter_dtype": Text("float32"), "compiler_flags": Text(),

@@ -8,6 +8,12 @@ from functools import cache
 from importlib import resources
 
 from spmd_core.errors import refuse, shorten
+from spmd_core.workloads.workload import Workload
+
+SMALL_PROGRAM = Workload(
+    name="program", title="Small program", formula="a registered program", kind="program",
+    dims=(), defaults={}, operands=(), results=(), flops=lambda sizes: 0,
+    strategies=("as_written",), default_strategies=("as_written",))
 
 _PROGRAMS = resources.files("spmd_core") / "programs" / "recipes"
 

@@ -38,5 +38,7 @@ STRATEGIES: dict[str, Strategy] = {
 
 SHARDING_STRATEGIES = ("single", "auto", "constrained", "explicit", "shard_map")
 MAP_STRATEGIES = ("vmap", "jit(vmap)", "pmap", "jit(pmap)", "pmap(jit)", "pmap(vmap)")
+ALL_STRATEGIES = SHARDING_STRATEGIES + MAP_STRATEGIES
+WITH_MAP = ("single", "auto", "shard_map", "pmap(vmap)")  # of each kind one, to begin with
 ONE_DEVICE = ("single", "vmap", "jit(vmap)")  # strategies that use no mesh
 BY_HAND = ("shard_map", "pmap", "jit(pmap)", "pmap(jit)", "pmap(vmap)")  # strategies whose collectives are in the program's own text

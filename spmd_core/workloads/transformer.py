@@ -1,7 +1,7 @@
 """The workloads that a transformer is made of: causal attention, and one whole block."""
 
-from spmd_core.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
-from spmd_core.workloads.workload import FLOATS, Array, Dims, Workload
+from spmd_core.workloads.strategies import ALL_STRATEGIES
+from spmd_core.workloads.workload import FLOATS, Array, Dims, Divides, Program, Workload
 
 _STREAM = ("batch", "sequence", "embed")  # whole along embed: the table's entry for it says how weights are stored
 _HEADS = ("batch", "sequence", "heads", "head_dim")
@@ -31,12 +31,17 @@ def _block_terms(sizes: Dims) -> int:
 
 
 ATTENTION = Workload(
-    "attention", "Attention", "out = causal softmax(query · key / sqrt(head_dim)) @ value",
-    ("batch", "sequence", "heads", "kv_heads", "head_dim"), {"batch": 8, "sequence": 256, "heads": 8, "kv_heads": 8, "head_dim": 64},
-    (Array("query", _HEADS), Array("key", _KV_HEADS), Array("value", _KV_HEADS)), (Array("out", _HEADS),), _attention_flops,
-    dtypes=FLOATS, strategies=(*SHARDING_STRATEGIES, *MAP_STRATEGIES), contracted=("sequence", "head_dim"),
-    terms=lambda sizes: sizes["head_dim"] + sizes["sequence"], stages=2, uses_precision=True, between=_BETWEEN, divisors=(("kv_heads", "heads"),),
-    draws=("normal", "ones"), sampled=("sequence",), cut="heads")
+    name="attention", title="Attention",
+    formula="out = causal softmax(query · key / sqrt(head_dim)) @ value",
+    dims=("batch", "sequence", "heads", "kv_heads", "head_dim"),
+    defaults={"batch": 8, "sequence": 256, "heads": 8, "kv_heads": 8, "head_dim": 64},
+    size_rules=(Divides("kv_heads", "heads"),),
+    operands=(Array("query", _HEADS), Array("key", _KV_HEADS), Array("value", _KV_HEADS)),
+    results=(Array("out", _HEADS),), flops=_attention_flops,
+    dtypes=FLOATS, strategies=ALL_STRATEGIES, contracted=("sequence", "head_dim"),
+    terms=lambda sizes: sizes["head_dim"] + sizes["sequence"], stages=2, uses_precision=True,
+    program=Program(between=_BETWEEN), draws=("normal", "ones"), sampled=("sequence",),
+    cut="heads")
 
 _WEIGHTS = {
     "query": ("embed", "heads", "head_dim"), "key": ("embed", "kv_heads", "head_dim"), "value": ("embed", "kv_heads", "head_dim"),
@@ -47,14 +52,27 @@ def _weights(*names: str) -> tuple[Array, ...]:
     return tuple(Array(f"{name}_weights", _WEIGHTS[name]) for name in names)
 
 
+_INITIALIZED = tuple(
+    (f"{name}_weights", "initialized_out" if name == "out" else "initialized", (f"{name}_weights",))
+    for name in _WEIGHTS)
+
 TRANSFORMER_BLOCK = Workload(
-    "transformer_block", "Transformer block", "h = x + attention(norm(x)); y = h + mlp(norm(h))",
-    ("batch", "sequence", "embed", "heads", "kv_heads", "head_dim", "mlp"),
-    {"batch": 8, "sequence": 128, "embed": 256, "heads": 8, "kv_heads": 8, "head_dim": 32, "mlp": 512},
-    (Array("x", _STREAM, whole=("embed",)), Array("attention_scale", ("embed",), whole=("embed",)), *_weights("query", "key", "value", "out"),
-     Array("mlp_scale", ("embed",), whole=("embed",)), *_weights("gate", "up", "down")),
-    (Array("y", _STREAM, whole=("embed",)),), _block_flops, dtypes=FLOATS, strategies=(*SHARDING_STRATEGIES, *MAP_STRATEGIES),
-    contracted=("embed", "heads", "head_dim", "mlp", "sequence"), terms=_block_terms, stages=11, uses_precision=True,
-    between=(*_BETWEEN, Array("query", _HEADS), Array("key", _KV_HEADS), Array("hidden", ("batch", "sequence", "mlp"))), gathered=("embed",),
-    derived=tuple((f"{name}_weights", "initialized_out" if name == "out" else "initialized", (f"{name}_weights",)) for name in _WEIGHTS),
-    draws=("normal",), divisors=(("kv_heads", "heads"),), sampled=("sequence",), cut="heads")
+    name="transformer_block", title="Transformer block",
+    formula="h = x + attention(norm(x)); y = h + mlp(norm(h))",
+    dims=("batch", "sequence", "embed", "heads", "kv_heads", "head_dim", "mlp"),
+    defaults={"batch": 8, "sequence": 128, "embed": 256, "heads": 8, "kv_heads": 8,
+              "head_dim": 32, "mlp": 512},
+    size_rules=(Divides("kv_heads", "heads"),),
+    operands=(Array("x", _STREAM, whole=("embed",)),
+              Array("attention_scale", ("embed",), whole=("embed",)),
+              *_weights("query", "key", "value", "out"),
+              Array("mlp_scale", ("embed",), whole=("embed",)), *_weights("gate", "up", "down")),
+    results=(Array("y", _STREAM, whole=("embed",)),), flops=_block_flops,
+    dtypes=FLOATS, strategies=ALL_STRATEGIES,
+    contracted=("embed", "heads", "head_dim", "mlp", "sequence"), terms=_block_terms, stages=11,
+    uses_precision=True,
+    program=Program(
+        between=(*_BETWEEN, Array("query", _HEADS), Array("key", _KV_HEADS),
+                 Array("hidden", ("batch", "sequence", "mlp"))),
+        gathered=("embed",), derived=_INITIALIZED),
+    draws=("normal",), sampled=("sequence",), cut="heads")

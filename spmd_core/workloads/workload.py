@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from spmd_core.workloads.options import Option
 from spmd_core.workloads.strategies import SHARDING_STRATEGIES
 
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int32": 4, "int8": 1}
@@ -44,76 +45,92 @@ class Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """An option that is a whole number: its default, and the least and greatest that may be chosen."""
+class AtMost:
+    """A dim that is at most as large as another."""
 
-    default: int
-    low: int
-    high: int
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """An option that is a free text, read by the workload itself. One that is not `later` is always written into an experiment."""
-
-    default: str = ""
-    later: bool = True
+    dim: str
+    other: str
 
 
 @dataclass(frozen=True, slots=True)
-class Flag:
-    """An option that is off unless it is chosen."""
+class Divides:
+    """A dim that divides another, and is as large where it is not given."""
 
-    default: bool = False
-
-
-Option = tuple[str, ...] | Whole | Text | Flag  # words to choose from, the first the default; a range; a text; on or off
+    dim: str
+    other: str
 
 
 @dataclass(frozen=True, slots=True)
+class Program:
+    """What the strategies' texts need to know of a workload's program file."""
+
+    function: str = ""  # "": as the workload is named
+    # Arrays that are neither operand nor result, whose sharding the program names.
+    between: tuple[Array, ...] = ()
+    # Dims that shard_map and types want unsharded: operands sharded over them are gathered.
+    gathered: tuple[str, ...] = ()
+    constants: Mapping[str, float] = field(default_factory=dict)  # that it names in capitals
+    # (operand, function of the file, operands that it takes): instead of the draw.
+    derived: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    # (dim, width): a shard needs width // 2 elements of its neighbors along dim.
+    halo: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What a training run feeds back step by step, (result, operand), and the number it draws."""
+
+    carried: tuple[tuple[str, str], ...] = ()
+    curve: str | None = None
+
+
+Kind = Literal["computation", "array", "transfer", "program", "plan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A computation as data. `flops` counts one execution over the whole mesh, a multiply-add as two."""
+    """A computation as data.
+
+    `flops` counts one execution over the whole mesh, a multiply-add as two.
+    """
 
     name: str
     title: str
     formula: str
+    kind: Kind = "computation"
     dims: tuple[str, ...]
     defaults: Dims
     operands: tuple[Array, ...]
     results: tuple[Array, ...]
     flops: Callable[[Dims], int] = field(repr=False)
     optional_dims: tuple[str, ...] = ()
+    size_rules: tuple[AtMost | Divides, ...] = ()
     dtypes: tuple[str, ...] = (*FLOATS, "int32")  # the first is the default
     strategies: tuple[str, ...] = SHARDING_STRATEGIES
     default_strategies: tuple[str, ...] = ("single", "auto", "constrained", "shard_map")
     contracted: tuple[str, ...] = ()  # the dims that are summed over
-    terms: Callable[[Dims], int] | None = field(default=None, repr=False)  # terms behind one element; None: the contracted dims' product
+    # Terms behind one element; None: the product of the contracted dims.
+    terms: Callable[[Dims], int] | None = field(default=None, repr=False)
     integer_result: bool = False  # int32 operands give an int32 result
     uses_precision: bool = False
-    function: str = ""  # in the workload's program file; "": as the workload is named
-    between: tuple[Array, ...] = ()  # arrays of the program that are neither operand nor result, whose sharding it names
-    gathered: tuple[str, ...] = ()  # dims that shard_map and types want whole: operands that are cut along them are gathered
-    constants: Mapping[str, float] = field(default_factory=dict)  # numbers that the program file names in capitals
     draws: tuple[str, ...] = DRAWS  # what its operands may be filled with
-    stages: int | None = None  # how often a value is rounded to the dtype on its way, where sums are kept in float32; None: at every term
-    sampled: tuple[str, ...] = ()  # of a large result the reference is computed on some indices of the first of these dims that is there; (): all
-    halo: tuple[str, str] | None = None  # (dim, width): a shard needs width // 2 elements of its neighbours along dim
-    at_most: tuple[tuple[str, str], ...] = ()  # (dim, other): dim is at most as large as other
-    divisors: tuple[tuple[str, str], ...] = ()  # (dim, other): dim divides other, and is as large where it is not given
+    # How often a value is rounded to the dtype on its way, where sums are kept in float32; None:
+    # at every term.
+    stages: int | None = None
+    # Of a large result the reference is computed on some indices of the first of these dims that
+    # is there; (): on all.
+    sampled: tuple[str, ...] = ()
     cut: str = ""  # the dim that a screen shards at first; "": the first one
-    mapped: str | None = None  # the dim that vmap and pmap map over; None: the first dim of the first result
-    derived: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  # (operand, function of the program file, operands that it takes): instead of the draw
-    memory: Mapping[str, MemoryKind] = field(default_factory=dict)  # memory kinds that are not `device` by default
-    carried: tuple[tuple[str, str], ...] = ()  # (result, operand): what a training run feeds back, step by step
-    curve: str | None = None  # the result that a training run draws, a number
-    moves: bool = False  # it computes nothing: bytes per second is what counts
-    is_bare_array: bool = False  # an array that is only placed; its rank is chosen by naming its dims
-    is_small_program: bool = False  # a registered program, run as it is written and not timed
-    # Fields of an experiment -> those that an equal one writes in one form; RequestError where they describe none.
-    canonical: Callable[[Mapping[str, Any]], dict[str, Any]] | None = field(default=None, repr=False)
-    compile_only: bool = False  # nothing of it is run: it needs a topology that is not attached
+    mapped: str | None = None  # the dim that vmap and pmap map over; None: the first result's first
+    memory: Mapping[str, MemoryKind] = field(default_factory=dict)  # kinds other than `device`
+    program: Program = Program()
+    training: Training = Training()
+    # Fields of an experiment -> those that equal ones write in one form; RequestError where they
+    # describe none.
+    canonical: Callable[[Mapping[str, Any]], dict[str, Any]] | None = field(
+        default=None, repr=False)
     options: Mapping[str, Option] = field(default_factory=dict)
-    variants: Mapping[str, Workload] = field(default_factory=dict, repr=False)  # by the first option's value
+    variants: Mapping[str, Workload] = field(default_factory=dict, repr=False)  # by first option
     source: str | None = None  # hash of the file that declares it, where it is the user's own
 
     def array(self, name: str) -> Array:
@@ -126,9 +143,29 @@ class Workload:
         return self.operands + self.results
 
     @property
+    def is_bare_array(self) -> bool:
+        """Whether it is an array that is only placed; its rank is chosen by naming its dims."""
+        return self.kind == "array"
+
+    @property
+    def is_small_program(self) -> bool:
+        """Whether it is a registered program, run as it is written and not timed."""
+        return self.kind == "program"
+
+    @property
+    def moves(self) -> bool:
+        """Whether it computes nothing, so that bytes per second is what counts."""
+        return self.kind == "transfer"
+
+    @property
     def has_plan(self) -> bool:
         """Whether it is a training step whose program follows from a plan."""
-        return self.canonical is not None
+        return self.kind == "plan"
+
+    @property
+    def compile_only(self) -> bool:
+        """Whether nothing of it is run: it needs a topology that is not attached."""
+        return self.kind == "plan"
 
     @property
     def is_predicted(self) -> bool:
@@ -137,9 +174,8 @@ class Workload:
 
     @property
     def option_defaults(self) -> dict[str, Any]:
-        """The default of each option of its own; of words to choose from, the first."""
-        return {name: option[0] if isinstance(option, tuple) else option.default
-                for name, option in self.options.items()}
+        """The default of each option of its own."""
+        return {name: option.default for name, option in self.options.items()}
 
     def chosen(self, options: Mapping[str, Any]) -> Workload:
         """This workload as these options make it: they may change its arrays, dims and sums."""
@@ -153,17 +189,23 @@ class Workload:
 
     def default_size(self, dim: str, sizes: Dims) -> int:
         """The size of a dim that is not given, beside others that are."""
-        return next((sizes[other] for mine, other in self.divisors if mine == dim and other in sizes), self.defaults[dim])
+        for rule in self.size_rules:
+            if isinstance(rule, Divides) and rule.dim == dim and rule.other in sizes:
+                return sizes[rule.other]
+        return self.defaults[dim]
 
     def amended(self, sizes: Dims) -> Iterator[tuple[str, int, str, str]]:
-        """Dims whose size does not go with another's: the nearest size that does, the rule that is broken, and how to keep it."""
-        for dim, other in self.at_most:
-            if dim in sizes and other in sizes and sizes[dim] > sizes[other]:
-                yield dim, sizes[other], f"is more than {other}={sizes[other]}", f"use at most {sizes[other]}"
-        for dim, other in self.divisors:
-            if dim in sizes and other in sizes and sizes[other] % sizes[dim]:
-                fits = math.gcd(sizes[dim], sizes[other])
-                yield dim, fits, f"does not divide {other}={sizes[other]}", f"use {fits}, {sizes[other]} or another number that divides it"
+        """Dims whose size does not go with another's: the nearest that does, the rule, the fix."""
+        for rule in self.size_rules:
+            if rule.dim not in sizes or rule.other not in sizes:
+                continue
+            size, most, other = sizes[rule.dim], sizes[rule.other], f"{rule.other}={sizes[rule.other]}"
+            if isinstance(rule, AtMost) and size > most:
+                yield rule.dim, most, f"is more than {other}", f"use at most {most}"
+            if isinstance(rule, Divides) and most % size:
+                fits = math.gcd(size, most)
+                fix = f"use {fits}, {most} or another number that divides it"
+                yield rule.dim, fits, f"does not divide {other}", fix
 
     def result_dtype(self, dtype: str) -> str:
         """Dtype of the results: int32 operands of a float function are promoted to float32, as JAX does."""

@@ -76,7 +76,7 @@ def test_operands_are_drawn_in_order_in_float64_and_then_cast(workload):
     for array in workload.operands:
         drawn = rng.normal(size=experiment.shape(array.name))
         assert operands[array.name].dtype == np.dtype(workload.dtypes[0])
-        if array.name not in {name for name, _, _ in workload.derived}:
+        if array.name not in {name for name, _, _ in workload.program.derived}:
             assert np.array_equal(operands[array.name], drawn.astype(workload.dtypes[0]))
 
 

@@ -8,6 +8,7 @@ import pytest
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.workloads.catalog import WORKLOADS
+from spmd_core.workloads.options import Choice
 from spmd_core.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
 from tests.labs import HASTY, ROOT
 
@@ -140,7 +141,7 @@ def test_what_the_compiler_partitions_wrongly_is_called_wrong_and_not_ranked(lab
 def test_the_tables_name_every_workload_and_every_word_of_its_options():
     covered = {(case[0], *case[1].values()) for case in (*MAPPED, *SHARDED)}
     for workload in WORKLOADS.values():
-        words = [option for option in workload.options.values() if isinstance(option, tuple)]
+        words = [option.words for option in workload.options.values() if isinstance(option, Choice)]
         wanted = [(workload.name, word) for word in words[0]] if words else [(workload.name,)]
         assert workload.name in ("array", "program") or workload.compile_only or set(wanted) <= covered, workload.name
 
@@ -185,8 +186,8 @@ def test_the_parallel_gradient_is_that_of_one_device(lab, case):
     workload, options, dims, sharding, beyond = case
     found = outcomes(lab, workload, options, dims, sharding, EVERY)
     what = WORKLOADS[workload].chosen(options)
-    for result, operand in what.carried:
-        rate = what.constants["LEARNING_RATE"]
+    for result, operand in what.training.carried:
+        rate = what.program.constants["LEARNING_RATE"]
         moved = {name: np.array(outcome.outputs[result].values) / rate for name, outcome in found.items() if name not in beyond}
         for name, gradient in moved.items():  # the old parameters are the same for all: what differs is the gradient
             assert np.abs(gradient - moved["single"]).max() <= 1e-5, (name, operand)

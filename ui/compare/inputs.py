@@ -7,7 +7,8 @@ import streamlit as st
 from spmd_core.experiment.options import BY_POSITION, later_options, option_choices, source_of
 from spmd_core.recipes import RECIPES
 from spmd_core.words.names import workload_title
-from spmd_core.workloads.catalog import WORKLOADS, Whole, Workload, get_workload, workload_names
+from spmd_core.workloads.catalog import WORKLOADS, Workload, get_workload, workload_names
+from spmd_core.workloads.options import Choice, Whole
 from spmd_core.workloads.small_programs import program_sizes
 from ui import inputs, state
 
@@ -124,5 +125,5 @@ def _option(name: str, what: Workload) -> Any:
     if isinstance(option, Whole):
         words = f"A whole number from {option.low:,} to {option.high:,}."
         return inputs.number_input(_SCREEN, name, label, option.default if now is None else now, text=words)
-    assert isinstance(option, tuple)  # texts and switches belong to a workload that has a screen of its own
-    return inputs.choice_input(_SCREEN, name, label, option, option[0] if now is None else now, text)
+    assert isinstance(option, Choice)  # texts and switches belong to a workload that has a screen of its own
+    return inputs.choice_input(_SCREEN, name, label, option.words, option.default if now is None else now, text)

@@ -45,12 +45,13 @@ def _bytes_per_s(experiment: Experiment, summary: Summary | None) -> float | Non
 
 
 def _of_training(trial: Trial, experiment: Experiment) -> list[str]:
-    losses = trial.series.get(experiment.what.curve or "", [])
+    losses = trial.series.get(experiment.what.training.curve or "", [])
     if not losses:
         return []
     steps, seconds = experiment.option("steps"), median(trial.series[STEP_TIME])
     short = "" if len(losses) == steps else f", stopped after {len(losses)} of {steps} steps"
-    return [f"{experiment.what.curve} {losses[0]:.4g} before the first step, {losses[-1]:.4g} before the last{short}; {seconds_text(seconds)} a step"]
+    curve = experiment.what.training.curve
+    return [f"{curve} {losses[0]:.4g} before the first step, {losses[-1]:.4g} before the last{short}; {seconds_text(seconds)} a step"]
 
 
 def _status(trial: Trial, experiment: Experiment, was_cancelled: bool) -> Status:

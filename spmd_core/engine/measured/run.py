@@ -52,7 +52,7 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
     for trial in trials:
         checker.check(trial)
     sampler.remeasure()
-    if experiment.what.carried and experiment.option("steps") and not sampler.stopped:
+    if experiment.what.training.carried and experiment.option("steps") and not sampler.stopped:
         training = Training(experiment, trials, emit, cancelled)
         training.run()
         sampler.stopped = training.stopped

@@ -49,14 +49,14 @@ class Training:
     def _step(self, trial: Trial) -> None:
         if trial.failure is not None or trial.program is None:
             return
-        what, curve = self.experiment.what, self.experiment.what.curve or ""
+        what, curve = self.experiment.what, self.experiment.what.training.curve or ""
         arguments = self._arguments.setdefault(trial.strategy, list(trial.program.arguments))
         try:
             start = perf_counter()
             output = timing.block(trial.program.call(*arguments))
             seconds = perf_counter() - start
             named = {array.name: value for array, value in zip(what.results, output, strict=True)}
-            for result, operand in what.carried:
+            for result, operand in what.training.carried:
                 place = next(place for place, array in enumerate(what.operands) if array.name == operand)
                 arguments[place] = placed_like(named[result], arguments[place])
             trial.series.setdefault(curve, []).append(float(np.asarray(named[curve])))

@@ -36,9 +36,11 @@ class Description(Frozen):
         operands, results = (tuple(Array(name, dims) for name, dims in arrays) for arrays in (self.operands, self.results))
         dims = tuple(name for name, _ in self.defaults)
         kept = {dim for array in results for dim in array.dims}
+        given, found = (", ".join(array.name for array in side) for side in (operands, results))
         return Workload(
-            self.name, self.title, f"{', '.join(array.name for array in results)} = {self.name}({', '.join(array.name for array in operands)})",
-            dims, dict(self.defaults), operands, results, lambda sizes: 0, dtypes=self.dtypes, strategies=self.strategies,
+            name=self.name, title=self.title, formula=f"{found} = {self.name}({given})",
+            dims=dims, defaults=dict(self.defaults), operands=operands, results=results,
+            flops=lambda sizes: 0, dtypes=self.dtypes, strategies=self.strategies,
             default_strategies=tuple(name for name in self.strategies if name in ("single", "auto", "constrained", "shard_map")),
             contracted=tuple(dim for dim in dims if dim not in kept), integer_result=self.integer_result, source=source)
 

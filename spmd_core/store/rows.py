@@ -15,7 +15,7 @@ from spmd_core.experiment.experiment import Experiment, parse_experiment_text
 from spmd_core.frozen import Frozen
 from spmd_core.results.environment import Environment
 from spmd_core.results.result import Failure, Result
-from spmd_core.runs.states import ACTIVE, RunStatus, RunSummary
+from spmd_core.runs.states import ACTIVE, STATES, RunStatus, RunSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,11 @@ def status_of(row: sqlite3.Row) -> RunStatus:
     """A run's row; UnreadableRun where it is not one that this version understands."""
     try:
         return RunStatus(
-            run=row["id"], state=row["state"], experiment=experiment_of(row["spec"]),
-            submitted_at=float(row["submitted_at"]), started_at=row["started_at"],
-            finished_at=row["finished_at"], queue_position=row["position"],
-            error=failure_of(row), stderr_tail=row["stderr_tail"], worker_pid=row["worker_pid"],
+            run=str(row["id"]), state=_state(row), experiment=experiment_of(row["spec"]),
+            submitted_at=float(row["submitted_at"]), started_at=_seconds(row["started_at"]),
+            finished_at=_seconds(row["finished_at"]), queue_position=row["position"],
+            error=failure_of(row), stderr_tail=_text(row["stderr_tail"]),
+            worker_pid=row["worker_pid"] if isinstance(row["worker_pid"], int) else None,
             **_progress(row))
     except (RequestError, ValueError, TypeError) as error:
         raise unreadable(str(row["id"]), "experiment", error) from error
@@ -100,18 +101,34 @@ def summary_of(row: sqlite3.Row) -> RunSummary:
     """A run's row of a list; UnreadableRun where this version does not understand it."""
     try:
         return RunSummary(
-            row["id"], row["state"], experiment_of(row["spec"]), float(row["submitted_at"]),
-            row["finished_at"], _object(row["medians"]), row["fastest"], bool(row["partial"]),
-            failure_of(row), _object(row["predicted"]))
+            str(row["id"]), _state(row), experiment_of(row["spec"]), float(row["submitted_at"]),
+            _seconds(row["finished_at"]), _times(row["medians"]), _text(row["fastest"]),
+            bool(row["partial"]), failure_of(row), _times(row["predicted"]))
     except (RequestError, ValueError, TypeError) as error:
         raise unreadable(str(row["id"]), "experiment", error) from error
 
 
-def _object(text: str | None) -> Mapping[str, Any]:
+def _times(text: str | None) -> Mapping[str, Any]:
+    """Seconds by strategy, None where there are none; ValueError for anything else."""
     found = json.loads(text or "{}")
-    if not isinstance(found, dict):
-        raise ValueError(f"{shorten(found)} is not an object")
+    if not isinstance(found, dict) or not all(
+            value is None or isinstance(value, int | float) for value in found.values()):
+        raise ValueError(f"{shorten(found)} is not an object of seconds")
     return found
+
+
+def _state(row: sqlite3.Row) -> str:
+    if row["state"] not in STATES:
+        raise ValueError(f"state {shorten(row['state'])} is not known")
+    return row["state"]
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None else str(value)
+
+
+def _seconds(value: Any) -> float | None:
+    return value if value is None else float(value)
 
 
 def result_of(run: str, body: bytes) -> Result:

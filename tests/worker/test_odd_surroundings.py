@@ -1,0 +1,29 @@
+"""A sample of what `bench/odd_surroundings.py` tries: damaged stores and odd surroundings."""
+
+import pytest
+
+from bench.odd_surroundings import files, judged, rows, surroundings, template_in
+
+SAMPLE = ("runs.state = x'ff00fe'", "result = 'junk'", "environment = '{}'", "queued {",
+          "cut to 60%", "a folder for a lock", "SPMD_LAB_QUEUE='many'", "9 descriptors")
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("odd") / "data"
+    return folder, template_in(folder)
+
+
+def cases():
+    every = [*rows(), *files(), *surroundings()]
+    return [next(case for case in every if case.name == name) for name in SAMPLE]
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_each_ends_with_a_sentence_and_loses_nothing(template, case):
+    folder, run = template
+    assert judged(case, folder, run) is None
+
+
+def test_there_are_a_hundred_cases():
+    assert len([*rows(), *files(), *surroundings()]) >= 100

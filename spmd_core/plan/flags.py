@@ -70,7 +70,7 @@ class LinkFlag:
 
 _ASYNC = "whether this collective runs beside compute"
 _FUSE = "whether this collective is fused with compute to hide it"
-_MATMUL = "whether a matmul is cut in parts so that its collective hides behind them"
+_MATMUL = "whether a matmul is split into parts so that its collective hides behind them"
 _COMBINE = "from which size on small collectives are sent as one"
 _SCHEDULE = "the order in which compute and collectives are issued"
 _MEMORY = "how much memory a program may take, or what it computes twice to take less"
@@ -110,7 +110,7 @@ LINK_FLAGS: dict[str, LinkFlag] = {
             "xla_tpu_enable_windowed_einsum_for_reduce_scatter",
             "xla_tpu_spmd_bidirectional_windowed_einsum", "xla_tpu_spmd_unroll_windowed_einsum",
             "xla_tpu_dot_dot_fusion", "xla_tpu_nested_dot_fusion")),
-        ("from which size (MiB) on a matmul is cut in parts", 2**20, (
+        ("from which size (MiB) on a matmul is split into parts", 2**20, (
             "xla_jf_spmd_threshold_for_windowed_einsum_mib",)),
         (_COMBINE, _GIB, (
             "xla_tpu_agf_combiner_threshold_in_bytes", "xla_tpu_arf_combiner_threshold_in_bytes",

@@ -1,5 +1,6 @@
 """The result of a run: what was measured, with None wherever nothing was."""
 
+import math
 from typing import Any, Literal
 
 from spmd_core.experiment.experiment import Experiment, Frozen
@@ -142,11 +143,13 @@ class Result(Frozen):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """Strategies from the fastest to the slowest: measured ones by their paired ratio, those
-        only predicted by their estimate; then, as they were asked for, those without either."""
+        """Strategies from the fastest to the slowest: measured ones by their median, those only
+        predicted by their estimate; then, as they were asked for, those without either."""
         ranked: list[str] = []
         if self.comparison:
-            ranked = [self.comparison.fastest, *(each.strategy for each in self.comparison.ratios)]
+            others = [each.strategy for each in self.comparison.ratios]
+            others.sort(key=lambda name: self.strategies[name].median_s or math.inf)
+            ranked = [self.comparison.fastest, *others]
         predicted = self.only_predicted_s
         ranked += sorted(predicted, key=predicted.__getitem__)
         return tuple(dict.fromkeys((*ranked, *self.strategies)))

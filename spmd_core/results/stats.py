@@ -136,33 +136,30 @@ def rounds_to_add(rounds: Mapping[str, Rounds], pair: tuple[str, str], planned: 
 def compare(rounds: Mapping[str, Rounds]) -> Comparison | None:
     """Which strategy is fastest, and how the others compare by the rounds that they share; None without a strategy.
 
-    Which one is fastest is itself chosen by the data, so the intervals are corrected (Bonferroni) for every pair
-    that could have been compared.
+    One statistic makes the order, the median that a reader sees first. A strategy is called slower only where the
+    rounds that it shares with the fastest say so too; where they say otherwise, no difference can be told. Which one
+    is fastest is itself chosen by the data, so the intervals are corrected (Bonferroni) for every pair that could
+    have been compared.
     """
     measured = {name: values for name, values in rounds.items() if values}
     if not measured:
         return None
     fastest = min(measured, key=lambda name: median_s(measured[name]))
     ratios = _ratios_to(fastest, measured)
-    for _ in measured:  # medians and shared rounds can disagree on who is first: the rounds decide
-        if not ratios or ratios[0].ratio >= 1:
-            break
-        fastest = ratios[0].strategy
-        ratios = _ratios_to(fastest, measured)
     tied = tuple(ratio.strategy for ratio in ratios if not ratio.differs)
     return Comparison(fastest=fastest, ratios=tuple(ratios), tied=tied)
 
 
 def _ratios_to(fastest: str, measured: Mapping[str, Rounds]) -> list[Ratio]:
-    """Every other strategy against `fastest`, the closest first."""
+    """Every other strategy against `fastest`, in the order of their medians."""
     alpha = (1 - CONFIDENCE) / max(1, len(measured) * (len(measured) - 1) // 2)
     ratios = []
-    for name in measured:
+    for name in sorted(measured, key=lambda name: median_s(measured[name])):
         if name != fastest:
             centre, low, high, apart = signed_rank_interval(log_ratios(measured[name], measured[fastest]), alpha)
-            differs = apart and abs(centre) >= math.log1p(LUCK)
+            differs = apart and centre >= math.log1p(LUCK)
             ratios.append(Ratio(strategy=name, ratio=math.exp(centre), interval=(math.exp(low), math.exp(high)), differs=differs))
-    return sorted(ratios, key=lambda ratio: ratio.ratio)
+    return ratios
 
 
 def too_few(ratio: Ratio) -> bool:

@@ -9,9 +9,10 @@ from spmd_core.units import seconds_text
 from spmd_core.words.names import listed, title, titles
 
 Group = tuple[tuple[str, ...], Estimate]  # strategies that compile to one program, and its time
-PAIRED = ("The paired ratio compares the calls that strategies made side by side in each round, so "
-          "that a slow stretch of the machine counts for all of them. It decides the order, and it "
-          "can differ from the quotient of the medians.")
+PAIRED = ("Rows are in the order of the medians. The paired ratio compares the calls that "
+          "strategies made side by side in each round, so that a slow stretch of the machine counts "
+          "for all of them: it decides what is called slower, and can differ from the quotient of "
+          "the medians.")
 
 
 def measured(result: Result) -> str:
@@ -30,7 +31,9 @@ def measured(result: Result) -> str:
         low, high = map(seconds_text, interval or (None, None))
         between = f" (95 % interval {low} to {high})" if interval else ""
         return f"{title(fastest)} takes {takes} per call{between}."
-    slower = next((ratio for ratio in answer.ratios if ratio.differs), None)
+    place = {name: number for number, name in enumerate(result.order)}
+    apart = [ratio for ratio in answer.ratios if ratio.differs]
+    slower = min(apart, key=lambda ratio: place[ratio.strategy], default=None)
     after = f" Next is {_slower(result, slower)}." if slower else ""
     if not answer.tied:
         return f"{title(fastest)} is fastest: {takes} per call.{after}"

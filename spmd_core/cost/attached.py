@@ -6,13 +6,10 @@ from collections.abc import Sequence
 
 from spmd_core.cost.comm import Cluster
 from spmd_core.errors import RequestError, refuse, shorten
-from spmd_core.machine.chips import CHIPS
+from spmd_core.machine.chips import BY_DEVICE_KIND, CHIPS
 from spmd_core.machine.topologies import Topology
 
 Coordinates = tuple[int, ...]  # x, y, z, core, slice
-# What `device_kind` says: of libtpu's own devices, and the marketing name where releases differ. A v4 without megacore says "TPU v4" too.
-KINDS = {"TPU v2": "v2", "TPU v3": "v3", "TPU v4": "v4", "TPU v5 lite": "v5e", "TPU v5e": "v5e", "TPU v5": "v5p", "TPU v5p": "v5p",
-         "TPU v6 lite": "v6e", "TPU v6e": "v6e", "TPU7x": "tpu7x"}
 
 
 def attached(device_kind: str, places: Sequence[Coordinates]) -> Topology | None:
@@ -28,9 +25,9 @@ def cluster_of(device_kind: str, places: Sequence[Coordinates], used: Sequence[C
 
     Coordinates may start anywhere, as on a host in the middle of a larger slice: they are counted from the least.
     """
-    generation = KINDS.get(device_kind)
+    generation = BY_DEVICE_KIND.get(device_kind)
     if generation is None:
-        raise refuse(f"device kind {shorten(device_kind)}", "is not a TPU whose rates are known", f"use one of {', '.join(KINDS)}")
+        raise refuse(f"device kind {shorten(device_kind)}", "is not a TPU whose rates are known", f"use one of {', '.join(BY_DEVICE_KIND)}")
     chip = CHIPS[generation]
     slices: dict[int, list[Coordinates]] = defaultdict(list)
     for place in places:

@@ -15,7 +15,10 @@ def description(topology: Topology) -> tuple[str, dict[str, Any]]:
         options["num_slices"] = topology.slices
     if topology.shape == (1, 1):
         options["chips_per_host_bounds"] = (1, 1, 1)
-    return topology.name.split("*")[0].replace("tpu7x", "TPU7x"), options
+    name = topology.name.split("*")[0]
+    if topology.chip.libtpu_name:
+        name = name.replace(topology.chip.generation, topology.chip.libtpu_name)
+    return name, options
 
 
 def split_over_slices(sizes: tuple[int, ...], slices: int) -> tuple[tuple[int, ...], tuple[int, ...]] | None:

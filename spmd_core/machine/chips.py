@@ -1,6 +1,7 @@
 """TPU generations: what each chip can do, every figure with its source."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 GIB = 2**30
 
@@ -18,13 +19,16 @@ COMPILER = "read off libtpu: capacity from its RESOURCE_EXHAUSTED messages, cloc
 GUESS = "a guess"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
     """A generation. Per chip unless said otherwise; bandwidths in bytes per second, one way."""
 
     generation: str
     title: str
-    peak_flops: float  # bfloat16
+    # What `device_kind` says: of libtpu's own devices, and the name where releases differ.
+    device_kinds: tuple[str, ...]
+    pci_id: str | None = None  # of jax/_src/hardware_utils.py, _TPU_PCI_DEVICE_IDS
+    peak_flops: float  # FLOP/s in bfloat16
     hbm_bytes: int  # what a program may use
     hbm_bandwidth: float
     link_bandwidth: float  # of one link, one direction, nominal
@@ -32,11 +36,15 @@ class Chip:
     dcn_bandwidth: float  # per chip, out of the slice
     host_bandwidth: float  # per chip, to host memory, each way
     clock_hz: float
-    matrix_unit: int  # rows and columns of one matrix unit
+    matrix_unit: int = 128  # rows and columns of one matrix unit
     max_shape: tuple[int, ...]
-    wrap: str  # "full": an axis wraps at the size of max_shape; "cubes": every axis of a slice of whole 4x4x4 cubes wraps
+    # "full": an axis wraps at the size of max_shape; "cubes": every axis of a slice of whole 4x4x4
+    # cubes wraps.
+    wrap: Literal["full", "cubes"]
     devices_per_chip: int = 1
-    options: tuple[tuple[str, str], ...] = ()
+    smallest: tuple[int, ...] | None = None  # of legal shapes, where no single chip is offered
+    libtpu_name: str = ""  # of the generation in a topology's name; "": as the generation
+    options: tuple[tuple[str, str], ...] = ()  # of libtpu's topology description
     sources: str = ""
 
     @property
@@ -54,27 +62,84 @@ class Chip:
         """HBM of one JAX device."""
         return self.hbm_bytes // self.devices_per_chip
 
+
 CHIPS: dict[str, Chip] = {
     chip.generation: chip
     for chip in (
-        Chip("v2", "TPU v2", 46e12, int(14.96 * GIB), 700e9, 62e9, 2, 3.125e9, 1.5e10, 0.70e9, 128, (16, 16), "full", 2,
-             sources=f"peak, HBM bandwidth, clock, links (496 Gbit/s): {CACM}; capacity: {COMPILER}; dcn, host: {GUESS}"),
-        Chip("v3", "TPU v3", 123e12, int(30.96 * GIB), 900e9, 82e9, 2, 3.125e9, 1.5e10, 0.94e9, 128, (32, 32), "full", 2,
-             sources=f"peak, HBM bandwidth, clock, links (656 Gbit/s): {CACM}; capacity: {COMPILER}; dcn, host: {GUESS}"),
-        Chip("v4", "TPU v4", 275e12, int(30.75 * GIB), 1.228e12, 5e10, 3, 6.25e9, 1.5e10, 1.05e9, 128, (16, 16, 16), "cubes", 1,
-             (("chip_config_name", "megacore"),), sources=f"peak, HBM bandwidth, clock, links: {ISCA}; capacity: {COMPILER}; "
-                                                          f"host: {BOOK}; dcn: {GUESS}"),
-        Chip("v5e", "TPU v5e", 197e12, int(15.75 * GIB), 8.1e11, 5e10, 2, 3.125e9, 1.5e10, 1.50e9, 128, (16, 16), "full",
-             sources=f"peak: {DOCS}; HBM bandwidth, links, host: {BOOK}; dcn (2 x 100 Gbit/s for 8 chips): {DOCS}; capacity, clock: {COMPILER}"),
-        Chip("v5p", "TPU v5p", 459e12, int(95.74 * GIB), 2.765e12, 1e11, 3, 6.25e9, 1.5e10, 1.75e9, 128, (16, 20, 28), "cubes",
-             sources=f"peak, HBM bandwidth, links (1,200 GB/s in all), dcn (50 Gbit/s): {DOCS}; host: {BOOK}; capacity, clock: {COMPILER}"),
-        Chip("v6e", "TPU v6e (Trillium)", 918e12, int(31.25 * GIB), 1.64e12, 1e11, 2, 1.25e10, 3.2e10, 1.75e9, 256, (16, 16), "full",
-             sources=f"peak, HBM bandwidth, links (800 GB/s in all), dcn (4 x 200 Gbit/s for 8 chips): {DOCS}; host: {BOOK}; "
-                     f"capacity, clock: {COMPILER}"),
-        Chip("tpu7x", "TPU7x (Ironwood)", 2307e12, int(189.5 * GIB), 7.38e12, 1e11, 3, 1.25e10, 3.2e10, 2.20e9, 256, (16, 24, 24), "cubes", 2,
-             sources=f"peak, HBM bandwidth, links (1,200 GB/s in all): {DOCS}; capacity: {COMPILER}; dcn, host, clock: {GUESS}"),
+        Chip(
+            generation="v2", title="TPU v2",
+            device_kinds=("TPU v2",),
+            peak_flops=46e12, hbm_bytes=int(14.96 * GIB), hbm_bandwidth=700e9,
+            link_bandwidth=62e9, dcn_bandwidth=3.125e9, host_bandwidth=15e9,
+            clock_hz=0.70e9,
+            torus_dims=2, max_shape=(16, 16), wrap="full", devices_per_chip=2,
+            smallest=(2, 2),
+            sources=(f"peak, HBM bandwidth, clock, links (496 Gbit/s): {CACM}; capacity: "
+                    f"{COMPILER}; dcn, host: {GUESS}")),
+        Chip(
+            generation="v3", title="TPU v3",
+            device_kinds=("TPU v3",), pci_id="0x0027",
+            peak_flops=123e12, hbm_bytes=int(30.96 * GIB), hbm_bandwidth=900e9,
+            link_bandwidth=82e9, dcn_bandwidth=3.125e9, host_bandwidth=15e9,
+            clock_hz=0.94e9,
+            torus_dims=2, max_shape=(32, 32), wrap="full", devices_per_chip=2,
+            smallest=(2, 2),
+            sources=(f"peak, HBM bandwidth, clock, links (656 Gbit/s): {CACM}; capacity: "
+                    f"{COMPILER}; dcn, host: {GUESS}")),
+        Chip(
+            generation="v4", title="TPU v4",
+            device_kinds=("TPU v4",), pci_id="0x005e",
+            peak_flops=275e12, hbm_bytes=int(30.75 * GIB), hbm_bandwidth=1.228e12,
+            link_bandwidth=50e9, dcn_bandwidth=6.25e9, host_bandwidth=15e9,
+            clock_hz=1.05e9,
+            torus_dims=3, max_shape=(16, 16, 16), wrap="cubes",
+            options=(("chip_config_name", "megacore"),),
+            sources=(f"peak, HBM bandwidth, clock, links: {ISCA}; capacity: {COMPILER}; host: "
+                    f"{BOOK}; dcn: {GUESS}")),
+        Chip(
+            generation="v5e", title="TPU v5e",
+            device_kinds=("TPU v5 lite", "TPU v5e"), pci_id="0x0063",
+            peak_flops=197e12, hbm_bytes=int(15.75 * GIB), hbm_bandwidth=810e9,
+            link_bandwidth=50e9, dcn_bandwidth=3.125e9, host_bandwidth=15e9,
+            clock_hz=1.5e9,
+            torus_dims=2, max_shape=(16, 16), wrap="full",
+            sources=(f"peak: {DOCS}; HBM bandwidth, links, host: {BOOK}; dcn (2 x 100 Gbit/s for 8 "
+                    f"chips): {DOCS}; capacity, clock: {COMPILER}")),
+        Chip(
+            generation="v5p", title="TPU v5p",
+            device_kinds=("TPU v5", "TPU v5p"), pci_id="0x0062",
+            peak_flops=459e12, hbm_bytes=int(95.74 * GIB), hbm_bandwidth=2.765e12,
+            link_bandwidth=100e9, dcn_bandwidth=6.25e9, host_bandwidth=15e9,
+            clock_hz=1.75e9,
+            torus_dims=3, max_shape=(16, 20, 28), wrap="cubes",
+            sources=(f"peak, HBM bandwidth, links (1,200 GB/s in all), dcn (50 Gbit/s): {DOCS}; "
+                    f"host: {BOOK}; capacity, clock: {COMPILER}")),
+        Chip(
+            generation="v6e", title="TPU v6e (Trillium)",
+            device_kinds=("TPU v6 lite", "TPU v6e"), pci_id="0x006f",
+            peak_flops=918e12, hbm_bytes=int(31.25 * GIB), hbm_bandwidth=1.64e12,
+            link_bandwidth=100e9, dcn_bandwidth=12.5e9, host_bandwidth=32e9,
+            clock_hz=1.75e9, matrix_unit=256,
+            torus_dims=2, max_shape=(16, 16), wrap="full",
+            sources=(f"peak, HBM bandwidth, links (800 GB/s in all), dcn (4 x 200 Gbit/s for 8 "
+                    f"chips): {DOCS}; host: {BOOK}; capacity, clock: {COMPILER}")),
+        Chip(
+            generation="tpu7x", title="TPU7x (Ironwood)",
+            device_kinds=("TPU7x",), pci_id="0x0076",
+            peak_flops=2307e12, hbm_bytes=int(189.5 * GIB), hbm_bandwidth=7.38e12,
+            link_bandwidth=100e9, dcn_bandwidth=12.5e9, host_bandwidth=32e9,
+            clock_hz=2.2e9, matrix_unit=256,
+            torus_dims=3, max_shape=(16, 24, 24), wrap="cubes", devices_per_chip=2,
+            libtpu_name="TPU7x",
+            sources=(f"peak, HBM bandwidth, links (1,200 GB/s in all): {DOCS}; capacity: "
+                    f"{COMPILER}; dcn, host, clock: {GUESS}")),
     )
 }
+
+# Generation by what its devices say of their kind, and title by the PCI id of its devices.
+BY_DEVICE_KIND = {kind: chip.generation for chip in CHIPS.values() for kind in chip.device_kinds}
+TITLES_BY_PCI_ID = {
+    chip.pci_id: chip.title.partition(" (")[0] for chip in CHIPS.values() if chip.pci_id}
 
 # What else generations are called.
 OTHER_NAMES = {"v7": ("tpu7x",), "v7x": ("tpu7x",), "tpu7": ("tpu7x",), "ironwood": ("tpu7x",), "v6": ("v6e",), "trillium": ("v6e",),

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from spmd_core.machine.chips import TITLES_BY_PCI_ID
 from spmd_core.machine.host_in_slice import slice_position
 
 _GOOGLE_PCI_VENDOR = "0x1ae0"
-# jax/_src/hardware_utils.py, _TPU_PCI_DEVICE_IDS
-_TPU_NAMES = {"0x0027": "TPU v3", "0x005e": "TPU v4", "0x0062": "TPU v5p", "0x0063": "TPU v5e", "0x006f": "TPU v6e", "0x0076": "TPU7x"}
 _FILES = (("tpu", "dev", "accel[0-9]*"), ("nvidia", "dev", "nvidia[0-9]*"), ("tpu", "dev/vfio", "[0-9]*"), ("amd", "dev", "kfd"))
 
 
@@ -65,7 +64,7 @@ def _name(root: Path, kind: str | None) -> str | None:
     if kind == "tpu":
         for vendor in sorted(root.glob("sys/bus/pci/devices/*/vendor")):
             if _text(vendor).strip() == _GOOGLE_PCI_VENDOR:
-                name = _TPU_NAMES.get(_text(vendor.parent / "device").strip())
+                name = TITLES_BY_PCI_ID.get(_text(vendor.parent / "device").strip())
                 if name:
                     return name
         return "TPU"

@@ -56,9 +56,10 @@ def legal_shapes(generation: str) -> tuple[tuple[int, ...], ...]:
     chip = CHIPS[generation]
     if chip.torus_dims == 2:
         flat = [(2, 2), (2, 4), (4, 4), (4, 8), (8, 8), (8, 16), (16, 16), (16, 32), (32, 32)]
-        smallest = [] if generation in ("v2", "v3") else [(1, 1)]
         fits = [shape for shape in flat if all(size <= most for size, most in zip(shape, chip.max_shape, strict=True))]
-        return tuple(smallest + [shape for shape in fits if generation not in ("v2", "v3") or shape != (2, 4)])
+        if chip.smallest is None:
+            return ((1, 1), *fits)
+        return tuple(shape for shape in fits if shape != (2, 4))  # nor half a host's row
     small = [(2, 2, 1), (2, 2, 2), (2, 2, 4), (2, 4, 4)]
     a_max, b_max, c_max = chip.max_shape
     cubes = [(a, b, c) for a in range(4, a_max + 1, 4) for b in range(a, b_max + 1, 4) for c in range(b, c_max + 1, 4)]

@@ -14,7 +14,6 @@ from spmd_core.workloads.catalog import DTYPE_BYTES, element_count
 from spmd_core.workloads.small_programs import program_sizes
 from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
 
-PROGRAM_BYTES = {"many_rows": ("rows", 90)}  # small program -> its size and bytes of each: at ten million rows 1.1 GB, with 0.2 GB of JAX
 DRAW_BYTES = 8  # operands are drawn, and the reference is computed, in float64
 
 
@@ -34,8 +33,9 @@ def memory_need(experiment: Experiment) -> MemoryNeed:
     """
     what, sizes = experiment.what, experiment.sizes
     if experiment.what.is_small_program:
-        size, each_bytes = PROGRAM_BYTES.get(_program(experiment), ("", 0))
-        return MemoryNeed(_program_sizes(experiment).get(size, 0) * each_bytes, 0, 0)
+        chosen = _program_sizes(experiment)
+        known = program_sizes(_program(experiment)).values()
+        return MemoryNeed(sum(chosen[size.name] * size.each_bytes for size in known), 0, 0)
     counts = [element_count(array.shape(sizes)) for array in what.operands]
     host = (sum(counts) if what.program.derived else max(counts, default=0)) * DRAW_BYTES + what.operand_bytes(sizes, experiment.dtype)
     if what.flops(sizes) <= FULL_FLOPS:

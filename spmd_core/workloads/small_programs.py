@@ -51,24 +51,30 @@ def _merged(statements: list[ast.stmt]) -> list[str]:
             named.setdefault(statement.module, set()).update(ast.unparse(alias) for alias in statement.names)
     return [*sorted(plain), *(f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(named.items()))]
 
-_LINE = re.compile(r"^(?P<name>[A-Z][A-Z_]*) = (?P<default>[\d_]+)  # (?P<low>[\d_]+) to (?P<high>[\d_]+)$", re.MULTILINE)
+_LINE = re.compile(r"^(?P<name>[A-Z][A-Z_]*) = (?P<default>[\d_]+)  # (?P<low>[\d_]+) to (?P<high>[\d_]+)"
+                   r"(?P<rest>, (?P<bytes>[\d_]+) bytes each)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A size by the name of its option, the value in the file, and the least and greatest that may be chosen."""
+    """A size by the name of its option, its value in the file, and what may be chosen.
+
+    `each_bytes` is what the process holds for each, at its most.
+    """
 
     name: str
     default: int
     low: int
     high: int
+    each_bytes: int = 0
 
 
 @cache
 def program_sizes(program: str) -> dict[str, Size]:
     """Option name -> size, in the order of the file; empty where the program has none to choose."""
     lines = _LINE.finditer(program_file(program))
-    found = [Size(line["name"].lower(), int(line["default"]), int(line["low"]), int(line["high"])) for line in lines]
+    found = [Size(line["name"].lower(), int(line["default"]), int(line["low"]), int(line["high"]),
+                  int(line["bytes"] or 0)) for line in lines]
     return {size.name: size for size in found}
 
 
@@ -91,6 +97,8 @@ def with_sizes(source: str, chosen: Mapping[str, object]) -> str:
 
     def replaced(match: re.Match[str]) -> str:
         value = chosen.get(match["name"].lower())
-        return match[0] if value is None else f"{match['name']} = {value:_}  # {match['low']} to {match['high']}"
+        if value is None:
+            return match[0]
+        return f"{match['name']} = {value:_}  # {match['low']} to {match['high']}{match['rest'] or ''}"
 
     return _LINE.sub(replaced, source)

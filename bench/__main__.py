@@ -3,17 +3,18 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
-# In a process each: they set up JAX differently. Left out, since they take minutes: same_or_different (a quarter of an hour),
-# memory_growth, predict_calibration, predict_fits, busy_collectives.
-QUICK = ("layout_speed", "response_times", "rerun_cpu", "click_to_median", "map_overhead", "timing_overhead", "against_tutorial",
-         "predict_collectives")
+SHARED = {"__init__", "__main__", "dashboard", "figures"}
+# Minutes each: the reader of one of them asks for it by its name.
+SLOW = {"busy_collectives", "hostile_links", "memory_growth", "pictures", "predict_calibration", "predict_fits", "same_or_different"}
+SCRIPTS = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.py")) if path.stem not in SHARED}
 
 
 def main() -> int:
-    """Run them one after another."""
+    """Run them one after another, in a process each: they set up JAX differently."""
     missed = []
-    for name in QUICK:
+    for name in sorted(SCRIPTS.keys() - SLOW):
         print(f"+ python -m bench.{name}", flush=True)
         begun = time.monotonic()
         if subprocess.run([sys.executable, "-m", f"bench.{name}"]).returncode:

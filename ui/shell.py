@@ -106,7 +106,7 @@ def _address_banner() -> None:
     if st.get_option("server.address") in _LOOPBACK[:3] or "auth" in _secrets():
         return
     st.warning(f"This dashboard answers on {plain(address or 'every address of this machine')} without a login: whoever can reach it can use "
-               "these devices. Bind it to 127.0.0.1 and use ssh -L, or set up a login, as the README says.", icon=":material/lock_open:")
+               "these devices. Bind it to 127.0.0.1 and use ssh -L, or set up a login, as docs/security.md says.", icon=":material/lock_open:")
 
 
 def _require_login() -> None:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from spmd_core.sweep.variables import VARIABLES
+from spmd_core.workloads.catalog import WORKLOADS
+from spmd_core.workloads.strategies import STRATEGIES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -15,13 +17,30 @@ def sweep_variables() -> list[str]:
     return _table(("varied", "values", "what else changes"), rows)
 
 
+def workloads() -> list[str]:
+    """Every workload, with the dims of its widest variant and its own options."""
+    def row(workload) -> tuple[str, ...]:
+        widest = max([workload, *workload.variants.values()], key=lambda variant: len(variant.dims))
+        computes = f"{workload.title}: {workload.formula}".replace("|", "\\|")
+        return f"`{workload.name}`", computes, ", ".join(widest.dims), ", ".join(f"`{option}`" for option in workload.options)
+
+    return _table(("workload", "computes", "dims", "options"), map(row, WORKLOADS.values()))
+
+
+def strategies() -> list[str]:
+    """Every strategy, with its caution."""
+    rows = ((f"`{row.name}`", row.meaning, row.caution) for row in STRATEGIES.values())
+    return _table(("strategy", "what it does", "beware"), rows)
+
+
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
     listed = (head, ("---",) * len(head), *rows)
     return [f"| {' | '.join(cells)} |" for cells in listed]
 
 
 # File of the docs, the table's first line, which is found by it, and what writes it.
-TABLES: tuple[tuple[str, Callable[[], list[str]]], ...] = (("docs/scaling.md", sweep_variables),)
+TABLES: tuple[tuple[str, Callable[[], list[str]]], ...] = (
+    ("docs/scaling.md", sweep_variables), ("docs/workloads.md", workloads), ("docs/strategies.md", strategies))
 
 
 def with_table(text: str, table: list[str]) -> str:

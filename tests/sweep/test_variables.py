@@ -1,6 +1,7 @@
 """The table of variables: every row varies something, and who offers a choice reads the table."""
 
 import re
+import shutil
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -52,8 +53,7 @@ def test_a_row_has_all_that_is_said_of_it(name):
 def test_the_docs_have_the_table(monkeypatch, tmp_path):
     assert tables.outdated() == []  # else: python -m tests.house.tables
     copy = tmp_path / "docs" / "scaling.md"
-    copy.parent.mkdir()
-    copy.write_text((tables.ROOT / "docs" / "scaling.md").read_text("utf-8"), "utf-8")
+    shutil.copytree(tables.ROOT / "docs", copy.parent)
     monkeypatch.setitem(VARIABLES, "layers", LAYERS)
     assert tables.outdated(write=True, root=tmp_path) == ["docs/scaling.md"]
     assert "| `layers` | `8,16,32` | the layers alone |\n\n" in copy.read_text("utf-8")

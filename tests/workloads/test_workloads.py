@@ -10,7 +10,7 @@ from spmd_core.lab import Lab
 from spmd_core.workloads.catalog import WORKLOADS
 from spmd_core.workloads.options import Choice
 from spmd_core.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
-from tests.labs import HASTY, ROOT
+from tests.labs import HASTY
 
 MESH = {"x": 2, "y": 4}
 ALL_DEVICES = ["x", "y"]
@@ -144,16 +144,6 @@ def test_the_tables_name_every_workload_and_every_word_of_its_options():
         words = [option.words for option in workload.options.values() if isinstance(option, Choice)]
         wanted = [(workload.name, word) for word in words[0]] if words else [(workload.name,)]
         assert workload.name in ("array", "program") or workload.compile_only or set(wanted) <= covered, workload.name
-
-
-def test_the_readme_lists_every_workload_with_its_dims_and_every_strategy():
-    readme = (ROOT / "README.md").read_text("utf-8").partition("## Workloads\n")[2].partition("\n## ")[0]
-    for workload in WORKLOADS.values():
-        assert f"`{workload.name}`" in readme
-        widest = max([workload, *workload.variants.values()], key=lambda variant: len(variant.dims))
-        assert workload.name in ("array", "program") or f"| {', '.join(widest.dims)} |" in readme, workload.name
-        assert all(f"`{option}`" in readme for option in workload.options)
-    assert all(f"`{name}`" in readme for name in EVERY)
 
 
 def test_maps_are_called_as_they_are_and_have_the_phases_that_they_have(lab):

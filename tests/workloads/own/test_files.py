@@ -261,8 +261,8 @@ def test_a_function_that_hangs_can_be_cancelled(files, lab):
     assert outcome(lab, workload="weighted", strategies=["single"])[0].state == "succeeded"
 
 
-def test_the_example_of_the_readme_works(files, lab):
-    (example,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+def test_the_example_of_the_docs_works(files, lab):
+    (example,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/workloads.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
     assert len(example.splitlines()) == 10
     files(readme=example)
     _, result = outcome(lab, workload="scaled_norm", sharding={"cols": "x"}, strategies=get_workload("scaled_norm").strategies)

@@ -1,0 +1,70 @@
+"""Pictures of the running app for the documentation: docs/pictures/SCREEN-light.png and -dark.png, 1400 pixels wide.
+
+A dashboard of its own runs the default experiment and draws from real results. Run: python -m bench.pictures [screens]
+"""
+
+import sys
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from bench.dashboard import LAYER, dashboard
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.link import link_path
+from tests.browser.server import answered, settled, visit
+from tests.needs import CHROMIUM, ROOT
+
+FOLDER = ROOT / "docs" / "pictures"
+WIDTH, HEIGHT = 1400, 900
+MOST_BYTES = 200_000
+ARRAY = {"workload": "array", "target": "cpu:8", "mesh": {"x": 2, "y": 4}, "dims": {"d0": 8, "d1": 16}, "sharding": {"d0": "x", "d1": "y"}}
+
+
+def compare(page: Page, url: str, run: str) -> None:
+    """The answer of the default experiment."""
+    visit(page, url + link_path(parse_experiment(LAYER), run))
+    answered(page)
+
+
+def layout(page: Page, url: str, run: str) -> None:
+    """Who holds what of a small array."""
+    visit(page, url + link_path(parse_experiment(ARRAY), screen="layout"))
+
+
+def recipes(page: Page, url: str, run: str) -> None:
+    """The classic examples."""
+    visit(page, f"{url}/recipes")
+
+
+SCREENS = {"compare": compare, "layout": layout, "recipes": recipes}
+
+
+def draw(browser: Browser, screen: str, theme: str, url: str, run: str) -> int:
+    """Take one picture; its size in bytes."""
+    context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="dark" if theme == "dark" else "light")
+    page = context.new_page()
+    SCREENS[screen](page, url, run)
+    settled(page)
+    page.wait_for_timeout(1500)  # charts fade in
+    file = FOLDER / f"{screen}-{theme}.png"
+    page.screenshot(path=file, animations="disabled")
+    context.close()
+    return file.stat().st_size
+
+
+def main() -> int:
+    """Draw every screen in both themes; 1 where a picture is too large to be downloaded with a page."""
+    chosen, large = sys.argv[1:] or list(SCREENS), 0
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright, dashboard([LAYER]) as (server, runs):
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for screen in chosen:
+            for theme in ("light", "dark"):
+                size = draw(browser, screen, theme, server.url, runs[0])
+                large += size > MOST_BYTES
+                print(f"docs/pictures/{screen}-{theme}.png: {size:,} bytes (at most {MOST_BYTES:,})")
+        browser.close()
+    return 1 if large else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

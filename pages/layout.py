@@ -4,6 +4,7 @@ import streamlit as st
 
 from spmd_core.errors import RequestError
 from spmd_core.experiment.layout import layout_of
+from spmd_core.script.parts import three_lines
 from spmd_core.script.program import program_text
 from spmd_core.units import bytes_text, count_text
 from spmd_core.words.layouts import headline, sharing_text
@@ -41,7 +42,7 @@ elif pressed:
 course.hint(experiment)
 st.subheader(plain(headline(found, experiment.dtype)), anchor=False)
 
-picture, beside = st.columns([5, 3], gap="medium")
+picture, beside = st.columns([5, 2], gap="medium")
 with picture:
     st.caption("Numbers in cells are devices: positions in the mesh's device order. Same color, same data. Point at a cell for what it holds, "
                "and to light every device that holds the same.")
@@ -60,10 +61,16 @@ with beside:
     elif run is None:
         st.caption("Nothing here has touched a device. *Place it on devices* puts the real array there and compares.")
     try:
-        st.code(program_text(experiment, "place"), language="python", wrap_lines=True)
+        st.code(three_lines(experiment), language="python", wrap_lines=True)
     except RequestError as error:  # a topology that does not exist has no devices to write down
         st.caption(plain(str(error)))
 
+with st.expander("The script: plain JAX that runs as it stands", key="script", on_change="rerun") as script:
+    if script.open:
+        try:
+            st.code(program_text(experiment, "place"), language="python")
+        except RequestError as error:
+            st.caption(plain(str(error)))
 with st.expander("Every device as a table", key="table", on_change="rerun") as numbers:
     if numbers.open:
         st.dataframe(layout_charts.table(found, experiment.dtype), hide_index=True)

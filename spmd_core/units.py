@@ -1,6 +1,7 @@
 """Sizes, durations and values of arrays as text."""
 
 import re
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -44,6 +45,16 @@ def scaled_text(value: float, unit: str) -> str:
 def number_text(value: float) -> str:
     """Three significant digits, large numbers whole and with thousands separated, e.g. `0.0123`, `1.5`, `2,595`."""
     return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+
+
+def mesh_text(mesh: Mapping[str, int] | Iterable[tuple[str, int]], separator: str = ", ") -> str:
+    """Mesh axes and their sizes.
+
+    >>> mesh_text({"x": 2, "y": 4}), mesh_text((("fsdp", 16), ("tensor", 4)), ",")
+    ('x=2, y=4', 'fsdp=16,tensor=4')
+    """
+    axes = mesh.items() if isinstance(mesh, Mapping) else mesh
+    return separator.join(f"{name}={size}" for name, size in axes)
 
 
 def count_text(count: int) -> str:

@@ -11,7 +11,7 @@ from spmd_core.errors import RequestError, refuse
 from spmd_core.lab import Lab
 from spmd_core.results.export import csv_text
 from spmd_core.runs.states import STATES, RunSummary
-from spmd_core.units import seconds_text
+from spmd_core.units import mesh_text, seconds_text
 from spmd_core.workloads.catalog import get_workload
 
 MAX_LIMIT = 100_000
@@ -85,7 +85,7 @@ def _table(listed: list[RunSummary]) -> list[str]:
         return ["no stored run is like that; python -m spmd_core run recipe:layer makes one"]
     rows = [("run", "submitted", "state", "workload", "target", "mesh", "fastest", "median or predicted")]
     for summary in listed:
-        mesh = ",".join(f"{axis}={size}" for axis, size in summary.experiment.mesh)
+        mesh = mesh_text(summary.experiment.mesh, ",")
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.submitted_at))
         fastest, time_of = "–", "–"
         if summary.answer is not None:

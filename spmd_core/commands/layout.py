@@ -12,6 +12,7 @@ from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.layout import dtype_of, layout_json, layout_of
 from spmd_core.experiment.reading import load_json
 from spmd_core.script.program import spec_text
+from spmd_core.units import mesh_text
 from spmd_core.words.layouts import headline
 from spmd_core.workloads.catalog import ARRAY_DIMS
 
@@ -47,7 +48,7 @@ def main(arguments: Namespace) -> int:
 
 def _lines(experiment: Experiment, name: str, width: int) -> list[str]:
     found, dtype = layout_of(experiment, name), dtype_of(experiment, name)
-    mesh = ", ".join(f"{axis}={size}" for axis, size in experiment.mesh)
+    mesh = mesh_text(experiment.mesh)
     memory = "" if experiment.memory_kind(name) == "device" else f" in {experiment.memory_kind(name)}"
     head = f"{name}: {dtype}{list(found.shape)}, {spec_text(found.spec)} on mesh {mesh}{memory}"
     dims = experiment.what.array(name).present(experiment.sizes)

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 from spmd_core.errors import RequestError, shorten
 from spmd_core.experiment import reading
 from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.nearest_fields import Say, choices, drop_unknown, kept, mesh_text, options, plain_fields, sentence, workload
+from spmd_core.experiment.nearest_fields import Say, choices, drop_unknown, kept, options, plain_fields, sentence, workload
 from spmd_core.experiment.nearest_plan import repair_decoder
 from spmd_core.experiment.types import Axes
 from spmd_core.machine.targets import default_target, parse_target
+from spmd_core.units import mesh_text
 from spmd_core.workloads.catalog import has_plan
 from spmd_core.workloads.workload import Workload
 

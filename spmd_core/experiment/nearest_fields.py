@@ -107,8 +107,3 @@ def drop_unknown(data: dict[str, Any], say: Say) -> None:
     for field in [field for field in data if field not in Experiment.model_fields]:
         say(f"The field {shorten(field)} is not part of an experiment: left out.")
         del data[field]
-
-
-def mesh_text(mesh: Mapping[str, int]) -> str:
-    """A mesh for reading: `x=2, y=4`."""
-    return ", ".join(f"{axis}={size}" for axis, size in mesh.items())

@@ -8,7 +8,7 @@ from typing import Any
 
 from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.experiment import reading
-from spmd_core.experiment.nearest_fields import Say, drop_unknown, kept, mesh_text, options, plain_fields, sentence
+from spmd_core.experiment.nearest_fields import Say, drop_unknown, kept, options, plain_fields, sentence
 from spmd_core.experiment.resized import resized
 from spmd_core.machine.of_chips import nearest_topology
 from spmd_core.machine.targets import Target, parse_target
@@ -16,6 +16,7 @@ from spmd_core.machine.topologies import Topology, get_topology
 from spmd_core.plan.flags import flag_refusal, link_refusal
 from spmd_core.plan.models import ACTIVATIONS, PRESETS, VARIABLE, ModelSize, get_model
 from spmd_core.plan.plan import AXES, DATA_AXES, MAX_SEQUENCE, NAMES
+from spmd_core.units import mesh_text
 from spmd_core.workloads.decoder import DECODER, DEFAULT_SPEC, GATES, TABLES
 
 BLOCK = 128  # tokens that a sequence is a multiple of

@@ -25,6 +25,7 @@ from typing import Any
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.types import Axes
 from spmd_core.machine.topologies import Topology, get_topology
+from spmd_core.units import mesh_text
 from spmd_core.workloads.catalog import has_plan
 
 Mesh = tuple[tuple[str, int], ...]
@@ -42,7 +43,7 @@ class Resized:
     @property
     def text(self) -> str:
         """The mesh as a user writes it, e.g. `fsdp=16,tensor=4`."""
-        return ",".join(f"{name}={size}" for name, size in self.mesh)
+        return mesh_text(self.mesh, ",")
 
 
 def taking_axis(workload: str, mesh: Sequence[Sequence[Any]], batch: Axes = ()) -> str:

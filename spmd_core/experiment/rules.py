@@ -10,6 +10,7 @@ from spmd_core.errors import refuse, shorten
 from spmd_core.experiment.options import read_in_axes
 from spmd_core.experiment.types import Axes, Fields, Mesh, Spec
 from spmd_core.machine.targets import Target
+from spmd_core.units import mesh_text
 from spmd_core.workloads.strategies import STRATEGIES
 from spmd_core.workloads.workload import DTYPE_BYTES, Dims, Workload
 
@@ -187,7 +188,7 @@ def check_fits_target(mesh: Mesh, target: Target, device_count: int | None = Non
     available = target.device_count if device_count is None else device_count
     devices = math.prod(size for _, size in mesh)
     if available is not None and devices > available:
-        axes = ", ".join(f"{name}={size}" for name, size in mesh)
+        axes = mesh_text(mesh)
         raise refuse(f"mesh {axes} of {devices} devices",
                      f"is larger than target {target.text} with {available}",
                      f"use at most {available} devices, or another target")

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from spmd_core.results.result import Result, StrategyResult
+from spmd_core.units import mesh_text
 
 
 def json_text(result: Result) -> str:
@@ -26,7 +27,7 @@ def csv_text(*results: Result) -> str:
     writer.writerow(CSV_COLUMNS)
     for result in results:
         experiment = result.experiment
-        mesh = " ".join(f"{axis}={size}" for axis, size in experiment.mesh)
+        mesh = mesh_text(experiment.mesh, " ")
         for strategy, found in result.strategies.items():
             head = (result.run, experiment.id, experiment.workload, experiment.target, mesh, strategy, found.status)
             predicted = _predicted(found)

@@ -10,6 +10,7 @@ from spmd_core.results.result import Result
 from spmd_core.script.absent import absent_cells
 from spmd_core.script.imports import spaced
 from spmd_core.script.program import body_text, header, operands_text, program_text
+from spmd_core.units import mesh_text
 from spmd_core.workloads.strategies import MAP_STRATEGIES
 
 _MEASURING = '''
@@ -82,7 +83,7 @@ def script_text(experiment: Experiment, result: Result | None = None) -> str:
 
 
 def _head(experiment: Experiment, result: Result | None) -> str:
-    mesh = ", ".join(f"{axis}={size}" for axis, size in experiment.mesh)
+    mesh = mesh_text(experiment.mesh)
     lines = [f'"""{experiment.what.title} on mesh {mesh}: the programs of an SPMD Lab experiment; needs only jax and numpy.', ""]
     if result:
         ran = result.environment

@@ -10,6 +10,7 @@ from spmd_core.results.export import safe_cell
 from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import StrategyResult
 from spmd_core.sweep.sweep import Point
+from spmd_core.units import mesh_text
 
 State = Literal["refused", "too large", "not compiled", "waiting", "running", "failed", "does not fit", "predicted"]
 
@@ -134,7 +135,7 @@ def row_json(row: Row) -> dict[str, Any]:
     return {
         "value": point.value, "state": outcome.state, "fits": outcome.numbers.fits if outcome.numbers else False if point.is_too_large else None,
         "target": experiment.target if experiment else None,
-        "mesh": ",".join(f"{name}={size}" for name, size in experiment.mesh) if experiment else None,
+        "mesh": mesh_text(experiment.mesh, ",") if experiment else None,
         "batch": experiment.sizes.get("batch") if experiment else None, "sequence": experiment.sizes.get("sequence") if experiment else None,
         "chips": point.chips or None, "slices": point.slices if experiment else None,
         "step_low_s": found.low_s, "step_s": found.step_s, "step_high_s": found.high_s, "mfu": found.mfu,

@@ -17,7 +17,7 @@ from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.of_chips import nearest_of_chips, topology_of_chips
 from spmd_core.machine.topologies import Topology, get_topology
 from spmd_core.plan.plan import parse_mesh
-from spmd_core.units import suffixed_sizes
+from spmd_core.units import mesh_text, suffixed_sizes
 
 Scaling = Literal["weak", "strong"]
 Value = float | int | str
@@ -118,12 +118,8 @@ def _sequence(base: Experiment, value: Value, scaling: Scaling) -> Changes:
 # Mesh --------------------------------------------------------------------------------------------
 
 
-def _mesh_text(mesh: Mesh) -> str:
-    return ",".join(f"{name}={size}" for name, size in mesh)
-
-
 def _mesh_default(base: Experiment) -> tuple[Value, ...]:
-    own, devices = _mesh_text(base.mesh), base.device_count
+    own, devices = mesh_text(base.mesh, ","), base.device_count
     if base.what.has_plan:
         found = [(("fsdp", devices),)]
         found += [(("fsdp", devices // tensor), ("tensor", tensor)) for tensor in (2, 4, 8)
@@ -134,7 +130,7 @@ def _mesh_default(base: Experiment) -> tuple[Value, ...]:
         found = [((a, devices // size), (b, size)) for size in sizes]
     else:
         found = []
-    return tuple(dict.fromkeys([own, *map(_mesh_text, found)]))
+    return tuple(dict.fromkeys([own, *(mesh_text(mesh, ",") for mesh in found)]))
 
 
 def _mesh(base: Experiment, value: Value, scaling: Scaling) -> Changes:
@@ -209,7 +205,7 @@ def _resized(base: Experiment, new: Topology) -> tuple[Mesh, str]:
         return found.mesh, found.takes
     what = "of a slice" if new.slices > 1 else "in all"
     devices = f"{new.devices // new.slices} devices {what} of {new.name}"
-    axes = " x ".join(f"{axis}={size}" for axis, size in found.others)
+    axes = mesh_text(found.others, " x ")
     multiple = math.prod(size for _, size in found.others)
     raise refuse(devices, f"do not divide over {axes}",
                  f"use multiples of {multiple}, or start the sweep from {found.text}")
@@ -245,7 +241,7 @@ VARIABLES: dict[str, Variable] = {row.name: row for row in (
         is_of_topology=True, example="fsdp=16,tensor=4;fsdp=64",
         also="the mesh alone; it must fill the topology",
         help="Meshes with semicolons between them: fsdp=64;fsdp=16,tensor=4",
-        parse=lambda text: _mesh_text(parse_mesh(text)),
+        parse=lambda text: mesh_text(parse_mesh(text), ","),
         default=_mesh_default, vary=_mesh, point=lambda value, label: label),
     Variable(
         name="generation", title="Generation", axis=lambda base: "generation",

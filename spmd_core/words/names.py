@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 
 from spmd_core.results.environment import Environment
+from spmd_core.units import mesh_text
 from spmd_core.workloads.catalog import WORKLOADS
 from spmd_core.workloads.strategies import STRATEGIES
 
@@ -61,4 +62,4 @@ def environment_words(environment: Environment) -> str:
 
 def mesh_words(mesh: tuple[tuple[str, int], ...]) -> str:
     """A mesh as an experiment writes it: `x=2 y=4`."""
-    return " ".join(f"{axis}={size}" for axis, size in mesh)
+    return mesh_text(mesh, " ")

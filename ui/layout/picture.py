@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from spmd_core.experiment.layout import Layout, shape_text
-from spmd_core.units import bytes_text, count_text
+from spmd_core.units import bytes_text, count_text, mesh_text
 from spmd_core.words.layouts import compact, coordinate_texts, dim_text, group_texts, headline, index_texts, range_texts, short_group_texts
 from ui.layout.colours import colours
 from ui.layout.grid import WIDTH, Grid, Ints, arrange
@@ -58,7 +58,7 @@ def _margin(labels: list[str]) -> float:
 
 def alt_text(found: Layout, dtype: str) -> str:
     """What the picture shows, in words, for who cannot see it."""
-    mesh = ", ".join(f"{name}={size}" for name, size in found.mesh)
+    mesh = mesh_text(found.mesh)
     cuts = "; ".join(dim_text(found, dim) for dim in range(len(found.shape))) or "a scalar"
     same = f"the same is on devices {group_texts(found.groups[:1])[0]}" if found.replication > 1 else "no other device holds that"
     shards = f"{count_text(found.shard_count)} {'shard' if found.shard_count == 1 else 'shards'}"

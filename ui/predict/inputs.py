@@ -12,7 +12,7 @@ from spmd_core.machine.targets import shape_text, tpu_target
 from spmd_core.machine.topologies import get_topology, legal_shapes
 from spmd_core.plan.models import PRESETS, VARIABLE, get_model
 from spmd_core.plan.plan import AXES, NAMES
-from spmd_core.units import count_text
+from spmd_core.units import count_text, mesh_text
 from spmd_core.workloads.catalog import get_workload, has_plan
 from ui import inputs, state
 from ui.predict import drafts
@@ -88,7 +88,8 @@ def _mesh(draft: dict[str, Any], model: bool) -> list[list[Any]]:
     else:
         st.caption(f":red[{words}{f' = {devices:,}' if len(mesh) > 1 else ''}, but {topology.name} has {count_text(topology.devices)} devices.]")
         full = drafts.filled(draft | {"mesh": mesh}, topology)
-        if st.button(f"Use {', '.join(f'{name}={size}' for name, size in full)}", key="predict:fill", icon=":material/auto_fix_high:"):
+        words = f"Use {mesh_text((name, size) for name, size in full)}"
+        if st.button(words, key="predict:fill", icon=":material/auto_fix_high:"):
             _redraw(drafts.with_mesh(draft, full, math.prod(size for _, size in draft["mesh"])))
     with st.container(horizontal=True, gap="small"):
         for words, preset in drafts.presets(draft["workload"], topology, mesh).items():

@@ -11,7 +11,7 @@ from spmd_core.sweep.curves import Outcome, Row, csv_text, curves
 from spmd_core.sweep.runs import Asked, cancel, look, start, to_compile
 from spmd_core.sweep.sweep import Point, Sweep, compile_seconds, parse_sweep, variants
 from spmd_core.sweep.variables import FIRST, VARIABLES, Variable
-from spmd_core.units import bytes_text, seconds_text
+from spmd_core.units import bytes_text, mesh_text, seconds_text
 from spmd_core.words.sweep import axis_title, headline, point_title
 from ui import links, state
 from ui.lab import Batch, lab
@@ -219,7 +219,7 @@ def _cells(sweep: Sweep, row: Row, base: str) -> dict[str, str | None]:
     memory = bytes_text(found.peak_bytes) if found.peak_bytes is not None else None
     if memory is None and point.expected_bytes is not None:
         memory = f"about {bytes_text(point.expected_bytes)}"
-    mesh = " ".join(f"{name}={size}" for name, size in point.experiment.mesh) if point.experiment else None
+    mesh = mesh_text(point.experiment.mesh, " ") if point.experiment else None
     cells = {
         "Topology": point.experiment.target.removeprefix("tpu:") if point.experiment and sweep.variable.scales else None,
         "Mesh": mesh,

@@ -30,6 +30,7 @@ def script():
 def lab(tmp_path, monkeypatch):
     lab = StandInLab(tmp_path)
     monkeypatch.setattr(sweep_view, "lab", lambda: lab)
+    monkeypatch.setattr("ui.lab.lab", lambda: lab)  # which a batch of runs asks
     return lab
 
 

@@ -1,15 +1,18 @@
-"""The Recipes screen: the classic examples in the order of the course, one click each."""
+"""The Recipes screen: the classic examples in the order of the course, one line and one click each."""
 
 import streamlit as st
 
 from spmd_core.recipes import RECIPES, groups
 from ui import course, links, shell
+from ui.lab import lab
 from ui.markdown import plain
 
 share = shell.open_page("recipes")
+done = lab().succeeded()
+count = sum(recipe.experiment.id in done for recipe in RECIPES.values())
 st.title("Recipes")
-st.markdown(f"A course of {len(RECIPES)} classic examples. Each card opens a screen with everything filled in; nothing is computed before you press "
-            "Run or Place there. Then vary any field, or go on to the next.")
+st.markdown(f"{len(RECIPES)} classic examples in order, {count} done here. Each opens with everything filled in. "
+            "Nothing runs before you press Run or Place there. Then vary a field, or go on to the next.")
 words = st.text_input("Search", key="search", placeholder="Search: psum, in_axes, gradient…", icon=":material/search:", max_chars=100,
                       label_visibility="collapsed", bind="query-params")
 part = st.pills("Part of the course", list(groups()), key="part", label_visibility="collapsed")
@@ -19,7 +22,7 @@ for group in groups():
     here = [recipe for recipe in recipes if recipe.group == group]
     if here:
         st.subheader(plain(group), anchor=False)
-        course.cards(here)
+        course.lines(here, done)
 if not recipes:
     st.info(f"No recipe {'of this part ' if part else ''}has the words {plain(words)}. Try fewer, or another part of the course.")
 links.share_box(share, "recipes")

@@ -134,6 +134,10 @@ class Lab:
         """The newest run of an equal experiment that has a whole result; None where there is none."""
         return self._store.latest(experiment.id)
 
+    def succeeded(self) -> frozenset[str]:
+        """Ids of the experiments of which a run succeeded: on Recipes, those that were done."""
+        return self._store.succeeded()
+
     def texts(self, run: str, strategy: str) -> dict[str, str]:
         """Program texts of a strategy: program, jaxpr, stablehlo, hlo; empty where none are stored."""
         return self._unwritten.texts(run, strategy) or self._store.texts(run, strategy)

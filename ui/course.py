@@ -1,6 +1,6 @@
 """The recipes as a course: their cards, and on the screen that shows one its words, what to try, and the next."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 
 import streamlit as st
@@ -111,21 +111,18 @@ def _link(words: str, experiment: Experiment, icon: str) -> None:
     st.page_link(page_of(experiment), label=plain(words), icon=icon, query_params=query(experiment), width="content")
 
 
-def cards(recipes: Sequence[Recipe]) -> None:
-    """The cards of these recipes, two in a row."""
-    for first in range(0, len(recipes), 2):
-        for column, recipe in zip(st.columns(2), recipes[first : first + 2], strict=False):
-            with column:
-                _card(recipe)
+def lines(recipes: Sequence[Recipe], done: Collection[str]) -> None:
+    """One line a recipe: its place, its title, which opens it filled in, and what to look at there.
 
-
-def _card(recipe: Recipe) -> None:
-    """One recipe: place in the course, title, what to look at, why, how long, and the link that opens it filled in."""
-    with st.container(border=True, height="stretch"):
-        st.markdown(f":gray[{position(recipe)}] **{plain(recipe.title)}**")
-        st.markdown(f":small[:material/visibility: {plain(recipe.look_at)}]")
-        st.caption(plain(recipe.why))
-        if recipe.takes:
-            st.caption(f":material/schedule: Takes {plain(recipe.takes)}.")
-        st.page_link(f"pages/{recipe.screen}.py", label=f"Open on {recipe.screen.capitalize()}", icon=":material/arrow_forward:",
-                     icon_position="right", query_params=query(recipe.experiment))
+    `done` has the ids of experiments that ran to their end on this machine; those are marked.
+    """
+    for recipe in recipes:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            is_done = recipe.experiment.id in done
+            mark = ":green[:material/check_circle:]" if is_done else ":gray[:material/circle:]"
+            st.markdown(f"{mark} :gray[{position(recipe)}]", width=64,
+                        help="Done here" if is_done else None)
+            st.page_link(f"pages/{recipe.screen}.py", label=f"**{plain(recipe.title)}**", width=280,
+                         query_params=query(recipe.experiment), help=plain(recipe.why))
+            takes = f" Takes {recipe.takes}." if recipe.takes else ""
+            st.caption(plain(recipe.look_at + takes), width="stretch")

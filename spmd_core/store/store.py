@@ -149,6 +149,11 @@ class Store(Database):
             ORDER BY seq DESC LIMIT 1""", (experiment_id,))
         return rows[0]["id"] if rows else None
 
+    def succeeded(self) -> frozenset[str]:
+        """Ids of the experiments of which a run succeeded."""
+        rows = self._rows("SELECT DISTINCT experiment FROM runs WHERE state = 'succeeded'")
+        return frozenset(row["experiment"] for row in rows)
+
     def texts(self, run: str, strategy: str) -> dict[str, str]:
         """Program texts of a strategy, by name."""
         rows = self._rows("SELECT name, body FROM texts WHERE run = ? AND strategy = ?", (run, strategy))

@@ -24,8 +24,7 @@ def test_the_overview_says_what_machine_this_is_and_lets_it_go(server, page, fin
 
 def test_a_recipe_opens_filled_in_and_gives_its_numbers(server, page):
     visit(page, f"{server.url}/recipes")
-    card = page.get_by_test_id("stVerticalBlock").filter(has_text="The total, by psum").last
-    card.get_by_text("Open on Compare").first.click()
+    page.get_by_role("link", name="The total, by psum").click()
     page.wait_for_url("**/compare?experiment=*")
     page.get_by_text("The number 496, which every device holds.").wait_for()
     settled(page)
@@ -121,8 +120,7 @@ def test_recipes_are_searched_and_followed_as_a_course(server, page):
     page.get_by_placeholder("Search").fill("jaxprs of f")
     page.keyboard.press("Enter")
     page.wait_for_url("**search=jaxprs*")
-    card = page.get_by_test_id("stVerticalBlock").filter(has_text="A quadratic, traced").last
-    card.get_by_text("Open on Compare").first.click()
+    page.get_by_role("link", name="A quadratic, traced").click()
     page.get_by_text("recipe 40 of 53, Compilation and tracing").wait_for()
     page.get_by_text("Next: In x, in y, in both").click()
     page.get_by_text("recipe 41 of 53").wait_for()

@@ -55,7 +55,7 @@ def screen(data_folder):
 
 
 def labels(shown):
-    return [element.proto.label.replace("\\", "") for element in shown.get("page_link")]
+    return [element.proto.label.replace("\\", "").strip("*") for element in shown.get("page_link")]
 
 
 def read(shown):
@@ -63,12 +63,26 @@ def read(shown):
     return " ".join(element.value.replace("\\", "") for kind in ("markdown", "caption", "info", "subheader") for element in shown.get(kind))
 
 
+def _listed(shown):
+    titles = {recipe.title for recipe in RECIPES.values()}
+    return [label for label in labels(shown) if label in titles]
+
+
+def test_a_recipe_that_ran_here_is_marked(screen):
+    here = Lab.open()
+    assert here.wait(here.submit(RECIPES["local_shape"].experiment), 120).state == "succeeded"
+    shown = screen("recipes")
+    assert f"{len(RECIPES)} classic examples in order, 1 done here" in read(shown)
+    marks = [element.value for element in shown.markdown if "check_circle" in element.value]
+    assert marks == [f":green[:material/check_circle:] :gray[{course.position(RECIPES['local_shape'])}]"]
+
+
 def test_the_screen_lists_all_and_a_search_leaves_few(screen):
     shown = screen("recipes")
-    assert sum(label.startswith("Open on") for label in labels(shown)) == len(RECIPES)
+    assert _listed(shown) == [recipe.title for recipe in RECIPES.values()]
     assert [heading.value.replace("\\", "") for heading in shown.subheader] == list(groups())
     shown.text_input[0].set_value("ConcretizationTypeError").run()
-    assert "An if on a traced value" in read(shown) and sum(label.startswith("Open on") for label in labels(shown)) == 1
+    assert _listed(shown) == ["An if on a traced value"]
     shown.text_input[0].set_value("zebra").run()
     assert "No recipe has the words zebra." in read(shown)
 

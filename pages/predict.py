@@ -2,6 +2,8 @@
 
 import streamlit as st
 
+from spmd_core.experiment.plans import plan_of
+from spmd_core.words.experiments import model_words
 from spmd_core.words.names import ago
 from ui import exports, links, live, shell, state
 from ui.lab import find, lab
@@ -27,7 +29,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
     label, kind = ("Predict again", "secondary") if result else ("Predict", "primary")
     pressed = st.button(label, type=kind, icon=":material/play_arrow:", key="predict",
                         disabled=bool(refusal or misfit) or live.is_at_work(run))
-what = experiment.what.title if not experiment.what.has_plan else f"{experiment.what.title} of {experiment.option('model')}"
+what = experiment.what.title if not experiment.what.has_plan else f"{experiment.what.title} of {model_words(plan_of(experiment))}"
 st.caption(f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the TPU compiler. No TPU is needed, nothing is executed.")
 
 if refusal:

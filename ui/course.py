@@ -7,7 +7,7 @@ import streamlit as st
 
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.link import screen_of
-from spmd_core.recipes import RECIPES, Recipe, variations
+from spmd_core.recipes import RECIPES, Recipe, recipe_of, variations
 from ui import state
 from ui.cards import page_of, query
 from ui.markdown import plain
@@ -20,18 +20,8 @@ _STYLE = """<style>
 
 
 @cache
-def _by_id() -> Mapping[str, Recipe]:
-    return {recipe.experiment.id: recipe for recipe in RECIPES.values()}
-
-
-@cache
 def _varied_by_id() -> Mapping[str, Recipe]:
     return {variations.variation_of(recipe).id: recipe for recipe in RECIPES.values()}
-
-
-def recipe_of(experiment: Experiment) -> Recipe | None:
-    """The classic example that an experiment is, just as it stands; None where it is none."""
-    return _by_id().get(experiment.id)
 
 
 def position(recipe: Recipe) -> int:

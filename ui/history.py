@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.errors import shorten
+from spmd_core.recipes import differences_of
 from spmd_core.runs.states import RunSummary
 from spmd_core.units import bytes_text
 from spmd_core.words.experiments import experiment_words
@@ -117,7 +118,7 @@ def side_by_side(first: RunSummary, second: RunSummary) -> None:
             if result is None:
                 st.caption("This run left no result.")
             else:
-                st.markdown(plain(headline(result)))
+                st.markdown(plain(headline(result, differences_of(result))))
                 found.append((label, result))
     chart = base.side_by_side_chart(found)
     if chart:

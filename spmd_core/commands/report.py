@@ -4,6 +4,7 @@ needs to know."""
 from collections.abc import Iterator
 
 from spmd_core.commands.table import table
+from spmd_core.recipes import differences_of
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.units import bytes_text, seconds_text
 from spmd_core.words.experiments import experiment_words
@@ -24,7 +25,7 @@ MAX_VALUES_SHOWN = 8
 
 def report(result: Result) -> list[str]:
     """Lines of text, the first as on the screen."""
-    lines = [headline(result), f"run {result.run}: {experiment_words(result.experiment)}",
+    lines = [headline(result, differences_of(result)), f"run {result.run}: {experiment_words(result.experiment)}",
              f"on {environment_words(result.environment)}"]
     if result.partial:
         lines.append("The run ended before it was done: these are the samples taken until then.")

@@ -1,10 +1,14 @@
 """The classic examples by name, each with its words and its expected numbers."""
 
+from functools import cache
+
 from spmd_core.errors import refuse, shorten
+from spmd_core.experiment.experiment import Experiment
 from spmd_core.recipes import convolution, devices, dot_products, gradients, pmap_rules, processes, randomness, tracing, tutorial, vmapping
 from spmd_core.recipes.recipe import Expected, Recipe
+from spmd_core.results.result import Result
 
-__all__ = ["RECIPES", "Expected", "Recipe", "get_recipe", "groups"]
+__all__ = ["RECIPES", "Expected", "Recipe", "differences_of", "get_recipe", "groups", "recipe_of"]
 
 # In the order of the course; a new group is a new module here.
 _MODULES = (devices, tutorial, dot_products, pmap_rules, convolution, tracing, vmapping, randomness, gradients, processes)
@@ -17,6 +21,22 @@ def get_recipe(name: str) -> Recipe:
     if name not in RECIPES:
         raise refuse(f"recipe {shorten(name)}", "does not exist", f"use one of {', '.join(RECIPES)}")
     return RECIPES[name]
+
+
+@cache
+def _by_id() -> dict[str, Recipe]:
+    return {recipe.experiment.id: recipe for recipe in RECIPES.values()}
+
+
+def recipe_of(experiment: Experiment) -> Recipe | None:
+    """The classic example that an experiment is, just as it stands; None where it is none."""
+    return _by_id().get(experiment.id)
+
+
+def differences_of(result: Result) -> tuple[str, ...] | None:
+    """Where a result is not as the classic example says; None where it is of none, or partial."""
+    recipe = None if result.partial else recipe_of(result.experiment)
+    return recipe.expected.differences(result) if recipe else None
 
 
 def groups() -> dict[str, tuple[Recipe, ...]]:

@@ -1,7 +1,7 @@
 """The sentences about a run: what it is doing, what came out, what went wrong."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from spmd_core.results.result import ArrayReport, Result, StrategyResult
 from spmd_core.runs.states import RunStatus
@@ -19,15 +19,29 @@ _PHASES = {
 _PERCENT = re.compile(r"(\d+)%")
 
 
-def headline(result: Result) -> str:
-    """The answer of a run, as the screens and the command line say it first."""
+def headline(result: Result, differences: Sequence[str] | None = None) -> str:
+    """The answer of a run, as the screens and the command line say it first.
+
+    `differences` are those from the classic example that a small program is; None where it is
+    none.
+    """
     if result.experiment.what.is_small_program:
-        if any(found.status != "ok" for found in result.strategies.values()):
-            return "The program did not run to its end."
-        return "The program ran as written."
+        failed = any(found.status != "ok" for found in result.strategies.values())
+        return program_words(failed, differences)
     if is_predicted(result):
         return predictions.answer(result)
     return strategies.measured(result)
+
+
+def program_words(failed: bool, differences: Sequence[str] | None) -> str:
+    """Did a small program run, and are its numbers those of the example, where it is one."""
+    if failed:
+        return "The program did not run to its end."
+    if differences is None:
+        return "The program ran, with changes of your own."
+    if differences:
+        return "The program ran, but not every number is as the example says."
+    return "Every number is as the example says."
 
 
 def is_predicted(result: Result) -> bool:

@@ -8,12 +8,13 @@ from spmd_core.errors import Inexpressible
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.layout import layout
 from spmd_core.experiment.types import Spec
+from spmd_core.recipes import differences_of
 from spmd_core.results.result import ArrayReport, Result
 from spmd_core.script import program
 from spmd_core.words import runs as words
 from spmd_core.words.names import environment_words, title
 from spmd_core.workloads.strategies import STRATEGIES
-from ui import course, tables
+from ui import tables
 from ui.compare import small_program
 from ui.compare.view import View
 from ui.ir import viewer
@@ -43,10 +44,9 @@ def headline(view: View, when: str) -> None:
 
 def verdict(result: Result) -> None:
     """Where the experiment is a classic example: whether its numbers are those of the example."""
-    recipe = course.recipe_of(result.experiment)
-    if recipe is None or result.partial or result.experiment.what.is_small_program:
+    differences = differences_of(result)
+    if differences is None or result.experiment.what.is_small_program:
         return
-    differences = recipe.expected.differences(result)
     if differences:
         st.warning("Not as the example says: " + plain("; ".join(differences)), icon=":material/difference:")
     else:

@@ -1,16 +1,17 @@
 """What a small program gave: the verdict first, then every result with its shape as NumPy prints it, then the program itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
+from spmd_core.recipes import differences_of
 from spmd_core.results.result import ArrayReport, Result, StrategyResult
 from spmd_core.script import program
 from spmd_core.units import value_text
+from spmd_core.words import runs as words
 from spmd_core.words.names import environment_words
-from ui import course
 from ui.charts import curve
 from ui.markdown import plain
 from ui.shell import refusal
@@ -22,25 +23,15 @@ _TEXT_IN_A_ROW, _ARRAY_IN_A_ROW = 120, 80  # characters: what is longer stands a
 
 def headline(result: Result, when: str) -> None:
     """Whether the numbers are those of the classic example, where and when it ran, and what went wrong."""
-    recipe = None if result.partial else course.recipe_of(result.experiment)
-    differences = recipe.expected.differences(result) if recipe else ()
+    differences = differences_of(result)
     failures = [found.error.message for found in result.strategies.values() if found.status == "error" and found.error is not None]
     with st.container(border=True, key="answer"):
-        st.subheader(plain(verdict(bool(failures), recipe is not None, differences)), anchor=False)
+        st.subheader(plain(words.headline(result, differences)), anchor=False)
         st.caption(plain(" · ".join((environment_words(result.environment), f"finished {when}", f"run {result.run}"))))
     for message in failures:
         refusal(message)
     if differences and not failures:
         st.warning("Not as the example says: " + plain("; ".join(differences)), icon=":material/difference:")
-
-
-def verdict(failed: bool, example: bool, differences: Sequence[str]) -> str:
-    """The answer in a sentence: did the program run, and are its numbers those of the example, where it is one."""
-    if failed:
-        return "The program did not run to its end."
-    if not example:
-        return "The program ran, with changes of your own. What it gave is below."
-    return "The program ran, but not every number is as the example says." if differences else "Every number is as the example says."
 
 
 def values(result: Result) -> None:

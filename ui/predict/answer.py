@@ -137,7 +137,7 @@ def numbers(result: Result, name: str) -> None:
         over = f"{bytes_text(memory.missing)} too much" if memory.missing > 1 else f"of {bytes_text(memory.capacity)}"
         _metric("Memory per device", bytes_text(memory.peak) if memory.peak else "too much", over, "inverse" if memory.missing else "off")
         if time is not None:
-            _metric("A step" if model else "Time", seconds_text(time.estimate), f"{seconds_text(time.low)} to {seconds_text(time.high)}")
+            _metric("Step time" if model else "Time", seconds_text(time.estimate), f"{seconds_text(time.low)} to {seconds_text(time.high)}")
             if found.mfu and found.tflops_per_chip and found.tokens_per_s_per_chip:
                 _metric("MFU", f"{found.mfu:.1%}", f"{found.tflops_per_chip:,.0f} TFLOP/s per chip")
                 _metric("Tokens per second", f"{found.tokens_per_s_per_chip:,.0f}", "per chip")
@@ -195,8 +195,10 @@ def time_goes(found: Prediction) -> None:
     alt = "; ".join(f"{part} {seconds_text(share)}" for part, share in words.parts(found).items())
     st.vega_lite_chart(charts.shares_chart({"time": found}), alt=f"Where the estimate goes: {alt}", key="shares")
     if found.bounds_s is not None:
-        st.caption(f"With all communication hidden: {seconds_text(found.bounds_s.overlapped)}, and if none did "
-                   f"{seconds_text(found.bounds_s.sequential)}; the compiler's schedule makes it {seconds_text(sum(found.shares_s.values()))}.")
+        scheduled = seconds_text(sum(found.shares_s.values()))
+        st.caption(f"{seconds_text(found.bounds_s.overlapped)} with all communication hidden, "
+                   f"{seconds_text(found.bounds_s.sequential)} with none; {scheduled} by the "
+                   "compiler's schedule.")
     places = charts.places(found)
     if not places:
         return

@@ -40,7 +40,7 @@ def show(experiment: Experiment) -> None:
             st.vega_lite_chart(chart, alt=f"{topology.name}, {order} order, colored along {axis}. {said}", width="content", key=f"torus:{order}")
             st.table(axes_table(found[order]), border="horizontal")
     st.caption(plain(f"{torus_chart.caption(topology)} Colors go from the first place along {axis} (blue) to the last (red), and the line joins "
-                     "the devices of one group in their order. Neighbors: how many links lie between one device and the next along "
+                     "the devices of one group in their order. Neighbors: how many links are between one device and the next along "
                      "the axis, on average. "
                      "Gather: until every device has 1 GiB, by the cost model."))
     if (verdict := difference(found["topology"], found["plain"])) is not None:
@@ -50,7 +50,7 @@ def show(experiment: Experiment) -> None:
 def axes_table(axes: tuple[MeshAxis, ...]) -> dict[str, list[str]]:
     """One row per axis: what it is on the torus, how far apart neighbours are, and what gathering over it takes."""
     return {"Axis": [nowrap(f"{each.name} {each.size}") for each in axes], "On the torus": [each.words for each in axes],
-            "Neighbours": [_apart(each.links_apart) for each in axes], nowrap("Gather 1 GiB"): [nowrap(seconds_text(each.gather_s)) for each in axes]}
+            "Neighbors": [_apart(each.links_apart) for each in axes], nowrap("Gather 1 GiB"): [nowrap(seconds_text(each.gather_s)) for each in axes]}
 
 
 def _apart(links: float | None) -> str:

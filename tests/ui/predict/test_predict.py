@@ -67,7 +67,7 @@ def test_a_link_shows_its_stored_prediction(opened):
     assert said(screen) == ""
     assert "Step time 14.7 ms at 95.1% MFU, compute-bound. 8.0 GiB of 15.8 GiB per device: fits." in headings(screen)
     shown = metrics(screen)
-    assert (shown["Memory per device"], shown["A step"], shown["MFU"]) == ("8.0 GiB", "14.7 ms", f"{prediction().mfu:.1%}")
+    assert (shown["Memory per device"], shown["Step time"], shown["MFU"]) == ("8.0 GiB", "14.7 ms", f"{prediction().mfu:.1%}")
     assert field(screen, "selectbox", "Model").value == "scaled:16"
     assert field(screen, "number_input", "Sequences per device").value == 6
 
@@ -84,7 +84,7 @@ def test_what_other_versions_predicted_says_so(opened):
         screen = opened(predicted(run=f"20260101-000000-{len(found):06d}", auto=prediction().model_copy(update={"compile": found})),
                         experiment=link.encode(MODEL))
         assert "Step time 14.7 ms" in headings(screen)
-        return [text.value for text in screen.caption if text.value.startswith("Other versions of JAX")]
+        return [text.value for text in screen.caption if text.value.startswith("Made by other versions")]
 
     assert notices({}) == []
     assert len(notices({"versions": {"jax": "0.1"}})) == 1

@@ -18,7 +18,7 @@ HEAVY = {
 FLOORS = (
     ("errors",), ("units",), ("frozen",), ("settings",), ("machine",), ("hlo",), ("plan",),
     ("workloads",), ("experiment",), ("reference",), ("results",), ("communication",), ("runs",),
-    ("script",), ("ir",), ("cost",), ("sweep",), ("words",), ("recipes",), ("store",), ("programs",),
+    ("script",), ("ir",), ("cost",), ("estimate",), ("sweep",), ("words",), ("recipes",), ("store",), ("programs",),
     ("engine",), ("declare",), ("worker",), ("lab",), ("commands",), ("__main__",), ("ui",),
     ("home", "pages"), ("app",),
 )

@@ -48,6 +48,15 @@ def kernel_cost(instruction: Instruction, operands: list[Instruction], chip: Chi
     batch, heads, queries, head_dim = arrays[0]
     keys = arrays[1][2]
     rows, columns, kept = _blocks(instruction, queries, keys, kind)
+    return attention_cost(kind, (batch, heads, queries, head_dim), keys, (rows, columns, kept), chip)
+
+
+def attention_cost(kind: str, query: tuple[float, float, int, int], keys: int, blocks: tuple[int, int, int], chip: Chip) -> KernelCost:
+    """The cost of a splash attention kernel: fwd, dq, dkv, or fused for all gradients at once.
+
+    `query` is [batch, heads, length, head_dim]; `blocks` are blocks of queries, blocks of keys, and pairs of them that are computed.
+    """
+    (batch, heads, queries, head_dim), (rows, columns, kept) = query, blocks
     what = _KINDS[kind]
     pairs = batch * heads * queries * keys * kept / (rows * columns)
     flops = int(2 * (what.matmuls + what.wide) * pairs * head_dim)
@@ -90,5 +99,9 @@ def _blocks(instruction: Instruction, queries: int, keys: int, kind: str) -> tup
     columns = max(1, keys // sizes.get(f"block_kv{suffix}", 512))
     table = re.search(r"s8\[\d+,(\d+),(\d+)\]", instruction.attributes.get("operand_layout_constraints") or "")
     width = min(int(table[1]), int(table[2])) if table else columns
-    kept = sum(min(columns, width, -(-((row + 1) * columns) // rows)) for row in range(rows))
-    return rows, columns, kept
+    return rows, columns, kept_pairs(rows, columns, width)
+
+
+def kept_pairs(rows: int, columns: int, width: int) -> int:
+    """Pairs of blocks on and below the diagonal, at most `width` of them for a block of queries."""
+    return sum(min(columns, width, -(-((row + 1) * columns) // rows)) for row in range(rows))

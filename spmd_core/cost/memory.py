@@ -27,7 +27,7 @@ class MemoryEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class _Arrays:
+class Arrays:
     """Bytes of one layer's arrays on a device: residual stream, one projection of the mlp, queries, keys, row sums, mlp weights made whole."""
 
     stream: float
@@ -40,7 +40,7 @@ class _Arrays:
 
 def estimate_memory(plan: Plan) -> MemoryEstimate:
     """The peak of a plan's step."""
-    arrays = _arrays(plan)
+    arrays = layer_arrays(plan)
     stored, host = _kept(plan, arrays)
     parameters = plan.size.parameters * parameter_share(plan)
     parts = {"parameters and optimizer": parameters * (_BYTES[plan.parameter_dtype] + sum(_BYTES[dtype] for dtype in plan.moment_dtypes)),
@@ -71,22 +71,23 @@ def _rows(plan: Plan) -> float:
     return plan.tokens / math.prod(axes.get(name, 1) for name in (*DATA_AXES, "tensor", "sequence"))
 
 
-def _arrays(plan: Plan) -> _Arrays:
+def layer_arrays(plan: Plan) -> Arrays:
+    """Bytes of one layer's arrays on a device, as the plan cuts them."""
     model, axes, rows = plan.size, plan.axis_sizes, _rows(plan)
     tensor = axes.get("tensor", 1)
     visits = model.experts_per_token * CAPACITY_FACTOR if model.experts > 1 else 1
     weights = (3 if model.gated else 2) * model.embed * model.mlp * model.experts * 2 / tensor / axes.get("expert", 1)
-    return _Arrays(rows * model.embed * 2, rows * model.mlp * 2 * visits, rows * model.heads * model.head_dim * 2,
+    return Arrays(rows * model.embed * 2, rows * model.mlp * 2 * visits, rows * model.heads * model.head_dim * 2,
                    rows * tensor * model.kv_heads * model.head_dim * 2 / min(tensor, model.kv_heads), rows * model.heads * LANES * 4, weights)
 
 
-def _named(plan: Plan, a: _Arrays) -> dict[str, float]:
+def _named(plan: Plan, a: Arrays) -> dict[str, float]:
     """Bytes of what a layer may keep, by its name. The output of `mlp_down` is not kept: the next block's input holds it."""
     return {"input": a.stream, "query": a.query, "key": a.key, "value": a.key, "out": a.stream, "mlp_up": a.wide,
             "mlp_gate": a.wide if plan.size.gated else 0.0, "mlp_down": 0.0, "attention": a.query + a.sums}
 
 
-def _kept(plan: Plan, arrays: _Arrays) -> tuple[float, float]:
+def _kept(plan: Plan, arrays: Arrays) -> tuple[float, float]:
     """(bytes kept on the device, bytes offloaded) by the forward pass of all layers."""
     layers, named = plan.size.layers, _named(plan, arrays)
     if plan.remat == "none":
@@ -96,7 +97,7 @@ def _kept(plan: Plan, arrays: _Arrays) -> tuple[float, float]:
     return sum(times[name] * named[name] for name in names - set(plan.offload)), sum(times[name] * named[name] for name in plan.offload)
 
 
-def _block(plan: Plan, a: _Arrays) -> tuple[float, float]:
+def _block(plan: Plan, a: Arrays) -> tuple[float, float]:
     """(working set of one block's backward pass, what of it the compiler can do without)."""
     tensor = plan.axis_sizes.get("tensor", 1)
     block = (4 if plan.size.gated else 3) * a.wide + 2 * a.weights + 2 * a.query + 2 * a.key + a.sums + 4 * a.stream

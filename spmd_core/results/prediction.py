@@ -83,6 +83,7 @@ class Prediction(Frozen):
     """What the compiler and the cost model make of a program. None where it does not fit and there is no schedule to price."""
 
     fits: bool
+    compiled: bool = True  # False: estimated from the plan alone
     memory_bytes: PredictedMemory
     predicted_s: Estimate | None = None
     bounds_s: Bounds | None = None

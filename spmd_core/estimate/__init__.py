@@ -1,0 +1,1 @@
+"""A training step's time from its plan alone, without compiling."""

@@ -1,0 +1,166 @@
+"""A training step's prediction from its plan alone, in the form of a compiled one."""
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+
+from spmd_core.cost.comm import Communication
+from spmd_core.cost.constants import (
+    HBM_EFFICIENCY,
+    HOST_EFFICIENCY,
+    KERNEL_HIGH,
+    KERNEL_LOW,
+    MEMORY_HIGH,
+    OVERLAP_HIGH,
+    OVERLAP_LOW,
+    PLAIN_MATMUL_SHARE,
+    UNMODELLED,
+)
+from spmd_core.cost.memory import estimate_memory
+from spmd_core.cost.reasons import reason
+from spmd_core.cost.slices import straggling
+from spmd_core.estimate.constants import (
+    BESIDE_MATMULS,
+    MATMUL_SHARE,
+    TENSOR_HIDDEN,
+    TENSOR_HIDDEN_LINE,
+    WITHOUT_COMPILING,
+)
+from spmd_core.estimate.shapes import Shapes, shapes_of
+from spmd_core.estimate.transfers import Transfer, transfers
+from spmd_core.estimate.work import StepWork, step_work
+from spmd_core.plan.plan import Plan
+from spmd_core.plan.sharding import not_cut
+from spmd_core.results.prediction import (
+    Binds,
+    Bounds,
+    Estimate,
+    PredictedCollective,
+    PredictedMemory,
+    Prediction,
+)
+
+NOTE = "estimated from the plan's sizes, nothing was compiled: predict without --estimate compiles it"
+
+
+@dataclass(frozen=True, slots=True)
+class _Exposed:
+    """Seconds of the step that each transfer holds up, in their order; and that the host does."""
+
+    transfers: tuple[float, ...]
+    host: float
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return sum(self.transfers) + self.host
+
+
+def estimate_step(plan: Plan) -> Prediction:
+    """What compiling a plan would predict of its step, about; see docs/prediction.md for how near."""
+    shapes = shapes_of(plan)
+    work, moved, memory = step_work(shapes), transfers(shapes), estimate_memory(plan)
+    exposed = _exposed(shapes, work, moved, memory.host)
+    alone = work.total.seconds + exposed.seconds
+    late = straggling(shapes.topology.slices)
+    seconds = alone * (1 + late)
+    low, high = _interval(work, moved, exposed, seconds)
+    topology, chip = shapes.topology, shapes.chip
+    capacity = chip.device_hbm_bytes
+    missing = max(0, memory.peak - capacity)
+    shares = _shares(work, moved, exposed, alone * late)
+    flops = plan.flops
+    return Prediction(
+        compiled=False, fits=not missing,
+        memory_bytes=PredictedMemory(peak=memory.peak, host=memory.host, capacity=capacity, missing=missing),
+        predicted_s=Estimate(low=low, estimate=seconds, high=high),
+        bounds_s=_bounds(work, moved, seconds), mfu=flops / (topology.chips * chip.peak_flops * seconds),
+        tflops_per_chip=flops / topology.chips / seconds / 1e12,
+        tokens_per_s_per_chip=plan.tokens / topology.chips / seconds,
+        chip_seconds=topology.chips * seconds, binds=_binds(shares), shares_s=shares,
+        collectives=_collectives(moved, exposed), notes=(NOTE,),
+        before_compiling={"peak": memory.peak, "parts": memory.parts, "fits": not missing,
+                          "notes": list(not_cut(plan))})
+
+
+def _exposed(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: int) -> _Exposed:
+    """What waits: all that nothing hides, and what is left of the rest beside the work it may hide under."""
+    passes = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
+    room = {"layers": passes, "matmuls": BESIDE_MATMULS * work.total.matmul}
+    totals: dict[str, float] = defaultdict(float)
+    for each in moved:
+        totals[each.beside] += each.seconds * each.count
+    hidden = {name: _hidden(name, total, room, moved) for name, total in totals.items()}
+    waits = tuple(each.seconds * each.count * (1 - hidden[each.beside]) for each in moved)
+    host_s = offloaded / (shapes.chip.host_bandwidth * HOST_EFFICIENCY)
+    back = work.recomputed.seconds + work.backward.seconds
+    return _Exposed(waits, max(0.0, host_s - work.forward.seconds) + max(0.0, host_s - back))
+
+
+def _hidden(beside: str, total: float, room: dict[str, float], moved: list[Transfer]) -> float:
+    """The share of transfers that run beside work."""
+    if not beside or not total:
+        return 0.0
+    share = min(1.0, room[beside] / total)
+    if beside == "layers":
+        return share
+    spans = [span for each in moved if each.beside == beside for span in each.where.spans]
+    most = TENSOR_HIDDEN if all(span.wraps for span in spans) else TENSOR_HIDDEN_LINE
+    return min(most, share)
+
+
+def _interval(work: StepWork, moved: list[Transfer], exposed: _Exposed, seconds: float) -> tuple[float, float]:
+    """(low, high): independent deviations, as for a compiled step, and one for what only compiling tells."""
+    total = work.total
+    hidden = sum(each.seconds * each.count for each in moved) - sum(exposed.transfers)
+    rest = (UNMODELLED * seconds, WITHOUT_COMPILING * seconds)
+    down = (total.matmul * (1 - MATMUL_SHARE / PLAIN_MATMUL_SHARE), total.kernel * (1 - 1 / KERNEL_LOW),
+            total.memory * (1 - HBM_EFFICIENCY), OVERLAP_LOW * exposed.seconds, *rest)
+    up = (total.matmul * (1 - MATMUL_SHARE), total.kernel * (KERNEL_HIGH - 1),
+          total.memory * (MEMORY_HIGH - 1), OVERLAP_HIGH * hidden, *rest)
+    return max(0.0, seconds - math.hypot(*down)), seconds + math.hypot(*up)
+
+
+def _bounds(work: StepWork, moved: list[Transfer], seconds: float) -> Bounds:
+    busy: dict[str, float] = defaultdict(float)
+    for each in moved:
+        for name in each.where.resources:
+            busy[name] += each.seconds * each.count
+    alone = work.total.seconds
+    network = sum(each.seconds * each.count for each in moved)
+    return Bounds(overlapped=min(seconds, max(alone, *busy.values(), 0.0)),
+                  sequential=max(seconds, alone + network))
+
+
+def _shares(work: StepWork, moved: list[Transfer], exposed: _Exposed, late: float) -> dict[str, float]:
+    total = work.total
+    found = {"matmul": total.matmul, "kernel": total.kernel, "memory": total.memory}
+    for each, wait in zip(moved, exposed.transfers, strict=True):
+        found[f"wait: {each.kind}"] = found.get(f"wait: {each.kind}", 0.0) + wait
+    found |= {"wait: host": exposed.host, "wait: slices": late}
+    return {name: seconds for name, seconds in found.items() if seconds > 0}
+
+
+def _binds(shares: dict[str, float]) -> Binds:
+    """The resource that takes the largest share."""
+    groups: dict[Binds, float] = defaultdict(float)
+    resources: dict[str, Binds] = {
+        "matmul": "compute", "kernel": "compute", "memory": "memory", "wait: host": "host",
+        "wait: send": "data centre network", "wait: slices": "data centre network"}
+    for name, seconds in shares.items():
+        groups[resources.get(name, "interconnect")] += seconds
+    return max(groups, key=lambda name: groups[name])
+
+
+def _collectives(moved: list[Transfer], exposed: _Exposed) -> tuple[PredictedCollective, ...]:
+    found = []
+    for each, wait in zip(moved, exposed.transfers, strict=True):
+        told = Communication(each.kind, int(each.nbytes), each.seconds, each.where.resources, (),
+                             each.where.words, bool(each.beside), None, each.name, each.op_name,
+                             asked=each.asked)
+        found.append(PredictedCollective(
+            kind=each.kind, asked=each.asked, axes=each.axes, bytes=int(each.nbytes), count=each.count,
+            seconds=each.seconds * each.count, bound_s=each.bound_s, exposed_s=wait,
+            route=each.where.words, asynchronous=bool(each.beside), name=each.name,
+            op=each.op_name or None, reason=reason(told, each.axes)))
+    return tuple(sorted(found, key=lambda each: -each.seconds))

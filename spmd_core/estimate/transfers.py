@@ -1,0 +1,150 @@
+"""What a step's devices say to one another: weights, gradients, activations, and slices."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from spmd_core.cost.constants import DCN_LATENCY_S
+from spmd_core.cost.links import EXPECTED, NOMINAL, Route, collective_s, dcn_bandwidth, route
+from spmd_core.estimate.constants import BACKWARD_STREAMS, FORWARD_STREAMS, RECOMPUTED_STREAMS
+from spmd_core.estimate.shapes import NOT_OF_A_LAYER, Shapes
+from spmd_core.machine.mesh_order import mesh_places
+from spmd_core.machine.topologies import Topology
+from spmd_core.plan.plan import DATA_AXES, Plan
+from spmd_core.plan.sharding import CutArray
+
+GRADIENT = "transpose("  # in the name of an operation that makes gradients, as JAX writes it
+RING = 16  # devices up to which a whole 2D slice passes weights on in a ring; read off
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One collective: `seconds` of one execution, `count` in a step. `beside`: what it can hide under.
+
+    "layers": the layers' work; "matmuls": the matmuls that it feeds; "": nothing, it holds the chip.
+    """
+
+    kind: str
+    axes: tuple[str, ...]
+    nbytes: float
+    count: int
+    seconds: float
+    bound_s: float
+    where: Route
+    beside: str
+    asked: str | None = None
+    op_name: str = ""
+    name: str = ""
+
+
+@lru_cache(maxsize=4096)
+def route_of(topology: Topology, mesh: tuple[tuple[str, int], ...], order: str,
+             axes: tuple[str, ...]) -> Route:
+    """Where the first group of a collective over mesh axes lies; the others are alike."""
+    places = mesh_places(topology, [size for _, size in mesh], order)
+    first = tuple(slice(None) if name in axes else 0 for name, _ in mesh)
+    group = np.asarray(places[first]).reshape(-1, 5).tolist()
+    return route(topology, range(len(group)), [tuple(place) for place in group])
+
+
+def transfers(shapes: Shapes) -> list[Transfer]:
+    """All collectives of a step that take any time worth telling."""
+    found = [*_of_weights(shapes), *_of_activations(shapes), *_of_replicas(shapes)]
+    return [each for each in found if each.where.spans or each.where.cores > 1 or each.where.slices > 1]
+
+
+def _where(shapes: Shapes, axes: tuple[str, ...]) -> Route:
+    plan: Plan = shapes.plan
+    return route_of(shapes.topology, plan.mesh, plan.device_order, axes)
+
+
+def _transfer(shapes: Shapes, kind: str, axes: tuple[str, ...], nbytes: float, count: int,
+              beside: str, asked: str | None = None, op_name: str = "", name: str = "") -> Transfer:
+    where, topology = _where(shapes, axes), shapes.topology
+    seconds, bound = (collective_s(topology, kind, where, nbytes, rates) for rates in (EXPECTED, NOMINAL))
+    return Transfer(kind, axes, nbytes, count, seconds, bound, where, beside, asked, op_name, name)
+
+
+def _gathered(shapes: Shapes, array: CutArray) -> tuple[str, ...]:
+    """Mesh axes over which a weight is stored in parts but needed whole, in the mesh's order."""
+    cut = {axis for axes in array.axes for axis in axes}
+    return tuple(name for name, _ in shapes.plan.mesh if name in cut and name not in ("tensor", "expert"))
+
+
+def _of_weights(shapes: Shapes) -> Iterator[Transfer]:
+    """Gathers of weights for the forward and the backward pass, and sums of their gradients."""
+    groups: dict[tuple[tuple[str, ...], bool], list[CutArray]] = defaultdict(list)
+    for array in shapes.weights:
+        if axes := _gathered(shapes, array):
+            groups[axes, array.name in NOT_OF_A_LAYER].append(array)
+    for (axes, once), arrays in groups.items():
+        times = 1 if once else shapes.size.layers
+        gather, beside, reduce, held = _as_compiled(shapes, axes)
+        for array in arrays:
+            nbytes = shapes.whole_bytes(array)
+            yield _transfer(shapes, gather, axes, nbytes, 2 * times, beside,
+                            None if gather == "all-gather" else "all-gather", name=f"gather {array.name}")
+            sync = held == "by weight" and array.name in ("down", "out", "embedding", "logits")
+            yield _transfer(shapes, reduce, axes, nbytes, times,
+                            "" if sync or held == "" else "layers",
+                            None if reduce == "reduce-scatter" else "reduce-scatter", GRADIENT,
+                            f"gradient {array.name}")
+
+
+def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, str]:
+    """(gather's kind, what hides it, sum's kind, what hides that) for weights cut over these axes.
+
+    Read off compiled steps. Over a whole slice the compiler makes a reduce-scatter a sum on every
+    device, which nothing hides; over three axes of v4 and v5p, a gather too. TPU7x leaves both to its
+    SparseCores. Over part of a slice both run beside the work, but for sums of two weights of a layer.
+    """
+    where, generation = _where(shapes, axes), shapes.chip.generation
+    whole = math.prod(span.size for span in where.spans) == math.prod(shapes.topology.shape)
+    if generation == "tpu7x":
+        return "all-gather", "layers", "reduce-scatter", "layers"
+    if whole and len(where.spans) == 3:
+        return "all-reduce", "", "all-reduce", ""
+    if whole and len(where.spans) == 2 and shapes.along(*axes) > RING:
+        return "all-gather", "layers", "all-reduce", ""
+    return "all-gather", "layers", "reduce-scatter", "by weight"
+
+
+def _of_activations(shapes: Shapes) -> Iterator[Transfer]:
+    """What passes between devices that share the rows of a batch."""
+    layers, arrays = shapes.size.layers, shapes.arrays
+    again = bool({"query", "mlp_up", "out"} & shapes.recomputed)
+    if shapes.tensor > 1:
+        streams = FORWARD_STREAMS + BACKWARD_STREAMS + (RECOMPUTED_STREAMS if again else 0.0)
+        yield _transfer(shapes, "all-gather", ("tensor",), arrays.stream * shapes.tensor,
+                        round(streams * layers), "matmuls", name="activations")
+    if shapes.along("sequence") > 1:
+        passes = 2 + ("query" in shapes.recomputed)
+        each = 2 * arrays.query + 2 * arrays.key
+        yield _transfer(shapes, "all-to-all", ("sequence",), each, passes * layers, "",
+                        name="heads for tokens")
+    if shapes.along("expert") > 1 and shapes.size.experts > 1:
+        yield _transfer(shapes, "all-reduce", ("expert",), arrays.stream * shapes.tensor,
+                        (3 if again else 2) * layers, "", name="rows of experts")
+
+
+def _of_replicas(shapes: Shapes) -> Iterator[Transfer]:
+    """Sums of gradients among devices that hold the same parameters: within a slice, and between slices."""
+    topology = shapes.topology
+    cut = {axis for array in shapes.weights for axis in _gathered(shapes, array)}
+    axes = tuple(name for name, size in shapes.plan.mesh
+                 if size > 1 and name in DATA_AXES and name not in cut)
+    nbytes = 2 * shapes.own_parameters
+    if axes and (where := _where(shapes, axes)).slices == 1 and where.spans:
+        yield _transfer(shapes, "all-reduce", axes, nbytes / shapes.size.layers, shapes.size.layers, "",
+                        op_name=GRADIENT, name="gradient of replicas")
+    if topology.slices > 1:
+        between = tuple(name for name, _ in shapes.plan.mesh if _where(shapes, (name,)).slices > 1)
+        each, count = nbytes / shapes.size.layers / 4, 4 * shapes.size.layers
+        share = 2 * (1 - 1 / topology.slices) * each
+        seconds = DCN_LATENCY_S + share / dcn_bandwidth(topology)
+        yield Transfer("send", between, each, count, seconds, share / dcn_bandwidth(topology, NOMINAL),
+                       Route((), topology.slices), "layers", "all-reduce", GRADIENT, "gradient of slices")

@@ -98,7 +98,8 @@ def _blocks(instruction: Instruction, queries: int, keys: int, kind: str) -> tup
     rows = max(1, queries // sizes.get(f"block_q{suffix}", 512))
     columns = max(1, keys // sizes.get(f"block_kv{suffix}", 512))
     table = re.search(r"s8\[\d+,(\d+),(\d+)\]", instruction.attributes.get("operand_layout_constraints") or "")
-    width = min(int(table[1]), int(table[2])) if table else columns
+    sides = (int(table[1]), int(table[2])) if table else (rows, columns)
+    width = columns if sorted(sides) == sorted((rows, columns)) else min(sides)
     return rows, columns, kept_pairs(rows, columns, width)
 
 

@@ -12,9 +12,10 @@ HEAD_PASSES = 9.6  # of queries, and twice of keys
 WIDE_PASSES = 2.0  # of a projection of the mlp
 WEIGHT_PASSES = 2.0  # of a layer's weights made whole
 LOGIT_PASSES = 6.0  # of the logits in float32: largest, exponential, sum, gradient
-# Transfers of the whole stream over `tensor` in a layer, in collective matmuls and alone; read off
-FORWARD_STREAMS, RECOMPUTED_STREAMS, BACKWARD_STREAMS = 6.0, 5.0, 8.5
-TENSOR_HIDDEN = 0.8  # of them at most runs beside matmuls: the first part of each does not; read off
-TENSOR_HIDDEN_LINE = 0.55  # the same on an axis that is no ring; read off
-BESIDE_MATMULS = 0.9  # of the matmuls' time can have a collective of `tensor` beside it; read off
+# A transfer over `tensor` runs beside the matmul that it feeds, part by part; shares that do not, read off
+FIRST_PART = 0.15  # of a collective matmul's transfer, whose first part has nothing beside it
+LONE_GATHER = 0.6  # of a gather that several matmuls share, on a ring
+LINE_GATHER = 0.8  # the same on an axis that is no ring, where sums of a layer's outputs stop the chip
+RING = 16  # devices up to which weights or their gradients pass in a ring beside parts of a matmul; read off
+RING_PASSES = 1.7  # over the wide side of such a matmul for each of its parts: HBM binds it; read off
 WITHOUT_COMPILING = 0.05  # of the step, either way: what the compiler would have told; a guess

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from spmd_core.cost.memory import CAPACITY_FACTOR, Arrays, layer_arrays
+from spmd_core.estimate.constants import RING
 from spmd_core.machine.chips import Chip
 from spmd_core.machine.topologies import Topology
 from spmd_core.plan.models import ModelSize
@@ -123,6 +124,17 @@ class Shapes:
             kept |= {*PROJECTIONS, "mlp_down"}
         routed = ("mlp_down", "dispatch") if self.size.experts > 1 else ()
         return frozenset({*PROJECTIONS, "attention", *routed} - kept)
+
+    @cached_property
+    def ring(self) -> int:
+        """Devices among which weights are cut, where they are few enough to pass parts on in a ring; else 1."""
+        among = self.along("fsdp", "fsdp_transpose", "sequence")
+        return among if among <= RING and self.chip.generation != "tpu7x" else 1
+
+    @property
+    def passes_weights(self) -> bool:
+        """Whether the forward pass too has its weights by a ring: where that is the whole of a 2D slice."""
+        return self.ring > 1 and self.ring == self.topology.devices and self.chip.torus_dims == 2
 
     @cached_property
     def layer_weight_bytes(self) -> float:

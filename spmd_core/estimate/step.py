@@ -19,16 +19,10 @@ from spmd_core.cost.constants import (
 from spmd_core.cost.memory import estimate_memory
 from spmd_core.cost.reasons import reason
 from spmd_core.cost.slices import straggling
-from spmd_core.estimate.constants import (
-    BESIDE_MATMULS,
-    MATMUL_SHARE,
-    TENSOR_HIDDEN,
-    TENSOR_HIDDEN_LINE,
-    WITHOUT_COMPILING,
-)
+from spmd_core.estimate.constants import MATMUL_SHARE, WITHOUT_COMPILING
 from spmd_core.estimate.shapes import Shapes, shapes_of
 from spmd_core.estimate.transfers import Transfer, transfers
-from spmd_core.estimate.work import StepWork, step_work
+from spmd_core.estimate.work import StepWork, layer_matmuls, step_work
 from spmd_core.plan.plan import Plan
 from spmd_core.plan.sharding import not_cut
 from spmd_core.results.prediction import (
@@ -59,7 +53,7 @@ class _Exposed:
 def estimate_step(plan: Plan) -> Prediction:
     """What compiling a plan would predict of its step, about; see docs/prediction.md for how near."""
     shapes = shapes_of(plan)
-    work, moved, memory = step_work(shapes), transfers(shapes), estimate_memory(plan)
+    work, moved, memory = step_work(shapes), transfers(shapes, dict(layer_matmuls(shapes))), estimate_memory(plan)
     exposed = _exposed(shapes, work, moved, memory.host)
     alone = work.total.seconds + exposed.seconds
     late = straggling(shapes.topology.slices)
@@ -86,27 +80,12 @@ def estimate_step(plan: Plan) -> Prediction:
 def _exposed(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: int) -> _Exposed:
     """What waits: all that nothing hides, and what is left of the rest beside the work it may hide under."""
     passes = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
-    room = {"layers": passes, "matmuls": BESIDE_MATMULS * work.total.matmul}
-    totals: dict[str, float] = defaultdict(float)
-    for each in moved:
-        totals[each.beside] += each.seconds * each.count
-    hidden = {name: _hidden(name, total, room, moved) for name, total in totals.items()}
-    waits = tuple(each.seconds * each.count * (1 - hidden[each.beside]) for each in moved)
+    total = sum(each.seconds * each.count for each in moved if each.beside)
+    late = max(0.0, 1 - passes / total) if total else 0.0
+    waits = tuple(each.seconds * each.count * (late if each.beside else each.alone) for each in moved)
     host_s = offloaded / (shapes.chip.host_bandwidth * HOST_EFFICIENCY)
     back = work.recomputed.seconds + work.backward.seconds
     return _Exposed(waits, max(0.0, host_s - work.forward.seconds) + max(0.0, host_s - back))
-
-
-def _hidden(beside: str, total: float, room: dict[str, float], moved: list[Transfer]) -> float:
-    """The share of transfers that run beside work."""
-    if not beside or not total:
-        return 0.0
-    share = min(1.0, room[beside] / total)
-    if beside == "layers":
-        return share
-    spans = [span for each in moved if each.beside == beside for span in each.where.spans]
-    most = TENSOR_HIDDEN if all(span.wraps for span in spans) else TENSOR_HIDDEN_LINE
-    return min(most, share)
 
 
 def _interval(work: StepWork, moved: list[Transfer], exposed: _Exposed, seconds: float) -> tuple[float, float]:

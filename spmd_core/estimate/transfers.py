@@ -2,15 +2,15 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from spmd_core.cost.constants import DCN_LATENCY_S
 from spmd_core.cost.links import EXPECTED, NOMINAL, Route, collective_s, dcn_bandwidth, route
-from spmd_core.estimate.constants import BACKWARD_STREAMS, FORWARD_STREAMS, RECOMPUTED_STREAMS
+from spmd_core.estimate.constants import FIRST_PART, LINE_GATHER, LONE_GATHER, RING
 from spmd_core.estimate.shapes import NOT_OF_A_LAYER, Shapes
 from spmd_core.machine.mesh_order import mesh_places
 from spmd_core.machine.topologies import Topology
@@ -18,14 +18,13 @@ from spmd_core.plan.plan import DATA_AXES, Plan
 from spmd_core.plan.sharding import CutArray
 
 GRADIENT = "transpose("  # in the name of an operation that makes gradients, as JAX writes it
-RING = 16  # devices up to which a whole 2D slice passes weights on in a ring; read off
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
     """One collective: `seconds` of one execution, `count` in a step. `beside`: what it can hide under.
 
-    "layers": the layers' work; "matmuls": the matmuls that it feeds; "": nothing, it holds the chip.
+    "layers": the layers' work; "": nothing but for the share of it that is not `alone`, the rest holds the chip.
     """
 
     kind: str
@@ -39,6 +38,7 @@ class Transfer:
     asked: str | None = None
     op_name: str = ""
     name: str = ""
+    alone: float = 1.0
 
 
 @lru_cache(maxsize=4096)
@@ -51,9 +51,9 @@ def route_of(topology: Topology, mesh: tuple[tuple[str, int], ...], order: str,
     return route(topology, range(len(group)), [tuple(place) for place in group])
 
 
-def transfers(shapes: Shapes) -> list[Transfer]:
-    """All collectives of a step that take any time worth telling."""
-    found = [*_of_weights(shapes), *_of_activations(shapes), *_of_replicas(shapes)]
+def transfers(shapes: Shapes, matmuls: Mapping[str, float]) -> list[Transfer]:
+    """All collectives of a step that take any time worth telling. `matmuls`: seconds of a layer's, forward."""
+    found = [*_of_weights(shapes), *_of_tensor(shapes, matmuls), *_of_activations(shapes), *_of_replicas(shapes)]
     return [each for each in found if each.where.spans or each.where.cores > 1 or each.where.slices > 1]
 
 
@@ -113,14 +113,33 @@ def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, 
     return "all-gather", "layers", "reduce-scatter", "by weight"
 
 
+def _of_tensor(shapes: Shapes, matmuls: Mapping[str, float]) -> Iterator[Transfer]:
+    """The stream made whole over `tensor` before matmuls, and added up in parts after them."""
+    if shapes.tensor < 2:
+        return
+    layers, nbytes = shapes.size.layers, shapes.arrays.stream * shapes.tensor
+    gather = _transfer(shapes, "all-gather", ("tensor",), nbytes, 0, "", name="activations")
+    ring = all(span.wraps for span in gather.where.spans)
+    inputs = [name for name in ("mlp_up", "mlp_gate") if name in matmuls]
+    heads = ["query", "key", "value"]
+    again = [name for name in ("out", *inputs) if name in shapes.recomputed]
+    backward = [*heads, *inputs]
+    sums = ["out", "mlp_down", "out"] if not ring else []
+    paired = ["out", "mlp_down", *inputs, *backward, "mlp_down", "out", *again]
+    yield replace(gather, count=(2 + bool(again)) * layers, alone=LONE_GATHER if ring else LINE_GATHER,
+                  name="activations of several matmuls")
+    for name in sorted(set(paired)):
+        beside = min(1.0, matmuls[name] / gather.seconds)
+        alone = 1.0 if name in sums else max(FIRST_PART, 1.0 - beside)
+        yield replace(gather, kind="collective-permute" if ring else "reduce-scatter" if name in sums else "all-gather",
+                      count=paired.count(name) * layers, alone=alone, name=f"activations of {name}",
+                      op_name=GRADIENT if name in heads else "")
+
+
 def _of_activations(shapes: Shapes) -> Iterator[Transfer]:
     """What passes between devices that share the rows of a batch."""
     layers, arrays = shapes.size.layers, shapes.arrays
     again = bool({"query", "mlp_up", "out"} & shapes.recomputed)
-    if shapes.tensor > 1:
-        streams = FORWARD_STREAMS + BACKWARD_STREAMS + (RECOMPUTED_STREAMS if again else 0.0)
-        yield _transfer(shapes, "all-gather", ("tensor",), arrays.stream * shapes.tensor,
-                        round(streams * layers), "matmuls", name="activations")
     if shapes.along("sequence") > 1:
         passes = 2 + ("query" in shapes.recomputed)
         each = 2 * arrays.query + 2 * arrays.key

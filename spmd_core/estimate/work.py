@@ -11,6 +11,7 @@ from spmd_core.estimate.constants import (
     LOGIT_PASSES,
     MATMUL_SHARE,
     STREAM_PASSES,
+    RING_PASSES,
     WEIGHT_PASSES,
     WHOLE_STREAM_PASSES,
     WIDE_PASSES,
@@ -78,21 +79,22 @@ def step_work(shapes: Shapes) -> StepWork:
     """The work of a plan's step on one device."""
     layers = shapes.size.layers
     chip = shapes.chip
-    forward_s = dict(_layer_matmuls(shapes))
+    forward_s = dict(layer_matmuls(shapes))
     again = sum(seconds for name, seconds in forward_s.items() if name in shapes.recomputed)
     forward, backward = _kernels(shapes, "forward"), _kernels(shapes, "backward")
     kernel_again = forward if "attention" in shapes.recomputed else Work()
     moved = _layer_bytes(shapes) / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
     matmul = sum(forward_s.values())
+    ring = _ring_s(shapes)
     return StepWork(
-        Work().plus(Work(matmul, memory=moved * 0.3).plus(forward), layers),
+        Work().plus(Work(matmul, memory=moved * 0.3 + ring * shapes.passes_weights).plus(forward), layers),
         Work().plus(Work(again).plus(kernel_again), layers),
         Work().plus(Work(2 * matmul + shapes.extra_backward * forward_s.get("dispatch", 0.0),
-                         memory=moved * 0.7).plus(backward), layers),
+                         memory=moved * 0.7 + ring).plus(backward), layers),
         _tables(shapes), _update(shapes))
 
 
-def _layer_matmuls(shapes: Shapes) -> Iterator[tuple[str, float]]:
+def layer_matmuls(shapes: Shapes) -> Iterator[tuple[str, float]]:
     """Name -> seconds of each matmul of one layer's forward pass."""
     size, chip, rows = shapes.size, shapes.chip, shapes.matmul_rows
     heads, keys = shapes.projected_heads, shapes.projected_keys
@@ -108,6 +110,21 @@ def _layer_matmuls(shapes: Shapes) -> Iterator[tuple[str, float]]:
     if size.experts > 1:  # rows to their experts and back, as matmuls with one-hot routes
         slots = count * each / max(1.0, rows / shapes.length)
         yield "dispatch", 2 * matmul_s(rows, slots, size.embed, chip)
+
+
+def _ring_s(shapes: Shapes) -> float:
+    """Seconds that HBM takes longer than the matrix unit, where the matmuls of a layer's inputs are cut
+    into as many parts as a ring has devices, and each part goes over all of the wide side."""
+    parts = shapes.ring
+    if parts < 2 or shapes.size.experts > 1:
+        return 0.0
+    size, chip, late = shapes.size, shapes.chip, 0.0
+    heads, keys = shapes.projected_heads * size.head_dim, shapes.projected_keys * size.head_dim
+    for width in (heads, keys, keys, shapes.mlp_here, *((shapes.mlp_here,) if size.gated else ())):
+        nbytes = parts * RING_PASSES * 2 * shapes.matmul_rows * width
+        streaming = nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
+        late += max(0.0, streaming - matmul_s(shapes.matmul_rows, size.embed, width, chip))
+    return late
 
 
 def _kernels(shapes: Shapes, way: str) -> Work:

@@ -15,8 +15,9 @@ from spmd_core.commands.run import follow, interrupt
 from spmd_core.commands.spec import HELP, read_spec
 from spmd_core.commands.table import table
 from spmd_core.cost import baseline
-from spmd_core.cost.predicting import before_compiling, is_current
+from spmd_core.cost.predicting import is_current
 from spmd_core.errors import RequestError, WorkerError, refuse, shorten
+from spmd_core.estimate.step import estimate_step
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.plans import experiment_of, plan_of
 from spmd_core.lab import Lab
@@ -65,7 +66,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--fresh", action="store_true", help="compile even where the same versions have predicted it before")
     parser.add_argument("--keep", metavar="FILE", help="write the plan and its prediction as a baseline file")
     parser.add_argument("--baseline", metavar="FILE", help="compile the plan of a baseline file again; exit code 1 where something changed")
-    parser.add_argument("--estimate", action="store_true", help="only say from the sizes whether it fits; compile nothing")
+    parser.add_argument("--estimate", action="store_true", help="estimate the step from the plan at once; compile nothing")
     predict_sweep.add_arguments(parser)
 
 
@@ -128,7 +129,7 @@ def _check_together(arguments: Namespace) -> None:
 
 def _of_plan(arguments: Namespace, plan: Plan) -> int:
     if arguments.estimate:
-        print(json.dumps(before_compiling(plan)) if arguments.json else _before(plan))
+        _estimate(plan, arguments.json)
         return 0
     found = _predicted(experiment_of(plan), arguments.timeout, arguments.fresh)
     if arguments.keep:
@@ -286,7 +287,15 @@ def _collectives(prediction: Prediction) -> list[tuple[str, ...]]:
     return rows
 
 
-def _before(plan: Plan) -> str:
-    found = before_compiling(plan)
-    notes = [f"note: {note}" for note in found["notes"]]
-    return "\n".join([predictions.estimate(found, plan), f"per device: {predictions.parts_words(found['parts'])}", *notes])
+def _estimate(plan: Plan, as_json: bool) -> None:
+    """The instant estimate: memory by the sizes, and the step's time, in the form of a prediction."""
+    found = estimate_step(plan)
+    if as_json:
+        print(json.dumps({"plan": plan.to_json(), **found.model_dump(mode="json")}))
+        return
+    said = found.before_compiling
+    exposed = predictions.exposed_words(found)
+    lines = [predictions.estimate(said, plan), predictions.step_estimate(found),
+             f"per device: {predictions.parts_words(said['parts'])}", *([exposed] if exposed else []),
+             "", *table(_collectives(found), numbers=(2, 3, 4, 5))]
+    print("\n".join(lines + [f"note: {note}" for note in (*said["notes"], *found.notes)]))

@@ -11,6 +11,7 @@ SLICE_JITTER = 0.053  # standard deviation of a slice's step over its mean: 2 sl
 HOST_EFFICIENCY = 0.8  # of the nominal rate to host memory; a guess
 HBM_EFFICIENCY = 0.9  # of nominal that streaming reaches; a guess, in line with STREAM-like results published for these chips
 FUSED_MATMUL_FLOOR = 0.8  # a matmul is not taken for slower than this share of peak: vector work fused to it hides under the matrix unit; a guess
+MATMUL_SHARE = 0.89  # of peak, of matmuls whose cycles the compiler has not told: what its cycles come to on average
 OPERATION_S = 1e-6  # least time of an operation on arrays; a guess, near the 1,800 cycles that the compiler gives its smallest fusions
 KERNEL_SLACK = 1.15  # bundles of a splash attention kernel over its matrix-unit bound: 1.13 to 1.26 in what the compiler writes for v5e, v5p, v6e
 KERNEL_STALLS = 1.5  # time of a kernel over its bundles, which leave out stalls: the one constant fitted, to the three calibration cases at once

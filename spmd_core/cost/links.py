@@ -10,8 +10,10 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from statistics import NormalDist
 
-from spmd_core.cost.constants import DCN_EFFICIENCY, DCN_LATENCY_S, HOP_LATENCY_S, LAUNCH_S, LINK_EFFICIENCY
+from spmd_core.cost.constants import DCN_EFFICIENCY, DCN_LATENCY_S, HOP_LATENCY_S, LAUNCH_S, LINK_EFFICIENCY, SLICE_JITTER
 from spmd_core.machine.topologies import Coordinates, Topology
 
 
@@ -189,3 +191,16 @@ def collective_s(topology: Topology, kind: str, where: Route, nbytes: float, rat
     if kind in ("all-to-all", "ragged-all-to-all"):
         return exchange_s(topology, where, nbytes, rates)
     raise ValueError(f"collective {kind!r} has no formula")
+
+
+@cache
+def straggling(slices: int) -> float:
+    """The share of a step that is waited for the slowest slice, 0 for one.
+
+    Steps of one slice vary; of n that are drawn from a normal distribution, the slowest is expected at
+    its quantile (n - 3/8) / (n + 1/4) (Blom, "Statistical estimates and transformed beta-variables",
+    1958). With the jitter of the constants 3 % for 2 slices, 8 % for 8 and 11 % for 32.
+    """
+    if slices < 2:
+        return 0.0
+    return SLICE_JITTER * NormalDist().inv_cdf((slices - 0.375) / (slices + 0.25))

@@ -8,6 +8,7 @@ from spmd_core.cost.constants import (
     HBM_EFFICIENCY,
     KERNEL_HIGH,
     KERNEL_LOW,
+    MATMUL_SHARE,
     MEMORY_HIGH,
     OPERATION_S,
     PLAIN_MATMUL_SHARE,
@@ -74,7 +75,7 @@ def _matmul_work(instruction: Instruction, matmuls: list[Matmul], nbytes: int, s
     """The compiler's cycles where they are near the peak; a fused matmul no slower than a floor; never faster than the peaks."""
     peak = peak_seconds(matmuls, chip)
     cycles = instruction.estimated_cycles
-    compute = max(peak, min(cycles / chip.clock_hz, peak / FUSED_MATMUL_FLOOR)) if cycles else peak / FUSED_MATMUL_FLOOR
+    compute = max(peak, min(cycles / chip.clock_hz, peak / FUSED_MATMUL_FLOOR)) if cycles else peak / MATMUL_SHARE
     flops = sum(m.flops for m in matmuls)
     bound = "compute" if compute >= streaming else "memory"
     low = min(compute, peak / PLAIN_MATMUL_SHARE)

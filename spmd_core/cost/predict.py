@@ -9,6 +9,7 @@ from spmd_core.cost.clocks import Segment, Tally, Walk
 from spmd_core.cost.comm import Cluster, Communication
 from spmd_core.cost.constants import NEARLY_FULL
 from spmd_core.cost.interval import bounds, interval
+from spmd_core.cost.links import straggling
 from spmd_core.cost.reasons import reason
 from spmd_core.cost.schedule import Walker
 from spmd_core.hlo.module import HBM, Module
@@ -38,9 +39,10 @@ def predict(text: str, cluster: Cluster, memory: Mapping[str, int], mesh: tuple[
     walker = Walker(module, cluster)
     walk = walker.entry()
     chip, chips = cluster.topology.chip, cluster.topology.chips
-    seconds = walk.seconds
-    low, high = interval(walk)
-    overlapped, sequential = bounds(walk)
+    late = straggling(cluster.topology.slices)
+    seconds = walk.seconds * (1 + late)
+    low, high, overlapped, sequential = (each * (1 + late) for each in (*interval(walk), *bounds(walk)))
+    waits = walk.seconds * late
     peak = chips * chip.peak_flops
     held = memory_bytes(memory, cluster)
     return Prediction(
@@ -49,8 +51,9 @@ def predict(text: str, cluster: Cluster, memory: Mapping[str, int], mesh: tuple[
         mfu=useful.flops / (peak * seconds) if useful.flops and seconds else None,
         tflops_per_chip=useful.flops / chips / seconds / 1e12 if useful.flops and seconds else None,
         tokens_per_s_per_chip=useful.tokens / chips / seconds if useful.tokens and seconds else None,
-        chip_seconds=chips * seconds, binds=binds(walk.tally), shares_s=shares(walk.tally),
-        collectives=_collectives(walk.tally, mesh), timeline=_timeline(walk.segments, seconds), buffers=buffers(module),
+        chip_seconds=chips * seconds, binds=binds(walk.tally, waits),
+        shares_s=shares(walk.tally) | ({"wait: slices": waits} if waits else {}),
+        collectives=_collectives(walk.tally, mesh), timeline=_timeline(walk.segments, walk.seconds), buffers=buffers(module),
         notes=(*_notes(walk, held, mesh), *_literal_note(walker, walk)))
 
 
@@ -60,13 +63,13 @@ def shares(tally: Tally) -> dict[str, float]:
     return {name: time for name, time in {**tally.work, **waits}.items() if time > 0}
 
 
-def binds(tally: Tally) -> Binds | None:
-    """The resource that takes the largest share of the estimate."""
+def binds(tally: Tally, late: float = 0.0) -> Binds | None:
+    """The resource that takes the largest share of the estimate. `late`: seconds that the slowest slice is waited for."""
     groups: dict[Binds, float] = {
         "compute": tally.work.get("matmul", 0.0) + tally.work.get("kernel", 0.0),
         "memory": tally.work.get("memory", 0.0) + tally.waits.get("copy", 0.0),
         "host": tally.waits.get("host", 0.0),
-        "data centre network": tally.waits.get("send", 0.0),
+        "data centre network": tally.waits.get("send", 0.0) + late,
         "interconnect": sum(time for name, time in tally.waits.items() if name not in ("copy", "host", "send")),
     }
     most = max(groups, key=lambda name: groups[name])

@@ -4,7 +4,6 @@
 `bench/instant_estimate.py` lists. No constant was fitted to a published step time.
 """
 
-MATMUL_SHARE = 0.89  # of peak, of matmuls whose dims fill the unit; read off the compiler's cycles
 # Passes over HBM of what is not a matmul, in one layer's forward and backward work; read off
 STREAM_PASSES = 20.0  # of the residual stream as a device holds it
 WHOLE_STREAM_PASSES = 38.0  # of the stream gathered over `tensor`, where it is cut so

@@ -10,16 +10,17 @@ from spmd_core.cost.constants import (
     HOST_EFFICIENCY,
     KERNEL_HIGH,
     KERNEL_LOW,
+    MATMUL_SHARE,
     MEMORY_HIGH,
     OVERLAP_HIGH,
     OVERLAP_LOW,
     PLAIN_MATMUL_SHARE,
     UNMODELLED,
 )
+from spmd_core.cost.links import straggling
 from spmd_core.cost.memory import estimate_memory
 from spmd_core.cost.reasons import reason
-from spmd_core.cost.slices import straggling
-from spmd_core.estimate.constants import MATMUL_SHARE, WITHOUT_COMPILING
+from spmd_core.estimate.constants import WITHOUT_COMPILING
 from spmd_core.estimate.shapes import Shapes, shapes_of
 from spmd_core.estimate.transfers import Transfer, transfers
 from spmd_core.estimate.work import StepWork, layer_matmuls, step_work

@@ -4,14 +4,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spmd_core.cost.constants import HBM_EFFICIENCY
+from spmd_core.cost.constants import HBM_EFFICIENCY, MATMUL_SHARE
 from spmd_core.cost.kernels import attention_cost, kept_pairs
 from spmd_core.estimate.constants import (
     HEAD_PASSES,
     LOGIT_PASSES,
-    MATMUL_SHARE,
-    STREAM_PASSES,
     RING_PASSES,
+    STREAM_PASSES,
     WEIGHT_PASSES,
     WHOLE_STREAM_PASSES,
     WIDE_PASSES,

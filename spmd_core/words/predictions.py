@@ -24,7 +24,7 @@ KINDS = {
 }
 _PARTS = {"kept by the forward pass": "saved activations"}  # keys are those of the JSON form
 _WAITS = {"copy": "waiting for copies", "host": "waiting for the host",
-          "send": "exposed transfer between slices"}
+          "send": "exposed transfer between slices", "slices": "waiting for the slowest slice"}
 
 
 def answer(result: Result) -> str:
@@ -52,6 +52,27 @@ def estimate(said: Mapping[str, Any], plan: Plan) -> str:
     """Whether a plan fits by the estimate that is made of its sizes, before compiling."""
     capacity = plan.topology.chip.device_hbm_bytes
     return f"{memory_words(said['peak'], capacity, said['fits'], verb='should fit')}."
+
+
+def step_estimate(found: Prediction) -> str:
+    """The step's time by the instant estimate, with its interval: number first."""
+    time = found.predicted_s
+    if time is None:
+        return ""
+    return (f"About {seconds_text(time.estimate)} a step ({seconds_text(time.low)} to "
+            f"{seconds_text(time.high)}) at {found.mfu or 0.0:.1%} MFU, "
+            f"{bound_words(found.binds)}: estimate, not compiled.")
+
+
+def exposed_words(found: Prediction) -> str:
+    """Exposed communication by mesh axes, the largest first; "" where all of it is hidden."""
+    exposed: dict[str, float] = {}
+    for each in found.collectives:
+        axes = " and ".join(f"`{axis}`" for axis in each.axes) or "slices"
+        exposed[axes] = exposed.get(axes, 0.0) + each.exposed_s
+    rows = sorted(exposed.items(), key=lambda item: -item[1])
+    parts = [f"{seconds_text(seconds)} over {axes}" for axes, seconds in rows if seconds > 1e-6]
+    return f"exposed communication: {', '.join(parts)}" if parts else ""
 
 
 def parts_words(parts: Mapping[str, float]) -> str:

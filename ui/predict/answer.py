@@ -2,8 +2,9 @@
 
 import streamlit as st
 
-from spmd_core.cost.predicting import before_compiling, is_outdated
+from spmd_core.cost.predicting import is_outdated
 from spmd_core.errors import RequestError
+from spmd_core.estimate.step import estimate_step
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.plans import plan_of
@@ -58,8 +59,12 @@ def before(experiment: Experiment) -> None:
     with st.container(border=True, key="before"):
         if experiment.what.has_plan:
             plan = plan_of(experiment)
-            said = before_compiling(plan)
+            found = estimate_step(plan)
+            said = found.before_compiling
             _memory_headline(words.estimate(said, plan), said["fits"])
+            st.markdown(plain(words.step_estimate(found)))
+            if exposed := words.exposed_words(found):
+                st.caption(as_sentence(exposed))
             st.caption(plain(f"{words.parts_words(said['parts'])}. Estimated from the sizes, without compiling: 24 of 25 "
                              "compiled programs came out within 10 % of such an estimate."))
             for note in said["notes"]:

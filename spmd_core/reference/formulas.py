@@ -163,3 +163,8 @@ FORMULAS: dict[str, Formula] = {
     for formula in (elementwise, contraction, layer, dot, matmul, convolve, normalize, transfer, mlp, attention, transformer_block, linear_step,
                     two_layer_step)
 }
+
+
+def has_formula(what: Workload) -> bool:
+    """Whether its right answer is a formula of NumPy; else it is its own function in float64."""
+    return what.source is None and (what.program.function or what.name) in FORMULAS

@@ -91,8 +91,7 @@ def body_text(experiment: Experiment, strategy: str) -> str:
     """
     if strategy in MAP_STRATEGIES:
         return "\n".join(spaced(map_lines(experiment, strategy))) + "\n"
-    build = {"single": _single, "auto": _auto, "constrained": _constrained, "explicit": _explicit, "shard_map": _shard_map, "place": _place}[strategy]
-    return "\n".join(spaced(build(experiment))) + "\n"
+    return "\n".join(spaced(_BODIES[strategy](experiment))) + "\n"
 
 
 def _results(experiment: Experiment) -> str:
@@ -242,3 +241,9 @@ def move_lines(name: str, held: Spec, wanted: Spec, shape: tuple[int, ...], size
 def _place(experiment: Experiment) -> list[str]:
     return ["", *mesh_lines(experiment), *_sharded_operands(experiment), "", "", "def program():",
             "    array = jax.device_put(make_operands()['array'], placed['array'])", "    return jax.block_until_ready(array)"]
+
+
+_BODIES = {
+    "single": _single, "auto": _auto, "constrained": _constrained, "explicit": _explicit,
+    "shard_map": _shard_map, "place": _place,
+}

@@ -11,8 +11,9 @@ from spmd_core.script.parts import named
 from spmd_core.workloads.own import files
 from spmd_core.workloads.workload import Array
 
-# What follows the workload's name in the name of a strategy's function; the plain one is meant where a file has none of that name.
-_FUNCTION = {"single": "", "auto": "", "constrained": "", "shard_map": "_shards", "explicit": "_explicit", "one": "_one"}
+# What follows the workload's name in the name of a strategy's function, "" where it is not here; the plain
+# one is meant where a file has none of that name.
+_FUNCTION = {"shard_map": "_shards", "explicit": "_explicit", "one": "_one"}
 
 
 _HEADER = ("import jax", "import jax.numpy as jnp", "import numpy as np")  # imported at the head of every program
@@ -35,10 +36,12 @@ def computation_lines(experiment: Experiment, strategy: str, axes_of: Mapping[st
     wanted = what.program.function or what.name
     table = dict(experiment.sharding) if axes_of is None else axes_of
     values = constants(experiment, table)
+    own = wanted + _FUNCTION.get(strategy, "")
     if what.source is not None:
-        return own_lines(files.source_text(what.source), values), _function(files.source_text(what.source), wanted + _FUNCTION[strategy], wanted)
+        text = files.source_text(what.source)
+        return own_lines(text, values), _function(text, own, wanted)
     source = program_source(what.name)
-    return select_source(source, _function(source, wanted + _FUNCTION[strategy], wanted), values)
+    return select_source(source, _function(source, own, wanted), values)
 
 
 def constants(experiment: Experiment, table: Mapping[str, Axes]) -> dict[str, str]:

@@ -146,3 +146,7 @@ def _transfer() -> Workload:
 
 
 TRANSFER = _transfer()
+
+
+# In the order in which they are offered; a new one is listed here.
+ROWS = (ARRAY, ELEMENTWISE, CONTRACTION, LAYER, DOT, MATMUL, CONVOLVE, NORMALIZE, MLP)

@@ -20,9 +20,8 @@ SHORT_WAIT_S = 5.0  # a screen goes on without a file that takes longer to load
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
     for workload in (
-        arrays.ARRAY, arrays.ELEMENTWISE, arrays.CONTRACTION, arrays.LAYER, arrays.DOT,
-        arrays.MATMUL, arrays.CONVOLVE, arrays.NORMALIZE, arrays.MLP, ATTENTION, TRANSFORMER_BLOCK,
-        TRAIN_STEP, arrays.TRANSFER, SMALL_PROGRAM, DECODER,
+        *arrays.ROWS, ATTENTION, TRANSFORMER_BLOCK, TRAIN_STEP, arrays.TRANSFER, SMALL_PROGRAM,
+        DECODER,
     )
 }
 

@@ -9,6 +9,7 @@ import numpy as np
 from spmd_core.engine.measured.own_reference import OWN_NOTE, own_references
 from spmd_core.engine.measured.trial import Trial, failure_of
 from spmd_core.experiment.experiment import Experiment
+from spmd_core.reference.formulas import has_formula
 from spmd_core.reference.reference import Error, Reference, compute_dtype, measure_error, references, steepness, tolerance, uniform
 
 LARGE_BYTES = 64 * 2**20  # results above this are judged at once rather than kept until all strategies have run
@@ -51,7 +52,7 @@ class Checker:
             return {"array": Reference(np.asarray(self.operands["array"], np.float64), None)}, 0.0, []
         dtype, note = compute_dtype(experiment, self.platform)
         notes = [note] if note else []
-        if experiment.what.source is None:
+        if has_formula(experiment.what):
             expected = references(experiment, self.operands)
         else:
             try:

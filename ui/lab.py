@@ -4,6 +4,7 @@ import hashlib
 import secrets
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import Experiment
@@ -47,6 +48,6 @@ def viewer() -> str:
     """Who looks: by login, else by browser, else by session. A hash, since it is stored."""
     name = st.user.get("email") or st.context.cookies.get(_COOKIE)
     if not name:
-        context = st.runtime.scriptrunner.get_script_run_ctx(suppress_warning=True)
+        context = get_script_run_ctx(suppress_warning=True)
         name = context.session_id if context else "nobody"
     return hashlib.sha256(str(name).encode()).hexdigest()[:16]

@@ -1,48 +1,80 @@
 """Everything that must hold before a change goes in: `python -m tests.check`; with `--fast`, what needs no process and no device."""
 
 import argparse
+import contextlib
 import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from tests import needs
 
 ROOT = Path(__file__).resolve().parents[1]
 # Tests of values, texts and screens, in the process that runs them.
 FAST = tuple(f"tests/{room}" for room in (
-    "communication", "cost", "experiment", "hlo", "house/test_layers.py", "house/test_units.py", "ir", "machine", "plan", "reference", "results",
-    "runs", "store", "sweep", "ui", "words"))
-# What also runs on the newer Python and JAX: what JAX has a part in. No pages and browsers, and none of what is about processes alone.
-ONCE = ("ui", "browser", "house", "commands", "lab", "worker", "workloads", "words", "plan", "cost", "store", "sweep", "script/test_absent.py")
+    "communication", "cost", "experiment", "hlo", "house/test_layers.py", "ir", "machine", "plan",
+    "reference", "results", "runs", "store", "sweep", "ui", "words"))
+# What also runs on the newer Python and JAX: what JAX has a part in. No pages and browsers, and none
+# of what is about processes alone.
+ONCE = ("ui", "browser", "house", "commands", "lab", "worker", "workloads", "words", "plan", "cost",
+        "store", "sweep", "script/test_absent.py")
 CORE = tuple(f"--ignore=tests/{name}" for name in ONCE)
-# A group of tests (tests/conftest.py) stays in one process, and shares what is slow to start. The groups that take longest come first.
+# A group of tests (tests/conftest.py) stays in one process, and shares what is slow to start. The
+# groups that take longest come first.
 GROUPS = ("--dist", "loadgroup", "--no-loadscope-reorder")
+RUFF = (sys.executable, "-m", "ruff", "check")
+PYRIGHT = (sys.executable, "-m", "pyright", "--pythonpath", sys.executable)
+PYTEST = ("-m", "pytest", *GROUPS)
 
 
-def quick_commands() -> Iterator[tuple[str, ...]]:
-    """What reads the source; the import rules are tests/house/test_layers.py."""
-    yield (sys.executable, "-m", "ruff", "check")
-    yield (sys.executable, "-m", "pyright", "--pythonpath", sys.executable)
+def passes(*commands: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Run commands side by side, each told with its output and seconds as one piece; those that failed.
+
+    The first writes to the terminal as it runs. Two keep both cores of a small machine busy: browser tests mostly wait.
+    """
+    first, *others = commands
+    print(f"+ {words(first)}", flush=True)
+    failed, start = [], time.monotonic()
+    with contextlib.ExitStack() as stack:
+        running = [(command, _started(command, stack), time.monotonic()) for command in others]
+        if subprocess.run(first, cwd=ROOT).returncode:
+            failed.append(first)
+        print(f"  {time.monotonic() - start:.0f} s", flush=True)
+        for command, (process, output), begun in running:
+            print(f"+ {words(command)}", flush=True)
+            if process.wait():
+                failed.append(command)
+            output.seek(0)
+            print(output.read(), end="")
+            print(f"  {time.monotonic() - begun:.0f} s", flush=True)
+    return failed
 
 
-def test_commands(newer: str | None) -> Iterator[tuple[str, ...]]:
-    """The tests, and those in which JAX has a part once more on a newer Python: a browser mostly waits, so three run beside it."""
-    yield (sys.executable, "-m", "pytest", "-n", "3", *GROUPS)
-    if newer:
-        yield (newer, "-m", "pytest", "-n", "2", *GROUPS, *CORE)
+def _started(command: tuple[str, ...], stack: contextlib.ExitStack) -> tuple[subprocess.Popen[str], IO[str]]:
+    """A command that writes into a file meanwhile; it is ended where this process is left early."""
+    output = stack.enter_context(tempfile.TemporaryFile("w+", errors="replace"))  # noqa: SIM115
+    process = stack.enter_context(subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, text=True))
+    stack.callback(lambda: process.poll() is None and process.terminate())
+    return process, output
 
 
-def passes(command: tuple[str, ...]) -> bool:
-    """Run a command, and say which it is and how long it took."""
-    print(f"+ {words(command)}", flush=True)
-    start = time.monotonic()
-    status = subprocess.run(command, cwd=ROOT).returncode
-    print(f"  {time.monotonic() - start:.0f} s", flush=True)
-    return status == 0
+def fast() -> list[tuple[str, ...]]:
+    """What needs no process of the Lab, no device and no browser; those that failed."""
+    return [*passes(RUFF), *passes((sys.executable, *PYTEST, "-n", "2", *FAST), PYRIGHT)]
+
+
+def everything() -> list[tuple[str, ...]]:
+    """All tests, and beside them those in which JAX has a part once more on a newer Python; those that failed."""
+    with needs.NewerPython() as newer:  # which installs while these run
+        failed = [*passes(RUFF), *passes(PYRIGHT)]
+        another = newer.ready()
+        again = [(another, *PYTEST, "-n", "1", *CORE)] if another else []
+        return failed + passes((sys.executable, *PYTEST, "-n", "2"), *again)
 
 
 def words(command: tuple[str, ...]) -> str:
@@ -55,15 +87,12 @@ def main() -> int:
     ask = argparse.ArgumentParser(prog="python -m tests.check", description=__doc__)
     ask.add_argument("--fast", action="store_true", help="ruff, pyright, the import rules and the tests that start no process")
     if ask.parse_args().fast:
-        commands = [*quick_commands(), (sys.executable, "-m", "pytest", "-n", "2", *GROUPS, *FAST)]
-        failed = [command for command in commands if not passes(command)]
+        failed = fast()
+    elif missing := needs.browser():
+        print(missing, file=sys.stderr)
+        return 1
     else:
-        if missing := needs.browser():
-            print(missing, file=sys.stderr)
-            return 1
-        with needs.NewerPython() as newer:  # which installs while these run
-            failed = [command for command in quick_commands() if not passes(command)]
-            failed += [command for command in test_commands(newer.ready()) if not passes(command)]
+        failed = everything()
     for command in failed:
         print(f"FAILED: {words(command)}", flush=True)
     return 1 if failed else 0

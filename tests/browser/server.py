@@ -89,6 +89,11 @@ def answered(page: Page, timeout_s: float = 60.0) -> str:
     return page.locator(".st-key-answer h3").inner_text()
 
 
+def press_cancel(page: Page) -> None:
+    """Press Cancel on a screen that follows a run: the button is drawn anew with each look, which a click by the mouse would wait out."""
+    page.get_by_role("button", name="Cancel").evaluate("button => button.click()")
+
+
 def fields_say(page: Page, **values: str) -> None:
     """The fields of these labels come to hold these values; `_` stands for a space."""
     for label, value in values.items():

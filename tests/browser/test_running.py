@@ -3,7 +3,7 @@
 import re
 from urllib.parse import parse_qs, urlsplit
 
-from tests.browser.server import answered, screen_text, settled, visit
+from tests.browser.server import answered, press_cancel, screen_text, settled, visit
 
 LONG = {"samples": 1000, "min_seconds": 60}
 
@@ -69,7 +69,7 @@ def test_a_reload_in_mid_run_finds_the_run_and_cancel_ends_it(page, link):
     page.locator(".st-key-live").wait_for()
     assert run_of(page.url) == run
     page.get_by_text(re.compile(r"round \d+ of 1000")).wait_for(timeout=60_000)
-    page.get_by_role("button", name="Cancel").click()
+    press_cancel(page)
     page.get_by_text("This run was cancelled").wait_for()
     settled(page)
     assert run_of(page.url) == run
@@ -85,7 +85,7 @@ def test_a_second_viewer_waits_in_the_queue_and_is_told_so(new_page, link):
     press_run(second)
     second.get_by_text("Queued").wait_for()
     assert "in the queue" in screen_text(second)
-    first.get_by_role("button", name="Cancel").click()
+    press_cancel(first)
     first.get_by_text("This run was cancelled").wait_for()
     answered(second)
     assert "Single device takes" in screen_text(second)
@@ -103,7 +103,7 @@ def test_a_run_whose_dashboard_was_killed_says_so_after_a_restart(server, page, 
     press_run(page)
     page.locator(".st-key-live").wait_for()
     assert run_of(page.url) != run_of(address)
-    page.get_by_role("button", name="Cancel").click()
+    press_cancel(page)
     page.get_by_text("This run was cancelled").wait_for()
 
 
@@ -119,6 +119,6 @@ def test_the_overview_shows_what_runs_and_an_edit_keeps_the_way_back(server, new
     page.keyboard.press("Enter")
     page.get_by_text("Running now: Dense layer, in=32 out=4").click()
     page.wait_for_url(f"**&run={run}")
-    other.get_by_role("button", name="Cancel").click()
+    press_cancel(other)
     page.get_by_text("This run was cancelled").wait_for()
     other.get_by_text("Nothing runs and nothing waits.").wait_for()

@@ -6,7 +6,7 @@ import textwrap
 import pytest
 
 from spmd_core.workloads.own import files
-from tests.browser.server import Server, answered, screen_text, visit
+from tests.browser.server import Server, answered, press_cancel, screen_text, visit
 from tests.workloads.own.test_files import WEIGHTED
 
 TRAINING = {"workload": "train_step", "sharding": {"batch": "x"}, "strategies": ["single", "shard_map"], "timing": {"samples": 2, "min_seconds": 0.0}}
@@ -20,7 +20,7 @@ def test_the_loss_streams_while_it_falls_and_cancel_keeps_it(page, link):
     chart = page.locator('[aria-label^="Loss by step, from the first to the last: Single device 24.6 to"]')
     chart.first.wait_for()
     assert "training" in screen_text(page)
-    page.get_by_role("button", name="Cancel").click()
+    press_cancel(page)
     page.get_by_text("This run was cancelled").wait_for()
     answered(page)
     told = re.search(r"loss 24.6 before the first step, ([\d.]+) before the last, stopped after (\d+) of 10000 steps", screen_text(page))

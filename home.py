@@ -5,7 +5,8 @@ import streamlit as st
 from spmd_core.machine.targets import default_target
 from ui import cards, links, live, shell, state
 from ui import hardware as hardware_view
-from ui.lab import lab
+from ui.lab import lab, viewer
+from ui.markdown import plain
 
 share = shell.open_page("overview")
 st.title("Overview")
@@ -36,7 +37,7 @@ st.subheader("Running now", anchor=False)
 if active:
     live.watch_queue(tuple(status.run for status in active))
 else:
-    st.caption("Nothing runs and nothing waits.")
+    st.caption(plain(f"Nothing runs and nothing waits. {lab().room(viewer()).words}"))
 
 st.subheader("Lately", anchor=False)
 recent = lab().history(limit=6)

@@ -46,7 +46,8 @@ class Batch:
 
 def viewer() -> str:
     """Who looks: by login, else by browser, else by session. A hash, since it is stored."""
-    name = st.user.get("email") or st.context.cookies.get(_COOKIE)
+    logged_in = st.user.get("is_logged_in") and (st.user.get("email") or st.user.get("sub"))
+    name = logged_in or st.context.cookies.get(_COOKIE)
     if not name:
         context = get_script_run_ctx(suppress_warning=True)
         name = context.session_id if context else "nobody"

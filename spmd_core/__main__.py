@@ -84,6 +84,7 @@ def main(words: Sequence[str] | None = None) -> int:
         found = ".".join(map(str, sys.version_info[:2]))
         print(f"Python {found} is too old: SPMD Lab needs 3.11 or newer, which README.md says how to get", file=sys.stderr)
         return BAD_REQUEST
+    _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
     try:
@@ -100,6 +101,17 @@ def main(words: Sequence[str] | None = None) -> int:
         return _say(LabError("too many files are open: close other programs, or raise `ulimit -n`"), FAILURE)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _open_standard_streams() -> None:
+    """Point closed standard streams at the null device: a database must not get their numbers."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
 
 
 def _reader_is_gone() -> int:

@@ -5,7 +5,7 @@ import urllib.request
 
 import pytest
 
-from tests.browser.server import settled, visit
+from tests.browser.server import screen_text, settled, visit
 
 
 @pytest.mark.parametrize("path", ["/", "/compare", "/predict?experiment=junk", "/_stcore/health",
@@ -36,3 +36,10 @@ def test_screens_open_by_their_path_after_a_restart(server, page, path, title):
     assert page.title() == title
     page.get_by_role("link", name="Overview").first.click()
     page.wait_for_url(server.url + "/")
+
+
+def test_a_browser_is_one_viewer_by_its_cookie_and_is_told_the_limits(server, page):
+    visit(page, server.url + "/")
+    visit(page, server.url + "/")
+    assert "_streamlit_xsrf" in {cookie["name"] for cookie in page.context.cookies()}
+    assert "0 of 50 runs are queued or at work" in screen_text(page)

@@ -10,15 +10,16 @@ from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.of_chips import nearest_of_chips
 from spmd_core.machine.targets import shape_text, tpu_target
 from spmd_core.machine.topologies import get_topology, legal_shapes
-from spmd_core.plan.models import PRESETS, VARIABLE, get_model
+from spmd_core.plan.models import ACTIVATIONS, PRESETS, VARIABLE, get_model
 from spmd_core.plan.plan import AXES, NAMES
 from spmd_core.units import count_text, mesh_text
 from spmd_core.workloads.catalog import get_workload, has_plan
+from spmd_core.workloads.decoder import GATES, TABLES
 from ui import inputs, state
 from ui.predict import drafts
 
 SCREEN = "predict"
-_MODELS = (*PRESETS, *(f"scaled:{1 << power}" for power in range(9)))
+_MODELS = (*PRESETS, *(f"{name}:{1 << power}" for name in ("scaled", "scaled-2023") for power in range(9)))
 _REMAT = {"none": "none: save everything", "minimal": "minimal: save projections", "full": "full: save only block inputs"}
 _MAX_FLAGS = 600
 _CHIPS = 16  # of a topology chosen in the place of a target that is none
@@ -143,6 +144,11 @@ def _model_fields(draft: dict[str, Any], devices: int) -> dict[str, Any]:
 _DEFAULTS = (("state_dtype", "float32"), ("parameter_dtype", "float32"))
 
 
+_BLOCKS = {"attention_blocks": ("Block of queries", "published"), "keys_block": ("Block of keys", "as queries"),
+           "compute_block": ("Keys per matmul", "all")}  # the attention kernel's
+_CHOICES = {"activation": ("Activation", ("", *ACTIVATIONS)), "gate": ("Mlp", tuple(GATES)), "tables": ("Vocabulary tables", tuple(TABLES))}
+
+
 def _model_words(name: str) -> str:
     try:
         size = get_model(name)
@@ -165,14 +171,34 @@ def _more(options: dict[str, Any], dims: dict[str, Any], model: str) -> tuple[di
             found[name] = inputs.choice_input(SCREEN, name, label, ("float32", "bfloat16"), options.get(name, "float32"))
     for name, label in (("fused_qkv", "One matmul for query, key and value"), ("fused_mlp", "One matmul for gate and up")):
         found[name] = st.toggle(label, key=state.seed(state.key(SCREEN, name), bool(options.get(name))))
-    blocks = st.number_input("Block of the attention kernel", value=None, step=128, placeholder="as published runs have it",
-                             key=state.seed(state.key(SCREEN, "attention_blocks"), options.get("attention_blocks") or None))
-    found["attention_blocks"] = blocks or 0
+    second = inputs.choice_input(SCREEN, "second_moment_dtype", "Second moment", ("", "float32", "bfloat16"),
+                                 options.get("second_moment_dtype", ""), words=lambda word: word or "as the optimizer state")
+    found |= _blocks(options) | {"second_moment_dtype": second} | _own_choices(options)
     flags = st.text_input("Compiler flags", key=state.seed(state.key(SCREEN, "flags"), str(options.get("compiler_flags", ""))), max_chars=_MAX_FLAGS,
                           placeholder="xla_…=true", help="Added to those of the published runs.")
     found["compiler_flags"] = " ".join(flags.split())
     st.caption("Sizes of the model, where they are to differ from the preset's")
     return found, _sizes(dims, model)
+
+
+def _blocks(options: dict[str, Any]) -> dict[str, int]:
+    """Blocks of the attention kernel: of queries, of keys, of keys per matmul; 0 is the usual one."""
+    found: dict[str, int] = {}
+    places = st.columns(3, gap="small")
+    for place, (name, (label, usual)) in zip(places, _BLOCKS.items(), strict=True):
+        key = state.seed(state.key(SCREEN, name), options.get(name) or None)
+        found[name] = place.number_input(label, value=None, step=128, placeholder=usual, key=key) or 0
+    return found
+
+
+def _own_choices(options: dict[str, Any]) -> dict[str, str]:
+    """What a model has of its own beside sizes: activation, gate, vocabulary tables."""
+    found: dict[str, str] = {}
+    for place, (name, (label, words)) in zip(st.columns(3, gap="small"), _CHOICES.items(), strict=True):
+        with place:
+            found[name] = inputs.choice_input(SCREEN, name, label, words, options.get(name, ""),
+                                              words=lambda word: word or "as the model")
+    return found
 
 
 def _sizes(dims: dict[str, Any], model: str) -> dict[str, int]:

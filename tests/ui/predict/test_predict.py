@@ -199,3 +199,9 @@ def test_a_link_carries_a_measured_time_and_a_training_run(opened):
     texts = " ".join(text.value.replace("\\", "") for text in screen.markdown)
     assert "chip-hours on 256 chips" in texts
     assert screen.query_params["measured"] == "0.016"
+
+
+def test_the_step_is_estimated_before_compiling(opened):
+    screen = opened()
+    (line,) = [text.value for text in screen.markdown if "estimate, not compiled" in text.value]
+    assert line.startswith("About ") and " a step (" in line and "% MFU" in line

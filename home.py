@@ -3,6 +3,7 @@
 import streamlit as st
 
 from spmd_core.machine.targets import default_target
+from spmd_core.words.screens import WHAT_THIS_IS
 from ui import cards, links, live, shell, state
 from ui import hardware as hardware_view
 from ui.lab import lab, viewer
@@ -10,6 +11,7 @@ from ui.markdown import plain
 
 share = shell.open_page("overview")
 st.title("Overview")
+st.markdown(WHAT_THIS_IS)
 target = default_target()
 hardware, active = lab().hardware(), lab().active()
 
@@ -40,12 +42,12 @@ else:
     st.caption(plain(f"Nothing runs and nothing waits. {lab().room(viewer()).words}"))
 
 st.subheader("Lately", anchor=False)
-recent = lab().history(limit=6)
+recent = lab().history(over=True, limit=6)
 for summary in recent:
     cards.run_row(summary)
 if recent:
     st.page_link("pages/history.py", label="All stored runs", icon=":material/history:")
 else:
-    st.caption("Nothing has run here yet. Open a recipe, or press Run on Compare.")
+    st.caption("Nothing has finished yet." if active else "Nothing has run here yet. Open a recipe, or press Run on Compare.")
 
 links.share_box(share, "overview")

@@ -8,6 +8,7 @@ from spmd_core.script.parts import three_lines
 from spmd_core.script.program import program_text
 from spmd_core.units import bytes_text, count_text
 from spmd_core.words.layouts import headline, sharing_text
+from spmd_core.words.screens import not_placed_words
 from ui import course, inputs, links, live, shell, state
 from ui.layout import picture as layout_charts
 from ui.layout import placing
@@ -26,23 +27,24 @@ with st.sidebar:
 experiment, refusal = state.edit("layout", state.draft("layout") | fields | {"mesh": mesh, "dtype": dtype, "memory": memory, "target": target})
 found = layout_of(experiment)
 run = state.run("layout")
+misfit = None if refusal else links.misfit(experiment)
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Layout", width="stretch", anchor=False)
     pressed = st.button("Place it on devices", type="primary", icon=":material/memory:", key="place",
-                        disabled=refusal is not None or live.is_at_work(run))
+                        disabled=bool(refusal or misfit) or live.is_at_work(run))
 if refusal:
     shell.refusal(refusal)
     st.caption("What you see is the last layout that was valid.")
-elif pressed and (misfit := links.misfit(experiment)):
-    shell.refusal(misfit.sentence)
+elif misfit:
+    st.caption(f":material/block: {plain(not_placed_words(misfit.sentence))}")
 elif pressed:
     live.ask("layout", experiment)
 
 course.hint(experiment)
 st.subheader(plain(headline(found, experiment.dtype)), anchor=False)
 
-picture, beside = st.columns([5, 2], gap="medium")
+picture, beside = st.container(key="picture-and-numbers").columns([5, 2], gap="medium")
 with picture:
     st.caption("Numbers in cells are devices: positions in the mesh's device order. Same color, same data. Point at a cell for what it holds, "
                "and to light every device that holds the same.")

@@ -17,7 +17,7 @@ from spmd_core.machine.topologies import get_topology
 from spmd_core.results.environment import Environment
 from spmd_core.results.result import Result
 from spmd_core.runs.memory import check_memory
-from spmd_core.runs.states import RunStatus, RunSummary
+from spmd_core.runs.states import TERMINAL, RunStatus, RunSummary
 from spmd_core.settings import Settings, default_data_folder, read_settings
 from spmd_core.store.limits import Asker, Room, check_asker, room
 from spmd_core.store.rows import Unread
@@ -201,9 +201,12 @@ class Lab:
             raise StorageError(problem)
         return now if since is None else since
 
-    def history(self, *, workload: str | None = None, state: str | None = None, text: str | None = None, limit: int = 200) -> tuple[RunSummary, ...]:
-        """Stored runs, newest first. `text` is looked for in the run's id and in the experiment's JSON form."""
-        states = () if state is None else (state, *AT_WORK) if state == "interrupted" else (state,)
+    def history(self, *, workload: str | None = None, state: str | None = None, text: str | None = None, limit: int = 200,
+                over: bool = False) -> tuple[RunSummary, ...]:
+        """Stored runs, newest first. `text` is looked for in the run's id and in the experiment's JSON form.
+
+        `over`: without those that wait or run."""
+        states = (TERMINAL if over else ()) if state is None else (state, *AT_WORK) if state == "interrupted" else (state,)
         summaries = self._store.history(workload=workload, states=states, text=text, limit=limit)
         seen = [replace(summary, state=self.status(summary.run).state) if summary.state in AT_WORK else summary for summary in summaries]
         return tuple(summary for summary in seen if state in (None, summary.state))

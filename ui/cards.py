@@ -11,27 +11,24 @@ from spmd_core.runs.states import RunStatus, RunSummary
 from spmd_core.units import seconds_text
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import ago, state_words, title
+from spmd_core.words.screens import STARTS
 from ui.lab import find
 from ui.markdown import plain
 
-_STARTS = (
-    ("pages/layout.py", ":material/grid_view:", "Layout", "See who holds what",
-     "Shard an array over a mesh, and see which device holds which shard."),
-    ("pages/compare.py", ":material/speed:", "Compare", "Compare strategies",
-     "Run one computation under several sharding strategies, and see which is fastest, and why."),
-    ("pages/recipes.py", ":material/menu_book:", "Recipes", "Open a classic example",
-     "The classic examples, cell by cell, each one click from running here."),
-)
+_ICONS = {"layout": ":material/grid_view:", "compare": ":material/speed:",
+          "predict": ":material/online_prediction:", "recipes": ":material/menu_book:"}
 _COLORS = {"succeeded": "green", "queued": "blue", "starting": "blue", "running": "blue", "cancelled": "gray", "interrupted": "orange"}
 
 
 def starts() -> None:
-    """Where to start: three cards."""
-    for column, (script, icon, name, call, words) in zip(st.columns(3), _STARTS, strict=True):
-        with column.container(border=True, height="stretch"):
-            st.markdown(f"#### {icon} {name}")
-            st.markdown(words)
-            st.page_link(script, label=f"**{call}**", icon=":material/arrow_forward:", icon_position="right")
+    """Where to start: a card for each screen that computes, and the recipes."""
+    with st.container(key="starts"):
+        for column, start in zip(st.columns(len(STARTS)), STARTS, strict=True):
+            with column.container(border=True, height="stretch"):
+                st.markdown(f"#### {_ICONS[start.screen]} {start.screen.capitalize()}")
+                st.markdown(start.words)
+                st.page_link(f"pages/{start.screen}.py", label=f"**{start.call}**",
+                             icon=":material/arrow_forward:", icon_position="right")
 
 
 def query(experiment: Experiment, run: str | None = None) -> dict[str, str]:

@@ -10,7 +10,7 @@ from spmd_core.errors import LabError, StorageError
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.words.experiments import experiment_words
 from spmd_core.workloads.own import files
-from ui import heap, links, state
+from ui import heap, links, state, style
 from ui.lab import lab
 from ui.markdown import as_sentence, plain
 
@@ -37,6 +37,7 @@ def open_page(screen: str) -> DeltaGenerator:
     heap.leave_imports_out()
     _, title, _ = PAGES[screen]
     st.set_page_config(page_title=f"{title} · SPMD Lab", page_icon=_ICON, layout="wide", initial_sidebar_state=340)
+    style.draw()
     _require_login()
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="menu"):
         st.markdown("**SPMD Lab**", width="content")

@@ -83,8 +83,9 @@ def test_the_real_array_is_placed_and_compared(page, link):
 def test_a_mesh_larger_than_the_target_is_drawn_but_not_placed(page, link):
     visit(page, link(**ARRAY | {"mesh": {"x": 16, "y": 32}, "dims": {"d0": 64, "d1": 1024}}))
     says(page, "512 devices each hold 4 × 32 of 64 × 1,024: 512 B of 256.0 KiB; nothing is replicated")
-    page.get_by_role("button", name="Place it on devices").click()
-    page.get_by_text("is larger than target cpu:8").wait_for()
+    page.get_by_text("It cannot be placed here").wait_for()
+    says(page, "is larger than target cpu:8")
+    expect(page.get_by_role("button", name="Place it on devices")).to_be_disabled()
 
 
 def test_thousands_of_devices_are_joined_and_the_screen_says_so(page, link):

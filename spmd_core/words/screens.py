@@ -1,0 +1,34 @@
+"""What the screens are for, in a sentence each."""
+
+from dataclasses import dataclass
+
+WHAT_THIS_IS = ("SPMD Lab runs JAX programs sharded over a mesh of devices, and shows what each "
+                "device holds, what communicates and why, and how long each strategy takes.")
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A screen to start on: its name as in the menu, what a click does, and what it is for."""
+
+    screen: str
+    call: str
+    words: str
+
+
+STARTS = (
+    Start("layout", "See who holds what",
+          "Shard an array over a mesh, and see which device holds which shard."),
+    Start("compare", "Compare strategies",
+          "Run one computation under several sharding strategies, and see which is fastest, "
+          "and why."),
+    Start("predict", "Predict a training step",
+          "Choose a model and TPUs that are not attached, and see whether it fits, how long a "
+          "step takes, and what binds it."),
+    Start("recipes", "Open a classic example",
+          "The classic examples, cell by cell, each one click from running here."),
+)
+
+
+def not_placed_words(sentence: str) -> str:
+    """Why the array of the picture cannot be put on devices here."""
+    return f"It cannot be placed here: {sentence}"

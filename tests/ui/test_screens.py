@@ -1,0 +1,68 @@
+"""What Overview and Layout say without a browser: cards, the running job once, a refusal beside its button."""
+
+from types import SimpleNamespace
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from spmd_core.experiment import link
+from spmd_core.lab import Lab
+from spmd_core.words.experiments import experiment_words
+from spmd_core.words.screens import STARTS, WHAT_THIS_IS
+from tests.labs import ROOT, experiment
+from tests.ui.predictions import predicted, store
+
+ARRAY = {"workload": "array", "dims": {"d0": 16}, "sharding": {"d0": "x"}, "strategies": ["place"]}
+
+
+@pytest.fixture
+def opened(data_folder, monkeypatch):
+    """A function that opens a screen; its Lab works no queue, so that what waits goes on waiting."""
+    lab = Lab.open(serve=False)
+    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda: lab))
+
+    def opened(page=None, **query):
+        screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
+        if page:
+            screen.switch_page(f"pages/{page}.py")
+        for name, value in query.items():
+            screen.query_params[name] = value
+        screen.run()
+        assert not screen.exception
+        return screen
+
+    yield SimpleNamespace(page=opened, lab=lab, folder=data_folder)
+    lab.close()
+
+
+def texts(screen) -> list[str]:
+    said = [each.value for each in (*screen.markdown, *screen.caption)]
+    said += [each.proto.label for each in screen.get("page_link")]
+    return [text.replace("\\", "") for text in said]
+
+
+def test_overview_says_what_this_is_and_has_a_card_for_each_start(opened):
+    said = texts(opened.page())
+    assert WHAT_THIS_IS in said
+    heads = [text.split()[-1] for text in said if text.startswith("####")]
+    assert heads == ["Layout", "Compare", "Predict", "Recipes"]
+    assert {start.words for start in STARTS} <= set(said)
+
+
+def test_overview_shows_a_waiting_run_once_and_what_is_over_below(opened):
+    store(opened.folder, predicted())
+    waiting = experiment()
+    opened.lab._store.submit("20260102-000000-abcdef", waiting)
+    said = texts(opened.page())
+    assert sum(experiment_words(waiting) in text for text in said) == 1
+    assert sum(experiment_words(predicted().experiment) in text for text in said) == 1
+
+
+@pytest.mark.parametrize(("mesh", "refused"), [({"x": 16}, True), ({"x": 8}, False)])
+def test_place_is_disabled_where_it_would_refuse_with_the_reason_beside_it(opened, mesh, refused):
+    screen = opened.page("layout", experiment=link.encode(experiment(**ARRAY, mesh=mesh)))
+    place = next(button for button in screen.button if button.label == "Place it on devices")
+    assert place.disabled is refused
+    reasons = [text for text in texts(screen) if "It cannot be placed here" in text]
+    assert len(reasons) == refused
+    assert all("larger than target cpu:8 with 8" in text for text in reasons)

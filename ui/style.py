@@ -1,0 +1,30 @@
+"""How every screen looks beyond the theme: focus that is seen, and nothing cut off when narrow."""
+
+import streamlit as st
+
+# The app's color-scheme follows the theme that the viewer chose, and light-dark() follows that.
+# Streamlit keeps a link and its words on one line, and cuts them; the menu alone fits on one.
+_CSS = """<style>
+[data-testid="stPageLink-NavLink"]:focus-visible {{
+  outline: 2px solid light-dark({light}, {dark}) !important; outline-offset: 1px;
+}}
+[data-testid="stPageLink-NavLink"] p {{ white-space: normal; overflow: visible; }}
+[data-testid="stPageLink-NavLink"] > span {{ overflow: visible; white-space: normal; }}
+.st-key-starts [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
+@media (min-width: 641px) and (max-width: 1000px) {{
+  .st-key-starts [data-testid="stColumn"] {{
+    flex: 1 1 calc(50% - 1rem); min-width: calc(50% - 1rem);
+  }}
+}}
+@media (max-width: 1100px) {{
+  .st-key-picture-and-numbers > [data-testid="stHorizontalBlock"],
+  .st-key-picture-and-numbers > div > [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
+  .st-key-picture-and-numbers [data-testid="stColumn"] {{ min-width: 100%; }}
+}}
+</style>"""
+
+
+def draw() -> None:
+    """Once on every screen."""
+    st.html(_CSS.format(light=st.get_option("theme.light.primaryColor"),
+                        dark=st.get_option("theme.dark.primaryColor")))

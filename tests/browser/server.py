@@ -1,5 +1,6 @@
 """A dashboard to test with: the real `streamlit run app.py` on a data folder of its own, and pages of a real browser on it."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -10,7 +11,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Error, Page, expect
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT_DONE = '[data-testid="stApp"][data-test-script-state="notRunning"]'
@@ -90,8 +91,19 @@ def answered(page: Page, timeout_s: float = 60.0) -> str:
 
 
 def press_cancel(page: Page) -> None:
-    """Press Cancel on a screen that follows a run: the button is drawn anew with each look, which a click by the mouse would wait out."""
-    page.get_by_role("button", name="Cancel").evaluate("button => button.click()")
+    """Press Cancel on a screen that follows a run, again while the run goes on, as a user does.
+
+    Each look draws the button anew: on a busy machine the mouse would wait for it to stand still, and
+    a press between two looks can be lost.
+    """
+    button = page.get_by_role("button", name="Cancel")
+    button.first.wait_for()
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while button.count() and time.monotonic() < deadline:
+        with contextlib.suppress(Error):  # it has just gone
+            button.first.evaluate("button => button.click()", timeout=5_000)
+        with contextlib.suppress(Error):
+            button.first.wait_for(state="detached", timeout=10_000)
 
 
 def fields_say(page: Page, **values: str) -> None:

@@ -82,7 +82,8 @@ class Trial:
         """Wait for a run; None, counted as stuck, where it does not end."""
         status = self.lab.wait(run, STUCK_S)
         if not status.is_over:
-            self.stuck += 1
+            self.count_stuck(f"{run} is {status.state}, waits for {status.waiting_for}, "
+                             f"{len(self.lab.active())} not over, holder {self.lab.queue_holder}")
             self.lab.cancel(run)
             return None
         if status.state == "succeeded":
@@ -100,8 +101,13 @@ class Trial:
                 time.sleep(self.dice.random() * 0.3)
                 return status
             time.sleep(0.01)
-        self.stuck += 1
+        self.count_stuck(f"{run} was not begun in {STUCK_S:.0f} s")
         return None
+
+    def count_stuck(self, what: str) -> None:
+        """Count, and say what it was."""
+        self.stuck += 1
+        print(f"stuck: {what}", flush=True)
 
     def no_orphan(self, pid: int | None) -> None:
         """Count a worker that lives on after its parent."""
@@ -134,8 +140,8 @@ class Trial:
             process.kill()
             process.wait()
             self.no_orphan(status.worker_pid if status else None)
-            if not self.lab.status(name).is_over and status:
-                self.stuck += 1
+            if status and not (seen := self.lab.status(name)).is_over:
+                self.count_stuck(f"{name} is {seen.state} after its server was killed")
         self.wait(self.lab.submit(parse_experiment(spec(QUICK))))
 
     def kill_command(self) -> None:
@@ -152,6 +158,8 @@ class Trial:
         command.wait()
         for status in at_hand:
             self.no_orphan(status.worker_pid)
+        for status in self.lab.active():  # what it had queued would be run in full before the next
+            self.lab.cancel(status.run)
         self.wait(self.lab.submit(parse_experiment(spec(QUICK))))
 
     def freeze(self) -> None:

@@ -91,11 +91,11 @@ class Lab:
         if asker is not None:
             check_asker(self._store, self._settings, asker, experiment)
         run = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
-        if not self._serve:
-            with self._guard:
-                self._own_runs.add(run)
         viewer, batch = (asker.viewer, asker.batch) if asker else (None, None)
         self._store.submit(run, experiment, viewer, batch)
+        if not self._serve:  # not before it is stored: it would be taken for one that is over
+            with self._guard:
+                self._own_runs.add(run)
         self._wake()
         return run
 

@@ -31,9 +31,9 @@ def workload_names(wait_s: float | None = SHORT_WAIT_S) -> tuple[str, ...]:
     return (*WORKLOADS, *files.workloads(wait_s))
 
 
-def has_plan(name: str) -> bool:
-    """Whether a name, which may be of no workload, is of one whose program follows from a plan."""
-    return name in WORKLOADS and WORKLOADS[name].has_plan
+def has_plan(name: object) -> bool:
+    """Whether a name is of a workload whose program follows from a plan; a link may hold anything."""
+    return isinstance(name, str) and name in WORKLOADS and WORKLOADS[name].has_plan
 
 
 def get_workload(name: str, source: str | None = None) -> Workload:

@@ -109,6 +109,17 @@ def test_a_follower_takes_over_when_the_other_process_dies(dashboard, follower, 
     assert follower.worker_pid
 
 
+def test_a_run_is_not_forgotten_when_the_queue_is_looked_at_while_it_is_submitted(follower):
+    stored = follower._store.submit
+
+    def slowly(*arguments):
+        follower._is_wanted()  # what the queue's thread asks at any moment
+        stored(*arguments)
+
+    follower._store.submit = slowly
+    assert follower.wait(follower.submit(experiment()), 30).state == "succeeded"
+
+
 def test_a_process_without_runs_of_its_own_makes_way(dashboard, follower):
     ours = follower.submit(experiment())
     assert follower.wait(ours, 30).state == "succeeded"

@@ -52,6 +52,13 @@ def test_an_experiment_on_the_wrong_screen_names_the_right_one(opened, screen, s
     assert not page.exception and page.title[0].value == screen.capitalize()
 
 
+@pytest.mark.parametrize("name", [[[]], {"d0": 8}, 3, None])
+def test_a_workload_that_is_no_name_is_a_sentence(opened, name):
+    page = opened("compare", experiment=code_of({"workload": name, "mesh": {"x": 8}}))
+    assert not page.exception
+    assert "This link cannot be opened as it is" in said(page)
+
+
 def test_a_nearest_beside_a_screen_that_has_one_of_its_own(opened):
     page = opened("compare", experiment=encode(experiment(mesh={"x": 16})))
     assert "larger than target cpu:8 with 8" in said(page)

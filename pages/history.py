@@ -5,7 +5,7 @@ import streamlit as st
 from spmd_core.runs.states import STATES
 from spmd_core.words.names import state_words, workload_title
 from spmd_core.workloads.catalog import workload_names
-from ui import history, links, shell
+from ui import history, links, shell, side_by_side
 from ui.lab import lab
 
 share = shell.open_page("history")
@@ -21,8 +21,8 @@ history.upkeep()
 if runs:
     picked = history.pick(runs)
     history.actions(picked)
-    if len(picked) == 2:
-        history.side_by_side(picked[0], picked[1])
+    if side_by_side.FEWEST <= len(picked) <= side_by_side.MOST:
+        side_by_side.draw(picked)
 elif text or workload or state:
     st.info("No stored run fits these filters: clear one of them.", icon=":material/filter_alt_off:")
 else:

@@ -1,40 +1,42 @@
-"""The parts of the History screen: picking runs, what can be done with them, and two of them side by side."""
+"""The parts of the History screen: picking runs, and what can be done with them."""
 
 from collections.abc import Sequence
 
 import streamlit as st
 
 from spmd_core.errors import shorten
-from spmd_core.recipes import differences_of
 from spmd_core.runs.states import RunSummary
 from spmd_core.units import bytes_text
-from spmd_core.words.experiments import experiment_words
-from spmd_core.words.names import ago
-from spmd_core.words.runs import headline
+from spmd_core.words.runs import ticked_words
 from ui import cards, exports, shell, state, tables
-from ui.charts import base
 from ui.compare import view
 from ui.lab import lab, viewer
 from ui.markdown import plain
 
 _MOST_UNREAD, _OLDEST = 20, 20  # told of, and offered at once
-_RUNS = "runs"  # of the query string: the picked runs, so that a link shows the same two side by side
+_RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the same side by side
+_MOST_HIDDEN = 20  # of the ticked runs that a filter hides
+_ALT = ("Stored runs, newest first: when, state, experiment, fastest strategy, its time in "
+        "milliseconds, whether that was measured or predicted, run id")
 
 
 def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
-    """The table of runs; those that are picked in it, in its order."""
-    if sentence := state.once("history", "missing", not_here(st.query_params.get(_RUNS, ""), runs)):
+    """The table of runs; those that are ticked, in its order, then those that a filter hides."""
+    asked = [name for name in st.query_params.get(_RUNS, "").split(",") if name]
+    hidden = _hidden(asked, runs)
+    missing = not_here(asked, (*runs, *hidden))
+    if sentence := state.once("history", "missing", missing):
         st.info(plain(sentence), icon=":material/link_off:")
-    asked = st.query_params.get(_RUNS, "").split(",")
     rows = [at for at, run in enumerate(runs) if run.run in asked]
     # rows are picked by number: a table with other rows must not inherit the numbers
     key = f"runs:{hash(tuple(run.run for run in runs))}"
     event = st.dataframe(
-        tables.runs_table(runs), key=key, hide_index=True, on_select="rerun", selection_mode="multi-row",
-        selection_default={"selection": {"rows": rows}}, height=420 if len(runs) > 11 else "auto",
-        alt="Stored runs, newest first: when, state, experiment, fastest strategy, its median or predicted time, run id",
-        column_config={"Experiment": st.column_config.TextColumn(width="large")})
-    picked = [runs[at] for at in sorted(event.selection.rows) if at < len(runs)]
+        tables.runs_table(runs), key=key, hide_index=True, on_select="rerun",
+        selection_mode="multi-row", selection_default={"selection": {"rows": rows}},
+        height=420 if len(runs) > 11 else "auto", column_config=_columns(), alt=_ALT)
+    picked = [runs[at] for at in sorted(event.selection.rows) if at < len(runs)] + hidden
+    if told := ticked_words(len(picked), len(hidden)):
+        st.caption(plain(told))
     names = ",".join(run.run for run in picked)
     if names != st.query_params.get(_RUNS, ""):
         if names:
@@ -44,15 +46,31 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     return picked
 
 
-def not_here(asked: str, runs: Sequence[RunSummary]) -> str | None:
-    """What to say of runs that a link names and the table has not got; None where it has all."""
-    missing = [run for run in asked.split(",") if run and run not in {known.run for known in runs}]
+def _columns() -> dict[str, object]:
+    """Moments in the viewer's own time zone; times to three digits. Both sort by value."""
+    zone = st.context.timezone
+    return {tables.WHEN: st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone=zone),
+            tables.TIME_MS: st.column_config.NumberColumn(
+                format="%.3g", help="Milliseconds per call, or per training step"),
+            "Experiment": st.column_config.TextColumn(width="large")}
+
+
+def _hidden(asked: Sequence[str], runs: Sequence[RunSummary]) -> list[RunSummary]:
+    """Ticked runs that are stored, and that the filters keep out of the table."""
+    shown = {run.run for run in runs}
+    names = [name for name in dict.fromkeys(asked) if name not in shown and len(name) <= 64]
+    found = [run for name in names[:_MOST_HIDDEN] for run in lab().history(text=name, limit=1)]
+    return [run for run in found if run.run in names]
+
+
+def not_here(asked: Sequence[str], runs: Sequence[RunSummary]) -> str | None:
+    """What to say of runs that a link names and that are not stored; None where all are."""
+    missing = [run for run in asked if run not in {known.run for known in runs}]
     if not missing:
         return None
     names = ", ".join(shorten(run, 40).strip("'") for run in missing[:4])
     more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
-    return (f"The link names {names}{more}, which are not in this table: deleted, of another "
-            "machine, or left out by the filters above.")
+    return f"The link names {names}{more}, not stored here: deleted, or of another machine."
 
 
 def upkeep() -> None:
@@ -85,7 +103,7 @@ def _delete(runs: Sequence[str]) -> None:
 def actions(picked: Sequence[RunSummary]) -> None:
     """Open, export and delete what is picked."""
     if not picked:
-        st.caption("Tick one run to open or export it, two to see them side by side, any number to delete them.")
+        st.caption("Tick one run to open or export it, two to four to see them side by side, any number to delete them.")
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         if len(picked) == 1:
@@ -104,29 +122,3 @@ def actions(picked: Sequence[RunSummary]) -> None:
                     view.forget()
                     st.query_params.pop(_RUNS, None)
                     st.rerun()
-
-
-def side_by_side(first: RunSummary, second: RunSummary) -> None:
-    """Two runs: what differs in the experiments, both answers, and the medians in one chart."""
-    st.subheader("Side by side", anchor=False)
-    labels = [f"{letter}: {ago(run.submitted_at)}, {run.run}" for letter, run in zip("AB", (first, second), strict=True)]
-    found = []
-    for column, run, label in zip(st.columns(2), (first, second), labels, strict=True):
-        with column.container(border=True, height="stretch"):
-            st.markdown(f"**{plain(label)}**  \n{plain(experiment_words(run.experiment))}")
-            result = lab().result(run.run)
-            if result is None:
-                st.caption("This run left no result.")
-            else:
-                st.markdown(plain(headline(result, differences_of(result))))
-                found.append((label, result))
-    chart = base.side_by_side_chart(found)
-    if chart:
-        st.vega_lite_chart(chart, alt="Median time per call by strategy for both runs; the numbers are in the table below", key="side-by-side")
-        st.table(tables.medians_table(found), hide_index=True, border="horizontal")
-    differences = tables.differences_table(first.experiment, second.experiment)
-    if len(differences):
-        st.markdown("**What differs in the experiments**")
-        st.table(differences, hide_index=True, border="horizontal")
-    else:
-        st.caption("Both runs are of the same experiment.")

@@ -16,6 +16,10 @@ _CSS = """<style>
     flex: 1 1 calc(50% - 1rem); min-width: calc(50% - 1rem);
   }}
 }}
+@media (min-width: 641px) and (max-width: 1100px) {{
+  .st-key-side-by-side [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
+  .st-key-side-by-side [data-testid="stColumn"] {{ min-width: calc(50% - 1rem); }}
+}}
 @media (max-width: 1100px) {{
   .st-key-picture-and-numbers > [data-testid="stHorizontalBlock"],
   .st-key-picture-and-numbers > div > [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}

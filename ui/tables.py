@@ -1,7 +1,6 @@
 """Values to data frames, one function per table, in the words and units of the screen."""
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pandas as pd
 
@@ -11,16 +10,17 @@ from spmd_core.results.result import Ratio, Result, StrategyResult
 from spmd_core.results.stats import too_few
 from spmd_core.runs.states import RunSummary
 from spmd_core.units import bytes_text, seconds_text
-from spmd_core.words.experiments import experiment_words
-from spmd_core.words.names import ago, state_words, title
+from spmd_core.words.experiments import experiment_words, parts_words
+from spmd_core.words.names import state_words, title
 from spmd_core.words.predictions import off_words
-from spmd_core.words.runs import verdict_words
+from spmd_core.words.runs import peak_words, time_words, verdict_words
 from spmd_core.words.strategies import ratio_words
 from ui.markdown import plain
 
 NONE = "–"
 _RATE = "GB/s"
-_PER_CALL = "Median or predicted"  # of a run in the history
+WHEN, TIME_MS, PREDICTED = "When", "Time, ms", "predicted"  # of a run in the history
+NAMES = "ABCD"  # of runs that stand side by side
 _PREDICTED = "Predicted"
 PAIRED_RATIO = "Paired ratio per round"
 
@@ -164,33 +164,42 @@ def devices_table(environment: Environment) -> pd.DataFrame:
 
 
 def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
-    """Stored runs, newest first."""
-    return pd.DataFrame([
-        {"When": ago(run.submitted_at), "State": state_words(run.state) + (", partial" if run.partial else ""),
-         "Experiment": experiment_words(run.experiment), "Fastest": title(run.answer[0]) if run.answer else NONE,
-         _PER_CALL: _answer(run), "Run": run.run}
-        for run in runs])
+    """Stored runs, newest first: moments and milliseconds as values, so that they sort as such."""
+    answers = [run.answer or (None, None, None) for run in runs]
+    return pd.DataFrame({
+        WHEN: pd.to_datetime([run.submitted_at for run in runs], unit="s", utc=True),
+        "State": [state_words(run.state) + (", partial" if run.partial else "") for run in runs],
+        "Experiment": [experiment_words(run.experiment) for run in runs],
+        "Fastest": [title(name) if name else NONE for name, _, _ in answers],
+        TIME_MS: pd.Series([None if time is None else time * 1e3 for _, time, _ in answers],
+                           dtype="float64"),
+        "How": [NONE if time is None else PREDICTED if predicted else "measured"
+                for _, time, predicted in answers],
+        "Run": [run.run for run in runs]})
 
 
-def _answer(run: RunSummary) -> str:
-    if run.answer is None:
-        return NONE
-    _, seconds, predicted = run.answer
-    return f"{seconds_text(seconds)}{', predicted' if predicted else ''}"
+def differences_table(experiments: Sequence[Experiment]) -> pd.DataFrame:
+    """What differs between experiments, in words: a row for each part, a column for each of them."""
+    parts = [parts_words(each) for each in experiments]
+    labels = dict.fromkeys(label for each in parts for label in each)
+    rows = {label: [each.get(label, NONE) for each in parts] for label in labels}
+    return pd.DataFrame(
+        [{"": plain(label)} | {name: plain(text) for name, text in zip(NAMES, texts, strict=False)}
+         for label, texts in rows.items() if len(set(texts)) > 1],
+        columns=["", *NAMES[:len(experiments)]])
 
 
-def differences_table(first: Experiment, second: Experiment) -> pd.DataFrame:
-    """The fields in which two experiments differ."""
-    one, other = first.to_json(), second.to_json()
-    rows = [{"Field": field, "A": plain(json.dumps(one[field])), "B": plain(json.dumps(other[field]))}
-            for field in one if one[field] != other[field]]
-    return pd.DataFrame(rows, columns=["Field", "A", "B"])
-
-
-def medians_table(results: Sequence[tuple[str, Result]]) -> pd.DataFrame:
-    """Medians of several runs, one row per strategy and one column per run; `results` pairs each run's label with its result."""
+def answers_table(results: Sequence[tuple[str, Result]]) -> pd.DataFrame:
+    """Times and peak memory of several runs, measured or predicted, one row per strategy and one
+    column per run; `results` pairs each run's name with its result."""
     names = dict.fromkeys(name for _, result in results for name in result.strategies)
-    return pd.DataFrame([
-        {"Strategy": title(name)} | {plain(label): seconds_text(result.strategies[name].median_s) if name in result.strategies else NONE
-                                     for label, result in results}
-        for name in names])
+    rows = [_row_of(f"{title(name)}, {label}", name, results, words)
+            for name in names for label, words in (("time", time_words), ("memory", peak_words))]
+    return pd.DataFrame([row for row in rows if set(list(row.values())[1:]) != {NONE}])
+
+
+def _row_of(label: str, name: str, results: Sequence[tuple[str, Result]],
+            words: Callable[[StrategyResult], str | None]) -> dict[str, str]:
+    texts = {run: words(found) if (found := result.strategies.get(name)) else None
+             for run, result in results}
+    return {"": label} | {run: text or NONE for run, text in texts.items()}

@@ -33,8 +33,7 @@ def sharding_words(experiment: Experiment) -> str:
 def _chosen(experiment: Experiment) -> Iterator[str]:
     """What is not at its default, beside sizes, dtype and the sharding table."""
     for array, spec in experiment.overrides:
-        entries = ", ".join("None" if not axes else repr(axes_json(axes)) for axes in spec)
-        yield f"{array} P({entries})"
+        yield f"{array} {_spec_words(spec)}"
     yield from (f"{array} in {kind}" for array, kind in experiment.memory)
     yield from (f"{array} drawn as {draw}" for array, draw in experiment.data)
     choices = option_choices(experiment.what)
@@ -50,6 +49,28 @@ def _chosen(experiment: Experiment) -> Iterator[str]:
         yield f"{timing.samples} samples in at least {timing.min_seconds:g} s"
     if experiment.seed:
         yield f"seed {experiment.seed}"
+
+
+def parts_words(experiment: Experiment) -> dict[str, str]:
+    """Every part of an experiment by its label, in words, so that two can be held side by side."""
+    timing = experiment.timing
+    parts = {"workload": workload_title(experiment.workload), "target": experiment.target,
+             "mesh": mesh_words(experiment.mesh), "dtype": experiment.dtype}
+    parts |= {f"size of {dim}": str(size) for dim, size in experiment.dims}
+    parts |= {f"{dim} sharded over": listed(axes) for dim, axes in experiment.sharding if axes}
+    for array, spec in experiment.overrides:
+        parts[f"spec of {array}"] = _spec_words(spec)
+    parts |= {f"memory of {array}": kind for array, kind in experiment.memory}
+    parts |= {f"values of {array}": str(draw) for array, draw in experiment.data}
+    parts |= {name.replace("_", " "): str(value) for name, value in experiment.options}
+    return parts | {
+        "strategies": titles(experiment.strategies), "seed": str(experiment.seed),
+        "timing": f"{timing.samples} samples in at least {timing.min_seconds:g} s"}
+
+
+def _spec_words(spec: tuple[tuple[str, ...], ...]) -> str:
+    entries = ", ".join("None" if not axes else repr(axes_json(axes)) for axes in spec)
+    return f"P({entries})"
 
 
 def model_words(plan: Plan) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from spmd_core.results.result import ArrayReport, Result, StrategyResult
 from spmd_core.runs.states import RunStatus
-from spmd_core.units import seconds_text, value_text
+from spmd_core.units import bytes_text, seconds_text, value_text
 from spmd_core.words import predictions, strategies
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import title
@@ -99,6 +99,32 @@ def verdict_words(found: StrategyResult) -> str:
     if found.status != "ok":
         return "failed" if found.status == "error" else found.status
     return {True: "right", False: "✗ wrong", None: "not checked"}[found.correct]
+
+
+def time_words(found: StrategyResult) -> str | None:
+    """What a strategy takes, measured, else predicted; None where neither is known."""
+    if found.median_s is not None:
+        return seconds_text(found.median_s)
+    if found.predicted_s is not None:
+        low, high = seconds_text(found.predicted_s.low), seconds_text(found.predicted_s.high)
+        return f"{seconds_text(found.predicted_s.estimate)}, predicted ({low} to {high})"
+    return None
+
+
+def peak_words(found: StrategyResult) -> str | None:
+    """Peak bytes per device by the compiler's account; None where it is not known."""
+    if found.prediction is not None and found.prediction.memory_bytes.peak:
+        return f"{bytes_text(found.prediction.memory_bytes.peak)} per device"
+    peak = found.memory_bytes.peak if found.memory_bytes is not None else None
+    return None if peak is None else f"{bytes_text(peak)} per device"
+
+
+def ticked_words(ticked: int, hidden: int) -> str | None:
+    """That some ticked runs are not in the table; None where all are."""
+    if not hidden:
+        return None
+    are = "is" if hidden == 1 else "are"
+    return f"{hidden} of {ticked} ticked runs {are} hidden by the filters above, and stay ticked."
 
 
 def collectives_words(found: StrategyResult) -> str:

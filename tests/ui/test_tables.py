@@ -102,12 +102,24 @@ def test_arrays_say_where_they_lie():
     assert row(frame, 0)["Spec"].replace("\\", "") == "P('x')"
 
 
-def test_what_differs_between_two_experiments():
+def test_what_differs_between_experiments_is_in_words():
     one = result({"auto": strategy(1e-5)}).experiment
-    frame = tables.differences_table(one, one.vary(dims={"in": 64, "out": 4}))
-    assert frame["Field"].tolist() == ["dims"]
-    assert row(frame, 0)["B"].replace("\\", "") == '{"in": 64, "out": 4}'
-    assert len(tables.differences_table(one, one)) == 0
+    other = one.vary(dims={"in": 64, "out": 4}, sharding={})
+    frame = tables.differences_table([one, other, one])
+    assert frame[""].str.replace("\\", "").tolist() == ["size of in", "in sharded over"]
+    assert frame["A"].tolist() == ["32", "x"] == frame["C"].tolist()
+    assert frame["B"].tolist() == ["64", tables.NONE]
+    assert len(tables.differences_table([one, one])) == 0
+
+
+def test_measured_and_predicted_runs_stand_side_by_side():
+    predicted = {"low": 0.1, "estimate": 0.2, "high": 0.4}
+    measured = result({"auto": strategy(1e-5), "shard_map": strategy(2e-5)})
+    priced = result({"auto": strategy(1.0, predicted_s=predicted) | {"median_s": None}})
+    frame = tables.answers_table([("A", measured), ("B", priced)])
+    assert frame[""].tolist() == ["Automatic, time", "shard_map, time"]
+    assert frame["A"].tolist() == ["10 µs", "20 µs"]
+    assert frame["B"].tolist() == ["200 ms, predicted (100 ms to 400 ms)", "–"]
 
 
 def test_devices_leave_out_columns_that_none_fills():
@@ -123,5 +135,7 @@ def test_a_run_in_the_history_has_its_median_or_what_was_predicted():
             RunSummary("p", "succeeded", experiment, 0.0, 1.0, {"auto": None, "shard_map": None}, None, False, None, predicted),
             RunSummary("n", "failed", experiment, 0.0, 1.0, {}, None, False, None)]
     frame = tables.runs_table(runs)
-    assert frame["Median or predicted"].tolist() == ["20 µs", "200 ms, predicted", "–"]
+    assert frame["When"].dt.tz is not None and frame["When"].is_monotonic_increasing
+    assert frame["Time, ms"].tolist()[:2] == [0.02, 200.0] and frame["Time, ms"].isna().tolist() == [False, False, True]
+    assert frame["How"].tolist() == ["measured", "predicted", "–"]
     assert frame["Fastest"].tolist() == ["Automatic", "shard_map", "–"]

@@ -6,7 +6,7 @@ The rows lie inside the layers: a chart then costs one JSON dump at a rerun, wit
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from spmd_core.results.result import Result
+from spmd_core.results.result import Result, StrategyResult
 from spmd_core.units import bytes_text, seconds_text
 from spmd_core.words.names import title
 
@@ -89,26 +89,33 @@ def _stacked(rows: list[tuple[str, str, int, float]], units: Units, what: str, w
     return {"layer": [layer], "height": {"step": 36}, "config": CONFIG}
 
 
+def _with_interval(strategy: StrategyResult) -> tuple[float, float, float] | None:
+    """Seconds in the middle, at the low and at the high end: measured, else predicted."""
+    if (median := strategy.median_s) is not None:
+        return (median, *(strategy.ci95_s or (median, median)))
+    found = strategy.predicted_s
+    return None if found is None else (found.estimate, found.low, found.high)
+
+
 def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
-    """Medians of several runs, by strategy and run; `results` pairs each run's label with its result."""
-    found = [(name, label, strategy) for label, result in results for name, strategy in result.strategies.items() if strategy.median_s is not None]
+    """Times of several runs, measured or predicted, by strategy and run; `results` pairs each run's label with its result."""
+    found = [(name, label, times) for label, result in results for name, strategy in result.strategies.items()
+             if (times := _with_interval(strategy)) is not None]
     if not found:
         return None
-    size, name = unit([strategy.median_s or 0.0 for _, _, strategy in found], SECONDS)
+    size, name = unit([middle for _, _, (middle, _, _) in found], SECONDS)
     labels = [label for label, _ in results]
     values = []
-    for strategy, label, measured in found:
-        median = measured.median_s or 0.0
-        low, high = measured.ci95_s or (median, median)
-        times = {"x": median / size, "low": low / size, "high": high / size, "time": seconds_text(median)}
+    for strategy, label, (middle, low, high) in found:
+        times = {"x": middle / size, "low": low / size, "high": high / size, "time": seconds_text(middle)}
         values.append({"row": title(strategy), "run": label} | times)
-    x = {"field": "x", "type": "quantitative", "title": f"median time per call ({name}), with its 95 % interval", "scale": {"zero": True}}
+    x = {"field": "x", "type": "quantitative", "title": f"time per call or step ({name}), with its interval", "scale": {"zero": True}}
     shared = {
         "y": rows_axis(list(dict.fromkeys(row["row"] for row in values))),
         "yOffset": {"field": "run", "sort": labels, "scale": {"domain": labels}, "bandPosition": 0.5},
         "color": {"field": "run", "type": "nominal", "sort": labels, "scale": {"domain": labels},
                   "legend": {"orient": "top", "title": None, "labelLimit": 400}},
-        "tooltip": [{"field": "run"}, {"field": "row", "title": "strategy"}, {"field": "time", "title": "median"}],
+        "tooltip": [{"field": "run"}, {"field": "row", "title": "strategy"}, {"field": "time", "title": "time"}],
     }
     layers = [{"mark": {"type": "bar", "opacity": 0.5, "cornerRadiusEnd": 3}, "encoding": {"x": x, **shared}},
               {"mark": {"type": "rule", "strokeWidth": 3}, "encoding": {"x": x | {"field": "low"}, "x2": {"field": "high"}, **shared}}]

@@ -15,6 +15,10 @@ _MOST_LINKS = 8
 _STYLE = """<style>
 .st-key-communication td [data-testid="stMarkdownContainer"] { max-width: none; }
 .st-key-communication td:nth-child(-n+2) [data-testid="stMarkdownContainer"] { min-width: 11rem; }
+.st-key-communication code { white-space: pre-wrap; overflow-wrap: anywhere; }
+@media (max-width: 1100px) {
+  .st-key-communication td:nth-child(-n+2) [data-testid="stMarkdownContainer"] { min-width: 5rem; }
+}
 </style>"""
 
 

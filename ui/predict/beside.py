@@ -79,7 +79,7 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
         st.table(differ, border="horizontal")
     else:
         st.caption("Both programs communicate alike.")
-    fields = tables.differences_table(result.experiment, other.experiment)
+    fields = tables.differences_table([result.experiment, other.experiment])
     if len(fields):
         st.markdown("**What differs in the experiments**")
         st.table(fields, hide_index=True, border="horizontal")

@@ -1,0 +1,66 @@
+"""The History screen without a browser: what is ticked stays ticked, and any two to four stand side by side."""
+
+from types import SimpleNamespace
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from spmd_core.lab import Lab
+from tests.labs import ROOT
+from tests.ui.predictions import MODEL, predicted, store
+from tests.ui.values import result, strategy
+
+MEASURED, FIRST, SECOND = "20260101-000000-aaaaaa", "20260101-000001-bbbbbb", "20260101-000002-cccccc"
+
+
+@pytest.fixture
+def opened(data_folder, monkeypatch):
+    """A function that opens History over a measured run and two predictions."""
+    lab = Lab.open(serve=False)
+    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda: lab))
+    store(data_folder, result({"auto": strategy(1e-5)}, run=MEASURED))
+    store(data_folder, predicted(run=FIRST))
+    store(data_folder, predicted(MODEL.vary(options={"model": "scaled:16", "remat": "minimal"}), run=SECOND))
+
+    def opened(*runs, **query):
+        screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60).switch_page("pages/history.py")
+        for name, value in (query | {"runs": ",".join(runs)}).items():
+            screen.query_params[name] = value
+        screen.run()
+        assert not screen.exception
+        return screen
+
+    yield opened
+    lab.close()
+
+
+def said(screen) -> str:
+    parts = (*screen.markdown, *screen.caption, *screen.info, *screen.subheader)
+    return "\n".join(part.value for part in parts).replace("\\", "")
+
+
+def test_a_search_keeps_what_is_ticked(opened):
+    screen = opened(MEASURED, FIRST, search="decoder")
+    assert len(screen.dataframe[0].value) == 2  # the predictions
+    assert "1 of 2 ticked runs is hidden by the filters above" in said(screen)
+    assert "Side by side" in said(screen)
+    ticked = screen.query_params["runs"]
+    ticked = ticked if isinstance(ticked, str) else ticked[0]
+    assert set(ticked.split(",")) == {MEASURED, FIRST}
+
+
+def test_a_measured_run_and_two_predictions_stand_side_by_side(opened):
+    screen = opened(MEASURED, FIRST, SECOND)
+    answers, differences = screen.table[0].value, screen.table[1].value
+    times = next(row for row in answers.to_dict("records") if row[""] == "Automatic, time")
+    assert times["A"].startswith(times["B"]) and "14.7 ms, predicted" in times["A"]
+    assert times["C"] == "10 µs"
+    remat = next(row for row in differences.to_dict("records") if row[""] == "remat")
+    assert [remat[name] for name in "ABC"] == ["minimal", "full", "–"]
+    assert not any("{" in str(cell) for cell in differences.to_numpy().flat)
+
+
+def test_a_link_to_runs_that_are_not_stored_says_so(opened):
+    screen = opened("20200101-000000-abcdef", FIRST)
+    assert "The link names 20200101-000000-abcdef, not stored here" in said(screen)
+    assert "hidden" not in said(screen)

@@ -1,0 +1,57 @@
+"""Two to four stored runs side by side: their answers, their times in one chart, and what differs."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from spmd_core.recipes import differences_of
+from spmd_core.results.result import Result
+from spmd_core.runs.states import RunSummary
+from spmd_core.words.experiments import experiment_words
+from spmd_core.words.names import ago
+from spmd_core.words.runs import headline
+from ui import tables
+from ui.charts import base
+from ui.lab import lab
+from ui.markdown import plain
+
+FEWEST, MOST = 2, len(tables.NAMES)
+
+
+def draw(runs: Sequence[RunSummary]) -> None:
+    """The runs as cards, named A to D; then what they took; then the experiments."""
+    st.subheader("Side by side", anchor=False)
+    found = []
+    with st.container(key="side-by-side"):
+        for name, column, run in zip(tables.NAMES, st.columns(len(runs)), runs, strict=False):
+            with column.container(border=True, height="stretch"):
+                if result := _card(name, run):
+                    found.append((name, result))
+    _times(found)
+    differences = tables.differences_table([run.experiment for run in runs])
+    if len(differences):
+        st.markdown("**What differs in the experiments**")
+        st.table(differences, hide_index=True, border="horizontal")
+    else:
+        st.caption("All of these runs are of the same experiment.")
+
+
+def _card(name: str, run: RunSummary) -> Result | None:
+    """A run's name, moment, experiment and answer; its result, where it left one."""
+    st.markdown(f"**{name}: {plain(f'{ago(run.submitted_at)}, {run.run}')}**  \n"
+                f"{plain(experiment_words(run.experiment))}")
+    result = lab().result(run.run)
+    if result is None:
+        st.caption("This run left no result.")
+    else:
+        st.markdown(plain(headline(result, differences_of(result))))
+    return result
+
+
+def _times(found: Sequence[tuple[str, Result]]) -> None:
+    chart = base.side_by_side_chart(found)
+    if chart is None:
+        return
+    alt = "Time by strategy of each run; the numbers are in the table below"
+    st.vega_lite_chart(chart, alt=alt, key="times-side-by-side")
+    st.table(tables.answers_table(found), hide_index=True, border="horizontal")

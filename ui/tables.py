@@ -124,7 +124,7 @@ def errors_table(result: Result) -> pd.DataFrame:
     """Error of every strategy against the reference: NumPy in float64."""
     return pd.DataFrame([
         {"Strategy": title(name), "Largest error": _number(found.max_abs_error), "Relative to the largest value": _number(found.max_rel_error),
-         "Right means below": _number(found.tolerance), "Values": verdict_words(found)}
+         "Wrong elements": NONE if found.wrong is None else f"{found.wrong.count:,} of {found.wrong.of:,}", "Values": verdict_words(found)}
         for name, found in result.ordered])
 
 

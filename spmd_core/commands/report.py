@@ -19,6 +19,7 @@ from spmd_core.words.runs import (
     verdict_words,
 )
 from spmd_core.words.strategies import PAIRED, ratio_words
+from spmd_core.words.values import wrong_words
 
 MAX_VALUES_SHOWN = 8
 
@@ -105,6 +106,8 @@ def _notes(found: StrategyResult) -> Iterator[str]:
 def _of_strategy(name: str, found: StrategyResult) -> Iterator[str]:
     if found.error:
         yield f"{name}: {found.error.kind}: {' '.join(found.error.message.split())}"
+    if (wrong := wrong_words(found)) is not None:
+        yield f"{name}: {wrong}"
     again = found.from_unsharded
     if again and again.median_s is not None:
         yield f"{name}: {seconds_text(again.median_s)} from unsharded operands, resharded each call"

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 PRECISION = None
+SUM_DTYPE = None
 CONTRACTED_AXES = ()
 Y_SHARDING = None
 
@@ -17,8 +18,9 @@ def dot(v, u):
 
 
 def dot_shards(v, u):
-    """Each device multiplies its own parts of its rows; psum adds the partial sums of a row."""
-    return jax.lax.psum(dot(v, u), CONTRACTED_AXES)
+    """Each device multiplies its own parts of its rows; psum adds the partial sums of a row, before they are rounded."""
+    product = jnp.einsum("nk,nk->n", v, u, precision=PRECISION, preferred_element_type=SUM_DTYPE)
+    return jax.lax.psum(product, CONTRACTED_AXES).astype(v.dtype)
 
 
 def dot_explicit(v, u):

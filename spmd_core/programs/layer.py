@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 PRECISION = None
+SUM_DTYPE = None
 CONTRACTED_AXES = ()
 RESULT_SHARDING = None
 
@@ -13,9 +14,9 @@ def layer(x, weights, bias):
 
 
 def layer_shards(x, weights, bias):
-    """Each device multiplies its own shards; psum adds the partial products along the contracted dim."""
-    product = jnp.matmul(x, weights, precision=PRECISION)
-    return jax.nn.sigmoid(jax.lax.psum(product, CONTRACTED_AXES) + bias)
+    """Each device multiplies its own shards; psum adds the partial products along the contracted dim, before they are rounded."""
+    product = jnp.matmul(x, weights, precision=PRECISION, preferred_element_type=SUM_DTYPE)
+    return jax.nn.sigmoid(jax.lax.psum(product, CONTRACTED_AXES) + bias).astype(x.dtype)
 
 
 def layer_explicit(x, weights, bias):

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 PRECISION = None
+SUM_DTYPE = None
 CONTRACTED_AXES = ()
 Y_SHARDING = None
 
@@ -13,8 +14,9 @@ def matmul(a, b, c):
 
 
 def matmul_shards(a, b, c):
-    """Each device multiplies its own shards; psum adds the partial products along k."""
-    return jax.lax.psum(jnp.matmul(a, b, precision=PRECISION), CONTRACTED_AXES) + c
+    """Each device multiplies its own shards; psum adds the partial products along k, before they are rounded."""
+    product = jnp.matmul(a, b, precision=PRECISION, preferred_element_type=SUM_DTYPE)
+    return (jax.lax.psum(product, CONTRACTED_AXES) + c).astype(a.dtype)
 
 
 def matmul_explicit(a, b, c):

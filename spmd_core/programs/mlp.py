@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 PRECISION = None
+SUM_DTYPE = None
 IN_AXES = ()
 HIDDEN_AXES = ()
 ACTIVATION_SHARDING = None
@@ -16,10 +17,11 @@ def mlp(x, w1, b1, w2, b2):
 
 
 def mlp_shards(x, w1, b1, w2, b2):
-    """Two sums over devices: after the first layer along `in`, after the second along `hidden`."""
-    product = jax.lax.psum(jnp.matmul(x, w1, precision=PRECISION), IN_AXES)
-    activation = jax.nn.relu(product + b1)
-    return jax.lax.psum(jnp.matmul(activation, w2, precision=PRECISION), HIDDEN_AXES) + b2
+    """Two sums over devices: after the first layer along `in`, after the second along `hidden`; what they add is not rounded before."""
+    product = jnp.matmul(x, w1, precision=PRECISION, preferred_element_type=SUM_DTYPE)
+    activation = jax.nn.relu(jax.lax.psum(product, IN_AXES) + b1).astype(x.dtype)
+    product = jnp.matmul(activation, w2, precision=PRECISION, preferred_element_type=SUM_DTYPE)
+    return (jax.lax.psum(product, HIDDEN_AXES) + b2).astype(x.dtype)
 
 
 def mlp_explicit(x, w1, b1, w2, b2):

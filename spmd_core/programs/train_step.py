@@ -10,6 +10,7 @@ import numpy as np
 
 LEARNING_RATE = 0.2
 PRECISION = None
+SUM_DTYPE = None
 BATCH_AXES = ()
 IN_AXES = ()
 HIDDEN_AXES = ()
@@ -37,7 +38,7 @@ def dense(x, weights, bias, sharding=None):
 
 def descend(parameters, gradients):
     """The parameters, moved against their gradients."""
-    return tuple(parameter - LEARNING_RATE * gradient for parameter, gradient in zip(parameters, gradients, strict=True))
+    return tuple((parameter - LEARNING_RATE * gradient).astype(parameter.dtype) for parameter, gradient in zip(parameters, gradients, strict=True))
 
 
 def linear_step(x, target, weights, bias):
@@ -60,20 +61,21 @@ def linear_step_explicit(x, target, weights, bias):
 def sum_dense(x, weights, bias, axes):
     """A dense layer whose sum is spread over the devices along `axes`; and the root of how many terms it adds."""
     scale = (weights.shape[0] * jax.lax.axis_size(axes)) ** 0.5
-    product = jax.lax.psum(jnp.matmul(x, weights, precision=PRECISION), axes)
-    return product / scale + bias, scale
+    product = jax.lax.psum(jnp.matmul(x, weights, precision=PRECISION, preferred_element_type=SUM_DTYPE), axes)
+    return (product / scale + bias).astype(x.dtype), scale
 
 
 def mean_gradients(x, error, scale):
     """Gradients of a dense layer's weights and bias: the mean, over the devices, of what each has from its part of the batch."""
-    gradients = jnp.matmul(x.T, error, precision=PRECISION) / scale, error.sum(axis=0)
+    product = jnp.matmul(x.T, error, precision=PRECISION, preferred_element_type=SUM_DTYPE)
+    gradients = product / scale, error.sum(axis=0, dtype=SUM_DTYPE)
     return jax.lax.pmean(gradients, BATCH_AXES)
 
 
 def mean_loss(difference):
     """The loss and its gradient: sums over the outputs, means over the batch, both over the devices that hold the parts."""
-    loss = jax.lax.psum(jnp.mean(jnp.sum(difference**2, axis=1)), OUT_AXES)
-    return jax.lax.pmean(loss, BATCH_AXES), 2 * difference / difference.shape[0]
+    loss = jax.lax.psum(jnp.mean(jnp.sum(difference**2, axis=1, dtype=SUM_DTYPE)), OUT_AXES)
+    return jax.lax.pmean(loss, BATCH_AXES).astype(difference.dtype), 2 * difference / difference.shape[0]
 
 
 def linear_step_shards(x, target, weights, bias):
@@ -109,7 +111,7 @@ def two_layer_step_shards(x, target, w1, b1, w2, b2):
     activation = jnp.tanh(inside)
     prediction, scale2 = sum_dense(activation, w2, b2, HIDDEN_AXES)
     loss, error = mean_loss(prediction - target)
-    back = jax.lax.psum(jnp.matmul(error, w2.T, precision=PRECISION), OUT_AXES) / scale2
-    error1 = back * (1 - activation**2)
+    product = jnp.matmul(error, w2.T, precision=PRECISION, preferred_element_type=SUM_DTYPE)
+    error1 = (jax.lax.psum(product, OUT_AXES) / scale2 * (1 - activation**2)).astype(x.dtype)
     gradients = *mean_gradients(x, error1, scale1), *mean_gradients(activation, error, scale2)
     return loss, *descend((w1, b1, w2, b2), gradients)

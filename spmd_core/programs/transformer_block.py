@@ -7,6 +7,7 @@ import numpy as np
 from spmd_core.programs.attention import attention, attention_explicit, attention_shards
 
 PRECISION = None
+SUM_DTYPE = None
 HEADS_AXES = ()
 HEAD_DIM_AXES = ()
 MLP_AXES = ()
@@ -36,13 +37,13 @@ def project(x, weights, sharding=None):
     return jnp.einsum("...se,ehd->...shd", x, weights, precision=PRECISION, out_sharding=sharding)
 
 
-def project_back(mixed, weights, sharding=None):
-    """From heads and head_dim to embed."""
-    return jnp.einsum("...shd,hde->...se", mixed, weights, precision=PRECISION, out_sharding=sharding)
+def project_back(mixed, weights, sharding=None, dtype=None):
+    """From heads and head_dim to embed. `dtype` is that of the sums; None: as the operands."""
+    return jnp.einsum("...shd,hde->...se", mixed, weights, precision=PRECISION, preferred_element_type=dtype, out_sharding=sharding)
 
 
-def dense(x, weights, sharding=None):
-    return jnp.matmul(x, weights, precision=PRECISION, out_sharding=sharding)
+def dense(x, weights, sharding=None, dtype=None):
+    return jnp.matmul(x, weights, precision=PRECISION, preferred_element_type=dtype, out_sharding=sharding)
 
 
 def transformer_block(x, attention_scale, query_weights, key_weights, value_weights, out_weights, mlp_scale, gate_weights, up_weights, down_weights):
@@ -59,14 +60,14 @@ def transformer_block_shards(
 ):
     """Each device has its own heads and its own part of mlp: two sums over devices, after the attention and after the last layer.
 
-    Weights are whole along embed here: where they are stored cut, they were gathered before.
+    What they add is not rounded before. Weights are whole along embed here: where they are stored cut, they were gathered before.
     """
     normed = rms_norm(x, attention_scale)
     mixed = attention_shards(project(normed, query_weights), project(normed, key_weights), project(normed, value_weights))
-    x = x + jax.lax.psum(project_back(mixed, out_weights), HEADS_AXES + HEAD_DIM_AXES)
+    x = x + jax.lax.psum(project_back(mixed, out_weights, dtype=SUM_DTYPE), HEADS_AXES + HEAD_DIM_AXES).astype(x.dtype)
     normed = rms_norm(x, mlp_scale)
     hidden = jax.nn.silu(dense(normed, gate_weights)) * dense(normed, up_weights)
-    return x + jax.lax.psum(dense(hidden, down_weights), MLP_AXES)
+    return x + jax.lax.psum(dense(hidden, down_weights, dtype=SUM_DTYPE), MLP_AXES).astype(x.dtype)
 
 
 def transformer_block_explicit(

@@ -1,167 +1,243 @@
-"""What the workloads compute, in NumPy float64: apart from every strategy, and from JAX."""
+"""What the workloads compute, in NumPy float64 with bounds: apart from every strategy, and from
+JAX.
+
+Each formula rounds where the program may: between its steps, to its dtype. Exported scripts contain
+this text.
+"""
 
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from spmd_core.reference.bounds import (
+    FACTOR,
+    LARGEST,
+    Arithmetic,
+    Bounded,
+    exact,
+    matmul,
+    plus,
+    rounded,
+    through,
+    times,
+    total,
+)
+from spmd_core.reference.steps import (
+    Rows,
+    attended,
+    dense,
+    heads_of,
+    picked,
+    relu,
+    rms_norm,
+    sigmoid,
+    silu,
+    wrapped,
+)
 from spmd_core.workloads.workload import Workload
 
 Operands = Mapping[str, np.ndarray]
-Rows = np.ndarray | None  # indices along the dim that the workload samples; None: all of them
-Formula = Callable[[Workload, Operands, Rows], tuple[np.ndarray, ...]]
+Formula = Callable[[Operands, Arithmetic, Rows], tuple[Bounded, ...]]
 
 
-def f64(array: np.ndarray) -> np.ndarray:
-    """An array in float64; bfloat16 and float16 have an exact value there."""
-    return array.astype(np.float64)
-
-
-def _picked(array: np.ndarray, rows: Rows, axis: int = 0) -> np.ndarray:
-    return array if rows is None else array[(slice(None),) * axis + (rows,)]  # np.take copies all of an array that is not contiguous
-
-
-def elementwise(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...]:
+def elementwise(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
     """2 sin(x) + 1."""
-    x = _picked(operands["x"], rows)
+    x = picked(operands["x"], rows)
     if x.dtype == np.int32:
         x = x.astype(np.float32)  # as JAX promotes it, before anything is computed
-    return (2 * np.sin(f64(x)) + 1,)
+    return (plus(times(through(np.sin, exact(x), how), 2), Bounded(np.ones(()))),)
 
 
-def contraction(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...]:
+def contraction(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
     """Sum of x over its rows."""
-    x = _picked(operands["x"], rows, 1)
-    return (_wrapped(x.sum(axis=0, dtype=np.int64)) if x.dtype == np.int32 else x.sum(axis=0, dtype=np.float64),)
+    x = picked(operands["x"], rows, 1)
+    if x.dtype == np.int32:
+        return (wrapped(x.sum(axis=0, dtype=np.int64)),)
+    return (total(exact(x), how, how.cut("rows")),)
 
 
-def _wrapped(whole: np.ndarray) -> np.ndarray:
-    """int64 sums as int32 arithmetic gives them, which wraps."""
-    return whole.astype(np.int32).astype(np.float64)
-
-
-def layer(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...]:
+def layer(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
     """sigmoid(x @ weights + bias)."""
     x, weights, bias = operands["x"], operands["weights"], operands["bias"]
     if rows is not None and x.ndim == 1:
         weights, bias = weights[:, rows], bias[rows]
     else:
-        x = _picked(x, rows)
-    return (1 / (1 + np.exp(-(f64(x) @ f64(weights) + f64(bias)))),)
+        x = picked(x, rows)
+    product = matmul(exact(np.atleast_2d(x)), exact(weights), how, how.cut("in"))
+    z = rounded(plus(rounded(product, how), exact(bias)), how)
+    found = through(sigmoid, z, how).widened(
+        (1 / (FACTOR * LARGEST[how.dtype])) ** 2
+    )  # 0 where exp(-z) is beyond the dtype
+    return (found.each(lambda array: array.reshape(*x.shape[:-1], -1)),)
 
 
-def dot(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...]:
+def dot(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
     """Row by row, the dot product of v and u."""
-    v, u = _picked(operands["v"], rows), _picked(operands["u"], rows)
+    v, u = picked(operands["v"], rows), picked(operands["u"], rows)
     if v.dtype == np.int32:
-        return (_wrapped((v.astype(np.int64) * u).sum(axis=1)),)
-    return ((f64(v) * f64(u)).sum(axis=1),)
+        return (wrapped((v.astype(np.int64) * u).sum(axis=1)),)
+    return (
+        matmul(exact(v[:, None, :]), exact(u[:, :, None]), how, how.cut("k")).each(
+            lambda array: array[:, 0, 0]
+        ),
+    )
 
 
-def matmul(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...]:
+def affine(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
     """a @ b + c."""
-    a, b, c = _picked(operands["a"], rows, -2), operands["b"], _picked(operands["c"], rows, -2)
+    a, b, c = picked(operands["a"], rows, -2), operands["b"], picked(operands["c"], rows, -2)
     if a.dtype == np.int32:
-        return (_wrapped(a.astype(np.int64) @ b.astype(np.int64) + c),)
-    return (f64(a) @ f64(b) + f64(c),)
+        return (wrapped(a.astype(np.int64) @ b.astype(np.int64) + c),)
+    return (plus(rounded(matmul(exact(a), exact(b), how, how.cut("k")), how), exact(c)),)
 
 
-def convolve(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...]:
+def convolve(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
     """Each row convolved with the kernel, zeros beyond its ends."""
-    kernel = f64(operands["kernel"])
-    return (np.stack([np.convolve(row, kernel, mode="same") for row in f64(_picked(operands["x"], rows))]),)
+    x, kernel = picked(operands["x"], rows).astype(np.float64), operands["kernel"]
+    width = len(kernel)
+    padded = np.pad(x, ((0, 0), (width // 2, (width - 1) // 2)))
+    windows = Bounded(np.lib.stride_tricks.sliding_window_view(padded, width, axis=1))
+    return (
+        matmul(windows, exact(kernel[::-1, None]), how, how.cut("width")).each(
+            lambda array: array[..., 0]
+        ),
+    )
 
 
-def normalize(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...]:
-    """x over the sum of its magnitudes along the dims that are summed over."""
-    x = f64(operands["x"])
-    axes = tuple(position for position, dim in enumerate(what.operands[0].dims[: x.ndim]) if dim in what.contracted)
-    return (_picked(x / np.abs(x).sum(axis=axes, keepdims=True), rows),)
+def normalize(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
+    """x over the sum of its magnitudes along the axes that are summed over; the sum stays in
+    float32."""
+    x = np.moveaxis(operands["x"], how.axes, range(len(how.axes)))
+    kept = x.shape[len(how.axes) :]
+    sums = total(through(np.abs, exact(x.reshape(-1, *kept))), how)
+    shape = [1 if axis in how.axes else size for axis, size in enumerate(operands["x"].shape)]
+    sums = through(np.reciprocal, sums.each(lambda array: array.reshape(shape)))
+    return (
+        times(
+            exact(picked(operands["x"], rows)),
+            sums.each(lambda array: array if 0 in how.axes else picked(array, rows)),
+        ),
+    )
 
 
-def transfer(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...]:
+def transfer(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
     """The same."""
-    return (f64(_picked(operands["x"], rows)),)
+    return (exact(picked(operands["x"], rows)),)
 
 
-def mlp(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...]:
+def mlp(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
     """relu(x @ w1 + b1) @ w2 + b2."""
-    x, w1, b1, w2, b2 = (f64(operands[name]) for name in ("x", "w1", "b1", "w2", "b2"))
-    return (np.maximum(_picked(x, rows) @ w1 + b1, 0) @ w2 + b2,)
+    x, w1, b1, w2, b2 = (exact(operands[name]) for name in ("x", "w1", "b1", "w2", "b2"))
+    inside = dense(x.each(lambda array: picked(array, rows)), w1, how, how.cut("in"))
+    hidden = through(relu, rounded(plus(inside, b1), how))
+    return (plus(dense(hidden, w2, how, how.cut("hidden")), b2),)
 
 
-def attention(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...]:
+def attention(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
     """Causal attention; `rows` are places of the sequence, whose queries alone are computed."""
-    query, key, value = (operands[name] for name in ("query", "key", "value"))
-    return (_attended(f64(_picked(query, rows, 1)), f64(key), f64(value), rows),)
+    query, key, value = (exact(operands[name]) for name in ("query", "key", "value"))
+    return (attended(query.each(lambda array: picked(array, rows, 1)), key, value, how, rows),)
 
 
-def _attended(query: np.ndarray, key: np.ndarray, value: np.ndarray, rows: Rows) -> np.ndarray:
-    """Of queries at the places `rows` of each sequence. One head at a time: scores are the square of the sequence."""
-    batch, _, heads, head_dim = query.shape
-    places = np.arange(key.shape[1])
-    seen = (places if rows is None else rows)[:, None] >= places
-    out = np.empty_like(query)
-    for sequence in range(batch):
-        for head in range(heads):
-            shared = head * key.shape[2] // heads
-            scores = np.where(seen, query[sequence, :, head] @ key[sequence, :, shared].T / np.sqrt(head_dim), -np.inf)
-            weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-            out[sequence, :, head] = weights / weights.sum(axis=1, keepdims=True) @ value[sequence, :, shared]
-    return out
+def transformer_block(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
+    """Attention on a norm, added; two gated layers on a norm, added. `rows` are places of the
+    sequence; keys are computed of all."""
+    given = {name: exact(operand) for name, operand in operands.items()}
+    normed, x = (
+        rms_norm(given["x"], given["attention_scale"], how),
+        given["x"].each(lambda array: picked(array, rows, 1)),
+    )
+    key, value = (heads_of(normed, given[name], how) for name in ("key_weights", "value_weights"))
+    query = heads_of(normed.each(lambda array: picked(array, rows, 1)), given["query_weights"], how)
+    mixed = rounded(attended(query, key, value, how, rows), how).each(
+        lambda array: array.reshape(*array.shape[:2], -1)
+    )
+    back = given["out_weights"].each(lambda array: array.reshape(-1, array.shape[-1]))
+    x = rounded(plus(x, dense(mixed, back, how, how.cut("heads", "head_dim"))), how)
+    normed = rms_norm(x, given["mlp_scale"], how)
+    gate = dense(normed, given["gate_weights"], how)
+    gate = through(silu, gate, how).widened(
+        (gate.value / (FACTOR * LARGEST[how.dtype])) ** 2
+    )  # as the sigmoid of `layer`
+    hidden = rounded(times(gate, dense(normed, given["up_weights"], how)), how)
+    return (plus(x, dense(hidden, given["down_weights"], how, how.cut("mlp"))),)
 
 
-def transformer_block(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...]:
-    """Attention on a norm, added; two gated layers on a norm, added. `rows` are places of the sequence; keys are computed of all."""
-    given = {name: f64(operand) for name, operand in operands.items()}
-    normed, x = _rms_norm(given["x"], given["attention_scale"]), _picked(given["x"], rows, 1)
-    key, value = (np.tensordot(normed, given[name], 1) for name in ("key_weights", "value_weights"))
-    query = np.tensordot(_picked(normed, rows, 1), given["query_weights"], 1)
-    x = x + np.tensordot(_attended(query, key, value, rows), given["out_weights"], 2)
-    normed = _rms_norm(x, given["mlp_scale"])
-    gate = normed @ given["gate_weights"]
-    return (x + (gate / (1 + np.exp(-gate)) * (normed @ given["up_weights"])) @ given["down_weights"],)
-
-
-def _rms_norm(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-6) * scale
-
-
-def linear_step(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...]:
+def linear_step(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
     """Loss, and weights and bias after one step of gradient descent."""
-    x, target, *parameters = (f64(operands[array.name]) for array in what.operands)
-    weights, bias = parameters
-    scale = np.sqrt(weights.shape[0])
-    difference = x @ weights / scale + bias - target
-    error = 2 * difference / len(x)
-    return _loss(difference), *_descended(what, parameters, (x.T @ error / scale, error.sum(axis=0)))
+    x, target, weights, bias = (exact(operand) for operand in operands.values())
+    error, loss = missed(scaled(x, weights, bias, how, how.cut("in")), target, how)
+    gradients = gradient(x, error, how), rounded(total(error, how, how.cut("batch")), how)
+    return loss, *descended((weights, bias), gradients, how)
 
 
-def two_layer_step(what: Workload, operands: Operands, rows: Rows) -> tuple[np.ndarray, ...]:
+def two_layer_step(operands: Operands, how: Arithmetic, rows: Rows) -> tuple[Bounded, ...]:
     """Loss, and the parameters of both layers after one step of gradient descent."""
-    x, target, *parameters = (f64(operands[array.name]) for array in what.operands)
-    w1, b1, w2, b2 = parameters
-    scale1, scale2 = np.sqrt(w1.shape[0]), np.sqrt(w2.shape[0])
-    activation = np.tanh(x @ w1 / scale1 + b1)
-    difference = activation @ w2 / scale2 + b2 - target
-    error = 2 * difference / len(x)
-    error1 = error @ w2.T / scale2 * (1 - activation**2)
-    gradients = x.T @ error1 / scale1, error1.sum(axis=0), activation.T @ error / scale2, error.sum(axis=0)
-    return _loss(difference), *_descended(what, parameters, gradients)
+    x, target, w1, b1, w2, b2 = (exact(operand) for operand in operands.values())
+    activation = through(np.tanh, scaled(x, w1, b1, how, how.cut("in")), how)
+    error, loss = missed(scaled(activation, w2, b2, how, how.cut("hidden")), target, how)
+    back = rounded(
+        times(dense(error, w2.each(np.transpose), how, how.cut("out")), len(w2.value) ** -0.5), how
+    )
+    error1 = rounded(times(back, through(lambda array: 1 - array**2, activation, how)), how)
+    sums = (rounded(total(each, how, how.cut("batch")), how) for each in (error1, error))
+    gradients = gradient(x, error1, how), next(sums), gradient(activation, error, how), next(sums)
+    return loss, *descended((w1, b1, w2, b2), gradients, how)
 
 
-def _loss(difference: np.ndarray) -> np.ndarray:
-    return np.asarray((difference**2).sum(axis=1).mean())
+def scaled(x: Bounded, weights: Bounded, bias: Bounded, how: Arithmetic, parts: int) -> Bounded:
+    """x @ weights / sqrt(terms) + bias."""
+    return rounded(
+        plus(rounded(times(dense(x, weights, how, parts), len(weights.value) ** -0.5), how), bias),
+        how,
+    )
 
 
-def _descended(what: Workload, parameters: list[np.ndarray], gradients: tuple[np.ndarray, ...]) -> list[np.ndarray]:
-    rate = what.program.constants["LEARNING_RATE"]
-    return [parameter - rate * gradient for parameter, gradient in zip(parameters, gradients, strict=True)]
+def missed(prediction: Bounded, target: Bounded, how: Arithmetic) -> tuple[Bounded, Bounded]:
+    """The gradient of the loss, (batch, out), and the loss: squares summed over out, their mean
+    over the batch."""
+    batch = len(target.value)
+    difference = rounded(plus(prediction, times(target, -1)), how)
+    sums = rounded(
+        total(through(np.square, difference, how).each(np.transpose), how, how.cut("out")), how
+    )
+    return rounded(times(difference, 2 / batch), how), times(
+        total(sums, how, how.cut("batch")), 1 / batch
+    )
+
+
+def gradient(x: Bounded, error: Bounded, how: Arithmetic) -> Bounded:
+    """Of a layer's weights: x.T @ error / sqrt(terms)."""
+    return rounded(
+        times(dense(x.each(np.transpose), error, how, how.cut("batch")), x.value.shape[1] ** -0.5),
+        how,
+    )
+
+
+def descended(
+    parameters: tuple[Bounded, ...], gradients: tuple[Bounded, ...], how: Arithmetic
+) -> tuple[Bounded, ...]:
+    """The parameters, moved against their gradients."""
+    return tuple(
+        plus(parameter, rounded(times(change, -how.rate), how))
+        for parameter, change in zip(parameters, gradients, strict=True)
+    )
 
 
 FORMULAS: dict[str, Formula] = {
-    formula.__name__: formula
-    for formula in (elementwise, contraction, layer, dot, matmul, convolve, normalize, transfer, mlp, attention, transformer_block, linear_step,
-                    two_layer_step)
+    "elementwise": elementwise,
+    "contraction": contraction,
+    "layer": layer,
+    "dot": dot,
+    "matmul": affine,
+    "convolve": convolve,
+    "normalize": normalize,
+    "transfer": transfer,
+    "mlp": mlp,
+    "attention": attention,
+    "transformer_block": transformer_block,
+    "linear_step": linear_step,
+    "two_layer_step": two_layer_step,
 }
 
 

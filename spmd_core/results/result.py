@@ -75,6 +75,28 @@ class Unsharded(Frozen):
     median_s: float | None
 
 
+class WrongElement(Frozen):
+    """One element of a result: what a strategy gave, the right value, and the largest error that rounding explains.
+
+    Numbers that are not finite are "nan", "inf" or "-inf".
+    """
+
+    result: str  # the array's name
+    index: tuple[int, ...]
+    got: float | str
+    expected: float | str
+    bound: float | str
+
+
+class Wrong(Frozen):
+    """Elements further from the right value than rounding explains: how many, of how many compared, and the worst of them."""
+
+    count: int
+    of: int
+    share: float
+    worst: WrongElement
+
+
 class StrategyResult(Frozen):
     """One strategy of a run. Sample i of every strategy belongs to round i."""
 
@@ -103,8 +125,9 @@ class StrategyResult(Frozen):
     series: dict[str, tuple[float, ...]] = {}  # of a training run: the loss of each step, and its seconds as step_s
     max_abs_error: float | None = None
     max_rel_error: float | None = None
-    tolerance: float | None = None  # right means max_rel_error below this
+    tolerance: float | None = None  # of older results: right meant max_rel_error below this
     correct: bool | None = None
+    wrong: Wrong | None = None  # None where every element is right, or none was judged
 
     @property
     def prediction_error(self) -> float | None:

@@ -5,10 +5,10 @@ import json
 from spmd_core.errors import Inexpressible, RequestError
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.link import encode
-from spmd_core.reference.reference import compute_dtype, tolerance
 from spmd_core.results.result import Result
 from spmd_core.script.absent import absent_cells
 from spmd_core.script.imports import spaced
+from spmd_core.script.judging import judging_cell
 from spmd_core.script.program import body_text, header, operands_text, program_text
 from spmd_core.units import mesh_text
 from spmd_core.workloads.strategies import MAP_STRATEGIES
@@ -16,10 +16,9 @@ from spmd_core.workloads.strategies import MAP_STRATEGIES
 _MEASURING = '''
 # %% measuring
 SAMPLES, MIN_SECONDS = {samples}, {min_seconds}
-TOLERANCE = {tolerance!r}  # largest difference that counts as the same, over the largest value
 RESULTS = {results!r}
 RUN = {values}
-first = {{}}  # the values of the strategy that came first
+wrong = []  # what was found wrong
 
 
 def seconds_per_call(call, arguments, calls):
@@ -51,21 +50,22 @@ def measure(strategy, program, placed, arrange=dict, ahead_of_time=True):
 
 
 def report(strategy, output, seconds):
-    """Print time, sharding and values (up to 256 of them), and stop where the values are not those of the run."""
+    """Print time, sharding and values (up to 256 of them), and whether the values are right."""
     print(f"{{strategy}}: {{seconds * 1e6:.1f}} µs")
-    for name, array in zip(RESULTS, output if isinstance(output, tuple) else (output,)):
+    arrays = output if isinstance(output, tuple) else (output,)
+    for (name, shape), array, (expected, allowed) in zip(RESULTS.items(), arrays, RIGHT[HOW[strategy]]):
         values = np.asarray(array)
         print(f"{{strategy}}: {{name}}: {{array.sharding}}")
         if values.size <= 256:
             print(f"{{strategy}}: {{name}} =", *(str(value) for value in values.reshape(-1)))
-        wanted = RUN.get(strategy, {{}}).get(name, first.setdefault(name, values))
-        if values.size:
-            wanted, values = (np.asarray(part).astype(values.dtype).astype(np.float64).reshape(-1) for part in (wanted, values))
-            same = (values == wanted) | (np.isnan(values) & np.isnan(wanted))
-            difference = np.abs(np.subtract(values, wanted, where=~same, out=np.zeros_like(values))).max() / max(np.abs(wanted).max(), 1e-30)
-            print(f"{{strategy}}: {{name}}: differs by {{difference:.1e}} from {{'the run' if strategy in RUN else 'the first strategy'}}")
-            if not difference <= 2 * TOLERANCE:
-                raise SystemExit(f"{{strategy}}: {{name}} has other values")
+        if name in RUN.get(strategy, {{}}):
+            same = np.array_equal(np.asarray(RUN[strategy][name]).astype(values.dtype), values.reshape(-1), equal_nan=values.dtype.kind not in "iub")
+            print(f"{{strategy}}: {{name}}: {{'the very values of the run' if same else 'other values than those of the run'}}")
+        compared = values.reshape(shape) if ROWS is None else np.take(values.reshape(shape), ROWS, AXIS)
+        judged = judge(expected, allowed, compared.astype(np.float64), HOW[strategy].dtype)
+        print(f"{{strategy}}: {{name}}: " + {{True: "right", False: "WRONG", None: "not judged: beyond what the dtype holds"}}[judged.correct])
+        if judged.wrong:
+            wrong.append(f"{{strategy}}: {{judged.wrong:,}} of {{judged.compared:,}} elements of {{name}} are wrong")
 '''
 
 
@@ -77,8 +77,11 @@ def script_text(experiment: Experiment, result: Result | None = None) -> str:
     parts = [_head(experiment, result), _devices(experiment, result)]
     if strategies:
         parts += [f"# %% imports\nimport math\nimport statistics\nfrom time import perf_counter\n{header(experiment, *strategies)}",
-                  "# %% operands\n" + "\n".join(spaced(operands_text(experiment).splitlines())), _measuring(experiment, result)]
+                  "# %% operands\n" + "\n".join(spaced(operands_text(experiment).splitlines())),
+                  "\n".join(spaced(judging_cell(experiment, strategies, _platform(experiment, result)))), _measuring(experiment, result)]
     parts += [_cell(experiment, strategy, result) for strategy in experiment.strategies]
+    if strategies:
+        parts.append("# %% verdict\nif wrong:\n    raise SystemExit(\"\\n\".join(wrong))")
     return "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
@@ -121,22 +124,19 @@ def _flags(result: Result | None) -> str:
 
 
 def _measuring(experiment: Experiment, result: Result | None) -> str:
-    platform = result.environment.platform if result else "cpu" if experiment.place.is_simulated else "tpu"
     return _MEASURING.format(
-        samples=experiment.timing.samples, min_seconds=experiment.timing.min_seconds, tolerance=_tolerance(experiment, result, platform),
-        results=_results(experiment), values=_values(result)).strip("\n") + "\n"
+        samples=experiment.timing.samples, min_seconds=experiment.timing.min_seconds, results=_results(experiment),
+        values=_values(result)).strip("\n") + "\n"
 
 
-def _tolerance(experiment: Experiment, result: Result | None, platform: str) -> float:
-    """That of the run, which knew the operands (they can make a sigmoid steep); without a run, what the workload and its dtype allow."""
-    judged = [found.tolerance for found in result.strategies.values() if found.tolerance is not None] if result else []
-    if judged or experiment.what.is_bare_array:
-        return max(judged, default=0.0)
-    return tolerance(experiment, compute_dtype(experiment, platform)[0])
+def _platform(experiment: Experiment, result: Result | None) -> str:
+    if result:
+        return result.environment.platform
+    return "cpu" if experiment.place.is_simulated else "tpu"
 
 
-def _results(experiment: Experiment) -> tuple[str, ...]:
-    return tuple(array.name for array in experiment.what.results or experiment.what.operands)
+def _results(experiment: Experiment) -> dict[str, tuple[int, ...]]:
+    return {array.name: experiment.shape(array.name) for array in experiment.what.results or experiment.what.operands}
 
 
 def _values(result: Result | None) -> str:

@@ -47,11 +47,13 @@ def computation_lines(experiment: Experiment, strategy: str, axes_of: Mapping[st
 def constants(experiment: Experiment, table: Mapping[str, Axes]) -> dict[str, str]:
     """What a program file names in capitals, as Python text.
 
+    `SUM_DTYPE` is the dtype of partial sums, which are added before they are rounded to a narrower one; None: the operands'.
     `CONTRACTED_AXES` and `CONTRACTED_DIMS` are the mesh axes of the dims that are summed over, and their positions in the
     first operand; `BATCH_AXES` the axes of dim `batch`; `Y_SHARDING` the sharding of the array `y`.
     """
     what = experiment.what
     values = {name: repr(value) for name, value in what.program.constants.items()}
+    values["SUM_DTYPE"] = "jnp.float32" if experiment.dtype in ("bfloat16", "float16") else "None"
     if what.uses_precision:
         chosen = experiment.option("precision")
         values["PRECISION"] = "None" if chosen == "default" else repr(chosen)
@@ -74,10 +76,10 @@ def _function(source: str, wanted: str, otherwise: str) -> str:
 
 @cache
 def definitions(source: str) -> dict[str, ast.stmt]:
-    """The functions and constants of a program file, by name."""
+    """The functions, classes and constants of a program file, by name."""
     nodes: dict[str, ast.stmt] = {}
     for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
             nodes[node.name] = node
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             nodes[node.targets[0].id] = node
@@ -100,7 +102,7 @@ def select_source(source: str, wanted: str, constants: Mapping[str, str]) -> tup
     for name, node in nodes.items():
         if name not in needed:
             continue
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             lines += ["", *text[first - 1 : node.end_lineno], ""]
         elif name in constants:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from spmd_core.results.result import ArrayReport, Result, StrategyResult
 from spmd_core.runs.states import RunStatus
 from spmd_core.units import bytes_text, seconds_text, value_text
-from spmd_core.words import predictions, strategies
+from spmd_core.words import predictions, strategies, values
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import title
 
@@ -90,8 +90,7 @@ def failures(result: Result) -> dict[str, list[str]]:
 
 def wrong_words(name: str, found: StrategyResult) -> str:
     """That a strategy computed wrong values."""
-    return (f"{title(name)} computed wrong values and is not ranked: its largest relative error "
-            f"{found.max_rel_error:.3g} is above {found.tolerance:.3g}.")
+    return f"{title(name)} computed wrong values and is not ranked: {values.wrong_words(found)}."
 
 
 def verdict_words(found: StrategyResult) -> str:

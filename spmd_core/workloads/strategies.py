@@ -42,3 +42,4 @@ ALL_STRATEGIES = SHARDING_STRATEGIES + MAP_STRATEGIES
 WITH_MAP = ("single", "auto", "shard_map", "pmap(vmap)")  # of each kind one, to begin with
 ONE_DEVICE = ("single", "vmap", "jit(vmap)")  # strategies that use no mesh
 BY_HAND = ("shard_map", "pmap", "jit(pmap)", "pmap(jit)", "pmap(vmap)")  # strategies whose collectives are in the program's own text
+BY_COMPILER = ("auto", "constrained", "explicit")  # strategies whose collectives the compiler puts in

@@ -15,7 +15,7 @@ def strategy(median_s: float, **changes: Any) -> dict[str, Any]:
     """A strategy that was measured around `median_s`, with right values."""
     samples = [median_s * factor for factor in (0.98, 0.99, 1.0, 1.01, 1.02)]
     return {"status": "ok", "samples_s": samples, "median_s": median_s, "iqr_s": 0.02 * median_s, "ci95_s": [0.98 * median_s, 1.02 * median_s],
-            "calls_per_sample": 40, "correct": True, "max_abs_error": 1e-7, "max_rel_error": 1e-7, "tolerance": 5e-6} | changes
+            "calls_per_sample": 40, "correct": True, "max_abs_error": 1e-7, "max_rel_error": 1e-7, "wrong": None} | changes
 
 
 def result(strategies: dict[str, dict[str, Any]], **changes: Any) -> Result:

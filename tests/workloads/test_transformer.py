@@ -7,7 +7,7 @@ from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.nearest import nearest
 from spmd_core.lab import Lab
-from spmd_core.reference.reference import SAMPLED_ROWS, Reference, measure_error, reference, tolerance
+from spmd_core.reference.reference import SAMPLED_ROWS, reference
 from spmd_core.script.program import program_text
 from tests.labs import HASTY
 
@@ -107,14 +107,15 @@ def test_a_sequence_that_is_cut_as_heads_are_is_left_to_the_compiler(lab):
 def test_narrow_dtypes_are_right_with_room_and_an_attention_that_sees_the_future_is_wrong(lab, dtype):
     chosen = experiment("attention", ATTENTION, {"heads": "y"}, dtype=dtype)
     _, found = said(lab, chosen)
-    assert all(outcome.max_rel_error < tolerance(chosen, dtype) / 10 for outcome in found.values())
+    assert all(outcome.correct and outcome.wrong is None for outcome in found.values())
     operands = drawn(chosen)
     query, key, value = (operands[name].astype(float) for name in ("query", "key", "value"))
     key, value = (np.repeat(each, 2, axis=2) for each in (key, value))
     weights = np.exp(np.einsum("bqhd,bkhd->bhqk", query, key) / 2)
     everything = np.einsum("bhqk,bkhd->bqhd", weights / weights.sum(-1, keepdims=True), value)
-    error = measure_error(reference(chosen, operands), everything).max_rel
-    assert error is not None and error > 3 * tolerance(chosen, dtype)
+    expected = reference(chosen, operands)
+    assert expected.judge(everything).wrong > expected.values.size / 2
+    assert expected.judge(expected.values + 0.1 * expected.bounds).correct
 
 
 def test_attention_in_float64_by_hand():
@@ -137,8 +138,8 @@ def test_of_a_large_one_some_places_are_computed_as_they_are_in_the_whole(worklo
     monkeypatch.setattr("spmd_core.reference.reference.FULL_FLOPS", 10**12)
     every = reference(chosen, operands)
     assert every.rows is None
-    error = measure_error(Reference(some.values, some.rows, some.axis), every.values).max_rel
-    assert error is not None and error < 1e-13
+    assert some.values == pytest.approx(some.picked(every.values), rel=1e-11, abs=1e-13)
+    assert some.bounds == pytest.approx(some.picked(every.bounds), rel=1e-9)
 
 
 def test_operations_are_counted():

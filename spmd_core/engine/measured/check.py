@@ -1,7 +1,8 @@
-"""Judges every trial's results by the reference."""
+"""Judges every trial's results by the reference, element by element."""
 
-from dataclasses import dataclass
-from functools import cached_property
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,73 +10,140 @@ import numpy as np
 from spmd_core.engine.measured.own_reference import OWN_NOTE, own_references
 from spmd_core.engine.measured.trial import Trial, failure_of
 from spmd_core.experiment.experiment import Experiment
+from spmd_core.reference.bounds import Arithmetic, Judgement
 from spmd_core.reference.formulas import has_formula
-from spmd_core.reference.reference import Error, Reference, compute_dtype, measure_error, references, steepness, tolerance, uniform
+from spmd_core.reference.reference import (
+    Error,
+    Reference,
+    arithmetic,
+    beyond_note,
+    measure_error,
+    multiplier_note,
+    references,
+    uniform,
+)
+from spmd_core.results.result import Wrong, WrongElement
 
-LARGE_BYTES = 64 * 2**20  # results above this are judged at once rather than kept until all strategies have run
+LARGE_BYTES = (
+    64 * 2**20
+)  # results above this are judged at once rather than kept until all strategies have run
+NOT_RANKED = "wrong values: not ranked"
+ALIKE = (
+    "every right value is the same within rounding: parts that were exchanged would not show "
+    "(data `normal` shows them)"
+)
 
 
 @dataclass
 class Checker:
-    """Compares results with the reference, which is computed once, when first needed; `operands` are filled by then."""
+    """Compares results with the reference; `operands` are filled by the time it is first needed.
+
+    Strategies that round alike share one reference.
+    """
 
     experiment: Experiment
     operands: dict[str, Any]
     platform: str
+    _found: dict[Arithmetic, tuple[dict[str, Reference], list[str]]] = field(default_factory=dict)
 
     def check(self, trial: Trial) -> None:
-        """Fill in error, tolerance and `correct` of a trial whose results wait for it."""
+        """Fill in error, `wrong` and `correct` of a trial whose results wait for it."""
         results, trial.to_check = trial.to_check, {}
         if not results or trial.failure is not None:
             return
-        expected, limit, notes = self._expected
+        expected, notes = self._expected(trial.strategy)
         trial.notes += notes
         if not expected:
             return
-        trial.error = _worst([measure_error(expected[name], result) for name, result in results.items()])
-        trial.tolerance = limit
-        trial.correct = trial.error.max_rel is not None and trial.error.max_rel <= limit
-        if trial.error.non_finite:
-            trial.notes.append(f"{trial.error.non_finite} elements are not finite where the reference is, or the other way round")
-        if not trial.correct:
-            trial.notes.append("wrong values: not ranked")
+        trial.error = _largest(
+            [measure_error(expected[name], result) for name, result in results.items()]
+        )
+        judged = {name: expected[name].judge(result) for name, result in results.items()}
+        trial.wrong = _wrong(expected, results, judged)
+        verdicts = {each.correct for each in judged.values()}
+        trial.correct = False if trial.wrong else True if True in verdicts else None
+        trial.notes += [
+            note
+            for name, each in judged.items()
+            if (note := beyond_note(name, each, expected[name].dtype)) is not None
+        ]
+        if trial.wrong:
+            trial.notes.append(NOT_RANKED)
 
     def check_if_large(self, trial: Trial) -> None:
         """Judge results now that would fill the host's memory if they were kept."""
         if sum(result.nbytes for result in trial.to_check.values()) > LARGE_BYTES:
             self.check(trial)
 
-    @cached_property
-    def _expected(self) -> tuple[dict[str, Reference], float, list[str]]:
-        experiment = self.experiment
+    def _expected(self, strategy: str) -> tuple[dict[str, Reference], list[str]]:
+        how = arithmetic(self.experiment, self.platform, strategy)
+        if how not in self._found:
+            self._found[how] = self._computed(how)
+        return self._found[how]
+
+    def _computed(self, how: Arithmetic) -> tuple[dict[str, Reference], list[str]]:
+        experiment, notes = self.experiment, []
         if experiment.what.is_bare_array:  # a copy is right when it is equal
-            return {"array": Reference(np.asarray(self.operands["array"], np.float64), None)}, 0.0, []
-        dtype, note = compute_dtype(experiment, self.platform)
-        notes = [note] if note else []
+            values = np.asarray(self.operands["array"], np.float64)
+            return {"array": Reference(values, np.zeros_like(values), experiment.dtype)}, []
+        if (note := multiplier_note(experiment, self.platform)) is not None:
+            notes.append(note)
         if has_formula(experiment.what):
-            expected = references(experiment, self.operands)
+            expected = references(experiment, self.operands, how)
         else:
             try:
-                expected = own_references(experiment, self.operands)
+                expected = own_references(experiment, self.operands, how)
                 notes.append(OWN_NOTE)
-            except Exception as error:  # whatever the user's function raises in float64 is told; the timings stand
+            except (
+                Exception
+            ) as error:  # whatever the user's function raises in float64 is told; the timings stand
                 failure = failure_of(error)
-                return {}, 0.0, [f"not compared: in float64 on one device the function itself fails with {failure.kind}: {failure.message}"]
+                return {}, [
+                    f"not compared: in float64 on one device the function itself fails with "
+                    f"{failure.kind}: {failure.message}"
+                ]
         rows = next((one.rows for one in expected.values() if one.rows is not None), None)
         if rows is not None:
             notes.append(f"compared with the reference on {len(rows)} rows chosen by the seed")
-        steeper = steepness(experiment, self.operands, next(iter(expected.values())))
-        if steeper > 1:
-            notes.append(f"these operands make the sigmoid enlarge rounding {steeper:.3g} times: the error is judged by that")
-        allowed = steeper * tolerance(experiment, dtype)
-        if all(uniform(one, allowed) for one in expected.values()):
-            notes.append("every right value is the same within rounding: parts that were exchanged would not show (data `normal` shows them)")
-        return expected, allowed, notes
+        if all(uniform(one) for one in expected.values()):
+            notes.append(ALIKE)
+        return expected, notes
 
 
-def _worst(errors: list[Error]) -> Error:
+def _wrong(
+    expected: Mapping[str, Reference],
+    results: Mapping[str, np.ndarray],
+    judged: Mapping[str, Judgement],
+) -> Wrong | None:
+    """What is wrong of all results together; the worst element is that of the result with the
+    largest share of wrong ones."""
+    count, compared = (
+        sum(counts)
+        for counts in zip(*((each.wrong, each.compared) for each in judged.values()), strict=True)
+    )
+    if not count:
+        return None
+    name = max(judged, key=lambda name: judged[name].wrong / max(judged[name].compared, 1))
+    flat, right = judged[name].worst or 0, expected[name]
+    worst = WrongElement(
+        result=name,
+        index=right.place(flat),
+        got=_number(right.picked(results[name]).reshape(-1)[flat]),
+        expected=_number(right.values.reshape(-1)[flat]),
+        bound=_number(right.bounds.reshape(-1)[flat]),
+    )
+    return Wrong(count=count, of=compared, share=count / compared, worst=worst)
+
+
+def _number(value: np.floating) -> float | str:
+    number = float(value)
+    return number if math.isfinite(number) else str(number)
+
+
+def _largest(errors: list[Error]) -> Error:
     """The largest of several results' errors."""
-    non_finite = sum(error.non_finite for error in errors)
-    if non_finite:
-        return Error(None, None, non_finite)
-    return Error(max(error.max_abs or 0.0 for error in errors), max(error.max_rel or 0.0 for error in errors), 0)
+    if any(error.max_abs is None for error in errors):
+        return Error(None, None)
+    return Error(
+        max(error.max_abs or 0.0 for error in errors), max(error.max_rel or 0.0 for error in errors)
+    )

@@ -1,4 +1,5 @@
-"""What a function of the user's own gives in float64 on one CPU device: there is no NumPy formula of it to compare with."""
+"""What a function of the user's own gives in float64 on one CPU device: there is no NumPy formula
+of it to compare with."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +9,9 @@ import numpy as np
 
 from spmd_core.engine.lower import execute
 from spmd_core.engine.measured.named_results import named_results, result_shapes
+from spmd_core.engine.measured.rounding_noise import Noise, spread
 from spmd_core.experiment.experiment import Experiment
+from spmd_core.reference.bounds import Arithmetic, Bounded, bound
 from spmd_core.reference.reference import Reference
 from spmd_core.script.source import computation_lines
 
@@ -16,11 +19,32 @@ OWN_NOTE = "compared with the function itself, in float64 on one device"
 _IMPORTS = "import jax\nimport jax.numpy as jnp\nimport numpy as np\n"
 
 
-def own_references(experiment: Experiment, operands: Mapping[str, np.ndarray]) -> dict[str, Reference]:
-    """Every result by name. Whole numbers stay what they are; other operands are given in float64."""
+def own_references(
+    experiment: Experiment, operands: Mapping[str, np.ndarray], how: Arithmetic
+) -> dict[str, Reference]:
+    """Every result by name, with what rounding allows. Whole numbers stay what they are; other
+    operands are given in float64."""
     lines, function = computation_lines(experiment, "single", {})
     names = execute(_IMPORTS + "\n".join(lines) + "\n", f"{experiment.workload}_reference.py")
     with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
-        arguments = [jax.numpy.asarray(value if value.dtype.kind in "iub" else value.astype(np.float64)) for value in operands.values()]
-        found: dict[str, Any] = named_results(experiment, names[function](*arguments), result_shapes(experiment))
-        return {name: Reference(np.asarray(array, np.float64), None) for name, array in found.items()}
+        arguments = [
+            jax.numpy.asarray(value if value.dtype.kind in "iub" else value.astype(np.float64))
+            for value in operands.values()
+        ]
+        found: dict[str, Any] = named_results(
+            experiment, names[function](*arguments), result_shapes(experiment)
+        )
+        values = [np.asarray(array, np.float64) for array in found.values()]
+        spreads: list[np.ndarray] | list[None] = [None] * len(values)
+        if how.eps:
+            spreads = spread(
+                names[function],
+                arguments,
+                values,
+                Noise(how, experiment.device_count),
+                experiment.seed,
+            )
+        return {
+            name: Reference(value, bound(Bounded(value, apart), how), how.dtype)
+            for name, value, apart in zip(found, values, spreads, strict=True)
+        }

@@ -34,7 +34,7 @@ def strategy_result(trial: Trial, experiment: Experiment, floor_s: float | None,
         operands=trial.operands, outputs=trial.outputs, printed=trial.printed, bytes_per_s=_bytes_per_s(experiment, summary),
         series={name: tuple(values) for name, values in trial.series.items()},
         max_abs_error=error.max_abs if error else None, max_rel_error=error.max_rel if error else None,
-        tolerance=trial.tolerance, correct=trial.correct)
+        correct=trial.correct, wrong=trial.wrong)
 
 
 def _bytes_per_s(experiment: Experiment, summary: Summary | None) -> float | None:

@@ -13,7 +13,7 @@ from spmd_core.engine.measured.timing import Timed
 from spmd_core.errors import Inexpressible, WrongResult
 from spmd_core.reference.reference import Error
 from spmd_core.results.prediction import Prediction
-from spmd_core.results.result import ArrayReport, Collective, Failure, MemoryBytes
+from spmd_core.results.result import ArrayReport, Collective, Failure, MemoryBytes, Wrong
 
 MAX_MESSAGE_CHARACTERS = 2000
 OUT_OF_MEMORY = "resource_exhausted"
@@ -39,7 +39,7 @@ class Trial:
     to_check: dict[str, np.ndarray] = field(default_factory=dict)  # the results on the host, until they are compared with the reference
     series: dict[str, list[float]] = field(default_factory=dict)  # of a training run: a value for each step
     error: Error | None = None
-    tolerance: float | None = None
+    wrong: Wrong | None = None
     correct: bool | None = None
     failure: Failure | None = None
 

@@ -25,7 +25,7 @@ def test_the_tutorial_s_layer_is_right_under_every_strategy(run):
         assert (name, outcome.status, outcome.error) == (name, "ok", None)
         assert outcome.outputs["y"].values == pytest.approx([0.02138914, 0.89311206, 0.5989201, 0.97742504], rel=2e-6)
         assert outcome.correct
-        assert outcome.max_rel_error < outcome.tolerance == pytest.approx(8 * math.sqrt(32) * 2**-23)
+        assert outcome.max_rel_error < 8 * math.sqrt(32) * 2**-23 and outcome.tolerance is None and outcome.wrong is None
         assert all(seconds > 0 for seconds in (outcome.phases_s.trace, outcome.phases_s.lower, outcome.phases_s.compile, outcome.phases_s.first_run))
         assert len(outcome.samples_s) == len(outcome.turns_s) - len(outcome.remeasured_s) == 3
         assert outcome.median_s == pytest.approx(np.median(outcome.samples_s))
@@ -207,7 +207,10 @@ def test_a_wrong_answer_is_told_and_never_ranked(run, monkeypatch):
     result = run(**TUTORIAL_LAYER | {"strategies": ["single", "auto", "shard_map"]}).result
     wrong = result.strategies["single"]
     assert (wrong.status, wrong.correct) == ("ok", False)
-    assert wrong.max_rel_error > wrong.tolerance
+    assert (wrong.wrong.count, wrong.wrong.of, wrong.wrong.share) == (4, 4, 1.0)
+    worst = wrong.wrong.worst
+    assert worst.result == "y" and abs(worst.got - worst.expected) > worst.bound > 0
+    assert worst.got == pytest.approx(wrong.outputs["y"].values[worst.index[0]])
     assert "wrong values: not ranked" in wrong.notes
     assert "single" not in (result.comparison.fastest, *(ratio.strategy for ratio in result.comparison.ratios))  # though it is the fastest
 

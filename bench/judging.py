@@ -1,0 +1,83 @@
+"""Runs experiments for their values alone: each program is compiled once, and judged as the engine
+judges, seed after seed."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from spmd_core.engine.lower import execute, file_name, lower, place
+from spmd_core.engine.measured.check import Checker
+from spmd_core.engine.measured.named_results import named_results, result_shapes
+from spmd_core.engine.measured.operands import Operands
+from spmd_core.engine.measured.trial import Trial
+from spmd_core.errors import Inexpressible
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.script.program import header, operands_text, program_text
+
+Edit = Callable[[dict[str, np.ndarray]], None]  # changes arrays in place
+
+
+@dataclass
+class Case:
+    """An experiment whose strategies are compiled once; seeds and data change the operands
+    alone."""
+
+    experiment: Experiment
+    change: Callable[[str], str] = str  # of a program's text
+    operands: Edit | None = None
+    output: Edit | None = None
+    _programs: dict[str, Any] = field(default_factory=dict)
+
+    def judged(self, **varied: Any) -> Iterator[Trial]:
+        """Every strategy that can express the experiment, judged on the operands of another
+        seed or data."""
+        experiment = self.experiment.vary(**varied)
+        names = execute(
+            f"{header(experiment, 'single')}\n{operands_text(experiment)}", "operands.py"
+        )
+        operands = Operands(names["make_operands"]())
+        if self.operands is not None:
+            self.operands(operands)
+        checker = Checker(experiment, operands, jax.default_backend())
+        for strategy in experiment.strategies:
+            trial = Trial(strategy)
+            output = self._output(strategy, operands)
+            if output is None:
+                continue
+            shapes = result_shapes(experiment, strategy)
+            trial.to_check = {
+                name: np.array(array).reshape(experiment.shape(name))
+                for name, array in named_results(experiment, output, shapes).items()
+            }
+            if self.output is not None:
+                self.output(trial.to_check)
+            checker.check(trial)
+            yield trial
+
+    def _output(self, strategy: str, operands: Operands) -> Any:
+        if strategy not in self._programs:
+            try:
+                text = self.change(program_text(self.experiment, strategy))
+            except Inexpressible:
+                self._programs[strategy] = None
+                return None
+            names = execute(text, file_name(self.experiment.workload, strategy))
+            if "arrange" in names or not hasattr(names["program"], "trace"):
+                self._programs[strategy] = (
+                    names["program"],
+                    names["placed"],
+                    names.get("arrange", dict),
+                )
+            else:
+                placed = names["placed"]
+                lowered = lower(text, names, operands, lambda phase: None)
+                if None in placed.values():
+                    placed = dict(zip(operands, lowered.compiled.input_shardings[0], strict=True))
+                self._programs[strategy] = (lowered.call, placed, dict)
+        if self._programs[strategy] is None:
+            return None
+        program, placed, arrange = self._programs[strategy]
+        return program(*place(arrange(operands), placed))

@@ -1,0 +1,294 @@
+"""How far rounding spreads what a function computes: the function in float64, with noise where a
+program would round.
+
+There is no formula of a user's own function to carry spreads through. So every operation of its
+jaxpr is given noise of
+one eps, random in sign: on what it returns, and on the terms of what it adds up, one by one and in
+blocks as devices
+hold them. What the result then moves by, at the root of its mean square over some runs, is its
+spread. Cancellation,
+conditions and steep places need no rule of their own.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from spmd_core.reference.bounds import EPS, LARGEST, Arithmetic
+
+Values = list[Any]
+DRAWN = 2**17  # signs that are drawn for a run
+# signs that one array is filled with, again and again: a prime, so that no dim repeats them
+STRETCH = 65_521
+RUNS = (
+    (2**20, 16),
+    (2**24, 8),
+    (math.inf, 4),
+)  # (elements up to, runs with noise): fewer where they take long
+_EXACT = frozenset(
+    (  # operations that move, choose or compare: nothing is rounded
+        "abs",
+        "argmax",
+        "argmin",
+        "bitcast_convert_type",
+        "broadcast_in_dim",
+        "clamp",
+        "concatenate",
+        "convert_element_type",
+        "copy",
+        "copy_p",
+        "device_put",
+        "dynamic_slice",
+        "dynamic_update_slice",
+        "expand_dims",
+        "gather",
+        "iota",
+        "max",
+        "min",
+        "neg",
+        "pad",
+        "reduce_max",
+        "reduce_min",
+        "reshape",
+        "rev",
+        "scatter",
+        "select_n",
+        "sign",
+        "slice",
+        "sort",
+        "split",
+        "squeeze",
+        "stop_gradient",
+        "transpose",
+    )
+)
+_ADDING = frozenset(
+    (
+        "add_any",
+        "conv_general_dilated",
+        "cumlogsumexp",
+        "cumprod",
+        "cumsum",
+        "dot_general",
+        "reduce_prod",
+        "reduce_sum",
+        "reduce_window",
+        "reduce_window_sum",
+        "scatter-add",
+        "scatter_add",
+    )
+)
+_CALLING = frozenset(
+    (
+        "checkpoint",
+        "closed_call",
+        "core_call",
+        "custom_jvp_call",
+        "custom_vjp_call",
+        "custom_vjp_call_jaxpr",
+        "jit",
+        "pjit",
+        "remat",
+        "remat2",
+    )
+)
+_CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # the parameter that has what they call
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """1 and -1 in float64, at random: a stretch of one drawn row for every array, since to draw
+    each would take XLA seconds to compile."""
+
+    row: Any  # (DRAWN,)
+    start: Any = 0
+
+    def other(self, number: Any) -> "Signs":
+        """Signs for another array."""
+        return Signs(self.row, (self.start * 31 + number * 977 + 1) % (DRAWN - STRETCH))
+
+    def of(self, shape: tuple[int, ...]) -> Any:
+        """An array of them."""
+        size = math.prod(shape)
+        stretch = jax.lax.dynamic_slice_in_dim(self.row, self.start, min(size, STRETCH))
+        return (
+            jnp.tile(stretch, -(-size // STRETCH))[:size].reshape(shape)
+            if size > STRETCH
+            else stretch.reshape(shape)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What is rounded to which eps, and over how many devices sums may be cut."""
+
+    how: Arithmetic
+    devices: int
+
+    def rounded(self, value: Any, signs: Signs) -> Any:
+        """A value as an operation returns it, and infinite beyond the dtype's largest number."""
+        if not _floats(value):
+            return value
+        value = value * (1 + self.how.eps * signs.of(value.shape))
+        return jnp.where(
+            jnp.abs(value) > LARGEST[self.how.dtype], jnp.copysign(jnp.inf, value), value
+        )
+
+    def term(self, value: Any, axes: Sequence[int], multiplied: bool, signs: Signs) -> Any:
+        """An operand of a sum over `axes`; each block of it, as many along an axis as there
+        are devices, alike as well."""
+        if not _floats(value):
+            return value
+        terms = math.prod(value.shape[axis] for axis in axes)
+        eps = (
+            self.how.eps
+            + EPS["float32"] * math.sqrt(terms)
+            + (self.how.multiplier if multiplied else 0.0)
+        )
+        noise = signs.of(value.shape)
+        for number, axis in enumerate(axes):
+            blocks = min(self.devices, value.shape[axis])
+            shape = [
+                blocks if at == axis else 1 if at in axes else size
+                for at, size in enumerate(value.shape)
+            ]
+            repeats = -(-value.shape[axis] // blocks) if blocks else 1
+            block = jnp.repeat(signs.other(number + 1).of(tuple(shape)), repeats, axis=axis)
+            noise = noise + jax.lax.slice_in_dim(block, 0, value.shape[axis], axis=axis)
+        return value * (1 + eps * noise)
+
+
+def spread(
+    function: Callable[..., Any],
+    operands: Sequence[Any],
+    values: Sequence[np.ndarray],
+    noise: Noise,
+    seed: int,
+) -> list[np.ndarray]:
+    """By how much `values`, which the function returns of the operands, move with noise:
+    element by element, infinite where lost."""
+    traced = jax.make_jaxpr(function)(*operands)
+    run = jax.jit(
+        lambda row, *values: _evaluate(traced.jaxpr, traced.consts, values, Signs(row), noise)
+    )
+    size = sum(np.size(operand) for operand in operands) + sum(value.size for value in values)
+    count = next(runs for most, runs in RUNS if size <= most)
+    squares = [np.zeros(value.shape) for value in values]
+    with np.errstate(all="ignore"):
+        for row in np.random.default_rng(seed).choice((-1.0, 1.0), (count, DRAWN)):
+            for sum_, value, moved in zip(squares, values, run(row, *operands), strict=True):
+                apart = np.asarray(moved, np.float64) - value
+                sum_ += np.where(
+                    np.isfinite(value), np.nan_to_num(apart**2, nan=np.inf, posinf=np.inf), 0.0
+                )
+    return [np.sqrt(each / count) for each in squares]
+
+
+def _evaluate(
+    jaxpr: Any, consts: Sequence[Any], operands: Sequence[Any], signs: Signs, noise: Noise
+) -> Values:
+    """The equations of a jaxpr, one after the other; the values that it returns."""
+    known = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *operands), strict=True))
+
+    def read(atom: Any) -> Any:
+        return atom.val if hasattr(atom, "val") else known[atom]
+
+    for number, equation in enumerate(jaxpr.eqns):
+        given = [read(atom) for atom in equation.invars]
+        returned = _apply(equation, given, signs.other(number), noise)
+        known.update(zip(equation.outvars, returned, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _apply(equation: Any, given: Values, signs: Signs, noise: Noise) -> Values:
+    """What one equation returns: functions that it calls are gone through, loops and branches
+    with noise in their bodies."""
+    name, params = equation.primitive.name, equation.params
+    if name == "scan":
+        return _scan(params, given, signs, noise)
+    if name == "while":
+        return _while(params, given, signs, noise)
+    if name == "cond":
+        branches = [_closed(branch, signs, noise) for branch in params["branches"]]
+        return list(jax.lax.switch(given[0], branches, *given[1:]))
+    if name in _CALLING:
+        return _closed(next(params[word] for word in _CALLED if word in params), signs, noise)(
+            *given
+        )
+    if name in _ADDING:
+        axes = _summed_axes(equation)
+        multiplied = name in ("dot_general", "conv_general_dilated")
+        given = [
+            noise.term(value, axes[at], multiplied, signs.other(2 + at))
+            if at < len(axes)
+            else value
+            for at, value in enumerate(given)
+        ]
+    found = equation.primitive.bind(*given, **equation.primitive.get_bind_params(params))
+    returned = list(found) if equation.primitive.multiple_results else [found]
+    if name in _EXACT:
+        return returned
+    if name == "logistic":  # 0 where the exponential in it is beyond the dtype
+        returned[0] = returned[0] + signs.other(99).of(returned[0].shape) / LARGEST[noise.how.dtype]
+    return [noise.rounded(value, signs.other(100 + at)) for at, value in enumerate(returned)]
+
+
+def _closed(called: Any, signs: Signs, noise: Noise) -> Callable[..., Values]:
+    jaxpr, consts = (called.jaxpr, called.consts) if hasattr(called, "consts") else (called, ())
+    return lambda *values: _evaluate(jaxpr, consts, values, signs, noise)
+
+
+def _scan(params: Any, given: Values, signs: Signs, noise: Noise) -> Values:
+    fixed, carried = params["num_consts"], params["num_carry"]
+    body = params["jaxpr"]
+
+    def step(carry: Any, inputs: Any) -> Any:
+        at, values = carry
+        found = _closed(body, signs.other(at), noise)(*given[:fixed], *values, *inputs)
+        return (at + 1, found[:carried]), found[carried:]
+
+    start, inputs = given[fixed : fixed + carried], given[fixed + carried :]
+    (_, last), stacked = jax.lax.scan(
+        step, (jnp.int32(0), start), inputs, params["length"], params["reverse"]
+    )
+    return [*last, *stacked]
+
+
+def _while(params: Any, given: Values, signs: Signs, noise: Noise) -> Values:
+    of_test, of_body = params["cond_nconsts"], params["body_nconsts"]
+    test, body = params["cond_jaxpr"], params["body_jaxpr"]
+    test_fixed, body_fixed, start = (
+        given[:of_test],
+        given[of_test : of_test + of_body],
+        given[of_test + of_body :],
+    )
+
+    def step(state: Any) -> Any:
+        at, values = state
+        return at + 1, _closed(body, signs.other(at), noise)(*body_fixed, *values)
+
+    def goes_on(state: Any) -> Any:
+        return _closed(test, signs, noise)(*test_fixed, *state[1])[0]
+
+    return list(jax.lax.while_loop(goes_on, step, (jnp.int32(0), list(start)))[1])
+
+
+def _summed_axes(equation: Any) -> list[tuple[int, ...]]:
+    """Of each operand that an equation adds up, the axes that it does so over."""
+    name, params = equation.primitive.name, equation.params
+    if name == "dot_general":
+        return [tuple(axes) for axes in params["dimension_numbers"][0]]
+    if name in ("reduce_sum", "reduce_prod"):
+        return [tuple(params["axes"])]
+    if name.startswith("cum"):
+        return [(params["axis"],)]
+    return [() for _ in equation.invars]
+
+
+def _floats(value: Any) -> bool:
+    return jnp.issubdtype(jnp.result_type(value), jnp.floating)

@@ -1,0 +1,108 @@
+"""The cell of an exported script that says what is right: the reference's own text, and the rule
+that a run is judged by."""
+
+import ast
+from importlib import resources
+
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.reference.formulas import has_formula
+from spmd_core.reference.reference import arithmetic, sampled_rows
+from spmd_core.script.source import computation_lines, select_source
+
+# the function that gives every result's right values and their bounds, from how a strategy rounds
+_WANTED = "right"
+_ARRAY = '''
+def right(how):
+    """The right values in float64, and the largest error of each: a copy is equal."""
+    values = make_operands()["array"].astype(np.float64)
+    return [(values, np.zeros(values.shape))]
+'''
+_FORMULA = '''
+def right(how):
+    """Every result's right values in float64, and the largest error of each that rounding
+    explains."""
+    with np.errstate(all="ignore"):
+        return [(found.value, bound(found, how)) for found in {formula}(make_operands(), how, ROWS)]
+'''
+_OWN = '''
+def right(how):
+    """What the function itself gives in float64, and the largest error of each value that
+    rounding explains."""
+    with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
+        arguments = [jnp.asarray(value if value.dtype.kind in "iub" else value.astype(np.float64)) for value in make_operands().values()]
+        found = {function}(*arguments)
+        values = [np.asarray(array, np.float64) for array in (found if isinstance(found, tuple | list) else (found,))]
+        moved = spread({function}, arguments, values, Noise(how, {devices}), {seed}) if how.eps else [None] * len(values)
+        return [(value, bound(Bounded(value, apart), how)) for value, apart in zip(values, moved)]
+'''
+_IMPORTS = "from collections.abc import Callable, Mapping, Sequence\nfrom dataclasses import dataclass\nfrom typing import Any"
+
+
+def judging_cell(experiment: Experiment, strategies: list[str], platform: str) -> list[str]:
+    """Lines that define `judge`, `ROWS`, `AXIS`, `HOW` (strategy -> how it rounds) and `RIGHT`
+    (that -> right values and bounds).
+
+    They take names that the strategies' programs use too, and so compute before these are defined.
+    """
+    rows, axis = sampled_rows(experiment)
+    wanted = [*_texts(experiment), f"def used():\n    return judge, Arithmetic, {_WANTED}\n"]
+    lines, _ = select_source("\n".join(wanted), "used", {})
+    lines = "\n".join(lines).partition("def used():")[0].splitlines()
+    hows = {strategy: arithmetic(experiment, platform, strategy) for strategy in strategies}
+    return [
+        "# %% what is right: NumPy in float64, and how far rounding may go",
+        *_IMPORTS.splitlines(),
+        "",
+        f"ROWS, AXIS = {'None' if rows is None else f'np.array({rows.tolist()})'}, {axis}  # of a large result, what is compared",
+        *_own_function(experiment),
+        *lines,
+        "",
+        "HOW = {",
+        *(f"    {strategy!r}: {how!r}," for strategy, how in hows.items()),
+        "}",
+        "RIGHT = {how: right(how) for how in set(HOW.values())}",
+    ]
+
+
+def _texts(experiment: Experiment) -> list[str]:
+    """The sources that the cell is chosen from; the last defines `right`."""
+    what, bounds = experiment.what, _text("spmd_core.reference", "bounds.py")
+    if experiment.what.is_bare_array:
+        return [bounds, _ARRAY]
+    if has_formula(what):
+        formulas = _text("spmd_core.reference", "formulas.py")
+        return [
+            bounds,
+            _text("spmd_core.reference", "steps.py"),
+            formulas,
+            _FORMULA.format(formula=formula_name(formulas, what.program.function or what.name)),
+        ]
+    _, function = computation_lines(experiment, "single", {})
+    right = _OWN.format(function=function, devices=experiment.device_count, seed=experiment.seed)
+    return [bounds, _text("spmd_core.engine.measured", "rounding_noise.py"), right]
+
+
+def _own_function(experiment: Experiment) -> list[str]:
+    """The function whose values in float64 are right, where there is no formula."""
+    known = experiment.what.is_bare_array or has_formula(experiment.what)
+    return [] if known else computation_lines(experiment, "single", {})[0]
+
+
+def _text(package: str, file: str) -> str:
+    return resources.files(package).joinpath(file).read_text("utf-8")
+
+
+def formula_name(source: str, workload: str) -> str:
+    """The name of the function that is a workload's formula, read from the table FORMULAS of
+    that text."""
+    table = next(
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "FORMULAS"
+    )
+    assert isinstance(table.value, ast.Dict)
+    return next(
+        ast.unparse(value)
+        for key, value in zip(table.value.keys, table.value.values, strict=True)
+        if isinstance(key, ast.Constant) and key.value == workload
+    )

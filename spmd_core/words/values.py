@@ -1,0 +1,53 @@
+"""The sentence about wrong values, for screens and command line."""
+
+from spmd_core.results.result import StrategyResult, Wrong
+from spmd_core.units import count_text, number_text
+
+
+def wrong_words(found: StrategyResult) -> str | None:
+    """What is wrong with a strategy's values, in one sentence without its full stop; None where
+    nothing is known to be."""
+    if found.correct is not False:
+        return None
+    if found.wrong is None:  # a result from before each element was judged by itself
+        return f"its largest relative error {_text(found.max_rel_error)} is above {_text(found.tolerance)}"
+    return _sentence(found.wrong, several=len(found.outputs) > 1)
+
+
+def _sentence(wrong: Wrong, *, several: bool) -> str:
+    """Such as `3.1 % of y is wrong (512 of 16,384 elements): worst at [3, 7], got 1.25,
+    expected 2.5 ± 0.01`."""
+    worst = wrong.worst
+    at = ", ".join(map(str, worst.index))
+    where = f"{worst.result}[{at}]" if at else worst.result
+    if not several:
+        where = f"[{at}]"
+    what = "all results" if several else worst.result
+    elements = "element" if wrong.of == 1 else "elements"
+    place = f"worst at {where}, " if at or several else ""
+    return (
+        f"{_percent(wrong.share)} of {what} is wrong ({count_text(wrong.count)} of {count_text(wrong.of)} {elements}): "
+        f"{place}got {_text(worst.got)}, expected {_text(worst.expected)} ± {_text(worst.bound)}"
+    )
+
+
+def _percent(share: float) -> str:
+    """Two digits, and never 0 or 100 % where it is not that."""
+    if share < 0.001:
+        return "less than 0.1 %"
+    if 0.995 <= share < 1:
+        return "more than 99 %"
+    return f"{share * 100:.3g} %" if share >= 0.1 else f"{share * 100:.2g} %"
+
+
+def _text(value: float | str | None) -> str:
+    """A value with the digits that show how far it is off."""
+    if value is None:
+        return "unknown"
+    return (
+        value
+        if isinstance(value, str)
+        else number_text(value)
+        if abs(value) < 1e-3
+        else f"{value:.6g}"
+    )

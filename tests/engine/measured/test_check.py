@@ -1,0 +1,68 @@
+"""Planted faults are caught, and right answers are not refused: a fast part of
+bench/planted_faults.py and right_answers.py."""
+
+from collections import Counter
+
+import pytest
+
+from bench.judging import Case
+from bench.planted_faults import DTYPES, FAULTS, caught
+from bench.right_answers import SPECS, SUM_NEAR_0, experiment_of, judged, kinds_of_data
+from spmd_core.workloads.catalog import WORKLOADS
+
+FAST = [
+    fault
+    for fault in FAULTS
+    if fault.workload not in ("exponential", "transformer_block", "attention")
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("fault", FAST, ids=lambda fault: f"{fault.workload}: {fault.name}")
+def test_a_planted_fault_is_caught(fault, dtype):
+    assert caught(fault, dtype, seeds=[0]) is None
+
+
+def test_a_fault_that_is_none_is_not_caught():
+    """So that a judgement that calls everything wrong does not pass."""
+    harmless = next(fault for fault in FAULTS if fault.output is not None)
+    assert (
+        caught(
+            type(harmless)(harmless.name, harmless.workload, harmless.dims, harmless.sharding),
+            "float32",
+            [0],
+        )
+        == "seed 0: not caught"
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "workload",
+    [
+        "elementwise",
+        "contraction",
+        "layer",
+        "dot",
+        "matmul",
+        "convolve",
+        "normalize",
+        "mlp",
+        "train_step",
+    ],
+)
+def test_right_answers_are_not_refused(workload, dtype):
+    counts, spec = Counter(), next(spec for spec in SPECS if spec[0] == workload)
+    assert judged(Case(experiment_of(spec, dtype)), kinds_of_data(spec, dtype), range(5), counts) == []
+    assert counts["answers"] > 5
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_sum_that_lies_near_0_is_not_refused(dtype):
+    assert judged(Case(experiment_of(SUM_NEAR_0, dtype)), [{}], [2134], Counter()) == []
+
+
+def test_every_workload_that_computes_is_among_those_that_are_judged():
+    assert {spec[0] for spec in SPECS} == {
+        what.name for what in WORKLOADS.values() if what.operands and not what.compile_only
+    }

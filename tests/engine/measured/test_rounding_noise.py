@@ -1,0 +1,89 @@
+"""How far rounding spreads a function: by float64 with noise, against what the same function gives
+in the dtype."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from spmd_core.engine.measured.rounding_noise import Noise, spread
+from spmd_core.reference.bounds import EPS, FACTOR, Arithmetic
+
+
+def spread_of(function, *operands, dtype="float32"):
+    with jax.enable_x64(True):
+        wide = [jnp.asarray(operand, np.float64) for operand in operands]
+        value = np.asarray(function(*wide))
+        (found,) = spread(function, wide, [value], Noise(Arithmetic(dtype), 8), seed=0)
+    return value, found
+
+
+def looping(x):
+    def step(carry, row):
+        carry = jnp.tanh(carry + row)
+        return carry, carry
+
+    return jax.lax.scan(step, jnp.zeros(x.shape[1:], x.dtype), x)[1]
+
+
+def turning(x):
+    grown = jax.lax.while_loop(
+        lambda state: state[0] < 5, lambda state: (state[0] + 1, state[1] * 1.5), (0, x)
+    )[1]
+    return jax.lax.cond(True, jnp.sin, jnp.cos, grown)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: jnp.sqrt((x**2).sum(axis=1)),
+        lambda x: x @ x.T,
+        lambda x: jax.nn.softmax(x, axis=0),
+        lambda x: jnp.cumsum(x, axis=1),
+        lambda x: (x - x.mean()) / x.std(),
+        jax.nn.gelu,
+        looping,
+        turning,
+        jax.checkpoint(jnp.sin),
+    ],
+    ids=[
+        "norm",
+        "product",
+        "softmax",
+        "cumsum",
+        "standardized",
+        "gelu",
+        "scan",
+        "while-cond",
+        "remat",
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_what_a_dtype_gives_is_within_the_spread_and_a_tenth_more_is_not(function, dtype):
+    x = np.asarray(np.random.default_rng(0).normal(size=(16, 16)), jnp.dtype(dtype))
+    value, found = spread_of(function, x.astype(np.float64), dtype=dtype)
+    allowed = EPS[dtype] * np.abs(value) + FACTOR * found
+    given = np.asarray(jax.jit(function)(x)).astype(np.float64)
+    assert (np.abs(given - value) <= allowed).all()
+    if dtype == "float32":
+        assert (np.abs(0.1 * value) > allowed).mean() > 0.9
+
+
+def test_a_copy_is_exact_and_cancellation_is_not():
+    x = np.linspace(1, 2, 8)
+    assert not spread_of(lambda x: x.reshape(2, 4).T, x)[1].any()
+    value, found = spread_of(lambda x: (x * 3 + 1e4) - 1e4, x)
+    assert (found > EPS["float32"] * 1e3).all() and (value < 10).all()
+
+
+def test_sums_spread_by_partial_sums_that_cancel():
+    """Half of it is large, the other half takes it back: partial sums of eight devices are
+    large, the sum is small."""
+    x = np.concatenate([np.full(64, 1000.0), np.full(64, -1000.0)])
+    _, found = spread_of(lambda x: x.sum(keepdims=True), x, dtype="bfloat16")
+    assert found[0] > EPS["bfloat16"] * 16_000
+
+
+def test_what_is_beyond_the_dtype_on_the_way_is_lost():
+    assert np.isinf(spread_of(lambda x: x * 300 / 300, np.array([300.0]), dtype="float16")[1]).all()
+    assert np.isfinite(spread_of(lambda x: x * 300 / 300, np.array([300.0]))[1]).all()

@@ -126,7 +126,7 @@ MLP = Workload(
               Array("w2", ("hidden", "out")), Array("b2", ("out",))),
     results=(Array("y", ("batch", "out")),), flops=_mlp_flops,
     dtypes=FLOATS, strategies=ALL_STRATEGIES, contracted=("in", "hidden"),
-    terms=lambda sizes: sizes["in"] + sizes["hidden"], uses_precision=True,
+    uses_precision=True,
     program=Program(between=(Array("activation", ("batch", "hidden")),)),
     sampled=("batch",), cut="hidden")
 

@@ -52,7 +52,7 @@ def _train_step() -> Workload:
         dims=("batch", "in", "out"), defaults={"batch": 256, "in": 32, "out": 8},
         operands=_operands(_LINEAR), results=_results(_LINEAR), flops=_linear_flops,
         dtypes=FLOATS, strategies=ALL_STRATEGIES, contracted=("batch", "in"),
-        terms=lambda sizes: sizes["batch"] + sizes["in"], uses_precision=True,
+        uses_precision=True,
         program=program, mapped="batch", training=_fed_back(_LINEAR),
         options={"model": Choice(("linear", "two-layer")), "steps": Whole(0, 0, 100_000)})
     activation = Array("activation", ("batch", "hidden"))
@@ -60,7 +60,7 @@ def _train_step() -> Workload:
         linear, dims=("batch", "in", "hidden", "out"),
         defaults={"batch": 256, "in": 32, "hidden": 128, "out": 8},
         operands=_operands(_TWO_LAYER), results=_results(_TWO_LAYER), flops=_two_layer_flops,
-        contracted=("batch", "in", "hidden"), terms=lambda sizes: sum(sizes.values()),
+        contracted=("batch", "in", "hidden"),
         program=replace(program, function="two_layer_step", between=(prediction, activation)),
         training=_fed_back(_TWO_LAYER))
     return replace(linear, variants={"two-layer": two_layer})

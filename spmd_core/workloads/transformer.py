@@ -26,10 +26,6 @@ def _block_flops(sizes: Dims) -> int:
     return sizes["batch"] * sizes["sequence"] * (2 * weights + 12 * embed + 6 * mlp) + _attention_flops(sizes)
 
 
-def _block_terms(sizes: Dims) -> int:
-    return 2 * sizes["embed"] + sizes["head_dim"] * (sizes["heads"] + 1) + sizes["sequence"] + sizes["mlp"]
-
-
 ATTENTION = Workload(
     name="attention", title="Attention",
     formula="out = causal softmax(query · key / sqrt(head_dim)) @ value",
@@ -39,7 +35,7 @@ ATTENTION = Workload(
     operands=(Array("query", _HEADS), Array("key", _KV_HEADS), Array("value", _KV_HEADS)),
     results=(Array("out", _HEADS),), flops=_attention_flops,
     dtypes=FLOATS, strategies=ALL_STRATEGIES, contracted=("sequence", "head_dim"),
-    terms=lambda sizes: sizes["head_dim"] + sizes["sequence"], stages=2, uses_precision=True,
+    uses_precision=True,
     program=Program(between=_BETWEEN), draws=("normal", "ones"), sampled=("sequence",),
     cut="heads")
 
@@ -69,7 +65,7 @@ TRANSFORMER_BLOCK = Workload(
               Array("mlp_scale", ("embed",), whole=("embed",)), *_weights("gate", "up", "down")),
     results=(Array("y", _STREAM, whole=("embed",)),), flops=_block_flops,
     dtypes=FLOATS, strategies=ALL_STRATEGIES,
-    contracted=("embed", "heads", "head_dim", "mlp", "sequence"), terms=_block_terms, stages=11,
+    contracted=("embed", "heads", "head_dim", "mlp", "sequence"),
     uses_precision=True,
     program=Program(
         between=(*_BETWEEN, Array("query", _HEADS), Array("key", _KV_HEADS),

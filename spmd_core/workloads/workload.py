@@ -109,14 +109,9 @@ class Workload:
     strategies: tuple[str, ...] = SHARDING_STRATEGIES
     default_strategies: tuple[str, ...] = ("single", "auto", "constrained", "shard_map")
     contracted: tuple[str, ...] = ()  # the dims that are summed over
-    # Terms behind one element; None: the product of the contracted dims.
-    terms: Callable[[Dims], int] | None = field(default=None, repr=False)
     integer_result: bool = False  # int32 operands give an int32 result
     uses_precision: bool = False
     draws: tuple[str, ...] = DRAWS  # what its operands may be filled with
-    # How often a value is rounded to the dtype on its way, where sums are kept in float32; None:
-    # at every term.
-    stages: int | None = None
     # Of a large result the reference is computed on some indices of the first of these dims that
     # is there; (): on all.
     sampled: tuple[str, ...] = ()
@@ -218,10 +213,6 @@ class Workload:
     def result_bytes(self, sizes: Dims, dtype: str) -> int:
         """Bytes of all results, unsharded."""
         return sum(element_count(array.shape(sizes)) for array in self.results) * DTYPE_BYTES[self.result_dtype(dtype)]
-
-    def term_count(self, sizes: Dims) -> int:
-        """How many terms are added for one element of a result: what bounds its rounding error."""
-        return self.terms(sizes) if self.terms else element_count(tuple(sizes.get(dim, 1) for dim in self.contracted))
 
 
 def element_count(shape: tuple[int, ...]) -> int:

@@ -226,6 +226,9 @@ DUMP = "*** Check failure stack trace: ***\n    @     0x7f00 absl::Fail()\n" \
     (f"the last words\n{DUMP}", "the last words"),
     ("Traceback\nModuleNotFoundError: No module named 'jax'\n",
      "ModuleNotFoundError: No module named 'jax'"),
+    ("E0000 00:00:1.2 42 common_lib.cc:554] INVALID_ARGUMENT: Error: unexpected worker hostname\n"
+     "ERROR: Unknown command line flag 'xla_tpu_no_such_flag'\n",
+     "ERROR: Unknown command line flag 'xla_tpu_no_such_flag'"),  # libtpu logs the first wherever it runs
     ("", "it said nothing"),
 ])
 def test_the_line_with_the_failed_check_is_found_before_the_dump(text, line):

@@ -24,7 +24,7 @@ FLOORS = (
 )
 # The rooms of `ui`, from the bottom, by the same rule.
 UI_FLOORS = (
-    ("heap", "lab", "markdown", "state", "style"), ("charts", "tables", "inputs", "links", "cards", "exports"),
+    ("heap", "lab", "markdown", "state", "style", "choices"), ("charts", "tables", "inputs", "links", "cards", "exports"),
     ("course", "hardware", "ir"), ("shell",), ("live",), ("layout",), ("compare",), ("predict",), ("side_by_side",), ("history",),
 )
 # Rooms that run jax: only the worker's own process, and they themselves, may import them.

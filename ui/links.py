@@ -12,7 +12,7 @@ from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.rules import check_compiles, check_fits_target
 from spmd_core.machine.targets import accelerator_files, default_target
 from spmd_core.machine.topologies import get_topology
-from ui import state
+from ui import choices, state
 from ui.lab import find, lab
 from ui.markdown import plain
 
@@ -159,12 +159,17 @@ def write_query(screen: str, experiment: Experiment, run: str | None = None) -> 
     wanted = (query["experiment"], query.get("run", ""))
     if wanted != state.link(screen) or (st.query_params.get("experiment", ""), st.query_params.get("run", "")) != wanted:
         state.set_link(screen, wanted)
-        st.query_params.from_dict({name: st.query_params[name] for name in _KEPT if name in st.query_params} | query)
+        if run is None:
+            st.query_params.pop("run", None)
+        st.query_params.update(query)  # what widgets are bound to is theirs, and stays
 
 
 def share_box(place: DeltaGenerator, screen: str, experiment: Experiment | None = None, run: str | None = None) -> None:
     """A button, at `place`, that opens the copyable link of this screen."""
-    with place.popover("Share", icon=":material/link:"):
+    box = place.popover("Share", icon=":material/link:", key="share", on_change="rerun")
+    if not box.open:  # made when it is opened: a viewer changes what it shows without the screen
+        return
+    with box:
         try:
             address = _page_path(screen)
             if experiment:
@@ -197,8 +202,8 @@ def base_address() -> str:
 
 
 def _view() -> str:
-    """What else of the view a link shows: the sweep."""
-    query = urlencode({name: value for name in _KEPT if (value := st.query_params.get(name, "")) and len(value) < 512})
+    """What else of the view a link shows: the sweep, the open tab, strategy and text."""
+    query = urlencode({name: value for name in (*_KEPT, *choices.LINKED) if (value := st.query_params.get(name, "")) and len(value) < 512})
     return f"&{query}" if query else ""
 
 

@@ -6,7 +6,14 @@ import zlib
 
 from playwright.sync_api import expect
 
-from tests.browser.server import answered, fields_say, screen_text, settled, visit
+from tests.browser.server import (
+    PATIENCE_MS,
+    answered,
+    fields_say,
+    screen_text,
+    settled,
+    visit,
+)
 
 
 def code_of(spec: object, version: int = 1) -> str:
@@ -76,3 +83,22 @@ def test_a_link_for_a_larger_machine_is_shown_as_it_is_and_offers_one_that_fits(
     page.get_by_role("button", name="Use the nearest experiment").click()
     page.get_by_text("is larger than target").wait_for(state="detached")
     fields_say(page, Axis_1_size="8")
+
+
+def test_a_shared_link_opens_the_same_tab_strategy_and_program_text(new_page, finished_run):
+    sender, receiver = new_page(), new_page()
+    visit(sender, finished_run)
+    answered(sender)
+    sender.get_by_role("tab", name="Programs").click()
+    for name in ("shard_map", "StableHLO"):
+        sender.get_by_test_id("stTabs").get_by_role("radio", name=name, exact=True).click()
+        settled(sender)
+    sender.get_by_text("What JAX handed to the compiler").wait_for()
+    sender.get_by_role("button", name="Share").click()
+    address = sender.get_by_test_id("stPopoverBody").locator("code").inner_text().strip()
+    assert "tab=Programs" in address and "strategy=shard_map" in address
+    visit(receiver, address)
+    receiver.get_by_text("What JAX handed to the compiler").wait_for()
+    expect(receiver.get_by_role("tab", name="Programs")).to_have_attribute("aria-selected", "true")
+    chosen = receiver.get_by_test_id("stTabs").get_by_role("radio", name="shard_map", exact=True)
+    expect(chosen).to_be_checked(timeout=PATIENCE_MS)

@@ -14,7 +14,7 @@ from spmd_core.script import program
 from spmd_core.words import runs as words
 from spmd_core.words.names import environment_words, title
 from spmd_core.workloads.strategies import STRATEGIES
-from ui import tables
+from ui import choices, tables
 from ui.compare import small_program
 from ui.compare.view import View
 from ui.ir import viewer
@@ -71,25 +71,21 @@ def _whose(names: list[str], result: Result) -> str:
 def details(view: View) -> None:
     """Tabs, of which only the open one is made; those with nothing in them are left out."""
     names = _tabs(view)
-    tabs = st.tabs(names, key=_tabs_key(names), on_change="rerun")
+    tabs = st.tabs(names, key=choices.TAB, on_change="rerun", bind="query-params")
     name, tab = next(((name, tab) for name, tab in zip(names, tabs, strict=True) if tab.open), (names[0], tabs[0]))
     with tab:
         _DRAW[name](view)
 
 
-def open_tab(view: View, name: str) -> None:
+def open_tab(name: str) -> None:
     """Open a tab of the details; for callbacks, which run before the tabs are drawn."""
-    st.session_state[_tabs_key(_tabs(view))] = name
+    st.session_state[choices.TAB] = name
 
 
 def _tabs(view: View) -> list[str]:
     arrays = any(found.operands or found.outputs for found in view.result.strategies.values())
     there = {"Layouts": arrays, "Phases": view.phases, "Memory": view.memory, "Samples": view.times}
     return [name for name in _DRAW if there.get(name, True)]
-
-
-def _tabs_key(names: list[str]) -> str:
-    return f"details:{','.join(names)}"
 
 
 def _values(view: View) -> None:
@@ -108,7 +104,9 @@ def _values(view: View) -> None:
 
 
 def _layouts(view: View) -> None:
-    name = _strategy_choice(view.result.strategies, "layouts")
+    names = list(view.result.strategies)
+    alone = len(names) == 1
+    name = names[0] if alone else choices.one_of("Strategy", names, choices.STRATEGY, title)
     found = view.result.strategies[name]
     st.table(tables.arrays_table(view.result, name), hide_index=True, border="horizontal")
     arrays = {array: report for array, report in (found.operands | found.outputs).items() if report.spec is not None}

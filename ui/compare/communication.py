@@ -51,5 +51,5 @@ def lines(result: Result) -> list[tuple[str, int]]:
 
 
 def _lead(view: View, strategy: str, number: int) -> None:
-    answer.open_tab(view, "Programs")
+    answer.open_tab("Programs")
     viewer.lead(view.result.run, tuple(view.result.strategies), answer.PROGRAMS, strategy, number)

@@ -1,6 +1,6 @@
 """The viewer of program texts: choose a strategy and a text, fold and search it, compare it, and follow its ops to the program's lines."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import streamlit as st
 
@@ -8,7 +8,7 @@ from spmd_core.ir.reading import Match, find, spans_of
 from spmd_core.ir.text import ProgramText, Section
 from spmd_core.words.names import title
 from spmd_core.words.texts import MEANINGS, TEXTS, count, section_words, text_words
-from ui import state
+from ui import choices
 from ui.ir import compare, stored
 from ui.ir import lines as program_lines
 from ui.ir.html import STYLE, Line, listing
@@ -23,23 +23,23 @@ _WANTED = 200  # characters of what is searched for
 
 @st.fragment
 def show(run: str, strategies: Sequence[str], key: str) -> None:
-    """The program texts of a run's strategies; `key` tells its widgets from those of another viewer on the page."""
+    """The program texts of a run's strategies; `key` begins the keys of its own widgets."""
     st.html(STYLE)
     offered = [name for name in strategies if stored.kinds(run, name)]
     if not offered:
         st.info("This run left no program texts.")
         return
     with st.container(horizontal=True):
-        strategy = _choose("Strategy", offered, _strategy_key(key, offered), title) if len(offered) > 1 else offered[0]
+        strategy = choices.one_of("Strategy", offered, choices.STRATEGY, title) if len(offered) > 1 else offered[0]
         kinds = stored.kinds(run, strategy)
-        kind = _choose("Text", kinds, _kind_key(key, kinds), TEXTS.__getitem__)
+        kind = choices.one_of("Text", kinds, choices.TEXT, TEXTS.__getitem__)
     text = stored.text(run, strategy, kind)
     if text is None:
         st.info(f"{plain(title(strategy))} left no such text: it did not get that far.")
         return
     st.caption(plain(f"{MEANINGS[kind]} This one: {text_words(text)}."))
     views = _views(offered, kinds)
-    view = _choose("What to do", views, _view_key(key, views)) if len(views) > 1 else _READ
+    view = choices.one_of("What to do", views, choices.VIEW) if len(views) > 1 else _READ
     if view == _COMPARE:
         compare.draw(run, strategy, [name for name in offered if name != strategy], kind, key)
     elif view == _LINES:
@@ -55,33 +55,14 @@ def lead(run: str, strategies: Sequence[str], key: str, strategy: str, number: i
     views = _views(offered, kinds)
     if "hlo" not in kinds or _LINES not in views:
         return
-    st.session_state[_strategy_key(key, offered)] = strategy
-    st.session_state[_kind_key(key, kinds)] = "hlo"
-    st.session_state[_view_key(key, views)] = _LINES
+    st.session_state[choices.STRATEGY] = strategy
+    st.session_state[choices.TEXT] = "hlo"
+    st.session_state[choices.VIEW] = _LINES
     program_lines.lead(run, strategy, "hlo", key, number)
 
 
 def _views(offered: Sequence[str], kinds: Sequence[str]) -> list[str]:
     return [_READ, *([_COMPARE] if len(offered) > 1 else []), *([_LINES] if len(kinds) > 1 else [])]
-
-
-def _strategy_key(key: str, offered: Sequence[str]) -> str:
-    return f"{key}:strategy:{','.join(offered)}"
-
-
-def _kind_key(key: str, kinds: Sequence[str]) -> str:
-    return f"{key}:kind:{','.join(kinds)}"
-
-
-def _view_key(key: str, views: Sequence[str]) -> str:
-    return f"{key}:view:{len(views)}"
-
-
-def _choose(label: str, options: Sequence[str], key: str, words: Callable[[str], str] = str) -> str:
-    """One of the options; the first, until another is chosen."""
-    chosen = st.segmented_control(label, list(options), format_func=words, key=state.seed(key, options[0]), required=True,
-                                  label_visibility="collapsed")
-    return chosen or options[0]
 
 
 def _read(text: ProgramText, here: str, key: str) -> None:

@@ -16,7 +16,7 @@ from spmd_core.runs.states import RunStatus
 from spmd_core.units import bytes_text, number_text, seconds_text
 from spmd_core.words import predictions as words
 from spmd_core.words.names import title
-from ui import state
+from ui import choices, state
 from ui.ir import viewer
 from ui.lab import lab
 from ui.markdown import as_sentence, plain
@@ -72,7 +72,8 @@ def before(experiment: Experiment) -> None:
         else:
             st.subheader(plain(f"Not compiled yet: press Predict to compile it for {topology.name}."), anchor=False)
         st.caption(plain(words.chip_words(topology)))
-    mesh, sweep = st.tabs(["Mesh on the torus", "Sweep"], key="before-tabs", on_change="rerun", default="Sweep" if sweep_view.is_linked() else None)
+    mesh, sweep = st.tabs(["Mesh on the torus", "Sweep"], key=choices.TAB, on_change="rerun", bind="query-params",
+                         default="Sweep" if sweep_view.is_linked() else None)
     if sweep.open:
         with sweep:
             sweep_view.show(experiment)
@@ -129,8 +130,7 @@ def choose(result: Result) -> str | None:
         st.table(tables.strategies_table(result), border="horizontal")
     if len(found) < 2:
         return next(iter(found), None)
-    return st.segmented_control("Details of", list(found), format_func=title, default=next(iter(found)), required=True,
-                                key=f"chosen:{','.join(found)}") or next(iter(found))
+    return choices.one_of("Details of", list(found), choices.STRATEGY, title)
 
 
 def numbers(result: Result, name: str) -> None:
@@ -172,7 +172,8 @@ def details(result: Result, name: str) -> None:
     assert found is not None
     names = [*(["Where the time goes", "Collectives"] if found.predicted_s else []), "Memory", "Mesh on the torus", "Side by side", "Your own time",
              "Baseline", *(["Programs"] if found.fits else []), "Sweep"]
-    tabs = st.tabs(names, key=f"details:{','.join(names)}", on_change="rerun", default="Sweep" if sweep_view.is_linked() else None)
+    tabs = st.tabs(names, key=choices.TAB, on_change="rerun", bind="query-params",
+                   default="Sweep" if sweep_view.is_linked() else None)
     opened, tab = next(((each, tab) for each, tab in zip(names, tabs, strict=True) if tab.open), (names[0], tabs[0]))
     with tab:
         if opened == "Where the time goes":

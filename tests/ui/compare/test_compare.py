@@ -4,6 +4,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.lab import Lab
+from tests.ui.predictions import store
+from tests.ui.values import result, strategy
+
+TABS = ("Errors are against a NumPy reference in float64.", "Every sample, in microseconds per call.",
+        "8 simulated CPU devices sharing 2 cores, JAX 0.10.2")  # each begins what one tab says
 
 
 @pytest.fixture
@@ -68,4 +73,24 @@ def test_junk_as_a_link_is_one_short_sentence_and_the_default_stays(data_folder,
     assert words in said(screen)
     assert len(said(screen)) < 300
     assert field(screen, "number_input", "in").value == 32
+    Lab.open().close()
+
+
+@pytest.mark.parametrize(("query", "drawn"), [
+    ({"tab": "Machine"}, "8 simulated CPU devices sharing 2 cores, JAX 0.10.2"),
+    ({"tab": "Samples"}, "Every sample, in microseconds per call."),
+    ({}, "Errors are against a NumPy reference in float64."),
+    ({"tab": "<b>", "strategy": "none", "text": "x" * 3000, "view": "a b"},
+     "Errors are against a NumPy reference in float64."),
+])
+def test_a_link_opens_its_tab_and_what_it_says_of_no_tab_is_ignored(data_folder, query, drawn):
+    stored = result({"auto": strategy(1e-5), "shard_map": strategy(2e-5)})
+    store(data_folder, stored)
+    screen = AppTest.from_file("../../../home.py", default_timeout=30).switch_page("pages/compare.py")
+    for name, value in (query | {"run": stored.run}).items():
+        screen.query_params[name] = value
+    screen.run()
+    assert said(screen) == ""
+    parts = [part.value.replace("\\", "").partition(" A row")[0] for part in (*screen.caption, *screen.markdown)]
+    assert [sentence for sentence in TABS if sentence in parts] == [drawn]
     Lab.open().close()

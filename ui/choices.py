@@ -1,0 +1,19 @@
+"""Choices that a link carries: which tab, strategy, text and view of it are open."""
+
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+TAB, STRATEGY, TEXT, VIEW = "tab", "strategy", "text", "view"  # in the query string
+LINKED = (TAB, STRATEGY, TEXT, VIEW)
+
+
+def one_of(label: str, options: Sequence[str], key: str,
+           words: Callable[[str], str] = str) -> str:
+    """One of the options; the first, until a link or a click says another one that there is."""
+    if st.session_state.get(key) not in options:
+        st.session_state[key] = options[0]
+    chosen = st.segmented_control(
+        label, list(options), format_func=words, key=key, required=True, bind="query-params",
+        label_visibility="collapsed")
+    return chosen if chosen in options else options[0]

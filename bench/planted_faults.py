@@ -21,6 +21,7 @@ os.environ |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
 
 import numpy as np
 
+from bench.figures import Figures
 from bench.judging import Case
 from spmd_core.experiment.experiment import parse_experiment
 
@@ -266,7 +267,7 @@ def edited(text: str, pairs: Sequence[tuple[str, str]]) -> str:
     return text
 
 
-def main() -> None:
+def main() -> int:
     """A line for each fault, then the figure beside the goal, for each dtype."""
     ask = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -291,12 +292,12 @@ def main() -> None:
                 ),
                 flush=True,
             )
+    figures = Figures()
     for dtype in DTYPES:
-        print(
-            f"{dtype}: {len(FAULTS) - missed[dtype]} of {len(FAULTS)} planted faults caught (goal: all)"
-        )
-    sys.exit(1 if any(missed.values()) else 0)
+        figures.add(f"planted faults caught, {dtype}", len(FAULTS) - missed[dtype], f"of {len(FAULTS)}",
+                    least=len(FAULTS))
+    return figures.finish()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -18,6 +18,7 @@ from typing import Any
 
 os.environ |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
 
+from bench.figures import Figures
 from bench.judging import Case
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.workloads.catalog import WORKLOADS
@@ -119,7 +120,7 @@ def kinds_of_data(spec: Spec, dtype: str) -> list[dict[str, str]]:
     return kinds
 
 
-def main() -> None:
+def main() -> int:
     """A line for each workload and dtype, then the figure beside the goal."""
     ask = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -151,9 +152,11 @@ def main() -> None:
     for dtype in ("float32", "bfloat16", "float16"):
         for refusal in judged(Case(experiment_of(SUM_NEAR_0, dtype)), [{}], [2134], counts):
             print(refusal)
-    told = f"{counts['refused']} of {counts['answers']:,} right answers refused, {counts['beyond']} not judged since beyond the dtype"
-    print(f"{options.seeds:,} seeds: {told} (goal: 0 refused); {time.monotonic() - began:.0f} s")
-    sys.exit(1 if counts["refused"] else 0)
+    figures = Figures()
+    figures.add("right answers refused", counts["refused"], f"of {counts['answers']}", most=0,
+                note=f"{options.seeds:,} seeds, {counts['beyond']} not judged since beyond the dtype; "
+                     f"{time.monotonic() - began:.0f} s")
+    return figures.finish()
 
 
 def judged(case: Case, data: list[dict[str, str]], seeds: Any, counts: Counter[str]) -> list[str]:
@@ -174,4 +177,4 @@ def judged(case: Case, data: list[dict[str, str]], seeds: Any, counts: Counter[s
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -5,10 +5,11 @@ import sys
 import time
 from pathlib import Path
 
-SHARED = {"__init__", "__main__", "dashboard", "figures"}
+SHARED = {"__init__", "__main__", "dashboard", "figures", "judging"}
 # Minutes each: the reader of one of them asks for it by its name.
-SLOW = {"busy_collectives", "hostile_links", "instant_estimate",
-        "memory_growth", "pictures", "predict_calibration", "predict_fits", "same_or_different"}
+SLOW = {"busy_collectives", "hostile_links", "instant_estimate", "kills", "memory_growth",
+        "odd_surroundings", "pictures", "planted_faults", "predict_calibration", "predict_fits",
+        "right_answers", "same_or_different"}
 SCRIPTS = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.py")) if path.stem not in SHARED}
 
 

@@ -65,7 +65,7 @@ def main() -> int:
             lowered = jax.jit(jax.shard_map(function, mesh=mesh, in_specs=P("x"), out_specs=out, check_vma=False)).lower(x)
             compiled = compiled_program(lowered, lowered.compile(), mesh)
             found = predict(compiled.text, Cluster(topology, compiled.devices), compiled.memory, (("x", topology.devices),)).collectives
-            seconds = sum(each.seconds for each in found)
+            seconds = sum(each.total_s for each in found)
             bound = sum(bound_s(topology, each.kind) * each.bytes / BYTES for each in found)
             note = (f"compiled {'+'.join(each.kind for each in found) or 'none'}, told asked "
                     f"{'+'.join(each.asked or each.kind for each in found)}; {seconds * 1e6:.1f} of {bound * 1e6:.1f} µs")

@@ -4,8 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from spmd_core.errors import RequestError
+from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment
-from spmd_core.results.prediction import Estimate, PredictedCollective, PredictedMemory, Prediction
+from spmd_core.results.prediction import Estimate, PredictedMemory, Prediction
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.runs.states import RunStatus
 
@@ -58,7 +59,7 @@ class StandInLab:
 
 def found(step_s: float = 1.0, chips: int = 8, flops: float = 1e15) -> StrategyResult:
     """A predicted step that does `flops` in all on chips of 200 TFLOP/s, and waits a tenth of it for all-gathers."""
-    gather = PredictedCollective(kind="all-gather", axes=("fsdp",), bytes=1, count=1, seconds=step_s, exposed_s=0.1 * step_s, route="", name="a")
+    gather = Collective(kind="all-gather", axes=("fsdp",), bytes=1, count=1, seconds=step_s, exposed_s=0.1 * step_s, route="", name="a")
     return StrategyResult(status="ok", prediction=Prediction(
         fits=True, memory_bytes=PredictedMemory(peak=8 * GIB, capacity=16 * GIB), binds="compute", collectives=(gather,),
         predicted_s=Estimate(low=0.9 * step_s, estimate=step_s, high=1.2 * step_s), mfu=flops / chips / step_s / 2e14,

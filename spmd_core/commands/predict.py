@@ -14,6 +14,7 @@ from spmd_core.commands import predict_sweep
 from spmd_core.commands.run import follow, interrupt
 from spmd_core.commands.spec import HELP, read_spec
 from spmd_core.commands.table import table
+from spmd_core.communication.rows import SMALL_WORDS, rows
 from spmd_core.cost import baseline
 from spmd_core.cost.predicting import is_current
 from spmd_core.errors import RequestError, WorkerError, refuse, shorten
@@ -23,7 +24,7 @@ from spmd_core.experiment.plans import experiment_of, plan_of
 from spmd_core.lab import Lab
 from spmd_core.plan.models import ACTIVATIONS, CHOICES, VARIABLE
 from spmd_core.plan.plan import NAMES, Plan, parse_mesh, parse_plan
-from spmd_core.results.prediction import Prediction, merged
+from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import Result
 from spmd_core.settings import Settings
 from spmd_core.units import bytes_text, number_text, seconds_text
@@ -277,14 +278,16 @@ def _lines(prediction: Prediction, step: bool) -> list[str]:
 
 
 def _collectives(prediction: Prediction) -> list[tuple[str, ...]]:
-    """A row for each collective, as on the screen."""
-    rows: list[tuple[str, ...]] = [
-        ("collective", "axes", "bytes", "count", "total", "exposed", "over")]
-    for each in merged(prediction.collectives)[:20]:
-        rows.append((predictions.kind_words(each), " ".join(each.axes), bytes_text(each.bytes),
-                     f"{each.count:,}", seconds_text(each.seconds), seconds_text(each.exposed_s),
-                     predictions.route_words(each.route)))
-    return rows
+    """A line for each row of the screen's table."""
+    lines: list[tuple[str, ...]] = [
+        ("collective", "axes", "bytes", "count", "total", "exposed", "over", "why")]
+    for row in rows(prediction.collectives):
+        route = "" if row.rest else predictions.route_words(row.first.route or "")
+        why = SMALL_WORDS if row.rest else (row.first.reason or "").replace("`", "")
+        lines.append((row.what, " ".join(row.axes), row.size,
+                      "–" if row.count is None else f"{row.count:,}", seconds_text(row.seconds),
+                      seconds_text(row.exposed_s), route, why))
+    return lines
 
 
 def _estimate(plan: Plan, as_json: bool) -> None:

@@ -1,79 +1,79 @@
-"""The communication of a compiled program: what kind, over which mesh axes, how many bytes, how often, and why."""
+"""The communication of a compiled program: the one list that every command and screen shows."""
 
+from collections.abc import Mapping
 
+import numpy as np
 
+from spmd_core.communication.found import Found, Mesh, read
+from spmd_core.communication.generic import generic
+from spmd_core.communication.lines import op_name, source
+from spmd_core.communication.parts import names_by_dims, parts_of, parts_words
 from spmd_core.communication.reasons import Reasons
-from spmd_core.hlo.collectives import Site, bytes_of, groups_of, sites
-from spmd_core.hlo.module import Computation, Instruction, Module
-from spmd_core.hlo.replica_groups import axes_of
-from spmd_core.results.result import Collective
+from spmd_core.hlo.collectives import sites
+from spmd_core.hlo.module import Module
+from spmd_core.machine.topologies import Coordinates
+from spmd_core.results.collective import Collective
 
-Mesh = tuple[tuple[str, int], ...]
+MOST_LISTED = 64  # devices whose numbers are written out; above, the axes say who takes part
 
 
 def read_collectives(
-    module: Module, mesh: Mesh, *, file: str, positions: tuple[int, ...] | None = None, reasons: Reasons | None = None,
+    module: Module, mesh: Mesh, *, file: str = "", positions: tuple[int, ...] | None = None,
+    devices: tuple[int, ...] = (), places: tuple[Coordinates, ...] = (),
+    reasons: Reasons | None = None,
 ) -> tuple[Collective, ...]:
     """Every collective of a program, in the order in which it is written.
 
-    `file` is the name of the program text that `source` quotes lines of; `positions[i]` the mesh position of the
-    program's device i. HloError where the groups of one cannot be read.
+    `file` is the name of the program text that `source` quotes lines of. `positions[i]` is the
+    mesh position of the program's device i; `devices[p]` the JAX id of the device at mesh position
+    p (p itself where left out), and `places[p]` its coordinates, which tell who is in which slice.
+    HloError where the groups of one cannot be read.
     """
-    merged: dict[tuple[str, str], Site] = {}
+    named = _names(module, reasons)
+    found = []
     for site in sites(module):
-        key = (site.computation.name, site.instruction.name)
-        if key in merged:  # reached from several callers
-            counts = (merged[key].count, site.count)
-            site = Site(site.kind, site.computation, site.instruction, merged[key].callers, None if None in counts else sum(filter(None, counts)))
-        merged[key] = site
-    return tuple(_describe(site, module, mesh, file, positions, reasons) for site in merged.values())
+        name = op_name(site, module, file)
+        one = read(site, module, mesh, positions, places, name)
+        parts = parts_of(site, module, named)
+        why = reasons.why(one) if reasons else generic(one)
+        start = site.start
+        found.append(Collective(
+            kind=start.kind, asked=one.asked, axes=one.axes,
+            groups=_ids(one, module.device_count, positions, devices),
+            bytes=start.bytes, count=site.count,
+            bytes_total=None if site.count is None else start.bytes * site.count,
+            op=name, source=source(site, module, file), name=start.outer.name,
+            group_size=_group_size(one), asynchronous=start.asynchronous, parts=parts,
+            reason=why + parts_words(parts) if why else None))
+    return tuple(found)
 
 
-def _describe(site: Site, module: Module, mesh: Mesh, file: str, positions: tuple[int, ...] | None, reasons: Reasons | None) -> Collective:
-    instruction = site.instruction
-    groups = groups_of(instruction, module.device_count)
-    axes = axes_of(groups, mesh, positions)
-    located = _located(site, file)
-    return Collective(
-        kind=site.kind, axes=axes, bytes=bytes_of(site.computation, instruction), count=site.count,
-        op=_op_name(located),
-        source=next((f"{frame.file.rsplit('/', 1)[-1]}:{frame.line}" for place in located for frame in place.frames if _is(frame.file, file)), None),
-        name=instruction.name, group_size=None if "source_target_pairs" in instruction.attributes else groups.shape[1],
-        reason=reasons.why(site.kind, axes, site.computation, instruction) if reasons else None)
+def _ids(
+    found: Found, device_count: int, positions: tuple[int, ...] | None, devices: tuple[int, ...],
+) -> tuple[tuple[int, ...], ...] | None:
+    """Groups by JAX's numbers of the devices; None above 64 devices, or where unknown."""
+    if device_count > MOST_LISTED or not found.groups.size:
+        return None
+    groups = found.groups if positions is None else np.asarray(positions)[found.groups]
+    if devices:
+        groups = np.asarray(devices)[groups]
+    # (a shorter group is filled up with its first member)
+    return tuple(tuple(dict.fromkeys(group)) if found.site.start.kind != "collective-permute"
+                 else tuple(group) for group in groups.tolist())
 
 
-def _op_name(located: list[Instruction]) -> str | None:
-    """The operation in the program; the bare name of an argument only where there is no other."""
-    names = [place.op_name for place in located if place.op_name]
-    return next((name for name in names if "/" in name), names[0] if names else None)
+def _group_size(found: Found) -> int | None:
+    if found.kind == "collective-permute" or not found.groups.size:
+        return None
+    return found.groups.shape[1]
 
 
-def _is(path: str, file: str) -> bool:
-    return path == file or path.endswith(f"/{file}")
-
-
-def _located(site: Site, file: str) -> list[Instruction]:
-    """Instructions that say where a collective comes from: itself, who uses its value, its callers, then its operands."""
-    found = [site.instruction]
-    if not any(_is(frame.file, file) for frame in site.instruction.frames):
-        found += _nearby(site.computation, site.instruction, forward=True)
-        found += [caller for _, caller in reversed(site.callers)]
-        found += _nearby(site.computation, site.instruction, forward=False)
-    return found
-
-
-def _nearby(computation: Computation, start: Instruction, *, forward: bool, limit: int = 16) -> list[Instruction]:
-    """The next instructions that carry a source line, breadth first over users or operands."""
-    queue, seen, found = [start], {start.name}, []
-    while queue and len(seen) < limit:
-        at = queue.pop(0)
-        near = computation.users[at.name] if forward else [computation.by_name[name] for name in at.operands]
-        for instruction in near:
-            if instruction.name in seen:
-                continue
-            seen.add(instruction.name)
-            if instruction.frames:
-                found.append(instruction)
-            else:
-                queue.append(instruction)
-    return found
+def _names(module: Module, reasons: Reasons | None) -> Mapping[tuple[int, ...], str]:
+    """Names of the program's results (of what they update) by their dims on a device."""
+    if reasons is None:
+        return {}
+    what, root = reasons.experiment.what, module.entry.root
+    updated = dict(what.training.carried)
+    names = [updated.get(each.name, each.name) for each in what.results]
+    shapes = [array.dims for array in root.arrays]
+    return names_by_dims(shapes, names) if len(shapes) == len(names) else {}

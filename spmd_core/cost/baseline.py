@@ -91,7 +91,7 @@ def changes(before: Baseline, now: Baseline) -> list[str]:
 def _collectives(prediction: Prediction) -> Counter[tuple[str, tuple[str, ...], int]]:
     found: Counter[tuple[str, tuple[str, ...], int]] = Counter()
     for each in prediction.collectives:
-        found[(each.kind, each.axes, each.bytes)] += each.count
+        found[(each.kind, each.axes, each.bytes)] += each.times
     return found
 
 

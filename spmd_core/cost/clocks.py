@@ -1,7 +1,7 @@
 """What a walk through a schedule keeps: clocks, what is ready when, sums and the timeline."""
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from spmd_core.cost.comm import Communication
 
@@ -34,6 +34,8 @@ class Tally:
     nbytes: int = 0
     blocking: float = 0.0  # collectives that nothing may overlap, by the compiler's choice
     unknown_loops: list[str] = field(default_factory=list)
+    unknown_branches: list[str] = field(default_factory=list)
+    untaken: dict[str, tuple[Communication, int, float]] = field(default_factory=dict)  # in branches that the estimate does not count
     kernels: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def add(self, other: "Tally", times: int) -> None:
@@ -48,6 +50,8 @@ class Tally:
         self.flops += other.flops * times
         self.nbytes += other.nbytes * times
         self.unknown_loops += other.unknown_loops
+        self.unknown_branches += other.unknown_branches
+        self.untaken |= other.untaken
 
     def note(self, comm: Communication, name: str, count: int, exposed: float) -> None:
         """Count a collective."""
@@ -69,6 +73,16 @@ class Ready:
 
 
 @dataclass(slots=True)
+class Busy:
+    """A collective under way or just over: when it runs, and which one held its start up ("" for none)."""
+
+    comm: Communication
+    start: float
+    end: float
+    behind: str
+
+
+@dataclass(slots=True)
 class Walk:
     """The result of walking a computation: its length, tally, and timeline."""
 
@@ -87,8 +101,22 @@ class State:
     links: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     channels: dict[int, tuple[float, str]] = field(default_factory=dict)
     transfers: dict[str, tuple[float, str]] = field(default_factory=dict)  # between slices, by rendezvous
+    under_way: dict[str, Busy] = field(default_factory=dict)  # the last run of each collective, by name
+    holders: dict[str, str] = field(default_factory=dict)  # of links: name of the collective that had them last
     tally: Tally = field(default_factory=Tally)
     segments: list[Segment] = field(default_factory=list)
+
+    def fork(self) -> "State":
+        """A copy that goes on apart, with a tally and a timeline of its own."""
+        return State(
+            self.chip, self.begin, self.tail, defaultdict(float, self.links), dict(self.channels), dict(self.transfers), dict(self.under_way),
+            dict(self.holders))
+
+    def become(self, other: "State") -> None:
+        """Take over another's clocks; tally and timeline stay."""
+        for each in fields(self):
+            if each.name not in ("tally", "segments"):
+                setattr(self, each.name, getattr(other, each.name))
 
     def shift(self, seconds: float) -> None:
         """Let time pass for all clocks alike."""
@@ -97,6 +125,7 @@ class State:
         for name in self.links:
             self.links[name] += seconds
         self.transfers = {key: (end + seconds, name) for key, (end, name) in self.transfers.items()}
+        self.under_way = {name: Busy(busy.comm, busy.start + seconds, busy.end + seconds, busy.behind) for name, busy in self.under_way.items()}
         self.channels = {channel: (end + seconds, name) for channel, (end, name) in self.channels.items()}
 
 

@@ -20,14 +20,16 @@ def bounds(walk: Walk) -> tuple[float, float]:
     return min(max(work, busiest), walk.seconds), max(work + network + host, walk.seconds)
 
 
-def interval(walk: Walk) -> tuple[float, float]:
+def interval(walk: Walk, least: float = 0.0) -> tuple[float, float]:
     """(low, high) in seconds: the root of the summed squares of what each kind of work, the overlap and the rest may be off by.
 
-    They are independent guesses, which rarely all go wrong the same way at once.
+    They are independent guesses, which rarely all go wrong the same way at once. `least` is the time of the same program with everything at
+    its peak or nominal rate: `low` is not below it, however much of the waiting is taken for hidden, since what cannot overlap does not.
     """
     tally = walk.tally
     _, sequential = bounds(walk)
     waits = sum(tally.waits.values())
     down = [*tally.faster.values(), OVERLAP_LOW * waits, UNMODELLED * walk.seconds]
     up = [*tally.slower.values(), OVERLAP_HIGH * (sequential - walk.seconds), UNMODELLED * walk.seconds]
-    return max(0.0, walk.seconds - math.hypot(*down)), walk.seconds + math.hypot(*up)
+    low = max(0.0, least, walk.seconds - math.hypot(*down))
+    return min(low, walk.seconds), walk.seconds + math.hypot(*up)

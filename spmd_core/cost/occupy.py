@@ -1,9 +1,10 @@
 """What an instruction does to the clocks of a walk: the chip waits, a collective takes its links, a copy takes its engine."""
 
-from spmd_core.cost.clocks import Ready, Segment, State, cause_of, latest
-from spmd_core.cost.comm import Communication, base_kind, rendezvous
+from spmd_core.cost.clocks import Busy, Ready, Segment, State, cause_of, latest
+from spmd_core.cost.comm import Communication
 from spmd_core.cost.constants import HBM_EFFICIENCY, HOST_EFFICIENCY
 from spmd_core.cost.traffic import async_copy_bytes
+from spmd_core.hlo.collectives import kind_of, rendezvous
 from spmd_core.hlo.module import HOST_MEMORY_SPACE, Computation, Instruction
 from spmd_core.machine.chips import Chip
 
@@ -14,15 +15,33 @@ def wait(operands: list[Ready], state: State, place: str, by: str) -> None:
     if late <= state.chip:
         return
     cause = cause_of(*operands) or "copy"
-    waited = late - state.chip
-    if cause in state.tally.communications:
-        comm, count, exposed = state.tally.communications[cause]
-        state.tally.communications[cause] = (comm, count, exposed + waited)
-        state.tally.waits[comm.kind] += waited
-    else:
-        state.tally.waits[cause if cause in ("host", "copy") else "copy"] += waited
-    state.segments.append(Segment(f"wait for {cause}", "wait", "chip", state.chip, waited, place, 1, by))
+    state.segments.append(Segment(f"wait for {cause}", "wait", "chip", state.chip, late - state.chip, place, 1, by))
+    _charge(cause, late, state)
     state.chip = late
+
+
+def _charge(cause: str, late: float, state: State) -> None:
+    """Charge the chip's wait until `late` to its cause, and what the cause began behind to that.
+
+    So no collective is charged for longer than it runs: 4 bytes that queue behind 4 GiB are not
+    what the chip waits for.
+    """
+    kind, end = cause if cause in ("host", "copy") else "copy", late
+    while end > state.chip and (busy := state.under_way.get(cause)) and busy.start < end:
+        kind, since = busy.comm.kind, max(state.chip, busy.start)
+        state.tally.note(busy.comm, cause, 0, max(0.0, min(end, busy.end) - since))
+        state.tally.waits[kind] += end - since
+        end, cause = since, busy.behind
+    if end > state.chip:
+        state.tally.waits[kind] += end - state.chip
+
+
+def finish(state: State) -> None:
+    """Let the chip wait for the last transfer that is under way at the program's end."""
+    if state.tail > state.chip:
+        last = next((name for name, busy in state.under_way.items() if busy.end == state.tail), "")
+        _charge(last, state.tail, state)
+        state.chip = state.tail
 
 
 def communicate(comm: Communication, instruction: Instruction, place: str, operands: list[Ready], state: State, literal: bool) -> Ready:
@@ -30,28 +49,29 @@ def communicate(comm: Communication, instruction: Instruction, place: str, opera
 
     `literal`: as the compiler wrote it, not before the chip comes to its start.
     """
-    free = max((state.links[name] for name in comm.resources), default=0.0)
     state.tally.note(comm, instruction.name, 1, 0.0)
     for name in comm.resources:
         state.tally.links[name] += comm.seconds
-    asynchronous = comm.asynchronous and not (literal and base_kind(instruction.opcode) == instruction.opcode)
+    asynchronous = comm.overlaps and not (literal and kind_of(instruction.opcode) == instruction.opcode)
+    holder = max(comm.resources, key=lambda name: state.links[name], default="")
+    free, ready = state.links[holder] if holder else 0.0, latest(*operands)
     if asynchronous:
-        start = max(latest(*operands), free, state.chip if literal else state.begin)
+        start = max(ready, free, state.chip if literal else state.begin)
     else:
         wait(operands, state, place, instruction.name)
         start = max(state.chip, free)
     end = start + comm.seconds
+    behind = state.holders.get(holder, "") if free >= ready else cause_of(*operands)
+    state.under_way[instruction.name] = Busy(comm, start, end, behind if behind != instruction.name else "")
     for name in comm.resources:
-        state.links[name] = end
+        state.links[name], state.holders[name] = end, instruction.name
     state.tail = max(state.tail, end)
     if name := rendezvous(instruction):
         state.transfers[name] = (end, instruction.name)
     if comm.channel is not None:
         state.channels[comm.channel] = (end, instruction.name)
     if not asynchronous:
-        exposed = end - state.chip
-        state.tally.note(comm, instruction.name, 0, exposed)
-        state.tally.waits[comm.kind] += exposed
+        _charge(instruction.name, end, state)
         state.tally.blocking += comm.seconds
         state.chip = end
     state.segments.append(Segment(instruction.name, comm.kind, "+".join(comm.resources) or "links", start, comm.seconds, place, 1, comm.words))
@@ -59,16 +79,17 @@ def communicate(comm: Communication, instruction: Instruction, place: str, opera
     return Ready([end] * width, [instruction.name] * width)
 
 
-def copy(instruction: Instruction, computation: Computation, operands: list[Ready], state: State, chip: Chip) -> Ready:
-    """A copy between HBM, VMEM and host memory, on an engine of its own."""
+def copy(instruction: Instruction, computation: Computation, operands: list[Ready], state: State, chip: Chip,
+         fastest: bool = False) -> Ready:
+    """A copy between HBM, VMEM and host memory, on an engine of its own; `fastest`, at the nominal rate."""
     sources = [computation.by_name[name] for name in instruction.operands if name in computation.by_name]
     hbm, host = async_copy_bytes(instruction, sources)
     if host:
         from_host = any(array.memory_space == HOST_MEMORY_SPACE for source in sources for array in source.arrays)
         engine = "host in" if from_host and instruction.opcode != "dynamic-update-slice-start" else "host out"
-        seconds = host / (chip.host_bandwidth * HOST_EFFICIENCY)
+        seconds = host / (chip.host_bandwidth * (1.0 if fastest else HOST_EFFICIENCY))
     else:
-        engine, seconds = "copy", hbm / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
+        engine, seconds = "copy", hbm / (chip.device_hbm_bandwidth * (1.0 if fastest else HBM_EFFICIENCY))
     start = max(latest(*operands), state.links[engine], state.begin)
     state.links[engine] = start + seconds
     state.tally.links[engine] += seconds

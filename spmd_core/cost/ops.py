@@ -37,6 +37,7 @@ class Work:
     bound: str = "memory"
     low: float = 0.0
     high: float = 0.0
+    least: float = 0.0  # at the peaks of matrix unit and HBM: no machine is faster
 
 
 def operation(module: Module, instruction: Instruction, computation: Computation, chip: Chip) -> Work:
@@ -55,7 +56,8 @@ def operation(module: Module, instruction: Instruction, computation: Computation
     if instruction.estimated_cycles is None and nbytes == 0:
         return Work(0.0, "none")
     own = min(OPERATION_S, (instruction.estimated_cycles or 0) / chip.clock_hz)
-    return Work(max(streaming, own), "memory", 0, nbytes, "memory", nbytes / chip.device_hbm_bandwidth, max(streaming, own) * MEMORY_HIGH)
+    return Work(max(streaming, own), "memory", 0, nbytes, "memory", nbytes / chip.device_hbm_bandwidth, max(streaming, own) * MEMORY_HIGH,
+                nbytes / chip.device_hbm_bandwidth)
 
 
 def _matmuls(module: Module, instruction: Instruction, computation: Computation) -> list[Matmul]:
@@ -80,7 +82,8 @@ def _matmul_work(instruction: Instruction, matmuls: list[Matmul], nbytes: int, s
     bound = "compute" if compute >= streaming else "memory"
     low = min(compute, peak / PLAIN_MATMUL_SHARE)
     high = max(compute, min(cycles / chip.clock_hz, peak / FUSED_MATMUL_LOW)) if cycles else compute
-    return Work(max(compute, streaming), "matmul", flops, nbytes, bound, max(low, nbytes / chip.device_hbm_bandwidth), max(high, streaming))
+    return Work(max(compute, streaming), "matmul", flops, nbytes, bound, max(low, nbytes / chip.device_hbm_bandwidth), max(high, streaming),
+                max(peak, nbytes / chip.device_hbm_bandwidth))
 
 
 def kernel(instruction: Instruction, computation: Computation, chip: Chip) -> Work:
@@ -95,4 +98,5 @@ def kernel(instruction: Instruction, computation: Computation, chip: Chip) -> Wo
     bound = "compute" if cost.seconds >= streaming else "memory"
     seconds = max(cost.seconds, streaming)
     low = max(cost.fastest, cost.seconds / KERNEL_LOW, nbytes / chip.device_hbm_bandwidth)
-    return Work(seconds, "kernel", cost.flops, nbytes, bound, low, seconds * KERNEL_HIGH)
+    return Work(seconds, "kernel", cost.flops, nbytes, bound, low, seconds * KERNEL_HIGH,
+                max(cost.flops / chip.device_flops, nbytes / chip.device_hbm_bandwidth))

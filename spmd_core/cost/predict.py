@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
+from spmd_core.communication.collectives import read_collectives
 from spmd_core.cost.clocks import Segment, Tally, Walk
-from spmd_core.cost.comm import Cluster, Communication
+from spmd_core.cost.comm import Cluster
 from spmd_core.cost.constants import NEARLY_FULL
 from spmd_core.cost.interval import bounds, interval
 from spmd_core.cost.links import straggling
-from spmd_core.cost.reasons import reason
+from spmd_core.cost.priced import priced
 from spmd_core.cost.schedule import Walker
+from spmd_core.hlo.collectives import BETWEEN_SLICES
 from spmd_core.hlo.module import HBM, Module
-from spmd_core.hlo.replica_groups import axes_of
 from spmd_core.hlo.text import parse_module
-from spmd_core.results.prediction import Binds, Bounds, Buffer, Estimate, PredictedCollective, PredictedMemory, Prediction, TimelineSegment
+from spmd_core.results.collective import Collective
+from spmd_core.results.prediction import Binds, Bounds, Buffer, Estimate, PredictedMemory, Prediction, TimelineSegment
 from spmd_core.units import bytes_text, seconds_text
 
 MAX_SEGMENTS, MAX_BUFFERS = 1200, 12
@@ -30,18 +30,27 @@ class Useful:
     tokens: int | None = None
 
 
-def predict(text: str, cluster: Cluster, memory: Mapping[str, int], mesh: tuple[tuple[str, int], ...], useful: Useful = Useful()) -> Prediction:
+def predict(
+    text: str, cluster: Cluster, memory: Mapping[str, int], mesh: tuple[tuple[str, int], ...], useful: Useful = Useful(),
+    collectives: tuple[Collective, ...] | None = None,
+) -> Prediction:
     """Price a compiled program. `memory` is the compiler's account in bytes, by the names of its analysis without `_size_in_bytes`.
 
+    `collectives` are those of the same program where they have been read (with source and reason); else they are read here.
     ValueError or HloError where the program cannot be read.
     """
     module = parse_module(text)
     walker = Walker(module, cluster)
     walk = walker.entry()
+    if collectives is None:
+        collectives = read_collectives(module, mesh, places=cluster.coordinates)
+    listed = priced(collectives, walk.tally, walker)
     chip, chips = cluster.topology.chip, cluster.topology.chips
     late = straggling(cluster.topology.slices)
     seconds = walk.seconds * (1 + late)
-    low, high, overlapped, sequential = (each * (1 + late) for each in (*interval(walk), *bounds(walk)))
+    fastest_s = Walker(module, cluster, fastest=True, like=walker).entry().seconds
+    walked = (*interval(walk, fastest_s), *bounds(walk))
+    low, high, overlapped, sequential = (each * (1 + late) for each in walked)
     waits = walk.seconds * late
     peak = chips * chip.peak_flops
     held = memory_bytes(memory, cluster)
@@ -53,8 +62,8 @@ def predict(text: str, cluster: Cluster, memory: Mapping[str, int], mesh: tuple[
         tokens_per_s_per_chip=useful.tokens / chips / seconds if useful.tokens and seconds else None,
         chip_seconds=chips * seconds, binds=binds(walk.tally, waits),
         shares_s=shares(walk.tally) | ({"wait: slices": waits} if waits else {}),
-        collectives=_collectives(walk.tally, mesh), timeline=_timeline(walk.segments, walk.seconds), buffers=buffers(module),
-        notes=(*_notes(walk, held, mesh), *_literal_note(walker, walk)))
+        collectives=listed, timeline=_timeline(walk.segments, walk.seconds), buffers=buffers(module),
+        notes=(*_notes(walk, held, listed), *_literal_note(walker, walk)))
 
 
 def shares(tally: Tally) -> dict[str, float]:
@@ -91,23 +100,6 @@ def memory_bytes(memory: Mapping[str, int], cluster: Cluster) -> PredictedMemory
                            peak=peak, host=host, capacity=capacity)
 
 
-def _collectives(tally: Tally, mesh: tuple[tuple[str, int], ...]) -> tuple[PredictedCollective, ...]:
-    found = []
-    for name, (comm, count, exposed) in tally.communications.items():
-        axes = _axes(comm, mesh)
-        found.append(PredictedCollective(
-            kind=comm.kind, asked=comm.asked, axes=axes, bytes=comm.nbytes, count=count, seconds=comm.seconds * count, bound_s=comm.bound_s,
-            exposed_s=exposed, route=comm.words, algorithm=comm.algorithm, asynchronous=comm.asynchronous, name=name, op=comm.op_name,
-            reason=reason(comm, axes)))
-    return tuple(sorted(found, key=lambda each: -each.seconds))
-
-
-def _axes(comm: Communication, mesh: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
-    if len(comm.group) < 2 or not mesh or max(comm.group) >= int(np.prod([size for _, size in mesh])):
-        return ()
-    return axes_of(np.array([comm.group]), mesh)
-
-
 def _timeline(segments: list[Segment], seconds: float) -> tuple[TimelineSegment, ...]:
     """Segments worth drawing, in order of computation and start."""
     worth = [s for s in segments if s.duration_s * s.count >= seconds * 1e-4]
@@ -141,20 +133,21 @@ def _main_computations(module: Module):
                 yield body
 
 
-def _notes(walk: Walk, held: PredictedMemory, mesh: tuple[tuple[str, int], ...]) -> list[str]:
+def _notes(walk: Walk, held: PredictedMemory, collectives: tuple[Collective, ...]) -> list[str]:
     notes = []
     for loop in dict.fromkeys(walk.tally.unknown_loops):
         notes.append(f"how often loop {loop} runs is not in the program: counted once")
+    for branch in dict.fromkeys(walk.tally.unknown_branches):
+        notes.append(f"which branch of {branch} runs is not in the program: the longest is counted")
     if held.peak and not held.host and held.peak > NEARLY_FULL * held.capacity:
         notes.append(f"memory is nearly full ({bytes_text(held.peak)} of {bytes_text(held.capacity)}): there the compiler gives up overlapping "
                      "to save it")
-    blocking = [each for each in walk.tally.communications.values() if not each[0].asynchronous and each[2] > NOTABLE * walk.seconds / 4]
+    blocking = [each for each in walk.tally.communications.values() if not each[0].overlaps and each[2] > NOTABLE * walk.seconds / 4]
     if blocking:
         exposed = sum(each[2] for each in blocking)
         kinds = sorted({each[0].kind for each in blocking})
         notes.append(f"the compiler left {', '.join(kinds)} synchronous: {seconds_text(exposed)} of the step wait for it")
-    changed = sorted({f"{comm.asked} became {comm.kind}" for comm, _, _ in walk.tally.communications.values()
-                      if comm.asked and comm.kind != "send"})
+    changed = sorted({f"{each.asked} became {each.kind}" for each in collectives if each.asked and each.kind != BETWEEN_SLICES})
     notes += [f"requested and compiled collectives differ: {change}" for change in changed]
     if walk.tally.kernels:
         share = sum(walk.tally.kernels.values()) / walk.seconds

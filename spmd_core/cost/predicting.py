@@ -15,6 +15,7 @@ from spmd_core.experiment.plans import plan_of
 from spmd_core.machine.topologies import get_topology
 from spmd_core.plan.plan import Plan
 from spmd_core.plan.sharding import not_cut
+from spmd_core.results.collective import Collective
 from spmd_core.results.prediction import PredictedMemory, Prediction
 from spmd_core.results.result import Result
 
@@ -36,6 +37,7 @@ class Answer:
     facts: Mapping[str, Any] = field(default_factory=dict)
     error_kind: str | None = None
     error: str | None = None
+    collectives: tuple[Collective, ...] | None = None  # as they were read; None: read them from the text
 
 
 def is_current(result: Result) -> bool:
@@ -64,7 +66,7 @@ def of_plan(plan: Plan, answer: Answer) -> Prediction:
     if answer.error is not None:
         return _refused(answer, plan.topology.chip.device_hbm_bytes).model_copy(update={"before_compiling": before, "compile": facts})
     cluster = Cluster(plan.topology, answer.devices)
-    found = predict(answer.text, cluster, answer.memory, plan.mesh, Useful(plan.flops, plan.tokens))
+    found = predict(answer.text, cluster, answer.memory, plan.mesh, Useful(plan.flops, plan.tokens), answer.collectives)
     return found.model_copy(update={"before_compiling": before, "compile": facts})
 
 
@@ -75,7 +77,7 @@ def of_experiment(experiment: Experiment, answer: Answer) -> Prediction:
     topology = get_topology(experiment.target)
     if answer.error is not None:
         return _refused(answer, topology.chip.device_hbm_bytes).model_copy(update={"compile": dict(answer.facts)})
-    found = predict(answer.text, Cluster(topology, answer.devices), answer.memory, experiment.mesh)
+    found = predict(answer.text, Cluster(topology, answer.devices), answer.memory, experiment.mesh, collectives=answer.collectives)
     return found.model_copy(update={"compile": dict(answer.facts)})
 
 

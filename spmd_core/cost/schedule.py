@@ -1,9 +1,12 @@
 """Walks the compiled schedule: operations in their order on the chip, collectives and copies by data flow beside them."""
 
+from dataclasses import replace
+
 from spmd_core.cost.clocks import Ready, Segment, State, Tally, Walk, cause_of, latest
-from spmd_core.cost.comm import Cluster, Communication, base_kind, channels_passed, find, is_done, rendezvous
-from spmd_core.cost.occupy import communicate, copy, wait
+from spmd_core.cost.comm import Cluster, Communication, channels_passed, find
+from spmd_core.cost.occupy import communicate, copy, finish, wait
 from spmd_core.cost.ops import NOTHING, Work, operation
+from spmd_core.hlo.collectives import is_done, kind_of, rendezvous
 from spmd_core.hlo.module import Computation, Instruction, Module
 from spmd_core.hlo.trip_counts import trip_count
 
@@ -15,15 +18,20 @@ STEADY = 3  # iterations of a loop that are walked; the last one's length stands
 class Walker:
     """Walks computations of one module on one cluster."""
 
-    def __init__(self, module: Module, cluster: Cluster, literal: bool = False, like: "Walker | None" = None) -> None:
+    def __init__(
+        self, module: Module, cluster: Cluster, literal: bool = False, fastest: bool = False, like: "Walker | None" = None,
+    ) -> None:
         """`literal`: an async op starts and holds up the chip where the compiler wrote its start and its done, not by data flow.
 
+        `fastest`: everything at its peak or nominal rate, so that the walk ends no later than a machine could.
         `like`: a walker of the same module and cluster, whose costs of operations and collectives are used again.
         """
-        self.module, self.cluster, self.chip, self.literal = module, cluster, cluster.topology.chip, literal
-        self.works: dict[int, Work] = like.works if like else {}
-        self.comms: dict[int, Communication | None] = like.comms if like else {}
-        self.holding: dict[int, bool] = like.holding if like else {}
+        self.module, self.cluster, self.chip, self.literal, self.fastest = module, cluster, cluster.topology.chip, literal, fastest
+        same = like is not None and like.fastest == fastest
+        self.like = like
+        self.works: dict[int, Work] = like.works if like and same else {}
+        self.comms: dict[int, Communication | None] = like.comms if like and same else {}
+        self.holding: dict[int, bool] = like.holding if like and same else {}
         self.meetings: dict[int, str] = {}  # id of a recv-done -> its rendezvous
         self.answers: dict[int, str] = {}  # id of a recv-done -> name of its send
 
@@ -31,18 +39,24 @@ class Walker:
         """The whole program, once."""
         state = State()
         self._run(self.module.entry, {}, state)
-        return Walk(max(state.chip, state.tail), state.tally, state.segments)
+        finish(state)
+        return Walk(state.chip, state.tally, state.segments)
 
-    def _comm(self, instruction: Instruction, computation: Computation) -> Communication | None:
+    def comm(self, instruction: Instruction, computation: Computation) -> Communication | None:
+        """The collective that starts at an instruction, priced once; None where none does."""
         key = id(instruction)
         if key not in self.comms:
-            self.comms[key] = find(self.module, instruction, computation, self.cluster)
+            known = self.like.comms.get(key) if self.like else None
+            found = known or find(self.module, instruction, computation, self.cluster)
+            self.comms[key] = replace(found, seconds=found.bound_s) if found and self.fastest else found
         return self.comms[key]
 
     def _work(self, instruction: Instruction, computation: Computation) -> Work:
         key = id(instruction)
         if key not in self.works:
-            self.works[key] = operation(self.module, instruction, computation, self.chip)
+            known = self.like.works.get(key) if self.like else None
+            found = known or operation(self.module, instruction, computation, self.chip)
+            self.works[key] = replace(found, seconds=found.least) if self.fastest else found
         return self.works[key]
 
     def _run(self, computation: Computation, given: dict[int, Ready], state: State) -> Ready:
@@ -105,13 +119,13 @@ class Walker:
         """Whether an instruction takes time on the chip: work, loops, synchronous collectives."""
         key = id(instruction)
         if key not in self.holding:
-            comm = None if instruction.opcode in NOTHING or is_done(self.module, instruction) else self._comm(instruction, computation)
+            comm = None if instruction.opcode in NOTHING or is_done(self.module, instruction) else self.comm(instruction, computation)
             if instruction.opcode in ("while", "conditional", "call"):
                 self.holding[key] = True
             elif instruction.opcode in NOTHING or instruction.opcode in _COPIES or is_done(self.module, instruction):
                 self.holding[key] = False
             elif comm is not None:
-                self.holding[key] = not comm.asynchronous
+                self.holding[key] = not comm.overlaps
             else:
                 self.holding[key] = self._work(instruction, computation).seconds > 0
         return self.holding[key]
@@ -142,15 +156,17 @@ class Walker:
             return Ready([latest(*operands)], [cause_of(*operands)])
         if opcode in _FORWARD:
             return Ready([latest(*operands)], [cause_of(*operands)])
-        comm = self._comm(instruction, computation)
+        comm = self.comm(instruction, computation)
         if comm is not None:
             return communicate(comm, instruction, computation.name, operands, state, self.literal)
         if opcode in _COPIES:
-            return copy(instruction, computation, operands, state, self.chip)
+            return copy(instruction, computation, operands, state, self.chip, self.fastest)
         if opcode == "while":
             return self._loop(instruction, computation, operands, state)
-        if opcode in ("conditional", "call"):
-            return self._branch(instruction, operands, state)
+        if opcode == "conditional":
+            return self._branch(instruction, computation, operands, state)
+        if opcode == "call":
+            return self._run(self.module.computation(instruction.called()[0], instruction), dict(enumerate(operands)), state)
         return self._operate(instruction, computation, operands, values, state)
 
     def _operate(self, instruction: Instruction, computation: Computation, operands: list[Ready], values: dict[str, Ready], state: State) -> Ready:
@@ -187,7 +203,7 @@ class Walker:
         kept = []
         for parameter in callee.parameters:
             used = users[parameter.name]
-            carried = all((u.is_root and u.opcode == "tuple") or base_kind(u.opcode) or u.opcode == "custom-call" for u in used)
+            carried = all((u.is_root and u.opcode == "tuple") or kind_of(u.opcode) or u.opcode == "custom-call" for u in used)
             name = instruction.operands[int(parameter.argument)]
             if not carried and name in values:
                 kept.append(values[name])
@@ -205,8 +221,8 @@ class Walker:
 
     def _loop(self, instruction: Instruction, computation: Computation, operands: list[Ready], state: State) -> Ready:
         """Walk a few iterations; the last one's length stands for the rest, and links that fall behind the chip go on falling behind."""
-        body = self.module.callee(instruction, "body")
-        assert body is not None
+        body, condition = (self.module.callee(instruction, key) for key in ("body", "condition"))
+        assert body is not None and condition is not None
         trips = trip_count(self.module, computation, instruction)
         outer = (state.tally, state.segments)
         if trips is None:
@@ -215,12 +231,14 @@ class Walker:
         held = operands[0] if operands else Ready([0.0], [""])
         start = before = state.chip
         links: dict[str, float] = {}
+        walked: list[Segment] = []
         for turn in range(min(count, STEADY)):
             before, links = state.chip, dict(state.links)
             state.tally, state.segments = Tally(), []
+            wait([self._run(condition, {0: held}, state)], state, condition.name, instruction.name)
             held = self._run(body, {0: held}, state)
+            walked = state.segments
             outer[0].add(state.tally, 1 if turn < min(count, STEADY) - 1 else 1 + max(0, count - STEADY))
-        walked = state.segments
         state.tally, state.segments = outer
         length, rest = state.chip - before, max(0, count - STEADY)
         behind = {name: rest * max(0.0, time - max(links.get(name, 0.0), before) - length) for name, time in state.links.items()}
@@ -232,15 +250,30 @@ class Walker:
         state.tail += worst
         for segment in walked:
             segment.count *= count
-            segment.start_s -= before if segment.place == body.name else 0.0
+            segment.start_s -= before if segment.place in (body.name, condition.name) else 0.0
         state.segments.append(Segment(instruction.name, "loop", "chip", start, state.chip - start, computation.name, 1, f"{count} x {length:.6g} s"))
         state.segments.extend(walked)
-        return Ready([time + late + (worst if time > end else 0.0) for time in held.times], held.causes)
+        held = Ready([time + late + (worst if time > end else 0.0) for time in held.times], held.causes)
+        wait([self._run(condition, {0: held}, state)], state, condition.name, instruction.name)  # which ends the loop
+        return held
 
-    def _branch(self, instruction: Instruction, operands: list[Ready], state: State) -> Ready:
-        """A call, or the first branch of a conditional."""
-        name = next(iter(instruction.called()), None)
-        callee = self.module.by_name.get(name) if name else None
-        if callee is None:
-            return Ready([latest(*operands)], [""])
-        return self._run(callee, dict(enumerate(operands)), state)
+    def _branch(self, instruction: Instruction, computation: Computation, operands: list[Ready], state: State) -> Ready:
+        """The branch of a conditional that takes longest (`fastest`: shortest): which one runs is known only at run time."""
+        wait(operands[:1], state, computation.name, instruction.name)
+        names = instruction.called()
+        walked = []
+        for name, given in zip(names, operands[1:], strict=True):
+            apart = state.fork()
+            held = self._run(self.module.computation(name, instruction), {0: given}, apart)
+            walked.append((max(apart.chip, held.last), apart, held))
+        times = [time for time, _, _ in walked]
+        _, apart, held = walked.pop(times.index((min if self.fastest else max)(times)))
+        for _, other, _ in walked:
+            state.tally.untaken |= other.tally.untaken | other.tally.communications
+        if walked:
+            state.tally.unknown_branches.append(instruction.name)
+            state.tally.faster["branch"] += max(times) - min(times)
+        state.tally.add(apart.tally, 1)
+        state.segments.extend(apart.segments)
+        state.become(apart)
+        return held

@@ -8,7 +8,8 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parents[1]
 
 # What a prediction depends on besides the compiler: how modules are read and priced, and the programs that are compiled.
-_SOURCES = tuple(f"{room}/*.py" for room in ("hlo", "cost", "plan", "programs", "script", "machine"))
+_SOURCES = tuple(f"{room}/*.py" for room in (
+    "hlo", "communication", "cost", "plan", "programs", "script", "machine"))
 
 
 def versions() -> dict[str, str | None]:

@@ -7,7 +7,7 @@ no grammar to misread. So the text is read, and its collectives are counted agai
 from collections import Counter
 from typing import Any
 
-from spmd_core.hlo.collectives import KINDS, kind_of
+from spmd_core.hlo.collectives import kind_of
 from spmd_core.hlo.module import HloError, Module
 from spmd_core.hlo.text import parse_module
 
@@ -24,7 +24,7 @@ def read_module(compiled: Any) -> Module:
 
 
 def _text_collectives(module: Module) -> Counter[str]:
-    kinds = (kind_of(instruction) for computation in module.computations for instruction in computation.instructions)
+    kinds = (kind_of(instruction.opcode) for computation in module.computations for instruction in computation.instructions)
     return Counter(kind for kind in kinds if kind)
 
 
@@ -43,8 +43,8 @@ def walked_collectives(compiled: Any) -> Counter[str] | None:
     opcodes = walked_opcodes(compiled)
     if opcodes is None:
         return None
-    kinds = (opcode.removesuffix("-start") for opcode in opcodes.values())
-    return Counter(kind for kind in kinds if kind in KINDS)
+    kinds = (kind_of(opcode) for opcode in opcodes.values())
+    return Counter(kind for kind in kinds if kind)
 
 
 def opcode_text(opcode: Any) -> str:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -173,6 +174,30 @@ class Module:
     def by_name(self) -> dict[str, Computation]:
         """Computation by its name."""
         return {computation.name: computation for computation in self.computations}
+
+    @cached_property
+    def started(self) -> frozenset[tuple[int | None, str]]:
+        """(channel, opcode) of each collective that one fusion starts and others carry on."""
+        return frozenset(
+            (operand.channel, operand.opcode)
+            for computation in self.computations for each in computation.instructions
+            if each.attributes.get("custom_call_target") == '"AsyncCollectiveStart"'
+            for operand in (computation.by_name[name] for name in each.operands))
+
+    @cached_property
+    def appliers(self) -> Counter[str]:
+        """How many instructions apply a computation (as the arithmetic of a reduction), by name."""
+        return Counter(
+            each.attributes["to_apply"].lstrip("%")
+            for computation in self.computations for each in computation.instructions
+            if "to_apply" in each.attributes)
+
+    def computation(self, name: str, caller: Instruction) -> Computation:
+        """The computation that `caller` calls by this name; HloError where there is none."""
+        if name not in self.by_name:
+            raise HloError(f"instruction {caller.name!r} calls {name!r}, which the compiled "
+                           "program does not contain")
+        return self.by_name[name]
 
     def callee(self, instruction: Instruction, key: str = "calls") -> Computation | None:
         """The computation that an attribute of an instruction names."""

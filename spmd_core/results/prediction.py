@@ -1,10 +1,11 @@
 """A prediction: does it fit, how long, what binds, where the time goes."""
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
-from spmd_core.experiment.experiment import Frozen
+from spmd_core.frozen import Frozen
+from spmd_core.results.collective import Collective
 
+PROGRAM = "program"  # the key of a program's fingerprint among the facts of its compile
 Binds = Literal["compute", "memory", "interconnect", "host", "data centre network"]
 
 
@@ -35,26 +36,6 @@ class PredictedMemory(Frozen):
     host: int | None = None
     capacity: int
     missing: int = 0
-
-
-class PredictedCollective(Frozen):
-    """One collective of the step: `seconds` and `exposed_s` are totals over its `count` executions; `bytes` is of one."""
-
-    kind: str
-    asked: str | None = None  # what the program asked for, where the compiler chose another
-    axes: tuple[str, ...]
-    bytes: int
-    count: int
-    seconds: float
-    exposed_s: float
-    route: str
-    algorithm: str = ""
-    asynchronous: bool = False
-    name: str
-    op: str | None = None
-    source: str | None = None
-    bound_s: float = 0.0  # of one, at the links' nominal rate without latency
-    reason: str | None = None
 
 
 class Buffer(Frozen):
@@ -93,22 +74,9 @@ class Prediction(Frozen):
     chip_seconds: float | None = None  # chips times the step's time
     binds: Binds | None = None
     shares_s: dict[str, float] = {}  # where the estimate goes: matmul, kernel, memory, and waits by what is waited for
-    collectives: tuple[PredictedCollective, ...] = ()
+    collectives: tuple[Collective, ...] = ()
     timeline: tuple[TimelineSegment, ...] = ()
     buffers: tuple[Buffer, ...] = ()
     notes: tuple[str, ...] = ()
     before_compiling: dict[str, Any] = {}  # the memory estimate that was made without the compiler
     compile: dict[str, Any] = {}  # seconds, versions, flags
-
-
-def merged(collectives: Sequence[PredictedCollective]) -> list[PredictedCollective]:
-    """Rows that a reader cannot tell apart, as one."""
-    rows: dict[tuple[object, ...], PredictedCollective] = {}
-    for each in collectives:
-        key = (each.kind, each.asked, each.axes, each.bytes, each.route, each.reason)
-        before = rows.get(key)
-        rows[key] = each if before is None else before.model_copy(update={
-            "count": before.count + each.count, "seconds": before.seconds + each.seconds, "exposed_s": before.exposed_s + each.exposed_s})
-    return sorted(rows.values(), key=lambda each: -each.seconds)
-
-PROGRAM = "program"  # the key of a program's fingerprint among the facts of its compile

@@ -4,6 +4,7 @@ import math
 from typing import Any, Literal
 
 from spmd_core.experiment.experiment import Experiment, Frozen
+from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment
 from spmd_core.results.prediction import Estimate, Prediction
 
@@ -19,20 +20,6 @@ class Phases(Frozen):
     first_run: float | None = None
 
 
-class Collective(Frozen):
-    """One communication op of a compiled program. `bytes` is per device and execution, of the larger of operand and result."""
-
-    kind: str
-    axes: tuple[str, ...]
-    bytes: int
-    count: int | None
-    op: str | None = None
-    source: str | None = None
-    name: str | None = None  # the instruction's name in the compiled text
-    group_size: int | None = None  # devices that take part together; of a permute, None
-    reason: str | None = None  # why it is there, in a sentence
-
-
 class MemoryBytes(Frozen):
     """Bytes per device by the compiler's account; `host` is what lies in host memory."""
 
@@ -44,10 +31,19 @@ class MemoryBytes(Frozen):
 
 
 class ShardReport(Frozen):
-    """What one device holds: its position in the mesh's device order, and [start, stop) of each dim."""
+    """What one device holds: JAX's number of it, its position in the mesh's device order, and [start, stop) of each dim.
 
-    device: int
+    Results of before gave the position as `device`.
+    """
+
+    device: int | None
+    position: int | None = None
     index: tuple[tuple[int, int], ...]
+
+    @property
+    def at(self) -> int | None:
+        """Its position in the mesh's device order."""
+        return self.device if self.position is None else self.position
 
 
 class ArrayReport(Frozen):

@@ -77,7 +77,7 @@ def numbers_of(prediction: Prediction) -> Numbers:
     """The numbers of a prediction, without its timeline and buffers."""
     exposed: dict[str, float] = {}
     for each in prediction.collectives:
-        exposed[each.kind] = exposed.get(each.kind, 0.0) + each.exposed_s
+        exposed[each.kind] = exposed.get(each.kind, 0.0) + each.exposed_in_all_s
     time = prediction.predicted_s
     memory = prediction.memory_bytes
     peak = memory.peak if memory.peak is not None else memory.capacity + memory.missing if memory.missing > 1 else None

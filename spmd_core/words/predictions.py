@@ -5,7 +5,7 @@ from typing import Any
 
 from spmd_core.machine.topologies import Topology
 from spmd_core.plan.plan import Plan
-from spmd_core.results.prediction import PredictedCollective, Prediction
+from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import Result
 from spmd_core.units import bytes_text, number_text, scaled_text, seconds_text
 from spmd_core.words.strategies import predicted
@@ -120,13 +120,6 @@ def share_words(name: str) -> str:
         waited = name.removeprefix("wait: ")
         return _WAITS.get(waited, f"exposed {waited}")
     return KINDS.get(name, name)
-
-
-def kind_words(collective: PredictedCollective) -> str:
-    """A collective's kind, and what the program requested where the compiler chose another."""
-    if collective.asked is None:
-        return collective.kind
-    return f"{collective.asked} requested, {collective.kind} compiled"
 
 
 def route_words(route: str) -> str:

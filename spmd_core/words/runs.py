@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from spmd_core.communication.rows import kind_words
 from spmd_core.results.result import ArrayReport, Result, StrategyResult
 from spmd_core.runs.states import RunStatus
 from spmd_core.units import bytes_text, seconds_text, value_text
@@ -130,8 +131,8 @@ def collectives_words(found: StrategyResult) -> str:
     """The collectives of a program: `all-reduce over x`; an en dash where they are not known."""
     if found.collectives is None:
         return "–"
-    texts = dict.fromkeys(f"{one.kind} over {' and '.join(one.axes)}" if one.axes else one.kind
-                          for one in found.collectives)
+    texts = dict.fromkeys(f"{kind_words(one)} over {' and '.join(one.axes)}" if one.axes
+                          else kind_words(one) for one in found.collectives)
     return ", ".join(texts) or "none"
 
 

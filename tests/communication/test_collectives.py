@@ -161,3 +161,42 @@ def test_a_call_of_what_is_not_there_is_an_error():
 
 def test_a_program_without_communication_has_none():
     assert read("  ROOT %r = f32[16]{0} negate(%x)") == ()
+
+
+def test_an_asynchronous_gather_is_counted_where_it_starts():
+    """A fusion starts the gather, a step fusion with the matmul beside it repeats its text, a third one ends it."""
+    text = (HLO / "mlp_gathered_tpu_0.10.2.hlo").read_text()
+    assert text.count(" all-gather(") == 3
+    found = read_collectives(parse_module(text), (("x", 4), ("y", 4)), file="mlp_auto.py")
+    assert [(each.kind, each.asynchronous, each.count) for each in found] == [
+        ("collective-permute", True, 1), ("collective-permute", True, 1), ("all-gather", True, 1), ("all-reduce", False, 1)]
+    assert found[2].name == "async-collective-start"
+
+
+def test_transfers_between_slices_are_in_the_list():
+    text = (HLO / "two_slices_tpu_0.10.2.hlo").read_text()
+    places = tuple((i, j, 0, 0, part) for part in (0, 1) for i in range(2) for j in range(4))
+    found = read_collectives(parse_module(text), (("data", 2), ("x", 8)), file="train_step_auto.py", places=places)
+    sends = [each for each in found if each.kind == "send"]
+    assert [(each.asked, each.axes, each.bytes) for each in sends] == [("all-reduce", ("data",), 2**21), ("all-reduce", ("data",), 3 * 8 * 128 * 4)]
+    assert sends[0].groups is not None and sends[0].groups[:2] == ((0, 8), (1, 9))
+    assert len(found) == 5
+
+
+def test_a_scattered_sum_that_became_a_whole_one_keeps_its_own_line():
+    """The compiler dropped its name and line, and the next op that has one is the psum of the line below."""
+    found = read_collectives(parse_module((HLO / "scattered_tpu_0.10.2.hlo").read_text()), (("x", 8),), file="odd.py")
+    assert [(each.kind, each.asked, each.source) for each in found] == [
+        ("all-reduce", "reduce-scatter", "odd.py:48"), ("all-reduce", None, "odd.py:49")]
+
+
+def test_groups_are_the_numbers_that_jax_gives_the_devices():
+    (found,) = read("  ROOT %r = f32[16]{0} all-reduce(%x), channel_id=3, replica_groups={{0,1,2,3},{4,5,6,7}}, to_apply=%sum",
+                    devices=(0, 1, 2, 3, 7, 6, 5, 4))
+    assert found.groups == ((0, 1, 2, 3), (7, 6, 5, 4))
+
+
+def test_bytes_in_all_are_unknown_where_the_count_is():
+    (known,) = read(LOOP.format(known=', backend_config={"known_trip_count":{"n":"12"}}'), BODY)
+    (unknown,) = read(LOOP.format(known=""), BODY)
+    assert (known.bytes_total, unknown.bytes_total) == (12 * 64, None)

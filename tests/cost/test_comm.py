@@ -1,7 +1,8 @@
 """Which instructions are collectives, which only finish or carry them on, in the module of a loop that overlaps a gather."""
 
 from spmd_core.cost.clocks import Ready, cause_of, latest
-from spmd_core.cost.comm import Cluster, base_kind, channels_passed, find, is_done, rendezvous
+from spmd_core.cost.comm import Cluster, channels_passed, find
+from spmd_core.hlo.collectives import is_done, kind_of, rendezvous
 from spmd_core.hlo.text import parse_instruction, parse_module
 from spmd_core.machine.topologies import get_topology
 from tests.cost.programs import LOOP
@@ -10,7 +11,7 @@ POD = Cluster(get_topology("v5e:16x16"), tuple((i, j, 0, 0, 0) for i in range(16
 
 
 def test_kinds_are_told_by_opcode():
-    assert [base_kind(text) for text in ("all-gather-start", "all-reduce", "all-gather-done", "fusion")] == ["all-gather", "all-reduce", None, None]
+    assert [kind_of(text) for text in ("all-gather-start", "all-reduce", "all-gather-done", "fusion")] == ["all-gather", "all-reduce", None, None]
 
 
 def test_a_gather_in_fusions_starts_once_is_carried_and_is_finished():
@@ -56,5 +57,5 @@ frontend_attributes={_xla_host_transfer_rendezvous="_xla_megascale_1",_xla_megas
     places = tuple((i, j, 0, 0, part) for part in (0, 1) for i in range(2) for j in range(4))
     computation = next(each for each in module.computations if "send.1" in each.by_name)
     comm = find(module, computation.by_name["send.1"], computation, Cluster(get_topology("v5e:2x4*2"), places))
-    assert (comm.kind, comm.asked, comm.nbytes, comm.group) == ("send", "all-reduce", 4096, (0, 8))
+    assert (comm.kind, comm.nbytes, comm.group) == ("send", 4096, (0, 8))
     assert comm.bound_s > 0

@@ -41,3 +41,9 @@ def test_sums_of_a_loop_are_multiplied_out():
     tally.add(walk().tally, 3)
     assert (tally.faster["matmul"], tally.slower["kernel"], tally.work["matmul"]) == pytest.approx((0.9, 1.8, 18.0))
     assert tally.communications["gather"][1:] == (9, 6.0)
+
+
+def test_low_is_not_below_what_the_program_takes_at_nominal_rates():
+    """However much of the waiting may be hidden, what cannot overlap does not."""
+    assert interval(walk(), least=9.5)[0] == 9.5
+    assert interval(walk(), least=11.0)[0] == 10.0  # nor above the estimate

@@ -8,7 +8,8 @@ import pytest
 from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.machine.of_chips import nearest_of_chips, topology_of_chips
-from spmd_core.results.prediction import Estimate, PredictedCollective, PredictedMemory, Prediction
+from spmd_core.results.collective import Collective
+from spmd_core.results.prediction import Estimate, PredictedMemory, Prediction
 from spmd_core.results.result import Failure, StrategyResult
 from spmd_core.sweep.curves import Numbers, Outcome, csv_text, curves, numbers_of, outcome_of, row_json
 from spmd_core.sweep.sweep import Point, Sweep, compile_seconds, parse_sweep, variants
@@ -165,7 +166,7 @@ def test_default_values_can_all_be_and_are_read_back(base):
 
 def prediction(step_s: float, chips: int = 8, flops: float = 1e15, **changes) -> Prediction:
     """A prediction of a step; flops in all."""
-    collective = PredictedCollective(kind="all-gather", axes=("fsdp",), bytes=1, count=1, seconds=step_s, exposed_s=0.1 * step_s, route="", name="a")
+    collective = Collective(kind="all-gather", axes=("fsdp",), bytes=1, count=1, seconds=step_s, exposed_s=0.1 * step_s, route="", name="a")
     other = collective.model_copy(update={"kind": "all-reduce", "exposed_s": 0.05 * step_s})
     return Prediction(**{
         "fits": True, "memory_bytes": PredictedMemory(peak=8 * GIB, capacity=16 * GIB),

@@ -91,7 +91,7 @@ def cuts(sharding):
     heads, kv_heads, mlp = (f"over y along `{dim}`" if dim in sharding else "" for dim in ("heads", "kv_heads", "mlp"))
     embed = "over x along `embed`"
     pairs = [(embed, heads), (embed, kv_heads), (embed, kv_heads), (heads, embed), (embed, mlp), (embed, mlp), (mlp, embed)]
-    return ["cut " + " and ".join(part for part in pair if part) for pair in pairs]
+    return ["sharded " + " and ".join(part for part in pair if part) for pair in pairs]
 
 
 def test_a_sequence_that_is_cut_as_heads_are_is_left_to_the_compiler(lab):

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from spmd_core.communication.rows import is_ring, kind_words
 from spmd_core.errors import Inexpressible
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.ir.text import file_name
-from spmd_core.results.result import Collective, Result
+from spmd_core.results.collective import Collective
+from spmd_core.results.result import Result
 from spmd_core.script import program
 from spmd_core.units import bytes_text
 from spmd_core.words.names import title
@@ -48,17 +50,25 @@ def summed(collectives: Sequence[Collective]) -> list[Collective]:
     """Collectives that are alike in all that the table says, as one that runs as often as all of them; unknown where one is."""
     found: dict[tuple[object, ...], Collective] = {}
     for item in collectives:
-        key = (item.kind, item.axes, item.bytes, item.reason, item.source, item.op if item.source is None else None, item.count is None)
+        key = (item.kind, item.asked, item.axes, item.reason, item.source, item.op if item.source is None else None, item.count is None)
+        if not is_ring(item):
+            key = (*key, item.bytes)
         before = found.get(key)
-        counted = item.count if before is None or before.count is None or item.count is None else before.count + item.count
-        found[key] = item.model_copy(update={"count": counted})
+        if before is None or before.count is None or item.count is None:
+            found[key] = item
+            continue
+        total = (before.bytes_total or 0) + (item.bytes_total or 0)
+        found[key] = item.model_copy(update={"count": before.count + item.count, "bytes_total": total})
     return list(found.values())
 
 
 def _what(item: Collective) -> str:
     over = f" over {', '.join(item.axes)}" if item.axes else ""
+    if is_ring(item) and item.bytes_total is not None:
+        size = f"{bytes_text(item.bytes_total)} in all".replace(" ", "\u00a0")
+        return f"{kind_words(item)}{over}, {size}, {item.count:,} steps"
     times = ", count unknown" if item.count is None else "" if item.count == 1 else f" × {item.count:,}"
-    return item.kind + over + ", " + bytes_text(item.bytes).replace(" ", "\u00a0") + times
+    return kind_words(item) + over + ", " + bytes_text(item.bytes).replace(" ", "\u00a0") + times
 
 
 def _reason(item: Collective) -> str:

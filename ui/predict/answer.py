@@ -221,8 +221,7 @@ def _collectives(result: Result, name: str, found: Prediction) -> None:
     if not found.collectives:
         st.caption("The compiled program has no communication.")
         return
-    reasons = {each.name or "": each.reason for each in result.strategies[name].collectives or ()}
-    st.table(tables.collectives_table(found, reasons), border="horizontal")
+    st.table(tables.collectives_table(found), border="horizontal")
     st.caption("Bytes are per device and execution; total and exposed times are per step. Exposed is what the chip waits for.")
 
 

@@ -137,5 +137,5 @@ def _totals(found: Prediction) -> Mapping[tuple[str, tuple[str, ...], int], tupl
     for each in found.collectives:
         key = (each.kind, each.axes, each.bytes)
         count, seconds, exposed = totals.get(key, (0, 0.0, 0.0))
-        totals[key] = (count + each.count, seconds + each.seconds, exposed + each.exposed_s)
+        totals[key] = (count + each.times, seconds + each.total_s, exposed + each.exposed_in_all_s)
     return totals

@@ -146,7 +146,7 @@ def timeline_chart(prediction: Prediction, place: str) -> Spec:
     size, name = unit([max((s.start_s + s.duration_s for s in held), default=0.0)], SECONDS)
     details = {each.name: each for each in prediction.collectives}
     values = []
-    hidden = [each.name for each in prediction.collectives if each.exposed_s <= 0.005 * each.seconds]
+    hidden = [each.name or "" for each in prediction.collectives if each.exposed_in_all_s <= 0.005 * each.total_s]
     for segment, kind, start, end in split_exposed(held, hidden):
         collective = details.get(segment.name)
         over = f"over {', '.join(collective.axes)}" if collective and collective.axes else ""
@@ -154,7 +154,7 @@ def timeline_chart(prediction: Prediction, place: str) -> Spec:
         values.append({"track": track_words(segment.track), "kind": KINDS[kind], "from": start / size, "to": end / size,
                        "what": " ".join(part for part in (what, over) if part), "name": segment.name, "time": seconds_text(segment.duration_s),
                        "times": f"{segment.count:,}", "how": (collective.algorithm if collective else "") or "–",
-                       "detail": (collective.route if collective else segment.detail)[-90:]})
+                       "detail": ((collective.route or "") if collective else segment.detail)[-90:]})
     tracks = sorted({value["track"] for value in values}, key=lambda track: (track != "chip", track))
     shown = [words for words in KINDS.values() if any(value["kind"] == words for value in values)]
     encoding: dict[str, Any] = {

@@ -1,14 +1,14 @@
 """Predictions to tables for the screen; no Streamlit here."""
 
-from collections.abc import Mapping
 
+from spmd_core.communication.rows import SMALL_WORDS, rows
 from spmd_core.plan import sharding
 from spmd_core.plan.plan import Plan
-from spmd_core.results.prediction import Prediction, merged
+from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import Result
 from spmd_core.units import bytes_text, seconds_text
 from spmd_core.words.names import title
-from spmd_core.words.predictions import bound_words, kind_words, operation, route_words
+from spmd_core.words.predictions import bound_words, operation, route_words
 from ui.markdown import plain
 
 NONE = "–"
@@ -27,22 +27,26 @@ def strategies_table(result: Result) -> dict[str, list[str]]:
         table["Interval"].append(f"{nowrap(seconds_text(time.low))} to {nowrap(seconds_text(time.high))}" if time else NONE)
         table["HBM per device"].append(nowrap(bytes_text(prediction.memory_bytes.peak)) if prediction else NONE)
         table["Bound"].append(bound_words(prediction.binds) if prediction else NONE)
-        table["Exposed communication"].append(nowrap(seconds_text(sum(c.exposed_s for c in prediction.collectives))) if time and prediction else NONE)
+        exposed = sum(c.exposed_in_all_s for c in prediction.collectives) if prediction else 0.0
+        table["Exposed communication"].append(nowrap(seconds_text(exposed)) if time else NONE)
     return table
 
 
-def collectives_table(found: Prediction, reasons: Mapping[str, str | None]) -> dict[str, list[str]]:
-    """Collectives alike in kind, axes, bytes and cause are one row, the longest first. `reasons` by name: of the experiment, where it tells."""
+def collectives_table(found: Prediction) -> dict[str, list[str]]:
+    """Collectives alike in kind, axes, bytes and reason are one row, the longest first, and all that is small is the last."""
     table: dict[str, list[str]] = {name: [] for name in ("Collective", "Over", "Bytes", "Times", "Total", "Exposed", "Why")}
-    for each in merged(found.collectives):
-        table["Collective"].append(kind_words(each))
-        axes = ", ".join(each.axes)
-        table["Over"].append(f"{axes}: {route_words(each.route)}" if axes else route_words(each.route))
-        table["Bytes"].append(nowrap(bytes_text(each.bytes)))
-        table["Times"].append(f"{each.count:,}")
-        table["Total"].append(nowrap(seconds_text(each.seconds)))
-        table["Exposed"].append(nowrap(seconds_text(each.exposed_s)) if each.exposed_s > 0.005 * max(each.seconds, 1e-12) else "hidden")
-        table["Why"].append(plain((reasons.get(each.name) or each.reason or NONE).replace("`", "")))
+    for row in rows(found.collectives):
+        axes = ", ".join(row.axes)
+        route = "" if row.rest else route_words(row.first.route or "")
+        hidden = row.exposed_s <= 0.005 * max(row.seconds, 1e-12)
+        table["Collective"].append(row.what)
+        table["Over"].append(": ".join(part for part in (axes, route) if part) or NONE)
+        table["Bytes"].append(nowrap(row.size))
+        table["Times"].append(NONE if row.count is None else f"{row.count:,}")
+        table["Total"].append(nowrap(seconds_text(row.seconds)))
+        table["Exposed"].append("hidden" if hidden else nowrap(seconds_text(row.exposed_s)))
+        why = SMALL_WORDS if row.rest else row.first.reason or NONE
+        table["Why"].append(plain(why.replace("`", "")))
     return table
 
 

@@ -22,10 +22,11 @@ from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.errors import LabError
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.hlo.fingerprint import fingerprint
-from spmd_core.hlo.module import HloError
+from spmd_core.machine.topologies import Coordinates
+from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment
 from spmd_core.results.prediction import PROGRAM, Prediction
-from spmd_core.results.result import Collective, Failure, MemoryBytes, Phases, Result, StrategyResult
+from spmd_core.results.result import Failure, MemoryBytes, Phases, Result, StrategyResult
 from spmd_core.runs.events import Event, Finished, Phase, Texts
 from spmd_core.workloads.strategies import ONE_DEVICE
 
@@ -57,7 +58,7 @@ def _predict(experiment: Experiment, strategy: str, emit: Emit) -> StrategyResul
     try:
         ahead = lower_experiment(experiment, strategy, steps)
         texts = ahead.texts | {"stablehlo": ahead.lowered.as_text(debug_info=not experiment.what.has_plan)}
-        answer, collectives, warnings = _compile(experiment, strategy, ahead, steps)
+        answer, warnings = _compile(experiment, strategy, ahead, steps)
         texts["hlo"] = answer.text
         facts = {"lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")), "compile_s": steps.seconds["compile"],
                  "peak_rss_bytes": _peak_bytes(), "versions": versions(), "elapsed_s": perf_counter() - started}
@@ -74,11 +75,11 @@ def _predict(experiment: Experiment, strategy: str, emit: Emit) -> StrategyResul
     finally:
         emit(Texts(strategy=strategy, texts={name: text for name, text in texts.items() if text}))
     return StrategyResult(status="ok", phases_s=Phases(**steps.seconds), predicted_s=prediction.predicted_s, prediction=prediction,
-                          memory_bytes=_memory(prediction), collectives=collectives, warnings=warnings)
+                          memory_bytes=_memory(prediction), collectives=prediction.collectives if prediction.fits else None, warnings=warnings)
 
 
-def _compile(experiment: Experiment, strategy: str, ahead: Ahead, steps: Steps) -> tuple[Answer, tuple[Collective, ...] | None, tuple[str, ...]]:
-    """The compiled program and its collectives; memory that ran out is an answer, any other refusal passes."""
+def _compile(experiment: Experiment, strategy: str, ahead: Ahead, steps: Steps) -> tuple[Answer, tuple[str, ...]]:
+    """The compiled program, and what the compiler warned of; memory that ran out is an answer, any other refusal passes."""
     with captured() as log:
         begun = perf_counter()
         try:
@@ -87,21 +88,21 @@ def _compile(experiment: Experiment, strategy: str, ahead: Ahead, steps: Steps) 
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
             steps.seconds["compile"] = perf_counter() - begun
-            return Answer(error_kind=type(error).__name__, error=str(error)), None, ()
-    collectives, warnings = _collectives(experiment, strategy, ahead, compiled)
+            return Answer(error_kind=type(error).__name__, error=str(error)), ()
     answer = compiled_program(ahead.lowered, compiled, ahead.mesh)
-    return answer, collectives, (*compiler_warnings(log[0]), *warnings)
+    collectives = _collectives(experiment, strategy, ahead, compiled, answer.devices)
+    return replace(answer, collectives=collectives), compiler_warnings(log[0])
 
 
-def _collectives(experiment: Experiment, strategy: str, ahead: Ahead, compiled: Any) -> tuple[tuple[Collective, ...] | None, tuple[str, ...]]:
-    """What cannot be read is said aloud and left unknown, never counted as no communication."""
-    try:
-        module = read_module(compiled)
-        reasons = None if experiment.what.has_plan else Reasons(experiment, strategy, module)
-        mesh = () if strategy in ONE_DEVICE else experiment.mesh
-        return read_collectives(module, mesh, file=ahead.file, reasons=reasons), ()
-    except HloError as error:
-        return None, (f"the collectives of this program are unknown: {error}",)
+def _collectives(
+    experiment: Experiment, strategy: str, ahead: Ahead, compiled: Any, places: tuple[Coordinates, ...],
+) -> tuple[Collective, ...]:
+    """What the program communicates; HloError where it cannot be read, never no communication."""
+    module = read_module(compiled)
+    reasons = None if experiment.what.has_plan else Reasons(experiment, strategy, module)
+    mesh = () if strategy in ONE_DEVICE else experiment.mesh
+    devices = tuple(int(device.id) for device in ahead.mesh.devices.flat)
+    return read_collectives(module, mesh, file=ahead.file, devices=devices, places=places, reasons=reasons)
 
 
 def _memory(prediction: Prediction) -> MemoryBytes:

@@ -10,6 +10,7 @@ import numpy as np
 
 from spmd_core.communication.collectives import read_collectives
 from spmd_core.communication.reasons import Reasons
+from spmd_core.engine.absent.topology import coordinates
 from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import execute, file_name, look_into, lower
@@ -21,6 +22,7 @@ from spmd_core.engine.measured.trial import Trial, device_order
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.hlo.module import HloError
+from spmd_core.machine.topologies import Coordinates
 from spmd_core.results.result import MemoryBytes
 from spmd_core.script.program import program_text
 from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
@@ -75,19 +77,28 @@ def _read_collectives(trial: Trial, experiment: Experiment, compiled: Any, order
         module = read_module(compiled)
         mesh = () if trial.strategy in ONE_DEVICE else experiment.mesh
         positions = tuple(order.index(device) for device in compiled.runtime_executable().local_devices())
-        trial.collectives = read_collectives(module, mesh, file=file, positions=positions, reasons=Reasons(experiment, trial.strategy, module))
+        trial.collectives = read_collectives(
+            module, mesh, file=file, positions=positions, devices=tuple(device.id for device in order), places=_places(order),
+            reasons=Reasons(experiment, trial.strategy, module))
     except HloError as error:
         trial.warnings = (*trial.warnings, f"the collectives of this program are unknown: {error}")
+
+
+def _places(order: list[JaxDevice]) -> tuple[Coordinates, ...]:
+    """Coordinates of the devices in order; none where the platform has none."""
+    return coordinates(order) if all(getattr(device, "coords", None) is not None for device in order) else ()
 
 
 def _price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]) -> None:
     """What the cost model says of the program, where the devices are TPUs."""
     mesh = () if trial.strategy in ONE_DEVICE else experiment.mesh
-    found = attached.price(mesh, compiled, order, jax.devices())
+    found = attached.price(mesh, compiled, order, jax.devices(), trial.collectives)
     if isinstance(found, str):
         trial.notes.append(found)
     else:
         trial.prediction = found
+        if found is not None and found.collectives:
+            trial.collectives = found.collectives
 
 
 def _place(trial: Trial, names: dict[str, Any], operands: dict[str, Any], tell: Tell) -> None:

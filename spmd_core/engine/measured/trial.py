@@ -12,8 +12,9 @@ from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.measured.timing import Timed
 from spmd_core.errors import Inexpressible, WrongResult
 from spmd_core.reference.reference import Error
+from spmd_core.results.collective import Collective
 from spmd_core.results.prediction import Prediction
-from spmd_core.results.result import ArrayReport, Collective, Failure, MemoryBytes, Wrong
+from spmd_core.results.result import ArrayReport, Failure, MemoryBytes, Wrong
 
 MAX_MESSAGE_CHARACTERS = 2000
 OUT_OF_MEMORY = "resource_exhausted"

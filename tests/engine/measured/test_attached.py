@@ -68,7 +68,7 @@ def test_a_run_keeps_the_prediction_beside_its_measurement(run, monkeypatch):
     """As on a TPU: what pricing gives reaches the result, and a refusal reaches its notes, whatever was measured."""
     spec = {"workload": "layer", "mesh": {"x": 8}, "strategies": ["auto", "shard_map"], "sharding": {"in": "x"}}
     made = Prediction.model_validate({"fits": True, "memory_bytes": {"capacity": 1}, "predicted_s": {"low": 1e-6, "estimate": 2e-6, "high": 3e-6}})
-    monkeypatch.setattr(attached, "price", lambda mesh, compiled, used, every: made if len(used) == len(every) else "not predicted: why")
+    monkeypatch.setattr(attached, "price", lambda mesh, compiled, used, every, collectives: made if len(used) == len(every) else "not predicted: why")
     found = run(**spec).result.strategies
     assert {found[name].predicted_s.estimate for name in found} == {2e-6} and found["auto"].prediction == made and found["auto"].median_s
     monkeypatch.setattr(attached, "price", lambda *_: "not predicted: why")

@@ -2,11 +2,12 @@
 
 import pytest
 
-from spmd_core.results.prediction import Estimate, PredictedCollective, merged
+from spmd_core.results.collective import Collective
+from spmd_core.results.prediction import Estimate
 from tests.ui.predictions import MODEL, predicted, prediction
 from ui.predict import beside, keep, tables
 
-GATHER = PredictedCollective(kind="all-gather", axes=("fsdp",), bytes=2**20, count=10, seconds=0.01, exposed_s=0.002, route="a ring", name="a",
+GATHER = Collective(kind="all-gather", axes=("fsdp",), bytes=2**20, count=10, seconds=0.01, exposed_s=0.002, route="a ring", name="a",
                              op="jit(step)/while/body/dot_general")
 
 
@@ -24,18 +25,11 @@ def test_strategies_are_compared():
 
 
 def test_collectives_have_their_axes_and_a_reason():
-    table = plain_spaces(tables.collectives_table(prediction(), {}))
+    table = plain_spaces(tables.collectives_table(prediction()))
     assert table["Collective"] == ["all-gather"]
     assert table["Times"] == ["10"]
     assert table["Exposed"] == ["hidden"]
     assert table["Why"] == ["parameters are stored sharded over fsdp, but a matmul needs them replicated"]
-    own = tables.collectives_table(prediction(), {"begin": "`x` is needed replicated"})
-    assert own["Why"] == ["x is needed replicated"]
-
-
-def test_collectives_alike_share_a_row():
-    rows = merged([GATHER, GATHER.model_copy(update={"name": "b", "count": 5}), GATHER.model_copy(update={"axes": ("tensor",)})])
-    assert [(each.axes, each.count) for each in rows] == [(("fsdp",), 15), (("tensor",), 10)]
 
 
 def test_two_predictions_side_by_side():

@@ -1,8 +1,10 @@
 """What a program asked for, told from what surrounds a sum in modules written as the TPU compiler writes them."""
 
+import numpy as np
 import pytest
 
-from spmd_core.cost.asked import asked
+from spmd_core.hlo.asked import asked
+from spmd_core.hlo.collectives import Start
 from spmd_core.hlo.text import parse_module
 
 # the gradient of one of 4 devices' weights: added up whole, of which a fusion takes a quarter
@@ -54,7 +56,8 @@ ENTRY %main (w: bf16[16,32], at: s32[]) -> bf16[64,32] {
 def found(text, members=4, kind="all-reduce", name=None):
     module = parse_module(text)
     instruction = module.entry.by_name["all"]
-    return asked(module, module.entry, instruction, kind, name or instruction.op_name, members)
+    start = Start(kind, instruction, instruction, module.entry, False)
+    return asked(module, start, module.entry, np.arange(members).reshape(1, -1), name or instruction.op_name)
 
 
 def test_a_sum_of_which_everyone_keeps_one_part_was_a_reduce_scatter():

@@ -1,0 +1,78 @@
+"""One communication op of a compiled program: the same value for a run, a prediction and a screen."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import model_validator
+
+from spmd_core.frozen import Frozen
+
+
+class Part(Frozen):
+    """An array that a merged collective carries, e.g. the gradient of one parameter.
+
+    `bytes` is per device.
+    """
+
+    name: str
+    bytes: int
+
+
+class Collective(Frozen):
+    """A collective: what it is, over what, how much, how often, why; with a cost also how long.
+
+    `bytes` is per device and execution, of the larger of operand and result; seconds are of one
+    execution. Totals are over the `count` executions of a step, and None where that is unknown.
+    """
+
+    kind: str  # as compiled; `send` is a transfer between slices
+    asked: str | None = None  # what the program asked for, where the compiler chose another
+    axes: tuple[str, ...]
+    groups: tuple[tuple[int, ...], ...] | None = None  # JAX device ids; of a permute, its pairs
+    bytes: int
+    count: int | None
+    bytes_total: int | None = None
+    op: str | None = None
+    source: str | None = None
+    name: str | None = None  # the instruction's name in the compiled text
+    group_size: int | None = None  # devices that take part together; of a permute, None
+    reason: str | None = None  # why it is there, in a sentence
+    asynchronous: bool = False  # the compiler wrote its start and its end apart
+    parts: tuple[Part, ...] = ()  # of one that carries several arrays, the largest first
+    seconds: float | None = None
+    exposed_s: float | None = None  # what the chip waits for it, on average
+    bound_s: float | None = None  # at the links' nominal rate, without latency
+    seconds_total: float | None = None
+    exposed_total_s: float | None = None
+    route: str | None = None
+    algorithm: str = ""
+
+    @property
+    def times(self) -> int:
+        """Executions that an estimate counts: one where the count is unknown."""
+        return 1 if self.count is None else self.count
+
+    @property
+    def total_s(self) -> float:
+        """Seconds in all as an estimate counts them, 0 without a cost."""
+        return (self.seconds or 0.0) * self.times
+
+    @property
+    def exposed_in_all_s(self) -> float:
+        """Seconds that the chip waits for it in all as an estimate counts them."""
+        return (self.exposed_s or 0.0) * self.times
+
+    @model_validator(mode="before")
+    @classmethod
+    def _older(cls, given: Any) -> Any:
+        """Stored results of before had totals in `seconds` and `exposed_s`, and no `bytes_total`."""
+        if not isinstance(given, Mapping):
+            return given
+        values, count = dict(given), given.get("count")
+        if "bytes_total" not in values and count is not None and "bytes" in values:
+            values["bytes_total"] = values["bytes"] * count
+        if values.get("seconds") is not None and "seconds_total" not in values:
+            for each, total in (("seconds", "seconds_total"), ("exposed_s", "exposed_total_s")):
+                values[total] = values.get(each)
+                values[each] = (values.get(each) or 0.0) / max(1, count or 1)
+        return values

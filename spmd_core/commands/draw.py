@@ -40,7 +40,7 @@ def draw(found: Layout, dims: Sequence[str], width: int = 80) -> list[str]:
 
 def _cells(found: Layout) -> np.ndarray:
     """The devices of each shard as text, [blocks of d0, blocks of d1, …], of rank 2 at least."""
-    texts = np.array([devices_text(row) for row in found.groups.tolist()], dtype=object)
+    texts = np.array([devices_text(row) for row in found.named_groups.tolist()], dtype=object)
     return texts.reshape(found.parts if len(found.parts) > 1 else (1, *found.parts))
 
 
@@ -74,7 +74,7 @@ def _listed(found: Layout, dims: Sequence[str]) -> list[str]:
     lines = []
     for device in range(min(found.device_count, MAX_LISTED)):
         ranges = ", ".join(f"{dim} {start}:{stop}" for dim, start, stop in zip(dims, found.starts[device], found.stops[device], strict=True))
-        lines.append(f"device {device}: {ranges}")
+        lines.append(f"device {found.numbers[device]}: {ranges}")
     if found.device_count > MAX_LISTED:
         lines.append(f"… and {found.device_count - MAX_LISTED:,} more devices; --json lists them all")
     return lines

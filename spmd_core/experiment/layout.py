@@ -1,16 +1,20 @@
 """Who holds what: the shard of an array that each device of a mesh holds, as arithmetic on the mesh, the shape and the spec."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spmd_core.errors import RequestError
 from spmd_core.experiment import rules
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.types import Spec, axes_json
+from spmd_core.machine.mesh_order import device_ids, listed, mesh_places
+from spmd_core.machine.targets import parse_target
+from spmd_core.machine.topologies import get_topology
 from spmd_core.units import count_text
 from spmd_core.workloads.catalog import DTYPE_BYTES, element_count
 
@@ -20,8 +24,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The shards of one array over one mesh. A device is its position in the mesh's device order, row-major over the axes.
+    """The shards of one array over one mesh, by the devices' positions in the mesh's device order, row-major over the axes.
 
+    `device_ids` are JAX's numbers of the devices by position, None where they are the positions or are not known.
     `blocks`, int64 [devices, rank], numbers the block that a device holds along each dim; a dim that `parts` blocks
     cut has blocks 0 to parts - 1, each of `shard_shape[dim]` elements.
     """
@@ -31,6 +36,7 @@ class Layout:
     spec: Spec
     parts: tuple[int, ...]
     blocks: Ints
+    device_ids: Ints | None = None
 
     @property
     def device_count(self) -> int:
@@ -83,6 +89,16 @@ class Layout:
         devices = np.arange(self.device_count).reshape([size for _, size in self.mesh])
         return devices.transpose(cutting + others).reshape(self.shard_count, self.replication)
 
+    @property
+    def numbers(self) -> Ints:
+        """What each device is called, [devices]: JAX's number where it is known to differ from the position."""
+        return np.arange(self.device_count) if self.device_ids is None else self.device_ids
+
+    @cached_property
+    def named_groups(self) -> Ints:
+        """`groups` by the devices' numbers, ascending."""
+        return self.groups if self.device_ids is None else np.sort(self.device_ids[self.groups], axis=1)
+
     @cached_property
     def coordinates(self) -> Ints:
         """Position of each device along each mesh axis, [devices, axes]."""
@@ -132,7 +148,30 @@ def layout(mesh: MeshAxes, shape: tuple[int, ...], spec: Spec) -> Layout:
 
 def layout_of(experiment: Experiment, array: str = "array") -> Layout:
     """The layout of an operand or result of an experiment."""
-    return layout(experiment.mesh, experiment.shape(array), experiment.spec(array))
+    found = layout(experiment.mesh, experiment.shape(array), experiment.spec(array))
+    ids = device_numbers(experiment)
+    return found if ids is None or parse_target(experiment.target).kind != "tpu" else replace(found, device_ids=ids)
+
+
+def device_numbers(experiment: Experiment) -> Ints | None:
+    """JAX's numbers of a mesh's devices by position, [devices]; None where only the devices can say.
+
+    On a TPU topology mesh_utils places the devices, so that the fifth device of x=8 on v5e:2x4 is 7. Where it would place a mesh that does
+    not fill its topology is not worked out here.
+    """
+    target = parse_target(experiment.target)
+    if target.kind == "cpu":
+        return np.arange(experiment.device_count)
+    if target.kind != "tpu":
+        return None
+    topology, order = get_topology(target), str(experiment.option("device_order"))
+    if order == "plain":
+        return device_ids(topology, np.array(listed(topology)[: experiment.device_count]))
+    try:
+        places = mesh_places(topology, [size for _, size in experiment.mesh], order)
+    except RequestError:
+        return None
+    return device_ids(topology, places).reshape(-1)
 
 
 def dtype_of(experiment: Experiment, array: str) -> str:
@@ -142,10 +181,16 @@ def dtype_of(experiment: Experiment, array: str) -> str:
 
 
 def layout_json(experiment: Experiment, array: str = "array") -> dict[str, Any]:
-    """The layout as plain JSON values: every shard with `device` and `index`, [start, stop) of each dim, and what they amount to."""
+    """The layout as plain JSON values, and what it amounts to.
+
+    Every shard has `device` (JAX's number, None where only the devices can say), `position` in the mesh's device order, and `index`,
+    [start, stop) of each dim. `groups` are numbers of devices too, positions where those are not known.
+    """
     found, dtype = layout_of(experiment, array), dtype_of(experiment, array)
+    ids = device_numbers(experiment)
+    called = [None] * found.device_count if ids is None else ids.tolist()
     return {
-        "shards": [{"device": device, "index": ranges} for device, ranges in enumerate(found.ranges())],
+        "shards": [{"device": called[position], "position": position, "index": ranges} for position, ranges in enumerate(found.ranges())],
         "mesh": [list(axis) for axis in found.mesh],
         "shape": list(found.shape),
         "spec": [axes_json(axes) for axes in found.spec],
@@ -156,7 +201,7 @@ def layout_json(experiment: Experiment, array: str = "array") -> dict[str, Any]:
         "shard_count": found.shard_count,
         "replication": found.replication,
         "replicated_axes": list(found.replicated_axes),
-        "groups": found.groups.tolist(),
+        "groups": found.named_groups.tolist(),
         "bytes_per_device": found.shard_bytes(dtype),
         "bytes_array": found.array_bytes(dtype),
         "bytes_held": found.held_bytes(dtype),

@@ -62,6 +62,18 @@ def listed(topology: Topology) -> tuple[Coordinates, ...]:
         for j in range(min(2, y - host_y)) for i in range(min(2, x - host_x)) for core in range(topology.chip.devices_per_chip))
 
 
+def device_ids(topology: Topology, places: np.ndarray) -> np.ndarray:
+    """JAX's numbers of the devices at coordinates [..., 5], int64 [...].
+
+    The TPU compiler numbers the chips of a slice row by row, x fastest, and the devices of a chip
+    one after the other; with several slices, slice s begins at 100,000 (s + 1). Read off libtpu.
+    """
+    x, y = (*topology.shape, 1)[:2]
+    chip = places[..., 0] + x * (places[..., 1] + y * places[..., 2])
+    within = chip * topology.chip.devices_per_chip + places[..., 3]
+    return within + (100_000 * (places[..., 4] + 1) if topology.slices > 1 else 0)
+
+
 def _slices_by_axis(slices: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
     """How many slices lie along each mesh axis: the first axes take as many as they can, which together is all where the mesh fills them."""
     between, rest = [], slices

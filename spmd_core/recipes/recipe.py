@@ -43,7 +43,7 @@ class Expected:
         said += [f"{strategy} prints {found.printed.get(name)!r} for {name}, not {text!r}"
                  for name, text in self.printed.items() if found.printed.get(name) != text]
         for name, report in found.outputs.items():
-            held = {shard.device: shard.index for shard in report.shards or ()}
+            held = {shard.at: shard.index for shard in report.shards or ()}
             said += [f"{strategy}: device {device} holds {held.get(device)} of {name}, not {index}"
                      for device, index in self.shards.items() if held.get(device) != index]
         if strategy in self.collectives:

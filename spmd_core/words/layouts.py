@@ -35,7 +35,7 @@ def group_texts(groups: Ints) -> list[str]:
     if count <= _LISTED:
         return [", ".join(map(str, row)) for row in groups.tolist()]
     ends = groups[:, (0, 1, -1)].tolist()
-    if groups[0, -1] - groups[0, 0] == count - 1:
+    if (groups[:, -1] - groups[:, 0] == count - 1).all():
         return [f"{first}–{last}" for first, _, last in ends]
     return [f"{first}, {second} … {last} ({count_text(count)} devices)" for first, second, last in ends]
 
@@ -45,7 +45,7 @@ def short_group_texts(groups: Ints) -> list[str]:
     count = groups.shape[1]
     if count <= 2:
         return group_texts(groups)
-    if groups[0, -1] - groups[0, 0] == count - 1:
+    if (groups[:, -1] - groups[:, 0] == count - 1).all():
         return [f"{first}–{last}" for first, last in groups[:, (0, -1)].tolist()]
     return [f"{first} +{count - 1}" for first in groups[:, 0].tolist()]
 
@@ -89,7 +89,7 @@ def sharing_text(found: Layout) -> str | None:
     if found.shard_count == 1:
         return "All devices hold the same data."
     listed = _GROUPS // min(found.replication, _LISTED)
-    groups = " · ".join(text.partition(" (")[0] for text in group_texts(found.groups[:listed])) + (" · …" if found.shard_count > listed else "")
+    groups = " · ".join(text.partition(" (")[0] for text in group_texts(found.named_groups[:listed])) + (" · …" if found.shard_count > listed else "")
     return f"{count_text(found.shard_count)} groups of {count_text(found.replication)} devices hold the same data: {groups}"
 
 

@@ -109,7 +109,8 @@ def test_link_prints_a_link_that_leads_back(tmp_path):
 def test_layout_prints_shards_as_json():
     done = call("layout", "--mesh", "x=2,y=4", "--shape", "4,8", "--spec", '["x", ["y"]]', "--json")
     answer = json.loads(done.stdout)
-    assert answer["shards"][0] == {"device": 0, "index": [[0, 2], [0, 2]]} and answer["shards"][7] == {"device": 7, "index": [[2, 4], [6, 8]]}
+    assert answer["shards"][0] == {"device": 0, "position": 0, "index": [[0, 2], [0, 2]]}
+    assert answer["shards"][7] == {"device": 7, "position": 7, "index": [[2, 4], [6, 8]]}
     assert len(answer["shards"]) == 8 and answer["replication"] == 1
     assert json.loads(call("layout", "recipe:layout_2x4", "--json").stdout)["shards"] == answer["shards"]
 
@@ -117,7 +118,7 @@ def test_layout_prints_shards_as_json():
 def test_layout_of_many_devices():
     done = call("layout", "--mesh", "x=256,y=256", "--shape", "256,512", "--spec", '["x", "y"]', "--json")
     shards = json.loads(done.stdout)["shards"]
-    assert len(shards) == 65_536 and shards[-1] == {"device": 65_535, "index": [[255, 256], [510, 512]]}
+    assert len(shards) == 65_536 and shards[-1] == {"device": 65_535, "position": 65_535, "index": [[255, 256], [510, 512]]}
 
 
 def test_layout_of_several_arrays():

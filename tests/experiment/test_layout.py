@@ -146,14 +146,29 @@ ARRAY = {"workload": "array", "mesh": {"x": 2, "y": 4}, "dims": {"d0": 4, "d1": 
 
 def test_json_form_of_the_tutorials_array():
     data = layout_json(parse_experiment(ARRAY))
-    assert data["shards"][0] == {"device": 0, "index": [[0, 2], [0, 2]]}
-    assert data["shards"][7] == {"device": 7, "index": [[2, 4], [6, 8]]}
+    assert data["shards"][0] == {"device": 0, "position": 0, "index": [[0, 2], [0, 2]]}
+    assert data["shards"][7] == {"device": 7, "position": 7, "index": [[2, 4], [6, 8]]}
     assert {name: data[name] for name in data if name not in ("shards", "groups")} == {
         "mesh": [["x", 2], ["y", 4]], "shape": [4, 8], "spec": ["x", "y"], "dtype": "float32", "memory": "device", "devices": 8,
         "shard_shape": [2, 2], "shard_count": 8, "replication": 1, "replicated_axes": [],
         "bytes_per_device": 16, "bytes_array": 128, "bytes_held": 128}
     assert data["groups"] == [[device] for device in range(8)]
     assert json.loads(json.dumps(data)) == data
+
+
+@pytest.mark.parametrize(("target", "mesh", "options", "numbers"), [
+    ("tpu:v5e:2x4", {"x": 8}, {}, [0, 1, 2, 3, 7, 6, 5, 4]),  # a ring, by mesh_utils
+    ("tpu:v5e:2x4", {"x": 8}, {"device_order": "plain"}, [0, 1, 2, 3, 4, 5, 6, 7]),
+    ("tpu:v5e:4x4", {"x": 16}, {"device_order": "plain"}, [0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15]),  # hosts of 2 x 2
+    ("tpu:v5e:2x4*2", {"d": 2, "x": 8}, {}, [100000 + i for i in (0, 1, 2, 3, 7, 6, 5, 4)] + [200000 + i for i in (0, 1, 2, 3, 7, 6, 5, 4)]),
+    ("tpu:v5e:4x4", {"x": 8}, {}, [None] * 8),  # fills half of it: only mesh_utils can say
+    ("local", {"x": 4}, {}, [None] * 4),
+])
+def test_devices_have_the_numbers_that_jax_gives_them(target, mesh, options, numbers):
+    data = layout_json(parse_experiment({"workload": "array", "target": target, "mesh": mesh, "dims": {"d0": 16}, "sharding": {"d0": "x"},
+                                         "options": options}))
+    assert [shard["device"] for shard in data["shards"]] == numbers
+    assert [shard["position"] for shard in data["shards"]] == list(range(len(numbers)))
 
 
 def test_json_form_of_a_replicated_array():

@@ -13,7 +13,7 @@ from jax.experimental import mesh_utils
 
 from spmd_core.errors import RequestError
 from spmd_core.machine.chips import CHIPS
-from spmd_core.machine.mesh_order import listed, mesh_places
+from spmd_core.machine.mesh_order import device_ids, listed, mesh_places
 from spmd_core.machine.topologies import get_topology, legal_shapes
 
 KINDS = {"v2": "TPU v2", "v3": "TPU v3", "v4": "TPU v4", "v5e": "TPU v5 lite", "v5p": "TPU v5", "v6e": "TPU v6 lite", "tpu7x": "TPU7x"}
@@ -89,13 +89,16 @@ def test_what_does_not_fill_the_topology_is_refused():
         mesh_places(get_topology("tpu:v5e:4x4"), (8,))
 
 
-def test_devices_are_listed_as_the_compiler_lists_them():
+def test_devices_are_listed_and_numbered_as_the_compiler_does():
     code = ("import json, sys; from spmd_core.engine.absent.topology import coordinates, devices_of; "
             "from spmd_core.machine.topologies import get_topology; "
-            "print(json.dumps([coordinates(devices_of(get_topology('tpu:' + name))) for name in sys.argv[1:]]))")
+            "found = [devices_of(get_topology('tpu:' + name)) for name in sys.argv[1:]]; "
+            "print(json.dumps([(coordinates(each), [device.id for device in each]) for each in found]))")
     environ = {**os.environ, "JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
     answer = subprocess.run([sys.executable, "-c", code, *LISTED], env=environ, capture_output=True, text=True, timeout=120, check=False)
     if "libtpu is not installed" in answer.stderr:
         pytest.skip("no libtpu here")
-    for name, places in zip(LISTED, json.loads(answer.stdout), strict=True):
-        assert [tuple(place) for place in places] == list(listed(get_topology(f"tpu:{name}"))), name
+    for name, (places, ids) in zip(LISTED, json.loads(answer.stdout), strict=True):
+        topology = get_topology(f"tpu:{name}")
+        assert [tuple(place) for place in places] == list(listed(topology)), name
+        assert device_ids(topology, np.array(places)).tolist() == ids, name

@@ -41,7 +41,7 @@ def picture(found: Layout, dtype: str) -> dict[str, Any]:
 def array_grid(found: Layout) -> Grid:
     """Where the shards of the array are drawn; a scalar is one cell."""
     edge = _array_edge(found)
-    letters = max(map(len, short_group_texts(found.groups[-1:])))
+    letters = max(map(len, short_group_texts(found.named_groups[-1:])))
     return arrange(found.parts or (1,), _margin([edge(dim, parts - 1, parts)[0] for dim, parts in enumerate(found.parts)]), letters)
 
 
@@ -60,7 +60,7 @@ def alt_text(found: Layout, dtype: str) -> str:
     """What the picture shows, in words, for who cannot see it."""
     mesh = mesh_text(found.mesh)
     cuts = "; ".join(dim_text(found, dim) for dim in range(len(found.shape))) or "a scalar"
-    same = f"the same is on devices {group_texts(found.groups[:1])[0]}" if found.replication > 1 else "no other device holds that"
+    same = f"the same is on devices {group_texts(found.named_groups[:1])[0]}" if found.replication > 1 else "no other device holds that"
     shards = f"{count_text(found.shard_count)} {'shard' if found.shard_count == 1 else 'shards'}"
     return (f"{headline(found, dtype)}. The array is drawn as {shards} ({cuts}), the mesh {mesh} as {count_text(found.device_count)} devices "
             f"in the color of what they hold. "
@@ -80,8 +80,8 @@ def table(found: Layout, dtype: str) -> pa.Table:
     """The numbers of the picture, one row a device, the first 4,096: coordinates, slice of every dim, bytes, who holds the same."""
     count = min(found.device_count, TABLE_ROWS)
     shards, place = np.unique(found.shard_of[:count], return_inverse=True)
-    same = group_texts(found.groups[shards])
-    columns: dict[str, Any] = {"device": np.arange(count)}
+    same = group_texts(found.named_groups[shards])
+    columns: dict[str, Any] = {"device": found.numbers[:count]}
     columns |= {name: found.coordinates[:count, axis] for axis, (name, _) in enumerate(found.mesh)}
     columns |= {f"[d{dim}]": range_texts(found.starts[:count, dim], found.stops[:count, dim]) for dim in range(len(found.shape))}
     return pa.table(columns | {"bytes": [found.shard_bytes(dtype)] * count, "held by devices": [same[shard] for shard in place.tolist()]})
@@ -126,9 +126,9 @@ def _array_cells(found: Layout, grid: Grid, dtype: str, linked: bool) -> tuple[C
         return _joined_cells(found, grid, found.blocks, holds, dtype)
     first = found.groups[:, 0]
     mesh = coordinate_texts(found, first, found.replicated_axes)
-    told = _told(found, first, first if linked else None, group_texts(found.groups), mesh, holds, dtype,
+    told = _told(found, first, first if linked else None, group_texts(found.named_groups), mesh, holds, dtype,
                  [f"on {count_text(found.replication)} devices" if found.replication > 1 else "on no other device"] * len(first))
-    return told, short_group_texts(found.groups), []
+    return told, short_group_texts(found.named_groups), []
 
 
 def _mesh_cells(found: Layout, grid: Grid, dtype: str, linked: bool) -> tuple[Columns, list[str], list[str]]:
@@ -141,8 +141,8 @@ def _mesh_cells(found: Layout, grid: Grid, dtype: str, linked: bool) -> tuple[Co
         np.maximum.at(highest, tile, found.stops)
         return _joined_cells(found, grid, found.coordinates, [f"within {text}" for text in index_texts(lowest, highest)], dtype)
     devices = np.arange(found.device_count)
-    same, first = group_texts(found.groups), found.groups[found.shard_of, 0]
-    holds, labels = index_texts(found.starts, found.stops), list(map(str, devices.tolist()))
+    same, first = group_texts(found.named_groups), found.groups[found.shard_of, 0]
+    holds, labels = index_texts(found.starts, found.stops), list(map(str, found.numbers.tolist()))
     alone = found.replication == 1
     told = _told(found, first, first if linked else None, labels, coordinate_texts(found, devices), holds, dtype,
                  ["on no other device" if alone else f"on {same[shard]}" for shard in found.shard_of.tolist()])

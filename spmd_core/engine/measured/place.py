@@ -19,7 +19,7 @@ def array_report(array: jax.Array, devices: Sequence[JaxDevice], mesh: jax.shard
     """An array as JAX reports it; `devices` in the order in which their positions are counted."""
     positions = {device: position for position, device in enumerate(devices)}
     indices = {positions[device]: bounds(index, array.shape) for device, index in array.sharding.devices_indices_map(array.shape).items()}
-    shards = tuple(ShardReport(device=position, index=indices[position]) for position in sorted(indices))
+    shards = tuple(ShardReport(device=devices[position].id, position=position, index=indices[position]) for position in sorted(indices))
     return ArrayReport(
         shape=array.shape, dtype=str(array.dtype), spec=spec_json(array.sharding, mesh, indices, array.shape), memory=array.sharding.memory_kind,
         shards=shards if len(shards) <= MAX_SHARDS else None, values=values_json(array) if 0 < array.size <= MAX_VALUES else None)

@@ -14,11 +14,12 @@ def grid(order=range(8), axes=("x", "y", "z")):
     return Mesh(np.array([jax.devices()[position] for position in order]).reshape(2, 2, 2), axes, axis_types=(AxisType.Auto,) * 3)
 
 
-def test_shards_are_numbered_by_the_mesh_not_by_device_ids():
+def test_shards_have_their_device_and_its_position_in_the_mesh():
     mesh = grid(order=(7, 6, 5, 4, 3, 2, 1, 0))
     array = jax.device_put(np.arange(8.0), NamedSharding(mesh, P(("x", "y", "z"))))
     report = array_report(array, list(mesh.devices.flat), mesh)
-    assert [(shard.device, shard.index) for shard in report.shards] == [(position, ((position, position + 1),)) for position in range(8)]
+    assert [(shard.device, shard.position, shard.index) for shard in report.shards] == [
+        (7 - position, position, ((position, position + 1),)) for position in range(8)]
     assert report.spec == (["x", "y", "z"],)
     assert report.values == tuple(map(float, range(8)))
 
@@ -27,7 +28,7 @@ def test_an_array_on_one_device():
     device = jax.devices()[3]
     report = array_report(jax.device_put(jnp.int32(7), SingleDeviceSharding(device)), [device], None)
     assert (report.shape, report.dtype, report.spec, report.values) == ((), "int32", None, (7,))
-    assert [(shard.device, shard.index) for shard in report.shards] == [(0, ())]
+    assert [(shard.device, shard.position, shard.index) for shard in report.shards] == [(3, 0, ())]
 
 
 @settings(max_examples=40)

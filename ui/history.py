@@ -1,6 +1,7 @@
 """The parts of the History screen: picking runs, and what can be done with them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import streamlit as st
 
@@ -46,7 +47,7 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     return picked
 
 
-def _columns() -> dict[str, object]:
+def _columns() -> dict[str, Any]:
     """Moments in the viewer's own time zone; times to three digits. Both sort by value."""
     zone = st.context.timezone
     return {tables.WHEN: st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone=zone),

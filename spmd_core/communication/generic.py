@@ -1,8 +1,33 @@
 """Why a collective is there, told from its kind, its axes and its op alone."""
 
-from spmd_core.communication.found import Found
+from typing import Protocol
+
 from spmd_core.hlo.collectives import BETWEEN_SLICES
 from spmd_core.plan.plan import DATA_AXES
+
+
+class Told(Protocol):
+    """As much of a collective as its reason needs: one that was read, or one that is estimated.
+
+    `wanted` is what the program asked for, `ring` the devices of each ring that a collective
+    matmul passes shards along, 0 for any other.
+    """
+
+    @property
+    def kind(self) -> str: ...  # noqa: D102
+    @property
+    def axes(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def asked(self) -> str | None: ...  # noqa: D102
+    @property
+    def wanted(self) -> str: ...  # noqa: D102
+    @property
+    def op_name(self) -> str | None: ...  # noqa: D102
+    @property
+    def reduction(self) -> str | None: ...  # noqa: D102
+    @property
+    def ring(self) -> int: ...  # noqa: D102
+
 
 _BECAME = {
     ("reduce-scatter", "all-reduce"): "; the compiler uses an all-reduce, and each device "
@@ -19,12 +44,12 @@ def names(axes: tuple[str, ...]) -> str:
     return " and ".join(axes) if axes else "no axis"
 
 
-def became(found: Found) -> str:
+def became(found: Told) -> str:
     """The end of a sentence: what the compiler made of what was asked for."""
     return _BECAME.get((found.wanted, found.kind), "")
 
 
-def generic(found: Found) -> str | None:
+def generic(found: Told) -> str | None:
     """The sentence; None where the axes tell nothing."""
     if found.kind == BETWEEN_SLICES:
         return _between_slices(found)
@@ -36,7 +61,7 @@ def generic(found: Found) -> str | None:
     return (_of_rows(found) if of_rows else of_shards(found)) + became(found)
 
 
-def collective_matmul(found: Found) -> str:
+def collective_matmul(found: Told) -> str:
     """A gather or a scattered sum that the compiler cut into steps beside the parts of a matmul."""
     along = f"a ring of {found.ring} along {names(found.axes)}"
     if found.wanted == "reduce-scatter":
@@ -46,7 +71,7 @@ def collective_matmul(found: Found) -> str:
             f"around {along} while the matmul works on those that are there")
 
 
-def other_reduction(found: Found) -> str | None:
+def other_reduction(found: Told) -> str | None:
     """The sentence of a reduction that is no sum; None for a sum."""
     what = _LOGICAL.get(found.reduction or "")
     if what is None:
@@ -56,14 +81,14 @@ def other_reduction(found: Found) -> str | None:
             f"{what} of all is taken{use}")
 
 
-def _between_slices(found: Found) -> str:
+def _between_slices(found: Told) -> str:
     along = f" along {names(found.axes)}" if found.axes else ""
     if found.asked in ("all-reduce", "reduce-scatter"):
         return f"each slice holds partial sums, which are added between slices{along}"
     return f"values move between slices{along}"
 
 
-def _of_rows(found: Found) -> str:
+def _of_rows(found: Told) -> str:
     """Over axes that shard the batch, and with it the parameters."""
     along = names(found.axes)
     if found.wanted in ("all-reduce", "reduce-scatter"):
@@ -77,7 +102,7 @@ def _of_rows(found: Found) -> str:
     return f"values move between devices along {along}"
 
 
-def of_shards(found: Found) -> str:
+def of_shards(found: Told) -> str:
     """Over axes that shard a matmul's dims, or those of a program that is no decoder."""
     along = names(found.axes)
     if found.wanted in ("all-reduce", "reduce-scatter"):

@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 
-from spmd_core.cost.comm import Communication
+from spmd_core.communication.generic import generic
 from spmd_core.cost.constants import (
     HBM_EFFICIENCY,
     HOST_EFFICIENCY,
@@ -19,18 +19,17 @@ from spmd_core.cost.constants import (
 )
 from spmd_core.cost.links import straggling
 from spmd_core.cost.memory import estimate_memory
-from spmd_core.cost.reasons import reason
 from spmd_core.estimate.constants import WITHOUT_COMPILING
 from spmd_core.estimate.shapes import Shapes, shapes_of
 from spmd_core.estimate.transfers import Transfer, transfers
 from spmd_core.estimate.work import StepWork, layer_matmuls, step_work
 from spmd_core.plan.plan import Plan
 from spmd_core.plan.sharding import not_cut
+from spmd_core.results.collective import Collective
 from spmd_core.results.prediction import (
     Binds,
     Bounds,
     Estimate,
-    PredictedCollective,
     PredictedMemory,
     Prediction,
 )
@@ -132,15 +131,14 @@ def _binds(shares: dict[str, float]) -> Binds:
     return max(groups, key=lambda name: groups[name])
 
 
-def _collectives(moved: list[Transfer], exposed: _Exposed) -> tuple[PredictedCollective, ...]:
+def _collectives(moved: list[Transfer], exposed: _Exposed) -> tuple[Collective, ...]:
     found = []
     for each, wait in zip(moved, exposed.transfers, strict=True):
-        told = Communication(each.kind, int(each.nbytes), each.seconds, each.where.resources, (),
-                             each.where.words, bool(each.beside), None, each.name, each.op_name,
-                             asked=each.asked)
-        found.append(PredictedCollective(
-            kind=each.kind, asked=each.asked, axes=each.axes, bytes=int(each.nbytes), count=each.count,
-            seconds=each.seconds * each.count, bound_s=each.bound_s, exposed_s=wait,
-            route=each.where.words, asynchronous=bool(each.beside), name=each.name,
-            op=each.op_name or None, reason=reason(told, each.axes)))
-    return tuple(sorted(found, key=lambda each: -each.seconds))
+        count = each.count
+        found.append(Collective(
+            kind=each.kind, asked=each.asked, axes=each.axes, bytes=int(each.nbytes), count=count,
+            bytes_total=int(each.nbytes) * count, op=each.op_name or None, name=each.name,
+            reason=generic(each), asynchronous=bool(each.beside), seconds=each.seconds,
+            exposed_s=wait / max(1, count), bound_s=each.bound_s,
+            seconds_total=each.seconds * count, exposed_total_s=wait, route=each.where.words))
+    return tuple(sorted(found, key=lambda each: -each.total_s))

@@ -40,6 +40,21 @@ class Transfer:
     name: str = ""
     alone: float = 1.0
 
+    @property
+    def wanted(self) -> str:
+        """What the program asks for."""
+        return self.asked or self.kind
+
+    @property
+    def reduction(self) -> str:
+        """What a reduction computes: a training step's are all sums."""
+        return "add"
+
+    @property
+    def ring(self) -> int:
+        """Devices of a collective matmul's ring: none is estimated, the compiler makes them."""
+        return 0
+
 
 @lru_cache(maxsize=4096)
 def route_of(topology: Topology, mesh: tuple[tuple[str, int], ...], order: str,

@@ -69,7 +69,7 @@ def exposed_words(found: Prediction) -> str:
     exposed: dict[str, float] = {}
     for each in found.collectives:
         axes = " and ".join(f"`{axis}`" for axis in each.axes) or "slices"
-        exposed[axes] = exposed.get(axes, 0.0) + each.exposed_s
+        exposed[axes] = exposed.get(axes, 0.0) + each.exposed_in_all_s
     rows = sorted(exposed.items(), key=lambda item: -item[1])
     parts = [f"{seconds_text(seconds)} over {axes}" for axes, seconds in rows if seconds > 1e-6]
     return f"exposed communication: {', '.join(parts)}" if parts else ""

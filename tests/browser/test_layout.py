@@ -73,11 +73,11 @@ def test_the_real_array_is_placed_and_compared(page, link):
     page.get_by_role("button", name="Place it on devices").click()
     outcome = page.get_by_test_id("stMain").get_by_test_id("stAlert").filter(has_text="Placed")
     outcome.wait_for(timeout=60_000)
-    expect(outcome).to_contain_text("Placed in pinned_host memory and compared: all 8 shards lie where the picture says.")
+    expect(outcome).to_contain_text("Placed in pinned_host memory: all 8 shards are where the picture says.")
     says(page, "Placing takes")
     expect(page).to_have_url(re.compile("&run="))
     page.reload()
-    page.get_by_text("all 8 shards lie where the picture says").wait_for()
+    page.get_by_text("all 8 shards are where the picture says").wait_for()
 
 
 def test_a_mesh_larger_than_the_target_is_drawn_but_not_placed(page, link):

@@ -36,7 +36,7 @@ def test_a_layer_from_click_to_answer(server, page):
     page.locator(".st-key-answer").wait_for(timeout=COMPILE_MS)
     settled(page)
     text = screen_text(page)
-    assert re.search(r"(strategies take the same, about|fastest, about) [\d.]+ µs", text)
+    assert re.search(r"predicted (fastest: |to take )[\d.]+ µs|No difference between", text)
     assert "60.0 MiB" in text
     page.get_by_role("tab", name="Collectives").click()
     page.get_by_text("the contracted dim in is sharded over y").first.wait_for()
@@ -60,7 +60,7 @@ def test_a_link_shows_the_stored_prediction_without_compiling(server, page, stor
     page.get_by_role("tab", name="Your own time").click()
     page.get_by_placeholder("e.g. 0.25").fill("0.016")
     page.keyboard.press("Enter")
-    page.get_by_text("which is inside the interval").wait_for()
+    page.get_by_text("which is inside the predicted interval").wait_for()
     page.wait_for_url("**measured=0.016*")
 
 

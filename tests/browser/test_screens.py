@@ -13,13 +13,13 @@ BACKGROUND = {"light": (255, 255, 255), "dark": (18, 22, 28)}
 
 def test_the_overview_says_what_machine_this_is_and_lets_it_go(server, page, finished_run):
     visit(page, server.url)
-    page.get_by_text("Dense layer, in=32 out=4, float32, in over x, mesh x=8 on cpu:8").first.wait_for()
+    page.get_by_text("Dense layer, in=32 out=4, float32, in sharded over x, mesh x=8 on cpu:8").first.wait_for()
     text = screen_text(page)
     assert "No accelerator found here: 8 simulated CPU devices stand in for one." in text
     assert re.search(r"Platform\s+cpu", text)
     assert "pinned_host" in text
     page.get_by_role("button", name="Release the devices").click()
-    page.get_by_text("lets go of the devices").wait_for()
+    page.get_by_text("releases the devices").wait_for()
 
 
 def test_a_recipe_opens_filled_in_and_gives_its_numbers(server, page):

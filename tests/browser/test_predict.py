@@ -95,7 +95,7 @@ def test_two_predictions_stand_side_by_side(server, page, stored):
     page.get_by_role("tab", name="Side by side").click()
     page.get_by_text("Both programs communicate alike.").wait_for()
     page.get_by_text("B against A").first.wait_for()
-    assert "3 × 2,048 per device" in screen_text(page)
+    assert "3 × 2,048 tokens per device" in screen_text(page)
 
 
 def test_a_mesh_that_does_not_fill_the_topology_is_refused_and_mended(server, page):

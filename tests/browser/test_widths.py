@@ -1,0 +1,61 @@
+"""Narrow windows and the keyboard: nothing is cut off, every input is reached, focus is seen."""
+
+import pytest
+
+from tests.browser.server import PATIENCE_MS, visit
+
+PRIMARY = {"light": "rgb(31, 95, 191)", "dark": "rgb(106, 165, 255)"}
+FOCUS = """() => { const seen = getComputedStyle(document.activeElement);
+  return [document.activeElement.dataset.testid, seen.outlineStyle, seen.outlineWidth, seen.outlineColor]; }"""
+WIDER = """() => [...document.querySelectorAll('[data-testid="stTable"] table')]
+  .filter(table => table.scrollWidth > table.parentElement.clientWidth + 1).map(table => table.innerText)"""
+CUT = """() => [...document.querySelectorAll('[data-testid="stMain"] [data-testid="stPageLink-NavLink"] *')]
+  .filter(part => part.scrollWidth > part.clientWidth + 1 && part.clientWidth > 0).map(part => part.innerText)"""
+
+
+@pytest.mark.parametrize("theme", PRIMARY)
+def test_focus_on_the_menu_is_outlined_in_the_primary_color(server, new_page, theme):
+    page = visit(new_page(color_scheme=theme), server.url)
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        focused, *outline = page.evaluate(FOCUS)
+        if focused == "stPageLink-NavLink":
+            break
+    assert (focused, outline) == ("stPageLink-NavLink", ["solid", "2px", PRIMARY[theme]])
+
+
+def test_the_cards_are_two_by_two_at_1000_and_one_by_one_at_390(server, new_page):
+    page = visit(new_page(viewport={"width": 1000, "height": 900}), server.url)
+    corners = [each.bounding_box() for each in page.locator(".st-key-starts [data-testid=stColumn]").all()]
+    assert [len({box[side] for box in corners}) for side in ("x", "y")] == [2, 2]
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.wait_for_timeout(500)
+    boxes = [each.bounding_box() for each in page.locator(".st-key-starts [data-testid=stColumn]").all()]
+    assert [len({box[side] for box in boxes}) for side in ("x", "y")] == [1, 4]
+
+
+@pytest.mark.parametrize("width", [1000, 390])
+def test_no_table_and_no_link_is_cut_off(server, new_page, finished_run, width):
+    page = new_page(viewport={"width": width, "height": 900})
+    for address in (finished_run, server.url, f"{server.url}/recipes"):
+        visit(page, address)
+        if address == finished_run:
+            page.locator(".st-key-communication table").wait_for(timeout=PATIENCE_MS)
+        page.wait_for_timeout(500)
+        assert page.evaluate(CUT) == []
+        assert page.evaluate(WIDER) == [] or width < 1000  # narrower than that they scroll
+
+
+@pytest.mark.parametrize("screen", ["layout", "compare", "predict"])
+def test_every_field_is_reached_at_390(server, new_page, screen):
+    page = visit(new_page(viewport={"width": 390, "height": 900}), f"{server.url}/{screen}")
+    page.get_by_test_id("stExpandSidebarButton").click()
+    sidebar = page.get_by_test_id("stSidebar")
+    sidebar.locator("input").first.wait_for(state="visible")
+    page.wait_for_timeout(800)  # it slides in
+    fields = [field for field in sidebar.locator("input:visible").all() if field.get_attribute("aria-label")]
+    assert len(fields) > 3
+    for field in fields:
+        field.scroll_into_view_if_needed()
+        box = field.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 390, field.get_attribute("aria-label")

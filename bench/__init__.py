@@ -1,1 +1,3 @@
-"""Measurements: each script prints its figures beside their goals, and ends with 1 where one is missed."""
+"""Measurements: each script prints its figures beside their goals, and ends with 1 where one is
+missed.
+"""

@@ -1,4 +1,6 @@
-"""Every measurement that takes less than a minute on an idle machine: `python -m bench`; ends with 1 where one of them misses a goal."""
+"""Every measurement that takes less than a minute on an idle machine: `python -m bench`; ends with
+1 where one of them misses a goal.
+"""
 
 import subprocess
 import sys
@@ -11,7 +13,8 @@ SHARED = {"__init__", "__main__", "communicating", "compiled", "dashboard", "fig
 SLOW = {"busy_collectives", "collectives_reading", "hostile_links", "instant_estimate", "kills",
         "memory_growth", "odd_surroundings", "pictures", "planted_faults", "predict_calibration",
         "predict_fits", "right_answers", "same_list", "same_or_different", "small_predictions"}
-SCRIPTS = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.py")) if path.stem not in SHARED}
+SCRIPTS = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.py"))
+           if path.stem not in SHARED}
 
 
 def main() -> int:

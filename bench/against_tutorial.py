@@ -1,7 +1,10 @@
-"""The shard_map programs of layer and dot against the tutorials' code as written: both ahead of time, on placed inputs, in one process.
+"""The shard_map programs of layer and dot against the tutorials' code as written: both ahead of
+time, on placed inputs, in one process.
 
-Two layers, at the tutorial's size and at a larger one, against its `layer_sharded`; dot products at 16x3 and 1,000,000x3 against
-`pmap(vmap(dot))`. Both take turns in the same rounds, the layers on the very same arrays; ours must not be slower by more than the
+Two layers, at the tutorial's size and at a larger one, against its `layer_sharded`; dot products at
+16x3 and 1,000,000x3 against
+`pmap(vmap(dot))`. Both take turns in the same rounds, the layers on the very same arrays; ours must
+not be slower by more than the
 95 % interval of their ratio, corrected for how many are compared.
 Run: python -m bench.against_tutorial [rounds]
 """
@@ -34,7 +37,9 @@ SAMPLE_S = 10e-3
 
 
 def tutorial_layer(ours: Sequence[Any]) -> Timed:
-    """`layer_sharded` of "Parallel programming with JAX", on our inputs, which lie as its in_specs say."""
+    """`layer_sharded` of "Parallel programming with JAX", on our inputs, which lie as its in_specs
+    say.
+    """
     mesh = jax.make_mesh((8,), ("x",), axis_types=(AxisType.Auto,))
     batched = ours[0].ndim == 2
     in_specs = (P(None, "x") if batched else P("x"), P("x", None), P(None))
@@ -48,22 +53,33 @@ def tutorial_layer(ours: Sequence[Any]) -> Timed:
 
 
 def tutorial_dot(ours: Sequence[Any]) -> Timed:
-    """`dot_parallel` of the notebook that compares vmap and pmap, on its reshaped inputs, spread over the devices."""
+    """`dot_parallel` of the notebook that compares vmap and pmap, on its reshaped inputs, spread
+    over the devices.
+    """
     def dot(v, u):
         return jnp.vdot(v, u)
 
     dot_parallel = jax.pmap(jax.vmap(dot))
     mesh = jax.make_mesh((8,), ("x",), axis_types=(AxisType.Auto,))
-    v_parallel, u_parallel = (jax.device_put(np.asarray(rows).reshape(8, -1, 3), NamedSharding(mesh, P("x"))) for rows in ours)
-    return Timed("tutorial", dot_parallel.lower(v_parallel, u_parallel).compile(), (v_parallel, u_parallel))
+    v_parallel, u_parallel = (jax.device_put(np.asarray(rows).reshape(8, -1, 3),
+                                             NamedSharding(mesh, P("x"))) for rows in ours)
+    return Timed("tutorial", dot_parallel.lower(v_parallel, u_parallel).compile(),
+                 (v_parallel, u_parallel))
 
 
-CASES: tuple[tuple[str, dict[str, Any], Callable[[Sequence[Any]], Timed]], ...] = (
-    ("layer, 32 by 32x4", {"workload": "layer", "dims": {"in": 32, "out": 4}, "sharding": {"in": "x"}}, tutorial_layer),
-    ("layer, 512x2048 by 2048x1024", {"workload": "layer", "dims": {"batch": 512, "in": 2048, "out": 1024}, "sharding": {"in": "x"}}, tutorial_layer),
-    ("dot, 16x3", {"workload": "dot", "dims": {"n": 8, "k": 3}, "sharding": {"n": "x"}}, tutorial_dot),
-    ("dot, 1,000,000x3", {"workload": "dot", "dims": {"n": 1_000_000, "k": 3}, "sharding": {"n": "x"}}, tutorial_dot),
-)
+CASES: tuple[tuple[str, dict[str, Any], Callable[[Sequence[Any]], Timed]],
+             ...] = (("layer, 32 by 32x4",
+                      {"workload": "layer", "dims": {"in": 32, "out": 4}, "sharding": {"in": "x"}},
+                      tutorial_layer),
+                     ("layer, 512x2048 by 2048x1024",
+                      {"workload": "layer", "dims": {"batch": 512, "in": 2048, "out": 1024},
+                       "sharding": {"in": "x"}}, tutorial_layer),
+                     ("dot, 16x3",
+                      {"workload": "dot", "dims": {"n": 8, "k": 3}, "sharding": {"n": "x"}},
+                      tutorial_dot),
+                     ("dot, 1,000,000x3",
+                      {"workload": "dot", "dims": {"n": 1_000_000, "k": 3}, "sharding": {"n": "x"}},
+                      tutorial_dot),)
 
 
 def our_program(experiment: Experiment) -> Timed:
@@ -80,14 +96,20 @@ def main() -> int:
     for name, spec, theirs in CASES:
         ours = our_program(parse_experiment({"target": "cpu:8", "mesh": {"x": 8}} | spec))
         tutorial = theirs(ours.arguments)
-        difference = np.abs(np.asarray(ours.call(*ours.arguments)).ravel() - np.asarray(tutorial.call(*tutorial.arguments)).ravel()).max()
+        difference = np.abs(
+            np.asarray(
+                ours.call(
+                    *ours.arguments)).ravel() - np.asarray(
+                        tutorial.call(*tutorial.arguments)).ravel()).max()
         for timed in (ours, tutorial):
             warm_up(timed)
         plan_turns([ours, tutorial], SAMPLE_S)
         with quiet():
-            sample_rounds([ours, tutorial], rounds, seed=0, cancelled=lambda: False, after_round=lambda done: None)
+            sample_rounds([ours, tutorial], rounds, seed=0, cancelled=lambda: False,
+                          after_round=lambda done: None)
         ratios = stats.log_ratios(ours.rounds, tutorial.rounds)
-        centre, low, high, _ = stats.signed_rank_interval(ratios, (1 - stats.CONFIDENCE) / len(CASES))
+        centre, low, high, _ = stats.signed_rank_interval(ratios,
+                                                          (1 - stats.CONFIDENCE) / len(CASES))
         figures.add(f"lower end of ours over the tutorial's, {name}", float(np.exp(low)), most=1.0,
                     note=f"ours {seconds_text(stats.median_s(ours.rounds))}, the tutorial's {seconds_text(stats.median_s(tutorial.rounds))}, ratio "
                          f"{np.exp(centre):.3f}, up to {np.exp(high):.3f}; values differ by {difference:.1e}")

@@ -1,7 +1,10 @@
-"""Runs of a program with collectives that abort on a busy machine: XLA's simulated devices wait for one another in a thread each.
+"""Runs of a program with collectives that abort on a busy machine: XLA's simulated devices wait for
+one another in a thread each.
 
-Beside them, one process per core does nothing but count. With a thread for each device alone, XLA's default, 4 of 31 runs ended in
-SIGABRT; NPROC gives more (spmd_core/worker/environment.py). Minutes. Run: python -m bench.busy_collectives [runs]
+Beside them, one process per core does nothing but count. With a thread for each device alone, XLA's
+default, 4 of 31 runs ended in
+SIGABRT; NPROC gives more (spmd_core/worker/environment.py). Minutes. Run: python -m
+bench.busy_collectives [runs]
 """
 
 import os
@@ -33,7 +36,8 @@ def main() -> int:
         for other in others:
             other.kill()
             other.wait()
-    figures.add("runs that failed beside other work", len(failed), f"of {runs}", most=0, note="; ".join(sorted({str(each) for each in failed})))
+    figures.add("runs that failed beside other work", len(failed), f"of {runs}", most=0,
+                note="; ".join(sorted({str(each) for each in failed})))
     return figures.finish()
 
 

@@ -1,8 +1,10 @@
-"""From the click on Run to the first provisional median on screen, default experiment: with a cold worker, and with a warm one.
+"""From the click on Run to the first provisional median on screen, default experiment: with a cold
+worker, and with a warm one.
 
     python -m bench.click_to_median [--rounds 3] [--json]
 
-A real browser on a real dashboard, on this machine. Cold: no worker process runs, and none has. Each round starts a new dashboard.
+A real browser on a real dashboard, on this machine. Cold: no worker process runs, and none has.
+Each round starts a new dashboard.
 """
 
 import argparse
@@ -23,7 +25,9 @@ ANSWER = ".st-key-answer"
 
 
 def click_to_median_s(page: Page) -> float:
-    """Seconds from the click to the first median on screen, provisional or final; then it waits for the answer."""
+    """Seconds from the click to the first median on screen, provisional or final; then it waits for
+    the answer.
+    """
     button = page.get_by_role("button", name="Run", exact=True)
     button.wait_for()
     page.wait_for_timeout(1000)
@@ -37,7 +41,8 @@ def click_to_median_s(page: Page) -> float:
 
 
 def main() -> int:
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask = argparse.ArgumentParser(description=__doc__,
+                                  formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--rounds", type=int, default=3)
     ask.add_argument("--json", action="store_true")
     options = ask.parse_args()
@@ -55,7 +60,8 @@ def main() -> int:
     figures = Figures(options.json)
     for state, values in taken.items():
         note = f"each round: {', '.join(f'{value:.2f}' for value in values)}"
-        figures.add(f"to the first median, {state} worker", statistics.median(values), "s", most=LIMITS_S[state], note=note)
+        figures.add(f"to the first median, {state} worker", statistics.median(values), "s",
+                    most=LIMITS_S[state], note=note)
     return figures.finish()
 
 

@@ -5,7 +5,8 @@ from typing import Any
 STRATEGIES = ("auto", "constrained", "explicit", "shard_map")
 MESHES = {"tpu:v5e:4x4": {"x": 4, "y": 4}, "tpu:v5p:2x2x2": {"x": 2, "y": 4}}
 
-_BLOCK = {"batch": 16, "sequence": 512, "embed": 1024, "heads": 16, "kv_heads": 16, "head_dim": 64, "mlp": 4096}
+_BLOCK = {"batch": 16, "sequence": 512, "embed": 1024, "heads": 16, "kv_heads": 16, "head_dim": 64,
+          "mlp": 4096}
 _MLP = {"batch": 1024, "in": 2048, "hidden": 8192, "out": 2048}
 _LAYER = {"batch": 1024, "in": 4096, "out": 4096}
 _STEP = {"batch": 1024, "in": 2048, "out": 2048}
@@ -16,7 +17,8 @@ _FSDP_BLOCK = {f"{name}_weights": axes for name, axes in (
     ("out", [None, None, "x"]), ("gate", ["x", None]), ("up", ["x", None]), ("down", [None, "x"]))}
 
 
-def _spec(workload: str, dims: dict[str, int], sharding: dict[str, Any], **more: Any) -> dict[str, Any]:
+def _spec(workload: str, dims: dict[str, int], sharding: dict[str, Any],
+          **more: Any) -> dict[str, Any]:
     return {"workload": workload, "dims": dims, "sharding": sharding, "dtype": "bfloat16"} | more
 
 

@@ -1,4 +1,6 @@
-"""A dashboard to measure: the real `streamlit run app.py` on a data folder of its own, and viewers over its websocket."""
+"""A dashboard to measure: the real `streamlit run app.py` on a data folder of its own, and viewers
+over its websocket.
+"""
 
 import asyncio
 import os
@@ -18,7 +20,9 @@ from tests.browser.server import Server
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 RUN_TIMEOUT_S = 120
-LAYER: dict[str, Any] = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "sharding": {"in": "x"}}  # the default of Compare
+# the default of Compare
+LAYER: dict[str, Any] = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8},
+                         "sharding": {"in": "x"}}
 
 
 @contextmanager
@@ -41,13 +45,17 @@ def dashboard(experiments: list[dict[str, Any]]) -> Iterator[tuple[Server, list[
 
 
 class Viewer:
-    """A session of one viewer: it reruns a screen and waits until the script is done, as a browser would."""
+    """A session of one viewer: it reruns a screen and waits until the script is done, as a browser
+    would.
+    """
 
     def __init__(self, socket: Any, page: str, query: str):
         self._socket, self._page, self._query = socket, page, query
 
     async def rerun(self) -> int:
-        """One run of the screen's script: how many charts it drew. SystemExit where the screen shows an exception."""
+        """One run of the screen's script: how many charts it drew. SystemExit where the screen
+        shows an exception.
+        """
         charts = 0
         request = BackMsg()
         request.rerun_script.query_string = self._query
@@ -57,8 +65,10 @@ class Viewer:
             message = ForwardMsg()
             message.ParseFromString(await asyncio.wait_for(self._socket.recv(), 60))
             if message.HasField("delta") and message.delta.new_element.HasField("exception"):
-                raise SystemExit(f"{self._page} shows {message.delta.new_element.exception.message}")
-            charts += message.HasField("delta") and message.delta.new_element.HasField("vega_lite_chart")
+                raise SystemExit(
+                    f"{self._page} shows {message.delta.new_element.exception.message}")
+            charts += message.HasField(
+                "delta") and message.delta.new_element.HasField("vega_lite_chart")
             if message.WhichOneof("type") == "script_finished" and message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY:
                 return charts
 
@@ -71,7 +81,9 @@ async def viewer(server: Server, page: str, query: str) -> AsyncIterator[Viewer]
 
 
 def cpu_s(pid: int) -> float:
-    """CPU seconds that a process and its threads have used; its children, the workers, are not counted."""
+    """CPU seconds that a process and its threads have used; its children, the workers, are not
+    counted.
+    """
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) * TICK_S
 
@@ -79,4 +91,5 @@ def cpu_s(pid: int) -> float:
 def memory_mb(pid: int) -> float:
     """Resident memory of a process in MB, without what it shares with files."""
     status = Path(f"/proc/{pid}/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon")) * 1024 / 1e6
+    return next(int(line.split()[1]) for line in status.splitlines()
+                if line.startswith("RssAnon")) * 1024 / 1e6

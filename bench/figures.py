@@ -7,16 +7,22 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Figures:
-    """The figures of one measurement, printed as they come; `as_json` prints them together at the end instead."""
+    """The figures of one measurement, printed as they come; `as_json` prints them together at the
+    end instead.
+    """
 
     as_json: bool = False
     kept: list[dict[str, str | float | bool | None]] = field(default_factory=list)
 
     def add(self, what: str, value: float, unit: str = "", *, least: float | None = None,
             most: float | None = None, note: str = "") -> None:
-        """Print a figure with its goal, which is from `least` to `most`, both included; a NaN misses any goal."""
-        met = not math.isnan(value) and (least is None or value >= least) and (most is None or value <= most)
-        self.kept.append({"figure": what, "value": value, "unit": unit, "least": least, "most": most, "met": met, "note": note})
+        """Print a figure with its goal, which is from `least` to `most`, both included; a NaN
+        misses any goal.
+        """
+        met = not math.isnan(value) and (least is None
+                                         or value >= least) and (most is None or value <= most)
+        self.kept.append({"figure": what, "value": value, "unit": unit, "least": least,
+                          "most": most, "met": met, "note": note})
         if not self.as_json:
             words = f"{_number(value)} {unit}".rstrip()
             verdict = "met" if met else "MISSED"

@@ -1,7 +1,8 @@
 """Mutated links and valid experiments on every screen: no traceback, no page error, no run stored.
 
 Links go through the screens as a browser sends them (the query string, the page's own decoding, one
-session after another), through the commands in one process, and some through processes of their own.
+session after another), through the commands in one process, and some through processes of their
+own.
 """
 
 import argparse
@@ -32,15 +33,16 @@ ROOT = Path(__file__).resolve().parents[1]
 SCREENS = ("layout", "compare", "predict")
 COMMANDS = ("layout", "script", "link", "history")
 LINKS_A_SESSION = 20  # what one link leaves in a session must not break the next
-JUNK: tuple[Any, ...] = (
-    None, True, -1, 0, 1, 3, 7, 2**31, 2**70, 1.5, 1e308, "", "x", "y", "batch", "__class__", "=1+1",
-    "a" * 70, "x\ny", "\x00", "😀", "${7*7}", "<b>", "`", "../x", "nan", [], [[]], ["x"], ["x", "x"],
-    {}, {"x": 8}, {"x": {"y": 1}}, [["x", 2], ["x", 4]], {"d0": 8}, "local", "cpu:0", "cpu:4",
-    "cpu:999", "cpu:256", "tpu:v5e:2x2", "tpu:v9z:2x2", "tpu:v5e:4x5", "tpu:v5p:2x2x1*2",
-    "tpu:v5p:99999x99999", "decoder", "array", "program", "train_step", "transfer", "layer",
-    "5,\n0", "by position", "bfloat16", "float64", "arange", "pinned_host", "highest", "vmap", "place",
-    "xla_dump_to=/tmp/x", "xla_tpu_scoped_vmem_limit_kib=1", "--xla_enable_async_all_gather=false",
-)
+JUNK: tuple[Any, ...] = (None, True, -1, 0, 1, 3, 7, 2**31, 2**70, 1.5, 1e308, "", "x", "y",
+                         "batch", "__class__", "=1+1", "a" * 70, "x\ny", "\x00", "😀", "${7*7}",
+                         "<b>", "`", "../x", "nan", [], [[]], ["x"], ["x", "x"], {}, {"x": 8},
+                         {"x": {"y": 1}}, [["x", 2], ["x", 4]], {"d0": 8}, "local", "cpu:0",
+                         "cpu:4", "cpu:999", "cpu:256", "tpu:v5e:2x2", "tpu:v9z:2x2", "tpu:v5e:4x5",
+                         "tpu:v5p:2x2x1*2", "tpu:v5p:99999x99999", "decoder", "array", "program",
+                         "train_step", "transfer", "layer", "5,\n0", "by position", "bfloat16",
+                         "float64", "arange", "pinned_host", "highest", "vmap", "place",
+                         "xla_dump_to=/tmp/x", "xla_tpu_scoped_vmem_limit_kib=1",
+                         "--xla_enable_async_all_gather=false",)
 
 
 def specs() -> list[dict[str, Any]]:
@@ -81,7 +83,8 @@ def mutated(value: Any, dice: random.Random) -> Any:
         if kind == 0:
             return {name: part for name, part in value.items() if name != key}
         if kind == 1:
-            return value | {dice.choice(("x", "batch", "new", "options", "sharding")): dice.choice(JUNK)}
+            return value | {dice.choice(("x", "batch", "new", "options",
+                                         "sharding")): dice.choice(JUNK)}
         if kind == 2:
             return value | {key: dice.choice(JUNK)}
         return value | {key: mutated(value[key], dice)}
@@ -119,7 +122,8 @@ def queries(count: int, seed: int) -> Iterator[tuple[str, dict[str, str]]]:
         if dice.random() < 0.2:
             query["run"] = dice.choice(("20200101-000000-abcdef", "x" * 80, "a b", "", "../../x"))
         if dice.random() < 0.1:
-            query |= {"sweep": dice.choice(("chips", "batch:1,2", "x" * 600, "mesh:=1=2", "chips:0"))}
+            query |= {"sweep": dice.choice(("chips", "batch:1,2", "x" * 600, "mesh:=1=2",
+                                            "chips:0"))}
         if dice.random() < 0.05:
             del query["experiment"]
         # the step moves on with each turn through the valid ones: each of them meets each screen

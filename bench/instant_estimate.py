@@ -1,7 +1,10 @@
-"""The instant estimate of a step against the compiled prediction: 60 plans, v4 to TPU7x, 1 to 8 slices.
+"""The instant estimate of a step against the compiled prediction: 60 plans, v4 to TPU7x, 1 to 8
+slices.
 
-Compiled predictions come from the folder `--data`: a run's that the Lab stored there, or a scheduled
-module that this script kept there (`<plan id>.hlo.gz`), priced anew. `--compile N` compiles N of those
+Compiled predictions come from the folder `--data`: a run's that the Lab stored there, or a
+scheduled
+module that this script kept there (`<plan id>.hlo.gz`), priced anew. `--compile N` compiles N of
+those
 that are missing, up to the schedule (about 20 s of a core each; TPU7x minutes), and keeps them. The
 published steps follow, which no constant of the estimate was fitted to.
 """
@@ -92,12 +95,14 @@ def plan_of(row: Row) -> Plan:
     """The plan of a row."""
     target, model, mesh, batch, sequence, more = row
     axes = {name: int(size) for name, _, size in (part.partition("=") for part in mesh.split(","))}
-    return parse_plan({"target": f"tpu:{target}", "model": model, "mesh": axes, "sequence": sequence,
-                       "batch_per_device": batch, **more})
+    return parse_plan({"target": f"tpu:{target}", "model": model, "mesh": axes,
+                       "sequence": sequence, "batch_per_device": batch, **more})
 
 
 def stored(lab: Lab, folder: Path, plan: Plan) -> float | None:
-    """Seconds of the compiled prediction, from a stored run or a kept module; None where there is neither."""
+    """Seconds of the compiled prediction, from a stored run or a kept module; None where there is
+    neither.
+    """
     run = lab.latest(experiment_of(plan))
     result = lab.result(run) if run else None
     if result and is_current(result) and (found := result.strategies["auto"].prediction):
@@ -108,7 +113,8 @@ def stored(lab: Lab, folder: Path, plan: Plan) -> float | None:
     places = mesh_places(plan.topology, [size for _, size in plan.mesh], plan.device_order)
     devices = tuple(tuple(place) for place in places.reshape(-1, 5).tolist())
     text = gzip.decompress(kept.read_bytes()).decode()
-    found = predict(text, Cluster(plan.topology, devices), {}, plan.mesh, Useful(plan.flops, plan.tokens))
+    found = predict(text, Cluster(plan.topology, devices), {}, plan.mesh,
+                    Useful(plan.flops, plan.tokens))
     return found.predicted_s.estimate if found.predicted_s else None
 
 
@@ -117,7 +123,8 @@ def keep_module(folder: Path, plan: Plan) -> None:
     with tempfile.TemporaryDirectory(prefix="instant-estimate-") as name:
         dump = Path(name)
         os.environ["XLA_FLAGS"] = f"--xla_dump_to={name} --xla_dump_hlo_as_text --xla_dump_hlo_module_re=train_step"
-        settings = replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S, cancel_grace_s=0.0)
+        settings = replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S,
+                           cancel_grace_s=0.0)
         lab = Lab.open(dump / "data", settings=settings)
         try:
             run = lab.submit(experiment_of(plan))
@@ -132,9 +139,12 @@ def keep_module(folder: Path, plan: Plan) -> None:
 
 def main() -> int:
     """Print each plan and the figures; exit code 1 where one misses its goal."""
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--data", type=Path, default=Path("instant-estimate"), help="folder of compiled predictions")
-    ask.add_argument("--compile", type=int, default=0, metavar="N", help="how many of the missing to compile")
+    ask = argparse.ArgumentParser(description=__doc__,
+                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--data", type=Path, default=Path("instant-estimate"),
+                     help="folder of compiled predictions")
+    ask.add_argument("--compile", type=int, default=0, metavar="N",
+                     help="how many of the missing to compile")
     asked, figures = ask.parse_args(), Figures()
     asked.data.mkdir(parents=True, exist_ok=True)
     plans, errors, left = [plan_of(row) for row in ROWS], [], asked.compile
@@ -166,8 +176,8 @@ def _accuracy(figures: Figures, errors: list[float]) -> None:
     figures.add("plans with a compiled prediction", count, f"of {len(ROWS)}", least=PLANS)
     if count:
         figures.add("median error of the estimate", errors[count // 2], most=MEDIAN)
-        figures.add("share within 20 %", sum(error <= WITHIN for error in errors) / count, least=SHARE,
-                    note=f"worst {errors[-1]:.1%}")
+        figures.add("share within 20 %", sum(error <= WITHIN for error in errors) / count,
+                    least=SHARE, note=f"worst {errors[-1]:.1%}")
 
 
 def _speed(figures: Figures, plans: list[Plan]) -> None:
@@ -178,8 +188,8 @@ def _speed(figures: Figures, plans: list[Plan]) -> None:
         estimate_step(plan)
         slowest = max(slowest, time.process_time() - begun)
     figures.add("slowest estimate", slowest * 1e3, "ms", most=EACH_MS)
-    many = [parse_plan(plan.to_json() | {"layers": layers}) for layers in range(2, 2 * (MANY // len(plans) + 2), 2)
-            for plan in plans][:MANY]
+    many = [parse_plan(plan.to_json() | {"layers": layers})
+            for layers in range(2, 2 * (MANY // len(plans) + 2), 2) for plan in plans][:MANY]
     begun = time.process_time()
     for plan in many:
         estimate_step(plan)

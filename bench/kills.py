@@ -1,4 +1,5 @@
-"""Kills (-9) of worker, command line and server, and freezes: nothing finished lost, nothing stuck, no orphan.
+"""Kills (-9) of worker, command line and server, and freezes: nothing finished lost, nothing stuck,
+no orphan.
 
 Runs use the stand-in engine of the tests: what is tried is the queue, the store and the processes.
 """

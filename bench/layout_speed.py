@@ -1,8 +1,10 @@
-"""Time of who-holds-what against JAX, on 4,096 devices, and of 65,536 devices as arrays and as JSON.
+"""Time of who-holds-what against JAX, on 4,096 devices, and of 65,536 devices as arrays and as
+JSON.
 
     python -m bench.layout_speed [--rounds 40] [--json]
 
-In one process, in shuffled rounds, with a new shape in every round so that JAX's cache never answers.
+In one process, in shuffled rounds, with a new shape in every round so that JAX's cache never
+answers.
 """
 
 import argparse
@@ -48,7 +50,8 @@ def against_jax(rounds: int) -> dict[str, float]:
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", 4096)
     devices = np.array(jax.devices()).reshape([size for _, size in MESH])
-    sharding = NamedSharding(Mesh(devices, tuple(name for name, _ in MESH), axis_types=(AxisType.Auto,) * 3), P(*SPEC))
+    sharding = NamedSharding(Mesh(devices, tuple(name for name, _ in MESH),
+                                  axis_types=(AxisType.Auto,) * 3), P(*SPEC))
     calls = {"jax": sharding.devices_indices_map, "ours": ours, "ours_as_lists": ours_as_lists}
     samples: dict[str, list[float]] = {name: [] for name in calls}
     shuffle = random.Random(0).shuffle
@@ -61,7 +64,9 @@ def against_jax(rounds: int) -> dict[str, float]:
     kept = {name: values[3:] for name, values in samples.items()}  # the first three warm up
     found = {f"{name}_s": statistics.median(values) for name, values in kept.items()}
     for name, label in (("ours", "ratio"), ("ours_as_lists", "ratio_as_lists")):
-        found[label] = statistics.median(mine / theirs for mine, theirs in zip(kept[name], kept["jax"], strict=True))
+        found[label] = statistics.median(mine / theirs
+                                         for mine, theirs in zip(kept[name], kept["jax"],
+                                                                 strict=True))
     return found
 
 
@@ -75,8 +80,9 @@ def large_arrays(rounds: int) -> float:
 
 def large_command(rounds: int) -> float:
     """Median seconds of the whole process `python -m spmd_core layout --json` of 65,536 devices."""
-    command = [sys.executable, "-m", "spmd_core", "layout", "--mesh", ",".join(f"{name}={size}" for name, size in LARGE_MESH),
-               "--shape", ",".join(map(str, LARGE_SHAPE)), "--spec", json.dumps(SPEC), "--json"]
+    command = [sys.executable, "-m", "spmd_core", "layout", "--mesh",
+               ",".join(f"{name}={size}" for name, size in LARGE_MESH), "--shape",
+               ",".join(map(str, LARGE_SHAPE)), "--spec", json.dumps(SPEC), "--json"]
     seconds = []
     for _ in range(rounds):
         began = time.perf_counter()
@@ -88,7 +94,8 @@ def large_command(rounds: int) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
@@ -97,7 +104,8 @@ def main() -> int:
     figures.add("as arrays, over JAX", found["ratio"], most=1.0, note=note)
     figures.add("as Python lists, over JAX", found["ratio_as_lists"], note="what JAX gives")
     figures.add("65,536 devices as arrays", 1e3 * large_arrays(chosen.rounds), "ms", most=20.0)
-    figures.add("65,536 devices by `layout --json`", large_command(5), "s", most=2.0, note="the whole process")
+    figures.add("65,536 devices by `layout --json`", large_command(5), "s", most=2.0,
+                note="the whole process")
     return figures.finish()
 
 

@@ -1,7 +1,10 @@
-"""Our median over that of the tutorial's own loop: the same callable on the same placed inputs, every call waited for, one process.
+"""Our median over that of the tutorial's own loop: the same callable on the same placed inputs,
+every call waited for, one process.
 
-Six ways to take dot products of a 16x3 array's two halves, and four at 1,000,000x3. The loop is `%timeit`'s: a timeit.Timer
-around `call(v, u).block_until_ready()`. In every round ours and the loop run in shuffled order, for as many calls each.
+Six ways to take dot products of a 16x3 array's two halves, and four at 1,000,000x3. The loop is
+`%timeit`'s: a timeit.Timer
+around `call(v, u).block_until_ready()`. In every round ours and the loop run in shuffled order, for
+as many calls each.
 Run: python -m bench.map_overhead [rounds]
 """
 
@@ -23,31 +26,37 @@ from spmd_core.results.stats import median_s
 from spmd_core.script.program import program_text
 from spmd_core.units import seconds_text
 
-SMALL, LARGE, BLOCKS = {"n": 8, "k": 3}, {"n": 1_000_000, "k": 3}, {"n": 8, "k": 375_000}  # plain pmap: a block for each device, flattened
-CASES = (
-    *((strategy, "16x3", SMALL) for strategy in ("vmap", "pmap", "pmap(vmap)", "jit(vmap)", "jit(pmap)", "pmap(jit)")),
-    *((strategy, "1,000,000x3", LARGE) for strategy in ("vmap", "jit(vmap)", "pmap(vmap)")),
-    ("pmap", "1,000,000x3", BLOCKS),
-)
+# plain pmap: a block for each device, flattened
+SMALL, LARGE, BLOCKS = {"n": 8, "k": 3}, {"n": 1_000_000, "k": 3}, {"n": 8, "k": 375_000}
+CASES = (*((strategy, "16x3", SMALL)
+           for strategy in ("vmap", "pmap", "pmap(vmap)", "jit(vmap)", "jit(pmap)", "pmap(jit)")),
+         *((strategy, "1,000,000x3", LARGE) for strategy in ("vmap", "jit(vmap)", "pmap(vmap)")),
+         ("pmap", "1,000,000x3", BLOCKS),)
 LEAST, MOST = 0.97, 1.03
-SAMPLE_S = 1e-3  # short rounds and many: what disturbs the machine then lasts longer than one, and so hits both alike
+# short rounds and many: what disturbs the machine then lasts longer than one, and so hits both
+# alike
+SAMPLE_S = 1e-3
 
 
 def ready(strategy: str, dims: dict[str, int]) -> Lowered:
     """What is called, as a run calls it, with its operands placed."""
-    experiment = parse_experiment({"workload": "dot", "target": "cpu:8", "mesh": {"x": 8}, "dims": dims})
+    experiment = parse_experiment({"workload": "dot", "target": "cpu:8", "mesh": {"x": 8},
+                                   "dims": dims})
     text = program_text(experiment, strategy)
     names = execute(text, file_name(experiment.workload, strategy))
     return look_into(text, names, names["make_operands"](), lambda phase: None)
 
 
 def medians(program: Lowered, rounds: int, seed: int) -> tuple[float, float, float]:
-    """Ours and the loop's, in seconds per call; and their ratio, the median over the rounds that they share."""
+    """Ours and the loop's, in seconds per call; and their ratio, the median over the rounds that
+    they share.
+    """
     ours = Timed("ours", program.call, program.arguments)
     warm_up(ours)
     plan_turns([ours], SAMPLE_S)
     v, u = program.arguments
-    timer = timeit.Timer("call(v, u).block_until_ready()", globals={"call": program.call, "v": v, "u": u})
+    timer = timeit.Timer("call(v, u).block_until_ready()",
+                         globals={"call": program.call, "v": v, "u": u})
     order, loop = random.Random(seed), []
     for turn in range(rounds):
         steps = [
@@ -58,7 +67,10 @@ def medians(program: Lowered, rounds: int, seed: int) -> tuple[float, float, flo
         with quiet():
             for step in steps:
                 step()
-    return median_s(ours.rounds), statistics.median(loop), statistics.median(own / other for own, other in zip(ours.samples_s, loop, strict=True))
+    return median_s(ours.rounds), statistics.median(loop), statistics.median(own / other
+                                                                             for own, other in zip(
+                                                                                 ours.samples_s,
+                                                                                 loop, strict=True))
 
 
 def main() -> int:
@@ -66,7 +78,8 @@ def main() -> int:
     figures = Figures()
     for seed, (strategy, size, dims) in enumerate(CASES):
         ours, loop, ratio = medians(ready(strategy, dims), rounds, seed)
-        figures.add(f"ours over the tutorial's loop, {size}, {strategy}", ratio, least=LEAST, most=MOST,
+        figures.add(f"ours over the tutorial's loop, {size}, {strategy}", ratio, least=LEAST,
+                    most=MOST,
                     note=f"ours {seconds_text(ours)}, the tutorial's {seconds_text(loop)}")
     return figures.finish()
 

@@ -2,7 +2,8 @@
 
     python -m bench.memory_growth [--runs 100] [--first 5] [--json]
 
-One viewer submits runs one after another through the screen's own Lab and looks at each result on Compare, over the websocket.
+One viewer submits runs one after another through the screen's own Lab and looks at each result on
+Compare, over the websocket.
 """
 
 import argparse
@@ -29,14 +30,16 @@ async def look(server: Server, query: str) -> None:
 
 
 def main() -> int:
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask = argparse.ArgumentParser(description=__doc__,
+                                  formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--runs", type=int, default=100)
     ask.add_argument("--first", type=int, default=5)
     ask.add_argument("--json", action="store_true")
     options = ask.parse_args()
     with dashboard([]) as (server, _):
         assert server.process is not None
-        lab = Lab.open(server.folder / "data", serve=False)  # the dashboard works the queue; this process only asks
+        # the dashboard works the queue; this process only asks
+        lab = Lab.open(server.folder / "data", serve=False)
         marks = {}
         for done in range(1, options.runs + 1):
             experiment = parse_experiment(LAYER | QUICK | {"seed": done})
@@ -49,7 +52,8 @@ def main() -> int:
     growth = marks[options.runs] - marks[options.first]
     figures = Figures(options.json)
     note = f"{marks[options.first]:.1f} MB after {options.first}, {marks[options.runs]:.1f} MB after {options.runs}"
-    figures.add("growth of the Streamlit process over the runs", growth, "MB", most=LIMIT_MB, note=note)
+    figures.add("growth of the Streamlit process over the runs", growth, "MB", most=LIMIT_MB,
+                note=note)
     return figures.finish()
 
 

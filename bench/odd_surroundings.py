@@ -1,6 +1,8 @@
-"""Damaged stores and odd surroundings: each command ends with 0, 1 or 2 and a sentence; nothing finished is lost.
+"""Damaged stores and odd surroundings: each command ends with 0, 1 or 2 and a sentence; nothing
+finished is lost.
 
-Every case starts from a copy of a data folder with one finished run; runs use the stand-in engine of
+Every case starts from a copy of a data folder with one finished run; runs use the stand-in engine
+of
 the tests, so that what is tried is the queue, the store and the commands, not JAX.
 """
 
@@ -110,8 +112,10 @@ def rows() -> list[Case]:
             name = f"runs.{column} = {value}"
             cases.append(Case(name, HISTORY, sql(f"UPDATE OR IGNORE runs SET {column} = {value}")))
     for value in junk[1:]:
-        cases.append(Case(f"spec = {value}", HISTORY, sql(f"UPDATE experiments SET spec = {value}")))
-        cases.append(Case(f"spec = {value}, one", ONE, sql(f"UPDATE experiments SET spec = {value}")))
+        cases.append(Case(f"spec = {value}", HISTORY,
+                          sql(f"UPDATE experiments SET spec = {value}")))
+        cases.append(Case(f"spec = {value}, one", ONE,
+                          sql(f"UPDATE experiments SET spec = {value}")))
         cases.append(Case(f"result = {value}", ONE, sql(f"UPDATE results SET body = {value}")))
         cases.append(Case(f"environment = {value}", RUN,
                           sql(f"UPDATE environments SET body = {value}"), keeps=True))
@@ -120,7 +124,8 @@ def rows() -> list[Case]:
                             "experiments", "migrations") for words in (HISTORY, RUN)]
     for spec in ('{"workload": "of_tomorrow", "mesh": {"x": 8}}', "{", "", '{"version": 7}', "[]"):
         cases.append(Case(f"queued {spec[:20]}", RUN, queued(spec), keeps=True))
-    cases.append(Case("a step of tomorrow", HISTORY, sql("INSERT INTO migrations VALUES ('9999', 0)")))
+    cases.append(Case("a step of tomorrow", HISTORY,
+                      sql("INSERT INTO migrations VALUES ('9999', 0)")))
     cases.append(Case("a run at work, noted by tomorrow", RUN, sql(
         "INSERT INTO runs (id, experiment, state, submitted_at, progress) SELECT 'x', experiment, "
         "'running', 1, '{\"of_tomorrow\": 1}' FROM runs LIMIT 1"), keeps=True))
@@ -196,7 +201,8 @@ def judged(case: Case, template: Path, run: str) -> str | None:
         return _verdict(case, told, folder, run)
 
 
-def _verdict(case: Case, told: subprocess.CompletedProcess[str], folder: Path, run: str) -> str | None:
+def _verdict(case: Case, told: subprocess.CompletedProcess[str], folder: Path,
+             run: str) -> str | None:
     lines = [line for line in told.stderr.splitlines() if line.strip()]
     if "Traceback" in told.stderr:
         return f"traceback: {lines[-1][:120]}"

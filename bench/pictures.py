@@ -1,6 +1,8 @@
-"""Pictures of the running app for the documentation: docs/pictures/SCREEN-light.png and -dark.png, 1400 pixels wide.
+"""Pictures of the running app for the documentation: docs/pictures/SCREEN-light.png and -dark.png,
+1400 pixels wide.
 
-A dashboard of its own runs the default experiment and draws from real results. Run: python -m bench.pictures [screens]
+A dashboard of its own runs the default experiment and draws from real results. Run: python -m
+bench.pictures [screens]
 """
 
 import sys
@@ -16,7 +18,8 @@ from tests.needs import CHROMIUM, ROOT
 FOLDER = ROOT / "docs" / "pictures"
 WIDTH, HEIGHT = 1400, 900
 MOST_BYTES = 200_000
-ARRAY = {"workload": "array", "target": "cpu:8", "mesh": {"x": 2, "y": 4}, "dims": {"d0": 8, "d1": 16}, "sharding": {"d0": "x", "d1": "y"}}
+ARRAY = {"workload": "array", "target": "cpu:8", "mesh": {"x": 2, "y": 4},
+         "dims": {"d0": 8, "d1": 16}, "sharding": {"d0": "x", "d1": "y"}}
 
 
 def compare(page: Page, url: str, run: str) -> None:
@@ -40,7 +43,8 @@ SCREENS = {"compare": compare, "layout": layout, "recipes": recipes}
 
 def draw(browser: Browser, screen: str, theme: str, url: str, run: str) -> int:
     """Take one picture; its size in bytes."""
-    context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="dark" if theme == "dark" else "light")
+    context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT},
+                                  color_scheme="dark" if theme == "dark" else "light")
     page = context.new_page()
     SCREENS[screen](page, url, run)
     settled(page)
@@ -52,7 +56,9 @@ def draw(browser: Browser, screen: str, theme: str, url: str, run: str) -> int:
 
 
 def main() -> int:
-    """Draw every screen in both themes; 1 where a picture is too large to be downloaded with a page."""
+    """Draw every screen in both themes; 1 where a picture is too large to be downloaded with a
+    page.
+    """
     chosen, large = sys.argv[1:] or list(SCREENS), 0
     FOLDER.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright, dashboard([LAYER]) as (server, runs):
@@ -61,7 +67,8 @@ def main() -> int:
             for theme in ("light", "dark"):
                 size = draw(browser, screen, theme, server.url, runs[0])
                 large += size > MOST_BYTES
-                print(f"docs/pictures/{screen}-{theme}.png: {size:,} bytes (at most {MOST_BYTES:,})")
+                print(
+                    f"docs/pictures/{screen}-{theme}.png: {size:,} bytes (at most {MOST_BYTES:,})")
         browser.close()
     return 1 if large else 0
 

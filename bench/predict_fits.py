@@ -1,8 +1,12 @@
-"""Whether programs fit, said from their sizes, against the compiler's word: 20 training steps around the capacity of their chips.
+"""Whether programs fit, said from their sizes, against the compiler's word: 20 training steps
+around the capacity of their chips.
 
-Of each kind of program: the largest batch that is said to fit with 3 % to spare, and the smallest that is said to take 3 % too much; what
-the compiler leaves empty between arrays is of that order. The compiler is stopped once it has allotted memory
-(seconds, where code takes minutes): what it says by then is whether the program fits, and its arguments and temporaries.
+Of each kind of program: the largest batch that is said to fit with 3 % to spare, and the smallest
+that is said to take 3 % too much; what
+the compiler leaves empty between arrays is of that order. The compiler is stopped once it has
+allotted memory
+(seconds, where code takes minutes): what it says by then is whether the program fits, and its
+arguments and temporaries.
 """
 
 import math
@@ -43,11 +47,14 @@ _ALLOCATION = re.compile(r"^allocation \d+: size (\d+),(.*)$", re.MULTILINE)
 def plan_of(kind: tuple[str, str, dict[str, int], dict], batch: int) -> Plan:
     """The plan of a kind of program at a batch per device."""
     target, model, mesh, more = kind
-    return parse_plan({"target": target, "model": model, "mesh": mesh, "batch_per_device": batch, **more})
+    return parse_plan({"target": target, "model": model, "mesh": mesh, "batch_per_device": batch,
+                       **more})
 
 
 def around_the_limit(kind: tuple[str, str, dict[str, int], dict]) -> tuple[int, int]:
-    """(largest batch per device whose estimate leaves `SPARE` of the capacity, smallest whose estimate is as much over it)."""
+    """(largest batch per device whose estimate leaves `SPARE` of the capacity, smallest whose
+    estimate is as much over it).
+    """
     capacity = plan_of(kind, 1).topology.chip.device_hbm_bytes
     batch = 1
     while estimate_memory(plan_of(kind, batch + 1)).peak <= (1 - SPARE) * capacity:
@@ -59,14 +66,20 @@ def around_the_limit(kind: tuple[str, str, dict[str, int], dict]) -> tuple[int, 
 
 
 def allotted(plan: Plan) -> int | None:
-    """Bytes per device of arguments and temporaries by the compiler's buffer assignment; None where it refuses the program."""
+    """Bytes per device of arguments and temporaries by the compiler's buffer assignment; None where
+    it refuses the program.
+    """
     with tempfile.TemporaryDirectory(prefix="predict-fits-") as name:
         folder = Path(name)
         os.environ["XLA_FLAGS"] = f"--xla_dump_to={name} --xla_dump_hlo_as_text --xla_dump_hlo_module_re=train_step"
-        lab = Lab.open(folder / "data", settings=replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S, cancel_grace_s=0.0))
+        lab = Lab.open(folder / "data",
+                       settings=replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S,
+                                        cancel_grace_s=0.0))
         try:
             run = lab.submit(experiment_of(plan))
-            while not lab.wait(run, 0.25).is_over and not list(folder.glob("*after_buffer_assignment.txt")):
+            while not lab.wait(run,
+                               0.25).is_over and not list(
+                folder.glob("*after_buffer_assignment.txt")):
                 pass
             lab.cancel(run)  # what follows is code, which takes minutes
             status, result = lab.wait(run), lab.result(run)
@@ -77,18 +90,25 @@ def allotted(plan: Plan) -> int | None:
             if not found.prediction.fits:
                 return None
         elif status.state != "cancelled":
-            raise WorkerError(f"the compile {status.state}: {status.error or (found and found.error)}")
-        return _bytes(next(folder.glob("*after_optimizations-buffer-assignment.txt")).read_text("utf-8"))
+            raise WorkerError(
+                f"the compile {status.state}: {status.error or (found and found.error)}")
+        return _bytes(
+            next(folder.glob("*after_optimizations-buffer-assignment.txt")).read_text("utf-8"))
 
 
 def _bytes(text: str) -> int:
-    """Parameters and temporaries in HBM: not what a color says lies in VMEM, in scalar memory or on the host."""
+    """Parameters and temporaries in HBM: not what a color says lies in VMEM, in scalar memory or on
+    the host.
+    """
     return sum(int(size) for size, what in _ALLOCATION.findall(text)
-               if ("parameter" in what or "preallocated-temp" in what) and not re.search(r"color [1-9]", what))
+               if ("parameter" in what or "preallocated-temp" in what)
+               and not re.search(r"color [1-9]", what))
 
 
 def main() -> int:
-    """Print each program, and the verdicts; exit code 1 where fewer than 18 are right or a peak is further off than 10 %."""
+    """Print each program, and the verdicts; exit code 1 where fewer than 18 are right or a peak is
+    further off than 10 %.
+    """
     right, errors, figures = 0, [], Figures()
     print(f"{'target':16} {'model':14} {'batch':>5} {'said':>10} {'compiler':>10} {'error':>6} {'said fits':>9} {'fits':>5}")
     for kind in KINDS:
@@ -102,7 +122,8 @@ def main() -> int:
             print(f"{kind[0]:16} {kind[1]:14} {batch:5} {sizes} {said['fits']!s:>9} {(found is not None)!s:>5}", flush=True)
     close = sum(abs(error) <= WITHIN for error in errors)
     figures.add("told right whether they fit", right, "of 20", least=RIGHT)
-    figures.add("worst error of the peak, of those that fit", max(map(abs, errors), default=math.nan), most=WITHIN,
+    figures.add("worst error of the peak, of those that fit",
+                max(map(abs, errors), default=math.nan), most=WITHIN,
                 note=f"{close} of {len(errors)} within")
     return figures.finish()
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 KINDS = "all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute"
 BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s16": 2, "u16": 2, "f32": 4, "s32": 4,
          "u32": 4, "f64": 8, "s64": 8, "u64": 8}
-_LINE = re.compile(r"\s+(?:ROOT )?%(?P<name>\S+) = (?P<shape>.*?) (?P<op>[a-z][a-z\d-]*)\((?P<rest>.*)")
+_LINE = re.compile(
+    r"\s+(?:ROOT )?%(?P<name>\S+) = (?P<shape>.*?) (?P<op>[a-z][a-z\d-]*)\((?P<rest>.*)")
 _OP = re.compile(rf"(?P<kind>{KINDS})(?P<start>-start)?")
 _ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
 _NAMES = re.compile(r"%([\w.-]+)")
@@ -98,7 +99,8 @@ def _owners(bodies: dict[str, list[str]]) -> dict[str, tuple[str, str]]:
     found = {}
     for body, lines in bodies.items():
         for line in lines:
-            if _op(line) in ("fusion", "async-start") and (called := re.search(r"calls=%([\w.-]+)", line)):
+            if _op(line) in ("fusion",
+                             "async-start") and (called := re.search(r"calls=%([\w.-]+)", line)):
                 found[called[1]] = (body, line)
     return found
 
@@ -173,7 +175,8 @@ def _integers(lines: list[str]) -> list[int]:
 def _slot(line: str, lines: list[str]) -> int | None:
     """Which element of the loop's state an instruction reads."""
     for name in _NAMES.findall(line.split("= ", 1)[-1]):
-        held = next((each for each in lines if re.match(rf"\s+(ROOT )?%{re.escape(name)} = ", each)), "")
+        held = next((each for each in lines
+                     if re.match(rf"\s+(ROOT )?%{re.escape(name)} = ", each)), "")
         if match := re.search(r"get-tuple-element\(.*index=(\d+)", held):
             return int(match[1])
     return None
@@ -185,7 +188,8 @@ def _elements(line: str) -> list[str]:
 
 
 def _find(name: str, lines: list[str]) -> str:
-    return next((each for each in lines if re.match(rf"\s+(ROOT )?%{re.escape(name)} = ", each)), "")
+    return next((each for each in lines if re.match(rf"\s+(ROOT )?%{re.escape(name)} = ", each)),
+                "")
 
 
 def _start(line: str, around: list[str], slot: int) -> int | None:
@@ -224,9 +228,8 @@ def _step(body: list[str], slot: int, bodies: dict[str, list[str]]) -> int | Non
     return None
 
 
-def _seen(
-    line: str, lines: list[str], caller: tuple[str, str] | None, counts: dict[str, int | None], body: str, devices: int, frames: dict[int, str],
-) -> Seen:
+def _seen(line: str, lines: list[str], caller: tuple[str, str] | None,
+          counts: dict[str, int | None], body: str, devices: int, frames: dict[int, str],) -> Seen:
     match = _LINE.match(line)
     said = match and _OP.fullmatch(match["op"])
     assert match and said, line[:300]
@@ -236,7 +239,8 @@ def _seen(
     if start:
         name = re.escape(match["name"])
         done = next((each for each in lines if re.search(rf"-done\(.*%{name}\)", each)), None)
-        # (a done in the loop's next turn is not among these lines: then the start's own shape tells)
+        # (a done in the loop's next turn is not among these lines: then the start's own shape
+        # tells)
         taken = nbytes(_shape(done)) if done else taken // 2
     apart = start or "async_collective_name" in line
     if caller is not None:
@@ -244,11 +248,13 @@ def _seen(
         less = _elements_of(_shape(caller[1])) < sum(map(_elements_of, put_in))
         kind = "reduce-scatter" if kind == "all-reduce" and less and not apart else kind
     place = _line_of(line, frames) or (_line_of(caller[1], frames) if caller else None)
-    return Seen(kind, max(sum(map(nbytes, put_in)), taken), counts[body], _groups(line, devices), apart, place)
+    return Seen(kind, max(sum(map(nbytes, put_in)), taken), counts[body], _groups(line, devices),
+                apart, place)
 
 
 def _elements_of(shape: str) -> int:
-    return sum(math.prod(int(size) for size in dims.split(",") if size) for _, dims in _ARRAY.findall(shape))
+    return sum(math.prod(int(size) for size in dims.split(",") if size)
+               for _, dims in _ARRAY.findall(shape))
 
 
 def _send(line: str, lines: list[str], count: int | None, frames: dict[int, str]) -> Seen:
@@ -258,12 +264,14 @@ def _send(line: str, lines: list[str], count: int | None, frames: dict[int, str]
 
 def _groups(line: str, devices: int) -> tuple[tuple[int, ...], ...]:
     if match := re.search(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{}]*\})\}", line):
-        return tuple(tuple(int(n) for n in each.split(",")) for each in re.findall(r"\{([\d,]+)\}", match[1]))
+        return tuple(tuple(int(n) for n in each.split(","))
+                     for each in re.findall(r"\{([\d,]+)\}", match[1]))
     if "replica_groups={}" in line:
         return (tuple(range(devices)),)
     if match := re.search(r"replica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", line):
         return _iota(int(match[1]), int(match[2]), match[3], match[4])
-    match = re.search(r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\((.*?)\))? \{([^}]*)\}", line)
+    match = re.search(r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\((.*?)\))? \{([^}]*)\}",
+                      line)
     assert match, line[:300]
     axes = [(name, int(size)) for name, size in re.findall(r"'?([\w.]+)'?=(\d+)", match[1])]
     moved = re.findall(r"'?([\w.]+)'?(?::\((\d+)\)(\d+))?", match[3])  # an axis, or a part of one

@@ -1,6 +1,8 @@
-"""Does a comparison tell apart what is the same, and find what is 5 % slower? Real programs, sampled and compared as a run does.
+"""Does a comparison tell apart what is the same, and find what is 5 % slower? Real programs,
+sampled and compared as a run does.
 
-The same strategy, entered twice, is compared with itself; then once with a copy of itself that waits for 5 % of its time
+The same strategy, entered twice, is compared with itself; then once with a copy of itself that
+waits for 5 % of its time
 after each call. Run: python -m bench.same_or_different [comparisons of each sort]
 """
 
@@ -22,13 +24,16 @@ from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.results import stats
 from spmd_core.script.program import program_text
 
-CASES = (
-    ("single", {"workload": "layer", "dims": {"batch": 128, "in": 128, "out": 128}}),
-    ("auto", {"workload": "layer", "dims": {"batch": 256, "in": 256, "out": 256}, "sharding": {"in": "x"}}),
-    ("shard_map", {"workload": "layer", "dims": {"in": 32, "out": 4}, "sharding": {"in": "x"}}),
-    ("single", {"workload": "contraction", "dims": {"rows": 512, "cols": 1024}}),
-    ("auto", {"workload": "elementwise", "dims": {"rows": 512, "cols": 512}, "sharding": {"rows": "x"}}),
-)
+CASES = (("single", {"workload": "layer", "dims": {"batch": 128, "in": 128, "out": 128}}),
+         ("auto",
+          {"workload": "layer", "dims": {"batch": 256, "in": 256, "out": 256},
+           "sharding": {"in": "x"}}),
+         ("shard_map",
+          {"workload": "layer", "dims": {"in": 32, "out": 4}, "sharding": {"in": "x"}}),
+         ("single", {"workload": "contraction", "dims": {"rows": 512, "cols": 1024}}),
+         ("auto",
+          {"workload": "elementwise", "dims": {"rows": 512, "cols": 512},
+           "sharding": {"rows": "x"}}),)
 SLOWDOWN = 0.05
 MOST_FALSE, LEAST_FOUND = 17 / 200, 0.90
 
@@ -38,7 +43,9 @@ def experiment(spec: dict) -> Experiment:
 
 
 def pair(chosen: Experiment, strategy: str) -> tuple[Timed, Timed]:
-    """The strategy entered twice, as a run takes it in: compiled twice, its operands placed alike and therefore shared."""
+    """The strategy entered twice, as a run takes it in: compiled twice, its operands placed alike
+    and therefore shared.
+    """
     operands, programs = Operands(), []
     for name in ("first", "second"):
         text = program_text(chosen, strategy)
@@ -100,8 +107,10 @@ def main() -> int:
     for (strategy, spec), wrong, right in zip(CASES, false, found, strict=True):
         print(f"{spec['workload']:>12} {strategy:<10} false {wrong:>3}   found {right:>3}   of {count // len(CASES)}")
     figures = Figures()
-    figures.add("same called different", sum(false) / count, most=MOST_FALSE, note=f"{sum(false)} of {count}")
-    figures.add(f"{SLOWDOWN:.0%} slower found", sum(found) / count, least=LEAST_FOUND, note=f"{sum(found)} of {count}, in {time() - start:.0f} s")
+    figures.add("same called different", sum(false) / count, most=MOST_FALSE,
+                note=f"{sum(false)} of {count}")
+    figures.add(f"{SLOWDOWN:.0%} slower found", sum(found) / count, least=LEAST_FOUND,
+                note=f"{sum(found)} of {count}, in {time() - start:.0f} s")
     return figures.finish()
 
 

@@ -1,6 +1,8 @@
-"""Our median over that of a hand-written ahead-of-time loop: same program, same placed operands, every call blocked, one process.
+"""Our median over that of a hand-written ahead-of-time loop: same program, same placed operands,
+every call blocked, one process.
 
-Five cases from about 4 µs to about 50 ms a call. In every round ours and the loop run in shuffled order, for as many calls
+Five cases from about 4 µs to about 50 ms a call. In every round ours and the loop run in shuffled
+order, for as many calls
 each. Run: python -m bench.timing_overhead [rounds]
 """
 
@@ -22,13 +24,15 @@ from spmd_core.results.stats import median_s
 from spmd_core.script.program import program_text
 from spmd_core.units import seconds_text
 
-CASES = (
-    ("elementwise 8x8", "single", {"workload": "elementwise", "dims": {"rows": 8, "cols": 8}}),
-    ("layer 32x4", "single", {"workload": "layer", "dims": {"in": 32, "out": 4}}),
-    ("layer 32x4", "auto", {"workload": "layer", "dims": {"in": 32, "out": 4}, "sharding": {"in": "x"}}),
-    ("elementwise 1024x1024", "shard_map", {"workload": "elementwise", "dims": {"rows": 1024, "cols": 1024}, "sharding": {"rows": "x"}}),
-    ("layer 1500x2048x1024", "single", {"workload": "layer", "dims": {"batch": 1500, "in": 2048, "out": 1024}}),
-)
+CASES = (("elementwise 8x8", "single", {"workload": "elementwise", "dims": {"rows": 8, "cols": 8}}),
+         ("layer 32x4", "single", {"workload": "layer", "dims": {"in": 32, "out": 4}}),
+         ("layer 32x4", "auto",
+          {"workload": "layer", "dims": {"in": 32, "out": 4}, "sharding": {"in": "x"}}),
+         ("elementwise 1024x1024", "shard_map",
+          {"workload": "elementwise", "dims": {"rows": 1024, "cols": 1024},
+           "sharding": {"rows": "x"}}),
+         ("layer 1500x2048x1024", "single",
+          {"workload": "layer", "dims": {"batch": 1500, "in": 2048, "out": 1024}}),)
 LEAST, MOST = 0.97, 1.03
 SAMPLE_S = 10e-3
 
@@ -58,10 +62,10 @@ def medians(program: Lowered, rounds: int, seed: int) -> tuple[float, float]:
     plan_turns([ours], SAMPLE_S)
     order, loop = random.Random(seed), []
     for turn in range(rounds):
-        steps = [
-            lambda turn=turn: sample_rounds([ours], 1, seed=turn, cancelled=lambda: False, after_round=lambda done: None),
-            lambda: loop.append(by_hand(program.compiled, program.arguments, ours.calls_per_turn, ours.turns)),
-        ]
+        steps = [lambda turn=turn: sample_rounds([ours], 1, seed=turn, cancelled=lambda: False,
+                                                 after_round=lambda done: None),
+                 lambda: loop.append(by_hand(program.compiled, program.arguments,
+                                             ours.calls_per_turn, ours.turns)),]
         order.shuffle(steps)
         with quiet():
             for step in steps:

@@ -58,7 +58,8 @@ def _predict() -> ModuleType:
     return predict
 
 
-# A command is a module with `add_arguments(parser)` and `main(arguments) -> exit code`, imported only when it is called.
+# A command is a module with `add_arguments(parser)` and `main(arguments) -> exit code`, imported
+# only when it is called.
 COMMANDS = {
     "devices": (_devices, "what the devices of a target say of themselves"),
     "layout": (_layout, "who holds what, without any device"),
@@ -78,7 +79,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code: 0, 1 for a failed run, 2 for a bad request (one line on standard error), 130 when interrupted."""
+    """Run a command; the exit code: 0, 1 for a failed run, 2 for a bad request (one line on
+    standard error), 130 when interrupted.
+    """
     words = list(sys.argv[1:] if words is None else words)
     if sys.version_info < (3, 11):  # noqa: UP036 - an older Python gets this far, and no further
         found = ".".join(map(str, sys.version_info[:2]))
@@ -98,7 +101,8 @@ def main(words: Sequence[str] | None = None) -> int:
             if isinstance(error, BrokenPipeError):
                 return _reader_is_gone()
             raise
-        return _say(LabError("too many files are open: close other programs, or raise `ulimit -n`"), FAILURE)
+        return _say(LabError("too many files are open: close other programs, or raise `ulimit -n`"),
+                    FAILURE)
     except KeyboardInterrupt:
         return INTERRUPTED
 
@@ -131,10 +135,12 @@ def _call(words: list[str]) -> int:
         print(_overview())
         return SUCCESS
     if words[0] not in COMMANDS:
-        raise refuse(f"command {shorten(words[0])}", "does not exist", f"use one of {', '.join(COMMANDS)}")
+        raise refuse(f"command {shorten(words[0])}", "does not exist",
+                     f"use one of {', '.join(COMMANDS)}")
     load, meaning = COMMANDS[words[0]]
     command = load()
-    parser = _Parser(prog=f"{PROGRAM} {words[0]}", description=f"{meaning[0].upper()}{meaning[1:]}.", allow_abbrev=False)
+    parser = _Parser(prog=f"{PROGRAM} {words[0]}",
+                     description=f"{meaning[0].upper()}{meaning[1:]}.", allow_abbrev=False)
     command.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
     code = command.main(parser.parse_args(_flags_joined(words[1:])))
@@ -143,7 +149,9 @@ def _call(words: list[str]) -> int:
 
 
 def _flags_joined(words: list[str]) -> list[str]:
-    """Compiler flags with their dashes, as one word with their option: argparse takes a lone `--xla_…` for an option of its own."""
+    """Compiler flags with their dashes, as one word with their option: argparse takes a lone
+    `--xla_…` for an option of its own.
+    """
     joined: list[str] = []
     for word in words:
         if joined and joined[-1] == "--compiler-flags" and word.startswith("--xla"):
@@ -154,7 +162,8 @@ def _flags_joined(words: list[str]) -> list[str]:
 
 
 def _overview() -> str:
-    lines = [f"usage: {PROGRAM} COMMAND [SPEC] [--json]", "", "SPEC is a spec file, - for standard input, a link, or recipe:NAME.", ""]
+    lines = [f"usage: {PROGRAM} COMMAND [SPEC] [--json]", "",
+             "SPEC is a spec file, - for standard input, a link, or recipe:NAME.", ""]
     lines += [f"  {name:10}{meaning}" for name, (_, meaning) in COMMANDS.items()]
     return "\n".join([*lines, "", f"{PROGRAM} COMMAND --help says more. Exit code: 0, 1 for a failed run, 2 for a bad request."])
 

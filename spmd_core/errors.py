@@ -52,4 +52,6 @@ class Inexpressible(LabError):
 
 
 class WrongResult(LabError):
-    """A function returned something else than it declares; the message says what, and what was declared."""
+    """A function returned something else than it declares; the message says what, and what was
+    declared.
+    """

@@ -13,7 +13,9 @@ class Frozen(BaseModel):
 
 
 def _pairs(value: Any) -> Any:
-    """A JSON object, or a list of pairs, as a tuple of pairs; anything else is left for pydantic to refuse."""
+    """A JSON object, or a list of pairs, as a tuple of pairs; anything else is left for pydantic to
+    refuse.
+    """
     if isinstance(value, Mapping):
         return tuple(value.items())
     return value

@@ -1,4 +1,6 @@
-"""The Lab: submit, follow, cancel and look up runs of one data folder. What the screens and the command line call."""
+"""The Lab: submit, follow, cancel and look up runs of one data folder. What the screens and the
+command line call.
+"""
 
 import atexit
 import secrets
@@ -52,14 +54,18 @@ class Lab:
         self._supervisor = self._new_supervisor()
 
     @classmethod
-    def open(cls, data_folder: Path | None = None, *, serve: bool = True, settings: Settings | None = None) -> "Lab":
+    def open(cls, data_folder: Path | None = None, *, serve: bool = True,
+             settings: Settings | None = None) -> "Lab":
         """The Lab of a folder: the same object for the whole process.
 
-        With `serve` this process works the queue for as long as it lives, runs of other processes included; without, only
-        while a run that it submitted is not over. `settings` are read from the environment where none are given.
+        With `serve` this process works the queue for as long as it lives, runs of other processes
+        included; without, only
+        while a run that it submitted is not over. `settings` are read from the environment where
+        none are given.
         StorageError where the folder cannot be used.
         """
-        folder = (data_folder or default_data_folder()).expanduser().resolve()  # two Labs on one folder would share its lock
+        # two Labs on one folder would share its lock
+        folder = (data_folder or default_data_folder()).expanduser().resolve()
         with _opening:
             lab = _open_labs.get(folder)
             if lab is None:
@@ -80,7 +86,8 @@ class Lab:
         self._turn.close()
         self._store.close()
 
-    # Runs -----------------------------------------------------------------------------------------------------------
+    # Runs
+    # -----------------------------------------------------------------------------------------------------------
 
     def submit(self, experiment: Experiment, asker: Asker | None = None) -> str:
         """Queue an experiment; the run's id. RequestError where it cannot run on its target.
@@ -143,7 +150,9 @@ class Lab:
         return self._unwritten.texts(run, strategy) or self._store.texts(run, strategy)
 
     def cancel(self, run: str) -> None:
-        """Cancel a run: at once while it is queued; else the worker is asked, and ended if it does not listen."""
+        """Cancel a run: at once while it is queued; else the worker is asked, and ended if it does
+        not listen.
+        """
         if self._store.cancel_queued(run):
             self._wake()
         elif not self._stored(run).is_over:
@@ -169,7 +178,8 @@ class Lab:
         """Ids of the oldest runs that are over, to be offered for deletion."""
         return self._store.oldest_finished(limit)
 
-    def wait(self, run: str, timeout_s: float | None = None, on_change: Callable[[RunStatus], None] | None = None) -> RunStatus:
+    def wait(self, run: str, timeout_s: float | None = None,
+             on_change: Callable[[RunStatus], None] | None = None) -> RunStatus:
         """Wait until a run is over, or for `timeout_s`; its status then.
 
         `on_change` is called with each new status. StorageError where the data folder fails for
@@ -190,7 +200,9 @@ class Lab:
                     self._supervisor.changed.wait(POLL_S)
 
     def _stuck_since(self, run: str, since: float | None) -> float | None:
-        """Since when the folder fails while the run is not at hand; an error where that is too long."""
+        """Since when the folder fails while the run is not at hand; an error where that is too
+        long.
+        """
         supervisor, now = self._supervisor, time.monotonic()
         if not supervisor.is_alive and self._turn.holder() is None:
             raise WorkerError("the thread that works the queue ended, as said above: start again")
@@ -201,18 +213,25 @@ class Lab:
             raise StorageError(problem)
         return now if since is None else since
 
-    def history(self, *, workload: str | None = None, state: str | None = None, text: str | None = None, limit: int = 200,
+    def history(self, *, workload: str | None = None, state: str | None = None,
+                text: str | None = None, limit: int = 200,
                 over: bool = False) -> tuple[RunSummary, ...]:
-        """Stored runs, newest first. `text` is looked for in the run's id and in the experiment's JSON form.
+        """Stored runs, newest first. `text` is looked for in the run's id and in the experiment's
+        JSON form.
 
         `over`: without those that wait or run."""
-        states = (TERMINAL if over else ()) if state is None else (state, *AT_WORK) if state == "interrupted" else (state,)
+        states = (TERMINAL if over
+                  else ()) if state is None else (state,
+                                                  *AT_WORK) if state == "interrupted" else (state,)
         summaries = self._store.history(workload=workload, states=states, text=text, limit=limit)
-        seen = [replace(summary, state=self.status(summary.run).state) if summary.state in AT_WORK else summary for summary in summaries]
+        seen = [replace(summary, state=self.status(summary.run).state)
+                if summary.state in AT_WORK else summary for summary in summaries]
         return tuple(summary for summary in seen if state in (None, summary.state))
 
     def delete(self, runs: Sequence[str]) -> int:
-        """Delete runs that are over, with their results; how many. RequestError where one is not over."""
+        """Delete runs that are over, with their results; how many. RequestError where one is not
+        over.
+        """
         active = {status.run for status in self.active()}
         for run in runs:
             if run in active:
@@ -229,7 +248,8 @@ class Lab:
         """Stored runs that this version cannot read, newest first: they can only be deleted."""
         return self._store.unread()
 
-    # Devices --------------------------------------------------------------------------------------------------------
+    # Devices
+    # --------------------------------------------------------------------------------------------------------
 
     def hardware(self) -> Hardware:
         """What this machine is, without jax."""
@@ -239,7 +259,9 @@ class Lab:
         return self._hardware[1]
 
     def devices(self, target: str, refresh: bool = False) -> Environment | None:
-        """What the devices of a target last said of themselves; None where they were never asked. `refresh` asks them."""
+        """What the devices of a target last said of themselves; None where they were never asked.
+        `refresh` asks them.
+        """
         if refresh:
             self._ask_probe(target)
         return self._store.environment(target)
@@ -252,7 +274,8 @@ class Lab:
             if request is None or request.answered:
                 environment = self._store.environment(target)
                 if environment is None or (request and request.error):
-                    raise WorkerError(request.error if request and request.error else f"target {target} did not answer: try it again")
+                    raise WorkerError(request.error if request and request.error
+                                      else f"target {target} did not answer: try it again")
                 return environment
             with self._supervisor.changed:
                 self._supervisor.changed.wait(POLL_S / 4)
@@ -282,7 +305,8 @@ class Lab:
         """Why the queue stands still, in a sentence; None where it does not."""
         return self._supervisor.problem
 
-    # Inside ---------------------------------------------------------------------------------------------------------
+    # Inside
+    # ---------------------------------------------------------------------------------------------------------
 
     def _check(self, experiment: Experiment) -> None:
         check_present(experiment.what)
@@ -294,7 +318,8 @@ class Lab:
         if target.is_attached and self.hardware().accelerator is None:
             raise refuse("target local", "finds no accelerator on this machine", "use cpu:8")
         environment = self._store.environment(target.text)
-        check_fits_target(experiment.mesh, target, environment.device_count if environment else None)
+        check_fits_target(experiment.mesh, target,
+                          environment.device_count if environment else None)
         check_memory(experiment, environment, read_hardware())
 
     def _ask_probe(self, target: str) -> int:
@@ -319,7 +344,9 @@ class Lab:
         if status.state == "queued":
             ahead = (status.queue_position or 1) - 1
             others = f"{ahead} queued before it" if ahead else "the current run"
-            return replace(status, waiting_for="a process that works the queue: open the dashboard" if nobody else others)
+            return replace(status,
+                           waiting_for="a process that works the queue: open the dashboard"
+                           if nobody else others)
         if nobody:
             status = self._stored(status.run)  # it may have been finished between the two looks
             if not status.is_over:

@@ -15,16 +15,19 @@ class Settings:
     """Seconds after which the supervisor acts, and what viewers of the dashboard may take."""
 
     run_timeout_s: float = 600.0  # a run, from leaving the queue to its result
-    predict_timeout_s: float = 2400.0  # the same of a run that only compiles: a large model takes minutes
+    # the same of a run that only compiles: a large model takes minutes
+    predict_timeout_s: float = 2400.0
     idle_s: float = 300.0  # an idle worker keeps its devices
     cancel_grace_s: float = 5.0  # from asking a worker to stop, to ending it
     terminate_grace_s: float = 3.0  # from SIGTERM to SIGKILL
     ping_s: float = 5.0  # an idle worker has so long to say that it is there, before it is used
-    write_s: float = 60.0  # a result that cannot be written is tried for so long, then kept in memory
+    # a result that cannot be written is tried for so long, then kept in memory
+    write_s: float = 60.0
     lock_retry_s: float = 1.0  # between two tries for the lock of the data folder
     poll_s: float = 0.25  # between two looks at what other processes asked for
     note_s: float = 1.0  # between two writes of progress to the database
-    queue_most: int = 50  # runs queued or at work, above which a viewer's is refused; a sweep is one
+    # runs queued or at work, above which a viewer's is refused; a sweep is one
+    queue_most: int = 50
     queue_most_of_viewer: int = 10  # the same of one viewer
     stored_most_bytes: int = 2 * 2**30  # of the database, above which a viewer's run is refused
 
@@ -36,16 +39,17 @@ class Settings:
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     """Settings of the environment; RequestError where one is not a positive number."""
     defaults = Settings()
-    return Settings(
-        run_timeout_s=_seconds(environ, "SPMD_LAB_RUN_TIMEOUT_S", defaults.run_timeout_s),
-        predict_timeout_s=_seconds(environ, "SPMD_LAB_PREDICT_TIMEOUT_S", defaults.predict_timeout_s),
-        idle_s=_seconds(environ, "SPMD_LAB_IDLE_S", defaults.idle_s),
-        write_s=_seconds(environ, "SPMD_LAB_WRITE_S", defaults.write_s),
-        queue_most=_whole(environ, "SPMD_LAB_QUEUE", defaults.queue_most),
-        queue_most_of_viewer=_whole(
-            environ, "SPMD_LAB_QUEUE_PER_VIEWER", defaults.queue_most_of_viewer),
-        stored_most_bytes=_whole(environ, "SPMD_LAB_STORED_BYTES", defaults.stored_most_bytes),
-    )
+    return Settings(run_timeout_s=_seconds(environ, "SPMD_LAB_RUN_TIMEOUT_S",
+                                           defaults.run_timeout_s),
+                    predict_timeout_s=_seconds(environ, "SPMD_LAB_PREDICT_TIMEOUT_S",
+                                               defaults.predict_timeout_s),
+                    idle_s=_seconds(environ, "SPMD_LAB_IDLE_S", defaults.idle_s),
+                    write_s=_seconds(environ, "SPMD_LAB_WRITE_S", defaults.write_s),
+                    queue_most=_whole(environ, "SPMD_LAB_QUEUE", defaults.queue_most),
+                    queue_most_of_viewer=_whole(environ, "SPMD_LAB_QUEUE_PER_VIEWER",
+                                                defaults.queue_most_of_viewer),
+                    stored_most_bytes=_whole(environ, "SPMD_LAB_STORED_BYTES",
+                                             defaults.stored_most_bytes),)
 
 
 def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
@@ -57,7 +61,8 @@ def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
     except ValueError:
         value = -1.0
     if not 0 < value < 1e9:
-        raise refuse(f"{name}={shorten(text)}", "is not a number of seconds", f"use for example {name}={default:g}, or leave it out")
+        raise refuse(f"{name}={shorten(text)}", "is not a number of seconds",
+                     f"use for example {name}={default:g}, or leave it out")
     return value
 
 

@@ -21,7 +21,9 @@ def bytes_text(count: float | None) -> str:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """A duration with three significant digits, e.g. `12.3 µs`; an en dash where nothing was measured."""
+    """A duration with three significant digits, e.g. `12.3 µs`; an en dash where nothing was
+    measured.
+    """
     if seconds is None:
         return "–"
     for step, name in _SECOND_STEPS:
@@ -43,7 +45,9 @@ def scaled_text(value: float, unit: str) -> str:
 
 
 def number_text(value: float) -> str:
-    """Three significant digits, large numbers whole and with thousands separated, e.g. `0.0123`, `1.5`, `2,595`."""
+    """Three significant digits, large numbers whole and with thousands separated, e.g. `0.0123`,
+    `1.5`, `2,595`.
+    """
     return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
@@ -63,7 +67,8 @@ def count_text(count: int) -> str:
 
 
 def suffixed_sizes(text: str) -> tuple[int, int] | None:
-    """What `64k` may mean, in binary and in decimal; None for a text that is no number with a suffix.
+    """What `64k` may mean, in binary and in decimal; None for a text that is no number with a
+    suffix.
 
     >>> suffixed_sizes("64k"), suffixed_sizes("1.5M"), suffixed_sizes("64")
     ((65536, 64000), (1572864, 1500000), None)
@@ -77,11 +82,13 @@ def suffixed_sizes(text: str) -> tuple[int, int] | None:
 
 _SUFFIXED = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([kKmMgG])i?")
 _BFLOAT16_DIGITS = 4  # enough for its 8 bits
-_SHORTEST = ("float16", "float32", "float64")  # NumPy prints the fewest digits that give the same number back
+# NumPy prints the fewest digits that give the same number back
+_SHORTEST = ("float16", "float32", "float64")
 
 
 def value_text(value: float | str | None, dtype: str) -> str:
-    """One element as NumPy prints it in that dtype, e.g. `0.5989201` in float32; words such as `nan` as they are.
+    """One element as NumPy prints it in that dtype, e.g. `0.5989201` in float32; words such as
+    `nan` as they are.
 
     >>> value_text(0.59892010688, "float32"), value_text(1.0, "float32"), value_text(7, "int32")
     ('0.5989201', '1.0', '7')

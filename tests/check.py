@@ -1,4 +1,6 @@
-"""Everything that must hold before a change goes in: `python -m tests.check`; with `--fast`, what needs no process and no device."""
+"""Everything that must hold before a change goes in: `python -m tests.check`; with `--fast`, what
+needs no process and no device.
+"""
 
 import argparse
 import contextlib
@@ -18,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 FAST = tuple(f"tests/{room}" for room in (
     "communication", "cost", "experiment", "hlo", "house/test_layers.py", "ir", "machine", "plan",
     "reference", "results", "runs", "store", "sweep", "ui", "words"))
-# What also runs on the newer Python and JAX: what JAX has a part in. No pages and browsers, and none
+# What also runs on the newer Python and JAX: what JAX has a part in. No pages and browsers, and
+# none
 # of what is about processes alone.
 ONCE = ("ui", "browser", "house", "commands", "lab", "worker", "workloads", "words", "plan", "cost",
         "store", "sweep", "script/test_absent.py")
@@ -32,9 +35,11 @@ PYTEST = ("-m", "pytest", *GROUPS)
 
 
 def passes(*commands: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Run commands side by side, each told with its output and seconds as one piece; those that failed.
+    """Run commands side by side, each told with its output and seconds as one piece; those that
+    failed.
 
-    The first writes to the terminal as it runs. Two keep both cores of a small machine busy: browser tests mostly wait.
+    The first writes to the terminal as it runs. Two keep both cores of a small machine busy:
+    browser tests mostly wait.
     """
     first, *others = commands
     print(f"+ {words(first)}", flush=True)
@@ -54,7 +59,8 @@ def passes(*commands: tuple[str, ...]) -> list[tuple[str, ...]]:
     return failed
 
 
-def _started(command: tuple[str, ...], stack: contextlib.ExitStack) -> tuple[subprocess.Popen[str], IO[str]]:
+def _started(command: tuple[str, ...],
+             stack: contextlib.ExitStack) -> tuple[subprocess.Popen[str], IO[str]]:
     """A command that writes into a file meanwhile; it is ended where this process is left early."""
     output = stack.enter_context(tempfile.TemporaryFile("w+", errors="replace"))  # noqa: SIM115
     process = stack.enter_context(subprocess.Popen(
@@ -69,7 +75,9 @@ def fast() -> list[tuple[str, ...]]:
 
 
 def everything() -> list[tuple[str, ...]]:
-    """All tests, and beside them those in which JAX has a part once more on a newer Python; those that failed."""
+    """All tests, and beside them those in which JAX has a part once more on a newer Python; those
+    that failed.
+    """
     with needs.NewerPython() as newer:  # which installs while these run
         failed = [*passes(RUFF), *passes(PYRIGHT)]
         another = newer.ready()
@@ -83,9 +91,12 @@ def words(command: tuple[str, ...]) -> str:
 
 
 def main() -> int:
-    """Run them all; 1 where any fails, or where something is missing that this process may not install."""
+    """Run them all; 1 where any fails, or where something is missing that this process may not
+    install.
+    """
     ask = argparse.ArgumentParser(prog="python -m tests.check", description=__doc__)
-    ask.add_argument("--fast", action="store_true", help="ruff, pyright, the import rules and the tests that start no process")
+    ask.add_argument("--fast", action="store_true",
+                     help="ruff, pyright, the import rules and the tests that start no process")
     if ask.parse_args().fast:
         failed = fast()
     elif missing := needs.browser():

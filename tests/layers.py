@@ -15,18 +15,16 @@ HEAVY = {
     "sqlite3": ("spmd_core/store/",),
 }
 # Floors of the house, from the bottom; a room imports only from rooms on floors below its own.
-FLOORS = (
-    ("errors",), ("units",), ("frozen",), ("settings",), ("machine",), ("hlo",), ("plan",),
-    ("workloads",), ("experiment",), ("reference",), ("results",), ("communication",), ("runs",),
-    ("script",), ("ir",), ("cost",), ("estimate",), ("sweep",), ("words",), ("recipes",), ("store",), ("programs",),
-    ("engine",), ("declare",), ("worker",), ("lab",), ("commands",), ("__main__",), ("ui",),
-    ("home", "pages"), ("app",),
-)
+FLOORS = (("errors",), ("units",), ("frozen",), ("settings",), ("machine",), ("hlo",), ("plan",),
+          ("workloads",), ("experiment",), ("reference",), ("results",), ("communication",),
+          ("runs",), ("script",), ("ir",), ("cost",), ("estimate",), ("sweep",), ("words",),
+          ("recipes",), ("store",), ("programs",), ("engine",), ("declare",), ("worker",), ("lab",),
+          ("commands",), ("__main__",), ("ui",), ("home", "pages"), ("app",),)
 # The rooms of `ui`, from the bottom, by the same rule.
-UI_FLOORS = (
-    ("heap", "lab", "markdown", "state", "style", "choices"), ("charts", "tables", "inputs", "links", "cards", "exports"),
-    ("course", "hardware", "ir"), ("shell",), ("live",), ("layout",), ("compare",), ("predict",), ("side_by_side",), ("history",),
-)
+UI_FLOORS = (("heap", "lab", "markdown", "state", "style", "choices"),
+             ("charts", "tables", "inputs", "links", "cards", "exports"),
+             ("course", "hardware", "ir"), ("shell",), ("live",), ("layout",), ("compare",),
+             ("predict",), ("side_by_side",), ("history",),)
 # Rooms that run jax: only the worker's own process, and they themselves, may import them.
 JAX_ROOMS = ("spmd_core.engine", "spmd_core.programs")
 MAY_IMPORT_JAX_ROOMS = (
@@ -35,24 +33,32 @@ MAY_IMPORT_JAX_ROOMS = (
 
 def source_files(root: Path = ROOT) -> list[Path]:
     """Every Python file that the rules are about."""
-    rooms = [root / "app.py", root / "home.py", *(path for room in ("pages", "ui", "spmd_core") for path in (root / room).rglob("*.py"))]
+    rooms = [root / "app.py", root / "home.py",
+             *(path for room in ("pages", "ui", "spmd_core")
+               for path in (root / room).rglob("*.py"))]
     return sorted(path for path in rooms if path.exists() and "__pycache__" not in path.parts)
 
 
 def imports(source: str, package: str = "") -> Iterator[tuple[int, str]]:
-    """Line and full name of every module that a source imports, inside functions and conditions too; `from a import b` gives a.b."""
+    """Line and full name of every module that a source imports, inside functions and conditions
+    too; `from a import b` gives a.b.
+    """
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
         elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            above = package.split(".")[: len(package.split(".")) - node.level
+                                       + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
             for alias in node.names:
                 yield node.lineno, f"{base}.{alias.name}"
-        elif isinstance(node, ast.Call) and _called(node.func) in ("__import__", "import_module") and node.args:
+        elif isinstance(node,
+                        ast.Call) and _called(node.func) in ("__import__",
+                                                             "import_module") and node.args:
             name = node.args[0]
-            yield node.lineno, str(name.value) if isinstance(name, ast.Constant) else "a computed name"
+            yield node.lineno, str(name.value) if isinstance(name,
+                                                             ast.Constant) else "a computed name"
 
 
 def _called(function: ast.expr) -> str:
@@ -78,13 +84,15 @@ def broken_rules(path: str, source: str) -> list[str]:
                 found.append(f"{path}:{line} imports {name}, a floor above it")
         if name == "*" or name.endswith(".*"):
             found.append(f"{path}:{line} imports everything of {name[:-2]}")
-        if name.startswith("spmd_core.lab") and path.startswith(("app.py", "home.py", "pages/", "ui/")) and path != "ui/lab.py":
+        if name.startswith("spmd_core.lab") and path.startswith(("app.py", "home.py", "pages/",
+                                                                 "ui/")) and path != "ui/lab.py":
             found.append(f"{path}:{line} imports {name}; only ui/lab.py may")
     return found
 
 
 def room_of(module: str) -> str | None:
-    """The room of a module or name, such as `experiment`, `ui` or `app`; None where it is none of ours.
+    """The room of a module or name, such as `experiment`, `ui` or `app`; None where it is none of
+    ours.
 
     >>> room_of("spmd_core.hlo.text.parse_module"), room_of("pages.compare"), room_of("numpy")
     ('hlo', 'pages', None)
@@ -105,7 +113,8 @@ def _ui_floor(module: str) -> int | None:
     """The number of the floor of a module of `ui`, from the bottom; None where it is none of these."""
     first, _, rest = module.partition(".")
     room = rest.partition(".")[0]
-    return next((number for number, rooms in enumerate(UI_FLOORS) if first == "ui" and room in rooms), None)
+    return next((number for number, rooms in enumerate(UI_FLOORS)
+                 if first == "ui" and room in rooms), None)
 
 
 def ui_rooms(root: Path = ROOT) -> set[str]:
@@ -119,7 +128,8 @@ def rooms(root: Path = ROOT) -> set[str]:
 
 
 def _inside(folder: Path) -> set[str]:
-    inside = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    inside = {path.stem for path in folder.iterdir()
+              if path.suffix == ".py" or (path / "__init__.py").exists()}
     return inside - {"__init__"}
 
 
@@ -133,7 +143,8 @@ def circles(root: Path = ROOT) -> list[list[str]]:
         graph[module] = named - {None, module}
     reached = {module: _reachable(module, graph) for module in graph}
     in_circle = {module for module in graph if module in reached[module]}
-    groups = {tuple(sorted(other for other in reached[module] & in_circle if module in reached[other])) for module in in_circle}
+    groups = {tuple(sorted(other for other in reached[module] & in_circle
+                           if module in reached[other])) for module in in_circle}
     return sorted(list(group) for group in groups)
 
 

@@ -1,4 +1,6 @@
-"""What the tests need beside the requirements: a browser, and a newer Python with its JAX where there is one. Missing, it is set up."""
+"""What the tests need beside the requirements: a browser, and a newer Python with its JAX where
+there is one. Missing, it is set up.
+"""
 
 import contextlib
 import os
@@ -13,7 +15,8 @@ FOLDER = ROOT / ".venv-newer"
 VARIABLE = "SPMD_LAB_NEWER_PYTHON"
 INSTALL = ("apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium")
 # Without pages, the core tests need no more than the rest.
-_PAGES = re.compile(r"-r|streamlit|altair|pandas|pyarrow|playwright|vl-convert|websockets|ruff|pyright")
+_PAGES = re.compile(
+    r"-r|streamlit|altair|pandas|pyarrow|playwright|vl-convert|websockets|ruff|pyright")
 
 
 def browser() -> str | None:
@@ -22,11 +25,13 @@ def browser() -> str | None:
         return None
     line = "chromium is not here, which the browser tests drive: type `sudo apt-get install chromium`"
     root = () if os.geteuid() == 0 else ("sudo", "-n")
-    commands = [(*root, "apt-get", "update", "-qq"), (*root, "env", "DEBIAN_FRONTEND=noninteractive", *INSTALL)]
+    commands = [(*root, "apt-get", "update", "-qq"),
+                (*root, "env", "DEBIAN_FRONTEND=noninteractive", *INSTALL)]
     with contextlib.suppress(OSError):  # no sudo, or no apt-get
         for command in commands:
             print(f"+ {' '.join(command)}", flush=True)
-            if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode:
+            if subprocess.run(command, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL).returncode:
                 return line
     return None if CHROMIUM.exists() else line
 
@@ -41,7 +46,9 @@ def newer_python() -> str | None:
 
 
 class NewerPython:
-    """An environment of the Python that SPMD_LAB_NEWER_PYTHON names: that Python where it has jax, else .venv-newer, made of it meanwhile."""
+    """An environment of the Python that SPMD_LAB_NEWER_PYTHON names: that Python where it has jax,
+    else .venv-newer, made of it meanwhile.
+    """
 
     def __init__(self) -> None:
         self._installing: subprocess.Popen[bytes] | None = None
@@ -54,12 +61,15 @@ class NewerPython:
             wanted = FOLDER / "requirements.txt"
             wanted.write_text("\n".join(core_requirements()) + "\n")
             python = FOLDER / "bin" / "python"
-            self._installing = subprocess.Popen([python, "-m", "pip", "install", "--quiet", "--requirement", wanted])
+            self._installing = subprocess.Popen([python, "-m", "pip", "install", "--quiet",
+                                                 "--requirement", wanted])
             os.environ[VARIABLE] = str(python)
         return self
 
     def ready(self) -> str | None:
-        """The interpreter, once all is installed; None where none was named. SystemExit where the installation failed."""
+        """The interpreter, once all is installed; None where none was named. SystemExit where the
+        installation failed.
+        """
         if self._installing and self._installing.wait():
             sys.exit(f"the requirements could not be installed in {FOLDER.name}: see above, or leave {VARIABLE} out")
         found = newer_python()
@@ -74,6 +84,9 @@ class NewerPython:
 
 
 def core_requirements() -> list[str]:
-    """Lines of both files of requirements without what only screens, browsers and the reading of the source need."""
-    lines = [line for name in ("requirements.txt", "requirements-dev.txt") for line in (ROOT / name).read_text("utf-8").splitlines()]
+    """Lines of both files of requirements without what only screens, browsers and the reading of
+    the source need.
+    """
+    lines = [line for name in ("requirements.txt", "requirements-dev.txt")
+             for line in (ROOT / name).read_text("utf-8").splitlines()]
     return [line for line in lines if line and not line.startswith("#") and not _PAGES.match(line)]

@@ -49,5 +49,6 @@ def _table(environment: Environment) -> list[str]:
     for device in environment.devices:
         coordinates = " ".join(str(number) for number in device.coords) if device.coords else "–"
         core = "–" if device.core is None else str(device.core)
-        rows.append((str(device.id), str(device.process), coordinates, core, " ".join(device.memory_kinds), bytes_text(device.memory_bytes)))
+        rows.append((str(device.id), str(device.process), coordinates, core,
+                     " ".join(device.memory_kinds), bytes_text(device.memory_bytes)))
     return table(rows, numbers=(0, 1, 3, 5))

@@ -1,4 +1,6 @@
-"""A layout drawn with characters: the array as a grid of shards, each with the devices that hold it."""
+"""A layout drawn with characters: the array as a grid of shards, each with the devices that hold
+it.
+"""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -14,7 +16,9 @@ MAX_LISTED = 16
 
 
 def draw(found: Layout, dims: Sequence[str], width: int = 80) -> list[str]:
-    """Lines of at most `width` characters: one grid per block of the leading dims; a list of devices where no grid fits."""
+    """Lines of at most `width` characters: one grid per block of the leading dims; a list of
+    devices where no grid fits.
+    """
     if not dims:
         return [f"Every device holds it: {devices_text(list(range(found.device_count)))}."]
     cells = _cells(found)
@@ -32,10 +36,13 @@ def draw(found: Layout, dims: Sequence[str], width: int = 80) -> list[str]:
             lines += ["", f"… and {int(np.prod(leading)) - MAX_GRIDS} more slices like these"]
             break
         if leading:
-            lines += ["" for _ in lines[:1]] + [", ".join(_label(found, dims, dim, part) for dim, part in enumerate(block))]
+            lines += [""
+                      for _ in lines[:1]] + [", ".join(_label(found, dims, dim, part)
+                                                       for dim, part in enumerate(block))]
         lines += _grid(cells[block], head, foot, cell)
-    return [*lines, "", f"Rows: {dims[-2]}. Columns: {dims[-1]}. In each cell: the devices that hold it." if len(dims) > 1
-            else f"Columns: {dims[-1]}. In each cell: the devices that hold it."]
+    return [*lines, "",
+            f"Rows: {dims[-2]}. Columns: {dims[-1]}. In each cell: the devices that hold it."
+            if len(dims) > 1 else f"Columns: {dims[-1]}. In each cell: the devices that hold it."]
 
 
 def _cells(found: Layout) -> np.ndarray:
@@ -65,7 +72,8 @@ def _grid(cells: np.ndarray, head: list[str], foot: list[str], width: int) -> It
     for number, row in enumerate(cells):
         if number:
             yield rule("├", "┼", "┤")
-        yield f"{head[number]:>{margin}}{' ' if margin else ''}│" + "│".join(f"{text:^{width}}" for text in row) + "│"
+        yield f"{head[number]:>{margin}}{' ' if margin else ''}│" + "│".join(f"{text:^{width}}"
+                                                                             for text in row) + "│"
     yield rule("└", "┴", "┘")
 
 
@@ -73,8 +81,11 @@ def _listed(found: Layout, dims: Sequence[str]) -> list[str]:
     """The first devices and what they hold; the whole list is what --json is for."""
     lines = []
     for device in range(min(found.device_count, MAX_LISTED)):
-        ranges = ", ".join(f"{dim} {start}:{stop}" for dim, start, stop in zip(dims, found.starts[device], found.stops[device], strict=True))
+        ranges = ", ".join(f"{dim} {start}:{stop}"
+                           for dim, start, stop in zip(dims, found.starts[device],
+                                                       found.stops[device], strict=True))
         lines.append(f"device {found.numbers[device]}: {ranges}")
     if found.device_count > MAX_LISTED:
-        lines.append(f"… and {found.device_count - MAX_LISTED:,} more devices; --json lists them all")
+        lines.append(
+            f"… and {found.device_count - MAX_LISTED:,} more devices; --json lists them all")
     return lines

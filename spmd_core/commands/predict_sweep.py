@@ -1,4 +1,6 @@
-"""Predicts the points of a sweep through the Lab, known ones from the store, and prints the curves as a table or as JSON."""
+"""Predicts the points of a sweep through the Lab, known ones from the store, and prints the curves
+as a table or as JSON.
+"""
 
 import json
 import sys
@@ -20,7 +22,8 @@ from spmd_core.units import bytes_text, seconds_text
 from spmd_core.words.sweep import headline
 
 _CLEAR = "\r\x1b[K"
-_HEAD = ("target", "mesh", "step", "between", "MFU", "tokens/s/chip", "efficiency", "memory", "exposed", "binds", "state")
+_HEAD = ("target", "mesh", "step", "between", "MFU", "tokens/s/chip", "efficiency", "memory",
+         "exposed", "binds", "state")
 _NUMBERS = (0, 3, 5, 6, 7, 8, 9)
 
 
@@ -35,9 +38,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace, base: Experiment) -> int:
-    """Print the sweep of `base`: 0 where any point is predicted (or, with --estimate, can be), 1 where none is, 130 where it was interrupted."""
+    """Print the sweep of `base`: 0 where any point is predicted (or, with --estimate, can be), 1
+    where none is, 130 where it was interrupted.
+    """
     if arguments.keep:
-        raise refuse("--keep with --sweep", "would write one baseline for many points", "keep the points that matter one by one")
+        raise refuse("--keep with --sweep", "would write one baseline for many points",
+                     "keep the points that matter one by one")
     sweep = parse_sweep(base, arguments.sweep, arguments.scaling)
     points = variants(sweep)
     if arguments.estimate:
@@ -47,7 +53,8 @@ def main(arguments: Namespace, base: Experiment) -> int:
     lab, asked = Lab.open(serve=False), Asked()
     missing = _all(points) if arguments.fresh else to_compile(points, look(lab, points))
     if missing and sys.stderr.isatty():
-        print(f"{len(missing)} compiles, roughly {sum(map(compile_seconds, missing)):.0f} s", file=sys.stderr)
+        print(f"{len(missing)} compiles, roughly {sum(map(compile_seconds, missing)):.0f} s",
+              file=sys.stderr)
     interrupted = False
     try:
         start(lab, missing, asked)
@@ -74,7 +81,8 @@ def _estimated(point: Point) -> Outcome:
 
 def _all(points: Sequence[Point]) -> tuple[Point, ...]:
     """Every point that can be and may fit, equal experiments once."""
-    return tuple({point.experiment.id: point for point in points if point.experiment and not point.is_too_large}.values())
+    return tuple({point.experiment.id: point for point in points
+                  if point.experiment and not point.is_too_large}.values())
 
 
 def _wait(lab: Lab, point: Point, asked: Asked, timeout_s: float) -> None:
@@ -89,7 +97,8 @@ def _wait(lab: Lab, point: Point, asked: Asked, timeout_s: float) -> None:
 
 def _show(point: Point, status: RunStatus) -> None:
     doing = status.waiting_for or status.phase or status.state
-    print(f"{_CLEAR}{status.elapsed_s or 0:6.1f} s  {point.label}: {doing}"[:119], end="", file=sys.stderr, flush=True)
+    print(f"{_CLEAR}{status.elapsed_s or 0:6.1f} s  {point.label}: {doing}"[:119], end="",
+          file=sys.stderr, flush=True)
 
 
 def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool) -> None:
@@ -102,7 +111,8 @@ def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool) -> None:
         print(f"{answer}\n")
     listed = [(sweep.vary, *_HEAD), *(_cells(row) for row in rows)]
     if any(row_json(row)["mesh"] == row.point.label for row in rows):  # the first column says it
-        print("\n".join(table([(cells[0], cells[1], *cells[3:]) for cells in listed], numbers=tuple(place - 1 for place in _NUMBERS if place))))
+        print("\n".join(table([(cells[0], cells[1], *cells[3:]) for cells in listed],
+                              numbers=tuple(place - 1 for place in _NUMBERS if place))))
     else:
         print("\n".join(table(listed, numbers=_NUMBERS)))
     for row in rows:
@@ -115,12 +125,14 @@ def _cells(row: Row) -> tuple[str, ...]:
     known = row_json(row)
     peak = bytes_text(found.peak_bytes) if found.peak_bytes is not None else \
         f"~{bytes_text(point.expected_bytes)}" if point.expected_bytes is not None else "–"
-    return (
-        point.label, (known["target"] or "–").removeprefix("tpu:"), known["mesh"] or "–", seconds_text(found.step_s),
-        f"{seconds_text(found.low_s)} – {seconds_text(found.high_s)}" if found.step_s else "–", _share(found.mfu),
-        f"{found.tokens_per_s_per_chip:,.0f}" if found.tokens_per_s_per_chip else "–", _share(row.efficiency),
-        f"{peak} of {bytes_text(point.capacity_bytes)}" if point.experiment else "–", _share(row.exposed_share), found.binds or "–",
-        row.outcome.state)
+    return (point.label, (known["target"] or "–").removeprefix("tpu:"), known["mesh"] or "–",
+            seconds_text(found.step_s),
+            f"{seconds_text(found.low_s)} – {seconds_text(found.high_s)}" if found.step_s else "–",
+            _share(found.mfu),
+            f"{found.tokens_per_s_per_chip:,.0f}" if found.tokens_per_s_per_chip else "–",
+            _share(row.efficiency),
+            f"{peak} of {bytes_text(point.capacity_bytes)}" if point.experiment else "–",
+            _share(row.exposed_share), found.binds or "–", row.outcome.state)
 
 
 def _share(value: float | None) -> str:

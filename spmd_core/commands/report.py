@@ -26,7 +26,8 @@ MAX_VALUES_SHOWN = 8
 
 def report(result: Result) -> list[str]:
     """Lines of text, the first as on the screen."""
-    lines = [headline(result, differences_of(result)), f"run {result.run}: {experiment_words(result.experiment)}",
+    lines = [headline(result, differences_of(result)),
+             f"run {result.run}: {experiment_words(result.experiment)}",
              f"on {environment_words(result.environment)}"]
     if result.partial:
         lines.append("The run ended before it was done: these are the samples taken until then.")

@@ -1,4 +1,6 @@
-"""Runs an experiment through the Lab and prints its result; Ctrl-C cancels the run and keeps what was measured."""
+"""Runs an experiment through the Lab and prints its result; Ctrl-C cancels the run and keeps what
+was measured.
+"""
 
 import json
 import signal
@@ -22,7 +24,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> int:
-    """Run it and print the result: 0 where any strategy is ok, 1 where none is, 130 where it was interrupted."""
+    """Run it and print the result: 0 where any strategy is ok, 1 where none is, 130 where it was
+    interrupted.
+    """
     experiment = read_spec(arguments.spec)
     signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped cancels its run as Ctrl-C does
     lab = Lab.open(serve=False)
@@ -38,7 +42,8 @@ def main(arguments: Namespace) -> int:
 
 
 def follow(lab: Lab, run: str, timeout_s: float | None = None) -> tuple[RunStatus, bool]:
-    """Wait until a run is over, telling a terminal how it goes; its status, and whether Ctrl-C cancelled it.
+    """Wait until a run is over, telling a terminal how it goes; its status, and whether Ctrl-C
+    cancelled it.
 
     After `timeout_s` it is cancelled too.
     """
@@ -56,9 +61,12 @@ def follow(lab: Lab, run: str, timeout_s: float | None = None) -> tuple[RunStatu
 
 
 def print_run(status: RunStatus, result: Result | None, as_json: bool) -> None:
-    """The result on standard output, if there is one; why there is none, or only a part, on standard error."""
+    """The result on standard output, if there is one; why there is none, or only a part, on
+    standard error.
+    """
     if as_json:
-        unfinished = {"run": status.run, "status": status.state, "experiment": status.experiment.to_json(),
+        unfinished = {"run": status.run, "status": status.state,
+                      "experiment": status.experiment.to_json(),
                       "error": status.error.model_dump() if status.error else None}
         print(json.dumps(result.model_dump(mode="json") if result else unfinished))
     elif result:
@@ -79,6 +87,7 @@ def _show(status: RunStatus) -> None:
     if status.waiting_for:
         doing = f"{status.state}, waiting for {status.waiting_for}"
     rounds = f" {status.done}/{status.of}" if status.of else ""
-    medians = ", ".join(f"{name} {seconds_text(median)}" for name, median in status.medians_s.items())
+    medians = ", ".join(f"{name} {seconds_text(median)}"
+                        for name, median in status.medians_s.items())
     text = f"{status.elapsed_s or 0:6.1f} s  {doing}{rounds}  {medians}".rstrip()
     print(_CLEAR + text[:119], end="", file=sys.stderr, flush=True)

@@ -17,7 +17,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> int:
     """Print the script."""
     if (arguments.spec is None) == (arguments.run is None):
-        raise RequestError("a script is made of one experiment: name a spec, or a stored run with --run ID")
+        raise RequestError(
+            "a script is made of one experiment: name a spec, or a stored run with --run ID")
     if arguments.run is None:
         experiment, result = read_spec(arguments.spec), None
     else:
@@ -26,7 +27,9 @@ def main(arguments: Namespace) -> int:
         lab = Lab.open(serve=False)
         experiment, result = lab.status(arguments.run).experiment, lab.result(arguments.run)
         if result is None:
-            raise refuse(f"run {arguments.run}", "has no result to compare with", "name its spec instead")
+            raise refuse(f"run {arguments.run}", "has no result to compare with",
+                         "name its spec instead")
     script = export.script_text(experiment, result)
-    print(json.dumps({"experiment": experiment.id, "script": script}) if arguments.json else script, end="\n" if arguments.json else "")
+    print(json.dumps({"experiment": experiment.id, "script": script}) if arguments.json else script,
+          end="\n" if arguments.json else "")
     return 0

@@ -1,4 +1,6 @@
-"""From a word of the command line to an experiment: a spec file, standard input, a link or a recipe."""
+"""From a word of the command line to an experiment: a spec file, standard input, a link or a
+recipe.
+"""
 
 import sys
 from argparse import ArgumentParser
@@ -34,7 +36,9 @@ def read_spec(word: str) -> Experiment:
 
 
 def _file(word: str) -> bytes | None:
-    """The beginning of the file of that name; None where there is none. RequestError where it cannot be read."""
+    """The beginning of the file of that name; None where there is none. RequestError where it
+    cannot be read.
+    """
     try:
         with Path(word).open("rb") as file:
             return _read(file)
@@ -44,7 +48,8 @@ def _file(word: str) -> bytes | None:
         if link.looks_like_link(word):
             return None
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise refuse(f"spec file {shorten(word)}", f"cannot be read ({reason.lower()})", f"name {HELP}") from None
+        raise refuse(f"spec file {shorten(word)}", f"cannot be read ({reason.lower()})",
+                     f"name {HELP}") from None
 
 
 def _read(file: IO[bytes]) -> bytes:
@@ -54,7 +59,8 @@ def _read(file: IO[bytes]) -> bytes:
 
 def _from_bytes(data: bytes) -> Experiment:
     if len(data) > MAX_TEXT_BYTES:
-        raise refuse(f"spec of more than {MAX_TEXT_BYTES} bytes", "is too long", "leave out what is at its default")
+        raise refuse(f"spec of more than {MAX_TEXT_BYTES} bytes", "is too long",
+                     "leave out what is at its default")
     text = data.strip()
     if text[:1] != b"{" and link.looks_like_link(words := text.decode("utf-8", "replace")):
         return link.decode(words)

@@ -22,7 +22,9 @@ _Whole = Annotated[StrictInt, Field(ge=0, le=2**62)]
 
 
 class Baseline(Frozen):
-    """A plan, and of its prediction what a change would show in: bytes per device, seconds, collectives as (kind, axes, bytes, count)."""
+    """A plan, and of its prediction what a change would show in: bytes per device, seconds,
+    collectives as (kind, axes, bytes, count).
+    """
 
     baseline: Literal[1] = VERSION
     plan: Plan
@@ -34,17 +36,21 @@ class Baseline(Frozen):
 
     @model_validator(mode="after")
     def _check(self) -> "Baseline":
-        if self.fits and (self.peak is None or self.estimate_s is None):  # else there was nothing to compare, and all would be well
+        # else there was nothing to compare, and all would be well
+        if self.fits and (self.peak is None or self.estimate_s is None):
             raise RequestError("a program that fits has a peak and an estimate")
         return self
 
 
 def baseline_of(plan: Plan, prediction: Prediction) -> Baseline:
     """What is kept of a plan's prediction."""
-    counts = tuple((kind, axes, size, count) for (kind, axes, size), count in sorted(_collectives(prediction).items()))
+    counts = tuple((kind, axes, size, count)
+                   for (kind, axes, size), count in sorted(_collectives(prediction).items()))
     return Baseline(plan=plan, fits=prediction.fits, peak=prediction.memory_bytes.peak,
-                    estimate_s=prediction.predicted_s.estimate if prediction.predicted_s else None, collectives=counts,
-                    buffers={f"{buffer.shape} {buffer.op or buffer.name}"[:2000]: buffer.bytes for buffer in prediction.buffers})
+                    estimate_s=prediction.predicted_s.estimate if prediction.predicted_s else None,
+                    collectives=counts,
+                    buffers={f"{buffer.shape} {buffer.op or buffer.name}"[:2000]: buffer.bytes
+                             for buffer in prediction.buffers})
 
 
 def to_text(baseline: Baseline) -> str:
@@ -53,7 +59,9 @@ def to_text(baseline: Baseline) -> str:
 
 
 def read_baseline(content: bytes) -> Baseline:
-    """The baseline that a file holds; RequestError, in one sentence, where it holds none, whatever it holds instead."""
+    """The baseline that a file holds; RequestError, in one sentence, where it holds none, whatever
+    it holds instead.
+    """
     if len(content) > MAX_BYTES:
         raise refuse(f"a file of {len(content):,} bytes", "is larger than any baseline", _ANEW)
     try:
@@ -66,8 +74,10 @@ def read_baseline(content: bytes) -> Baseline:
     try:
         return Baseline.model_validate(data | {"plan": plan})
     except ValidationError as error:
-        place = next((str(part) for part in error.errors(include_url=False)[0]["loc"]), "peak or estimate_s")
-        raise refuse("this baseline", f"is incomplete or not what was written ({shorten(place)})", _ANEW) from None
+        place = next((str(part) for part in error.errors(include_url=False)[0]["loc"]),
+                     "peak or estimate_s")
+        raise refuse("this baseline", f"is incomplete or not what was written ({shorten(place)})",
+                     _ANEW) from None
 
 
 _ANEW = "write one with `predict --keep FILE`"
@@ -107,6 +117,9 @@ def _collective_changes(before: Baseline, now: Baseline) -> list[str]:
 
 
 def _buffer_changes(old: dict[str, int], new: dict[str, int]) -> list[str]:
-    gone = [f"buffer {name} ({bytes_text(size)}) is gone" for name, size in old.items() if name not in new]
-    other = [f"buffer {name} went from {bytes_text(size)} to {bytes_text(new[name])}" for name, size in old.items() if new.get(name, size) != size]
-    return gone + other + [f"buffer {name} ({bytes_text(size)}) is new" for name, size in new.items() if name not in old]
+    gone = [f"buffer {name} ({bytes_text(size)}) is gone" for name, size in old.items()
+            if name not in new]
+    other = [f"buffer {name} went from {bytes_text(size)} to {bytes_text(new[name])}"
+             for name, size in old.items() if new.get(name, size) != size]
+    return gone + other + [f"buffer {name} ({bytes_text(size)}) is new"
+                           for name, size in new.items() if name not in old]

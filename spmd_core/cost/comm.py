@@ -13,7 +13,8 @@ from spmd_core.hlo.replica_groups import parse_pairs
 from spmd_core.machine.topologies import Coordinates, Topology
 
 # These only move data, which needs no core: data flow may overlap them even where a flag is off
-# and the compiler wrote them synchronous. A sum needs the core, and stays where the compiler put it.
+# and the compiler wrote them synchronous. A sum needs the core, and stays where the compiler put
+# it.
 MOVES_ONLY = ("collective-permute", "all-gather")
 _EMITTER = re.compile(r'"emitter":"([^"]*)"')
 
@@ -52,7 +53,8 @@ class Cluster:
     coordinates: tuple[Coordinates, ...]
 
 
-def find(module: Module, instruction: Instruction, computation: Computation, cluster: Cluster) -> Communication | None:
+def find(module: Module, instruction: Instruction, computation: Computation,
+         cluster: Cluster) -> Communication | None:
     """The collective that starts at this instruction (and ends at once if synchronous), or None."""
     start = start_of(module, computation, instruction)
     if start is None:
@@ -63,7 +65,9 @@ def find(module: Module, instruction: Instruction, computation: Computation, clu
 
 
 def channels_passed(module: Module, instruction: Instruction) -> dict[int, int | None]:
-    """Result number -> channel of a collective that this step fusion carries on, None where it passes a parameter through."""
+    """Result number -> channel of a collective that this step fusion carries on, None where it
+    passes a parameter through.
+    """
     callee = module.callee(instruction) if instruction.opcode == "fusion" else None
     if callee is None or callee.root is None or callee.root.opcode != "tuple":
         return {}
@@ -80,7 +84,8 @@ def channels_passed(module: Module, instruction: Instruction) -> dict[int, int |
 def _communication(start: Start, cluster: Cluster) -> Communication:
     inner, outer, topology = start.inner, start.outer, cluster.topology
     nbytes = max(start.bytes, 1)
-    emitters = (_EMITTER.search(each.attributes.get("backend_config", "")) for each in (outer, inner))
+    emitters = (_EMITTER.search(each.attributes.get("backend_config", ""))
+                for each in (outer, inner))
     algorithm = next((match[1] for match in emitters if match), "")
     if start.kind == "collective-permute":
         ways, group = _ways(cluster, inner.attributes.get("source_target_pairs", ""))
@@ -100,7 +105,9 @@ def _communication(start: Start, cluster: Cluster) -> Communication:
 
 @lru_cache(maxsize=64)
 def _ways(cluster: Cluster, pairs_text: str) -> tuple[Paths, tuple[int, ...]]:
-    """(paths, first pair) of a permute; a program repeats the same few patterns many times over, thousands of pairs each."""
+    """(paths, first pair) of a permute; a program repeats the same few patterns many times over,
+    thousands of pairs each.
+    """
     pairs = [(source, target) for source, target in parse_pairs(pairs_text).tolist()]
     return paths(cluster.topology, pairs, cluster.coordinates), pairs[0] if pairs else ()
 

@@ -1,29 +1,57 @@
-"""What the cost model assumes beyond the chips' own figures: one set for all chips, each with its source."""
+"""What the cost model assumes beyond the chips' own figures: one set for all chips, each with its
+source.
+"""
 
-COST_VERSION = 2  # of the numbers that the model gives: raised whenever a change moves them, so that stored predictions tell which made them
+# of the numbers that the model gives: raised whenever a change moves them, so that stored
+# predictions tell which made them
+COST_VERSION = 2
 
-LINK_EFFICIENCY = 0.9  # of nominal: earlier editions of "How to Scale Your Model" give 4.5e10 and 9e10 B/s for links of 5e10 and 1e11
-HOP_LATENCY_S = 1e-6  # "about 1 us per hop", "How to Scale Your Model", chapter 3 (chapter 2 says half of that for v5e)
+# of nominal: earlier editions of "How to Scale Your Model" give 4.5e10 and 9e10 B/s for links of
+# 5e10 and 1e11
+LINK_EFFICIENCY = 0.9
+# "about 1 us per hop", "How to Scale Your Model", chapter 3 (chapter 2 says half of that for v5e)
+HOP_LATENCY_S = 1e-6
 LAUNCH_S = 2e-6  # to start a collective; a guess
 DCN_LATENCY_S = 2e-4  # host to host through the data centre network; a guess
 DCN_EFFICIENCY = 0.8  # of the network cards' nominal rate; a guess
-SLICE_JITTER = 0.053  # standard deviation of a slice's step over its mean: 2 slices 3 % and 32 slices 11 % slower than one in MaxText's v5e tables
+# standard deviation of a slice's step over its mean: 2 slices 3 % and 32 slices 11 % slower than
+# one in MaxText's v5e tables
+SLICE_JITTER = 0.053
 HOST_EFFICIENCY = 0.8  # of the nominal rate to host memory; a guess
-HBM_EFFICIENCY = 0.9  # of nominal that streaming reaches; a guess, in line with STREAM-like results published for these chips
-FUSED_MATMUL_FLOOR = 0.8  # a matmul is not taken for slower than this share of peak: vector work fused to it hides under the matrix unit; a guess
-MATMUL_SHARE = 0.89  # of peak, of matmuls whose cycles the compiler has not told: what its cycles come to on average
-OPERATION_S = 1e-6  # least time of an operation on arrays; a guess, near the 1,800 cycles that the compiler gives its smallest fusions
-KERNEL_SLACK = 1.15  # bundles of a splash attention kernel over its matrix-unit bound: 1.13 to 1.26 in what the compiler writes for v5e, v5p, v6e
-KERNEL_STALLS = 1.5  # time of a kernel over its bundles, which leave out stalls: the one constant fitted, to the three calibration cases at once
+# of nominal that streaming reaches; a guess, in line with STREAM-like results published for these
+# chips
+HBM_EFFICIENCY = 0.9
+# a matmul is not taken for slower than this share of peak: vector work fused to it hides under the
+# matrix unit; a guess
+FUSED_MATMUL_FLOOR = 0.8
+# of peak, of matmuls whose cycles the compiler has not told: what its cycles come to on average
+MATMUL_SHARE = 0.89
+# least time of an operation on arrays; a guess, near the 1,800 cycles that the compiler gives its
+# smallest fusions
+OPERATION_S = 1e-6
+# bundles of a splash attention kernel over its matrix-unit bound: 1.13 to 1.26 in what the compiler
+# writes for v5e, v5p, v6e
+KERNEL_SLACK = 1.15
+# time of a kernel over its bundles, which leave out stalls: the one constant fitted, to the three
+# calibration cases at once
+KERNEL_STALLS = 1.5
 KERNEL_STEP_S = 2e-7  # each step of a kernel's grid, masked or not: about 150 to 300 bundles there
-NEARLY_FULL = 0.93  # of the capacity: from here on the compiler gives up overlapping, and makes arrays anew, to save memory; seen, not documented
+# of the capacity: from here on the compiler gives up overlapping, and makes arrays anew, to save
+# memory; seen, not documented
+NEARLY_FULL = 0.93
 
-# How far each part of the estimate may be off. The parts are taken for independent: their deviations add up as squares
-PLAIN_MATMUL_SHARE = 0.95  # faster: every matmul at the share of peak that plain ones reach by the compiler's cycles (88 to 98 %)
-FUSED_MATMUL_LOW = 0.7  # slower: the compiler's cycles for fused matmuls believed down to this share of peak; a guess
+# How far each part of the estimate may be off. The parts are taken for independent: their
+# deviations add up as squares
+# faster: every matmul at the share of peak that plain ones reach by the compiler's cycles (88 to 98
+# %)
+PLAIN_MATMUL_SHARE = 0.95
+# slower: the compiler's cycles for fused matmuls believed down to this share of peak; a guess
+FUSED_MATMUL_LOW = 0.7
 KERNEL_LOW = 1.3  # faster: kernels by this factor, though never faster than their bundles; a guess
 KERNEL_HIGH = 1.3  # slower: kernels by this factor; a guess
 MEMORY_HIGH = 1.2  # slower: the rest by this factor; a guess (faster: at nominal bandwidth)
 OVERLAP_LOW = 0.5  # faster: this share of the waiting is hidden after all; a guess
 OVERLAP_HIGH = 0.25  # slower: this share of what the walk hides is not hidden; a guess
-UNMODELLED = 0.1  # of the step, either way: another compiler's version, other flags, input, jitter between hosts; a guess
+# of the step, either way: another compiler's version, other flags, input, jitter between hosts; a
+# guess
+UNMODELLED = 0.1

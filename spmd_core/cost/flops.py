@@ -1,4 +1,6 @@
-"""FLOPs of matmuls as the TPU compiler writes them: convolutions whose windows may stand for batch dims."""
+"""FLOPs of matmuls as the TPU compiler writes them: convolutions whose windows may stand for batch
+dims.
+"""
 
 import re
 from dataclasses import dataclass
@@ -10,20 +12,24 @@ _WINDOW = re.compile(r"([a-z_]+)=([0-9x_\-]+)")
 
 @dataclass(frozen=True, slots=True)
 class Matmul:
-    """Multiply-adds of one matmul as 2 FLOPs each, its element type, and whether every operand is in it at full precision."""
+    """Multiply-adds of one matmul as 2 FLOPs each, its element type, and whether every operand is
+    in it at full precision.
+    """
 
     flops: int
     element: str
     passes: int = 1  # bfloat16 passes that a float32 matmul takes at this precision
 
 
-def matmuls_in(module: Module, computation: Computation, seen: frozenset[str] = frozenset()) -> list[Matmul]:
+def matmuls_in(module: Module, computation: Computation,
+               seen: frozenset[str] = frozenset()) -> list[Matmul]:
     """Matmuls of a computation and of the fusions it calls; not of loops."""
     found = []
     for instruction in computation.instructions:
         if instruction.opcode in ("convolution", "dot"):
             found.append(matmul(instruction, computation))
-        elif instruction.opcode == "fusion" and (callee := module.callee(instruction)) and callee.name not in seen:
+        elif instruction.opcode == "fusion" and (
+            callee := module.callee(instruction)) and callee.name not in seen:
             found += matmuls_in(module, callee, seen | {computation.name})
     return found
 
@@ -31,14 +37,18 @@ def matmuls_in(module: Module, computation: Computation, seen: frozenset[str] = 
 def matmul(instruction: Instruction, computation: Computation) -> Matmul:
     """The matmul that a convolution or dot instruction is."""
     left, right = (computation.by_name[name].shape for name in instruction.operands[:2])
-    flops = _dot_flops(instruction, left) if instruction.opcode == "dot" else _convolution_flops(instruction, left, right)
+    flops = _dot_flops(instruction,
+                       left) if instruction.opcode == "dot" else _convolution_flops(instruction,
+                                                                                    left, right)
     precision = instruction.attributes.get("operand_precision") or ""
     passes = 6 if "highest" in precision else 3 if "high" in precision else 1
     return Matmul(flops, left.element, passes if left.element == "f32" else 1)
 
 
 def _dot_flops(instruction: Instruction, left: Shape) -> int:
-    contracted = [int(text) for text in re.findall(r"\d+", instruction.attributes.get("lhs_contracting_dims") or "")]
+    contracted = [int(text)
+                  for text in re.findall(r"\d+",
+                                         instruction.attributes.get("lhs_contracting_dims") or "")]
     inner = 1
     for dim in contracted:
         inner *= left.dims[dim]
@@ -47,14 +57,17 @@ def _dot_flops(instruction: Instruction, left: Shape) -> int:
 
 def _convolution_flops(instruction: Instruction, left: Shape, right: Shape) -> int:
     """2 x batch x out features x in features x valid window positions, per spatial dim."""
-    labels = re.match(r"([0-9a-z?]+)_([0-9a-z?]+)->([0-9a-z?]+)", instruction.attributes.get("dim_labels") or "")
+    labels = re.match(r"([0-9a-z?]+)_([0-9a-z?]+)->([0-9a-z?]+)",
+                      instruction.attributes.get("dim_labels") or "")
     if labels is None:
         raise ValueError(f"{instruction.name}: a convolution without dim_labels cannot be counted")
-    left_at, right_at, out_at = ({label: dim for dim, label in enumerate(labels[group])} for group in (1, 2, 3))
+    left_at, right_at, out_at = ({label: dim for dim, label in enumerate(labels[group])}
+                                 for group in (1, 2, 3))
     out = instruction.shape
     groups = int(instruction.attributes.get("batch_group_count") or 1)
     flops = 2 * out.dims[out_at["b"]] * out.dims[out_at["f"]] * right.dims[right_at["i"]] * groups
-    window = {key: value.split("x") for key, value in _WINDOW.findall(instruction.attributes.get("window") or "")}
+    window = {key: value.split("x")
+              for key, value in _WINDOW.findall(instruction.attributes.get("window") or "")}
     for label in sorted(set(out_at) - {"b", "f"}):
         place = int(label)
 
@@ -62,13 +75,17 @@ def _convolution_flops(instruction: Instruction, left: Shape, right: Shape) -> i
             return window[key][place] if key in window else default
 
         pad_low = int(entry("pad", "0_0").split("_")[0])
-        flops *= valid_positions(left.dims[left_at[label]], right.dims[right_at[label]], out.dims[out_at[label]], pad_low,
-                                 int(entry("stride", "1")), int(entry("lhs_dilate", "1")), int(entry("rhs_dilate", "1")))
+        flops *= valid_positions(left.dims[left_at[label]], right.dims[right_at[label]],
+                                 out.dims[out_at[label]], pad_low, int(entry("stride", "1")),
+                                 int(entry("lhs_dilate", "1")), int(entry("rhs_dilate", "1")))
     return flops // groups
 
 
-def valid_positions(size: int, kernel: int, out: int, pad_low: int, stride: int, dilate: int, kernel_dilate: int) -> int:
-    """Pairs of output and kernel positions of one dim that meet an element, rather than padding or a hole."""
+def valid_positions(size: int, kernel: int, out: int, pad_low: int, stride: int, dilate: int,
+                    kernel_dilate: int) -> int:
+    """Pairs of output and kernel positions of one dim that meet an element, rather than padding or
+    a hole.
+    """
     reach = (size - 1) * dilate  # last position that holds an element
     count = 0
     for k in range(kernel):
@@ -78,5 +95,6 @@ def valid_positions(size: int, kernel: int, out: int, pad_low: int, stride: int,
             last = min(out - 1, (reach - offset) // stride)
             count += max(0, last - first + 1)
         else:
-            count += sum(1 for o in range(out) if 0 <= (at := o * stride + offset) <= reach and at % dilate == 0)
+            count += sum(1 for o in range(out)
+                         if 0 <= (at := o * stride + offset) <= reach and at % dilate == 0)
     return count

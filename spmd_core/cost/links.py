@@ -1,8 +1,11 @@
 """How long a collective takes on a torus of links.
 
-Formulas after "How to Scale Your Model", chapter 3 ("Sharded matrices"): with W the bandwidth that a chip has into a ring
-(both directions of a wrapped axis, one of an open one), an all-gather or reduce-scatter of V bytes takes V (1 - 1/n) / W,
-an all-reduce twice that, an all-to-all what crosses the middle of the ring; several axes add their bandwidths.
+Formulas after "How to Scale Your Model", chapter 3 ("Sharded matrices"): with W the bandwidth that
+a chip has into a ring
+(both directions of a wrapped axis, one of an open one), an all-gather or reduce-scatter of V bytes
+takes V (1 - 1/n) / W,
+an all-reduce twice that, an all-to-all what crosses the middle of the ring; several axes add their
+bandwidths.
 """
 
 import itertools
@@ -34,7 +37,9 @@ NOMINAL = Rates(1.0, 1.0, 0.0, 0.0, 0.0)  # gives the bound that no collective c
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What a group covers of one physical axis: chips, how many of the axis lie between neighbours, whether the ring closes."""
+    """What a group covers of one physical axis: chips, how many of the axis lie between neighbours,
+    whether the ring closes.
+    """
 
     axis: int
     size: int
@@ -55,7 +60,9 @@ class Route:
     def resources(self) -> tuple[str, ...]:
         """The links that it occupies, as names that contend with one another."""
         names = [f"ici {'xyz'[span.axis]}{way}" for span in self.spans for way in "+-"]
-        return tuple(names + (["dcn"] if self.slices > 1 else []) + (["core"] if not names and self.slices == 1 else []))
+        return tuple(names
+                     + (["dcn"] if self.slices > 1 else []) + (["core"] if not names
+                                                               and self.slices == 1 else []))
 
     @property
     def words(self) -> str:
@@ -63,10 +70,14 @@ class Route:
         parts = []
         for span in self.spans:
             apart = f", every {span.stride}th chip" if span.stride > 1 else ""
-            parts.append(f"{'xyz'[span.axis]} ({span.size}, {'ring' if span.wraps else 'line'}{apart})")
-        name = "torus of " if len(parts) > 1 and any(s.wraps for s in self.spans) else "mesh of " if len(parts) > 1 else ""
+            parts.append(
+                f"{'xyz'[span.axis]} ({span.size}, {'ring' if span.wraps else 'line'}{apart})")
+        name = "torus of " if len(parts) > 1 and any(s.wraps
+                                                     for s in self.spans) else "mesh of " if len(
+            parts) > 1 else ""
         words = name + " and ".join(parts)
-        return words + (f"{' and ' if words else ''}{self.slices} slices over DCN" if self.slices > 1 else "")
+        return words + (f"{' and ' if words else ''}{self.slices} slices over DCN"
+                        if self.slices > 1 else "")
 
 
 def route(topology: Topology, group: Sequence[int], coordinates: Sequence[Coordinates]) -> Route:
@@ -85,7 +96,9 @@ def route(topology: Topology, group: Sequence[int], coordinates: Sequence[Coordi
 
 
 def bandwidth(topology: Topology, spans: Sequence[Span], rates: Rates = EXPECTED) -> float:
-    """Bytes per second into one chip over these axes: both directions of a ring, one of a line, shared by interleaved groups."""
+    """Bytes per second into one chip over these axes: both directions of a ring, one of a line,
+    shared by interleaved groups.
+    """
     link = topology.chip.link_bandwidth * rates.link
     return sum(link * (2 if span.wraps else 1) / span.stride for span in spans)
 
@@ -96,7 +109,9 @@ def hops(spans: Sequence[Span]) -> int:
 
 
 def gather_s(topology: Topology, where: Route, nbytes: float, rates: Rates = EXPECTED) -> float:
-    """Seconds of an all-gather that leaves `nbytes` on each device, or of a reduce-scatter that takes in as much."""
+    """Seconds of an all-gather that leaves `nbytes` on each device, or of a reduce-scatter that
+    takes in as much.
+    """
     inner = math.prod(span.size for span in where.spans) * where.cores
     local = nbytes / where.slices
     time = rates.launch + hops(where.spans) * rates.hop
@@ -104,30 +119,41 @@ def gather_s(topology: Topology, where: Route, nbytes: float, rates: Rates = EXP
         time += local * (1 - 1 / inner) / bandwidth(topology, where.spans, rates)
     elif where.cores > 1:
         time += local * (1 - 1 / inner) / topology.chip.device_hbm_bandwidth
-    if where.slices > 1:  # each slice's part goes to every other slice once, sharded over the chips of a group
-        time += rates.dcn_latency + nbytes * (1 - 1 / where.slices) / inner / dcn_bandwidth(topology, rates)
+    # each slice's part goes to every other slice once, sharded over the chips of a group
+    if where.slices > 1:
+        time += rates.dcn_latency + nbytes * (1 - 1
+                                              / where.slices) / inner / dcn_bandwidth(topology,
+                                                                                      rates)
     return time
 
 
 def reduce_s(topology: Topology, where: Route, nbytes: float, rates: Rates = EXPECTED) -> float:
-    """Seconds of an all-reduce of `nbytes` per device: reduce-scatter in the slice, all-reduce between slices, all-gather."""
+    """Seconds of an all-reduce of `nbytes` per device: reduce-scatter in the slice, all-reduce
+    between slices, all-gather.
+    """
     inner = math.prod(span.size for span in where.spans) * where.cores
     one_slice = Route(where.spans, 1, where.cores)
-    time = 2 * gather_s(topology, one_slice, nbytes, rates) - rates.launch if inner > 1 else rates.launch
+    time = 2 * gather_s(topology, one_slice, nbytes,
+                        rates) - rates.launch if inner > 1 else rates.launch
     if where.slices > 1:
-        time += rates.dcn_latency + 2 * (nbytes / inner) * (1 - 1 / where.slices) / dcn_bandwidth(topology, rates)
+        time += rates.dcn_latency + 2 * (nbytes / inner) * (1 - 1
+                                                            / where.slices) / dcn_bandwidth(
+            topology, rates)
     return time
 
 
 def exchange_s(topology: Topology, where: Route, nbytes: float, rates: Rates = EXPECTED) -> float:
-    """Seconds of an all-to-all of `nbytes` per device: what crosses the middle of the longest axis, over the links there.
+    """Seconds of an all-to-all of `nbytes` per device: what crosses the middle of the longest axis,
+    over the links there.
 
-    Of a group's data, half starts on either side of a cut through an axis and half of that crosses it: size x nbytes / 4 per row of
+    Of a group's data, half starts on either side of a cut through an axis and half of that crosses
+    it: size x nbytes / 4 per row of
     chips, over one link of a line and two of a ring.
     """
     link = topology.chip.link_bandwidth * rates.link
     time = rates.launch + hops(where.spans) * rates.hop
-    crossing = [span.size * nbytes / (8 if span.wraps else 4) / (link / span.stride) for span in where.spans]
+    crossing = [span.size * nbytes / (8 if span.wraps else 4) / (link / span.stride)
+                for span in where.spans]
     time += max(crossing, default=0.0)
     if not where.spans and where.cores > 1:
         time += nbytes * (1 - 1 / where.cores) / topology.chip.device_hbm_bandwidth
@@ -143,7 +169,9 @@ def dcn_bandwidth(topology: Topology, rates: Rates = EXPECTED) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The ways of a permute's messages: those over the busiest link, hops of the longest, links used, whether one leaves its slice."""
+    """The ways of a permute's messages: those over the busiest link, hops of the longest, links
+    used, whether one leaves its slice.
+    """
 
     busiest: int
     longest: int
@@ -151,7 +179,8 @@ class Paths:
     crosses_slices: bool
 
 
-def paths(topology: Topology, pairs: Sequence[tuple[int, int]], coordinates: Sequence[Coordinates]) -> Paths:
+def paths(topology: Topology, pairs: Sequence[tuple[int, int]],
+          coordinates: Sequence[Coordinates]) -> Paths:
     """Where the messages of (source, target) pairs go: each on its shortest path, axis after axis."""
     loads: Counter[tuple[Coordinates, int, int]] = Counter()
     longest, crosses_slices, used = 0, False, set()
@@ -173,16 +202,23 @@ def paths(topology: Topology, pairs: Sequence[tuple[int, int]], coordinates: Seq
                 used.add(f"ici {'xyz'[axis]}{'+' if sign > 0 else '-'}")
             distance += abs(steps)
         longest = max(longest, distance)
-    return Paths(max(loads.values(), default=0), longest, tuple(sorted(used | ({"dcn"} if crosses_slices else set()))), crosses_slices)
+    return Paths(max(loads.values(), default=0), longest,
+                 tuple(sorted(used | ({"dcn"} if crosses_slices else set()))), crosses_slices)
 
 
 def permute_s(topology: Topology, ways: Paths, nbytes: float, rates: Rates = EXPECTED) -> float:
-    """Seconds of a collective-permute whose messages have `nbytes`: the busiest link's, or the network's between slices."""
-    time = rates.launch + ways.longest * rates.hop + ways.busiest * nbytes / (topology.chip.link_bandwidth * rates.link)
-    return max(time, rates.dcn_latency + nbytes / dcn_bandwidth(topology, rates)) if ways.crosses_slices else time
+    """Seconds of a collective-permute whose messages have `nbytes`: the busiest link's, or the
+    network's between slices.
+    """
+    time = rates.launch + ways.longest * rates.hop + ways.busiest * nbytes / (
+        topology.chip.link_bandwidth * rates.link)
+    return max(time,
+               rates.dcn_latency + nbytes
+               / dcn_bandwidth(topology, rates)) if ways.crosses_slices else time
 
 
-def collective_s(topology: Topology, kind: str, where: Route, nbytes: float, rates: Rates = EXPECTED) -> float:
+def collective_s(topology: Topology, kind: str, where: Route, nbytes: float,
+                 rates: Rates = EXPECTED) -> float:
     """Seconds of a collective of `nbytes`, the larger of operand and result per device."""
     if kind in ("all-gather", "reduce-scatter", "collective-broadcast"):
         return gather_s(topology, where, nbytes, rates)
@@ -197,8 +233,10 @@ def collective_s(topology: Topology, kind: str, where: Route, nbytes: float, rat
 def straggling(slices: int) -> float:
     """The share of a step that is waited for the slowest slice, 0 for one.
 
-    Steps of one slice vary; of n that are drawn from a normal distribution, the slowest is expected at
-    its quantile (n - 3/8) / (n + 1/4) (Blom, "Statistical estimates and transformed beta-variables",
+    Steps of one slice vary; of n that are drawn from a normal distribution, the slowest is expected
+    at
+    its quantile (n - 3/8) / (n + 1/4) (Blom, "Statistical estimates and transformed
+    beta-variables",
     1958). With the jitter of the constants 3 % for 2 slices, 8 % for 8 and 11 % for 32.
     """
     if slices < 2:

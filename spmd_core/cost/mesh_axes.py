@@ -16,20 +16,25 @@ GATHERED_BYTES = 2**30  # of the all-gather by which axes are compared
 
 @dataclass(frozen=True, slots=True)
 class MeshAxis:
-    """A mesh axis where it lies. `gather_s`: seconds of an all-gather over it that leaves 1 GiB on every device, None for an axis of size 1."""
+    """A mesh axis where it lies. `gather_s`: seconds of an all-gather over it that leaves 1 GiB on
+    every device, None for an axis of size 1.
+    """
 
     name: str
     size: int
     words: str
     physical: tuple[str, ...]  # the physical axes that it runs along
     gather_s: float | None
-    links_apart: float | None = None  # neighbours in mesh order, on average, of those in one slice; None for an axis of size 1
+    # neighbours in mesh order, on average, of those in one slice; None for an axis of size 1
+    links_apart: float | None = None
 
 
-def mesh_axes(topology: Topology, mesh: Sequence[tuple[str, int]], order: str = "topology") -> tuple[MeshAxis, ...]:
+def mesh_axes(topology: Topology, mesh: Sequence[tuple[str, int]],
+              order: str = "topology") -> tuple[MeshAxis, ...]:
     """Every axis of a mesh, in order; RequestError where the mesh does not fill the topology."""
     places = mesh_places(topology, [size for _, size in mesh], order)
-    return tuple(_axis(topology, name, np.moveaxis(places, at, -2)) for at, (name, _) in enumerate(mesh))
+    return tuple(_axis(topology, name, np.moveaxis(places, at, -2))
+                 for at, (name, _) in enumerate(mesh))
 
 
 def _axis(topology: Topology, name: str, places: np.ndarray) -> MeshAxis:
@@ -43,11 +48,14 @@ def _axis(topology: Topology, name: str, places: np.ndarray) -> MeshAxis:
     slowest = max(routes, key=lambda where: gather_s(topology, where, GATHERED_BYTES))
     words = route_words(slowest) + ("" if len(set(routes)) == 1 else ", at worst")
     physical = tuple("xyz"[span.axis] for span in slowest.spans)
-    return MeshAxis(name, size, words, physical, gather_s(topology, slowest, GATHERED_BYTES), _links_apart(topology, groups))
+    return MeshAxis(name, size, words, physical, gather_s(topology, slowest, GATHERED_BYTES),
+                    _links_apart(topology, groups))
 
 
 def _links_apart(topology: Topology, groups: np.ndarray) -> float | None:
-    """Links between neighbours in the order of the axis, the last and the first one included, on average over groups [n, size, 5]."""
+    """Links between neighbours in the order of the axis, the last and the first one included, on
+    average over groups [n, size, 5].
+    """
     ahead = np.roll(groups, -1, axis=1)
     lengths = np.array((*topology.shape, 1)[:3])
     wraps = np.array((*topology.wraps, False)[:3])
@@ -82,8 +90,10 @@ def _chips(spans: tuple[Span, ...]) -> str:
     over = _and(["xyz"[span.axis] for span in spans])
     closed = ["xyz"[span.axis] for span in spans if span.wraps]
     name = "torus" if len(closed) == len(spans) else "grid"
-    strides = [f"every {_ordinal(span.stride)} chip along {'xyz'[span.axis]}" for span in spans if span.stride > 1]
-    rings = [f"{_and(closed)} a ring" if len(closed) == 1 else f"{_and(closed)} rings"] if closed and name == "grid" else []
+    strides = [f"every {_ordinal(span.stride)} chip along {'xyz'[span.axis]}" for span in spans
+               if span.stride > 1]
+    rings = [f"{_and(closed)} a ring" if len(closed) == 1
+             else f"{_and(closed)} rings"] if closed and name == "grid" else []
     return ", ".join([f"a {name} of {sizes} over {over}", *rings, *strides])
 
 

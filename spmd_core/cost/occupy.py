@@ -1,4 +1,6 @@
-"""What an instruction does to the clocks of a walk: the chip waits, a collective takes its links, a copy takes its engine."""
+"""What an instruction does to the clocks of a walk: the chip waits, a collective takes its links, a
+copy takes its engine.
+"""
 
 from spmd_core.cost.clocks import Busy, Ready, Segment, State, cause_of, latest
 from spmd_core.cost.comm import Communication
@@ -10,12 +12,15 @@ from spmd_core.machine.chips import Chip
 
 
 def wait(operands: list[Ready], state: State, place: str, by: str) -> None:
-    """Hold the chip until the operands are there; the wait is charged to what was late. `place` is the computation, `by` who waits."""
+    """Hold the chip until the operands are there; the wait is charged to what was late. `place` is
+    the computation, `by` who waits.
+    """
     late = latest(*operands)
     if late <= state.chip:
         return
     cause = cause_of(*operands) or "copy"
-    state.segments.append(Segment(f"wait for {cause}", "wait", "chip", state.chip, late - state.chip, place, 1, by))
+    state.segments.append(Segment(f"wait for {cause}", "wait", "chip", state.chip,
+                                  late - state.chip, place, 1, by))
     _charge(cause, late, state)
     state.chip = late
 
@@ -44,15 +49,18 @@ def finish(state: State) -> None:
         state.chip = state.tail
 
 
-def communicate(comm: Communication, instruction: Instruction, place: str, operands: list[Ready], state: State, literal: bool) -> Ready:
-    """Start a collective when its operands are there and its links are free. A synchronous one holds the chip until its end.
+def communicate(comm: Communication, instruction: Instruction, place: str, operands: list[Ready],
+                state: State, literal: bool) -> Ready:
+    """Start a collective when its operands are there and its links are free. A synchronous one
+    holds the chip until its end.
 
     `literal`: as the compiler wrote it, not before the chip comes to its start.
     """
     state.tally.note(comm, instruction.name, 1, 0.0)
     for name in comm.resources:
         state.tally.links[name] += comm.seconds
-    asynchronous = comm.overlaps and not (literal and kind_of(instruction.opcode) == instruction.opcode)
+    asynchronous = comm.overlaps and not (literal
+                                          and kind_of(instruction.opcode) == instruction.opcode)
     holder = max(comm.resources, key=lambda name: state.links[name], default="")
     free, ready = state.links[holder] if holder else 0.0, latest(*operands)
     if asynchronous:
@@ -62,7 +70,8 @@ def communicate(comm: Communication, instruction: Instruction, place: str, opera
         start = max(state.chip, free)
     end = start + comm.seconds
     behind = state.holders.get(holder, "") if free >= ready else cause_of(*operands)
-    state.under_way[instruction.name] = Busy(comm, start, end, behind if behind != instruction.name else "")
+    state.under_way[instruction.name] = Busy(comm, start, end,
+                                             behind if behind != instruction.name else "")
     for name in comm.resources:
         state.links[name], state.holders[name] = end, instruction.name
     state.tail = max(state.tail, end)
@@ -74,22 +83,28 @@ def communicate(comm: Communication, instruction: Instruction, place: str, opera
         _charge(instruction.name, end, state)
         state.tally.blocking += comm.seconds
         state.chip = end
-    state.segments.append(Segment(instruction.name, comm.kind, "+".join(comm.resources) or "links", start, comm.seconds, place, 1, comm.words))
+    state.segments.append(Segment(instruction.name, comm.kind, "+".join(comm.resources) or "links",
+                                  start, comm.seconds, place, 1, comm.words))
     width = max(1, len(instruction.arrays))
     return Ready([end] * width, [instruction.name] * width)
 
 
-def copy(instruction: Instruction, computation: Computation, operands: list[Ready], state: State, chip: Chip,
-         fastest: bool = False) -> Ready:
-    """A copy between HBM, VMEM and host memory, on an engine of its own; `fastest`, at the nominal rate."""
-    sources = [computation.by_name[name] for name in instruction.operands if name in computation.by_name]
+def copy(instruction: Instruction, computation: Computation, operands: list[Ready], state: State,
+         chip: Chip, fastest: bool = False) -> Ready:
+    """A copy between HBM, VMEM and host memory, on an engine of its own; `fastest`, at the nominal
+    rate.
+    """
+    sources = [computation.by_name[name] for name in instruction.operands
+               if name in computation.by_name]
     hbm, host = async_copy_bytes(instruction, sources)
     if host:
-        from_host = any(array.memory_space == HOST_MEMORY_SPACE for source in sources for array in source.arrays)
+        from_host = any(array.memory_space == HOST_MEMORY_SPACE for source in sources
+                        for array in source.arrays)
         engine = "host in" if from_host and instruction.opcode != "dynamic-update-slice-start" else "host out"
         seconds = host / (chip.host_bandwidth * (1.0 if fastest else HOST_EFFICIENCY))
     else:
-        engine, seconds = "copy", hbm / (chip.device_hbm_bandwidth * (1.0 if fastest else HBM_EFFICIENCY))
+        engine, seconds = "copy", hbm / (chip.device_hbm_bandwidth
+                                         * (1.0 if fastest else HBM_EFFICIENCY))
     start = max(latest(*operands), state.links[engine], state.begin)
     state.links[engine] = start + seconds
     state.tally.links[engine] += seconds

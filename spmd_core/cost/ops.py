@@ -1,4 +1,6 @@
-"""How long one operation of a compiled module keeps a chip busy: matmuls by FLOPs and cycles, the rest by HBM bytes."""
+"""How long one operation of a compiled module keeps a chip busy: matmuls by FLOPs and cycles, the
+rest by HBM bytes.
+"""
 
 from dataclasses import dataclass
 
@@ -19,16 +21,18 @@ from spmd_core.cost.traffic import moved_bytes
 from spmd_core.hlo.module import HBM, Computation, Instruction, Module
 from spmd_core.machine.chips import Chip
 
-NOTHING = {
-    "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id", "add-dependency", "opt-barrier",
-    "copy-done", "slice-done", "dynamic-slice-done", "dynamic-update-slice-done", "infeed", "outfeed", "domain", "get-dimension-size", "token",
-}
+NOTHING = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all",
+           "partition-id", "replica-id", "add-dependency", "opt-barrier", "copy-done", "slice-done",
+           "dynamic-slice-done", "dynamic-update-slice-done", "infeed", "outfeed", "domain",
+           "get-dimension-size", "token",}
 SMALL_ELEMENTS = 1024  # up to a vector register: scalar work, hidden under the operations around it
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one operation does. `kind` is matmul, kernel, memory or none; `bound` says which limit set the time; `low` and `high` enclose it."""
+    """What one operation does. `kind` is matmul, kernel, memory or none; `bound` says which limit
+    set the time; `low` and `high` enclose it.
+    """
 
     seconds: float
     kind: str
@@ -40,13 +44,15 @@ class Work:
     least: float = 0.0  # at the peaks of matrix unit and HBM: no machine is faster
 
 
-def operation(module: Module, instruction: Instruction, computation: Computation, chip: Chip) -> Work:
+def operation(module: Module, instruction: Instruction, computation: Computation,
+              chip: Chip) -> Work:
     """The work of a synchronous instruction that is neither a loop nor a collective."""
     if instruction.opcode in NOTHING:
         return Work(0.0, "none")
     if instruction.opcode == "custom-call":
         return kernel(instruction, computation, chip)
-    if max((shape.elements for shape in instruction.arrays), default=0) <= SMALL_ELEMENTS and instruction.opcode != "fusion":
+    if max((shape.elements for shape in instruction.arrays),
+           default=0) <= SMALL_ELEMENTS and instruction.opcode != "fusion":
         return Work(0.0, "none")
     matmuls = _matmuls(module, instruction, computation)
     nbytes = moved_bytes(module, instruction, computation)
@@ -56,7 +62,8 @@ def operation(module: Module, instruction: Instruction, computation: Computation
     if instruction.estimated_cycles is None and nbytes == 0:
         return Work(0.0, "none")
     own = min(OPERATION_S, (instruction.estimated_cycles or 0) / chip.clock_hz)
-    return Work(max(streaming, own), "memory", 0, nbytes, "memory", nbytes / chip.device_hbm_bandwidth, max(streaming, own) * MEMORY_HIGH,
+    return Work(max(streaming, own), "memory", 0, nbytes, "memory",
+                nbytes / chip.device_hbm_bandwidth, max(streaming, own) * MEMORY_HIGH,
                 nbytes / chip.device_hbm_bandwidth)
 
 
@@ -73,22 +80,31 @@ def peak_seconds(matmuls: list[Matmul], chip: Chip) -> float:
     return sum(m.flops * m.passes / (chip.device_flops * rate.get(m.element, 1.0)) for m in matmuls)
 
 
-def _matmul_work(instruction: Instruction, matmuls: list[Matmul], nbytes: int, streaming: float, chip: Chip) -> Work:
-    """The compiler's cycles where they are near the peak; a fused matmul no slower than a floor; never faster than the peaks."""
+def _matmul_work(instruction: Instruction, matmuls: list[Matmul], nbytes: int, streaming: float,
+                 chip: Chip) -> Work:
+    """The compiler's cycles where they are near the peak; a fused matmul no slower than a floor;
+    never faster than the peaks.
+    """
     peak = peak_seconds(matmuls, chip)
     cycles = instruction.estimated_cycles
-    compute = max(peak, min(cycles / chip.clock_hz, peak / FUSED_MATMUL_FLOOR)) if cycles else peak / MATMUL_SHARE
+    compute = max(peak,
+                  min(cycles / chip.clock_hz,
+                      peak / FUSED_MATMUL_FLOOR)) if cycles else peak / MATMUL_SHARE
     flops = sum(m.flops for m in matmuls)
     bound = "compute" if compute >= streaming else "memory"
     low = min(compute, peak / PLAIN_MATMUL_SHARE)
     high = max(compute, min(cycles / chip.clock_hz, peak / FUSED_MATMUL_LOW)) if cycles else compute
-    return Work(max(compute, streaming), "matmul", flops, nbytes, bound, max(low, nbytes / chip.device_hbm_bandwidth), max(high, streaming),
+    return Work(max(compute, streaming), "matmul", flops, nbytes, bound,
+                max(low, nbytes / chip.device_hbm_bandwidth), max(high, streaming),
                 max(peak, nbytes / chip.device_hbm_bandwidth))
 
 
 def kernel(instruction: Instruction, computation: Computation, chip: Chip) -> Work:
-    """A Pallas kernel by what its operands say that it does; other custom calls cost what they move."""
-    operands = [computation.by_name[name] for name in instruction.operands if name in computation.by_name]
+    """A Pallas kernel by what its operands say that it does; other custom calls cost what they
+    move.
+    """
+    operands = [computation.by_name[name] for name in instruction.operands
+                if name in computation.by_name]
     arrays = [array for each in (*operands, instruction) for array in each.arrays]
     nbytes = sum(array.padded_bytes for array in arrays if array.memory_space == HBM)
     if instruction.attributes.get("custom_call_target") != '"tpu_custom_call"':

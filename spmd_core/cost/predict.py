@@ -1,4 +1,6 @@
-"""From a compiled program to a prediction: fits, interval, what binds, collectives, timeline, notes."""
+"""From a compiled program to a prediction: fits, interval, what binds, collectives, timeline,
+notes.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,13 +32,14 @@ class Useful:
     tokens: int | None = None
 
 
-def predict(
-    text: str, cluster: Cluster, memory: Mapping[str, int], mesh: tuple[tuple[str, int], ...], useful: Useful = Useful(),
-    collectives: tuple[Collective, ...] | None = None,
-) -> Prediction:
-    """Price a compiled program. `memory` is the compiler's account in bytes, by the names of its analysis without `_size_in_bytes`.
+def predict(text: str, cluster: Cluster, memory: Mapping[str, int],
+            mesh: tuple[tuple[str, int], ...], useful: Useful = Useful(),
+            collectives: tuple[Collective, ...] | None = None,) -> Prediction:
+    """Price a compiled program. `memory` is the compiler's account in bytes, by the names of its
+    analysis without `_size_in_bytes`.
 
-    `collectives` are those of the same program where they have been read (with source and reason); else they are read here.
+    `collectives` are those of the same program where they have been read (with source and reason);
+    else they are read here.
     ValueError or HloError where the program cannot be read.
     """
     module = parse_module(text)
@@ -54,16 +57,19 @@ def predict(
     waits = walk.seconds * late
     peak = chips * chip.peak_flops
     held = memory_bytes(memory, cluster)
-    return Prediction(
-        fits=True, memory_bytes=held, predicted_s=Estimate(low=low, estimate=seconds, high=high),
-        bounds_s=Bounds(overlapped=overlapped, sequential=sequential),
-        mfu=useful.flops / (peak * seconds) if useful.flops and seconds else None,
-        tflops_per_chip=useful.flops / chips / seconds / 1e12 if useful.flops and seconds else None,
-        tokens_per_s_per_chip=useful.tokens / chips / seconds if useful.tokens and seconds else None,
-        chip_seconds=chips * seconds, binds=binds(walk.tally, waits),
-        shares_s=shares(walk.tally) | ({"wait: slices": waits} if waits else {}),
-        collectives=listed, timeline=_timeline(walk.segments, walk.seconds), buffers=buffers(module),
-        notes=(*_notes(walk, held, listed), *_literal_note(walker, walk)))
+    return Prediction(fits=True, memory_bytes=held,
+                      predicted_s=Estimate(low=low, estimate=seconds, high=high),
+                      bounds_s=Bounds(overlapped=overlapped, sequential=sequential),
+                      mfu=useful.flops / (peak * seconds) if useful.flops and seconds else None,
+                      tflops_per_chip=useful.flops / chips / seconds / 1e12 if useful.flops
+                      and seconds else None,
+                      tokens_per_s_per_chip=useful.tokens / chips / seconds if useful.tokens
+                      and seconds else None, chip_seconds=chips * seconds,
+                      binds=binds(walk.tally, waits),
+                      shares_s=shares(walk.tally) | ({"wait: slices": waits} if waits else {}),
+                      collectives=listed, timeline=_timeline(walk.segments, walk.seconds),
+                      buffers=buffers(module),
+                      notes=(*_notes(walk, held, listed), *_literal_note(walker, walk)))
 
 
 def shares(tally: Tally) -> dict[str, float]:
@@ -73,14 +79,16 @@ def shares(tally: Tally) -> dict[str, float]:
 
 
 def binds(tally: Tally, late: float = 0.0) -> Binds | None:
-    """The resource that takes the largest share of the estimate. `late`: seconds that the slowest slice is waited for."""
-    groups: dict[Binds, float] = {
-        "compute": tally.work.get("matmul", 0.0) + tally.work.get("kernel", 0.0),
-        "memory": tally.work.get("memory", 0.0) + tally.waits.get("copy", 0.0),
-        "host": tally.waits.get("host", 0.0),
-        "data centre network": tally.waits.get("send", 0.0) + late,
-        "interconnect": sum(time for name, time in tally.waits.items() if name not in ("copy", "host", "send")),
-    }
+    """The resource that takes the largest share of the estimate. `late`: seconds that the slowest
+    slice is waited for.
+    """
+    groups: dict[Binds,
+                 float] = {"compute": tally.work.get("matmul", 0.0) + tally.work.get("kernel", 0.0),
+                           "memory": tally.work.get("memory", 0.0) + tally.waits.get("copy", 0.0),
+                           "host": tally.waits.get("host", 0.0),
+                           "data centre network": tally.waits.get("send", 0.0) + late,
+                           "interconnect": sum(time for name, time in tally.waits.items()
+                                               if name not in ("copy", "host", "send")),}
     most = max(groups, key=lambda name: groups[name])
     return most if groups[most] > 0 else None
 
@@ -88,7 +96,8 @@ def binds(tally: Tally, late: float = 0.0) -> Binds | None:
 def memory_bytes(memory: Mapping[str, int], cluster: Cluster) -> PredictedMemory:
     """The compiler's account of a program that it accepted: it fits.
 
-    Its peak counts host buffers where there are some; arguments and temporaries, which it counts generously, then stand for it.
+    Its peak counts host buffers where there are some; arguments and temporaries, which it counts
+    generously, then stand for it.
     """
     capacity = cluster.topology.chip.device_hbm_bytes
     host = memory.get("host_temp", 0) + memory.get("host_argument", 0)
@@ -96,15 +105,18 @@ def memory_bytes(memory: Mapping[str, int], cluster: Cluster) -> PredictedMemory
     peak = memory.get("peak_memory", 0)
     if host or not peak:
         peak = min(capacity, argument + temp + memory.get("output", 0) - memory.get("alias", 0))
-    return PredictedMemory(argument=argument, output=memory.get("output"), temp=temp, alias=memory.get("alias"), code=memory.get("generated_code"),
-                           peak=peak, host=host, capacity=capacity)
+    return PredictedMemory(argument=argument, output=memory.get("output"), temp=temp,
+                           alias=memory.get("alias"), code=memory.get("generated_code"), peak=peak,
+                           host=host, capacity=capacity)
 
 
 def _timeline(segments: list[Segment], seconds: float) -> tuple[TimelineSegment, ...]:
     """Segments worth drawing, in order of computation and start."""
     worth = [s for s in segments if s.duration_s * s.count >= seconds * 1e-4]
-    worth = sorted(sorted(worth, key=lambda s: -s.duration_s * s.count)[:MAX_SEGMENTS], key=lambda s: (s.place, s.start_s))
-    return tuple(TimelineSegment(track=s.track, kind=s.kind, name=s.name, start_s=s.start_s, duration_s=s.duration_s, count=s.count, place=s.place,
+    worth = sorted(sorted(worth, key=lambda s: -s.duration_s * s.count)[:MAX_SEGMENTS],
+                   key=lambda s: (s.place, s.start_s))
+    return tuple(TimelineSegment(track=s.track, kind=s.kind, name=s.name, start_s=s.start_s,
+                                 duration_s=s.duration_s, count=s.count, place=s.place,
                                  detail=s.detail) for s in worth)
 
 
@@ -113,15 +125,17 @@ def buffers(module: Module) -> tuple[Buffer, ...]:
     found: dict[tuple[str, str], Buffer] = {}
     for computation in _main_computations(module):
         for instruction in computation.instructions:
-            if instruction.opcode in ("tuple", "get-tuple-element", "bitcast", "while", "copy-done", "parameter") and not computation.is_entry:
+            if instruction.opcode in ("tuple", "get-tuple-element", "bitcast", "while", "copy-done",
+                                      "parameter") and not computation.is_entry:
                 continue
             if instruction.opcode in ("tuple", "get-tuple-element", "bitcast", "while"):
                 continue
             for shape in instruction.arrays:
                 if shape.memory_space == HBM and shape.padded_bytes >= 2**20:
                     text = f"{shape.element}[{','.join(map(str, shape.dims))}]"
-                    found.setdefault((text, instruction.op_name or ""), Buffer(name=instruction.name, bytes=shape.padded_bytes, shape=text,
-                                                                                op=instruction.op_name))
+                    found.setdefault((text, instruction.op_name or ""),
+                                     Buffer(name=instruction.name, bytes=shape.padded_bytes,
+                                            shape=text, op=instruction.op_name))
     return tuple(sorted(found.values(), key=lambda each: -each.bytes)[:MAX_BUFFERS])
 
 
@@ -142,12 +156,14 @@ def _notes(walk: Walk, held: PredictedMemory, collectives: tuple[Collective, ...
     if held.peak and not held.host and held.peak > NEARLY_FULL * held.capacity:
         notes.append(f"memory is nearly full ({bytes_text(held.peak)} of {bytes_text(held.capacity)}): there the compiler gives up overlapping "
                      "to save it")
-    blocking = [each for each in walk.tally.communications.values() if not each[0].overlaps and each[2] > NOTABLE * walk.seconds / 4]
+    blocking = [each for each in walk.tally.communications.values()
+                if not each[0].overlaps and each[2] > NOTABLE * walk.seconds / 4]
     if blocking:
         exposed = sum(each[2] for each in blocking)
         kinds = sorted({each[0].kind for each in blocking})
         notes.append(f"the compiler left {', '.join(kinds)} synchronous: {seconds_text(exposed)} of the step wait for it")
-    changed = sorted({f"{each.asked} became {each.kind}" for each in collectives if each.asked and each.kind != BETWEEN_SLICES})
+    changed = sorted({f"{each.asked} became {each.kind}" for each in collectives
+                      if each.asked and each.kind != BETWEEN_SLICES})
     notes += [f"requested and compiled collectives differ: {change}" for change in changed]
     if walk.tally.kernels:
         share = sum(walk.tally.kernels.values()) / walk.seconds

@@ -28,7 +28,9 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What compiling came to: a program with its memory account (bytes) and devices' coordinates, or why there is none."""
+    """What compiling came to: a program with its memory account (bytes) and devices' coordinates,
+    or why there is none.
+    """
 
     text: str = ""
     memory: Mapping[str, int] = field(default_factory=dict)
@@ -37,36 +39,51 @@ class Answer:
     facts: Mapping[str, Any] = field(default_factory=dict)
     error_kind: str | None = None
     error: str | None = None
-    collectives: tuple[Collective, ...] | None = None  # as they were read; None: read them from the text
+    # as they were read; None: read them from the text
+    collectives: tuple[Collective, ...] | None = None
 
 
 def is_current(result: Result) -> bool:
-    """Whether the predictions of a stored result, at least one, were made by the versions that are here now."""
-    now, found = versions(), [outcome.prediction for outcome in result.strategies.values() if outcome.prediction]
+    """Whether the predictions of a stored result, at least one, were made by the versions that are
+    here now.
+    """
+    now, found = versions(), [outcome.prediction for outcome in result.strategies.values()
+                              if outcome.prediction]
     return bool(found) and all(prediction.compile.get("versions") == now for prediction in found)
 
 
 def is_outdated(result: Result) -> bool:
-    """Whether other versions than those that are here now made a stored prediction; those that do not say are taken for current."""
-    found = [outcome.prediction.compile.get("versions") for outcome in result.strategies.values() if outcome.prediction]
+    """Whether other versions than those that are here now made a stored prediction; those that do
+    not say are taken for current.
+    """
+    found = [outcome.prediction.compile.get("versions") for outcome in result.strategies.values()
+             if outcome.prediction]
     return any(made_by is not None and made_by != versions() for made_by in found)
 
 
 def before_compiling(plan: Plan) -> dict[str, Any]:
-    """What the sizes alone say of the memory, bytes per device, and whether it fits; `notes` on what the mesh does not cut."""
+    """What the sizes alone say of the memory, bytes per device, and whether it fits; `notes` on
+    what the mesh does not cut.
+    """
     estimate = estimate_memory(plan)
-    return {"peak": estimate.peak, "parts": estimate.parts, "fits": estimate.peak <= plan.topology.chip.device_hbm_bytes,
+    return {"peak": estimate.peak, "parts": estimate.parts,
+            "fits": estimate.peak <= plan.topology.chip.device_hbm_bytes,
             "notes": list(not_cut(plan))}
 
 
 def of_plan(plan: Plan, answer: Answer) -> Prediction:
-    """The prediction of a plan from what compiling it came to. RequestError or WorkerError where it was refused for anything but memory."""
+    """The prediction of a plan from what compiling it came to. RequestError or WorkerError where it
+    was refused for anything but memory.
+    """
     facts = {**answer.facts, "flags": plan.flags}
     before = before_compiling(plan)
     if answer.error is not None:
-        return _refused(answer, plan.topology.chip.device_hbm_bytes).model_copy(update={"before_compiling": before, "compile": facts})
+        return _refused(answer,
+                        plan.topology.chip.device_hbm_bytes).model_copy(
+            update={"before_compiling": before, "compile": facts})
     cluster = Cluster(plan.topology, answer.devices)
-    found = predict(answer.text, cluster, answer.memory, plan.mesh, Useful(plan.flops, plan.tokens), answer.collectives)
+    found = predict(answer.text, cluster, answer.memory, plan.mesh, Useful(plan.flops, plan.tokens),
+                    answer.collectives)
     return found.model_copy(update={"before_compiling": before, "compile": facts})
 
 
@@ -76,17 +93,23 @@ def of_experiment(experiment: Experiment, answer: Answer) -> Prediction:
         return of_plan(plan_of(experiment), answer)
     topology = get_topology(experiment.target)
     if answer.error is not None:
-        return _refused(answer, topology.chip.device_hbm_bytes).model_copy(update={"compile": dict(answer.facts)})
-    found = predict(answer.text, Cluster(topology, answer.devices), answer.memory, experiment.mesh, collectives=answer.collectives)
+        return _refused(answer,
+                        topology.chip.device_hbm_bytes).model_copy(
+            update={"compile": dict(answer.facts)})
+    found = predict(answer.text, Cluster(topology, answer.devices), answer.memory, experiment.mesh,
+                    collectives=answer.collectives)
     return found.model_copy(update={"compile": dict(answer.facts)})
 
 
 def _refused(answer: Answer, capacity: int) -> Prediction:
-    """A program that does not fit is a prediction; any other refusal is an error in the compiler's words."""
+    """A program that does not fit is a prediction; any other refusal is an error in the compiler's
+    words.
+    """
     words = " ".join((answer.error or "").split())
     if answer.error_kind in ("RequestError", "Inexpressible"):
         raise RequestError(words)
-    if "RESOURCE_EXHAUSTED" not in words or (_OTHER_MEMORY.search(words) and "hbm" not in words.lower()):
+    if "RESOURCE_EXHAUSTED" not in words or (_OTHER_MEMORY.search(words)
+                                             and "hbm" not in words.lower()):
         raise WorkerError(f"the compiler refused the program ({answer.error_kind}): {words[:1000]}")
     peak, missing = None, 1
     for pattern in _OVER:
@@ -94,7 +117,9 @@ def _refused(answer: Answer, capacity: int) -> Prediction:
             peak, available = _bytes(match[1]), _bytes(match[2])
             missing = max(1, peak - available)
             break
-    return Prediction(fits=False, memory_bytes=PredictedMemory(peak=peak, capacity=capacity, missing=missing), notes=(words[:600],))
+    return Prediction(fits=False,
+                      memory_bytes=PredictedMemory(peak=peak, capacity=capacity, missing=missing),
+                      notes=(words[:600],))
 
 
 def _bytes(text: str) -> int:

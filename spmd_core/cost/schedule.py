@@ -1,4 +1,6 @@
-"""Walks the compiled schedule: operations in their order on the chip, collectives and copies by data flow beside them."""
+"""Walks the compiled schedule: operations in their order on the chip, collectives and copies by
+data flow beside them.
+"""
 
 from dataclasses import replace
 
@@ -10,7 +12,8 @@ from spmd_core.hlo.collectives import is_done, kind_of, rendezvous
 from spmd_core.hlo.module import Computation, Instruction, Module
 from spmd_core.hlo.trip_counts import trip_count
 
-_FORWARD = ("bitcast", "copy-done", "slice-done", "dynamic-slice-done", "dynamic-update-slice-done", "opt-barrier", "add-dependency")
+_FORWARD = ("bitcast", "copy-done", "slice-done", "dynamic-slice-done", "dynamic-update-slice-done",
+            "opt-barrier", "add-dependency")
 _COPIES = ("copy-start", "slice-start", "dynamic-slice-start", "dynamic-update-slice-start")
 STEADY = 3  # iterations of a loop that are walked; the last one's length stands for the rest
 
@@ -18,13 +21,15 @@ STEADY = 3  # iterations of a loop that are walked; the last one's length stands
 class Walker:
     """Walks computations of one module on one cluster."""
 
-    def __init__(
-        self, module: Module, cluster: Cluster, literal: bool = False, fastest: bool = False, like: "Walker | None" = None,
-    ) -> None:
-        """`literal`: an async op starts and holds up the chip where the compiler wrote its start and its done, not by data flow.
+    def __init__(self, module: Module, cluster: Cluster, literal: bool = False,
+                 fastest: bool = False, like: "Walker | None" = None,) -> None:
+        """`literal`: an async op starts and holds up the chip where the compiler wrote its start
+        and its done, not by data flow.
 
-        `fastest`: everything at its peak or nominal rate, so that the walk ends no later than a machine could.
-        `like`: a walker of the same module and cluster, whose costs of operations and collectives are used again.
+        `fastest`: everything at its peak or nominal rate, so that the walk ends no later than a
+        machine could.
+        `like`: a walker of the same module and cluster, whose costs of operations and collectives
+        are used again.
         """
         self.module, self.cluster, self.chip, self.literal, self.fastest = module, cluster, cluster.topology.chip, literal, fastest
         same = like is not None and like.fastest == fastest
@@ -48,7 +53,8 @@ class Walker:
         if key not in self.comms:
             known = self.like.comms.get(key) if self.like else None
             found = known or find(self.module, instruction, computation, self.cluster)
-            self.comms[key] = replace(found, seconds=found.bound_s) if found and self.fastest else found
+            self.comms[key] = replace(found,
+                                      seconds=found.bound_s) if found and self.fastest else found
         return self.comms[key]
 
     def _work(self, instruction: Instruction, computation: Computation) -> Work:
@@ -60,40 +66,49 @@ class Walker:
         return self.works[key]
 
     def _run(self, computation: Computation, given: dict[int, Ready], state: State) -> Ready:
-        """Walk a computation in its order. What would have to wait stands aside, and what comes after it and is ready goes first."""
+        """Walk a computation in its order. What would have to wait stands aside, and what comes
+        after it and is ready goes first.
+        """
         values: dict[str, Ready] = {}
         aside: list[Instruction] = []
         outer, state.begin = state.begin, state.chip
         self._pair_transfers(computation)
         for instruction in computation.instructions:
             if not self._holds_chip(instruction, computation) and self._known(instruction, values):
-                values[instruction.name] = self._step(instruction, computation, values, given, state)
+                values[instruction.name] = self._step(instruction, computation, values, given,
+                                                      state)
                 continue
             aside.append(instruction)
             self._advance(aside, computation, values, given, state)
         while aside:
-            ready = [(self._late(each, values), place) for place, each in enumerate(aside) if self._known(each, values)]
+            ready = [(self._late(each, values), place) for place, each in enumerate(aside)
+                     if self._known(each, values)]
             instruction = aside.pop(min(ready)[1])
             values[instruction.name] = self._step(instruction, computation, values, given, state)
             self._advance(aside, computation, values, given, state)
         state.begin = outer
         return values[computation.root.name]
 
-    def _advance(self, aside: list[Instruction], computation: Computation, values: dict[str, Ready], given: dict[int, Ready], state: State) -> None:
+    def _advance(self, aside: list[Instruction], computation: Computation, values: dict[str, Ready],
+                 given: dict[int, Ready], state: State) -> None:
         """Do whatever of `aside` need not wait, the first in the schedule's order first."""
         place = 0
         while place < len(aside):
             instruction = aside[place]
             at_once = self.literal or not self._holds_chip(instruction, computation)
-            if self._known(instruction, values) and (at_once or self._late(instruction, values) <= state.chip):
+            if self._known(instruction,
+                           values) and (at_once or self._late(instruction, values) <= state.chip):
                 del aside[place]
-                values[instruction.name] = self._step(instruction, computation, values, given, state)
+                values[instruction.name] = self._step(instruction, computation, values, given,
+                                                      state)
                 place = 0
             else:
                 place += 1
 
     def _pair_transfers(self, computation: Computation) -> None:
-        """Let the end of a receive between slices wait for the send that the schedule puts before it."""
+        """Let the end of a receive between slices wait for the send that the schedule puts before
+        it.
+        """
         sends: dict[str, str] = {}
         for instruction in computation.instructions:
             if instruction.opcode == "send" and (name := rendezvous(instruction)):
@@ -107,7 +122,8 @@ class Walker:
     def _known(self, instruction: Instruction, values: dict[str, Ready]) -> bool:
         """Whether all that an instruction needs has been walked."""
         answer = self.answers.get(id(instruction))
-        return all(name in values for name in instruction.operands) and (answer is None or answer in values)
+        return all(name in values
+                   for name in instruction.operands) and (answer is None or answer in values)
 
     def _late(self, instruction: Instruction, values: dict[str, Ready]) -> float:
         """When the operands that an instruction computes with are there."""
@@ -119,10 +135,13 @@ class Walker:
         """Whether an instruction takes time on the chip: work, loops, synchronous collectives."""
         key = id(instruction)
         if key not in self.holding:
-            comm = None if instruction.opcode in NOTHING or is_done(self.module, instruction) else self.comm(instruction, computation)
+            comm = None if instruction.opcode in NOTHING or is_done(self.module,
+                                                                    instruction) else self.comm(
+                instruction, computation)
             if instruction.opcode in ("while", "conditional", "call"):
                 self.holding[key] = True
-            elif instruction.opcode in NOTHING or instruction.opcode in _COPIES or is_done(self.module, instruction):
+            elif instruction.opcode in NOTHING or instruction.opcode in _COPIES or is_done(
+                self.module, instruction):
                 self.holding[key] = False
             elif comm is not None:
                 self.holding[key] = not comm.overlaps
@@ -130,7 +149,8 @@ class Walker:
                 self.holding[key] = self._work(instruction, computation).seconds > 0
         return self.holding[key]
 
-    def _step(self, instruction: Instruction, computation: Computation, values: dict[str, Ready], given: dict[int, Ready], state: State) -> Ready:
+    def _step(self, instruction: Instruction, computation: Computation, values: dict[str, Ready],
+              given: dict[int, Ready], state: State) -> Ready:
         operands = [values[name] for name in instruction.operands if name in values]
         opcode = instruction.opcode
         if opcode == "recv-done":
@@ -141,9 +161,12 @@ class Walker:
         if opcode == "send-done":
             return Ready([0.0], [""])
         if opcode == "parameter":
-            return given.get(int(instruction.argument), Ready([0.0] * max(1, len(instruction.arrays)), [""] * max(1, len(instruction.arrays))))
+            return given.get(int(instruction.argument),
+                             Ready([0.0] * max(1, len(instruction.arrays)),
+                                   [""] * max(1, len(instruction.arrays))))
         if opcode == "tuple":
-            return Ready([operand.last for operand in operands], [cause_of(operand) for operand in operands])
+            return Ready([operand.last for operand in operands],
+                         [cause_of(operand) for operand in operands])
         if opcode == "get-tuple-element" and operands:
             index = int(instruction.attributes.get("index") or 0)
             held = operands[0]
@@ -166,16 +189,21 @@ class Walker:
         if opcode == "conditional":
             return self._branch(instruction, computation, operands, state)
         if opcode == "call":
-            return self._run(self.module.computation(instruction.called()[0], instruction), dict(enumerate(operands)), state)
+            return self._run(self.module.computation(instruction.called()[0], instruction),
+                             dict(enumerate(operands)), state)
         return self._operate(instruction, computation, operands, values, state)
 
-    def _operate(self, instruction: Instruction, computation: Computation, operands: list[Ready], values: dict[str, Ready], state: State) -> Ready:
+    def _operate(self, instruction: Instruction, computation: Computation, operands: list[Ready],
+                 values: dict[str, Ready], state: State) -> Ready:
         work = self._work(instruction, computation)
-        passed = channels_passed(self.module, instruction) if "async_collective" in instruction.attributes.get("calls", "") else {}
+        passed = channels_passed(self.module,
+                                 instruction) if "async_collective" in instruction.attributes.get(
+            "calls", "") else {}
         if passed:
             operands = self._needed(instruction, values)
         if work.kind == "none" or work.seconds == 0.0:
-            return Ready([latest(*operands)] * max(1, len(instruction.arrays)), [cause_of(*operands)] * max(1, len(instruction.arrays)))
+            return Ready([latest(*operands)] * max(1, len(instruction.arrays)),
+                         [cause_of(*operands)] * max(1, len(instruction.arrays)))
         wait(operands, state, computation.name, instruction.name)
         start, state.chip = state.chip, state.chip + work.seconds
         kind = work.kind if work.kind != "matmul" or work.bound == "compute" else "memory"
@@ -186,11 +214,14 @@ class Walker:
         state.tally.nbytes += work.nbytes
         if work.kind == "kernel":
             state.tally.kernels[instruction.name.rstrip("0123456789.")] += work.seconds
-        state.segments.append(Segment(instruction.name, work.kind, "chip", start, work.seconds, computation.name, 1, instruction.op_name or ""))
-        ready = Ready([state.chip] * max(1, len(instruction.arrays)), [""] * max(1, len(instruction.arrays)))
+        state.segments.append(Segment(instruction.name, work.kind, "chip", start, work.seconds,
+                                      computation.name, 1, instruction.op_name or ""))
+        ready = Ready([state.chip] * max(1, len(instruction.arrays)),
+                      [""] * max(1, len(instruction.arrays)))
         for number, channel in passed.items():
             source = state.channels.get(channel) if channel is not None else None
-            ready.times[number], ready.causes[number] = source if source else (ready.times[number], "")
+            ready.times[number], ready.causes[number] = source if source else (ready.times[number],
+                                                                               "")
         if passed:
             self._pass_parameters(instruction, passed, values, ready)
         return ready
@@ -203,13 +234,15 @@ class Walker:
         kept = []
         for parameter in callee.parameters:
             used = users[parameter.name]
-            carried = all((u.is_root and u.opcode == "tuple") or kind_of(u.opcode) or u.opcode == "custom-call" for u in used)
+            carried = all((u.is_root and u.opcode == "tuple") or kind_of(u.opcode)
+                          or u.opcode == "custom-call" for u in used)
             name = instruction.operands[int(parameter.argument)]
             if not carried and name in values:
                 kept.append(values[name])
         return kept
 
-    def _pass_parameters(self, instruction: Instruction, passed: dict[int, int | None], values: dict[str, Ready], ready: Ready) -> None:
+    def _pass_parameters(self, instruction: Instruction, passed: dict[int, int | None],
+                         values: dict[str, Ready], ready: Ready) -> None:
         callee = self.module.callee(instruction)
         assert callee is not None and callee.root is not None
         for number, channel in passed.items():
@@ -219,8 +252,11 @@ class Walker:
                 if source is not None:
                     ready.times[number], ready.causes[number] = source.last, cause_of(source)
 
-    def _loop(self, instruction: Instruction, computation: Computation, operands: list[Ready], state: State) -> Ready:
-        """Walk a few iterations; the last one's length stands for the rest, and links that fall behind the chip go on falling behind."""
+    def _loop(self, instruction: Instruction, computation: Computation, operands: list[Ready],
+              state: State) -> Ready:
+        """Walk a few iterations; the last one's length stands for the rest, and links that fall
+        behind the chip go on falling behind.
+        """
         body, condition = (self.module.callee(instruction, key) for key in ("body", "condition"))
         assert body is not None and condition is not None
         trips = trip_count(self.module, computation, instruction)
@@ -238,10 +274,12 @@ class Walker:
             wait([self._run(condition, {0: held}, state)], state, condition.name, instruction.name)
             held = self._run(body, {0: held}, state)
             walked = state.segments
-            outer[0].add(state.tally, 1 if turn < min(count, STEADY) - 1 else 1 + max(0, count - STEADY))
+            outer[0].add(state.tally,
+                         1 if turn < min(count, STEADY) - 1 else 1 + max(0, count - STEADY))
         state.tally, state.segments = outer
         length, rest = state.chip - before, max(0, count - STEADY)
-        behind = {name: rest * max(0.0, time - max(links.get(name, 0.0), before) - length) for name, time in state.links.items()}
+        behind = {name: rest * max(0.0, time - max(links.get(name, 0.0), before) - length)
+                  for name, time in state.links.items()}
         end, late = state.chip, rest * length
         state.shift(late)
         for name, seconds in behind.items():
@@ -251,14 +289,20 @@ class Walker:
         for segment in walked:
             segment.count *= count
             segment.start_s -= before if segment.place in (body.name, condition.name) else 0.0
-        state.segments.append(Segment(instruction.name, "loop", "chip", start, state.chip - start, computation.name, 1, f"{count} x {length:.6g} s"))
+        state.segments.append(Segment(instruction.name, "loop", "chip", start, state.chip - start,
+                                      computation.name, 1, f"{count} x {length:.6g} s"))
         state.segments.extend(walked)
-        held = Ready([time + late + (worst if time > end else 0.0) for time in held.times], held.causes)
-        wait([self._run(condition, {0: held}, state)], state, condition.name, instruction.name)  # which ends the loop
+        held = Ready([time + late + (worst if time > end else 0.0) for time in held.times],
+                     held.causes)
+        # which ends the loop
+        wait([self._run(condition, {0: held}, state)], state, condition.name, instruction.name)
         return held
 
-    def _branch(self, instruction: Instruction, computation: Computation, operands: list[Ready], state: State) -> Ready:
-        """The branch of a conditional that takes longest (`fastest`: shortest): which one runs is known only at run time."""
+    def _branch(self, instruction: Instruction, computation: Computation, operands: list[Ready],
+                state: State) -> Ready:
+        """The branch of a conditional that takes longest (`fastest`: shortest): which one runs is
+        known only at run time.
+        """
         wait(operands[:1], state, computation.name, instruction.name)
         names = instruction.called()
         walked = []

@@ -1,4 +1,6 @@
-"""What a worker runs on: the devices as JAX lists them, checked against the target that was asked for."""
+"""What a worker runs on: the devices as JAX lists them, checked against the target that was asked
+for.
+"""
 
 import os
 import platform
@@ -16,31 +18,39 @@ JaxDevice = Any  # jax.Device, which type checkers take for a variable
 
 
 def describe(target: str, expected_device_count: int | None = None) -> Environment:
-    """The environment of this process. WorkerError where it is not what `target` means, e.g. a busy TPU that became a CPU."""
+    """The environment of this process. WorkerError where it is not what `target` means, e.g. a busy
+    TPU that became a CPU.
+    """
     devices = _devices(target)
     first = devices[0]
     _check(target, first, len(devices), expected_device_count)
     simulated = parse_target(target).is_simulated or (first.platform == "cpu" and len(devices) > 1)
     memory = _default_memory(first)
-    return Environment(
-        jax=jax.__version__, jaxlib=version("jaxlib"), python=platform.python_version(), platform=first.platform,
-        platform_version=" ".join(first.client.platform_version.split()), device_kind=first.device_kind, device_count=len(devices),
-        process_count=jax.process_count(), process_index=jax.process_index(), devices=tuple(map(_device, devices[:MAX_LISTED_DEVICES])),
-        default_memory=memory, cores=available_cores(), host_memory_bytes=host_memory_bytes(), load=load(),
-        xla_flags=os.environ.get("XLA_FLAGS", ""), simulated=simulated, notes=_notes(simulated, len(devices)))
+    return Environment(jax=jax.__version__, jaxlib=version("jaxlib"),
+                       python=platform.python_version(), platform=first.platform,
+                       platform_version=" ".join(first.client.platform_version.split()),
+                       device_kind=first.device_kind, device_count=len(devices),
+                       process_count=jax.process_count(), process_index=jax.process_index(),
+                       devices=tuple(map(_device, devices[:MAX_LISTED_DEVICES])),
+                       default_memory=memory, cores=available_cores(),
+                       host_memory_bytes=host_memory_bytes(), load=load(),
+                       xla_flags=os.environ.get("XLA_FLAGS", ""), simulated=simulated,
+                       notes=_notes(simulated, len(devices)))
 
 
 def _devices(target: str) -> list[JaxDevice]:
     try:
         return jax.devices()
     except RuntimeError as error:
-        raise WorkerError(f"target {target} has no usable device: {' '.join(str(error).split())}") from error
+        raise WorkerError(
+            f"target {target} has no usable device: {' '.join(str(error).split())}") from error
 
 
 def _check(target: str, first: JaxDevice, count: int, expected_device_count: int | None) -> None:
     wanted = parse_target(target)
     if wanted.is_absent:
-        raise WorkerError(f"target {target} is compile-only: nothing runs on it; use local or cpu:8")
+        raise WorkerError(
+            f"target {target} is compile-only: nothing runs on it; use local or cpu:8")
     if wanted.is_simulated and first.platform != "cpu":
         raise WorkerError(f"target {target} got platform {first.platform}, not cpu: start the worker with JAX_PLATFORMS=cpu")
     if wanted.is_attached and first.platform == "cpu" and (files := accelerator_files()):
@@ -52,9 +62,11 @@ def _check(target: str, first: JaxDevice, count: int, expected_device_count: int
 
 def _device(device: JaxDevice) -> Device:
     coords = getattr(device, "coords", None)
-    return Device(
-        id=device.id, process=device.process_index, coords=None if coords is None else tuple(coords), core=getattr(device, "core_on_chip", None),
-        memory_kinds=tuple(memory.kind for memory in device.addressable_memories()), memory_bytes=memory_limit_bytes(device))
+    return Device(id=device.id, process=device.process_index,
+                  coords=None if coords is None else tuple(coords),
+                  core=getattr(device, "core_on_chip", None),
+                  memory_kinds=tuple(memory.kind for memory in device.addressable_memories()),
+                  memory_bytes=memory_limit_bytes(device))
 
 
 def memory_limit_bytes(device: JaxDevice) -> int | None:

@@ -9,7 +9,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_LOG_PREFIX = re.compile(r"^(?:[WEIF]\d{4} [\d:.]+\s+\d+ |\d{4}-\d\d-\d\d [\d:.]+: [WEIF] )?(?:[\w/.-]+:\d+\] )?")
+_LOG_PREFIX = re.compile(
+    r"^(?:[WEIF]\d{4} [\d:.]+\s+\d+ |\d{4}-\d\d-\d\d [\d:.]+: [WEIF] )?(?:[\w/.-]+:\d+\] )?")
 _KNOWN = (
     (re.compile(r"Involuntary full rematerialization"),
      "The compiler found no efficient way from one sharding to another and replicates the array (involuntary full rematerialization)"),
@@ -21,9 +22,11 @@ MAX_WARNING_CHARACTERS = 600
 
 @contextmanager
 def captured() -> Iterator[list[str]]:
-    """The text written on descriptor 2 meanwhile, as the one element of the list that is filled at the end.
+    """The text written on descriptor 2 meanwhile, as the one element of the list that is filled at
+    the end.
 
-    Where descriptor 2 is a regular file, it is read from there and nothing is redirected: the last words of a crash stay in it.
+    Where descriptor 2 is a regular file, it is read from there and nothing is redirected: the last
+    words of a crash stay in it.
     """
     sys.stderr.flush()
     text: list[str] = []
@@ -65,7 +68,8 @@ def compiler_warnings(text: str) -> tuple[str, ...]:
         if not words or _is_harmless(words):
             continue
         sentence = next((meaning for pattern, meaning in _KNOWN if pattern.search(words)), None)
-        shown = words if len(words) <= MAX_WARNING_CHARACTERS else words[: MAX_WARNING_CHARACTERS - 1] + "…"
+        shown = words if len(words) <= MAX_WARNING_CHARACTERS else words[: MAX_WARNING_CHARACTERS
+                                                                         - 1] + "…"
         found[f"{sentence}: {shown}" if sentence else shown] = None
     return tuple(found)
 

@@ -11,10 +11,14 @@ HEAD_PASSES = 9.6  # of queries, and twice of keys
 WIDE_PASSES = 2.0  # of a projection of the mlp
 WEIGHT_PASSES = 2.0  # of a layer's weights made whole
 LOGIT_PASSES = 6.0  # of the logits in float32: largest, exponential, sum, gradient
-# A transfer over `tensor` runs beside the matmul that it feeds, part by part; shares that do not, read off
+# A transfer over `tensor` runs beside the matmul that it feeds, part by part; shares that do not,
+# read off
 FIRST_PART = 0.15  # of a collective matmul's transfer, whose first part has nothing beside it
 LONE_GATHER = 0.6  # of a gather that several matmuls share, on a ring
-LINE_GATHER = 0.8  # the same on an axis that is no ring, where sums of a layer's outputs stop the chip
-RING = 16  # devices up to which weights or their gradients pass in a ring beside parts of a matmul; read off
-RING_PASSES = 1.7  # over the wide side of such a matmul for each of its parts: HBM binds it; read off
+# the same on an axis that is no ring, where sums of a layer's outputs stop the chip
+LINE_GATHER = 0.8
+# devices up to which weights or their gradients pass in a ring beside parts of a matmul; read off
+RING = 16
+# over the wide side of such a matmul for each of its parts: HBM binds it; read off
+RING_PASSES = 1.7
 WITHOUT_COMPILING = 0.05  # of the step, either way: what the compiler would have told; a guess

@@ -70,7 +70,8 @@ class Shapes:
         for array in self.weights:
             for (each, _), axes in zip(array.dims, array.axes, strict=True):
                 if each == dim and (name is None or array.name == name):
-                    return math.prod(self.mesh[axis] for axis in axes if axis in ("tensor", "expert"))
+                    return math.prod(self.mesh[axis] for axis in axes
+                                     if axis in ("tensor", "expert"))
         return 1
 
     @property
@@ -127,23 +128,29 @@ class Shapes:
 
     @cached_property
     def ring(self) -> int:
-        """Devices among which weights are cut, where they are few enough to pass parts on in a ring; else 1."""
+        """Devices among which weights are cut, where they are few enough to pass parts on in a
+        ring; else 1.
+        """
         among = self.along("fsdp", "fsdp_transpose", "sequence")
         return among if among <= RING and self.chip.generation != "tpu7x" else 1
 
     @property
     def passes_weights(self) -> bool:
-        """Whether the forward pass too has its weights by a ring: where that is the whole of a 2D slice."""
+        """Whether the forward pass too has its weights by a ring: where that is the whole of a 2D
+        slice.
+        """
         return self.ring > 1 and self.ring == self.topology.devices and self.chip.torus_dims == 2
 
     @cached_property
     def layer_weight_bytes(self) -> float:
         """Bytes in bfloat16 of one layer's weights, whole but for `tensor` and `expert`."""
-        return sum(self.whole_bytes(each) for each in self.weights if each.name not in NOT_OF_A_LAYER)
+        return sum(self.whole_bytes(each) for each in self.weights
+                   if each.name not in NOT_OF_A_LAYER)
 
     def whole_bytes(self, array: CutArray) -> float:
         """Bytes in bfloat16 of a weight as a matmul needs it."""
-        kept = [self.mesh[axis] for axes in array.axes for axis in axes if axis in ("tensor", "expert")]
+        kept = [self.mesh[axis] for axes in array.axes for axis in axes
+                if axis in ("tensor", "expert")]
         return 2.0 * math.prod(size for _, size in array.dims) / math.prod(kept)
 
     @cached_property

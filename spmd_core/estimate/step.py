@@ -53,7 +53,10 @@ class _Exposed:
 def estimate_step(plan: Plan) -> Prediction:
     """What compiling a plan would predict of its step, about; see docs/prediction.md for how near."""
     shapes = shapes_of(plan)
-    work, moved, memory = step_work(shapes), transfers(shapes, dict(layer_matmuls(shapes))), estimate_memory(plan)
+    work, moved, memory = step_work(shapes), transfers(shapes,
+                                                       dict(
+                                                           layer_matmuls(
+                                                               shapes))), estimate_memory(plan)
     exposed = _exposed(shapes, work, moved, memory.host)
     alone = work.total.seconds + exposed.seconds
     late = straggling(shapes.topology.slices)
@@ -64,37 +67,45 @@ def estimate_step(plan: Plan) -> Prediction:
     missing = max(0, memory.peak - capacity)
     shares = _shares(work, moved, exposed, alone * late)
     flops = plan.flops
-    return Prediction(
-        compiled=False, fits=not missing,
-        memory_bytes=PredictedMemory(peak=memory.peak, host=memory.host, capacity=capacity, missing=missing),
-        predicted_s=Estimate(low=low, estimate=seconds, high=high),
-        bounds_s=_bounds(work, moved, seconds), mfu=flops / (topology.chips * chip.peak_flops * seconds),
-        tflops_per_chip=flops / topology.chips / seconds / 1e12,
-        tokens_per_s_per_chip=plan.tokens / topology.chips / seconds,
-        chip_seconds=topology.chips * seconds, binds=_binds(shares), shares_s=shares,
-        collectives=_collectives(moved, exposed), notes=(NOTE,),
-        before_compiling={"peak": memory.peak, "parts": memory.parts, "fits": not missing,
-                          "notes": list(not_cut(plan))})
+    return Prediction(compiled=False, fits=not missing,
+                      memory_bytes=PredictedMemory(peak=memory.peak, host=memory.host,
+                                                   capacity=capacity, missing=missing),
+                      predicted_s=Estimate(low=low, estimate=seconds, high=high),
+                      bounds_s=_bounds(work, moved, seconds),
+                      mfu=flops / (topology.chips * chip.peak_flops * seconds),
+                      tflops_per_chip=flops / topology.chips / seconds / 1e12,
+                      tokens_per_s_per_chip=plan.tokens / topology.chips / seconds,
+                      chip_seconds=topology.chips * seconds, binds=_binds(shares), shares_s=shares,
+                      collectives=_collectives(moved, exposed), notes=(NOTE,),
+                      before_compiling={"peak": memory.peak, "parts": memory.parts,
+                                        "fits": not missing, "notes": list(not_cut(plan))})
 
 
 def _exposed(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: int) -> _Exposed:
-    """What waits: all that nothing hides, and what is left of the rest beside the work it may hide under."""
+    """What waits: all that nothing hides, and what is left of the rest beside the work it may hide
+    under.
+    """
     passes = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
     total = sum(each.seconds * each.count for each in moved if each.beside)
     late = max(0.0, 1 - passes / total) if total else 0.0
-    waits = tuple(each.seconds * each.count * (late if each.beside else each.alone) for each in moved)
+    waits = tuple(each.seconds * each.count * (late if each.beside else each.alone)
+                  for each in moved)
     host_s = offloaded / (shapes.chip.host_bandwidth * HOST_EFFICIENCY)
     back = work.recomputed.seconds + work.backward.seconds
     return _Exposed(waits, max(0.0, host_s - work.forward.seconds) + max(0.0, host_s - back))
 
 
-def _interval(work: StepWork, moved: list[Transfer], exposed: _Exposed, seconds: float) -> tuple[float, float]:
-    """(low, high): independent deviations, as for a compiled step, and one for what only compiling tells."""
+def _interval(work: StepWork, moved: list[Transfer], exposed: _Exposed,
+              seconds: float) -> tuple[float, float]:
+    """(low, high): independent deviations, as for a compiled step, and one for what only compiling
+    tells.
+    """
     total = work.total
     hidden = sum(each.seconds * each.count for each in moved) - sum(exposed.transfers)
     rest = (UNMODELLED * seconds, WITHOUT_COMPILING * seconds)
-    down = (total.matmul * (1 - MATMUL_SHARE / PLAIN_MATMUL_SHARE), total.kernel * (1 - 1 / KERNEL_LOW),
-            total.memory * (1 - HBM_EFFICIENCY), OVERLAP_LOW * exposed.seconds, *rest)
+    down = (total.matmul * (1 - MATMUL_SHARE / PLAIN_MATMUL_SHARE),
+            total.kernel * (1 - 1 / KERNEL_LOW), total.memory * (1 - HBM_EFFICIENCY),
+            OVERLAP_LOW * exposed.seconds, *rest)
     up = (total.matmul * (1 - MATMUL_SHARE), total.kernel * (KERNEL_HIGH - 1),
           total.memory * (MEMORY_HIGH - 1), OVERLAP_HIGH * hidden, *rest)
     return max(0.0, seconds - math.hypot(*down)), seconds + math.hypot(*up)
@@ -111,7 +122,8 @@ def _bounds(work: StepWork, moved: list[Transfer], seconds: float) -> Bounds:
                   sequential=max(seconds, alone + network))
 
 
-def _shares(work: StepWork, moved: list[Transfer], exposed: _Exposed, late: float) -> dict[str, float]:
+def _shares(work: StepWork, moved: list[Transfer], exposed: _Exposed,
+            late: float) -> dict[str, float]:
     total = work.total
     found = {"matmul": total.matmul, "kernel": total.kernel, "memory": total.memory}
     for each, wait in zip(moved, exposed.transfers, strict=True):

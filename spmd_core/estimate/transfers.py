@@ -22,9 +22,11 @@ GRADIENT = "transpose("  # in the name of an operation that makes gradients, as 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One collective: `seconds` of one execution, `count` in a step. `beside`: what it can hide under.
+    """One collective: `seconds` of one execution, `count` in a step. `beside`: what it can hide
+    under.
 
-    "layers": the layers' work; "": nothing but for the share of it that is not `alone`, the rest holds the chip.
+    "layers": the layers' work; "": nothing but for the share of it that is not `alone`, the rest
+    holds the chip.
     """
 
     kind: str
@@ -67,9 +69,13 @@ def route_of(topology: Topology, mesh: tuple[tuple[str, int], ...], order: str,
 
 
 def transfers(shapes: Shapes, matmuls: Mapping[str, float]) -> list[Transfer]:
-    """All collectives of a step that take any time worth telling. `matmuls`: seconds of a layer's, forward."""
-    found = [*_of_weights(shapes), *_of_tensor(shapes, matmuls), *_of_activations(shapes), *_of_replicas(shapes)]
-    return [each for each in found if each.where.spans or each.where.cores > 1 or each.where.slices > 1]
+    """All collectives of a step that take any time worth telling. `matmuls`: seconds of a layer's,
+    forward.
+    """
+    found = [*_of_weights(shapes), *_of_tensor(shapes, matmuls), *_of_activations(shapes),
+             *_of_replicas(shapes)]
+    return [each for each in found
+            if each.where.spans or each.where.cores > 1 or each.where.slices > 1]
 
 
 def _where(shapes: Shapes, axes: tuple[str, ...]) -> Route:
@@ -80,14 +86,16 @@ def _where(shapes: Shapes, axes: tuple[str, ...]) -> Route:
 def _transfer(shapes: Shapes, kind: str, axes: tuple[str, ...], nbytes: float, count: int,
               beside: str, asked: str | None = None, op_name: str = "", name: str = "") -> Transfer:
     where, topology = _where(shapes, axes), shapes.topology
-    seconds, bound = (collective_s(topology, kind, where, nbytes, rates) for rates in (EXPECTED, NOMINAL))
+    seconds, bound = (collective_s(topology, kind, where, nbytes, rates)
+                      for rates in (EXPECTED, NOMINAL))
     return Transfer(kind, axes, nbytes, count, seconds, bound, where, beside, asked, op_name, name)
 
 
 def _gathered(shapes: Shapes, array: CutArray) -> tuple[str, ...]:
     """Mesh axes over which a weight is stored in parts but needed whole, in the mesh's order."""
     cut = {axis for axes in array.axes for axis in axes}
-    return tuple(name for name, _ in shapes.plan.mesh if name in cut and name not in ("tensor", "expert"))
+    return tuple(name for name, _ in shapes.plan.mesh
+                 if name in cut and name not in ("tensor", "expert"))
 
 
 def _of_weights(shapes: Shapes) -> Iterator[Transfer]:
@@ -102,7 +110,8 @@ def _of_weights(shapes: Shapes) -> Iterator[Transfer]:
         for array in arrays:
             nbytes = shapes.whole_bytes(array)
             yield _transfer(shapes, gather, axes, nbytes, 2 * times, beside,
-                            None if gather == "all-gather" else "all-gather", name=f"gather {array.name}")
+                            None if gather == "all-gather" else "all-gather",
+                            name=f"gather {array.name}")
             sync = held == "by weight" and array.name in ("down", "out", "embedding", "logits")
             yield _transfer(shapes, reduce, axes, nbytes, times,
                             "" if sync or held == "" else "layers",
@@ -114,8 +123,10 @@ def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, 
     """(gather's kind, what hides it, sum's kind, what hides that) for weights cut over these axes.
 
     Read off compiled steps. Over a whole slice the compiler makes a reduce-scatter a sum on every
-    device, which nothing hides; over three axes of v4 and v5p, a gather too. TPU7x leaves both to its
-    SparseCores. Over part of a slice both run beside the work, but for sums of two weights of a layer.
+    device, which nothing hides; over three axes of v4 and v5p, a gather too. TPU7x leaves both to
+    its
+    SparseCores. Over part of a slice both run beside the work, but for sums of two weights of a
+    layer.
     """
     where, generation = _where(shapes, axes), shapes.chip.generation
     whole = math.prod(span.size for span in where.spans) == math.prod(shapes.topology.shape)
@@ -141,14 +152,15 @@ def _of_tensor(shapes: Shapes, matmuls: Mapping[str, float]) -> Iterator[Transfe
     backward = [*heads, *inputs]
     sums = ["out", "mlp_down", "out"] if not ring else []
     paired = ["out", "mlp_down", *inputs, *backward, "mlp_down", "out", *again]
-    yield replace(gather, count=(2 + bool(again)) * layers, alone=LONE_GATHER if ring else LINE_GATHER,
-                  name="activations of several matmuls")
+    yield replace(gather, count=(2 + bool(again)) * layers,
+                  alone=LONE_GATHER if ring else LINE_GATHER, name="activations of several matmuls")
     for name in sorted(set(paired)):
         beside = min(1.0, matmuls[name] / gather.seconds)
         alone = 1.0 if name in sums else max(FIRST_PART, 1.0 - beside)
-        yield replace(gather, kind="collective-permute" if ring else "reduce-scatter" if name in sums else "all-gather",
-                      count=paired.count(name) * layers, alone=alone, name=f"activations of {name}",
-                      op_name=GRADIENT if name in heads else "")
+        yield replace(gather,
+                      kind="collective-permute" if ring else "reduce-scatter" if name in sums
+                      else "all-gather", count=paired.count(name) * layers, alone=alone,
+                      name=f"activations of {name}", op_name=GRADIENT if name in heads else "")
 
 
 def _of_activations(shapes: Shapes) -> Iterator[Transfer]:
@@ -166,19 +178,22 @@ def _of_activations(shapes: Shapes) -> Iterator[Transfer]:
 
 
 def _of_replicas(shapes: Shapes) -> Iterator[Transfer]:
-    """Sums of gradients among devices that hold the same parameters: within a slice, and between slices."""
+    """Sums of gradients among devices that hold the same parameters: within a slice, and between
+    slices.
+    """
     topology = shapes.topology
     cut = {axis for array in shapes.weights for axis in _gathered(shapes, array)}
     axes = tuple(name for name, size in shapes.plan.mesh
                  if size > 1 and name in DATA_AXES and name not in cut)
     nbytes = 2 * shapes.own_parameters
     if axes and (where := _where(shapes, axes)).slices == 1 and where.spans:
-        yield _transfer(shapes, "all-reduce", axes, nbytes / shapes.size.layers, shapes.size.layers, "",
-                        op_name=GRADIENT, name="gradient of replicas")
+        yield _transfer(shapes, "all-reduce", axes, nbytes / shapes.size.layers, shapes.size.layers,
+                        "", op_name=GRADIENT, name="gradient of replicas")
     if topology.slices > 1:
         between = tuple(name for name, _ in shapes.plan.mesh if _where(shapes, (name,)).slices > 1)
         each, count = nbytes / shapes.size.layers / 4, 4 * shapes.size.layers
         share = 2 * (1 - 1 / topology.slices) * each
         seconds = DCN_LATENCY_S + share / dcn_bandwidth(topology)
-        yield Transfer("send", between, each, count, seconds, share / dcn_bandwidth(topology, NOMINAL),
-                       Route((), topology.slices), "layers", "all-reduce", GRADIENT, "gradient of slices")
+        yield Transfer("send", between, each, count, seconds,
+                       share / dcn_bandwidth(topology, NOMINAL), Route((), topology.slices),
+                       "layers", "all-reduce", GRADIENT, "gradient of slices")

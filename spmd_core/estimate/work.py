@@ -85,12 +85,14 @@ def step_work(shapes: Shapes) -> StepWork:
     moved = _layer_bytes(shapes) / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
     matmul = sum(forward_s.values())
     ring = _ring_s(shapes)
-    return StepWork(
-        Work().plus(Work(matmul, memory=moved * 0.3 + ring * shapes.passes_weights).plus(forward), layers),
-        Work().plus(Work(again).plus(kernel_again), layers),
-        Work().plus(Work(2 * matmul + shapes.extra_backward * forward_s.get("dispatch", 0.0),
-                         memory=moved * 0.7 + ring).plus(backward), layers),
-        _tables(shapes), _update(shapes))
+    return StepWork(Work().plus(Work(matmul,
+                                     memory=moved * 0.3 + ring
+                                     * shapes.passes_weights).plus(forward), layers),
+                    Work().plus(Work(again).plus(kernel_again), layers),
+                    Work().plus(Work(2 * matmul + shapes.extra_backward
+                                     * forward_s.get("dispatch", 0.0),
+                                     memory=moved * 0.7 + ring).plus(backward), layers),
+                    _tables(shapes), _update(shapes))
 
 
 def layer_matmuls(shapes: Shapes) -> Iterator[tuple[str, float]]:
@@ -112,7 +114,8 @@ def layer_matmuls(shapes: Shapes) -> Iterator[tuple[str, float]]:
 
 
 def _ring_s(shapes: Shapes) -> float:
-    """Seconds that HBM takes longer than the matrix unit, where the matmuls of a layer's inputs are cut
+    """Seconds that HBM takes longer than the matrix unit, where the matmuls of a layer's inputs are
+    cut
     into as many parts as a ring has devices, and each part goes over all of the wide side."""
     parts = shapes.ring
     if parts < 2 or shapes.size.experts > 1:
@@ -166,6 +169,7 @@ def _update(shapes: Shapes) -> Work:
     widths = {"float32": 4, "bfloat16": 2}
     own = widths[shapes.plan.parameter_dtype]
     moments = sum(widths[dtype] for dtype in shapes.plan.moment_dtypes)
-    each = own + own + 2 * (own + moments) + own  # gradients twice, all of it read and written, norm
+    # gradients twice, all of it read and written, norm
+    each = own + own + 2 * (own + moments) + own
     bandwidth = shapes.chip.device_hbm_bandwidth * HBM_EFFICIENCY
     return Work(memory=math.ceil(shapes.own_parameters) * each / bandwidth)

@@ -103,7 +103,8 @@ class Experiment(Frozen):
     def option(self, name: str) -> Any:
         """An option's value, its default filled in."""
         options = dict(self.options)
-        return options[name] if name in options else experiment_options.later_options(self.what)[name]
+        return options[
+            name] if name in options else experiment_options.later_options(self.what)[name]
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form, defaults filled in: equal experiments give equal objects."""
@@ -116,7 +117,9 @@ class Experiment(Frozen):
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
     def vary(self, **changes: Any) -> "Experiment":
-        """A copy with fields of the JSON form replaced, validated anew; RequestError where the change is refused."""
+        """A copy with fields of the JSON form replaced, validated anew; RequestError where the
+        change is refused.
+        """
         return parse_experiment(self.to_json() | changes)
 
 

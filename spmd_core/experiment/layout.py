@@ -1,4 +1,6 @@
-"""Who holds what: the shard of an array that each device of a mesh holds, as arithmetic on the mesh, the shape and the spec."""
+"""Who holds what: the shard of an array that each device of a mesh holds, as arithmetic on the
+mesh, the shape and the spec.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -24,10 +26,13 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The shards of one array over one mesh, by the devices' positions in the mesh's device order, row-major over the axes.
+    """The shards of one array over one mesh, by the devices' positions in the mesh's device order,
+    row-major over the axes.
 
-    `device_ids` are JAX's numbers of the devices by position, None where they are the positions or are not known.
-    `blocks`, int64 [devices, rank], numbers the block that a device holds along each dim; a dim that `parts` blocks
+    `device_ids` are JAX's numbers of the devices by position, None where they are the positions or
+    are not known.
+    `blocks`, int64 [devices, rank], numbers the block that a device holds along each dim; a dim
+    that `parts` blocks
     cut has blocks 0 to parts - 1, each of `shard_shape[dim]` elements.
     """
 
@@ -76,13 +81,17 @@ class Layout:
 
     @cached_property
     def shard_of(self) -> Ints:
-        """Number of the shard that each device holds, [devices]; shards are counted row-major over the array's dims."""
+        """Number of the shard that each device holds, [devices]; shards are counted row-major over
+        the array's dims.
+        """
         strides = [math.prod(self.parts[dim + 1 :]) for dim in range(len(self.parts))]
         return self.blocks @ np.asarray(strides, np.int64)
 
     @cached_property
     def groups(self) -> Ints:
-        """Devices that hold the same data, ascending, [shards, replication]; row `s` holds shard `s` of `shard_of`."""
+        """Devices that hold the same data, ascending, [shards, replication]; row `s` holds shard
+        `s` of `shard_of`.
+        """
         position = {name: number for number, (name, _) in enumerate(self.mesh)}
         cutting = [position[axis] for axes in self.spec for axis in axes]
         others = [number for number in range(len(self.mesh)) if number not in cutting]
@@ -91,13 +100,16 @@ class Layout:
 
     @property
     def numbers(self) -> Ints:
-        """What each device is called, [devices]: JAX's number where it is known to differ from the position."""
+        """What each device is called, [devices]: JAX's number where it is known to differ from the
+        position.
+        """
         return np.arange(self.device_count) if self.device_ids is None else self.device_ids
 
     @cached_property
     def named_groups(self) -> Ints:
         """`groups` by the devices' numbers, ascending."""
-        return self.groups if self.device_ids is None else np.sort(self.device_ids[self.groups], axis=1)
+        return self.groups if self.device_ids is None else np.sort(self.device_ids[self.groups],
+                                                                   axis=1)
 
     @cached_property
     def coordinates(self) -> Ints:
@@ -106,10 +118,16 @@ class Layout:
         return np.indices(sizes).reshape(len(sizes), -1).T
 
     def ranges(self) -> list[list[list[int]]]:
-        """[start, stop) of each dim, for every device, as JSON values. Devices in one block of a dim share its pair."""
-        pairs = [[[block * size, (block + 1) * size] for block in range(parts)] for parts, size in zip(self.parts, self.shard_shape, strict=True)]
-        columns = [[of_dim[block] for block in self.blocks[:, dim].tolist()] for dim, of_dim in enumerate(pairs)]
-        return [list(row) for row in zip(*columns, strict=True)] if columns else [[] for _ in range(self.device_count)]
+        """[start, stop) of each dim, for every device, as JSON values. Devices in one block of a
+        dim share its pair.
+        """
+        pairs = [[[block * size, (block + 1) * size] for block in range(parts)]
+                 for parts, size in zip(self.parts, self.shard_shape, strict=True)]
+        columns = [[of_dim[block] for block in self.blocks[:, dim].tolist()]
+                   for dim, of_dim in enumerate(pairs)]
+        return [list(row)
+                for row in zip(*columns,
+                               strict=True)] if columns else [[] for _ in range(self.device_count)]
 
     def shard_bytes(self, dtype: str) -> int:
         """Bytes that each device holds."""
@@ -125,12 +143,15 @@ class Layout:
 
 
 def layout(mesh: MeshAxes, shape: tuple[int, ...], spec: Spec) -> Layout:
-    """The layout of an array of `shape`, cut by `spec`, one entry of mesh axes per dim, the first the major one.
+    """The layout of an array of `shape`, cut by `spec`, one entry of mesh axes per dim, the first
+    the major one.
 
-    RequestError where the spec breaks a rule: an axis that is not in the mesh, one axis twice, a dim that does not divide.
+    RequestError where the spec breaks a rule: an axis that is not in the mesh, one axis twice, a
+    dim that does not divide.
     """
     sizes = dict(mesh)
-    rules.check_array("array", tuple((f"d{dim}", size) for dim, size in enumerate(shape)), spec, sizes)
+    rules.check_array("array", tuple((f"d{dim}", size) for dim, size in enumerate(shape)), spec,
+                      sizes)
     names = list(sizes)
     blocks = np.empty((*sizes.values(), len(shape)), np.int64)
     parts = []
@@ -143,7 +164,8 @@ def layout(mesh: MeshAxes, shape: tuple[int, ...], spec: Spec) -> Layout:
             count *= sizes[axis]
         blocks[..., dim] = block
         parts.append(count)
-    return Layout(tuple(mesh), tuple(shape), spec, tuple(parts), blocks.reshape(math.prod(sizes.values()), len(shape)))
+    return Layout(tuple(mesh), tuple(shape), spec, tuple(parts),
+                  blocks.reshape(math.prod(sizes.values()), len(shape)))
 
 
 def layout_of(experiment: Experiment, array: str = "array") -> Layout:
@@ -154,9 +176,11 @@ def layout_of(experiment: Experiment, array: str = "array") -> Layout:
 
 
 def device_numbers(experiment: Experiment) -> Ints | None:
-    """JAX's numbers of a mesh's devices by position, [devices]; None where only the devices can say.
+    """JAX's numbers of a mesh's devices by position, [devices]; None where only the devices can
+    say.
 
-    On a TPU topology mesh_utils places the devices, so that the fifth device of x=8 on v5e:2x4 is 7. Where it would place a mesh that does
+    On a TPU topology mesh_utils places the devices, so that the fifth device of x=8 on v5e:2x4 is
+    7. Where it would place a mesh that does
     not fill its topology is not worked out here.
     """
     target = parse_target(experiment.target)
@@ -183,14 +207,17 @@ def dtype_of(experiment: Experiment, array: str) -> str:
 def layout_json(experiment: Experiment, array: str = "array") -> dict[str, Any]:
     """The layout as plain JSON values, and what it amounts to.
 
-    Every shard has `device` (JAX's number, None where only the devices can say), `position` in the mesh's device order, and `index`,
-    [start, stop) of each dim. `groups` are numbers of devices too, positions where those are not known.
+    Every shard has `device` (JAX's number, None where only the devices can say), `position` in the
+    mesh's device order, and `index`,
+    [start, stop) of each dim. `groups` are numbers of devices too, positions where those are not
+    known.
     """
     found, dtype = layout_of(experiment, array), dtype_of(experiment, array)
     ids = device_numbers(experiment)
     called = [None] * found.device_count if ids is None else ids.tolist()
     return {
-        "shards": [{"device": called[position], "position": position, "index": ranges} for position, ranges in enumerate(found.ranges())],
+        "shards": [{"device": called[position], "position": position, "index": ranges}
+                   for position, ranges in enumerate(found.ranges())],
         "mesh": [list(axis) for axis in found.mesh],
         "shape": list(found.shape),
         "spec": [axes_json(axes) for axes in found.spec],

@@ -15,16 +15,19 @@ from spmd_core.experiment.nearest import nearest
 from spmd_core.experiment.reading import load_json
 from spmd_core.plan.flags import link_refusal
 
-__all__ = ["MAX_LINK_CHARACTERS", "Link", "check_flags",
-           "decode", "encode", "link_path", "looks_like_link", "nearest", "pack", "parse_link", "payload", "screen_of"]
+__all__ = ["MAX_LINK_CHARACTERS", "Link", "check_flags", "decode", "encode", "link_path",
+           "looks_like_link", "nearest", "pack", "parse_link", "payload", "screen_of"]
 
 VERSION = 1
 MAX_LINK_CHARACTERS = 2000
-_MAX_CODE_CHARACTERS = 1800  # leaves room for scheme, host, screen and run in a link of MAX_LINK_CHARACTERS
-_MAX_READ_CHARACTERS = 8 * MAX_LINK_CHARACTERS  # a link may have been percent-encoded twice on its way
+# leaves room for scheme, host, screen and run in a link of MAX_LINK_CHARACTERS
+_MAX_CODE_CHARACTERS = 1800
+# a link may have been percent-encoded twice on its way
+_MAX_READ_CHARACTERS = 8 * MAX_LINK_CHARACTERS
 _CODE = re.compile(r"([0-9]{1,9})\.([A-Za-z0-9_=-]*)")
 _RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
-# Fixed by version 1 of the format. Target, dims and strategies are always written: their defaults differ between machines and versions.
+# Fixed by version 1 of the format. Target, dims and strategies are always written: their defaults
+# differ between machines and versions.
 _DEFAULTS: dict[str, Any] = {
     "version": 1, "dtype": "float32", "sharding": {}, "overrides": {}, "memory": {}, "data": {},
     "timing": {"samples": 20, "min_seconds": 0.2}, "seed": 0,
@@ -34,7 +37,9 @@ _OPTION_DEFAULTS = {"precision": "default", "device_order": "topology"}
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The parts of a link: the code of the experiment, the screen it opens (None: not said), a stored run."""
+    """The parts of a link: the code of the experiment, the screen it opens (None: not said), a
+    stored run.
+    """
 
     code: str
     screen: str | None = None
@@ -42,29 +47,38 @@ class Link:
 
 
 def encode(experiment: Experiment) -> str:
-    """The code of an experiment: `1.` and base64url of deflated JSON, without what is at its default.
+    """The code of an experiment: `1.` and base64url of deflated JSON, without what is at its
+    default.
 
     RequestError where no link may carry it: too long, or with compiler flags of a command line.
     """
     check_flags(experiment)
-    data = {field: value for field, value in experiment.to_json().items() if value != _DEFAULTS.get(field, ...)}
-    data["options"] = {name: value for name, value in data["options"].items() if value != _OPTION_DEFAULTS.get(name)}
+    data = {field: value for field, value in experiment.to_json().items()
+            if value != _DEFAULTS.get(field, ...)}
+    data["options"] = {name: value for name, value in data["options"].items()
+                       if value != _OPTION_DEFAULTS.get(name)}
     if not data["options"]:
         del data["options"]
     return pack(data)
 
 
 def pack(data: Any) -> str:
-    """The code of a JSON value, to be read with `payload`; RequestError where it is too long for a link."""
+    """The code of a JSON value, to be read with `payload`; RequestError where it is too long for a
+    link.
+    """
     text = json.dumps(data, separators=(",", ":"))
-    code = f"{VERSION}." + base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
+    code = f"{VERSION}." + base64.urlsafe_b64encode(zlib.compress(text.encode(),
+                                                                  9)).decode().rstrip("=")
     if len(code) > _MAX_CODE_CHARACTERS:
-        raise refuse(f"link of {len(code)} characters", f"is longer than {_MAX_CODE_CHARACTERS}", "use shorter names, or send the spec as a file")
+        raise refuse(f"link of {len(code)} characters", f"is longer than {_MAX_CODE_CHARACTERS}",
+                     "use shorter names, or send the spec as a file")
     return code
 
 
 def decode(text: str) -> Experiment:
-    """The experiment of a link or of its bare code; RequestError, in one sentence, where there is none."""
+    """The experiment of a link or of its bare code; RequestError, in one sentence, where there is
+    none.
+    """
     experiment = parse_experiment(payload(text))
     check_flags(experiment)
     return experiment
@@ -78,15 +92,20 @@ def check_flags(experiment: Experiment) -> None:
 
 
 def payload(text: str) -> Any:
-    """The JSON value inside a link or bare code, not yet checked to be an experiment: for `nearest`."""
+    """The JSON value inside a link or bare code, not yet checked to be an experiment: for
+    `nearest`.
+    """
     code = parse_link(text).code
     match = _CODE.fullmatch(code)
     if match is None:
-        raise refuse(f"link {shorten(code, 40)}", "is not one of SPMD Lab", "copy all of it, it begins with 1.")
+        raise refuse(f"link {shorten(code, 40)}", "is not one of SPMD Lab",
+                     "copy all of it, it begins with 1.")
     if int(match[1]) != VERSION:
-        raise refuse(f"link of version {match[1]}", "cannot be read by this version of SPMD Lab", "update it, or get the spec as a file")
+        raise refuse(f"link of version {match[1]}", "cannot be read by this version of SPMD Lab",
+                     "update it, or get the spec as a file")
     try:
-        packed = base64.b64decode(match[2].rstrip("=") + "=" * (-len(match[2].rstrip("=")) % 4), altchars=b"-_", validate=True)
+        packed = base64.b64decode(match[2].rstrip("=") + "=" * (-len(match[2].rstrip("=")) % 4),
+                                  altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise _damaged(code) from None
     return _load(_inflate(packed, code), code)
@@ -100,7 +119,9 @@ def _load(text: bytes, code: str) -> Any:
 
 
 def _inflate(packed: bytes, code: str) -> bytes:
-    """At most MAX_TEXT_BYTES of inflated text; a stream that holds more is refused without inflating it."""
+    """At most MAX_TEXT_BYTES of inflated text; a stream that holds more is refused without
+    inflating it.
+    """
     for window_bits in (zlib.MAX_WBITS, -zlib.MAX_WBITS):  # with zlib's header, or bare deflate
         inflater = zlib.decompressobj(window_bits)
         try:
@@ -108,7 +129,9 @@ def _inflate(packed: bytes, code: str) -> bytes:
         except zlib.error:
             continue
         if len(text) > MAX_TEXT_BYTES:
-            raise refuse(f"link {shorten(code, 40)}", f"inflates to more than {MAX_TEXT_BYTES // 1024} KiB", "do not trust it; ask for the link anew")
+            raise refuse(f"link {shorten(code, 40)}",
+                         f"inflates to more than {MAX_TEXT_BYTES // 1024} KiB",
+                         "do not trust it; ask for the link anew")
         if inflater.eof and not inflater.unused_data:
             return text
     raise _damaged(code)
@@ -122,17 +145,20 @@ def parse_link(text: str) -> Link:
     """The parts of a full link, a path, a query string or a bare code."""
     text = text.strip()
     if len(text) > _MAX_READ_CHARACTERS:
-        raise refuse(f"link of {len(text)} characters", f"is longer than {MAX_LINK_CHARACTERS}", "copy the link alone")
+        raise refuse(f"link of {len(text)} characters", f"is longer than {MAX_LINK_CHARACTERS}",
+                     "copy the link alone")
     if "experiment=" not in text:
         return Link(text)
     try:
         parts = urlsplit(text if "?" in text else f"?{text}")
         fields = parse_qs(parts.query, max_num_fields=32)
     except ValueError:
-        raise refuse(f"link {shorten(text, 40)}", "is not a web address", "copy all of it") from None
+        raise refuse(f"link {shorten(text, 40)}", "is not a web address",
+                     "copy all of it") from None
     screen = parts.path.rstrip("/").rpartition("/")[2] or None
     run = fields.get("run", [None])[0]
-    return Link(fields.get("experiment", [""])[0], screen, run if run and _RUN.fullmatch(run) else None)
+    return Link(fields.get("experiment", [""])[0], screen,
+                run if run and _RUN.fullmatch(run) else None)
 
 
 def looks_like_link(text: str) -> bool:
@@ -141,7 +167,9 @@ def looks_like_link(text: str) -> bool:
 
 
 def screen_of(experiment: Experiment) -> str:
-    """The screen that shows an experiment: `predict` on absent TPUs, elsewhere `layout` for a bare array and `compare` for a computation."""
+    """The screen that shows an experiment: `predict` on absent TPUs, elsewhere `layout` for a bare
+    array and `compare` for a computation.
+    """
     if experiment.place.is_absent:
         return "predict"
     return "layout" if experiment.what.is_bare_array else "compare"

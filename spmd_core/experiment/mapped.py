@@ -12,7 +12,9 @@ AXIS_NAME = "devices"
 
 @dataclass(frozen=True, slots=True)
 class MapPlan:
-    """What is mapped: a dim of `size`, as one row at a time or, where the function adds along it, as one block for each device."""
+    """What is mapped: a dim of `size`, as one row at a time or, where the function adds along it,
+    as one block for each device.
+    """
 
     strategy: str
     dim: str
@@ -35,13 +37,16 @@ class MapPlan:
 
 
 def read_plan(experiment: Experiment, strategy: str) -> MapPlan:
-    """Which dim is mapped, by the option in_axes or else by the workload. Inexpressible where in_axes does not fit the operands."""
+    """Which dim is mapped, by the option in_axes or else by the workload. Inexpressible where
+    in_axes does not fit the operands.
+    """
     what, sizes = experiment.what, experiment.sizes
     given = read_in_axes(experiment.option("in_axes"))
     dim = what.mapped_dim(sizes) if given is None else _dim_of(experiment, given, strategy)
     in_axes = tuple(_position(array, dim, experiment) for array in what.operands)
     out_axes = tuple(_position(array, dim, experiment) for array in what.results)
-    return MapPlan(strategy, dim, sizes[dim], in_axes, out_axes, dim in what.contracted, experiment.device_count)
+    return MapPlan(strategy, dim, sizes[dim], in_axes, out_axes, dim in what.contracted,
+                   experiment.device_count)
 
 
 def _dim_of(experiment: Experiment, in_axes: tuple[int | None, ...], strategy: str) -> str:

@@ -1,4 +1,6 @@
-"""The nearest experiment that fits: what does not is changed, and every change is said in a sentence."""
+"""The nearest experiment that fits: what does not is changed, and every change is said in a
+sentence.
+"""
 
 import math
 from collections.abc import Mapping
@@ -24,21 +26,29 @@ class Nearest(NamedTuple):
 
 
 def nearest(data: Any, device_count: int | None = None, target: str | None = None) -> Nearest:
-    """An experiment near what the JSON value describes, and a sentence for each change made; no sentence where it fits as it is.
+    """An experiment near what the JSON value describes, and a sentence for each change made; no
+    sentence where it fits as it is.
 
-    `device_count` is what the target has, where it is known; `target` replaces the target, for a machine that has not
-    got the one named. RequestError where nothing near can be told: no workload, no mesh, another version.
+    `device_count` is what the target has, where it is known; `target` replaces the target, for a
+    machine that has not
+    got the one named. RequestError where nothing near can be told: no workload, no mesh, another
+    version.
     """
     try:
         asked = parse_experiment(data)
     except RequestError:
         asked = None
-    if asked is not None and target in (None, asked.target) and asked.device_count <= _available(asked.target, device_count):
+    if asked is not None and target in (None,
+                                        asked.target) and asked.device_count <= _available(
+        asked.target, device_count):
         return Nearest(asked, ())
-    if not isinstance(data, Mapping) or data.get("workload") is None or data.get("mesh") is None or data.get("version", 1) != 1:
+    if not isinstance(data,
+                      Mapping) or data.get(
+        "workload") is None or data.get("mesh") is None or data.get("version", 1) != 1:
         return Nearest(parse_experiment(data), ())  # raises: there is nothing to start from
     said: list[str] = []
-    return Nearest(parse_experiment(_repair(dict(data), device_count, target, said.append)), tuple(said))
+    return Nearest(parse_experiment(_repair(dict(data), device_count, target, said.append)),
+                   tuple(said))
 
 
 def _available(target: str, device_count: int | None) -> float:
@@ -46,7 +56,8 @@ def _available(target: str, device_count: int | None) -> float:
     return math.inf if known is None else known
 
 
-def _repair(data: dict[str, Any], device_count: int | None, target: str | None, say: Say) -> dict[str, Any]:
+def _repair(data: dict[str, Any], device_count: int | None, target: str | None,
+            say: Say) -> dict[str, Any]:
     if has_plan(data["workload"]):
         return repair_decoder(data, say)
     what = workload(data, say)
@@ -54,7 +65,8 @@ def _repair(data: dict[str, Any], device_count: int | None, target: str | None, 
     what = what.chosen(data["options"])
     drop_unknown(data, say)
     data["target"] = _target(data.get("target"), target, say)
-    mesh = data["mesh"] = _mesh(data["mesh"], _available(data["target"], device_count), data["target"], say)
+    mesh = data["mesh"] = _mesh(data["mesh"], _available(data["target"], device_count),
+                                data["target"], say)
     sizes = _dims(what, data.get("dims"), say)
     table = _sharding(what, data, mesh, sizes, say)
     overrides = _overrides(what, data, mesh, sizes, say)
@@ -71,7 +83,8 @@ def _target(given: Any, wanted: str | None, say: Say) -> str:
     if given is None and wanted is None:
         return default_target()
     try:
-        asked = parse_target(reading.read_text("target", given if given is not None else wanted)).text
+        asked = parse_target(reading.read_text("target",
+                                               given if given is not None else wanted)).text
     except RequestError as error:
         asked = wanted or default_target()
         say(f"{sentence(error)} Here it runs on {asked}.")
@@ -92,7 +105,8 @@ def _mesh(given: Any, available: float, target: str, say: Say) -> dict[str, int]
 
 
 def shrink(mesh: Mapping[str, int], available: int) -> dict[str, int]:
-    """A mesh of the same axes with at most `available` devices: the longest axis loses its smallest prime factor, again and again.
+    """A mesh of the same axes with at most `available` devices: the longest axis loses its smallest
+    prime factor, again and again.
 
     >>> shrink({"x": 4, "y": 4}, 8)
     {'x': 2, 'y': 4}
@@ -154,7 +168,8 @@ def _axes(where: str, given: Any, mesh: Mapping[str, int], say: Say) -> Axes:
     return tuple(axis for axis in dict.fromkeys(named) if axis in mesh)
 
 
-def _sharding(what: Workload, data: Mapping[str, Any], mesh: Mapping[str, int], sizes: Mapping[str, int], say: Say) -> dict[str, Axes]:
+def _sharding(what: Workload, data: Mapping[str, Any], mesh: Mapping[str, int],
+              sizes: Mapping[str, int], say: Say) -> dict[str, Axes]:
     table: dict[str, Axes] = {}
     for dim, axes in kept("sharding", data.get("sharding"), say).items():
         if dim in sizes:
@@ -164,7 +179,8 @@ def _sharding(what: Workload, data: Mapping[str, Any], mesh: Mapping[str, int], 
     return table
 
 
-def _overrides(what: Workload, data: Mapping[str, Any], mesh: Mapping[str, int], sizes: Mapping[str, int], say: Say) -> dict[str, list[Axes]]:
+def _overrides(what: Workload, data: Mapping[str, Any], mesh: Mapping[str, int],
+               sizes: Mapping[str, int], say: Say) -> dict[str, list[Axes]]:
     fitting: dict[str, list[Axes]] = {}
     for name, spec in kept("overrides", data.get("overrides"), say).items():
         array = next((array for array in what.arrays if array.name == name), None)
@@ -177,12 +193,14 @@ def _overrides(what: Workload, data: Mapping[str, Any], mesh: Mapping[str, int],
     return fitting
 
 
-def _disentangle(what: Workload, table: dict[str, Axes], overrides: dict[str, list[Axes]], sizes: Mapping[str, int], say: Say) -> None:
+def _disentangle(what: Workload, table: dict[str, Axes], overrides: dict[str, list[Axes]],
+                 sizes: Mapping[str, int], say: Say) -> None:
     """Where a mesh axis cuts two dims of one array, the later dim loses it."""
     for array in what.arrays:
         used: dict[str, str] = {}
         for place, dim in enumerate(array.present(sizes)):
-            axes = overrides[array.name][place] if array.name in overrides else array.axes(dim, table)
+            axes = overrides[array.name][place] if array.name in overrides else array.axes(dim,
+                                                                                           table)
             taken = [axis for axis in axes if axis in used]
             for axis in taken:
                 say(f"Mesh axis {axis} shards both {used[axis]} and {dim} of {array.name}: {dim} leaves it out.")
@@ -194,15 +212,16 @@ def _disentangle(what: Workload, table: dict[str, Axes], overrides: dict[str, li
             used |= dict.fromkeys(left, dim)
 
 
-def _divide(
-    what: Workload, table: Mapping[str, Axes], overrides: Mapping[str, list[Axes]], mesh: Mapping[str, int], sizes: dict[str, int], say: Say
-) -> None:
+def _divide(what: Workload, table: Mapping[str, Axes], overrides: Mapping[str, list[Axes]],
+            mesh: Mapping[str, int], sizes: dict[str, int], say: Say) -> None:
     """Sizes that do not divide move to the nearest that do."""
     for dim, size in list(sizes.items()):
         holders = [array for array in what.arrays if dim in array.present(sizes)]
-        cuts = [overrides[array.name][array.present(sizes).index(dim)] if array.name in overrides else array.axes(dim, table) for array in holders]
+        cuts = [overrides[array.name][array.present(sizes).index(dim)]
+                if array.name in overrides else array.axes(dim, table) for array in holders]
         parts = math.lcm(*(math.prod(mesh[axis] for axis in axes) for axes in cuts))
         if size % parts:
             sizes[dim] = max(parts, (size + parts // 2) // parts * parts)
-            over = " and ".join(f"{axis}={mesh[axis]}" for axis in dict.fromkeys(axis for axes in cuts for axis in axes))
+            over = " and ".join(f"{axis}={mesh[axis]}"
+                                for axis in dict.fromkeys(axis for axes in cuts for axis in axes))
             say(f"{dim}={size} does not divide over {over}: {dim}={sizes[dim]} is used.")

@@ -1,4 +1,6 @@
-"""The parts of a repair that every experiment needs: fields of pairs, options, and what falls back to its default."""
+"""The parts of a repair that every experiment needs: fields of pairs, options, and what falls back
+to its default.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -39,7 +41,9 @@ def choices(field: str, given: Any, arrays: Iterable[Array], say: Say) -> dict[s
 
 
 def workload(data: Mapping[str, Any], say: Say) -> Workload:
-    """The workload, as it is declared now where the version of the user's own file is not known here."""
+    """The workload, as it is declared now where the version of the user's own file is not known
+    here.
+    """
     name, given = reading.read_text("workload", data["workload"]), data.get("options")
     source = source_of(given) if isinstance(given, Mapping) else None
     try:
@@ -70,10 +74,14 @@ def options(what: Workload, given: Any, say: Say) -> dict[str, Any]:
 def _is_option(what: Workload, pairs: Mapping[str, Any], name: str, value: Any) -> bool:
     """Whether the workload has this option, and the option this value."""
     try:
-        fill_options(what, ({"program": pairs.get("program")} if what.is_small_program else {}) | {name: value})
+        fill_options(what,
+                     ({"program": pairs.get("program")} if what.is_small_program
+                      else {}) | {name: value})
     except RequestError:
         return False
-    return name != "in_axes" or value == BY_POSITION or len(read_in_axes(value) or ()) == len(what.chosen(pairs).operands)
+    return name != "in_axes" or value == BY_POSITION or len(read_in_axes(value)
+                                                            or ()) == len(
+        what.chosen(pairs).operands)
 
 
 def plain_fields(what: Workload, data: dict[str, Any], say: Say) -> None:

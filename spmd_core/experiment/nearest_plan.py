@@ -1,4 +1,6 @@
-"""The nearest transformer's training step that can be compiled, for a damaged or misfit experiment of one."""
+"""The nearest transformer's training step that can be compiled, for a damaged or misfit experiment
+of one.
+"""
 
 import difflib
 import math
@@ -25,7 +27,8 @@ _PLAIN = re.compile(r"[^a-z0-9]")
 
 
 def repair_decoder(data: dict[str, Any], say: Say) -> dict[str, Any]:
-    """The fields of an experiment near `data` that `parse_experiment` takes; a sentence for each change made.
+    """The fields of an experiment near `data` that `parse_experiment` takes; a sentence for each
+    change made.
 
     RequestError where the mesh cannot be read at all.
     """
@@ -49,7 +52,9 @@ def repair_decoder(data: dict[str, Any], say: Say) -> dict[str, Any]:
 
 
 def _topology(given: Any, devices: int, say: Say) -> Topology:
-    """The topology of a target, or the nearest legal one; for no topology at all, one of v5e with about as many devices."""
+    """The topology of a target, or the nearest legal one; for no topology at all, one of v5e with
+    about as many devices.
+    """
     target: Target | None = None
     try:
         target = parse_target(reading.read_text("target", given))
@@ -79,19 +84,24 @@ def _model(name: Any, say: Say) -> str:
 
 def _varied(preset: ModelSize, sizes: dict[str, int], chosen: dict[str, Any], topology: Topology,
             say: Say) -> ModelSize:
-    """The model with sizes and choices of its own, or where they make none, without them: then they are left out of `sizes` and `chosen`."""
+    """The model with sizes and choices of its own, or where they make none, without them: then they
+    are left out of `sizes` and `chosen`.
+    """
     words = {"activation": {word: word for word in ACTIVATIONS}, "gate": GATES, "tables": TABLES}
     fields = {"activation": "activation", "gate": "gated", "tables": "tied"}
     for option, known in words.items():
         if option in chosen and chosen[option] not in ("", *known):
             say(f"{option}={shorten(chosen[option])} is not one of {' and '.join(filter(None, known))}: left out.")
             del chosen[option]
-    choices = {fields[name]: known[chosen[name]] for name, known in words.items() if chosen.get(name)}
+    choices = {fields[name]: known[chosen[name]] for name, known in words.items()
+               if chosen.get(name)}
     try:
-        found = preset.varied(**{name: size for name, size in sizes.items() if name in VARIABLE}, **choices)
+        found = preset.varied(**{name: size for name, size in sizes.items() if name in VARIABLE},
+                              **choices)
         if found == preset or 2 * found.largest_weight[1] <= topology.chip.device_hbm_bytes:
             return found
-        raise refuse(f"a weight of {found.largest_weight[1]:,} elements", "is more than a device holds", "use smaller sizes")
+        raise refuse(f"a weight of {found.largest_weight[1]:,} elements",
+                     "is more than a device holds", "use smaller sizes")
     except RequestError as error:
         say(f"{sentence(error)} The sizes of {preset.name} are used.")
         for name in (*VARIABLE, *words):
@@ -106,7 +116,8 @@ def _sizes(given: Any, say: Say) -> dict[str, int]:
     for dim, size in kept("dims", given, say).items():
         if dim not in DECODER.dims:
             say(f"{DECODER.name} has no dim {shorten(dim)}: left out.")
-        elif reading.is_whole(size) and 1 <= size <= reading.MAX_SIZE and not (dim == "layers" and size > 1024):
+        elif reading.is_whole(size) and 1 <= size <= reading.MAX_SIZE and not (dim == "layers"
+                                                                               and size > 1024):
             sizes[dim] = size
         else:
             instead = f"{dim}={sizes[dim]} is used" if dim in sizes else "the model's own is used"
@@ -114,7 +125,8 @@ def _sizes(given: Any, say: Say) -> dict[str, int]:
     return sizes
 
 
-def _mesh(wanted: Mapping[str, int], topology: Topology, model: ModelSize, say: Say) -> dict[str, int]:
+def _mesh(wanted: Mapping[str, int], topology: Topology, model: ModelSize,
+          say: Say) -> dict[str, int]:
     """A mesh of axes that a decoder is sharded over, which fills the topology."""
     mesh = {}
     for axis, size in wanted.items():
@@ -148,18 +160,22 @@ def _batch(batch: int, mesh: Mapping[str, int], say: Say) -> int:
     most = MAX_PER_DEVICE * devices // rows * rows
     fitting = min(most, rows * max(1, (2 * batch + rows) // (2 * rows)))
     if fitting != batch:
-        over = mesh_text({axis: size for axis, size in mesh.items() if axis in DATA_AXES}) or "one device"
+        over = mesh_text({axis: size for axis, size in mesh.items()
+                          if axis in DATA_AXES}) or "one device"
         say(f"batch={batch} {f'does not divide over {over}' if batch <= most else 'is too large'}: batch={fitting} is used.")
     return fitting
 
 
-def _options(given: dict[str, Any], sequence: int, topology: Topology, model: ModelSize, say: Say) -> dict[str, Any]:
+def _options(given: dict[str, Any], sequence: int, topology: Topology, model: ModelSize,
+             say: Say) -> dict[str, Any]:
     """Options that go together, with this sequence and this model."""
     found = dict(given)
     for field in ("save", "offload"):
         words = [word for part in str(found.get(field, "")).split(",") if (word := part.strip())]
-        taken = [word.strip() for word in str(found.get("save", "")).split(",")] if field == "offload" else []
-        fitting = [word for word in words if word in NAMES and word not in taken and found.get("remat") != "none"]
+        taken = [word.strip()
+                 for word in str(found.get("save", "")).split(",")] if field == "offload" else []
+        fitting = [word for word in words
+                   if word in NAMES and word not in taken and found.get("remat") != "none"]
         if fitting != words:
             dropped = ", ".join(shorten(word) for word in words if word not in fitting)
             say(f"{field} leaves out {dropped}: a decoder's block saves no such array.")
@@ -173,7 +189,8 @@ def _options(given: dict[str, Any], sequence: int, topology: Topology, model: Mo
     if found.get("fused_qkv") and model.kv_heads != model.heads:
         say(f"fused_qkv needs as many key heads as heads, and {model.name} has {model.kv_heads} of {model.heads}: left out.")
         del found["fused_qkv"]
-    for field, words in (("state_dtype", ("float32", "bfloat16")), ("parameter_dtype", ("float32", "bfloat16")),
+    for field, words in (("state_dtype", ("float32", "bfloat16")),
+                         ("parameter_dtype", ("float32", "bfloat16")),
                          ("second_moment_dtype", ("float32", "bfloat16"))):
         if field in found and found[field] not in words:
             say(f"{field}={shorten(found[field])} is not one of {' and '.join(words)}: {words[0]} is used.")

@@ -80,8 +80,10 @@ def read_in_axes(text: Any) -> tuple[int | None, ...] | None:
     if text == BY_POSITION:
         return None
     parts = [part.strip() for part in text.strip().strip("()[]").rstrip(",").split(",")] if isinstance(text, str) else []
-    if not parts or not all(part == "None" or (part.isascii() and part.isdigit() and len(part) < 3) for part in parts):
-        raise refuse(f"in_axes={shorten(text)}", "is not one axis or None for each operand", "write for example 0, None")
+    if not parts or not all(part == "None" or (part.isascii() and part.isdigit() and len(part) < 3)
+                            for part in parts):
+        raise refuse(f"in_axes={shorten(text)}", "is not one axis or None for each operand",
+                     "write for example 0, None")
     return tuple(None if part == "None" else int(part) for part in parts)
 
 

@@ -1,4 +1,6 @@
-"""The JSON forms of an experiment's fields, read into tuples; each refusal names the value, the rule and a fix."""
+"""The JSON forms of an experiment's fields, read into tuples; each refusal names the value, the
+rule and a fix.
+"""
 
 import json
 from collections import Counter
@@ -14,11 +16,10 @@ from spmd_core.workloads.workload import DRAWS
 
 MAX_SIZE = 2**40
 Pairs = tuple[tuple[str, Any], ...]
-_EXAMPLES = {
-    "mesh": '{"x": 2, "y": 4}', "dims": '{"in": 32, "out": 4}', "sharding": '{"in": "x"}', "overrides": '{"weights": ["x", null]}',
-    "memory": '{"weights": "pinned_host"}', "data": '{"x": "arange"}', "options": '{"precision": "highest"}',
-    "timing": '{"samples": 20, "min_seconds": 0.2}',
-}
+_EXAMPLES = {"mesh": '{"x": 2, "y": 4}', "dims": '{"in": 32, "out": 4}', "sharding": '{"in": "x"}',
+             "overrides": '{"weights": ["x", null]}', "memory": '{"weights": "pinned_host"}',
+             "data": '{"x": "arange"}', "options": '{"precision": "highest"}',
+             "timing": '{"samples": 20, "min_seconds": 0.2}',}
 CHOICES = {"memory": get_args(MemoryKind), "data": DRAWS}
 MAX_SAMPLES, MAX_SECONDS, MAX_SEED = 1000, 60, 2**32 - 1
 
@@ -36,10 +37,11 @@ def first_twice(names: Iterable[str]) -> str | None:
 def read_pairs(field: str, given: Any) -> Pairs:
     """A JSON object, or a list of pairs, as a tuple of pairs with different names."""
     listed = list(given.items()) if isinstance(given, Mapping) else given
-    if not isinstance(listed, list | tuple) or not all(
-        isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in listed
-    ):
-        raise refuse(f"{field}={shorten(given)}", "is not an object", f"write for example {_EXAMPLES[field]}")
+    if not isinstance(listed,
+                      list | tuple) or not all(isinstance(pair, list | tuple) and len(pair) == 2
+                                               and isinstance(pair[0], str) for pair in listed):
+        raise refuse(f"{field}={shorten(given)}", "is not an object",
+                     f"write for example {_EXAMPLES[field]}")
     if (twice := first_twice(name for name, _ in listed)) is not None:
         raise refuse(f"{field} names {shorten(twice)}", "twice", "name it once")
     return tuple((name, value) for name, value in listed)
@@ -61,7 +63,8 @@ def read_sizes(field: str, given: Any) -> Pairs:
 
 def read_sharding(given: Any) -> Pairs:
     """Dim -> axes, for each dim that is named."""
-    return tuple((dim, read_axes(f"sharding of {shorten(dim)}", axes)) for dim, axes in read_pairs("sharding", given))
+    return tuple((dim, read_axes(f"sharding of {shorten(dim)}", axes))
+                 for dim, axes in read_pairs("sharding", given))
 
 
 def read_overrides(given: Any) -> Pairs:
@@ -69,8 +72,10 @@ def read_overrides(given: Any) -> Pairs:
     specs = []
     for array, spec in read_pairs("overrides", given):
         if not isinstance(spec, list | tuple):
-            raise refuse(f"override of {shorten(array)}={shorten(spec)}", "is not a list", 'give one entry per dim, for example ["x", null]')
-        specs.append((array, tuple(read_axes(f"override of {shorten(array)}", axes) for axes in spec)))
+            raise refuse(f"override of {shorten(array)}={shorten(spec)}", "is not a list",
+                         'give one entry per dim, for example ["x", null]')
+        specs.append((array,
+                      tuple(read_axes(f"override of {shorten(array)}", axes) for axes in spec)))
     return tuple(specs)
 
 
@@ -81,7 +86,8 @@ def read_axes(where: str, given: Any) -> tuple[str, ...]:
     axes = (given,) if isinstance(given, str) else given
     if isinstance(axes, list | tuple) and all(isinstance(axis, str) for axis in axes):
         return tuple(axes)
-    raise refuse(f"{where}: {shorten(given)}", "does not name mesh axes", 'use "x", ["x", "y"] or null')
+    raise refuse(f"{where}: {shorten(given)}", "does not name mesh axes",
+                 'use "x", ["x", "y"] or null')
 
 
 def read_choices(field: str, given: Any) -> Pairs:
@@ -89,21 +95,24 @@ def read_choices(field: str, given: Any) -> Pairs:
     pairs = read_pairs(field, given)
     for array, word in pairs:
         if word not in CHOICES[field]:
-            raise refuse(f"{field} of {shorten(array)}={shorten(word)}", "is not a choice", f"use {' or '.join(CHOICES[field])}")
+            raise refuse(f"{field} of {shorten(array)}={shorten(word)}", "is not a choice",
+                         f"use {' or '.join(CHOICES[field])}")
     return pairs
 
 
 def read_text(field: str, given: Any) -> str:
     """A text; whether it is a known one is checked with the rest."""
     if not isinstance(given, str):
-        raise refuse(f"{field}={shorten(given)}", "is not a text", f"write for example {'cpu:8' if field == 'target' else 'float32'}")
+        raise refuse(f"{field}={shorten(given)}", "is not a text",
+                     f"write for example {'cpu:8' if field == 'target' else 'float32'}")
     return given
 
 
 def read_strategies(given: Any) -> tuple[str, ...]:
     """A list of names."""
     if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
-        raise refuse(f"strategies={shorten(given)}", "is not a list of names", 'write for example ["auto", "shard_map"]')
+        raise refuse(f"strategies={shorten(given)}", "is not a list of names",
+                     'write for example ["auto", "shard_map"]')
     return tuple(given)
 
 
@@ -112,18 +121,26 @@ def read_timing(given: Any) -> dict[str, Any]:
     timing = dict(read_pairs("timing", given))
     for name, value in timing.items():
         if name == "samples" and not (is_whole(value) and 1 <= value <= MAX_SAMPLES):
-            raise refuse(f"samples={shorten(value)}", "is not a number of samples", f"use a whole number from 1 to {MAX_SAMPLES}")
-        if name == "min_seconds" and not (isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_SECONDS):
-            raise refuse(f"min_seconds={shorten(value)}", "is not a duration", f"use 0 to {MAX_SECONDS} seconds")
+            raise refuse(f"samples={shorten(value)}", "is not a number of samples",
+                         f"use a whole number from 1 to {MAX_SAMPLES}")
+        if name == "min_seconds" and not (isinstance(value, int | float)
+                                          and not isinstance(value, bool)
+                                          and 0 <= value <= MAX_SECONDS):
+            raise refuse(f"min_seconds={shorten(value)}", "is not a duration",
+                         f"use 0 to {MAX_SECONDS} seconds")
         if name not in ("samples", "min_seconds"):
-            raise refuse(f"timing field {shorten(name)}", "is not known here", "use samples and min_seconds")
-    return {name: float(value) + 0.0 if name == "min_seconds" else value for name, value in timing.items()}  # + 0.0: no minus zero
+            raise refuse(f"timing field {shorten(name)}", "is not known here",
+                         "use samples and min_seconds")
+    # + 0.0: no minus zero
+    return {name: float(value) + 0.0 if name == "min_seconds" else value
+            for name, value in timing.items()}
 
 
 def read_seed(given: Any) -> int:
     """A whole number of 32 bits."""
     if not is_whole(given) or not 0 <= given <= MAX_SEED:
-        raise refuse(f"seed={shorten(given)}", "is not a seed", f"use a whole number from 0 to {MAX_SEED}")
+        raise refuse(f"seed={shorten(given)}", "is not a seed",
+                     f"use a whole number from 0 to {MAX_SEED}")
     return given
 
 
@@ -179,14 +196,17 @@ def read_fields(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_json(text: str | bytes) -> Any:
-    """The value of a JSON text; RequestError where it is none, holds NaN or infinity, or names one key twice."""
+    """The value of a JSON text; RequestError where it is none, holds NaN or infinity, or names one
+    key twice.
+    """
     try:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
     except RequestError:
         raise
     except (ValueError, RecursionError):
         start = text[:80].decode("utf-8", "replace") if isinstance(text, bytes) else text[:80]
-        raise refuse(f"text {shorten(start, 40)}", "is not JSON", 'write for example {"workload": "layer", "mesh": {"x": 8}}') from None
+        raise refuse(f"text {shorten(start, 40)}", "is not JSON",
+                     'write for example {"workload": "layer", "mesh": {"x": 8}}') from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -78,7 +78,8 @@ def check_dims(what: Workload, sizes: Dims) -> None:
 
 def _check_dtype(what: Workload, dtype: str) -> None:
     if dtype not in DTYPE_BYTES:
-        raise refuse(f"dtype {shorten(dtype)}", "is not known here", f"use {', '.join(what.dtypes)}")
+        raise refuse(f"dtype {shorten(dtype)}", "is not known here",
+                     f"use {', '.join(what.dtypes)}")
     if dtype not in what.dtypes:
         raise refuse(f"dtype {dtype}", f"makes no sense for {what.name}",
                      f"use {', '.join(what.dtypes)}")
@@ -148,7 +149,8 @@ def check_array(array: str, dims: Mesh, spec: Spec, axis_sizes: Mapping[str, int
         _check_once(axes, f"dim {dim} of {array}")
         for axis in axes:
             if axis in used:
-                raise refuse(f"mesh axis {axis!r}", f"shards both {used[axis]} and {dim} of {array}",
+                raise refuse(f"mesh axis {axis!r}",
+                             f"shards both {used[axis]} and {dim} of {array}",
                              f"shard one of them over another axis, or override {array}")
             used[axis] = dim
         _check_divides(dim, size, axes, axis_sizes)

@@ -112,13 +112,16 @@ def _multiplies(module: Module, instruction: Instruction) -> bool:
                for each in module.by_name[name].instructions)
 
 
-def _is_sliced(module: Module, computation: Computation, instruction: Instruction, members: int) -> bool:
+def _is_sliced(module: Module, computation: Computation, instruction: Instruction,
+               members: int) -> bool:
     """Whether every reader of the large arrays of a sum takes one of `members` parts."""
     large = max((shape.elements for shape in instruction.arrays), default=0)
     if large < members:
         return False
     found = _readers(module, computation, instruction, large, _DEPTH)
-    return bool(found) and all(reader.opcode == "dynamic-slice" and reader.shape.elements * members == size for reader, size in found)
+    return bool(found) and all(reader.opcode == "dynamic-slice"
+                               and reader.shape.elements * members == size
+                               for reader, size in found)
 
 
 def _readers(

@@ -1,4 +1,6 @@
-"""Tells whether two compiled programs are the same but for the names of their instructions and where they come from."""
+"""Tells whether two compiled programs are the same but for the names of their instructions and
+where they come from.
+"""
 
 import hashlib
 import re
@@ -6,13 +8,16 @@ import re
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _METADATA = re.compile(rf", metadata=\{{(?:[^{{}}\"]|{_QUOTED})*\}}")
 _NAME = re.compile(r"%[\w.\-]+")
-_PARAMETER = re.compile(r"[\w.\-]+(?=: )")  # in a computation's head, where names may stand without %
+# in a computation's head, where names may stand without %
+_PARAMETER = re.compile(r"[\w.\-]+(?=: )")
 _CHANNEL = re.compile(r", channel_id=\d+")
 _HEADS = ("%", "ENTRY ")
 
 
 def fingerprint(text: str) -> str:
-    """16 hex digits, equal for compiled texts whose instructions, order, shapes, groups and schedules are the same."""
+    """16 hex digits, equal for compiled texts whose instructions, order, shapes, groups and
+    schedules are the same.
+    """
     digest, numbers = hashlib.sha256(), {}
 
     def numbered(match: re.Match[str]) -> str:
@@ -22,7 +27,9 @@ def fingerprint(text: str) -> str:
     for line in text.splitlines():
         if line.startswith(_HEADS) and line.endswith("{"):
             within, line = True, _PARAMETER.sub("", line)
-        if within:  # what stands before the first computation names the module and the lines of its source
-            digest.update(_NAME.sub(numbered, _CHANNEL.sub("", _METADATA.sub("", line))).encode() + b"\n")
+        # what stands before the first computation names the module and the lines of its source
+        if within:
+            digest.update(_NAME.sub(numbered,
+                                    _CHANNEL.sub("", _METADATA.sub("", line))).encode() + b"\n")
         within = within and line != "}"
     return digest.hexdigest()[:16]

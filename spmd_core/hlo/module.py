@@ -11,12 +11,13 @@ from types import MappingProxyType
 from spmd_core.errors import LabError
 
 # bits of an element; from xla/primitive_util.h
-_BITS = {
-    "pred": 8, "s2": 2, "s4": 4, "s8": 8, "s16": 16, "s32": 32, "s64": 64, "u2": 2, "u4": 4, "u8": 8, "u16": 16, "u32": 32, "u64": 64,
-    "bf16": 16, "f16": 16, "f32": 32, "f64": 64, "c64": 64, "c128": 128, "f8e5m2": 8, "f8e4m3": 8, "f8e4m3fn": 8, "f8e4m3b11fnuz": 8,
-    "f8e5m2fnuz": 8, "f8e4m3fnuz": 8, "f8e3m4": 8, "f8e8m0fnu": 8, "f4e2m1fn": 4, "s1": 1, "u1": 1,
-}
-HBM, VMEM, HOST_MEMORY_SPACE = 0, 1, 5  # as `S(n)` in a TPU's layout; 2, 4 and 6 are flags and scalar memory
+_BITS = {"pred": 8, "s2": 2, "s4": 4, "s8": 8, "s16": 16, "s32": 32, "s64": 64, "u2": 2, "u4": 4,
+         "u8": 8, "u16": 16, "u32": 32, "u64": 64, "bf16": 16, "f16": 16, "f32": 32, "f64": 64,
+         "c64": 64, "c128": 128, "f8e5m2": 8, "f8e4m3": 8, "f8e4m3fn": 8, "f8e4m3b11fnuz": 8,
+         "f8e5m2fnuz": 8, "f8e4m3fnuz": 8, "f8e3m4": 8, "f8e8m0fnu": 8, "f4e2m1fn": 4, "s1": 1,
+         "u1": 1,}
+# as `S(n)` in a TPU's layout; 2, 4 and 6 are flags and scalar memory
+HBM, VMEM, HOST_MEMORY_SPACE = 0, 1, 5
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 
 
@@ -26,9 +27,11 @@ class HloError(LabError):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """An array's element type and dims; or a tuple, whose `parts` are shapes. Tokens and opaque values have neither.
+    """An array's element type and dims; or a tuple, whose `parts` are shapes. Tokens and opaque
+    values have neither.
 
-    `minor_to_major` is the order in which dims are stored, fastest first; `tile` the sizes that the fastest dims are filled up to.
+    `minor_to_major` is the order in which dims are stored, fastest first; `tile` the sizes that the
+    fastest dims are filled up to.
     """
 
     element: str
@@ -55,15 +58,20 @@ class Shape:
         """Bytes as stored: the fastest dims filled up to whole tiles; of a tuple, of all its parts."""
         if self.element not in _BITS:
             return sum(part.padded_bytes for part in self.parts)
-        sizes = [self.dims[dim] for dim in self.minor_to_major] if self.minor_to_major else list(reversed(self.dims))
-        for place, step in enumerate(reversed(self.tile[: len(sizes)] if len(self.tile) <= len(sizes) else self.tile)):
+        sizes = [self.dims[dim]
+                 for dim in self.minor_to_major] if self.minor_to_major else list(
+            reversed(self.dims))
+        for place, step in enumerate(reversed(self.tile[: len(sizes)]
+                                              if len(self.tile) <= len(sizes) else self.tile)):
             if place < len(sizes):
                 sizes[place] = -(-sizes[place] // step) * step
         return (math.prod(sizes) * _BITS[self.element] + 7) // 8
 
     @property
     def bytes(self) -> int:
-        """Bytes without padding; of a tuple, of all its parts. HloError for an element type of unknown size."""
+        """Bytes without padding; of a tuple, of all its parts. HloError for an element type of
+        unknown size.
+        """
         if self.element in ("tuple", "token", "opaque"):
             return sum(part.bytes for part in self.parts)
         if self.element not in _BITS:
@@ -85,7 +93,9 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction. `argument` is the raw text between its parentheses, `attributes` the raw texts behind them."""
+    """One instruction. `argument` is the raw text between its parentheses, `attributes` the raw
+    texts behind them.
+    """
 
     name: str
     opcode: str
@@ -116,8 +126,10 @@ class Instruction:
 
     def called(self) -> tuple[str, ...]:
         """Names of the computations that it runs, in order."""
-        return tuple(name for key in ("calls", "to_apply", "body", "condition", "true_computation", "false_computation", "called_computations",
-                                      "branch_computations") if key in self.attributes for name in names_in(self.attributes[key]))
+        return tuple(name
+                     for key in ("calls", "to_apply", "body", "condition", "true_computation",
+                                 "false_computation", "called_computations", "branch_computations")
+                     if key in self.attributes for name in names_in(self.attributes[key]))
 
 
 def names_in(text: str) -> list[str]:
@@ -127,7 +139,9 @@ def names_in(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Computation:
-    """A computation: its instructions in the order in which they are written (the schedule, where there is one)."""
+    """A computation: its instructions in the order in which they are written (the schedule, where
+    there is one).
+    """
 
     name: str
     instructions: tuple[Instruction, ...]
@@ -141,7 +155,8 @@ class Computation:
     @cached_property
     def users(self) -> dict[str, tuple[Instruction, ...]]:
         """Who reads an instruction's value."""
-        users: dict[str, list[Instruction]] = {instruction.name: [] for instruction in self.instructions}
+        users: dict[str, list[Instruction]] = {instruction.name: []
+                                               for instruction in self.instructions}
         for instruction in self.instructions:
             for operand in dict.fromkeys(instruction.operands):
                 users[operand].append(instruction)
@@ -150,7 +165,8 @@ class Computation:
     @cached_property
     def parameters(self) -> tuple[Instruction, ...]:
         """Parameters in order of their number."""
-        return tuple(sorted((i for i in self.instructions if i.opcode == "parameter"), key=lambda i: int(i.argument)))
+        return tuple(sorted((i for i in self.instructions if i.opcode == "parameter"),
+                            key=lambda i: int(i.argument)))
 
     @property
     def root(self) -> Instruction:
@@ -163,7 +179,9 @@ class Computation:
 
 @dataclass(frozen=True)
 class Module:
-    """A compiled program. `partitions` and `replicas` are the devices that it runs on, as the compiler counts them."""
+    """A compiled program. `partitions` and `replicas` are the devices that it runs on, as the
+    compiler counts them.
+    """
 
     name: str
     computations: tuple[Computation, ...]

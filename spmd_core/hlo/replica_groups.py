@@ -10,14 +10,16 @@ from spmd_core.errors import shorten
 from spmd_core.hlo.module import HloError
 
 _IOTA = re.compile(r"\[(?P<dims>[\d,]+)\](?:<=\[(?P<reshape>[\d,]+)\])?(?:T\((?P<order>[\d,]+)\))?")
-_MESH = re.compile(r"mesh\[(?P<axes>[^\]]*)\](?:, device_ids=\((?P<ids>.*?)\))? \{(?P<refs>[^}]*)\}")
+_MESH = re.compile(
+    r"mesh\[(?P<axes>[^\]]*)\](?:, device_ids=\((?P<ids>.*?)\))? \{(?P<refs>[^}]*)\}")
 _AXIS = re.compile(r"'?(?P<name>[^'=,]+)'?=(?P<size>\d+)")
 _REF = re.compile(r"'?(?P<name>[^':,]+)'?(?::\((?P<before>\d+)\)(?P<size>\d+))?")
 _LISTS = re.compile(r"\{(\{[\d,]*\}(,\{[\d,]*\})*)?\}")
 
 
 def parse_groups(text: str, device_count: int) -> np.ndarray:
-    """Groups of positions in the program's device order, int64 [groups, devices of a group]; HloError where it cannot be read.
+    """Groups of positions in the program's device order, int64 [groups, devices of a group];
+    HloError where it cannot be read.
 
     >>> parse_groups("{{0,1},{2,3}}", 4).tolist()
     [[0, 1], [2, 3]]
@@ -47,17 +49,22 @@ def parse_pairs(text: str) -> np.ndarray:
     return np.empty((0, 2), np.int64) if bare == "{}" else _lists(bare).reshape(-1, 2)
 
 
-def axes_of(groups: np.ndarray, mesh: tuple[tuple[str, int], ...], positions: tuple[int, ...] | None = None) -> tuple[str, ...]:
+def axes_of(groups: np.ndarray, mesh: tuple[tuple[str, int], ...],
+            positions: tuple[int, ...] | None = None) -> tuple[str, ...]:
     """The smallest set of mesh axes along which the members of some group differ, in mesh order.
 
-    `positions[i]` is the mesh position of the program's device i; None where both orders are the same.
+    `positions[i]` is the mesh position of the program's device i; None where both orders are the
+    same.
     """
     sizes = tuple(size for _, size in mesh)
     count = math.prod(sizes)
     members = np.asarray(groups if positions is None else np.asarray(positions)[groups])
     if members.size and not (members.min() >= 0 and members.max() < count):
-        raise HloError(f"a collective names device {int(members.max())}, but the mesh has {count} devices")
-    coordinates = np.stack(np.unravel_index(members, sizes)) if members.size else np.zeros((len(mesh), 1, 1), np.int64)
+        raise HloError(
+            f"a collective names device {int(members.max())}, but the mesh has {count} devices")
+    coordinates = np.stack(np.unravel_index(members,
+                                            sizes)) if members.size else np.zeros((len(mesh), 1, 1),
+                                                                                  np.int64)
     moves = (coordinates != coordinates[:, :, :1]).any(axis=(1, 2))
     return tuple(name for (name, _), moved in zip(mesh, moves, strict=True) if moved)
 
@@ -70,7 +77,8 @@ def _lists(bare: str) -> np.ndarray:
     rows = [_numbers(part) for part in re.findall(r"\{([\d,]*)\}", bare[1:-1])]
     longest = max(map(len, rows), default=0)
     # Groups of unequal length (allowed by XLA) are filled up with their own first member.
-    return np.array([row + (row[0],) * (longest - len(row)) for row in rows if row], np.int64).reshape(-1, longest)
+    return np.array([row + (row[0],) * (longest - len(row)) for row in rows if row],
+                    np.int64).reshape(-1, longest)
 
 
 def _iota(reshape: str, order: str | None) -> np.ndarray:
@@ -91,7 +99,9 @@ def _device_ids(text: str | None, count: int) -> np.ndarray:
 
 
 def _mesh_groups(axes: str, ids: str | None, refs: str) -> np.ndarray:
-    """Groups along mesh axes or along parts of them: `'y':(2)2` is the part of y of size 2 behind a part of size 2."""
+    """Groups along mesh axes or along parts of them: `'y':(2)2` is the part of y of size 2 behind a
+    part of size 2.
+    """
     sizes = {match["name"]: int(match["size"]) for match in _AXIS.finditer(axes)}
     wanted: list[tuple[str, int, int]] = []
     for match in _REF.finditer(refs):
@@ -101,9 +111,12 @@ def _mesh_groups(axes: str, ids: str | None, refs: str) -> np.ndarray:
         wanted.append((match["name"], before, before * int(match["size"] or sizes[match["name"]])))
     factors: list[tuple[str, int, int]] = []  # each axis cut at every bound: (axis, from, to)
     for name, size in sizes.items():
-        bounds = sorted({1, size, *(bound for axis, low, high in wanted if axis == name for bound in (low, high))})
+        bounds = sorted({1, size,
+                         *(bound for axis, low, high in wanted if axis == name
+                           for bound in (low, high))})
         factors += [(name, low, high) for low, high in pairwise(bounds)]
-    grouped = [index for name, low, high in wanted for index, (axis, start, stop) in enumerate(factors)
+    grouped = [index for name, low, high in wanted
+               for index, (axis, start, stop) in enumerate(factors)
                if axis == name and low <= start and stop <= high]
     rest = [index for index in range(len(factors)) if index not in grouped]
     shape = tuple(high // low for _, low, high in factors)

@@ -11,7 +11,9 @@ _SAME_VALUE = ("copy", "bitcast", "convert", "reshape", "copy-done", "copy-start
 
 
 def trip_count(module: Module, computation: Computation, loop: Instruction) -> int | None:
-    """Iterations of a `while`: the compiler's own count, else derived from start, step and bound; None where neither says."""
+    """Iterations of a `while`: the compiler's own count, else derived from start, step and bound;
+    None where neither says.
+    """
     for key, pattern in (("backend_config", _KNOWN), ("known_trip_count", _KNOWN_ATTRIBUTE)):
         if match := pattern.search(loop.attributes.get(key, "")):
             return int(match[1])
@@ -40,7 +42,9 @@ def _derive(module: Module, computation: Computation, loop: Instruction) -> int 
 
 
 def _compare(module: Module, condition: Computation) -> tuple[int, str, int] | None:
-    """(tuple index, direction, bound) of a condition that compares an element of the loop's state with a constant."""
+    """(tuple index, direction, bound) of a condition that compares an element of the loop's state
+    with a constant.
+    """
     root, inner, outer = condition.root, condition, None
     if root.opcode == "fusion" and len(root.called()) == 1:
         outer, inner = root, module.by_name[root.called()[0]]
@@ -56,7 +60,8 @@ def _compare(module: Module, condition: Computation) -> tuple[int, str, int] | N
     return int(left.attributes["index"]), root.attributes.get("direction", ""), bound
 
 
-def _through_fusion(outside: Computation, fusion: Instruction | None, inside: Computation, name: str) -> Instruction | None:
+def _through_fusion(outside: Computation, fusion: Instruction | None, inside: Computation,
+                    name: str) -> Instruction | None:
     """The instruction that a value comes from, followed out of a fusion through its parameters."""
     found = _same_value(inside, inside.by_name[name])
     if fusion is not None and found.opcode == "parameter":
@@ -100,7 +105,8 @@ def _step(module: Module, body: Computation, index: int) -> int | None:
         return None
     parts = [_through_fusion(body, outer, inner, name) for name in changed.operands]
     steps = [_integer(part) for part in parts]
-    own = [part is not None and part.opcode == "get-tuple-element" and int(part.attributes["index"]) == index for part in parts]
+    own = [part is not None and part.opcode == "get-tuple-element"
+           and int(part.attributes["index"]) == index for part in parts]
     if len(parts) == 2 and own[0] and steps[1] is not None:
         return steps[1]
     return steps[0] if len(parts) == 2 and own[1] else None

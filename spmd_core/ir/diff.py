@@ -1,4 +1,6 @@
-"""Compares two program texts so that only real differences show: ops are matched by what they do, whatever their names are."""
+"""Compares two program texts so that only real differences show: ops are matched by what they do,
+whatever their names are.
+"""
 
 import re
 from collections import Counter
@@ -11,7 +13,8 @@ from spmd_core.hlo.module import HloError
 from spmd_core.hlo.replica_groups import parse_groups
 from spmd_core.ir.text import ProgramText
 
-MOST_LINES = 3000  # of each text that are matched line by line; above it the time would grow with the square
+# of each text that are matched line by line; above it the time would grow with the square
+MOST_LINES = 3000
 _EXACT_LINES = 400  # up to here the smallest difference is looked for
 _CONTEXT = 3
 _HLO_NAME = re.compile(r"%([\w.\-]+)")
@@ -28,7 +31,9 @@ _JAXPR_NAME = re.compile(r"(?<![\w'\".=:\-@])([a-z]{1,4})(?![\w'\"(=\[.])")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the comparison: the index of the line in the one and in the other text; None where a side has no such line."""
+    """A row of the comparison: the index of the line in the one and in the other text; None where a
+    side has no such line.
+    """
 
     left: int | None
     right: int | None
@@ -37,7 +42,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Difference:
-    """What differs between two texts. `hunks` are runs of rows with lines around them that are the same.
+    """What differs between two texts. `hunks` are runs of rows with lines around them that are the
+    same.
 
     `left_out` counts the lines of both texts that were too many to be matched line by line.
     """
@@ -66,16 +72,21 @@ class Difference:
 
 
 def compare(left: ProgramText, right: ProgramText) -> Difference:
-    """Two texts of one kind, the sections of both in reading order. Sections that are the same on both sides are passed over."""
+    """Two texts of one kind, the sections of both in reading order. Sections that are the same on
+    both sides are passed over.
+    """
     ours, theirs = _without_common(_sections(left), _sections(right))
-    a, b = [pair for section in ours for pair in section], [pair for section in theirs for pair in section]
+    a, b = [pair for section in ours for pair in section], [pair for section in theirs
+                                                            for pair in section]
     left_out = max(0, len(a) - MOST_LINES) + max(0, len(b) - MOST_LINES)
     a, b = a[:MOST_LINES], b[:MOST_LINES]
-    matcher = SequenceMatcher(None, [key for _, key in a], [key for _, key in b], autojunk=max(len(a), len(b)) > _EXACT_LINES)
+    matcher = SequenceMatcher(None, [key for _, key in a], [key for _, key in b],
+                              autojunk=max(len(a), len(b)) > _EXACT_LINES)
     hunks = tuple(tuple(_rows(group, a, b)) for group in matcher.get_grouped_opcodes(_CONTEXT))
     if all(row.same for hunk in hunks for row in hunk):
         hunks = ()
-    return Difference(_count(left, False), _count(right, False), _count(left, True), _count(right, True), hunks, left_out)
+    return Difference(_count(left, False), _count(right, False), _count(left, True),
+                      _count(right, True), hunks, left_out)
 
 
 def _count(text: ProgramText, communicates: bool) -> Counter[str]:
@@ -83,14 +94,17 @@ def _count(text: ProgramText, communicates: bool) -> Counter[str]:
 
 
 def short(opcode: str) -> str:
-    """An opcode without its dialect, and the start of an async pair as the op itself: stablehlo.all_reduce as all_reduce."""
+    """An opcode without its dialect, and the start of an async pair as the op itself:
+    stablehlo.all_reduce as all_reduce.
+    """
     return opcode.rsplit(".", 1)[-1].removesuffix("-start")
 
 
 Keyed = tuple[tuple[int, str], ...]  # (index of a line, what it says without names)
 
 
-def _rows(group: list[tuple[str, int, int, int, int]], a: list[tuple[int, str]], b: list[tuple[int, str]]) -> Iterator[Row]:
+def _rows(group: list[tuple[str, int, int, int, int]], a: list[tuple[int, str]],
+          b: list[tuple[int, str]]) -> Iterator[Row]:
     for tag, start, stop, other_start, other_stop in group:
         for at in range(max(stop - start, other_stop - other_start)):
             left = a[start + at][0] if start + at < stop else None
@@ -102,8 +116,8 @@ def _sections(text: ProgramText) -> list[Keyed]:
     key = _KEYS[text.kind](text)
     if text.kind in ("program", "jaxpr"):  # sections lie inside one another: as written
         return [tuple((at, key(line)) for at, line in enumerate(text.quiet) if line.strip())]
-    return [tuple((at, key(text.quiet[at])) for at in range(section.start, section.stop) if text.quiet[at].strip())
-            for section in text.sections if not section.is_details]
+    return [tuple((at, key(text.quiet[at])) for at in range(section.start, section.stop)
+                  if text.quiet[at].strip()) for section in text.sections if not section.is_details]
 
 
 def _without_common(left: list[Keyed], right: list[Keyed]) -> tuple[list[Keyed], list[Keyed]]:
@@ -126,10 +140,14 @@ def _without_common(left: list[Keyed], right: list[Keyed]) -> tuple[list[Keyed],
 
 
 class _Hlo:
-    """Instructions by their opcode, parameters by their number, computations without the number behind their name."""
+    """Instructions by their opcode, parameters by their number, computations without the number
+    behind their name.
+    """
 
     def __init__(self, text: ProgramText):
-        self._names = {section.name: "computation" for section in text.sections} | {op.name.lstrip("%"): op.opcode for op in text.ops}
+        self._names = {section.name: "computation"
+                       for section in text.sections} | {op.name.lstrip("%"): op.opcode
+                                                        for op in text.ops}
         for op in text.ops:
             if op.opcode == "parameter" and (match := _HLO_PARAMETER.match(text.lines[op.line])):
                 self._names[match[1]] = f"parameter{match[2]}"
@@ -143,7 +161,8 @@ class _Hlo:
         if line.endswith("{") and " = " not in line.split("(")[0]:
             line = _HLO_SIGNATURE.sub("", line)
         line = _CHANNEL.sub(r"\1", line)
-        return _HLO_NAME.sub(lambda name: "%" + self._names.get(name[1], _NUMBER.sub("", name[1])), line).strip()
+        return _HLO_NAME.sub(lambda name: "%" + self._names.get(name[1], _NUMBER.sub("", name[1])),
+                             line).strip()
 
     def _as_lists(self, groups: str) -> str:
         if groups not in self._groups:
@@ -162,7 +181,8 @@ class _StableHlo:
 
     def __call__(self, line: str) -> str:
         line = _CHANNEL.sub(r"\1", line)
-        return _MLIR_NAME.sub(lambda name: self._names.get(name[0], re.sub(r"_?\d+$", "", name[0])), line).strip()
+        return _MLIR_NAME.sub(lambda name: self._names.get(name[0], re.sub(r"_?\d+$", "", name[0])),
+                              line).strip()
 
 
 class _Jaxpr:
@@ -178,7 +198,8 @@ class _Jaxpr:
             self._names |= dict.fromkeys(_BINDER.findall(binders), op.opcode)
 
     def __call__(self, line: str) -> str:
-        return _JAXPR_NAME.sub(lambda name: name[1] if name[1] in ("in", "let") else self._names.get(name[1], name[1]), line).strip()
+        return _JAXPR_NAME.sub(lambda name: name[1] if name[1] in ("in", "let")
+                               else self._names.get(name[1], name[1]), line).strip()
 
 
 def _as_written(_text: ProgramText) -> type[str]:

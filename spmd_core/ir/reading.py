@@ -1,4 +1,6 @@
-"""Reads the texts of a program - Python, jaxpr, StableHLO, compiled HLO - into sections that fold, and searches them."""
+"""Reads the texts of a program - Python, jaxpr, StableHLO, compiled HLO - into sections that fold,
+and searches them.
+"""
 
 import re
 from collections.abc import Callable
@@ -27,7 +29,9 @@ def read_text(text: str, kind: str) -> ProgramText:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A line that holds what was searched for: its index, its section's (None outside all), and where in the line as shown."""
+    """A line that holds what was searched for: its index, its section's (None outside all), and
+    where in the line as shown.
+    """
 
     line: int
     section: int | None
@@ -35,14 +39,20 @@ class Match:
 
 
 def spans_of(line: str, wanted: str) -> tuple[tuple[int, int], ...]:
-    """Where a line holds a text, in upper or lower case: (start, stop) of each place. Nothing is found for an empty text."""
-    return tuple(match.span() for match in re.finditer(re.escape(wanted), line, re.IGNORECASE)) if wanted else ()
+    """Where a line holds a text, in upper or lower case: (start, stop) of each place. Nothing is
+    found for an empty text.
+    """
+    return tuple(match.span()
+                 for match in re.finditer(re.escape(wanted), line, re.IGNORECASE)) if wanted else ()
 
 
 def find(text: ProgramText, wanted: str, details: bool) -> list[Match]:
-    """Lines that hold `wanted`, as they are shown with or without details; sections of details are searched only with them."""
+    """Lines that hold `wanted`, as they are shown with or without details; sections of details are
+    searched only with them.
+    """
     if not wanted:
         return []
-    hidden = set() if details else {number for number, section in enumerate(text.sections) if section.is_details}
+    hidden = set() if details else {number for number, section in enumerate(text.sections)
+                                    if section.is_details}
     return [Match(at, text.owners[at], spans) for at, line in enumerate(text.shown(details))
             if text.owners[at] not in hidden and (spans := spans_of(line, wanted))]

@@ -1,4 +1,6 @@
-"""A program text as values: its lines, the sections that fold, the ops in them and the source lines that ops were made from."""
+"""A program text as values: its lines, the sections that fold, the ops in them and the source lines
+that ops were made from.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -10,7 +12,9 @@ from spmd_core.hlo.module import Frame
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One operation: the index of the line that it begins on, its name and opcode as written, and its source lines, innermost first."""
+    """One operation: the index of the line that it begins on, its name and opcode as written, and
+    its source lines, innermost first.
+    """
 
     line: int
     name: str
@@ -21,9 +25,11 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Lines `start` to `stop` (not included) that fold together: a computation, a function, a jaxpr inside another.
+    """Lines `start` to `stop` (not included) that fold together: a computation, a function, a jaxpr
+    inside another.
 
-    `note` says where it is used; `is_details` marks what only the compiler reads, such as tables of source lines.
+    `note` says where it is used; `is_details` marks what only the compiler reads, such as tables of
+    source lines.
     """
 
     name: str
@@ -36,13 +42,16 @@ class Section:
 
     @property
     def collectives(self) -> Counter[str]:
-        """How many ops of each kind of communication it holds, those of sections inside it left out."""
+        """How many ops of each kind of communication it holds, those of sections inside it left
+        out.
+        """
         return Counter(op.opcode for op in self.ops if op.communicates)
 
 
 @dataclass(frozen=True)
 class ProgramText:
-    """A text that was read. Sections come in reading order: the entry, then what it calls. Every line may be outside all of them.
+    """A text that was read. Sections come in reading order: the entry, then what it calls. Every
+    line may be outside all of them.
 
     `quiet_line` takes out of a line what only the compiler reads.
     """
@@ -61,7 +70,9 @@ class ProgramText:
     def owners(self) -> tuple[int | None, ...]:
         """Index of the innermost section of every line."""
         found: list[int | None] = [None] * len(self.lines)
-        for number in sorted(range(len(self.sections)), key=lambda at: self.sections[at].stop - self.sections[at].start, reverse=True):
+        for number in sorted(range(len(self.sections)),
+                             key=lambda at: self.sections[at].stop - self.sections[at].start,
+                             reverse=True):
             section = self.sections[number]
             found[section.start : section.stop] = [number] * (section.stop - section.start)
         return tuple(found)
@@ -69,7 +80,8 @@ class ProgramText:
     @cached_property
     def ops(self) -> tuple[Op, ...]:
         """All ops in the order of the text."""
-        return tuple(sorted((op for section in self.sections for op in section.ops), key=lambda op: op.line))
+        return tuple(sorted((op for section in self.sections for op in section.ops),
+                            key=lambda op: op.line))
 
     @property
     def collectives(self) -> Counter[str]:
@@ -81,7 +93,9 @@ class ProgramText:
         return self.lines if details else self.quiet
 
     def visible(self, number: int) -> list[int | Section]:
-        """What a section shows: indices of its own lines, and in the place of each section inside it that section."""
+        """What a section shows: indices of its own lines, and in the place of each section inside
+        it that section.
+        """
         section, rows = self.sections[number], list[int | Section]()
         at = section.start
         while at < section.stop:
@@ -101,7 +115,9 @@ def file_name(workload: str, strategy: str) -> str:
 
 
 def made_from(ops: Sequence[Op], file: str, line: int) -> list[Op]:
-    """Ops whose source lines include a line (counted from 1) of a file, those made directly from it first."""
+    """Ops whose source lines include a line (counted from 1) of a file, those made directly from it
+    first.
+    """
     direct, through = [], []
     for op in ops:
         numbers = program_lines(op, file)
@@ -112,7 +128,8 @@ def made_from(ops: Sequence[Op], file: str, line: int) -> list[Op]:
 
 def program_lines(op: Op, file: str) -> tuple[int, ...]:
     """Lines of a file (counted from 1) that an op was made from, innermost first, each once."""
-    return tuple(dict.fromkeys(frame.line for frame in op.frames if frame.line > 0 and is_file(frame.file, file)))
+    return tuple(dict.fromkeys(frame.line for frame in op.frames
+                               if frame.line > 0 and is_file(frame.file, file)))
 
 
 def is_file(path: str, file: str) -> bool:

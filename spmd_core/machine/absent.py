@@ -1,11 +1,14 @@
-"""How JAX is asked for a topology that is not attached, and the environment that its compiler wants: for the worker and for exported scripts."""
+"""How JAX is asked for a topology that is not attached, and the environment that its compiler
+wants: for the worker and for exported scripts.
+"""
 
 from math import gcd
 from typing import Any
 
 from spmd_core.machine.topologies import Topology
 
-ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}  # read when jax and libtpu are loaded
+# read when jax and libtpu are loaded
+ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
 
 
 def description(topology: Topology) -> tuple[str, dict[str, Any]]:
@@ -21,8 +24,11 @@ def description(topology: Topology) -> tuple[str, dict[str, Any]]:
     return name, options
 
 
-def split_over_slices(sizes: tuple[int, ...], slices: int) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Sizes of mesh axes within a slice and between slices, slices taken by the first axes; None where they do not divide."""
+def split_over_slices(sizes: tuple[int, ...],
+                      slices: int) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Sizes of mesh axes within a slice and between slices, slices taken by the first axes; None
+    where they do not divide.
+    """
     between, rest = [], slices
     for size in sizes:
         between.append(gcd(size, rest))

@@ -142,5 +142,6 @@ TITLES_BY_PCI_ID = {
     chip.pci_id: chip.title.partition(" (")[0] for chip in CHIPS.values() if chip.pci_id}
 
 # What else generations are called.
-OTHER_NAMES = {"v7": ("tpu7x",), "v7x": ("tpu7x",), "tpu7": ("tpu7x",), "ironwood": ("tpu7x",), "v6": ("v6e",), "trillium": ("v6e",),
-               "v5": ("v5e", "v5p"), "v5lite": ("v5e",), "v5x": ("v5p",)}
+OTHER_NAMES = {"v7": ("tpu7x",), "v7x": ("tpu7x",), "tpu7": ("tpu7x",), "ironwood": ("tpu7x",),
+               "v6": ("v6e",), "trillium": ("v6e",), "v5": ("v5e", "v5p"), "v5lite": ("v5e",),
+               "v5x": ("v5p",)}

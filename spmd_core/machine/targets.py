@@ -17,7 +17,8 @@ _TPU = re.compile(r"tpu:(?P<generation>[a-z0-9]{2,8}):(?P<shape>[0-9]{1,5}(x[0-9
 class Target:
     """A parsed target. `device_count` is None where only the devices themselves can say."""
 
-    kind: Literal["local", "cpu", "tpu"]  # attached accelerators, simulated devices, a topology that is not attached
+    # attached accelerators, simulated devices, a topology that is not attached
+    kind: Literal["local", "cpu", "tpu"]
     text: str
     device_count: int | None = None
     generation: str | None = None
@@ -47,12 +48,15 @@ def parse_target(text: str) -> Target:
     if match := _CPU.fullmatch(text):
         count = int(match[1])
         if not 1 <= count <= MAX_CPU_DEVICES:
-            raise refuse(f"target {text!r}", f"asks for {count} simulated devices", f"use cpu:1 to cpu:{MAX_CPU_DEVICES}")
+            raise refuse(f"target {text!r}", f"asks for {count} simulated devices",
+                         f"use cpu:1 to cpu:{MAX_CPU_DEVICES}")
         return Target("cpu", f"cpu:{count}", count)
     if match := _TPU.fullmatch(text.lower()):
         shape = tuple(int(part) for part in match["shape"].split("x"))
-        return Target("tpu", text.lower(), None, match["generation"], shape, int(match["slices"] or 1))
-    raise refuse(f"target {shorten(text)}", "is not a place to run", "use local, cpu:8 or a topology such as tpu:v5e:4x4")
+        return Target("tpu", text.lower(), None, match["generation"], shape,
+                      int(match["slices"] or 1))
+    raise refuse(f"target {shorten(text)}", "is not a place to run",
+                 "use local, cpu:8 or a topology such as tpu:v5e:4x4")
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
@@ -68,7 +72,8 @@ def tpu_target(generation: str, shape: tuple[int, ...], slices: int = 1) -> str:
 def accelerator_files() -> tuple[str, ...]:
     """Device files of this machine's accelerators; empty where there is none. Imports no jax."""
     found: list[Path] = []
-    for folder, pattern in (("/dev", "accel[0-9]*"), ("/dev/vfio", "[0-9]*"), ("/dev", "nvidia[0-9]*"), ("/dev", "kfd")):
+    for folder, pattern in (("/dev", "accel[0-9]*"), ("/dev/vfio", "[0-9]*"),
+                            ("/dev", "nvidia[0-9]*"), ("/dev", "kfd")):
         found += sorted(Path(folder).glob(pattern))
     return tuple(str(path) for path in found)
 

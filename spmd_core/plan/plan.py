@@ -1,4 +1,6 @@
-"""The plan of a training run on absent TPUs: topology, model, mesh, batch, remat and compiler flags, as one frozen value."""
+"""The plan of a training run on absent TPUs: topology, model, mesh, batch, remat and compiler
+flags, as one frozen value.
+"""
 
 import hashlib
 import json
@@ -59,7 +61,8 @@ _AXIS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")  # also a cell of a table: no
 
 
 class Plan(Frozen):
-    """What is compiled: one training step. `batch_per_device` counts sequences per chip; None for blocks means the generation's own.
+    """What is compiled: one training step. `batch_per_device` counts sequences per chip; None for
+    blocks means the generation's own.
 
     Fields are written in one form: plans that mean the same program have equal ids.
     """
@@ -82,7 +85,8 @@ class Plan(Frozen):
     compiler_flags: tuple[Annotated[str, AfterValidator(_flag)], ...] = ()
     device_order: Literal["topology", "plain"] = "topology"
     layers: StrictInt | None = Field(None, ge=1, le=1024)  # None: the model's own
-    sizes: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf, AsObject] = ()  # sizes that differ from the model's own, layers left out
+    # sizes that differ from the model's own, layers left out
+    sizes: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf, AsObject] = ()
     activation: Literal["relu", "gelu", "silu"] | None = None  # None: the model's own, as below
     gated: bool | None = None
     tied: bool | None = None
@@ -155,14 +159,16 @@ class Plan(Frozen):
         names = [name for name, _ in self.mesh]
         for name in names:
             if name not in AXES:
-                raise refuse(f"mesh axis {shorten(name)}", "is not one that a decoder is sharded over", f"use {', '.join(AXES)}")
+                raise refuse(f"mesh axis {shorten(name)}",
+                             "is not one that a decoder is sharded over", f"use {', '.join(AXES)}")
             if names.count(name) > 1:
                 raise refuse(f"mesh axis {name!r}", "appears twice in the mesh", "give it once")
         if self.devices != topology.devices:
             raise refuse(f"mesh of {self.devices} devices", f"does not fill {topology.name} with its {topology.devices}",
                          f"make the axes multiply to {topology.devices}, for example fsdp={topology.devices}")
         if topology.slices > 1 and math.prod(size for _, size in self.mesh) % topology.slices:
-            raise refuse(f"{topology.slices} slices", "do not divide over the mesh", f"put data={topology.slices} first")
+            raise refuse(f"{topology.slices} slices", "do not divide over the mesh",
+                         f"put data={topology.slices} first")
 
     def _check_cuts(self, model: ModelSize) -> None:
         axes = self.axis_sizes
@@ -170,7 +176,8 @@ class Plan(Frozen):
         batch = self.batch_per_device * self.devices
         if abs(batch - self.batch) > 1e-6 or self.batch < 1 or self.batch % rows:
             better = rows * max(1, round(batch / rows)) / self.devices
-            raise refuse(f"batch_per_device={self.batch_per_device:g}", f"makes {batch:g} sequences, which do not divide over {rows} shards",
+            raise refuse(f"batch_per_device={self.batch_per_device:g}",
+                         f"makes {batch:g} sequences, which do not divide over {rows} shards",
                          f"use {better:g}")
         if self.sequence % (128 * axes.get("sequence", 1)):
             raise refuse(f"sequence={self.sequence}", f"does not divide into blocks of 128 over sequence={axes.get('sequence', 1)}",
@@ -178,14 +185,19 @@ class Plan(Frozen):
         tensor = axes.get("tensor", 1)
         for what, size in (("heads", model.heads), ("mlp", model.mlp), ("embed", model.embed)):
             if size % tensor:
-                raise refuse(f"tensor={tensor}", f"does not divide {what}={size} of {self.model}", f"use {math.gcd(size, tensor)}")
+                raise refuse(f"tensor={tensor}", f"does not divide {what}={size} of {self.model}",
+                             f"use {math.gcd(size, tensor)}")
         if self.fused_qkv and model.kv_heads != model.heads:
             raise refuse("fused_qkv", f"needs as many key heads as heads, and {self.model} has {model.kv_heads} of {model.heads}", "leave it out")
         if self.fused_mlp and not model.gated:
-            raise refuse("fused_mlp", f"is one matmul for gate and up, and {self.model} here has no gate", "leave it out")
+            raise refuse("fused_mlp",
+                         f"is one matmul for gate and up, and {self.model} here has no gate",
+                         "leave it out")
 
     def _check_weights(self, topology: Topology, model: ModelSize) -> None:
-        """RequestError where one weight, which a matmul needs whole but for `tensor`, is larger than a device's memory."""
+        """RequestError where one weight, which a matmul needs whole but for `tensor`, is larger
+        than a device's memory.
+        """
         capacity = topology.chip.device_hbm_bytes
         name, elements = model.largest_weight
         nbytes = 2 * elements // self.axis_sizes.get("tensor", 1)
@@ -198,17 +210,20 @@ class Plan(Frozen):
         for field, names in (("save", self.save), ("offload", self.offload)):
             for name in names:
                 if name not in NAMES:
-                    raise refuse(f"{field} {shorten(name)}", "is not saved by a decoder's block", f"use {', '.join(NAMES)}")
+                    raise refuse(f"{field} {shorten(name)}", "is not saved by a decoder's block",
+                                 f"use {', '.join(NAMES)}")
         if both := set(self.save) & set(self.offload):
             raise refuse(f"{sorted(both)[0]!r}", "is both saved and offloaded", "choose one")
         if self.remat == "none" and (self.save or self.offload):
-            raise refuse("remat none", "keeps everything, so that save and offload mean nothing", "use remat full")
+            raise refuse("remat none", "keeps everything, so that save and offload mean nothing",
+                         "use remat full")
 
     @property
     def size(self) -> ModelSize:
         """The model, with the sizes that the plan gives itself."""
         size = get_model(self.model)
-        changes: dict[str, Any] = dict(self.sizes) | ({"layers": self.layers} if self.layers else {})
+        changes: dict[str, Any] = dict(self.sizes) | ({"layers": self.layers} if self.layers
+                                                      else {})
         changes |= {name: value for name in CHOICES if (value := getattr(self, name)) is not None}
         return size.varied(**changes) if changes else size
 
@@ -257,7 +272,8 @@ class Plan(Frozen):
         """Compiler flags: those of the published runs, then the plan's own."""
         generation = get_topology(self.target).chip.generation
         texts = (*PUBLISHED_FLAGS, *GENERATION_FLAGS.get(generation, ()), *self.compiler_flags)
-        return {name: value for name, _, value in (text.removeprefix("--").partition("=") for text in texts)}
+        return {name: value
+                for name, _, value in (text.removeprefix("--").partition("=") for text in texts)}
 
     @property
     def flops(self) -> int:
@@ -271,13 +287,15 @@ class Plan(Frozen):
     @property
     def id(self) -> str:
         """Hash of the canonical form (16 hex digits)."""
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True,
+                                         separators=(",", ":")).encode()).hexdigest()[:16]
 
 
 def parse_plan(data: Any) -> Plan:
     """The plan that a JSON value describes; RequestError, in one sentence, where it describes none."""
     if not isinstance(data, Mapping):
-        raise refuse(f"plan {shorten(data)}", "is not a JSON object", 'write for example {"target": "tpu:v5e:4x4", "model": "scaled:1", …}')
+        raise refuse(f"plan {shorten(data)}", "is not a JSON object",
+                     'write for example {"target": "tpu:v5e:4x4", "model": "scaled:1", …}')
     try:
         return Plan.model_validate(data)
     except ValidationError as error:
@@ -285,7 +303,8 @@ def parse_plan(data: Any) -> Plan:
         cause = first.get("ctx", {}).get("error")
         if isinstance(cause, RequestError):
             raise RequestError(str(cause)) from None
-        place = ".".join(str(part) for part in first["loc"] if isinstance(part, str) and "[" not in part) or "plan"
+        place = ".".join(str(part) for part in first["loc"]
+                         if isinstance(part, str) and "[" not in part) or "plan"
         if first["type"] == "missing":
             raise refuse(f"plan without {place}", "is incomplete", f"add {place!r}") from None
         raise RequestError(f"{place}={shorten(first['input'])} is not valid: {first['msg'][0].lower()}{first['msg'][1:]}") from None
@@ -296,7 +315,9 @@ def parse_mesh(text: str) -> tuple[tuple[str, int], ...]:
     pairs = []
     for part in text.split(","):
         name, _, size = part.strip().partition("=")
-        if not (_AXIS.fullmatch(name) and size.isascii() and size.isdigit() and len(size) < 10 and int(size) >= 1):
-            raise refuse(f"mesh {shorten(text)}", "is not a list of axes", "write for example fsdp=16,tensor=4")
+        if not (_AXIS.fullmatch(name) and size.isascii() and size.isdigit() and len(size) < 10
+                and int(size) >= 1):
+            raise refuse(f"mesh {shorten(text)}", "is not a list of axes",
+                         "write for example fsdp=16,tensor=4")
         pairs.append((name, int(size)))
     return tuple(pairs)

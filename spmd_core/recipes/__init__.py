@@ -11,15 +11,18 @@ from spmd_core.results.result import Result
 __all__ = ["RECIPES", "Expected", "Recipe", "differences_of", "get_recipe", "groups", "recipe_of"]
 
 # In the order of the course; a new group is a new module here.
-_MODULES = (devices, tutorial, dot_products, pmap_rules, convolution, tracing, vmapping, randomness, gradients, processes)
+_MODULES = (devices, tutorial, dot_products, pmap_rules, convolution, tracing, vmapping, randomness,
+            gradients, processes)
 
-RECIPES: dict[str, Recipe] = {recipe.name: recipe for module in _MODULES for recipe in module.RECIPES}
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for module in _MODULES
+                              for recipe in module.RECIPES}
 
 
 def get_recipe(name: str) -> Recipe:
     """The recipe of that name; RequestError where there is none."""
     if name not in RECIPES:
-        raise refuse(f"recipe {shorten(name)}", "does not exist", f"use one of {', '.join(RECIPES)}")
+        raise refuse(f"recipe {shorten(name)}", "does not exist",
+                     f"use one of {', '.join(RECIPES)}")
     return RECIPES[name]
 
 
@@ -42,4 +45,5 @@ def differences_of(result: Result) -> tuple[str, ...] | None:
 def groups() -> dict[str, tuple[Recipe, ...]]:
     """Group -> its recipes, both in the order of the screen."""
     names = dict.fromkeys(recipe.group for recipe in RECIPES.values())
-    return {name: tuple(recipe for recipe in RECIPES.values() if recipe.group == name) for name in names}
+    return {name: tuple(recipe for recipe in RECIPES.values() if recipe.group == name)
+            for name in names}

@@ -1,11 +1,14 @@
-"""vmap against pmap, on dot products: values, programs and times of the six ways to combine them with jit."""
+"""vmap against pmap, on dot products: values, programs and times of the six ways to combine them
+with jit.
+"""
 
 from spmd_core.recipes.recipe import Expected, Recipe, program_spec
 
 GROUP = "vmap against pmap"
 # Key 42 with jax_threefry_partitionable=False, as a CPU computes it.
 OLD = (0.5104904, -0.7174592, -0.20105885, -0.2643729, -1.3696806, 2.744759, 1.793656, -1.1743557)
-NEW = (0.16187824, 0.21840435, -1.3397005, 0.17735793, 0.9353221, -0.85470366, 0.25243354, 0.81216115)
+NEW = (0.16187824, 0.21840435, -1.3397005, 0.17735793, 0.9353221, -0.85470366, 0.25243354,
+       0.81216115)
 WAYS = ("vmap", "pmap", "pmap(vmap)", "jit(vmap)", "jit(pmap)", "pmap(jit)")
 
 RECIPES = (

@@ -1,4 +1,6 @@
-"""Training in parallel: each device has part of the batch, and the gradient is the mean over the devices."""
+"""Training in parallel: each device has part of the batch, and the gradient is the mean over the
+devices.
+"""
 
 from spmd_core.recipes.recipe import Expected, Recipe, program_spec
 

@@ -1,4 +1,6 @@
-"""pmap's rules: which axes it maps, how many devices it takes, what it does with each kind of argument."""
+"""pmap's rules: which axes it maps, how many devices it takes, what it does with each kind of
+argument.
+"""
 
 from spmd_core.recipes.recipe import Expected, Recipe, program_spec
 

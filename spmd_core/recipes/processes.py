@@ -1,4 +1,6 @@
-"""More than one process: every one runs the same program on its own devices, collectives reach all of them."""
+"""More than one process: every one runs the same program on its own devices, collectives reach all
+of them.
+"""
 
 from spmd_core.recipes.recipe import Expected, Recipe, program_spec
 

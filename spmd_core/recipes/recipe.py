@@ -1,4 +1,6 @@
-"""A recipe: a spec to open on a screen, what to look at there and why, and what must come out of it."""
+"""A recipe: a spec to open on a screen, what to look at there and why, and what must come out of
+it.
+"""
 
 import math
 from collections.abc import Mapping
@@ -11,11 +13,15 @@ from spmd_core.results.result import ArrayReport, Result, StrategyResult
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a recipe's run must give under every strategy that it names; what is left out is not looked at.
+    """What a recipe's run must give under every strategy that it names; what is left out is not
+    looked at.
 
-    `values`, `exact`, `shapes`, `specs` and `memory` go by the name of a result, `printed` and `contains` by the name of
-    what a small program reports, `collectives` by strategy (the kinds in its compiled program, each once). `exact` is to
-    the digit; `values` within the tolerance; `contains` names parts of what is reported, where the rest differs by version.
+    `values`, `exact`, `shapes`, `specs` and `memory` go by the name of a result, `printed` and
+    `contains` by the name of
+    what a small program reports, `collectives` by strategy (the kinds in its compiled program, each
+    once). `exact` is to
+    the digit; `values` within the tolerance; `contains` names parts of what is reported, where the
+    rest differs by version.
     """
 
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -25,13 +31,15 @@ class Expected:
     memory: Mapping[str, str] = field(default_factory=dict)
     printed: Mapping[str, str] = field(default_factory=dict)
     contains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    shards: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)  # of every result: device -> [start, stop) of each dim
+    # of every result: device -> [start, stop) of each dim
+    shards: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     collectives: Mapping[str, frozenset[str]] = field(default_factory=dict)
     tolerance: float = 1e-6  # absolute, of values
 
     def differences(self, result: Result) -> tuple[str, ...]:
         """A sentence for everything in a result that is not as expected; none where all of it is."""
-        return tuple(sentence for strategy, found in result.strategies.items() for sentence in self._of(strategy, found))
+        return tuple(sentence for strategy, found in result.strategies.items()
+                     for sentence in self._of(strategy, found))
 
     def _of(self, strategy: str, found: StrategyResult) -> list[str]:
         if found.status != "ok":
@@ -39,7 +47,8 @@ class Expected:
         named = {*self.values, *self.exact, *self.shapes, *self.specs, *self.memory}
         said = [f"{strategy}: {text}" for name in named for text in self._of_array(name, found)]
         said += [f"{strategy} prints {found.printed.get(name)!r} for {name}, without {part!r}"
-                 for name, parts in self.contains.items() for part in parts if part not in found.printed.get(name, "")]
+                 for name, parts in self.contains.items() for part in parts
+                 if part not in found.printed.get(name, "")]
         said += [f"{strategy} prints {found.printed.get(name)!r} for {name}, not {text!r}"
                  for name, text in self.printed.items() if found.printed.get(name) != text]
         for name, report in found.outputs.items():
@@ -64,7 +73,9 @@ class Expected:
             said.append(f"{name} is {report.values}, not {self.values[name]}")
         if name in self.exact and report.values != self.exact[name]:
             said.append(f"{name} is {report.values}, not exactly {self.exact[name]}")
-        for what, wanted, got in (("shape", self.shapes, report.shape), ("spec", self.specs, report.spec), ("memory", self.memory, report.memory)):
+        for what, wanted, got in (("shape", self.shapes, report.shape),
+                                  ("spec", self.specs, report.spec),
+                                  ("memory", self.memory, report.memory)):
             if name in wanted and got != wanted[name] and not (what == "spec" and got is None):
                 said.append(f"the {what} of {name} is {got}, not {wanted[name]}")
         return said
@@ -75,14 +86,20 @@ class Expected:
             for value, number in zip(got, wanted, strict=True))
 
 
-def program_spec(program: str, mesh: Mapping[str, int] | None = None, **sizes: int) -> dict[str, Any]:
-    """The spec of a registered small program on a mesh (eight devices along x where none is given), with sizes of its own."""
-    return {"workload": "program", "mesh": dict(mesh or {"x": 8}), "options": {"program": program, **sizes}}
+def program_spec(program: str, mesh: Mapping[str, int] | None = None,
+                 **sizes: int) -> dict[str, Any]:
+    """The spec of a registered small program on a mesh (eight devices along x where none is given),
+    with sizes of its own.
+    """
+    return {"workload": "program", "mesh": dict(mesh or {"x": 8}),
+            "options": {"program": program, **sizes}}
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A classic example: its spec (the target is this machine's own), its screen, and the words around it."""
+    """A classic example: its spec (the target is this machine's own), its screen, and the words
+    around it.
+    """
 
     name: str
     title: str

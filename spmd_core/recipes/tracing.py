@@ -1,4 +1,6 @@
-"""Compilation and tracing: what the first call costs, what JAX sees of a function, and what it refuses."""
+"""Compilation and tracing: what the first call costs, what JAX sees of a function, and what it
+refuses.
+"""
 
 from spmd_core.recipes.recipe import Expected, Recipe, program_spec
 

@@ -1,4 +1,6 @@
-"""The tutorial "Parallel programming with JAX", cell by cell: layouts, jit, constraints, shard_map, and one layer in all ways."""
+"""The tutorial "Parallel programming with JAX", cell by cell: layouts, jit, constraints, shard_map,
+and one layer in all ways.
+"""
 
 from typing import Any
 
@@ -16,19 +18,19 @@ MESH_8 = {"x": 8}
 COUNTED = tuple(float(number) for number in range(32))
 COLUMN_SUMS = (48.0, 52.0, 56.0, 60.0, 64.0, 68.0, 72.0, 76.0)
 # 2 sin(n) + 1 for n = 0 … 31, as the tutorial prints it.
-SINES = (
-    1.0, 2.682942, 2.818595, 1.28224, -0.513605, -0.9178486, 0.44116896, 2.3139732, 2.9787164, 1.824237, -0.08804226, -0.99998045, -0.07314599,
-    1.8403342, 2.9812148, 2.3005757, 0.42419332, -0.92279506, -0.50197446, 1.2997544, 2.8258905, 2.6733112, 0.98229736, -0.69244075, -0.81115675,
-    0.7352965, 2.525117, 2.912752, 1.5418116, -0.32726777, -0.97606325, 0.19192469,
-)
+SINES = (1.0, 2.682942, 2.818595, 1.28224, -0.513605, -0.9178486, 0.44116896, 2.3139732, 2.9787164,
+         1.824237, -0.08804226, -0.99998045, -0.07314599, 1.8403342, 2.9812148, 2.3005757,
+         0.42419332, -0.92279506, -0.50197446, 1.2997544, 2.8258905, 2.6733112, 0.98229736,
+         -0.69244075, -0.81115675, 0.7352965, 2.525117, 2.912752, 1.5418116, -0.32726777,
+         -0.97606325, 0.19192469,)
 LAYER = (0.02138914, 0.89311206, 0.5989201, 0.97742504)
 ALL_REDUCE = frozenset({"all-reduce"})
 NONE = frozenset[str]()
 
 
 def _array(sharding: dict[str, Any], memory: str = "device") -> dict[str, Any]:
-    return {"workload": "array", "mesh": MESH_2X4, "dims": {"d0": 4, "d1": 8}, "sharding": sharding, "memory": {"array": memory},
-            "data": {"array": "arange"}}
+    return {"workload": "array", "mesh": MESH_2X4, "dims": {"d0": 4, "d1": 8}, "sharding": sharding,
+            "memory": {"array": memory}, "data": {"array": "arange"}}
 
 
 def _program(name: str, mesh: dict[str, int]) -> dict[str, Any]:
@@ -36,13 +38,13 @@ def _program(name: str, mesh: dict[str, int]) -> dict[str, Any]:
 
 
 def _on_4x8(workload: str, **more: Any) -> dict[str, Any]:
-    return {"workload": workload, "mesh": MESH_2X4, "dims": {"rows": 4, "cols": 8}, "sharding": {"rows": "x", "cols": "y"},
-            "data": {"x": "arange"}} | more
+    return {"workload": workload, "mesh": MESH_2X4, "dims": {"rows": 4, "cols": 8},
+            "sharding": {"rows": "x", "cols": "y"}, "data": {"x": "arange"}} | more
 
 
 def _on_32(workload: str, **more: Any) -> dict[str, Any]:
-    return {"workload": workload, "mesh": MESH_8, "dims": {"rows": 32}, "sharding": {"rows": "x"}, "data": {"x": "arange"},
-            "dtype": "int32"} | more
+    return {"workload": workload, "mesh": MESH_8, "dims": {"rows": 32}, "sharding": {"rows": "x"},
+            "data": {"x": "arange"}, "dtype": "int32"} | more
 
 
 RECIPES = (

@@ -10,7 +10,9 @@ from spmd_core.recipes.recipe import Recipe
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """A change to a recipe: in words, and as fields of its spec; `options` are added to those of the recipe, a workload starts a new spec."""
+    """A change to a recipe: in words, and as fields of its spec; `options` are added to those of
+    the recipe, a workload starts a new spec.
+    """
 
     words: str
     fields: Mapping[str, Any]
@@ -41,9 +43,11 @@ _2X4 = {"x": 2, "y": 4}
 VARIATIONS: dict[str, Variation] = {
     "devices": _mesh("take four of the eight for the mesh; jax.devices() still lists all", x=4),
     "unsharded": Variation("place it on the mesh unsharded: now it is replicated on every device", {
-        "workload": "array", "mesh": _2X4, "dims": {"d0": 4, "d1": 8}, "data": {"array": "arange"}}),
+        "workload": "array", "mesh": _2X4, "dims": {"d0": 4, "d1": 8},
+        "data": {"array": "arange"}}),
     "layout_2x4": _mesh("a mesh of 4x2: the rows in four, the columns in two", x=4, y=2),
-    "layout_transposed": Variation("both axes on the rows of an 8x8 array", {"dims": {"d0": 8, "d1": 8}, "sharding": {"d0": ["y", "x"]}}),
+    "layout_transposed": Variation("both axes on the rows of an 8x8 array",
+                                   {"dims": {"d0": 8, "d1": 8}, "sharding": {"d0": ["y", "x"]}}),
     "layout_replicated": Variation("shard the rows over y instead: four shards, each on two devices", {"sharding": {"d0": "y"}}),
     "layout_both_axes": Variation("y first, then x: the same shards on other devices", {"sharding": {"d1": ["y", "x"]}}),
     "pinned_host": Variation("shard only the rows: four copies of each shard in host memory", {"sharding": {"d0": "x"}}),

@@ -15,7 +15,9 @@ class Device(Frozen):
 
 
 class Environment(Frozen):
-    """What a worker runs on: versions, platform, devices, and the machine's state when it was measured."""
+    """What a worker runs on: versions, platform, devices, and the machine's state when it was
+    measured.
+    """
 
     jax: str
     jaxlib: str

@@ -13,12 +13,14 @@ def json_text(result: Result) -> str:
     """The whole result, as `python -m spmd_core run --json` prints it, indented."""
     return json.dumps(result.model_dump(mode="json"), indent=2) + "\n"
 
-CSV_COLUMNS = ("run", "experiment", "workload", "target", "mesh", "strategy", "status", "operands", "sample", "seconds", "outlier",
-               "fits", "peak_bytes", "predicted_low_s", "predicted_s", "predicted_high_s")
+CSV_COLUMNS = ("run", "experiment", "workload", "target", "mesh", "strategy", "status", "operands",
+               "sample", "seconds", "outlier", "fits", "peak_bytes", "predicted_low_s",
+               "predicted_s", "predicted_high_s")
 
 
 def csv_text(*results: Result) -> str:
-    """One row per sample, in the order taken; a strategy without samples has one row, its sample and seconds empty.
+    """One row per sample, in the order taken; a strategy without samples has one row, its sample
+    and seconds empty.
 
     `operands` is `unsharded` for the second timing of `constrained`; seconds are per call.
     """
@@ -29,11 +31,14 @@ def csv_text(*results: Result) -> str:
         experiment = result.experiment
         mesh = mesh_text(experiment.mesh, " ")
         for strategy, found in result.strategies.items():
-            head = (result.run, experiment.id, experiment.workload, experiment.target, mesh, strategy, found.status)
+            head = (result.run, experiment.id, experiment.workload, experiment.target, mesh,
+                    strategy, found.status)
             predicted = _predicted(found)
             for number, seconds in enumerate(found.samples_s):
-                writer.writerow((*head, "placed", number, seconds, number in found.outliers, *predicted))
-            for number, seconds in enumerate(found.from_unsharded.samples_s if found.from_unsharded else ()):
+                writer.writerow((*head, "placed", number, seconds, number in found.outliers,
+                                 *predicted))
+            for number, seconds in enumerate(found.from_unsharded.samples_s if found.from_unsharded
+                                             else ()):
                 writer.writerow((*head, "unsharded", number, seconds, "", *predicted))
             if not found.samples_s:
                 writer.writerow((*head, "", "", "", "", *predicted))
@@ -51,7 +56,9 @@ def safe_cell(value: Any) -> Any:
 
 
 def _predicted(found: StrategyResult) -> tuple[Any, ...]:
-    """Whether it fits, its peak in bytes per device, and the predicted interval in seconds; empty where it was not predicted."""
+    """Whether it fits, its peak in bytes per device, and the predicted interval in seconds; empty
+    where it was not predicted.
+    """
     prediction, time = found.prediction, found.predicted_s
     fits = (prediction.fits, prediction.memory_bytes.peak) if prediction else ("", "")
     return (*fits, *((time.low, time.estimate, time.high) if time else ("", "", "")))

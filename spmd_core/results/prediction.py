@@ -18,14 +18,18 @@ class Estimate(Frozen):
 
 
 class Bounds(Frozen):
-    """Seconds of the step if every transfer ran beside the work, and if none did, at the rates of the estimate."""
+    """Seconds of the step if every transfer ran beside the work, and if none did, at the rates of
+    the estimate.
+    """
 
     overlapped: float
     sequential: float
 
 
 class PredictedMemory(Frozen):
-    """Bytes per device. `peak` is what is live at once in HBM; `capacity` what a program may use; `missing` what it is over by."""
+    """Bytes per device. `peak` is what is live at once in HBM; `capacity` what a program may use;
+    `missing` what it is over by.
+    """
 
     argument: int | None = None
     output: int | None = None
@@ -48,7 +52,9 @@ class Buffer(Frozen):
 
 
 class TimelineSegment(Frozen):
-    """A stretch of the timeline: seconds from the step's start (from the loop body's start inside a loop), and how often it comes."""
+    """A stretch of the timeline: seconds from the step's start (from the loop body's start inside a
+    loop), and how often it comes.
+    """
 
     track: str
     kind: str
@@ -61,7 +67,9 @@ class TimelineSegment(Frozen):
 
 
 class Prediction(Frozen):
-    """What the compiler and the cost model make of a program. None where it does not fit and there is no schedule to price."""
+    """What the compiler and the cost model make of a program. None where it does not fit and there
+    is no schedule to price.
+    """
 
     fits: bool
     compiled: bool = True  # False: estimated from the plan alone
@@ -73,7 +81,8 @@ class Prediction(Frozen):
     tokens_per_s_per_chip: float | None = None
     chip_seconds: float | None = None  # chips times the step's time
     binds: Binds | None = None
-    shares_s: dict[str, float] = {}  # where the estimate goes: matmul, kernel, memory, and waits by what is waited for
+    # where the estimate goes: matmul, kernel, memory, and waits by what is waited for
+    shares_s: dict[str, float] = {}
     collectives: tuple[Collective, ...] = ()
     timeline: tuple[TimelineSegment, ...] = ()
     buffers: tuple[Buffer, ...] = ()

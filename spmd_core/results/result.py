@@ -31,7 +31,8 @@ class MemoryBytes(Frozen):
 
 
 class ShardReport(Frozen):
-    """What one device holds: JAX's number of it, its position in the mesh's device order, and [start, stop) of each dim.
+    """What one device holds: JAX's number of it, its position in the mesh's device order, and
+    [start, stop) of each dim.
 
     Results of before gave the position as `device`.
     """
@@ -47,14 +48,18 @@ class ShardReport(Frozen):
 
 
 class ArrayReport(Frozen):
-    """An operand or result as JAX reports it. `shards` up to 64 devices, `values` (flat) up to 256 elements."""
+    """An operand or result as JAX reports it. `shards` up to 64 devices, `values` (flat) up to 256
+    elements.
+    """
 
     shape: tuple[int, ...]
     dtype: str
-    spec: tuple[Any, ...] | None = None  # per dim: None, an axis, or a list of axes; None where the sharding has no mesh
+    # per dim: None, an axis, or a list of axes; None where the sharding has no mesh
+    spec: tuple[Any, ...] | None = None
     memory: str | None = None
     shards: tuple[ShardReport, ...] | None = None
-    values: tuple[float | int | str | None, ...] | None = None  # non-finite values as "nan", "inf", "-inf"
+    # non-finite values as "nan", "inf", "-inf"
+    values: tuple[float | int | str | None, ...] | None = None
 
 
 class Failure(Frozen):
@@ -65,14 +70,17 @@ class Failure(Frozen):
 
 
 class Unsharded(Frozen):
-    """A second timing of `constrained`: calls with unsharded operands, which reshard them every time."""
+    """A second timing of `constrained`: calls with unsharded operands, which reshard them every
+    time.
+    """
 
     samples_s: tuple[float, ...]
     median_s: float | None
 
 
 class WrongElement(Frozen):
-    """One element of a result: what a strategy gave, the right value, and the largest error that rounding explains.
+    """One element of a result: what a strategy gave, the right value, and the largest error that
+    rounding explains.
 
     Numbers that are not finite are "nan", "inf" or "-inf".
     """
@@ -85,7 +93,9 @@ class WrongElement(Frozen):
 
 
 class Wrong(Frozen):
-    """Elements further from the right value than rounding explains: how many, of how many compared, and the worst of them."""
+    """Elements further from the right value than rounding explains: how many, of how many compared,
+    and the worst of them.
+    """
 
     count: int
     of: int
@@ -99,9 +109,11 @@ class StrategyResult(Frozen):
     status: Status
     error: Failure | None = None
     phases_s: Phases = Phases()
-    samples_s: tuple[float, ...] = ()  # one per round: seconds per call, the median of the round's turns
+    # one per round: seconds per call, the median of the round's turns
+    samples_s: tuple[float, ...] = ()
     remeasured_s: tuple[float, ...] = ()  # the further rounds of the two best
-    turns_s: tuple[tuple[float, ...], ...] = ()  # what samples_s, then remeasured_s are the medians of: every block of calls
+    # what samples_s, then remeasured_s are the medians of: every block of calls
+    turns_s: tuple[tuple[float, ...], ...] = ()
     calls_per_sample: int | None = None
     median_s: float | None = None
     iqr_s: float | None = None
@@ -113,12 +125,14 @@ class StrategyResult(Frozen):
     collectives: tuple[Collective, ...] | None = None
     memory_bytes: MemoryBytes | None = None
     predicted_s: Estimate | None = None
-    prediction: Prediction | None = None  # of a compile-only target: all that the compiled module says
+    # of a compile-only target: all that the compiled module says
+    prediction: Prediction | None = None
     operands: dict[str, ArrayReport] = {}
     outputs: dict[str, ArrayReport] = {}
     printed: dict[str, str] = {}  # what a small program reports besides arrays
     bytes_per_s: float | None = None  # of a transfer: bytes of the array over the median
-    series: dict[str, tuple[float, ...]] = {}  # of a training run: the loss of each step, and its seconds as step_s
+    # of a training run: the loss of each step, and its seconds as step_s
+    series: dict[str, tuple[float, ...]] = {}
     max_abs_error: float | None = None
     max_rel_error: float | None = None
     tolerance: float | None = None  # of older results: right meant max_rel_error below this
@@ -127,12 +141,16 @@ class StrategyResult(Frozen):
 
     @property
     def prediction_error(self) -> float | None:
-        """By what share of the measured time the estimate is above it (below it where negative); None without both."""
+        """By what share of the measured time the estimate is above it (below it where negative);
+        None without both.
+        """
         return self.predicted_s.estimate / self.median_s - 1 if self.predicted_s and self.median_s else None
 
 
 class Ratio(Frozen):
-    """Time of `strategy` over that of the fastest, over the rounds they share: centre and interval, corrected for how many are compared."""
+    """Time of `strategy` over that of the fastest, over the rounds they share: centre and interval,
+    corrected for how many are compared.
+    """
 
     strategy: str
     ratio: float
@@ -185,5 +203,8 @@ class Result(Frozen):
 
     @property
     def only_predicted_s(self) -> dict[str, float]:
-        """Predicted seconds by strategy, of those that were not measured: on a topology that is not attached."""
-        return {name: found.predicted_s.estimate for name, found in self.strategies.items() if found.predicted_s and found.median_s is None}
+        """Predicted seconds by strategy, of those that were not measured: on a topology that is not
+        attached.
+        """
+        return {name: found.predicted_s.estimate for name, found in self.strategies.items()
+                if found.predicted_s and found.median_s is None}

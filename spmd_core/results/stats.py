@@ -14,18 +14,24 @@ RESAMPLES = 2000
 SPREAD_NOTICE, SPREAD_WARNING = 0.10, 0.25  # inter-quartile range over median
 OUTLIER_FENCE = 3.0  # inter-quartile ranges beyond a quartile (Tukey's "far out")
 LEAST_OUTLIER_SAMPLES = 4
-EXACT_ROUNDS = 60  # up to here the distribution of the signed-rank sum is counted, above it is taken as normal
+# up to here the distribution of the signed-rank sum is counted, above it is taken as normal
+EXACT_ROUNDS = 60
 PRECISE_WITHIN = 0.02  # half width of a ratio's interval that needs no further rounds
-LUCK = 0.01  # where its buffers and its code happen to lie changes a program's time by as much: less is not called a difference
+# where its buffers and its code happen to lie changes a program's time by as much: less is not
+# called a difference
+LUCK = 0.01
 NEAR = 0.10  # ratios further from 1 than this need no further rounds
 MORE_ROUNDS = 3  # at most this many times the planned rounds are measured again
 
-Rounds = Sequence[Sequence[float]]  # of a strategy: for each round, seconds per call of each of its turns
+# of a strategy: for each round, seconds per call of each of its turns
+Rounds = Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Median, inter-quartile range and 95 % interval of the median, in seconds; indices of samples far out."""
+    """Median, inter-quartile range and 95 % interval of the median, in seconds; indices of samples
+    far out.
+    """
 
     median_s: float
     iqr_s: float
@@ -46,7 +52,8 @@ def summarize(samples_s: Sequence[float], seed: int = 0) -> Summary:
     far = (samples < low - fence) | (samples > high + fence)
     outliers = np.flatnonzero(far) if len(samples) >= LEAST_OUTLIER_SAMPLES else np.array([], int)
     interval = bootstrap_interval(samples, seed) if len(samples) > 1 else None
-    return Summary(float(median), float(high - low), interval, tuple(int(index) for index in outliers))
+    return Summary(float(median), float(high - low), interval,
+                   tuple(int(index) for index in outliers))
 
 
 def bootstrap_interval(samples: np.ndarray, seed: int = 0) -> tuple[float, float]:
@@ -58,7 +65,9 @@ def bootstrap_interval(samples: np.ndarray, seed: int = 0) -> tuple[float, float
 
 
 def log_ratios(of: Rounds, over: Rounds) -> np.ndarray:
-    """Per round, the log of the ratio of two strategies' times: the median over the turns that they took side by side."""
+    """Per round, the log of the ratio of two strategies' times: the median over the turns that they
+    took side by side.
+    """
     ratios = []
     for numerator, denominator in zip(of, over, strict=False):
         above, below = np.asarray(numerator), np.asarray(denominator)
@@ -69,9 +78,11 @@ def log_ratios(of: Rounds, over: Rounds) -> np.ndarray:
 
 
 def signed_rank_interval(differences: np.ndarray, alpha: float) -> tuple[float, float, float, bool]:
-    """(estimate, low, high, excludes 0) of the centre of paired differences, by Wilcoxon's signed ranks (Hodges and Lehmann 1963).
+    """(estimate, low, high, excludes 0) of the centre of paired differences, by Wilcoxon's signed
+    ranks (Hodges and Lehmann 1963).
 
-    Holds for any distribution that is symmetric about its centre, as differences of exchangeable times are about 0.
+    Holds for any distribution that is symmetric about its centre, as differences of exchangeable
+    times are about 0.
     With too few differences for `alpha`, the interval is all of the averages and excludes nothing.
     """
     count = len(differences)
@@ -89,7 +100,9 @@ def signed_rank_interval(differences: np.ndarray, alpha: float) -> tuple[float, 
 
 @cache
 def _critical_rank_sum(count: int, alpha: float) -> int | None:
-    """The largest c that the signed-rank sum of `count` differences does not pass with a probability of at most alpha/2; None where none is."""
+    """The largest c that the signed-rank sum of `count` differences does not pass with a
+    probability of at most alpha/2; None where none is.
+    """
     total = count * (count + 1) // 2
     if count > EXACT_ROUNDS:
         deviation = math.sqrt(count * (count + 1) * (2 * count + 1) / 24)
@@ -104,7 +117,8 @@ def _critical_rank_sum(count: int, alpha: float) -> int | None:
 
 
 def _normal_quantile(probability: float) -> float:
-    from scipy.special import ndtri  # loading scipy takes longer than all else here, and few runs have this many rounds
+    # loading scipy takes longer than all else here, and few runs have this many rounds
+    from scipy.special import ndtri
 
     return float(ndtri(probability))
 
@@ -123,22 +137,30 @@ def median_s(rounds: Rounds) -> float:
 
 
 def rounds_to_add(rounds: Mapping[str, Rounds], pair: tuple[str, str], planned: int) -> int:
-    """How many rounds to measure the two best again: as planned; fewer where they lie far apart, more where they lie close and are noisy."""
-    estimate, low, high, _ = signed_rank_interval(log_ratios(rounds[pair[0]], rounds[pair[1]]), 1 - CONFIDENCE)
+    """How many rounds to measure the two best again: as planned; fewer where they lie far apart,
+    more where they lie close and are noisy.
+    """
+    estimate, low, high, _ = signed_rank_interval(log_ratios(rounds[pair[0]], rounds[pair[1]]),
+                                                  1 - CONFIDENCE)
     half = (high - low) / 2
     if abs(estimate) > NEAR + half:
         return max(1, planned // 4)
     if half <= PRECISE_WITHIN:
         return planned
-    return min(MORE_ROUNDS * planned, max(planned, math.ceil(planned * ((half / PRECISE_WITHIN) ** 2 - 1))))
+    return min(MORE_ROUNDS * planned,
+               max(planned, math.ceil(planned * ((half / PRECISE_WITHIN) ** 2 - 1))))
 
 
 def compare(rounds: Mapping[str, Rounds]) -> Comparison | None:
-    """Which strategy is fastest, and how the others compare by the rounds that they share; None without a strategy.
+    """Which strategy is fastest, and how the others compare by the rounds that they share; None
+    without a strategy.
 
-    One statistic makes the order, the median that a reader sees first. A strategy is called slower only where the
-    rounds that it shares with the fastest say so too; where they say otherwise, no difference can be told. Which one
-    is fastest is itself chosen by the data, so the intervals are corrected (Bonferroni) for every pair that could
+    One statistic makes the order, the median that a reader sees first. A strategy is called slower
+    only where the
+    rounds that it shares with the fastest say so too; where they say otherwise, no difference can
+    be told. Which one
+    is fastest is itself chosen by the data, so the intervals are corrected (Bonferroni) for every
+    pair that could
     have been compared.
     """
     measured = {name: values for name, values in rounds.items() if values}
@@ -156,14 +178,19 @@ def _ratios_to(fastest: str, measured: Mapping[str, Rounds]) -> list[Ratio]:
     ratios = []
     for name in sorted(measured, key=lambda name: median_s(measured[name])):
         if name != fastest:
-            centre, low, high, apart = signed_rank_interval(log_ratios(measured[name], measured[fastest]), alpha)
+            centre, low, high, apart = signed_rank_interval(log_ratios(measured[name],
+                                                                       measured[fastest]), alpha)
             differs = apart and centre >= math.log1p(LUCK)
-            ratios.append(Ratio(strategy=name, ratio=math.exp(centre), interval=(math.exp(low), math.exp(high)), differs=differs))
+            ratios.append(Ratio(strategy=name, ratio=math.exp(centre),
+                                interval=(math.exp(low), math.exp(high)), differs=differs))
     return ratios
 
 
 def too_few(ratio: Ratio) -> bool:
-    """Whether the times lie apart, and beyond luck, though too few samples were taken to be sure that they differ."""
+    """Whether the times lie apart, and beyond luck, though too few samples were taken to be sure
+    that they differ.
+    """
     low, high = ratio.interval
-    return not ratio.differs and not low <= 1 <= high and abs(math.log(ratio.ratio)) >= math.log1p(LUCK)
+    return not ratio.differs and not low <= 1 <= high and abs(
+        math.log(ratio.ratio)) >= math.log1p(LUCK)
 

@@ -18,7 +18,9 @@ class RunCommand(Frozen):
 
 
 class CancelCommand(Frozen):
-    """Down: stop this run at the next round; what was measured is kept. A run that is over by then ignores it."""
+    """Down: stop this run at the next round; what was measured is kept. A run that is over by then
+    ignores it.
+    """
 
     command: Literal["cancel"] = "cancel"
     run: str | None = None  # None: whichever runs
@@ -52,7 +54,9 @@ class Phase(Frozen):
 
 
 class Progress(Frozen):
-    """Up, at most ten a second: rounds done, and the provisional median of each strategy in seconds."""
+    """Up, at most ten a second: rounds done, and the provisional median of each strategy in
+    seconds.
+    """
 
     event: Literal["progress"] = "progress"
     done: int

@@ -19,7 +19,9 @@ DRAW_BYTES = 8  # operands are drawn, and the reference is computed, in float64
 
 @dataclass(frozen=True, slots=True)
 class MemoryNeed:
-    """Bytes that a run holds at least. Each strategy keeps its operands placed and its results for as long as it is timed."""
+    """Bytes that a run holds at least. Each strategy keeps its operands placed and its results for
+    as long as it is timed.
+    """
 
     host_bytes: int  # what NumPy draws and casts, and the reference where it is computed whole
     device_bytes: int  # on the device that holds most
@@ -27,7 +29,8 @@ class MemoryNeed:
 
 
 def memory_need(experiment: Experiment) -> MemoryNeed:
-    """The least that a run allocates: operands and results of every strategy, and the draws on the host.
+    """The least that a run allocates: operands and results of every strategy, and the draws on the
+    host.
 
     What the compiler needs besides is not known before it has compiled.
     """
@@ -37,9 +40,11 @@ def memory_need(experiment: Experiment) -> MemoryNeed:
         known = program_sizes(_program(experiment)).values()
         return MemoryNeed(sum(chosen[size.name] * size.each_bytes for size in known), 0, 0)
     counts = [element_count(array.shape(sizes)) for array in what.operands]
-    host = (sum(counts) if what.program.derived else max(counts, default=0)) * DRAW_BYTES + what.operand_bytes(sizes, experiment.dtype)
+    host = (sum(counts) if what.program.derived
+            else max(counts, default=0)) * DRAW_BYTES + what.operand_bytes(sizes, experiment.dtype)
     if what.flops(sizes) <= FULL_FLOPS:
-        host += (sum(counts) + sum(element_count(array.shape(sizes)) for array in what.results)) * DRAW_BYTES
+        host += (sum(counts) + sum(element_count(array.shape(sizes))
+                                   for array in what.results)) * DRAW_BYTES
     whole = what.operand_bytes(sizes, experiment.dtype) + what.result_bytes(sizes, experiment.dtype)
     on_one = on_all = 0
     for strategy in experiment.strategies:
@@ -52,9 +57,12 @@ def memory_need(experiment: Experiment) -> MemoryNeed:
 
 
 def _parts(experiment: Experiment, strategy: str) -> list[int]:
-    """Into how many parts each operand and result is cut: by its spec, or over all devices where a map cuts it. 0 where nothing is run."""
+    """Into how many parts each operand and result is cut: by its spec, or over all devices where a
+    map cuts it. 0 where nothing is run.
+    """
     if strategy not in MAP_STRATEGIES:
-        return [math.prod(experiment.axis_sizes[axis] for axes in experiment.spec(array.name) for axis in axes) for array in experiment.what.arrays]
+        return [math.prod(experiment.axis_sizes[axis] for axes in experiment.spec(array.name)
+                          for axis in axes) for array in experiment.what.arrays]
     try:
         plan = read_plan(experiment, strategy)
     except Inexpressible:
@@ -63,16 +71,21 @@ def _parts(experiment: Experiment, strategy: str) -> list[int]:
 
 
 def _shard_bytes(experiment: Experiment, parts: list[int]) -> int:
-    """Bytes of one device's shards of all operands and results; those in host memory count too, since they are moved in."""
+    """Bytes of one device's shards of all operands and results; those in host memory count too,
+    since they are moved in.
+    """
     total = 0
     for array, count in zip(experiment.what.arrays, parts, strict=True):
         dtype = experiment.dtype if array in experiment.what.operands else experiment.what.result_dtype(experiment.dtype)
-        total += element_count(array.shape(experiment.sizes)) * DTYPE_BYTES[dtype] // count if count else 0
+        total += element_count(
+            array.shape(experiment.sizes)) * DTYPE_BYTES[dtype] // count if count else 0
     return total
 
 
-def check_memory(experiment: Experiment, environment: Environment | None, hardware: Hardware) -> None:
-    """RequestError, with the bytes computed and the limit, where a run cannot fit. A limit that is not known refuses nothing.
+def check_memory(experiment: Experiment, environment: Environment | None,
+                 hardware: Hardware) -> None:
+    """RequestError, with the bytes computed and the limit, where a run cannot fit. A limit that is
+    not known refuses nothing.
 
     What is only compiled allocates nothing: whether it fits its target is the compiler's to say.
     """
@@ -85,17 +98,20 @@ def check_memory(experiment: Experiment, environment: Environment | None, hardwa
     limit = hardware.available_bytes
     if limit is not None and host_need > limit:
         share = f", which the {experiment.device_count} simulated devices share" if on_host else ""
-        raise _too_large(experiment, host_need, f"the {bytes_text(limit)} of memory that are free on this machine{share}")
-    limits = [device.memory_bytes for device in environment.devices if device.memory_bytes] if environment else []
+        raise _too_large(experiment, host_need,
+                         f"the {bytes_text(limit)} of memory that are free on this machine{share}")
+    limits = [device.memory_bytes for device in environment.devices
+              if device.memory_bytes] if environment else []
     if not on_host and limits and need.device_bytes > min(limits):
-        raise _too_large(experiment, need.device_bytes, f"the {bytes_text(min(limits))} of memory of one device")
+        raise _too_large(experiment, need.device_bytes,
+                         f"the {bytes_text(min(limits))} of memory of one device")
 
 
 def _too_large(experiment: Experiment, need_bytes: int, limit: str) -> Exception:
     if experiment.what.is_small_program:
         sizes = ", ".join(f"{name}={size}" for name, size in _program_sizes(experiment).items())
-        return refuse(f"program {_program(experiment)} with {sizes} needs {bytes_text(need_bytes)}", f"and does not fit in {limit}",
-                      "use smaller sizes")
+        return refuse(f"program {_program(experiment)} with {sizes} needs {bytes_text(need_bytes)}",
+                      f"and does not fit in {limit}", "use smaller sizes")
     sizes = ", ".join(f"{dim}={size}" for dim, size in experiment.dims)
     return refuse(f"{experiment.workload} with {sizes} needs {bytes_text(need_bytes)} for operands and results", f"and does not fit in {limit}",
                   "use smaller dims, fewer strategies, or more sharding")
@@ -108,4 +124,5 @@ def _program(experiment: Experiment) -> str:
 def _program_sizes(experiment: Experiment) -> dict[str, int]:
     """The sizes of a small program, chosen or its own."""
     chosen = dict(experiment.options)
-    return {name: int(chosen.get(name, size.default)) for name, size in program_sizes(_program(experiment)).items()}
+    return {name: int(chosen.get(name, size.default))
+            for name, size in program_sizes(_program(experiment)).items()}

@@ -14,7 +14,9 @@ STATES = ACTIVE + TERMINAL
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """A run as it stands now. Times are seconds since the epoch; medians and series are provisional until the result is there."""
+    """A run as it stands now. Times are seconds since the epoch; medians and series are provisional
+    until the result is there.
+    """
 
     run: str
     state: str
@@ -67,7 +69,9 @@ class RunSummary:
 
     @property
     def answer(self) -> tuple[str, float, bool] | None:
-        """The fastest strategy, its seconds per call or step, and whether they are predicted; None where there is no time."""
+        """The fastest strategy, its seconds per call or step, and whether they are predicted; None
+        where there is no time.
+        """
         if self.fastest is not None and (median := self.medians_s.get(self.fastest)) is not None:
             return self.fastest, median, False
         if not self.predicted_s:

@@ -1,4 +1,6 @@
-"""A script of plain JAX that compiles an experiment's programs for a topology that is not attached, and prints what the compiler made of them."""
+"""A script of plain JAX that compiles an experiment's programs for a topology that is not attached,
+and prints what the compiler made of them.
+"""
 
 from spmd_core.errors import Inexpressible
 from spmd_core.experiment.experiment import Experiment
@@ -37,9 +39,11 @@ def absent_cells(experiment: Experiment) -> list[str]:
     report = "# %% imports\nimport re\nfrom collections import Counter\nfrom time import perf_counter\n"
     if experiment.what.has_plan:
         program = _on_absent(decoder_text(experiment)).rstrip()
-        return [_devices(experiment), report + _REPORT, f"# %% auto\n{program}\n\n\nreport('auto', lower())"]
+        return [_devices(experiment), report + _REPORT,
+                f"# %% auto\n{program}\n\n\nreport('auto', lower())"]
     kept = [strategy for strategy in experiment.strategies if strategy not in MAP_STRATEGIES]
-    shapes = ", ".join(f"{array.name!r}: {experiment.shape(array.name)}" for array in experiment.what.operands)
+    shapes = ", ".join(f"{array.name!r}: {experiment.shape(array.name)}"
+                       for array in experiment.what.operands)
     operands = (f"# %% operands\nSHAPES = {{{shapes}}}\n\n\ndef operands(placed):\n"
                 f'    """Shapes and shardings stand for the arrays, which no absent device can hold."""\n'
                 f"    return [jax.ShapeDtypeStruct(shape, jnp.dtype({experiment.dtype!r}), sharding=placed[name]) for name, shape in SHAPES.items()]")
@@ -67,7 +71,8 @@ def _devices(experiment: Experiment) -> str:
     name, options = description(topology)
     flags = " ".join(f"--{flag}={value}" for flag, value in compiler_flags(experiment).items())
     given = "".join(f", {option}={value!r}" for option, value in options.items())
-    environment = [f'os.environ["{variable}"] = "{value}"' for variable, value in ENVIRONMENT.items()]
+    environment = [f'os.environ["{variable}"] = "{value}"'
+                   for variable, value in ENVIRONMENT.items()]
     return "\n".join([
         "# %% devices", "import os", "", "# read when jax and libtpu are loaded: set them before", *environment,
         f'os.environ["LIBTPU_INIT_ARGS"] = {flags!r}', "", "import jax", "from jax.experimental import topologies", "",

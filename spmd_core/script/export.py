@@ -1,4 +1,6 @@
-"""What leaves SPMD Lab: a script of plain JAX that reproduces an experiment without this project, and results as JSON and CSV."""
+"""What leaves SPMD Lab: a script of plain JAX that reproduces an experiment without this project,
+and results as JSON and CSV.
+"""
 
 import json
 
@@ -70,9 +72,13 @@ def report(strategy, output, seconds):
 
 
 def script_text(experiment: Experiment, result: Result | None = None) -> str:
-    """A Python script in cells (`# %%`): what each strategy runs, its time and its values, compared with those of the result."""
+    """A Python script in cells (`# %%`): what each strategy runs, its time and its values, compared
+    with those of the result.
+    """
     if experiment.place.is_absent:
-        return "\n\n\n".join(part.strip("\n") for part in [_head(experiment, result), *absent_cells(experiment)]) + "\n"
+        return "\n\n\n".join(part.strip("\n")
+                             for part in [_head(experiment, result),
+                                          *absent_cells(experiment)]) + "\n"
     strategies = [strategy for strategy in experiment.strategies if strategy != "as_written"]
     parts = [_head(experiment, result), _devices(experiment, result)]
     if strategies:
@@ -107,7 +113,8 @@ def _devices(experiment: Experiment, result: Result | None) -> str:
     lines = ["# %% devices", "import os", ""]
     if target.is_simulated:
         lines += ["# read when jax is imported", 'os.environ["JAX_PLATFORMS"] = "cpu"',
-                  f'os.environ["JAX_NUM_CPU_DEVICES"] = "{target.device_count}"', f'os.environ["XLA_FLAGS"] = {_flags(result)!r}']
+                  f'os.environ["JAX_NUM_CPU_DEVICES"] = "{target.device_count}"',
+                  f'os.environ["XLA_FLAGS"] = {_flags(result)!r}']
     elif result and _flags(result):
         lines.append(f'os.environ["XLA_FLAGS"] = {_flags(result)!r}')
     platform = {"cpu": "cpu"}.get(target.kind) or (result.environment.platform if result else None)
@@ -124,9 +131,10 @@ def _flags(result: Result | None) -> str:
 
 
 def _measuring(experiment: Experiment, result: Result | None) -> str:
-    return _MEASURING.format(
-        samples=experiment.timing.samples, min_seconds=experiment.timing.min_seconds, results=_results(experiment),
-        values=_values(result)).strip("\n") + "\n"
+    return _MEASURING.format(samples=experiment.timing.samples,
+                             min_seconds=experiment.timing.min_seconds,
+                             results=_results(experiment),
+                             values=_values(result)).strip("\n") + "\n"
 
 
 def _platform(experiment: Experiment, result: Result | None) -> str:
@@ -136,23 +144,29 @@ def _platform(experiment: Experiment, result: Result | None) -> str:
 
 
 def _results(experiment: Experiment) -> dict[str, tuple[int, ...]]:
-    return {array.name: experiment.shape(array.name) for array in experiment.what.results or experiment.what.operands}
+    return {array.name: experiment.shape(array.name)
+            for array in experiment.what.results or experiment.what.operands}
 
 
 def _values(result: Result | None) -> str:
-    """The values of the run as a literal, one line per strategy and array; not finite ones as float("nan")."""
+    """The values of the run as a literal, one line per strategy and array; not finite ones as
+    float("nan").
+    """
     lines = []
     for strategy, found in result.strategies.items() if result else ():
-        arrays = {name: reported.values for name, reported in found.outputs.items() if reported.values is not None}
+        arrays = {name: reported.values for name, reported in found.outputs.items()
+                  if reported.values is not None}
         if arrays:
             texts = (f"{name!r}: [{', '.join(f'float({value!r})' if isinstance(value, str) else repr(value) for value in values)}]"
                      for name, values in arrays.items())
             lines.append(f"    {strategy!r}: {{{', '.join(texts)}}},")
-    return "\n".join(["{  # strategy -> result -> its values in the run", *lines, "}"]) if lines else "{}"
+    return "\n".join(["{  # strategy -> result -> its values in the run", *lines,
+                      "}"]) if lines else "{}"
 
 
 def _cell(experiment: Experiment, strategy: str, result: Result | None) -> str:
-    failure = result.strategies[strategy].error if result and strategy in result.strategies else None
+    failure = result.strategies[
+        strategy].error if result and strategy in result.strategies else None
     try:
         if failure:
             return f"# %% {strategy}\n# It failed in the run, with {failure.kind}: {' '.join(failure.message.split())}"

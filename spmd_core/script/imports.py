@@ -6,7 +6,9 @@ _STARTS = ("def ", "class ", "@")
 
 
 def spaced(lines: Iterable[str]) -> list[str]:
-    """Two blank lines around every definition at the top level, elsewhere one at most, none at the head; inside definitions all as it is."""
+    """Two blank lines around every definition at the top level, elsewhere one at most, none at the
+    head; inside definitions all as it is.
+    """
     spaced_lines: list[str] = []
     blanks, inside, decorated = 0, False, False
     for line in lines:

@@ -11,16 +11,22 @@ from spmd_core.workloads.strategies import ONE_DEVICE
 
 
 def map_lines(experiment: Experiment, strategy: str) -> list[str]:
-    """The body of a program for one of MAP_STRATEGIES. Inexpressible where it cannot express the experiment."""
+    """The body of a program for one of MAP_STRATEGIES. Inexpressible where it cannot express the
+    experiment.
+    """
     plan = read_plan(experiment, strategy)
     _check(experiment, plan)
     axes_of = {plan.dim: (AXIS_NAME,)} if plan.blocks else {}
     lines, function = computation_lines(experiment, "shard_map" if plan.blocks else "one", axes_of)
     one_device = strategy in ONE_DEVICE
-    place = ["", "device = jax.devices()[0]"] if one_device else ["", *mesh_lines(experiment), "devices = list(mesh.devices.flat)"]
-    placed = {array.name: "SingleDeviceSharding(device)" if one_device else named(_spec(experiment, plan, axis))
+    place = ["",
+             "device = jax.devices()[0]"] if one_device else ["", *mesh_lines(experiment),
+                                                              "devices = list(mesh.devices.flat)"]
+    placed = {array.name: "SingleDeviceSharding(device)"
+              if one_device else named(_spec(experiment, plan, axis))
               for array, axis in zip(experiment.what.operands, plan.in_axes, strict=True)}
-    return [*place, *placed_lines(placed), *lines, *_arrange_lines(experiment, plan), "", *_program_lines(plan, function)]
+    return [*place, *placed_lines(placed), *lines, *_arrange_lines(experiment, plan), "",
+            *_program_lines(plan, function)]
 
 
 def _check(experiment: Experiment, plan: MapPlan) -> None:
@@ -49,9 +55,12 @@ def _wrong_count(plan: MapPlan) -> str:
 
 
 def _check_sharding(experiment: Experiment, plan: MapPlan) -> None:
-    """pmap cuts one dim over all devices. A dim that the table leaves whole is cut all the same; any other cut is out of its reach."""
+    """pmap cuts one dim over all devices. A dim that the table leaves whole is cut all the same;
+    any other cut is out of its reach.
+    """
     axes = _all_axes(experiment)
-    table = {dim: tuple(axis for axis in cut if experiment.axis_sizes[axis] > 1) for dim, cut in experiment.sharding}
+    table = {dim: tuple(axis for axis in cut if experiment.axis_sizes[axis] > 1)
+             for dim, cut in experiment.sharding}
     for dim, cut in table.items():
         if cut and dim != plan.dim:
             raise Inexpressible(f"{plan.strategy} cannot express this sharding: it shards only {plan.dim}, which it maps, and {dim} is sharded over "
@@ -61,9 +70,11 @@ def _check_sharding(experiment: Experiment, plan: MapPlan) -> None:
                             f"shard {plan.dim} over {' and '.join(axes)}, in this order")
     arrays = zip(experiment.what.arrays, plan.in_axes + plan.out_axes, strict=True)
     for array, axis in arrays:
-        spec = tuple(axes if place == axis else () for place in range(len(array.present(experiment.sizes))))
+        spec = tuple(axes if place == axis else ()
+                     for place in range(len(array.present(experiment.sizes))))
         if array.name in dict(experiment.overrides) and experiment.spec(array.name) != spec:
-            raise Inexpressible(f"{plan.strategy} cannot express the override of {array.name}; leave it out")
+            raise Inexpressible(
+                f"{plan.strategy} cannot express the override of {array.name}; leave it out")
 
 
 def _all_axes(experiment: Experiment) -> tuple[str, ...]:

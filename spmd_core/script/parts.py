@@ -20,8 +20,10 @@ def mesh_lines(experiment: Experiment, axis_type: str = "Auto") -> list[str]:
     return [f"mesh = jax.make_mesh({shape}, {names}, axis_types={types}, devices={devices})"]
 
 
-def placed_devices(sizes: tuple[int, ...], topology: Topology, devices: str = "jax.devices()") -> str:
-    """The array of a mesh's devices, placed by mesh_utils; slices outermost. `jax.make_mesh` splits no physical axis over two of the mesh,
+def placed_devices(sizes: tuple[int, ...], topology: Topology,
+                   devices: str = "jax.devices()") -> str:
+    """The array of a mesh's devices, placed by mesh_utils; slices outermost. `jax.make_mesh` splits
+    no physical axis over two of the mesh,
     and knows no slices. RequestError where the slices do not divide over the axes."""
     count = 1
     for size in sizes:
@@ -64,7 +66,8 @@ def three_lines(experiment: Experiment, array: str = "array") -> str:
 
 def placed_lines(entries: dict[str, str]) -> list[str]:
     """The lines of `placed`: operand name -> sharding."""
-    return ["placed = {", *(f"    {name!r}: {sharding}," for name, sharding in entries.items()), "}"]
+    return ["placed = {", *(f"    {name!r}: {sharding}," for name, sharding in entries.items()),
+            "}"]
 
 
 def names(experiment: Experiment) -> str:

@@ -1,4 +1,6 @@
-"""The SQLite file of a data folder as a connection for reading and one for writing; its failures are sentences."""
+"""The SQLite file of a data folder as a connection for reading and one for writing; its failures
+are sentences.
+"""
 
 import contextlib
 import sqlite3
@@ -20,7 +22,9 @@ _WORTH_A_VACUUM = 16 * 2**20  # bytes; it writes the whole file anew
 
 
 class Database:
-    """One data folder. Safe to use from many threads; every failure is a StorageError of one sentence."""
+    """One data folder. Safe to use from many threads; every failure is a StorageError of one
+    sentence.
+    """
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -63,14 +67,17 @@ class Database:
                 self._writer.execute("VACUUM")  # a file of before: incremental from now on
 
     def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+        db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None,
+                             check_same_thread=False)
         db.row_factory = sqlite3.Row
         # one damaged text must not cost the list that it is in
         db.text_factory = lambda data: data.decode("utf-8", "replace")
-        # not WAL: several processes write, and many Pythons link a SQLite whose WAL can lose data then (fixed in 3.51.3)
+        # not WAL: several processes write, and many Pythons link a SQLite whose WAL can lose data
+        # then (fixed in 3.51.3)
         if db.execute("PRAGMA page_count").fetchone()[0] == 0:  # before the first table, or never
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        for pragma in ("mmap_size = 0", "journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
+        for pragma in ("mmap_size = 0", "journal_mode = DELETE", "synchronous = FULL",
+                       "foreign_keys = ON"):
             db.execute(f"PRAGMA {pragma}")
         return db
 
@@ -117,10 +124,14 @@ class Database:
 def _advice(error: Exception) -> str:
     words = str(error)
     for part, advice in (("locked", "another program holds the database, close it and try again"),
-                         ("full", "make room on this disk, or name another folder in SPMD_LAB_DATA"),
-                         ("No space", "make room on this disk, or name another folder in SPMD_LAB_DATA"),
-                         ("not a database", "move the file away, or name another folder in SPMD_LAB_DATA"),
-                         ("malformed", "move the file away, or name another folder in SPMD_LAB_DATA")):
+                         ("full",
+                          "make room on this disk, or name another folder in SPMD_LAB_DATA"),
+                         ("No space",
+                          "make room on this disk, or name another folder in SPMD_LAB_DATA"),
+                         ("not a database",
+                          "move the file away, or name another folder in SPMD_LAB_DATA"),
+                         ("malformed",
+                          "move the file away, or name another folder in SPMD_LAB_DATA")):
         if part in words:
             return advice
     return "name a folder that can be read and written in SPMD_LAB_DATA"

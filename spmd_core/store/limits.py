@@ -37,9 +37,10 @@ class Room:
     @property
     def words(self) -> str:
         """The limits in a sentence, as the screen tells them."""
-        return (f"{self.queued} of {self.queued_most} runs are queued or at work, {self.own} of the "
-                f"{self.own_most} that one viewer may ask for are yours; results take "
-                f"{bytes_text(self.stored_bytes)} of {bytes_text(self.stored_most_bytes)}.")
+        return (
+            f"{self.queued} of {self.queued_most} runs are queued or at work, {self.own} of the "
+            f"{self.own_most} that one viewer may ask for are yours; results take "
+            f"{bytes_text(self.stored_bytes)} of {bytes_text(self.stored_most_bytes)}.")
 
 
 def room(store: Store, settings: Settings, viewer: str) -> Room:

@@ -1,4 +1,6 @@
-"""The database schema as ordered steps; a step that was released is never edited, only followed by another."""
+"""The database schema as ordered steps; a step that was released is never edited, only followed by
+another.
+"""
 
 import json
 import sqlite3

@@ -1,4 +1,6 @@
-"""The SQLite file of a data folder: experiments, runs, results, program texts, last known devices, requests between processes."""
+"""The SQLite file of a data folder: experiments, runs, results, program texts, last known devices,
+requests between processes.
+"""
 
 import contextlib
 import json
@@ -27,14 +29,16 @@ _STATUS = """SELECT runs.*, spec, CASE WHEN state = 'queued' THEN
 class Store(Database):
     """What the tables of a data folder hold, as values."""
 
-    # Runs -----------------------------------------------------------------------------------------------------------
+    # Runs
+    # -----------------------------------------------------------------------------------------------------------
 
     def submit(self, run: str, experiment: Experiment, viewer: str | None = None,
                batch: str | None = None) -> None:
         """Put a run at the end of the queue; `viewer` None: of the command line."""
         spec = json.dumps(experiment.to_json(), separators=(",", ":"))
         with self._transaction() as db:
-            db.execute("INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)", (experiment.id, spec, experiment.workload, experiment.target))
+            db.execute("INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)",
+                       (experiment.id, spec, experiment.workload, experiment.target))
             db.execute(
                 """INSERT INTO runs (id, experiment, state, submitted_at, viewer, batch)
                     VALUES (?, ?, 'queued', ?, ?, ?)""",
@@ -87,20 +91,27 @@ class Store(Database):
 
     def note(self, status: RunStatus) -> None:
         """Keep the progress of a started run, for other processes to follow."""
-        progress = {"phase": status.phase, "strategy": status.strategy, "done": status.done, "of": status.of,
-                    "medians_s": dict(status.medians_s), "series": dict(status.series), "waiting_for": status.waiting_for}
+        progress = {"phase": status.phase, "strategy": status.strategy, "done": status.done,
+                    "of": status.of, "medians_s": dict(status.medians_s),
+                    "series": dict(status.series), "waiting_for": status.waiting_for}
         with self._transaction() as db:
             db.execute(f"UPDATE runs SET state = ?, progress = ?, worker_pid = ? WHERE id = ? AND {_IN_ACTIVE}",
                        (status.state, json.dumps(progress), status.worker_pid, status.run))
 
-    def finish(self, run: str, state: str, *, result: Result | None = None, texts: Mapping[str, Mapping[str, str]] | None = None,
-               error: Failure | None = None, stderr_tail: str | None = None) -> bool:
-        """Give a run its one terminal state, with all that it leaves; False, and nothing written, where it has one already."""
+    def finish(self, run: str, state: str, *, result: Result | None = None,
+               texts: Mapping[str, Mapping[str, str]] | None = None, error: Failure | None = None,
+               stderr_tail: str | None = None) -> bool:
+        """Give a run its one terminal state, with all that it leaves; False, and nothing written,
+        where it has one already.
+        """
         if state not in TERMINAL:
             raise ValueError(f"{state} is not a terminal state")
         body = None if result is None else zlib.compress(result.model_dump_json().encode(), 1)
-        packed = [(run, strategy, name, zlib.compress(text.encode())) for strategy, named in (texts or {}).items() for name, text in named.items()]
-        medians, predicted = (json.dumps(times) for times in ((result.medians_s, result.only_predicted_s) if result else ({}, {})))
+        packed = [(run, strategy, name, zlib.compress(text.encode()))
+                  for strategy, named in (texts or {}).items() for name, text in named.items()]
+        medians, predicted = (json.dumps(times)
+                              for times in ((result.medians_s, result.only_predicted_s) if result
+                                            else ({}, {})))
         fastest = result.comparison.fastest if result and result.comparison else None
         with self._transaction() as db:
             changed = db.execute(
@@ -123,13 +134,17 @@ class Store(Database):
             return changed.rowcount == 1
 
     def interrupt_abandoned(self) -> int:
-        """Mark the runs that say running as interrupted: for who has just taken the lock of the data folder."""
+        """Mark the runs that say running as interrupted: for who has just taken the lock of the
+        data folder.
+        """
         with self._transaction() as db:
             changed = db.execute("UPDATE runs SET state = 'interrupted', finished_at = ? WHERE state IN ('starting', 'running')", (time.time(),))
             return changed.rowcount
 
     def status(self, run: str) -> RunStatus | None:
-        """A run as last written; None where there is none of that id. UnreadableRun for one that cannot be read."""
+        """A run as last written; None where there is none of that id. UnreadableRun for one that
+        cannot be read.
+        """
         rows = self._rows(f"{_STATUS} WHERE runs.id = ?", (run,))
         return read.status_of(rows[0]) if rows else None
 
@@ -139,7 +154,9 @@ class Store(Database):
         return tuple(_readable(read.status_of, rows))
 
     def result(self, run: str) -> Result | None:
-        """The stored result; None where the run has none. UnreadableRun for one that cannot be read."""
+        """The stored result; None where the run has none. UnreadableRun for one that cannot be
+        read.
+        """
         rows = self._rows("SELECT body FROM results WHERE run = ?", (run,))
         return read.result_of(run, rows[0]["body"]) if rows else None
 
@@ -156,13 +173,15 @@ class Store(Database):
 
     def texts(self, run: str, strategy: str) -> dict[str, str]:
         """Program texts of a strategy, by name."""
-        rows = self._rows("SELECT name, body FROM texts WHERE run = ? AND strategy = ?", (run, strategy))
+        rows = self._rows("SELECT name, body FROM texts WHERE run = ? AND strategy = ?",
+                          (run, strategy))
         return {row["name"]: read.text_of(run, row["body"]) for row in rows}
 
-    def history(
-        self, *, workload: str | None = None, states: Sequence[str] = (), text: str | None = None, limit: int = 200,
-    ) -> tuple[RunSummary, ...]:
-        """Runs, newest first, in any of `states` if there are some. `text` is looked for in the run's id and in the experiment's JSON form."""
+    def history(self, *, workload: str | None = None, states: Sequence[str] = (),
+                text: str | None = None, limit: int = 200,) -> tuple[RunSummary, ...]:
+        """Runs, newest first, in any of `states` if there are some. `text` is looked for in the
+        run's id and in the experiment's JSON form.
+        """
         conditions: list[str] = ["1"]
         values: list[Any] = []
         if workload is not None:
@@ -195,9 +214,12 @@ class Store(Database):
         return tuple(found)
 
     def delete(self, runs: Sequence[str]) -> int:
-        """Delete runs that are over, and experiments that no run is left of; how many runs were deleted."""
+        """Delete runs that are over, and experiments that no run is left of; how many runs were
+        deleted.
+        """
         with self._transaction() as db:
-            gone = sum(db.execute(f"DELETE FROM runs WHERE id = ? AND NOT {_IN_ACTIVE}", (run,)).rowcount for run in runs)
+            gone = sum(db.execute(f"DELETE FROM runs WHERE id = ? AND NOT {_IN_ACTIVE}",
+                                  (run,)).rowcount for run in runs)
             if gone:
                 db.execute(
                     "DELETE FROM experiments WHERE id NOT IN (SELECT experiment FROM runs)")
@@ -205,12 +227,14 @@ class Store(Database):
             self.shrink()
         return gone
 
-    # Devices, and what processes ask of one another -----------------------------------------------------------------
+    # Devices, and what processes ask of one another
+    # -----------------------------------------------------------------
 
     def keep_environment(self, target: str, environment: Environment) -> None:
         """Keep what a target's devices said of themselves."""
         with self._transaction() as db:
-            db.execute("INSERT OR REPLACE INTO environments VALUES (?, ?, ?)", (target, environment.model_dump_json(), time.time()))
+            db.execute("INSERT OR REPLACE INTO environments VALUES (?, ?, ?)",
+                       (target, environment.model_dump_json(), time.time()))
 
     def environment(self, target: str) -> Environment | None:
         """What a target's devices last said of themselves; None where that cannot be read."""
@@ -231,12 +255,16 @@ class Store(Database):
         """Leave a request for the process that works the queue; its id."""
         with self._transaction() as db:
             db.execute("DELETE FROM requests WHERE answered_at < ?", (time.time() - 3600,))
-            asked = db.execute("INSERT INTO requests (kind, run, target, asked_at) VALUES (?, ?, ?, ?)", (kind, run, target, time.time()))
+            asked = db.execute(
+                "INSERT INTO requests (kind, run, target, asked_at) VALUES (?, ?, ?, ?)",
+                (kind, run, target, time.time()))
             return int(asked.lastrowid or 0)
 
     def requests(self) -> tuple[Request, ...]:
         """Requests without an answer, oldest first."""
-        return tuple(read.request_of(row) for row in self._rows("SELECT * FROM requests WHERE answered_at IS NULL ORDER BY id"))
+        return tuple(read.request_of(row)
+                     for row in self._rows(
+                         "SELECT * FROM requests WHERE answered_at IS NULL ORDER BY id"))
 
     def request(self, number: int) -> Request | None:
         """The request of that id."""
@@ -246,7 +274,8 @@ class Store(Database):
     def answer(self, number: int, error: str | None = None) -> None:
         """Mark a request as done, or as failed."""
         with self._transaction() as db:
-            db.execute("UPDATE requests SET answered_at = ?, error = ? WHERE id = ?", (time.time(), error, number))
+            db.execute("UPDATE requests SET answered_at = ?, error = ? WHERE id = ?",
+                       (time.time(), error, number))
 
 
 def _readable(make: Callable[[sqlite3.Row], T], rows: Sequence[sqlite3.Row]) -> Iterator[T]:

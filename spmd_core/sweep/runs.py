@@ -1,4 +1,6 @@
-"""The points of a sweep as runs of the Lab: looked up where they are stored, queued together, cancelled together."""
+"""The points of a sweep as runs of the Lab: looked up where they are stored, queued together,
+cancelled together.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +15,8 @@ from spmd_core.runs.states import RunStatus
 from spmd_core.sweep.curves import Outcome, failure, outcome_of
 from spmd_core.sweep.sweep import Point
 
-POINTS_KEPT = 512  # each a few numbers: a sweep that is looked at every second would else read whole results again
+# each a few numbers: a sweep that is looked at every second would else read whole results again
+POINTS_KEPT = 512
 
 
 class Queue(Protocol):
@@ -37,14 +40,18 @@ class Runs(Protocol):
 
 @dataclass(slots=True)
 class Asked:
-    """What was asked for by whoever looks: experiment id -> run, and why the Lab refused the others."""
+    """What was asked for by whoever looks: experiment id -> run, and why the Lab refused the
+    others.
+    """
 
     runs: dict[str, str] = field(default_factory=dict)
     refusals: dict[str, str] = field(default_factory=dict)
 
 
 def look(lab: Runs, points: Sequence[Point], asked: Asked | None = None) -> tuple[Outcome, ...]:
-    """How each point stands now: from the store, from the queue, from the runs that were asked for, or from its sizes alone."""
+    """How each point stands now: from the store, from the queue, from the runs that were asked for,
+    or from its sizes alone.
+    """
     active = {status.experiment.id: status for status in lab.active()}
     return tuple(_outcome(lab, point, active, asked or Asked()) for point in points)
 
@@ -54,7 +61,8 @@ def _outcome(lab: Runs, point: Point, active: Mapping[str, RunStatus], asked: As
         return Outcome("refused", words=point.refusal)
     name = point.experiment.id
     if status := active.get(name):
-        return Outcome("waiting" if status.state == "queued" else "running", run=status.run, words=status.phase)
+        return Outcome("waiting" if status.state == "queued" else "running", run=status.run,
+                       words=status.phase)
     run = asked.runs.get(name)
     if run and (failed := _failed(lab, run)):
         return failed
@@ -82,13 +90,16 @@ def _failed(lab: Runs, run: str) -> Outcome | None:
 
 
 def _stored(lab: Runs, run: str, strategy: str) -> Outcome | None:
-    """A stored strategy's outcome, read once: what is stored does not change. One that other versions made does not belong in a curve."""
+    """A stored strategy's outcome, read once: what is stored does not change. One that other
+    versions made does not belong in a curve.
+    """
     key = (lab.folder, run, strategy)
     if key in _outdated:
         return None
     if key not in _kept:
         result = lab.result(run)
-        if result is None or strategy not in result.strategies or result.strategies[strategy].status == "cancelled":
+        if result is None or strategy not in result.strategies or result.strategies[
+            strategy].status == "cancelled":
             return None
         if is_outdated(result):
             _outdated.add(key)
@@ -104,7 +115,9 @@ _outdated: set[tuple[Path, str, str]] = set()  # results do not become current a
 
 
 def to_compile(points: Sequence[Point], outcomes: Sequence[Outcome]) -> tuple[Point, ...]:
-    """The points that a compile would answer: neither known, nor under way, nor too large by their sizes. Equal experiments count once."""
+    """The points that a compile would answer: neither known, nor under way, nor too large by their
+    sizes. Equal experiments count once.
+    """
     wanted = {point.experiment.id: point for point, outcome in zip(points, outcomes, strict=True)
               if point.experiment and outcome.state in ("not compiled", "failed")}
     return tuple(wanted.values())
@@ -122,7 +135,9 @@ def start(lab: Queue, points: Iterable[Point], asked: Asked) -> None:
 
 
 def cancel(lab: Runs, outcomes: Iterable[Outcome]) -> None:
-    """Cancel every point that is queued or running, the queued ones first, so that none moves up meanwhile."""
+    """Cancel every point that is queued or running, the queued ones first, so that none moves up
+    meanwhile.
+    """
     for outcome in sorted(outcomes, key=lambda outcome: outcome.state != "waiting"):
         if outcome.run and outcome.state in ("waiting", "running"):
             try:

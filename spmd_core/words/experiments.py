@@ -105,5 +105,6 @@ def size_words(experiment: Experiment) -> str:
     flops = what.flops(experiment.sizes)
     operands = what.operand_bytes(experiment.sizes, experiment.dtype)
     results = what.result_bytes(experiment.sizes, experiment.dtype)
-    counted = f", {scaled_text(flops, 'FLOP')}" if flops else ""  # none is known of users' own functions
+    # none is known of users' own functions
+    counted = f", {scaled_text(flops, 'FLOP')}" if flops else ""
     return f"operands {bytes_text(operands)}, results {bytes_text(results)}{counted}"

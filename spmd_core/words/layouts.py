@@ -30,18 +30,23 @@ def headline(found: Layout, dtype: str) -> str:
 
 
 def group_texts(groups: Ints) -> list[str]:
-    """The devices of every row of `groups`, [shards, replication], as text: `3`, `0, 4`, `0–7`, or `0, 8 … 56 (8 devices)`."""
+    """The devices of every row of `groups`, [shards, replication], as text: `3`, `0, 4`, `0–7`, or
+    `0, 8 … 56 (8 devices)`.
+    """
     count = groups.shape[1]
     if count <= _LISTED:
         return [", ".join(map(str, row)) for row in groups.tolist()]
     ends = groups[:, (0, 1, -1)].tolist()
     if (groups[:, -1] - groups[:, 0] == count - 1).all():
         return [f"{first}–{last}" for first, _, last in ends]
-    return [f"{first}, {second} … {last} ({count_text(count)} devices)" for first, second, last in ends]
+    return [f"{first}, {second} … {last} ({count_text(count)} devices)"
+            for first, second, last in ends]
 
 
 def short_group_texts(groups: Ints) -> list[str]:
-    """The same in as few characters as fit a cell: `3`, `0, 4`, `0–7`, or `0 +7` for eight devices, the first of which is 0."""
+    """The same in as few characters as fit a cell: `3`, `0, 4`, `0–7`, or `0 +7` for eight devices,
+    the first of which is 0.
+    """
     count = groups.shape[1]
     if count <= 2:
         return group_texts(groups)
@@ -58,12 +63,15 @@ def range_texts(starts: Ints, stops: Ints) -> list[str]:
 def index_texts(starts: Ints, stops: Ints) -> list[str]:
     """Slices of all dims, `[0:2, 2:4]`; starts and stops are [shards, rank]."""
     by_dim = [range_texts(starts[:, dim], stops[:, dim]) for dim in range(starts.shape[1])]
-    return [f"[{', '.join(row)}]" for row in zip(*by_dim, strict=True)] if by_dim else ["[]"] * len(starts)
+    return [f"[{', '.join(row)}]"
+            for row in zip(*by_dim, strict=True)] if by_dim else ["[]"] * len(starts)
 
 
 def coordinate_texts(found: Layout, devices: Ints, anywhere: tuple[str, ...] = ()) -> list[str]:
     """Mesh coordinates of devices, `x=0, y=3`; along the axes `anywhere` it says `any`."""
-    columns = [[f"{name}=any"] * len(devices) if name in anywhere else [f"{name}={place}" for place in found.coordinates[devices, axis].tolist()]
+    columns = [[f"{name}=any"] * len(devices)
+               if name in anywhere
+               else [f"{name}={place}" for place in found.coordinates[devices, axis].tolist()]
                for axis, (name, _) in enumerate(found.mesh)]
     return [", ".join(row) for row in zip(*columns, strict=True)]
 

@@ -70,8 +70,9 @@ def phase_words(status: RunStatus) -> str:
 def behind_words(at_hand: RunStatus, longest_s: float) -> str:
     """What a waiting run waits for: which run, doing what since when, and for how long at most."""
     since = f" for {seconds_text(at_hand.elapsed_s)}" if at_hand.elapsed_s is not None else ""
-    return (f"Behind {experiment_words(at_hand.experiment)}: {phase_words(at_hand)}, at work{since}. "
-            f"It is ended after {seconds_text(longest_s)} at the latest.")
+    return (
+        f"Behind {experiment_words(at_hand.experiment)}: {phase_words(at_hand)}, at work{since}. "
+        f"It is ended after {seconds_text(longest_s)} at the latest.")
 
 
 def floor_words(result: Result) -> str | None:

@@ -41,7 +41,8 @@ def _trend(sweep: Sweep, timed: Sequence[Row]) -> str:
     if first.numbers.mfu is not None and last.numbers.mfu is not None:
         change = last.numbers.mfu / first.numbers.mfu - 1
         how = "stays near" if abs(change) < ALIKE else "falls from" if change < 0 else "rises from"
-        said = f"MFU {how} {first.numbers.mfu:.0%}" + ("" if abs(change) < ALIKE else f" to {last.numbers.mfu:.0%}")
+        said = f"MFU {how} {first.numbers.mfu:.0%}" + ("" if abs(change) < ALIKE
+                                                       else f" to {last.numbers.mfu:.0%}")
     else:
         said = f"the step goes from {seconds_text(first.numbers.step_s)} to {seconds_text(last.numbers.step_s)}"
     if sweep.variable.scales and last.efficiency is not None:
@@ -62,7 +63,8 @@ def _best(sweep: Sweep, timed: Sequence[Row]) -> str:
     ratio = other.numbers.step_s / best.numbers.step_s - 1
     if ratio < ALIKE:
         return f"{text}; {point_title(sweep, other.point)} is as fast by this estimate."
-    overlap = ", though their intervals overlap" if (other.numbers.low_s or 0.0) < best.numbers.high_s else ""
+    overlap = ", though their intervals overlap" if (other.numbers.low_s
+                                                     or 0.0) < best.numbers.high_s else ""
     return f"{text}; next is {point_title(sweep, other.point)}, {ratio:.0%} slower{overlap}."
 
 
@@ -70,7 +72,8 @@ def _binding(sweep: Sweep, timed: Sequence[Row]) -> list[str]:
     """Where compute stops binding, and what the step waits for then."""
     if sweep.is_categorical:
         return []
-    turned = next((row for before, row in pairwise(timed) if before.numbers.binds != row.numbers.binds), None)
+    turned = next((row for before, row in pairwise(timed)
+                   if before.numbers.binds != row.numbers.binds), None)
     worst = max(timed, key=lambda row: row.exposed_share or 0.0)
     exposed = ""
     if worst.exposed_most and (worst.exposed_share or 0.0) > NOTABLE:

@@ -1,4 +1,6 @@
-"""What the program texts are, what they hold and how two of them differ, in words; no Streamlit here."""
+"""What the program texts are, what they hold and how two of them differ, in words; no Streamlit
+here.
+"""
 
 from collections.abc import Mapping
 
@@ -45,26 +47,37 @@ def text_words(text: ProgramText) -> str:
 
 def section_words(text: ProgramText, section: Section) -> str:
     """A section in a line: how much it holds, its communication, who uses it."""
-    holds = count(section.stop - section.start, "line") if section.is_details or text.kind == "program" else count(len(section.ops), ops_word(text))
-    return " · ".join(part for part in (holds, collectives_words(section.collectives), section.note) if part)
+    holds = count(section.stop - section.start,
+                  "line") if section.is_details or text.kind == "program" else count(
+        len(section.ops), ops_word(text))
+    return " · ".join(part for part in (holds, collectives_words(section.collectives), section.note)
+                      if part)
 
 
 def difference_words(found: Difference, left: str, right: str) -> str:
-    """The first sentence of a comparison: communication that one has and the other lacks, then the ops whose counts differ most."""
+    """The first sentence of a comparison: communication that one has and the other lacks, then the
+    ops whose counts differ most.
+    """
     if found.is_none:
         return f"{left} and {right} are the same but for the names of their ops."
     sentences = []
     if found.left_collectives or found.right_collectives:
-        parts = [part for part in (_more(found.left_collectives, found.right_collectives, left, right),
-                                   _more(found.right_collectives, found.left_collectives, right, left)) if part]
+        parts = [part
+                 for part in (_more(found.left_collectives, found.right_collectives, left, right),
+                              _more(found.right_collectives, found.left_collectives, right, left))
+                 if part]
         sentences.append("; ".join(parts) if parts else f"Both communicate alike ({collectives_words(found.left_collectives)})")
     # parameters are no work: every fusion has its own
     others = {opcode: (found.left_opcodes.get(opcode, 0), found.right_opcodes.get(opcode, 0))
-              for opcode in dict.fromkeys((*found.left_opcodes, *found.right_opcodes)) if opcode != "parameter"}
-    changed = sorted((pair for pair in others.items() if pair[1][0] != pair[1][1]), key=lambda pair: -abs(pair[1][0] - pair[1][1]))
+              for opcode in dict.fromkeys((*found.left_opcodes, *found.right_opcodes))
+              if opcode != "parameter"}
+    changed = sorted((pair for pair in others.items() if pair[1][0] != pair[1][1]),
+                     key=lambda pair: -abs(pair[1][0] - pair[1][1]))
     if changed:
-        named = ", ".join(f"{opcode} {ours:,} against {theirs:,}" for opcode, (ours, theirs) in changed[:_MOST_OPCODES])
-        more = f", and {len(changed) - _MOST_OPCODES:,} other kinds" if len(changed) > _MOST_OPCODES else ""
+        named = ", ".join(f"{opcode} {ours:,} against {theirs:,}"
+                          for opcode, (ours, theirs) in changed[:_MOST_OPCODES])
+        more = f", and {len(changed) - _MOST_OPCODES:,} other kinds" if len(
+            changed) > _MOST_OPCODES else ""
         sentences.append(f"Ops whose number differs, in {left} against {right}: {named}{more}")
     elif others:
         sentences.append("Every other kind of op is there equally often")
@@ -73,7 +86,9 @@ def difference_words(found: Difference, left: str, right: str) -> str:
     return ". ".join(sentences) + "."
 
 
-def _more(ours: Mapping[str, int], theirs: Mapping[str, int], our_name: str, their_name: str) -> str:
+def _more(ours: Mapping[str, int], theirs: Mapping[str, int], our_name: str,
+          their_name: str) -> str:
     """What the one has beyond the other."""
-    extra = {kind: number - theirs.get(kind, 0) for kind, number in ours.items() if number > theirs.get(kind, 0)}
+    extra = {kind: number - theirs.get(kind, 0) for kind, number in ours.items()
+             if number > theirs.get(kind, 0)}
     return f"{our_name} has {collectives_words(extra)} that {their_name} lacks" if extra else ""

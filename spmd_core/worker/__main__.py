@@ -1,4 +1,6 @@
-"""The worker process: owns the devices of one target, and runs experiments one after another until its parent is gone."""
+"""The worker process: owns the devices of one target, and runs experiments one after another until
+its parent is gone.
+"""
 
 import argparse
 import ctypes
@@ -34,7 +36,9 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Commands:
-    """Reads commands in a thread of its own; the end of input ends the process, whatever native code is running."""
+    """Reads commands in a thread of its own; the end of input ends the process, whatever native
+    code is running.
+    """
 
     def __init__(self, channel: socket.socket, emit: Callable[[Event], None]):
         self._channel, self._lines, self._emit = channel, Lines[Command](COMMANDS), emit
@@ -66,7 +70,8 @@ class Commands:
         except (OSError, WorkerError) as error:
             print(f"commands ended: {error}", file=sys.stderr, flush=True)
         finally:
-            os._exit(0)  # the parent is gone: let go of the devices at once, without waiting for native code
+            # the parent is gone: let go of the devices at once, without waiting for native code
+            os._exit(0)
 
 
 def main() -> int:
@@ -88,7 +93,9 @@ def main() -> int:
     commands = Commands(channel, emit)
     try:
         from spmd_core.engine import devices
-        from spmd_core.engine.measured import run  # jax loads here, after the thread that watches the parent
+
+        # jax loads here, after the thread that watches the parent
+        from spmd_core.engine.measured import run
 
         if parse_target(arguments.target).is_absent:
             _compile_only(arguments.target, commands, emit)
@@ -97,20 +104,25 @@ def main() -> int:
         while True:
             command = commands.next_run()
             environment = devices.describe(arguments.target, ready.device_count)
-            if (environment.platform, environment.device_kind) != (ready.platform, ready.device_kind):
+            if (environment.platform,
+                environment.device_kind) != (ready.platform, ready.device_kind):
                 raise WorkerError(f"platform {environment.platform} is not the {ready.platform} that the worker started with: run it again")
-            finished = run.run_experiment(command.experiment, command.run, environment, emit, commands.is_cancelled)
+            finished = run.run_experiment(command.experiment, command.run, environment, emit,
+                                          commands.is_cancelled)
             emit(Phase(phase="write"))
             emit(finished)
     except Exception as error:  # the last stop: reported whole, and the process ends
         if not isinstance(error, LabError):
             traceback.print_exc()
-        emit(Failed(error=Failure(kind=type(error).__name__, message=str(error) or type(error).__name__)))
+        emit(Failed(error=Failure(kind=type(error).__name__,
+                                  message=str(error) or type(error).__name__)))
         return 1
 
 
 def _compile_only(target: str, commands: Commands, emit: Callable[[Event], None]) -> NoReturn:
-    """Compile for whichever topology each experiment names; of a new one its devices are named first."""
+    """Compile for whichever topology each experiment names; of a new one its devices are named
+    first.
+    """
     from spmd_core.engine.absent import devices as absent_devices
     from spmd_core.engine.absent import run as predict_run
 
@@ -119,9 +131,11 @@ def _compile_only(target: str, commands: Commands, emit: Callable[[Event], None]
     while True:
         command = commands.next_run()
         if command.experiment.target != target:
-            target, environment = command.experiment.target, absent_devices.describe(command.experiment.target)
+            target, environment = command.experiment.target, absent_devices.describe(
+                command.experiment.target)
             emit(Ready(environment=environment))
-        finished = predict_run.predict_experiment(command.experiment, command.run, environment, emit, commands.is_cancelled)
+        finished = predict_run.predict_experiment(command.experiment, command.run, environment,
+                                                  emit, commands.is_cancelled)
         emit(Phase(phase="write"))
         emit(finished)
 

@@ -1,4 +1,6 @@
-"""The run that a worker is busy with: turns its events, and the end of its time, into a status and one outcome."""
+"""The run that a worker is busy with: turns its events, and the end of its time, into a status and
+one outcome.
+"""
 
 import time
 from dataclasses import dataclass, replace
@@ -27,7 +29,8 @@ class ActiveRun:
     def __init__(self, status: RunStatus, settings: Settings, now: float):
         self._is_compiling = status.experiment.place.is_absent
         waiting_for = "the TPU compiler to load" if self._is_compiling else f"the devices of {status.experiment.target}"
-        self.status = replace(status, state="starting", queue_position=None, started_at=time.time(), waiting_for=waiting_for)
+        self.status = replace(status, state="starting", queue_position=None, started_at=time.time(),
+                              waiting_for=waiting_for)
         self.texts: dict[str, dict[str, str]] = {}
         self.outcome: Outcome | None = None
         self.environment: Environment | None = None
@@ -49,18 +52,22 @@ class ActiveRun:
             case Phase():
                 self.status = replace(self.status, phase=event.phase, strategy=event.strategy)
             case Progress():
-                self.status = replace(self.status, done=event.done, of=event.of, medians_s=dict(event.medians_s), series=dict(event.series))
+                self.status = replace(self.status, done=event.done, of=event.of,
+                                      medians_s=dict(event.medians_s), series=dict(event.series))
             case Texts():
                 self.texts.setdefault(event.strategy, {}).update(event.texts)
             case Finished():
                 self.outcome = self._finished(event)
             case Failed():
                 self.outcome = Outcome("failed", self._partial(), event.error, renew_worker=True)
-            case Ready():  # a worker that compiles for absent devices names them anew for each topology
+            # a worker that compiles for absent devices names them anew for each topology
+            case Ready():
                 self.environment = event.environment if self.is_sent else self.environment
 
     def stop(self, state: str, now: float) -> bool:
-        """Begin to stop it for `cancelled` or `timed_out`; True the first time, when the worker is to be asked."""
+        """Begin to stop it for `cancelled` or `timed_out`; True the first time, when the worker is
+        to be asked.
+        """
         if self._asked or self.outcome:
             return False
         self._asked, self._kill_at = state, now + self._settings.cancel_grace_s
@@ -93,12 +100,14 @@ class ActiveRun:
                    f"{own}run it again, or make it smaller")
         if self._is_compiling:
             message = f"the TPU compiler's process {ending}{phase}{strategy}{said}"
-        self.outcome = Outcome("crashed", self._partial(), Failure(kind="WorkerCrashed", message=message))
+        self.outcome = Outcome("crashed", self._partial(),
+                               Failure(kind="WorkerCrashed", message=message))
 
     def _finished(self, event: Finished) -> Outcome:
         if event.result.partial and self._asked:
             return Outcome(self._asked, event.result, self._stop_error(), event.renew_worker)
-        failures = [outcome.error for outcome in event.result.strategies.values() if outcome.status == "error"]
+        failures = [outcome.error for outcome in event.result.strategies.values()
+                    if outcome.status == "error"]
         if failures and len(failures) == len(event.result.strategies):
             return Outcome("failed", event.result, failures[0], event.renew_worker)
         return Outcome("succeeded", event.result, None, event.renew_worker)
@@ -115,5 +124,7 @@ class ActiveRun:
         if not self.environment or not self.status.medians_s:
             return None
         note = "provisional median: the worker ended before the result"
-        outcomes = {name: StrategyResult(status="cancelled", median_s=median, notes=(note,)) for name, median in self.status.medians_s.items()}
-        return Result(run=self.status.run, experiment=self.status.experiment, environment=self.environment, strategies=outcomes, partial=True)
+        outcomes = {name: StrategyResult(status="cancelled", median_s=median, notes=(note,))
+                    for name, median in self.status.medians_s.items()}
+        return Result(run=self.status.run, experiment=self.status.experiment,
+                      environment=self.environment, strategies=outcomes, partial=True)

@@ -1,4 +1,6 @@
-"""The one worker at hand: reused while it fits, replaced when the target changes, let go when it is idle."""
+"""The one worker at hand: reused while it fits, replaced when the target changes, let go when it is
+idle.
+"""
 
 import os
 import time
@@ -28,11 +30,14 @@ class WorkerHost:
         return self._worker is None
 
     def get(self, target: str, flags: Mapping[str, str] | None = None) -> Worker:
-        """A worker for `target`, started where none fits. WorkerError where another process holds the devices.
+        """A worker for `target`, started where none fits. WorkerError where another process holds
+        the devices.
 
-        One worker compiles for all topologies in turn; `flags` are its compiler's, None: whichever it was loaded with.
+        One worker compiles for all topologies in turn; `flags` are its compiler's, None: whichever
+        it was loaded with.
         """
-        if self._worker and self._fits(self._worker, target, flags) and self._is_there(self._worker):
+        if self._worker and self._fits(self._worker, target,
+                                       flags) and self._is_there(self._worker):
             self._worker.target = target
             self._worker.begin_stderr()
             return self._worker
@@ -48,7 +53,8 @@ class WorkerHost:
 
     def _fits(self, worker: Worker, target: str, flags: Mapping[str, str] | None) -> bool:
         kinds = {parse_target(worker.target).kind, parse_target(target).kind}
-        return (worker.target == target and flags in (None, self._flags)) or (kinds == {"tpu"} and flags == self._flags)
+        return (worker.target == target
+                and flags in (None, self._flags)) or (kinds == {"tpu"} and flags == self._flags)
 
     def _is_there(self, worker: Worker) -> bool:
         """Whether an idle worker can be used: a frozen one would cost the next run its whole time."""
@@ -60,7 +66,8 @@ class WorkerHost:
 
     def let_go_when_idle(self) -> None:
         """Release a worker that was idle for long enough, or that has ended meanwhile."""
-        if self._worker and (time.monotonic() - self._idle_since > self._settings.idle_s or _is_lost(self._worker)):
+        if self._worker and (time.monotonic() - self._idle_since > self._settings.idle_s
+                             or _is_lost(self._worker)):
             self.release()
 
     def release(self) -> int | None:

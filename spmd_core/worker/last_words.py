@@ -1,4 +1,6 @@
-"""What a process that aborted wrote last: the line that says why, among dumps of threads and frames."""
+"""What a process that aborted wrote last: the line that says why, among dumps of threads and
+frames.
+"""
 
 import re
 

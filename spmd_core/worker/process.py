@@ -31,7 +31,8 @@ UNKILLABLE_S = 10.0  # how long to wait for a process that the kernel does not l
 class Worker:
     """One `python -m spmd_core.worker`, in a process group of its own.
 
-    Start it from a thread that lives as long as the process: on Linux the child dies with the thread that started it.
+    Start it from a thread that lives as long as the process: on Linux the child dies with the
+    thread that started it.
     """
 
     def __init__(self, target: str, environ: Mapping[str, str]):
@@ -48,13 +49,16 @@ class Worker:
         except OSError as error:
             raise _not_started(error) from error
         self._stderr_start = self._stderr_freed = 0
-        command = [sys.executable, "-m", "spmd_core.worker", "--fd", str(theirs.fileno()), "--target", target]
+        command = [sys.executable, "-m", "spmd_core.worker", "--fd", str(theirs.fileno()),
+                   "--target", target]
         path = os.pathsep.join(part for part in (str(ROOT), environ.get("PYTHONPATH", "")) if part)
         with theirs:
             try:
-                self._process = subprocess.Popen(
-                    command, cwd=ROOT, env={**environ, "PYTHONPATH": path}, stdin=subprocess.DEVNULL, stdout=self._stderr, stderr=self._stderr,
-                    pass_fds=(theirs.fileno(),), start_new_session=True)
+                self._process = subprocess.Popen(command, cwd=ROOT,
+                                                 env={**environ, "PYTHONPATH": path},
+                                                 stdin=subprocess.DEVNULL, stdout=self._stderr,
+                                                 stderr=self._stderr, pass_fds=(theirs.fileno(),),
+                                                 start_new_session=True)
             except OSError as error:
                 self._reader.close()
                 self._stderr.close()
@@ -104,7 +108,9 @@ class Worker:
         return self.is_broken or self._process.poll() is not None
 
     def stop(self, grace_s: float) -> int | None:
-        """End the process group: SIGTERM, SIGKILL after `grace_s`. The exit status, negative for a signal; None where it does not end."""
+        """End the process group: SIGTERM, SIGKILL after `grace_s`. The exit status, negative for a
+        signal; None where it does not end.
+        """
         if not self._is_ended:
             self._signal(signal.SIGTERM)
             if self._wait(grace_s) is None:
@@ -112,7 +118,9 @@ class Worker:
         return self._end()
 
     def reap(self, within_s: float = 1.0) -> int | None:
-        """Exit status of a process whose stream has ended; it is killed where it does not end by itself."""
+        """Exit status of a process whose stream has ended; it is killed where it does not end by
+        itself.
+        """
         self._wait(within_s)
         self._signal(signal.SIGKILL)  # also what it may have started
         return self._end()
@@ -122,7 +130,8 @@ class Worker:
         self._stderr.close()
 
     def _end(self) -> int | None:
-        self.is_broken = self._is_ended = True  # from here on its number may belong to another process
+        # from here on its number may belong to another process
+        self.is_broken = self._is_ended = True
         self._reader.close()
         return self._wait(UNKILLABLE_S)
 
@@ -145,7 +154,8 @@ class Worker:
         end = os.fstat(self._stderr.fileno()).st_size - TAIL_BYTES
         if sys.platform == "linux" and end - self._stderr_freed > MAX_STDERR_BYTES:
             # a hole, not a truncation: nothing that is being written meanwhile can get lost
-            ctypes.CDLL(None).fallocate(self._stderr.fileno(), _PUNCH_HOLE, ctypes.c_int64(0), ctypes.c_int64(end))
+            ctypes.CDLL(None).fallocate(self._stderr.fileno(), _PUNCH_HOLE, ctypes.c_int64(0),
+                                        ctypes.c_int64(end))
             self._stderr_freed = end
 
     def _signal(self, number: signal.Signals) -> None:

@@ -33,7 +33,8 @@ class Lines(Generic[T]):
                 raise WorkerError(f"line {shorten(line)} does not belong to the protocol: {first['msg']}") from None
         self._searched = len(self._pending)
         if self._searched > MAX_LINE_BYTES:
-            raise WorkerError(f"a line of more than {MAX_LINE_BYTES} bytes does not belong to the protocol")
+            raise WorkerError(
+                f"a line of more than {MAX_LINE_BYTES} bytes does not belong to the protocol")
 
 
 def encode(value: BaseModel) -> bytes:

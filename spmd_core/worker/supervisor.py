@@ -1,4 +1,6 @@
-"""Works the queue of a data folder: one run at a time, from one permanent thread that starts, follows and ends workers."""
+"""Works the queue of a data folder: one run at a time, from one permanent thread that starts,
+follows and ends workers.
+"""
 
 import os
 import select
@@ -28,7 +30,9 @@ from spmd_core.worker.unwritten import Ended, Unwritten, say
 
 
 class Supervisor:
-    """The only starter and killer of workers. `is_wanted` says whether this process is to work the queue now."""
+    """The only starter and killer of workers. `is_wanted` says whether this process is to work the
+    queue now.
+    """
 
     def __init__(
         self, store: Store, turn: Turn, settings: Settings, is_wanted: Callable[[], bool]
@@ -69,7 +73,8 @@ class Supervisor:
         os.close(self._wake_in)
         os.close(self._wake_out)
 
-    # The queue ------------------------------------------------------------------------------------------------------
+    # The queue
+    # ------------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
         try:
@@ -111,7 +116,9 @@ class Supervisor:
             self._wait(self._settings.poll_s)
 
     def _next(self) -> RunStatus | None:
-        """The head of the queue; what this version cannot read is failed, and the next one looked at."""
+        """The head of the queue; what this version cannot read is failed, and the next one looked
+        at.
+        """
         while True:
             try:
                 return self._store.next_queued()
@@ -121,9 +128,12 @@ class Supervisor:
                     return None  # cancelled just now
 
     def _stand_by(self) -> None:
-        """Nothing here is this process's to run: make way for who may be waiting, else keep the devices for a while."""
+        """Nothing here is this process's to run: make way for who may be waiting, else keep the
+        devices for a while.
+        """
         self.host.let_go_when_idle()
-        if self._turn.held and (self.host.is_empty or self._store.active() or self._store.requests()):
+        if self._turn.held and (self.host.is_empty or self._store.active()
+                                or self._store.requests()):
             self.host.release()
             self._turn.give_up()
         self._wait(self._settings.poll_s if self._turn.held else None)
@@ -156,10 +166,12 @@ class Supervisor:
                 raise WorkerError(f"the worker of {target} {ending} before it named its devices: "
                                   f"{worker.failing_line()}")
             if worker.environment is None and (self._is_stopping or time.monotonic() > deadline):
-                raise WorkerError(f"the worker of {target} did not name its devices in time: try it again")
+                raise WorkerError(
+                    f"the worker of {target} did not name its devices in time: try it again")
         self.host.rest()
 
-    # One run --------------------------------------------------------------------------------------------------------
+    # One run
+    # --------------------------------------------------------------------------------------------------------
 
     def _run(self, run: ActiveRun) -> None:
         experiment = run.status.experiment
@@ -168,7 +180,10 @@ class Supervisor:
             check_memory(experiment, self._store.environment(experiment.target), read_hardware())
             worker = self.host.get(experiment.target, compiler_flags(experiment))
         except LabError as error:
-            self._finish(run, Outcome("failed", error=Failure(kind=type(error).__name__, message=str(error))), None)
+            self._finish(run,
+                         Outcome("failed",
+                                 error=Failure(kind=type(error).__name__, message=str(error))),
+                         None)
             return
         self._follow(run, worker)
         outcome = run.outcome or Outcome("interrupted")  # no outcome: this process ends
@@ -202,7 +217,8 @@ class Supervisor:
             if was_woken or now >= next_look:
                 next_look = now + self._settings.poll_s
                 with self._storage_may_fail():
-                    if any(request.kind == "cancel" and request.run == status.run for request in self._store.requests()):
+                    if any(request.kind == "cancel" and request.run == status.run
+                           for request in self._store.requests()):
                         self._ask_to_stop(run, worker, "cancelled")
             if run.is_late(now):
                 self._ask_to_stop(run, worker, "timed_out")
@@ -262,7 +278,8 @@ class Supervisor:
             ended.status.run, found.state, result=found.result, texts=ended.texts,
             error=found.error, stderr_tail=ended.stderr_tail)
 
-    # Waiting and telling --------------------------------------------------------------------------------------------
+    # Waiting and telling
+    # --------------------------------------------------------------------------------------------
 
     @contextmanager
     def _storage_may_fail(self) -> Iterator[None]:
@@ -275,7 +292,8 @@ class Supervisor:
 
     def _wait(self, timeout_s: float | None, worker: Worker | None = None) -> bool:
         """Wait for a wake-up, an event of the worker, or the time; whether it was a wake-up."""
-        sources = [self._wake_out] if worker is None or worker.is_broken else [self._wake_out, worker]
+        sources = [self._wake_out] if worker is None or worker.is_broken else [self._wake_out,
+                                                                               worker]
         readable = select.select(sources, [], [], timeout_s)[0]
         if self._wake_out not in readable:
             return False

@@ -1,4 +1,6 @@
-"""Whose turn it is to work the queue: by the file lock, and where its file was deleted, by the database."""
+"""Whose turn it is to work the queue: by the file lock, and where its file was deleted, by the
+database.
+"""
 
 import os
 from pathlib import Path
@@ -10,7 +12,8 @@ from spmd_core.worker.folder_lock import FolderLock
 class Turn:
     """The lock of a data folder, and beside it a note in the database of who took which lock file.
 
-    A deleted lock file frees the lock for everybody but the one who holds it. The note says who that
+    A deleted lock file frees the lock for everybody but the one who holds it. The note says who
+    that
     is; it counts only where it names another file than the one at the path, and a living process.
     """
 
@@ -66,7 +69,8 @@ class Turn:
 def process_mark(pid: int) -> str | None:
     """What tells a living process from a later one of the same number; None where it is over.
 
-    Linux: its start in clock ticks since boot. Elsewhere nothing is known, and the lock alone counts.
+    Linux: its start in clock ticks since boot. Elsewhere nothing is known, and the lock alone
+    counts.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

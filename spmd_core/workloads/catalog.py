@@ -27,7 +27,9 @@ WORKLOADS: dict[str, Workload] = {
 
 
 def workload_names(wait_s: float | None = SHORT_WAIT_S) -> tuple[str, ...]:
-    """Names of all workloads, the user's own last; `wait_s` bounds the wait for files that are still being loaded."""
+    """Names of all workloads, the user's own last; `wait_s` bounds the wait for files that are
+    still being loaded.
+    """
     return (*WORKLOADS, *files.workloads(wait_s))
 
 
@@ -37,9 +39,12 @@ def has_plan(name: object) -> bool:
 
 
 def get_workload(name: str, source: str | None = None) -> Workload:
-    """The workload of that name; RequestError where there is none. `source` is the hash of the user's file that declared it."""
+    """The workload of that name; RequestError where there is none. `source` is the hash of the
+    user's file that declared it.
+    """
     if name in WORKLOADS:
         return WORKLOADS[name]
     if (found := files.find(name, source)) is not None:
         return found
-    raise refuse(f"workload {shorten(name)}", f"does not exist{files.why_missing(name, source)}", f"use one of {', '.join(workload_names())}")
+    raise refuse(f"workload {shorten(name)}", f"does not exist{files.why_missing(name, source)}",
+                 f"use one of {', '.join(workload_names())}")

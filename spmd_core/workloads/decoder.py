@@ -119,7 +119,8 @@ DECODER = Workload(
     name=NAME, title="Transformer training step", kind="plan",
     formula="gradients and AdamW of a decoder: embedding, scanned blocks, loss",
     dims=("batch", "sequence", *VARIABLE), defaults={"batch": 32, "sequence": 2048},
-    operands=(), results=(), flops=lambda sizes: 0, optional_dims=VARIABLE, dtypes=("bfloat16",), strategies=("auto",),
+    operands=(), results=(), flops=lambda sizes: 0, optional_dims=VARIABLE, dtypes=("bfloat16",),
+    strategies=("auto",),
     default_strategies=("auto",),
     canonical=lambda fields: fields_of_plan(plan_of_fields(fields)),
     options={

@@ -1,4 +1,6 @@
-"""Registered small programs: which there are, and their text with the mesh that they run on. Reads files, imports none."""
+"""Registered small programs: which there are, and their text with the mesh that they run on. Reads
+files, imports none.
+"""
 
 import ast
 import re
@@ -22,7 +24,8 @@ _PROGRAMS = resources.files("spmd_core") / "programs" / "recipes"
 def program_names() -> tuple[str, ...]:
     """Names of the registered small programs, in alphabetical order."""
     names = (entry.name for entry in _PROGRAMS.iterdir())
-    return tuple(sorted(name.removesuffix(".py") for name in names if name.endswith(".py") and not name.startswith("_")))
+    return tuple(sorted(name.removesuffix(".py") for name in names
+                        if name.endswith(".py") and not name.startswith("_")))
 
 
 @cache
@@ -32,13 +35,16 @@ def program_file(name: str) -> str:
 
 
 def with_mesh(source: str, imports: str, mesh_lines: list[str]) -> str:
-    """A program's text with the lines that make its mesh, after its imports; what both import is imported once."""
+    """A program's text with the lines that make its mesh, after its imports; what both import is
+    imported once.
+    """
     tree = ast.parse(source)
     lines = source.splitlines()
     head = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     docstring = lines[: tree.body[0].end_lineno] if ast.get_docstring(tree) else []
     after = max((node.end_lineno or 0 for node in head), default=len(docstring))
-    return "\n".join([*docstring, "", *_merged([*ast.parse(imports).body, *head]), "", *mesh_lines, *lines[after:]]) + "\n"
+    return "\n".join([*docstring, "", *_merged([*ast.parse(imports).body, *head]), "", *mesh_lines,
+                      *lines[after:]]) + "\n"
 
 
 def _merged(statements: list[ast.stmt]) -> list[str]:
@@ -48,11 +54,15 @@ def _merged(statements: list[ast.stmt]) -> list[str]:
         if isinstance(statement, ast.Import):
             plain |= {ast.unparse(ast.Import([alias])) for alias in statement.names}
         elif isinstance(statement, ast.ImportFrom):
-            named.setdefault(statement.module, set()).update(ast.unparse(alias) for alias in statement.names)
-    return [*sorted(plain), *(f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(named.items()))]
+            named.setdefault(statement.module, set()).update(ast.unparse(alias)
+                                                             for alias in statement.names)
+    return [*sorted(plain),
+            *(f"from {module} import {', '.join(sorted(names))}"
+              for module, names in sorted(named.items()))]
 
-_LINE = re.compile(r"^(?P<name>[A-Z][A-Z_]*) = (?P<default>[\d_]+)  # (?P<low>[\d_]+) to (?P<high>[\d_]+)"
-                   r"(?P<rest>, (?P<bytes>[\d_]+) bytes each)?$", re.MULTILINE)
+_LINE = re.compile(
+    r"^(?P<name>[A-Z][A-Z_]*) = (?P<default>[\d_]+)  # (?P<low>[\d_]+) to (?P<high>[\d_]+)"
+    r"(?P<rest>, (?P<bytes>[\d_]+) bytes each)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +89,19 @@ def program_sizes(program: str) -> dict[str, Size]:
 
 
 def check_sizes(program: str, given: dict[str, object]) -> dict[str, int]:
-    """The given sizes without those at their default; RequestError for one that the program does not have or allow."""
+    """The given sizes without those at their default; RequestError for one that the program does
+    not have or allow.
+    """
     sizes, chosen = program_sizes(program), {}
     for name, value in given.items():
         size = sizes.get(name)
         if size is None:
-            raise refuse(f"option {shorten(name)}", f"is not one of program {program}", f"use {' or '.join(['device_order', *sizes])}")
-        if not isinstance(value, int) or isinstance(value, bool) or not size.low <= value <= size.high:
-            raise refuse(f"{name}={shorten(value)}", f"is not a size of program {program}", f"use a whole number from {size.low} to {size.high}")
+            raise refuse(f"option {shorten(name)}", f"is not one of program {program}",
+                         f"use {' or '.join(['device_order', *sizes])}")
+        if not isinstance(value, int) or isinstance(value,
+                                                    bool) or not size.low <= value <= size.high:
+            raise refuse(f"{name}={shorten(value)}", f"is not a size of program {program}",
+                         f"use a whole number from {size.low} to {size.high}")
         if value != size.default:
             chosen[name] = value
     return {name: chosen[name] for name in sizes if name in chosen}

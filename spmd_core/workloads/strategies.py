@@ -18,8 +18,10 @@ _PMAP = "called, not compiled ahead of time: each call also pays for Python find
 STRATEGIES: dict[str, Strategy] = {
     strategy.name: strategy
     for strategy in (
-        Strategy("single", "Single device", "jit on one device: the baseline, no mesh and no communication"),
-        Strategy("auto", "Automatic", "operands are placed with NamedSharding on a mesh of Auto axes; the compiler decides the rest"),
+        Strategy("single", "Single device",
+                 "jit on one device: the baseline, no mesh and no communication"),
+        Strategy("auto", "Automatic",
+                 "operands are placed with NamedSharding on a mesh of Auto axes; the compiler decides the rest"),
         Strategy(
             "constrained", "Constrained", "with_sharding_constraint on operands and results inside jit; the operands come unsharded",
             "the compiler moves the constraint to the parameters, so a call with unsharded operands reshards them each time: both are timed"),
@@ -41,5 +43,7 @@ MAP_STRATEGIES = ("vmap", "jit(vmap)", "pmap", "jit(pmap)", "pmap(jit)", "pmap(v
 ALL_STRATEGIES = SHARDING_STRATEGIES + MAP_STRATEGIES
 WITH_MAP = ("single", "auto", "shard_map", "pmap(vmap)")  # of each kind one, to begin with
 ONE_DEVICE = ("single", "vmap", "jit(vmap)")  # strategies that use no mesh
-BY_HAND = ("shard_map", "pmap", "jit(pmap)", "pmap(jit)", "pmap(vmap)")  # strategies whose collectives are in the program's own text
-BY_COMPILER = ("auto", "constrained", "explicit")  # strategies whose collectives the compiler puts in
+# strategies whose collectives are in the program's own text
+BY_HAND = ("shard_map", "pmap", "jit(pmap)", "pmap(jit)", "pmap(vmap)")
+# strategies whose collectives the compiler puts in
+BY_COMPILER = ("auto", "constrained", "explicit")

@@ -3,18 +3,22 @@
 from spmd_core.workloads.strategies import ALL_STRATEGIES
 from spmd_core.workloads.workload import FLOATS, Array, Dims, Divides, Program, Workload
 
-_STREAM = ("batch", "sequence", "embed")  # whole along embed: the table's entry for it says how weights are stored
+# whole along embed: the table's entry for it says how weights are stored
+_STREAM = ("batch", "sequence", "embed")
 _HEADS = ("batch", "sequence", "heads", "head_dim")
 _KV_HEADS = ("batch", "sequence", "kv_heads", "head_dim")
 _BETWEEN = (
     Array("gathered", _KV_HEADS, whole=("sequence",)), Array("shared", _HEADS, whole=("sequence",)),
-    # one query head to a key head: a dim of size 1, written as kv_heads, is whole; so are the keys, the last dim of scores
+    # one query head to a key head: a dim of size 1, written as kv_heads, is whole; so are the keys,
+    # the last dim of scores
     Array("scores", ("batch", "heads", "kv_heads", "sequence"), whole=("kv_heads",)),
     Array("mixed", ("batch", "sequence", "heads", "kv_heads", "head_dim"), whole=("kv_heads",)))
 
 
 def _attention_flops(sizes: Dims) -> int:
-    """Scores of all pairs, those that are masked too, since they are computed; softmax and scale as five operations each."""
+    """Scores of all pairs, those that are masked too, since they are computed; softmax and scale as
+    five operations each.
+    """
     pairs = sizes["batch"] * sizes["heads"] * sizes["sequence"] ** 2
     return pairs * (4 * sizes["head_dim"] + 5)
 
@@ -23,7 +27,8 @@ def _block_flops(sizes: Dims) -> int:
     """Two for each weight and token; attention; norms, residuals and the gate, element by element."""
     embed, mlp = sizes["embed"], sizes["mlp"]
     weights = 2 * embed * sizes["head_dim"] * (sizes["heads"] + sizes["kv_heads"]) + 3 * embed * mlp
-    return sizes["batch"] * sizes["sequence"] * (2 * weights + 12 * embed + 6 * mlp) + _attention_flops(sizes)
+    return sizes["batch"] * sizes["sequence"] * (2 * weights + 12 * embed + 6
+                                                 * mlp) + _attention_flops(sizes)
 
 
 ATTENTION = Workload(
@@ -39,9 +44,9 @@ ATTENTION = Workload(
     program=Program(between=_BETWEEN), draws=("normal", "ones"), sampled=("sequence",),
     cut="heads")
 
-_WEIGHTS = {
-    "query": ("embed", "heads", "head_dim"), "key": ("embed", "kv_heads", "head_dim"), "value": ("embed", "kv_heads", "head_dim"),
-    "out": ("heads", "head_dim", "embed"), "gate": ("embed", "mlp"), "up": ("embed", "mlp"), "down": ("mlp", "embed")}
+_WEIGHTS = {"query": ("embed", "heads", "head_dim"), "key": ("embed", "kv_heads", "head_dim"),
+            "value": ("embed", "kv_heads", "head_dim"), "out": ("heads", "head_dim", "embed"),
+            "gate": ("embed", "mlp"), "up": ("embed", "mlp"), "down": ("mlp", "embed")}
 
 
 def _weights(*names: str) -> tuple[Array, ...]:

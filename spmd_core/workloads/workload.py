@@ -19,7 +19,9 @@ MemoryKind = Literal["device", "pinned_host"]
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An operand or a result: a name and the names of its dims, in order; the sharding table leaves those in `whole` uncut here."""
+    """An operand or a result: a name and the names of its dims, in order; the sharding table leaves
+    those in `whole` uncut here.
+    """
 
     name: str
     dims: tuple[str, ...]
@@ -177,10 +179,13 @@ class Workload:
         return self.variants.get(options.get(next(iter(self.options), ""), ""), self)
 
     def mapped_dim(self, sizes: Dims) -> str:
-        """The dim that vmap and pmap map over unless told otherwise: the first of the result, else of the operands."""
+        """The dim that vmap and pmap map over unless told otherwise: the first of the result, else
+        of the operands.
+        """
         if self.mapped is not None and self.mapped in sizes:
             return self.mapped
-        return next(dim for array in (*self.results[:1], *self.operands) for dim in array.present(sizes))
+        return next(dim for array in (*self.results[:1], *self.operands)
+                    for dim in array.present(sizes))
 
     def default_size(self, dim: str, sizes: Dims) -> int:
         """The size of a dim that is not given, beside others that are."""
@@ -194,7 +199,8 @@ class Workload:
         for rule in self.size_rules:
             if rule.dim not in sizes or rule.other not in sizes:
                 continue
-            size, most, other = sizes[rule.dim], sizes[rule.other], f"{rule.other}={sizes[rule.other]}"
+            size, most, other = sizes[
+                rule.dim], sizes[rule.other], f"{rule.other}={sizes[rule.other]}"
             if isinstance(rule, AtMost) and size > most:
                 yield rule.dim, most, f"is more than {other}", f"use at most {most}"
             if isinstance(rule, Divides) and most % size:
@@ -203,16 +209,20 @@ class Workload:
                 yield rule.dim, fits, f"does not divide {other}", fix
 
     def result_dtype(self, dtype: str) -> str:
-        """Dtype of the results: int32 operands of a float function are promoted to float32, as JAX does."""
+        """Dtype of the results: int32 operands of a float function are promoted to float32, as JAX
+        does.
+        """
         return "float32" if dtype == "int32" and not self.integer_result else dtype
 
     def operand_bytes(self, sizes: Dims, dtype: str) -> int:
         """Bytes of all operands, unsharded."""
-        return sum(element_count(array.shape(sizes)) for array in self.operands) * DTYPE_BYTES[dtype]
+        return sum(element_count(array.shape(sizes))
+                   for array in self.operands) * DTYPE_BYTES[dtype]
 
     def result_bytes(self, sizes: Dims, dtype: str) -> int:
         """Bytes of all results, unsharded."""
-        return sum(element_count(array.shape(sizes)) for array in self.results) * DTYPE_BYTES[self.result_dtype(dtype)]
+        return sum(element_count(array.shape(sizes))
+                   for array in self.results) * DTYPE_BYTES[self.result_dtype(dtype)]
 
 
 def element_count(shape: tuple[int, ...]) -> int:

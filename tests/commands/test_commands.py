@@ -21,14 +21,18 @@ from spmd_core.words.layouts import devices_text
 from tests.labs import until
 
 ROOT = Path(__file__).resolve().parents[2]
-QUICK = {"workload": "layer", "mesh": {"x": 8}, "sharding": {"in": "x"}, "target": "cpu:8", "timing": {"samples": 3, "min_seconds": 0}}
+QUICK = {"workload": "layer", "mesh": {"x": 8}, "sharding": {"in": "x"}, "target": "cpu:8",
+         "timing": {"samples": 3, "min_seconds": 0}}
 ENDLESS = {**QUICK, "strategies": ["single"], "timing": {"samples": 1000, "min_seconds": 60}}
 
 
-def call(*words: str, stdin: str | bytes = b"", timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def call(*words: str, stdin: str | bytes = b"",
+         timeout: float = 120) -> subprocess.CompletedProcess[str]:
     given = stdin.encode() if isinstance(stdin, str) else stdin
-    done = subprocess.run([sys.executable, "-m", "spmd_core", *words], cwd=ROOT, input=given, capture_output=True, timeout=timeout)
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+    done = subprocess.run([sys.executable, "-m", "spmd_core", *words], cwd=ROOT, input=given,
+                          capture_output=True, timeout=timeout)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(),
+                                       done.stderr.decode())
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,7 +56,8 @@ def test_run_prints_the_result_as_json(finished):
     assert finished.experiment == parse_experiment(QUICK) and finished.environment.device_count == 8
     for found in finished.strategies.values():
         assert found.status == "ok" and len(found.samples_s) == 3 and found.correct
-        assert np.allclose(found.outputs["y"].values, [0.02138914, 0.89311206, 0.5989201, 0.97742504], atol=1e-6)
+        assert np.allclose(found.outputs["y"].values,
+                           [0.02138914, 0.89311206, 0.5989201, 0.97742504], atol=1e-6)
 
 
 def test_run_prints_a_table_for_people():
@@ -65,15 +70,20 @@ def test_run_prints_a_table_for_people():
 def test_history_lists_runs_and_prints_one(finished):
     listed = json.loads(call("history", "--json").stdout)
     mine = next(entry for entry in listed if entry["run"] == finished.run)
-    assert mine["status"] == "succeeded" and parse_experiment(mine["experiment"]) == finished.experiment
+    assert mine[
+        "status"] == "succeeded" and parse_experiment(mine["experiment"]) == finished.experiment
     assert mine["medians_s"]["auto"] == finished.strategies["auto"].median_s
     assert finished.run in call("history").stdout
-    assert [entry["run"] for entry in json.loads(call("history", encode(finished.experiment), "--json").stdout)] == [finished.run]
+    assert [entry["run"]
+            for entry in json.loads(call("history", encode(finished.experiment),
+                                         "--json").stdout)] == [finished.run]
     assert json.loads(call("history", "--workload", "elementwise", "--json").stdout) == []
     assert "no stored run is like that" in call("history", "--workload", "elementwise").stdout
-    assert Result.model_validate_json(call("history", "--run", finished.run, "--json").stdout) == finished
+    assert Result.model_validate_json(call("history", "--run", finished.run,
+                                           "--json").stdout) == finished
     rows = call("history", "--run", finished.run, "--csv").stdout.splitlines()
-    assert len(rows) == 1 + 5 * 3 and rows[0].startswith("run,experiment,")  # constrained has two timings
+    # constrained has two timings
+    assert len(rows) == 1 + 5 * 3 and rows[0].startswith("run,experiment,")
 
 
 def test_history_deletes_runs():
@@ -91,7 +101,8 @@ def test_devices_are_asked_through_the_worker():
 
 
 def test_script_prints_a_script_that_compares_itself_with_the_run(finished):
-    plain, of_run = call("script", encode(finished.experiment)), call("script", "--run", finished.run)
+    plain, of_run = call("script",
+                         encode(finished.experiment)), call("script", "--run", finished.run)
     assert plain.returncode == of_run.returncode == 0
     compile(plain.stdout, "plain", "exec")
     assert "RUN = {}" in plain.stdout and "'auto': {'y': [0.0213" in of_run.stdout
@@ -101,9 +112,14 @@ def test_link_prints_a_link_that_leads_back(tmp_path):
     spec = tmp_path / "1.json"
     spec.write_text(json.dumps(QUICK))
     link = call("link", str(spec), "--base", "https://lab.example/spmd/").stdout.strip()
-    assert link.startswith("https://lab.example/spmd/compare?experiment=1.") and decode(link) == parse_experiment(QUICK)
-    assert json.loads(call("link", link, "--json").stdout)["experiment"] == parse_experiment(QUICK).id
-    assert call("link", "-", stdin=link + "\n").stdout == call("link", encode(parse_experiment(QUICK))).stdout
+    assert link.startswith(
+        "https://lab.example/spmd/compare?experiment=1.") and decode(
+        link) == parse_experiment(QUICK)
+    assert json.loads(call("link", link,
+                           "--json").stdout)["experiment"] == parse_experiment(QUICK).id
+    assert call("link", "-", stdin=link + "\n").stdout == call("link",
+                                                               encode(
+                                                                   parse_experiment(QUICK))).stdout
 
 
 def test_layout_prints_shards_as_json():
@@ -112,23 +128,29 @@ def test_layout_prints_shards_as_json():
     assert answer["shards"][0] == {"device": 0, "position": 0, "index": [[0, 2], [0, 2]]}
     assert answer["shards"][7] == {"device": 7, "position": 7, "index": [[2, 4], [6, 8]]}
     assert len(answer["shards"]) == 8 and answer["replication"] == 1
-    assert json.loads(call("layout", "recipe:layout_2x4", "--json").stdout)["shards"] == answer["shards"]
+    assert json.loads(call("layout", "recipe:layout_2x4",
+                           "--json").stdout)["shards"] == answer["shards"]
 
 
 def test_layout_of_many_devices():
-    done = call("layout", "--mesh", "x=256,y=256", "--shape", "256,512", "--spec", '["x", "y"]', "--json")
+    done = call("layout", "--mesh", "x=256,y=256", "--shape", "256,512", "--spec", '["x", "y"]',
+                "--json")
     shards = json.loads(done.stdout)["shards"]
-    assert len(shards) == 65_536 and shards[-1] == {"device": 65_535, "position": 65_535, "index": [[255, 256], [510, 512]]}
+    assert len(shards) == 65_536 and shards[-1] == {"device": 65_535, "position": 65_535,
+                                                    "index": [[255, 256], [510, 512]]}
 
 
 def test_layout_of_several_arrays():
     answer = json.loads(call("layout", "recipe:layer", "--json").stdout)
-    assert list(answer["arrays"]) == ["x", "weights", "bias", "y"] and answer["arrays"]["bias"]["replication"] == 8
-    assert json.loads(call("layout", "recipe:layer", "--array", "weights", "--json").stdout) == answer["arrays"]["weights"]
+    assert list(answer["arrays"]) == ["x", "weights", "bias",
+                                      "y"] and answer["arrays"]["bias"]["replication"] == 8
+    assert json.loads(call("layout", "recipe:layer", "--array", "weights",
+                           "--json").stdout) == answer["arrays"]["weights"]
 
 
 def test_results_have_a_dtype_of_their_own():
-    spec = json.dumps({"workload": "elementwise", "mesh": {"x": 2}, "dims": {"rows": 4}, "dtype": "int32"})
+    spec = json.dumps({"workload": "elementwise", "mesh": {"x": 2}, "dims": {"rows": 4},
+                       "dtype": "int32"})
     assert [(name, found["dtype"]) for name, found in json.loads(call("layout", "-", "--json", stdin=spec).stdout)["arrays"].items()] == [
         ("x", "int32"), ("y", "float32")]
     assert "y: float32[4], P(None) on mesh x=2" in call("layout", "-", stdin=spec).stdout
@@ -138,20 +160,25 @@ def test_layout_draws_the_array():
     drawn = call("layout", "--mesh", "x=2,y=4", "--shape", "4,8", "--spec", '["x"]').stdout
     assert "array: float32[4, 8], P('x', None) on mesh x=2, y=4" in drawn
     assert "0:2 │ 0-3 │" in drawn and "2:4 │ 4-7 │" in drawn
-    assert "d0 2:4\n" in call("layout", "--mesh", "x=2,y=4", "--shape", "4,8,8", "--spec", '["x",null,"y"]').stdout
-    assert "and 4,080 more devices" in call("layout", "--mesh", "x=64,y=64", "--shape", "64,64", "--spec", '["x","y"]').stdout
+    assert "d0 2:4\n" in call("layout", "--mesh", "x=2,y=4", "--shape", "4,8,8", "--spec",
+                              '["x",null,"y"]').stdout
+    assert "and 4,080 more devices" in call("layout", "--mesh", "x=64,y=64", "--shape", "64,64",
+                                            "--spec", '["x","y"]').stdout
 
 
 def test_device_numbers_are_said_briefly():
-    assert devices_text([5]) == "5" and devices_text([0, 1, 2, 3]) == "0-3" and devices_text([0, 4]) == "0 4"
+    assert devices_text([5]) == "5" and devices_text([0, 1, 2,
+                                                      3]) == "0-3" and devices_text([0, 4]) == "0 4"
     assert devices_text(list(range(0, 64, 4))) == "0 4 8 … (16)"
 
 
 def test_layout_link_and_script_load_neither_jax_nor_the_lab():
     code = ("import sys\nfrom spmd_core.__main__ import main\nassert main(sys.argv[1:]) == 0\n"
             "print([name for name in ('jax', 'jaxlib', 'streamlit', 'sqlite3', 'spmd_core.lab') if name in sys.modules], file=sys.stderr)")
-    for words in (["layout", "recipe:layer"], ["link", "recipe:layer"], ["script", "recipe:layer"], ["layout", "--mesh", "x=2", "--shape", "4"]):
-        done = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    for words in (["layout", "recipe:layer"], ["link", "recipe:layer"], ["script", "recipe:layer"],
+                  ["layout", "--mesh", "x=2", "--shape", "4"]):
+        done = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True,
+                              text=True, check=True)
         assert done.stderr == "[]\n", words
 
 
@@ -167,23 +194,32 @@ BAD = [
     (["run", "pyproject.toml"], "is not JSON"),
     (["run", "recipe:nothing"], "recipe 'nothing' does not exist: use one of"),
     (["run", "1.abc"], "link '1.abc' is damaged or truncated: copy all of it"),
-    (["run", "http://localhost:8501/compare?experiment=2.abc"], "link of version 2 cannot be read by this version"),
-    (["layout"], "there is nothing to lay out: name a spec, or give --mesh x=2,y=4 and --shape 4,8"),
+    (["run", "http://localhost:8501/compare?experiment=2.abc"],
+     "link of version 2 cannot be read by this version"),
+    (["layout"],
+     "there is nothing to lay out: name a spec, or give --mesh x=2,y=4 and --shape 4,8"),
     (["layout", "recipe:layer", "--mesh", "x=2"], "give one or the other"),
-    (["layout", "recipe:layer", "--array", "z"], "array 'z' is not one of layer: use x, weights, bias, y"),
+    (["layout", "recipe:layer", "--array", "z"],
+     "array 'z' is not one of layer: use x, weights, bias, y"),
     (["layout", "recipe:local_shape"], "workload program describes no arrays"),
-    (["layout", "--mesh", "x=3", "--shape", "4", "--spec", '["x"]'], "d0=4 does not divide over mesh axis x=3: use 3 or 6, or leave d0 unsharded"),
-    (["layout", "--mesh", "x=2", "--shape", "4", "--spec", '["z"]'], "mesh axis 'z' is not in the mesh"),
-    (["layout", "--mesh", "x=2", "--shape", "4", "--spec", '["x", "x"]'], "does not fit its rank 1"),
-    (["layout", "--mesh", "x=2", "--shape", "4,4", "--spec", '["x", "x"]'], "mesh axis 'x' shards both d0 and d1 of array"),
+    (["layout", "--mesh", "x=3", "--shape", "4", "--spec", '["x"]'],
+     "d0=4 does not divide over mesh axis x=3: use 3 or 6, or leave d0 unsharded"),
+    (["layout", "--mesh", "x=2", "--shape", "4", "--spec", '["z"]'],
+     "mesh axis 'z' is not in the mesh"),
+    (["layout", "--mesh", "x=2", "--shape", "4", "--spec", '["x", "x"]'],
+     "does not fit its rank 1"),
+    (["layout", "--mesh", "x=2", "--shape", "4,4", "--spec", '["x", "x"]'],
+     "mesh axis 'x' shards both d0 and d1 of array"),
     (["layout", "--mesh", "x=2", "--shape", "4", "--spec", "x"], "--spec 'x' is not a list"),
     (["layout", "--mesh", "x=2", "--shape", "0"], "d0=0 is not a size"),
     (["layout", "--mesh", "x=2", "--shape", "4,x"], "d1='x' is not a size"),
     (["layout", "--mesh", "x=2", "--shape", "1,1,1,1,1,1,1"], "has rank 7: use a rank from 1 to 6"),
     (["layout", "--mesh", "x:2", "--shape", "4"], "--mesh 'x:2' is not a mesh"),
     (["layout", "--mesh", "x=2,x=2", "--shape", "4"], "mesh names 'x' twice: name it once"),
-    (["layout", "--mesh", "x=1099511627776", "--shape", "4"], "mesh of 1099511627776 devices is larger than anything built"),
-    (["layout", "--mesh", "x=2", "--shape", "4", "--dtype", "float99"], "dtype 'float99' is not known here"),
+    (["layout", "--mesh", "x=1099511627776", "--shape", "4"],
+     "mesh of 1099511627776 devices is larger than anything built"),
+    (["layout", "--mesh", "x=2", "--shape", "4", "--dtype", "float99"],
+     "dtype 'float99' is not known here"),
     (["history", "--limit", "many"], "limit 'many' is not a number of runs: use 1 to 100000"),
     (["history", "--state", "odd"], "state 'odd' does not exist: use one of queued"),
     (["history", "--workload", "odd"], "workload 'odd' does not exist"),
@@ -195,12 +231,14 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("words", "sentence"), BAD, ids=[" ".join(words)[:40] or "nothing" for words, _ in BAD])
+@pytest.mark.parametrize(("words", "sentence"), BAD,
+                         ids=[" ".join(words)[:40] or "nothing" for words, _ in BAD])
 def test_bad_requests_say_one_sentence_and_nothing_else(words, sentence, capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert command_line.main(words) == 2
     printed = capsys.readouterr()
-    assert printed.out == "" and sentence in printed.err and printed.err.count("\n") == 1 and printed.err.endswith("\n")
+    assert printed.out == "" and sentence in printed.err and printed.err.count(
+        "\n") == 1 and printed.err.endswith("\n")
 
 
 @pytest.mark.parametrize(("stdin", "sentence"), [
@@ -214,8 +252,9 @@ def test_bad_specs_from_standard_input_are_refused(stdin, sentence):
 
 
 def test_a_run_without_any_right_strategy_fails():
-    inexpressible = {"mesh": {"x": 2}, "dims": {"batch": 2, "in": 4, "out": 4}, "strategies": ["shard_map"],
-                     "sharding": {"batch": "x", "out": "x"}, "overrides": {"y": ["x", None]}}
+    inexpressible = {"mesh": {"x": 2}, "dims": {"batch": 2, "in": 4, "out": 4},
+                     "strategies": ["shard_map"], "sharding": {"batch": "x", "out": "x"},
+                     "overrides": {"y": ["x", None]}}
     done = call("run", "-", "--json", stdin=json.dumps(QUICK | inexpressible))
     assert done.returncode == 1 and "failed: shard_map cannot express this sharding" in done.stderr and done.stderr.count("\n") == 1
     assert json.loads(done.stdout)["strategies"]["shard_map"]["error"]["kind"] == "inexpressible"
@@ -223,7 +262,8 @@ def test_a_run_without_any_right_strategy_fails():
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_is_cancelled_and_what_was_measured_is_kept(number, folder):
-    process = subprocess.Popen([sys.executable, "-m", "spmd_core", "run", "-", "--json"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    process = subprocess.Popen([sys.executable, "-m", "spmd_core", "run", "-", "--json"], cwd=ROOT,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
     assert process.stdin
     process.stdin.write(json.dumps(ENDLESS))
@@ -245,7 +285,8 @@ def test_a_terminal_sees_the_progress_and_then_a_clean_line(tmp_path):
     spec = tmp_path / "spec.json"
     spec.write_text(json.dumps(QUICK))
     leader, follower = pty.openpty()
-    process = subprocess.Popen([sys.executable, "-m", "spmd_core", "run", str(spec), "--json"], cwd=ROOT, stdout=subprocess.PIPE, stderr=follower)
+    process = subprocess.Popen([sys.executable, "-m", "spmd_core", "run", str(spec), "--json"],
+                               cwd=ROOT, stdout=subprocess.PIPE, stderr=follower)
     os.close(follower)
     out, _ = process.communicate(timeout=60)
     shown = os.read(leader, 100_000).decode()
@@ -255,8 +296,9 @@ def test_a_terminal_sees_the_progress_and_then_a_clean_line(tmp_path):
 
 
 def test_a_reader_that_leaves_is_no_error():
-    process = subprocess.Popen([sys.executable, "-m", "spmd_core", "layout", "--mesh", "x=256,y=64", "--shape", "256,64", "--json"],
-                               cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-m", "spmd_core", "layout", "--mesh", "x=256,y=64",
+                                "--shape", "256,64", "--json"], cwd=ROOT, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
     assert process.stdout and process.stderr
     process.stdout.read(10)
     process.stdout.close()
@@ -273,4 +315,5 @@ def test_an_old_python_is_told_so(capsys, monkeypatch):
 def test_help_names_every_command(capsys):
     assert command_line.main(["--help"]) == 0
     printed = capsys.readouterr().out
-    assert all(f"  {name} " in printed for name in ("devices", "layout", "run", "history", "script", "link"))
+    assert all(f"  {name} " in printed
+               for name in ("devices", "layout", "run", "history", "script", "link"))

@@ -1,4 +1,6 @@
-"""Predictions from the command line: through the Lab, into the history, and from the store where the same versions made them."""
+"""Predictions from the command line: through the Lab, into the history, and from the store where
+the same versions made them.
+"""
 
 import json
 import signal
@@ -16,10 +18,12 @@ from tests.labs import ROOT, until
 
 pytest.importorskip("libtpu")
 
-SPEC = {"workload": "layer", "mesh": {"x": 4}, "target": "tpu:v5e:2x2", "dims": {"batch": 512, "in": 512, "out": 512}, "sharding": {"in": "x"},
+SPEC = {"workload": "layer", "mesh": {"x": 4}, "target": "tpu:v5e:2x2",
+        "dims": {"batch": 512, "in": 512, "out": 512}, "sharding": {"in": "x"},
         "strategies": ["single", "auto"]}
 
-PLAN = ("--target", "tpu:v5e:4x4", "--model", "scaled:1", "--mesh", "fsdp=16", "--batch-per-device", "2")
+PLAN = ("--target", "tpu:v5e:4x4", "--model", "scaled:1", "--mesh", "fsdp=16", "--batch-per-device",
+        "2")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -49,7 +53,9 @@ def test_run_prints_what_was_predicted(spec):
     at = next(place for place, line in enumerate(lines) if line.startswith("strategy"))
     head, single, auto = (line.split() for line in lines[at : at + 3])
     assert head[:5] == ["strategy", "fits", "predicted", "interval", "bound"]
-    assert single[:3] == ["Single", "device", "(single)"] and auto[:3] == ["Automatic", "(auto)", "yes"] and "all-reduce over x" in done.stdout
+    assert single[:3] == ["Single", "device",
+                          "(single)"] and auto[:3] == ["Automatic", "(auto)",
+                                                       "yes"] and "all-reduce over x" in done.stdout
     result = Result.model_validate_json(call("history", "--run", runs()[0], "--json").stdout)
     assert result.strategies["auto"].prediction.fits and result.environment.platform == "tpu"
 
@@ -58,11 +64,16 @@ def test_predict_answers_from_the_store_what_the_same_versions_predicted(spec):
     first = call("predict", spec, "--json", timeout=500)
     assert first.returncode == 0, first.stderr
     found, known = json.loads(first.stdout), runs()
-    assert found["strategy"] == "auto" and found["fits"] is True and found["experiment"]["strategies"] == ["single", "auto"]
-    assert found["predicted_s"]["low"] <= found["predicted_s"]["estimate"] <= found["predicted_s"]["high"]
+    assert found[
+        "strategy"] == "auto" and found[
+        "fits"] is True and found["experiment"]["strategies"] == ["single", "auto"]
+    assert found[
+        "predicted_s"]["low"] <= found["predicted_s"]["estimate"] <= found["predicted_s"]["high"]
     assert json.loads(call("predict", spec, "--json").stdout) == found and runs() == known
-    assert f"compiled before, in run {known[0]}: --fresh compiles again" in call("predict", spec).stdout
-    assert json.loads(call("predict", spec, "--strategy", "auto", "--fresh", "--json", timeout=500).stdout)["predicted_s"] == found["predicted_s"]
+    assert f"compiled before, in run {known[0]}: --fresh compiles again" in call("predict",
+                                                                                 spec).stdout
+    assert json.loads(call("predict", spec, "--strategy", "auto", "--fresh", "--json",
+                           timeout=500).stdout)["predicted_s"] == found["predicted_s"]
     assert len(runs()) == len(known) + 1
     other = json.loads(call("predict", spec, "--strategy", "single", "--json", timeout=500).stdout)
     assert other["strategy"] == "single" and other["collectives"] == []
@@ -83,7 +94,8 @@ def test_predict_answers_from_the_store_what_the_same_versions_predicted(spec):
 ])
 def test_a_bad_request_is_one_sentence(spec, words, said):
     done = call("predict", spec, *words, timeout=300)
-    assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count("\n") == 1
+    assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count(
+        "\n") == 1
 
 
 @pytest.mark.parametrize(("words", "said"), [
@@ -94,20 +106,24 @@ def test_a_bad_request_is_one_sentence(spec, words, said):
 ])
 def test_a_bad_request_for_a_model_is_one_sentence(words, said):
     done = call("predict", *PLAN, *words)
-    assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count("\n") == 1
+    assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count(
+        "\n") == 1
 
 
 def test_a_train_step_is_predicted_from_the_command_line(tmp_path):
     kept, spec = tmp_path / "plan.json", tmp_path / "spec.json"
-    small = {"batch": 4, "sequence": 256, "layers": 2, "embed": 256, "heads": 2, "kv_heads": 2, "mlp": 512, "vocab": 512}
-    spec.write_text(json.dumps({"workload": "decoder", "target": "tpu:v5e:2x2", "mesh": {"fsdp": 2, "tensor": 2}, "dims": small,
+    small = {"batch": 4, "sequence": 256, "layers": 2, "embed": 256, "heads": 2, "kv_heads": 2,
+             "mlp": 512, "vocab": 512}
+    spec.write_text(json.dumps({"workload": "decoder", "target": "tpu:v5e:2x2",
+                                "mesh": {"fsdp": 2, "tensor": 2}, "dims": small,
                                 "options": {"model": "scaled:1", "remat": "minimal"}}))
     words = [str(spec), "--keep", str(kept), "--json"]
     done = call("predict", *words, timeout=600)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["fits"] is True
-    assert found["predicted_s"]["low"] <= found["predicted_s"]["estimate"] <= found["predicted_s"]["high"]
+    assert found[
+        "predicted_s"]["low"] <= found["predicted_s"]["estimate"] <= found["predicted_s"]["high"]
     assert 0 < found["mfu"] < 1
     assert found["tflops_per_chip"] == pytest.approx(197 * found["mfu"])
     assert {axis for each in found["collectives"] for axis in each["axes"]} == {"fsdp", "tensor"}
@@ -116,24 +132,29 @@ def test_a_train_step_is_predicted_from_the_command_line(tmp_path):
     assert kept_plan["plan"]["remat"] == "minimal"
     assert kept_plan["estimate_s"] == found["predicted_s"]["estimate"]
     kind, axes, size, count = kept_plan["collectives"][0]
-    kept.write_text(json.dumps(kept_plan | {"collectives": [[kind, axes, size, count + 1], *kept_plan["collectives"][1:]]}))
+    kept.write_text(json.dumps(kept_plan
+                               | {"collectives": [[kind, axes, size, count + 1],
+                                                  *kept_plan["collectives"][1:]]}))
     again = call("predict", "--baseline", str(kept), timeout=600)
     assert again.returncode == 1, again.stderr
     assert again.stdout == f"{kind} over {', '.join(axes)} of {bytes_text(size)}: {count + 1} before, {count} now\n"
 
 
-@pytest.mark.parametrize(("content", "said"), [
-    ("[" * 200_000, "this file is not JSON"), ('{"baseline": 2}', "is not a baseline that `predict --keep` wrote"), ("", "this file is not JSON"),
-    (" " * 2**21, "is larger than any baseline"),
-])
+@pytest.mark.parametrize(("content", "said"),
+                         [("[" * 200_000, "this file is not JSON"),
+                          ('{"baseline": 2}', "is not a baseline that `predict --keep` wrote"),
+                          ("", "this file is not JSON"),
+                          (" " * 2**21, "is larger than any baseline"),])
 def test_what_is_no_baseline_is_one_sentence(tmp_path, content, said):
     (tmp_path / "kept.json").write_text(content)
     done = call("predict", "--baseline", str(tmp_path / "kept.json"))
-    assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count("\n") == 1
+    assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count(
+        "\n") == 1
 
 
 def test_a_time_limit_ends_the_compile_with_a_sentence():
-    plan = ["--target", "tpu:v5e:16x16", "--model", "scaled:16", "--mesh", "fsdp=256", "--batch-per-device", "6", "--timeout", "4"]
+    plan = ["--target", "tpu:v5e:16x16", "--model", "scaled:16", "--mesh", "fsdp=256",
+            "--batch-per-device", "6", "--timeout", "4"]
     done = call("predict", *plan, timeout=200)
     assert done.returncode == 1 and done.stdout == ""
     assert "the compile took longer than 4 s and was ended: allow it more time, or make the program smaller" in done.stderr
@@ -142,20 +163,25 @@ def test_a_time_limit_ends_the_compile_with_a_sentence():
 
 def test_ctrl_c_cancels_a_prediction(folder):
     command = [sys.executable, "-m", "spmd_core", "run", "-"]
-    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, text=True)
     process.stdin.write(json.dumps(DEFAULT_SPEC))
     process.stdin.close()
     lab = Lab.open(folder, serve=False)
-    (run,) = until(lambda: [status.run for status in lab.active() if status.state == "running"], 120)
+    (run,) = until(lambda: [status.run for status in lab.active() if status.state == "running"],
+                   120)
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     assert lab.status(run).state == "cancelled"
     lab.close()
 
 
-@pytest.mark.parametrize("flags", ["--xla_tpu_enable_async_collective_fusion=false", "xla_tpu_enable_async_collective_fusion=false"])
+@pytest.mark.parametrize("flags",
+                         ["--xla_tpu_enable_async_collective_fusion=false",
+                          "xla_tpu_enable_async_collective_fusion=false"])
 def test_a_lone_compiler_flag_may_keep_its_dashes(flags):
-    words = ("--target", "tpu:v5e:4x4", "--model", "scaled:1", "--mesh", "fsdp=16", "--batch-per-device", "1", "--estimate", "--json")
+    words = ("--target", "tpu:v5e:4x4", "--model", "scaled:1", "--mesh", "fsdp=16",
+             "--batch-per-device", "1", "--estimate", "--json")
     done = call("predict", *words, "--compiler-flags", flags)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["fits"] is True

@@ -24,7 +24,8 @@ ENTRY %main (x: f32[16]) -> f32[16] {{
 
 
 def read(lines, computations="", **options):
-    return read_collectives(parse_module(PROGRAM.format(lines=lines, computations=computations)), MESH, file="layer_auto.py", **options)
+    return read_collectives(parse_module(PROGRAM.format(lines=lines, computations=computations)),
+                            MESH, file="layer_auto.py", **options)
 
 
 def seen(name):
@@ -32,7 +33,8 @@ def seen(name):
     return [(each.kind, each.axes, each.bytes, each.count, each.source) for each in found]
 
 
-# scan.py, in the strings beside: line 8 multiplies x sharded over (x, y) by w sharded over (y, x), five times in a loop.
+# scan.py, in the strings beside: line 8 multiplies x sharded over (x, y) by w sharded over (y, x),
+# five times in a loop.
 LOOPED = ("all-reduce", ("y",), 32 * 64 * 4, 5, "scan.py:8")
 
 
@@ -46,12 +48,15 @@ def test_a_program_for_eight_simulated_devices(name, line):
         ("collective-permute", ("x", "y"), 16 * 32 * 4, 1, "scan.py:11"),
         ("all-gather", ("x",), 16 * 64 * 4, 1, "scan.py:12" if line == 8 else "scan.py:11"),
         ("all-reduce", ("x",), 4, 1, "scan.py:13"),
-        ("all-reduce", ("y",), 4 + 32 * 64 * 4, 1, "scan.py:13"),  # the compiler sends a scalar along with a product
+        # the compiler sends a scalar along with a product
+        ("all-reduce", ("y",), 4 + 32 * 64 * 4, 1, "scan.py:13"),
     ]
 
 
 def test_a_program_for_a_tpu():
-    """The TPU compiler gathers inside the loop, writes reduce-scatters as fusions and splits the permute in two."""
+    """The TPU compiler gathers inside the loop, writes reduce-scatters as fusions and splits the
+    permute in two.
+    """
     assert seen("scan_tpu_0.10.2") == [
         ("all-gather", ("x",), 512 * 2048 * 2, 5, "scan.py:8"),
         ("reduce-scatter", ("y",), 1024 * 2048 * 2, 5, "scan.py:8"),
@@ -68,8 +73,10 @@ def test_bytes_are_of_the_larger_of_operand_and_result():
         "  %g = f32[64]{0} all-gather(%x), channel_id=1, replica_groups=[2,4]<=[8], dimensions={0}\n"
         "  %s = f32[16]{0} reduce-scatter(%g), channel_id=2, replica_groups=[2,4]<=[8], dimensions={0}, to_apply=%sum\n"
         "  ROOT %n = f32[16]{0} negate(%s)")
-    assert (gather.kind, gather.bytes, gather.axes, gather.group_size) == ("all-gather", 256, ("y",), 4)
-    assert (scatter.kind, scatter.bytes, scatter.axes, scatter.name) == ("reduce-scatter", 256, ("y",), "s")
+    assert (gather.kind, gather.bytes, gather.axes,
+            gather.group_size) == ("all-gather", 256, ("y",), 4)
+    assert (scatter.kind, scatter.bytes, scatter.axes,
+            scatter.name) == ("reduce-scatter", 256, ("y",), "s")
 
 
 @pytest.mark.parametrize(("start", "done"), [
@@ -164,28 +171,37 @@ def test_a_program_without_communication_has_none():
 
 
 def test_an_asynchronous_gather_is_counted_where_it_starts():
-    """A fusion starts the gather, a step fusion with the matmul beside it repeats its text, a third one ends it."""
+    """A fusion starts the gather, a step fusion with the matmul beside it repeats its text, a third
+    one ends it.
+    """
     text = (HLO / "mlp_gathered_tpu_0.10.2.hlo").read_text()
     assert text.count(" all-gather(") == 3
     found = read_collectives(parse_module(text), (("x", 4), ("y", 4)), file="mlp_auto.py")
-    assert [(each.kind, each.asynchronous, each.count) for each in found] == [
-        ("collective-permute", True, 1), ("collective-permute", True, 1), ("all-gather", True, 1), ("all-reduce", False, 1)]
+    assert [(each.kind, each.asynchronous, each.count)
+            for each in found] == [("collective-permute", True, 1), ("collective-permute", True, 1),
+                                   ("all-gather", True, 1), ("all-reduce", False, 1)]
     assert found[2].name == "async-collective-start"
 
 
 def test_transfers_between_slices_are_in_the_list():
     text = (HLO / "two_slices_tpu_0.10.2.hlo").read_text()
     places = tuple((i, j, 0, 0, part) for part in (0, 1) for i in range(2) for j in range(4))
-    found = read_collectives(parse_module(text), (("data", 2), ("x", 8)), file="train_step_auto.py", places=places)
+    found = read_collectives(parse_module(text), (("data", 2), ("x", 8)), file="train_step_auto.py",
+                             places=places)
     sends = [each for each in found if each.kind == "send"]
-    assert [(each.asked, each.axes, each.bytes) for each in sends] == [("all-reduce", ("data",), 2**21), ("all-reduce", ("data",), 3 * 8 * 128 * 4)]
+    assert [(each.asked, each.axes, each.bytes)
+            for each in sends] == [("all-reduce", ("data",), 2**21),
+                                   ("all-reduce", ("data",), 3 * 8 * 128 * 4)]
     assert sends[0].groups is not None and sends[0].groups[:2] == ((0, 8), (1, 9))
     assert len(found) == 5
 
 
 def test_a_scattered_sum_that_became_a_whole_one_keeps_its_own_line():
-    """The compiler dropped its name and line, and the next op that has one is the psum of the line below."""
-    found = read_collectives(parse_module((HLO / "scattered_tpu_0.10.2.hlo").read_text()), (("x", 8),), file="odd.py")
+    """The compiler dropped its name and line, and the next op that has one is the psum of the line
+    below.
+    """
+    found = read_collectives(parse_module((HLO / "scattered_tpu_0.10.2.hlo").read_text()),
+                             (("x", 8),), file="odd.py")
     assert [(each.kind, each.asked, each.source) for each in found] == [
         ("all-reduce", "reduce-scatter", "odd.py:48"), ("all-reduce", None, "odd.py:49")]
 

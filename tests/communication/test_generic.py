@@ -13,7 +13,8 @@ from spmd_core.hlo.text import parse_shape
 def found(kind, axes=("x",), op_name="", asked=None):
     held = Instruction("c", kind, parse_shape("f32[1]"), ())
     start = Start(kind, held, held, Computation("main", (held,)), True)
-    return Found(Site(start, start.computation, (), 1), np.array([[0, 1]]), axes, asked, op_name, "add")
+    return Found(Site(start, start.computation, (), 1), np.array([[0, 1]]), axes, asked, op_name,
+                 "add")
 
 
 @pytest.mark.parametrize(("kind", "asked", "axes", "op_name", "words"), [

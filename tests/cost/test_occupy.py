@@ -10,7 +10,8 @@ from spmd_core.hlo.module import Computation
 from spmd_core.hlo.text import parse_instruction
 from spmd_core.machine.chips import CHIPS
 
-GATHER = parse_instruction("%g = f32[8]{0} all-gather-start(%x), channel_id=1, replica_groups=[1,2]<=[2], dimensions={0}")
+GATHER = parse_instruction(
+    "%g = f32[8]{0} all-gather-start(%x), channel_id=1, replica_groups=[1,2]<=[2], dimensions={0}")
 
 SMALL = "%h = f32[8]{0} all-gather-start(%x), channel_id=2, replica_groups=[1,2]<=[2], dimensions={0}"
 
@@ -36,17 +37,21 @@ def test_an_asynchronous_collective_starts_when_its_operand_is_there_and_its_lin
 
 
 def test_taken_literally_it_starts_where_the_compiler_put_it():
-    assert communicate(comm(), GATHER, "main", [Ready([1.0], [""])], State(chip=5.0), literal=True).last == 7.0
+    assert communicate(comm(), GATHER, "main", [Ready([1.0], [""])], State(chip=5.0),
+                       literal=True).last == 7.0
 
 
 def test_a_synchronous_collective_holds_the_chip():
     state = State(chip=5.0)
-    communicate(comm(False, "all-reduce"), GATHER, "main", [Ready([1.0], [""])], state, literal=False)
+    communicate(comm(False, "all-reduce"), GATHER, "main", [Ready([1.0], [""])], state,
+                literal=False)
     assert (state.chip, state.tally.waits["all-reduce"], state.tally.blocking) == (7.0, 2.0, 2.0)
 
 
 def test_what_queues_is_not_charged_for_what_it_queues_behind():
-    """A large gather of 20 s holds the links; the small one behind it is waited for from 2 s on, and takes 1 s itself."""
+    """A large gather of 20 s holds the links; the small one behind it is waited for from 2 s on,
+    and takes 1 s itself.
+    """
     small = parse_instruction(SMALL)
     state = State(chip=2.0)
     communicate(comm(seconds=20.0), GATHER, "main", [Ready([0.0], [""])], state, literal=False)
@@ -66,8 +71,11 @@ def test_the_chip_waits_for_what_is_under_way_at_the_end():
 
 def test_a_copy_from_the_host_takes_the_hosts_link():
     source = parse_instruction("%p = f32[1048576]{0:T(1024)S(5)} parameter(0)")
-    start = parse_instruction("%c = (f32[1048576]{0:T(1024)}, f32[1048576]{0:T(1024)S(5)}, u32[]{:S(2)}) copy-start(%p)")
+    start = parse_instruction(
+        "%c = (f32[1048576]{0:T(1024)}, f32[1048576]{0:T(1024)S(5)}, u32[]{:S(2)}) copy-start(%p)")
     state = State()
-    ready = copy(start, Computation("main", (source, start)), [Ready([0.0], [""])], state, CHIPS["v6e"])
-    assert ready.last == pytest.approx(4 * 1048576 / (CHIPS["v6e"].host_bandwidth * HOST_EFFICIENCY))
+    ready = copy(start, Computation("main", (source, start)), [Ready([0.0], [""])], state,
+                 CHIPS["v6e"])
+    assert ready.last == pytest.approx(4 * 1048576
+                                       / (CHIPS["v6e"].host_bandwidth * HOST_EFFICIENCY))
     assert (ready.causes, list(state.tally.links)) == (["host"], ["host in"])

@@ -53,15 +53,17 @@ def at(name):
     return MAIN.by_name[name]
 
 
-@pytest.mark.parametrize(("name", "nbytes"), [
-    ("one", 2 * ROW), ("near", WHOLE), ("sum", 2 * WHOLE), ("written", 2 * ROW + 4), ("slow", 3 * 4096 * 4096 * 2), ("away", WHOLE),
-])
+@pytest.mark.parametrize(("name", "nbytes"),
+                         [("one", 2 * ROW), ("near", WHOLE), ("sum", 2 * WHOLE),
+                          ("written", 2 * ROW + 4), ("slow", 3 * 4096 * 4096 * 2),
+                          ("away", WHOLE),])
 def test_what_moves_through_hbm(name, nbytes):
     assert moved_bytes(MODULE, at(name), MAIN) == nbytes
 
 
 def test_memory_spaces_tell_hbm_from_host():
-    device, host, vmem = (parse_shape(f"f32[64,1024]{{1,0{space}}}") for space in ("", ":S(5)", ":S(1)"))
+    device, host, vmem = (parse_shape(f"f32[64,1024]{{1,0{space}}}")
+                          for space in ("", ":S(5)", ":S(1)"))
     assert [hbm_bytes(shape) for shape in (device, host, vmem)] == [WHOLE, 0, 0]
     assert [host_bytes(shape) for shape in (device, host, vmem)] == [0, WHOLE, 0]
     assert async_copy_bytes(at("away"), [at("x")]) == (WHOLE, WHOLE)
@@ -69,22 +71,27 @@ def test_memory_spaces_tell_hbm_from_host():
 
 def test_what_is_no_matmul_streams_at_the_rate_of_hbm():
     work = operation(MODULE, at("sum"), MAIN, CHIP)
-    assert work.seconds == pytest.approx(max(1e-6, 2 * WHOLE / (CHIP.hbm_bandwidth * HBM_EFFICIENCY)))
-    assert (work.kind, work.low, work.high) == ("memory", 2 * WHOLE / CHIP.hbm_bandwidth, work.seconds * MEMORY_HIGH)
+    assert work.seconds == pytest.approx(max(1e-6,
+                                             2 * WHOLE / (CHIP.hbm_bandwidth * HBM_EFFICIENCY)))
+    assert (work.kind, work.low, work.high) == ("memory", 2 * WHOLE / CHIP.hbm_bandwidth,
+                                                work.seconds * MEMORY_HIGH)
 
 
 def test_a_matmul_takes_the_compilers_cycles_down_to_a_share_of_peak():
-    quick, slow = operation(MODULE, at("quick"), MAIN, CHIP), operation(MODULE, at("slow"), MAIN, CHIP)
+    quick, slow = operation(MODULE, at("quick"), MAIN,
+                            CHIP), operation(MODULE, at("slow"), MAIN, CHIP)
     assert quick.seconds == pytest.approx(1100000 / CHIP.clock_hz)
     assert slow.seconds == pytest.approx(MATMUL_S / FUSED_MATMUL_FLOOR)
     assert (quick.flops, quick.kind, quick.bound) == (2 * 4096**3, "matmul", "compute")
 
 
 def test_peak_seconds_count_passes_and_integers():
-    matmuls = [Matmul(197 * 10**12, "bf16"), Matmul(197 * 10**12, "f32", 6), Matmul(197 * 10**12, "s8")]
+    matmuls = [Matmul(197 * 10**12, "bf16"), Matmul(197 * 10**12, "f32", 6),
+               Matmul(197 * 10**12, "s8")]
     assert peak_seconds(matmuls, CHIP) == pytest.approx(1 + 6 + 0.5)
 
 
 def test_an_unknown_kernel_costs_what_it_moves_and_a_marker_nothing():
-    assert kernel(at("other"), MAIN, CHIP).seconds == pytest.approx(2 * WHOLE / (CHIP.hbm_bandwidth * HBM_EFFICIENCY))
+    assert kernel(at("other"), MAIN,
+                  CHIP).seconds == pytest.approx(2 * WHOLE / (CHIP.hbm_bandwidth * HBM_EFFICIENCY))
     assert kernel(at("named"), MAIN, CHIP).seconds == 0

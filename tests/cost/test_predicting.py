@@ -9,7 +9,8 @@ from spmd_core.plan.plan import parse_plan
 
 
 def test_a_program_that_does_not_fit_is_a_prediction_that_says_by_how_much():
-    plan = parse_plan({"target": "tpu:v5e:2x2", "model": "scaled:8", "mesh": {"fsdp": 4}, "batch_per_device": 2, "layers": 2, "sequence": 512})
+    plan = parse_plan({"target": "tpu:v5e:2x2", "model": "scaled:8", "mesh": {"fsdp": 4},
+                       "batch_per_device": 2, "layers": 2, "sequence": 512})
     refusal = "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO temporaries (20.00G) exceeds available HBM (15.75G)."
     found = of_plan(plan, Answer(error_kind="JaxRuntimeError", error=refusal))
     assert not found.fits
@@ -18,7 +19,8 @@ def test_a_program_that_does_not_fit_is_a_prediction_that_says_by_how_much():
 
 
 def test_other_words_of_the_compiler_are_an_error():
-    plan = parse_plan({"target": "tpu:v5e:2x2", "model": "scaled:1", "mesh": {"fsdp": 4}, "batch_per_device": 1})
+    plan = parse_plan({"target": "tpu:v5e:2x2", "model": "scaled:1", "mesh": {"fsdp": 4},
+                       "batch_per_device": 1})
     with pytest.raises(WorkerError, match=r"the compiler refused the program .*no such flag"):
         of_plan(plan, Answer(error_kind="JaxRuntimeError", error="INVALID_ARGUMENT: no such flag"))
 
@@ -26,4 +28,6 @@ def test_other_words_of_the_compiler_are_an_error():
 def test_what_cannot_be_expressed_is_a_bad_request():
     layer = parse_experiment({"workload": "layer", "mesh": {"x": 4}, "target": "tpu:v5e:2x2"})
     with pytest.raises(RequestError, match="use auto or shard_map"):
-        of_experiment(layer, Answer(error_kind="Inexpressible", error="pmap is called on attached devices: use auto or shard_map"))
+        of_experiment(layer,
+                      Answer(error_kind="Inexpressible",
+                             error="pmap is called on attached devices: use auto or shard_map"))

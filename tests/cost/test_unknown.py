@@ -59,13 +59,16 @@ ENTRY %main (which: pred[], x: f32[1024], y: f32[1048576]) -> f32[1024] {
 def test_a_sum_in_a_condition_costs():
     found = predict(CONDITION, CLUSTER, {}, MESH)
     (collective,) = found.collectives
-    assert (collective.kind, collective.count, collective.bytes, collective.bytes_total) == ("all-reduce", None, 4, None)
+    assert (collective.kind, collective.count, collective.bytes,
+            collective.bytes_total) == ("all-reduce", None, 4, None)
     assert found.predicted_s is not None and collective.seconds is not None and collective.seconds_total is None
-    assert found.predicted_s.estimate > 2 * collective.seconds  # asked before the one turn that is counted, and after it
+    # asked before the one turn that is counted, and after it
+    assert found.predicted_s.estimate > 2 * collective.seconds
 
 
 def test_a_condition_runs_once_more_than_its_body():
-    known = CONDITION.replace("body=%step", 'body=%step, backend_config={"known_trip_count":{"n":"5"}}')
+    known = CONDITION.replace("body=%step",
+                              'body=%step, backend_config={"known_trip_count":{"n":"5"}}')
     (collective,) = predict(known, CLUSTER, {}, MESH).collectives
     assert (collective.count, collective.bytes_total) == (6, 24)
     assert collective.seconds is not None
@@ -74,7 +77,8 @@ def test_a_condition_runs_once_more_than_its_body():
 
 def test_of_two_branches_the_longest_is_counted_and_both_are_listed():
     found = predict(BRANCHES, CLUSTER, {}, MESH)
-    assert [(each.name, each.count) for each in found.collectives] == [("few", None), ("many", None)]
+    assert [(each.name, each.count)
+            for each in found.collectives] == [("few", None), ("many", None)]
     few, many = found.collectives
     assert found.predicted_s is not None and few.seconds is not None and many.seconds is not None
     assert many.seconds <= found.predicted_s.estimate < many.seconds + few.seconds

@@ -7,15 +7,17 @@ from spmd_core.errors import WorkerError
 
 
 def test_an_environment_describes_what_is_there(environment):
-    assert (environment.jax, environment.platform, environment.device_count) == (jax.__version__, "cpu", 8)
+    assert (environment.jax, environment.platform,
+            environment.device_count) == (jax.__version__, "cpu", 8)
     assert environment.simulated
     assert [device.id for device in environment.devices] == list(range(8))
     assert set(environment.devices[0].memory_kinds) >= {"device", "pinned_host"}
     assert environment.default_memory == "device"
     assert environment.cores >= 1
     assert environment.host_memory_bytes > 2**28
-    assert environment.notes == (f"8 simulated devices share {environment.cores} core{'s' * (environment.cores > 1)}: "
-                                 "sharding costs time here, and says nothing of a real device",)
+    assert environment.notes == (
+        f"8 simulated devices share {environment.cores} core{'s' * (environment.cores > 1)}: "
+        "sharding costs time here, and says nothing of a real device",)
 
 
 @pytest.mark.parametrize(("target", "count", "words"), [

@@ -13,7 +13,8 @@ LOG = ('W1120 10:29:05.477391   24790 spmd_partitioner.cc:656] [SPMD] Involuntar
 
 @contextmanager
 def redirected(kind):
-    """Descriptor 2 as the worker has it (a regular file), or as a terminal would be; what came out there is in the list at the end.
+    """Descriptor 2 as the worker has it (a regular file), or as a terminal would be; what came out
+    there is in the list at the end.
 
     Not a fixture: between setting up and the test, pytest redirects the descriptor itself.
     """
@@ -27,7 +28,8 @@ def redirected(kind):
         finally:
             os.dup2(saved, 2)
             os.close(saved)
-        out.append(os.pread(file.fileno(), 10_000, 0) if kind == "file" else os.read(reading, 10_000))
+        out.append(os.pread(file.fileno(), 10_000, 0) if kind == "file"
+                   else os.read(reading, 10_000))
         os.close(reading)
 
 
@@ -37,7 +39,8 @@ def test_what_a_library_writes_is_caught_and_passed_through(kind):
         os.write(2, b"before\n")
         with captured() as log:
             os.write(2, LOG.encode())
-            subprocess.run([sys.executable, "-c", "import os; os.write(2, b'from a child\\n')"], check=True)
+            subprocess.run([sys.executable, "-c", "import os; os.write(2, b'from a child\\n')"],
+                           check=True)
         os.write(2, b"after\n")
     assert log == [LOG + "from a child\n"]
     assert out == [b"before\n" + LOG.encode() + b"from a child\nafter\n"]

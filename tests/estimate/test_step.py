@@ -13,8 +13,10 @@ from spmd_core.plan.models import PRESETS
 from spmd_core.plan.plan import NAMES, parse_plan
 from spmd_core.results.prediction import Prediction
 
-BASE = {"target": "tpu:v5e:16x16", "model": "scaled:16", "mesh": {"fsdp": 256}, "batch_per_device": 6}
-SHAPES = {"v2": "8x8", "v3": "8x8", "v4": "4x4x4", "v5e": "8x8", "v5p": "4x4x4", "v6e": "8x8", "tpu7x": "2x4x4"}
+BASE = {"target": "tpu:v5e:16x16", "model": "scaled:16", "mesh": {"fsdp": 256},
+        "batch_per_device": 6}
+SHAPES = {"v2": "8x8", "v3": "8x8", "v4": "4x4x4", "v5e": "8x8", "v5p": "4x4x4", "v6e": "8x8",
+          "tpu7x": "2x4x4"}
 
 
 def step(**changes) -> Prediction:
@@ -49,12 +51,13 @@ def test_its_collectives_say_what_moves_why_and_what_is_exposed():
 
 @pytest.mark.parametrize(("generation", "model"), list(itertools.product(CHIPS, PRESETS)))
 def test_every_model_on_every_chip_and_two_slices(generation, model):
-    devices = math.prod(map(int, SHAPES[generation].split("x"))) * CHIPS[generation].devices_per_chip
+    devices = math.prod(map(int,
+                            SHAPES[generation].split("x"))) * CHIPS[generation].devices_per_chip
     for slices in (1, 2):
         mesh = {"data": slices, "fsdp": devices // 2, "tensor": 2}
-        found = estimate_step(parse_plan({
-            "target": f"tpu:{generation}:{SHAPES[generation]}*{slices}", "model": model, "mesh": mesh,
-            "batch_per_device": 1, "sequence": 8192}))
+        found = estimate_step(
+            parse_plan({"target": f"tpu:{generation}:{SHAPES[generation]}*{slices}", "model": model,
+                        "mesh": mesh, "batch_per_device": 1, "sequence": 8192}))
         assert 0 < found.mfu < 1 and found.binds is not None
 
 
@@ -83,7 +86,9 @@ def test_what_is_saved_is_not_computed_again(name):
 def test_slices_wait_for_the_slowest():
     assert straggling(1) == 0.0
     # "in public tables a step over 2 slices is about 3 % slower than over one, over 32 about 11 %"
-    assert straggling(2) == pytest.approx(0.03, abs=0.005) and straggling(32) == pytest.approx(0.11, abs=0.005)
+    assert straggling(2) == pytest.approx(0.03,
+                                          abs=0.005) and straggling(32) == pytest.approx(0.11,
+                                                                                         abs=0.005)
     one, two = step(), step(target="tpu:v5e:16x16*2", mesh={"data": 2, "fsdp": 256})
     growth = two.predicted_s.estimate / one.predicted_s.estimate
     assert 1.02 < growth < 1.06 and two.shares_s["wait: slices"] > 0

@@ -16,11 +16,15 @@ LAYER = {"workload": "layer", "mesh": {"x": 2, "y": 4}, "target": "cpu:8"}
 ARRAY = {"workload": "array", "mesh": {"x": 2, "y": 4}, "target": "cpu:8"}
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["x", "y", "in", "layer", "auto", "cpu:8"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["x", "in", "out", "weights", "samples", "<b>"]), inner, max_size=3),
-    max_leaves=8,
-)
-field_values = st.dictionaries(st.sampled_from([*Experiment.model_fields, "junk"]), json_values, max_size=4)
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(
+        max_size=8) | st.sampled_from(["x", "y", "in", "layer", "auto", "cpu:8"]),
+    lambda inner: st.lists(inner,
+                           max_size=3) | st.dictionaries(st.sampled_from(["x", "in", "out",
+                                                                          "weights", "samples",
+                                                                          "<b>"]), inner,
+                                                         max_size=3), max_leaves=8,)
+field_values = st.dictionaries(st.sampled_from([*Experiment.model_fields, "junk"]), json_values,
+                               max_size=4)
 
 
 @given(experiments())
@@ -54,27 +58,35 @@ def test_any_text_is_an_experiment_or_one_sentence(text):
     ({"sharding": {"in": "x", "out": None}}, {"sharding": [["in", "x"]]}),
     ({"sharding": {"out": "y", "in": "x"}}, {"sharding": {"in": "x", "out": "y"}}),
     ({"mesh": {"x": 2, "y": 4}}, {"mesh": [["x", 2], ["y", 4]]}),
-    ({}, {"dims": {"in": 32, "out": 4}, "seed": 0, "dtype": "float32", "options": {}, "timing": {}, "version": 1}),
+    ({},
+     {"dims": {"in": 32, "out": 4}, "seed": 0, "dtype": "float32", "options": {}, "timing": {},
+      "version": 1}),
     ({"dims": {"out": 4, "in": 32}}, {"dims": {"in": 32, "out": 4}}),
     ({"dims": {"out": 4}}, {"dims": {"in": 32}}),
     ({"memory": {"weights": "device"}, "data": {"x": "normal"}}, {}),
-    ({"overrides": {"weights": [["x"], []], "bias": [None]}}, {"overrides": {"bias": [[]], "weights": ["x", None]}}),
+    ({"overrides": {"weights": [["x"], []], "bias": [None]}},
+     {"overrides": {"bias": [[]], "weights": ["x", None]}}),
     ({"dtype": None, "timing": None, "sharding": None, "target": "cpu:08"}, {}),
     ({"timing": {"min_seconds": -0.0}}, {"timing": {"min_seconds": 0}}),
-    ({"options": {"precision": "high", "device_order": "plain"}}, {"options": [["device_order", "plain"], ["precision", "high"]]}),
+    ({"options": {"precision": "high", "device_order": "plain"}},
+     {"options": [["device_order", "plain"], ["precision", "high"]]}),
 ])
 def test_equal_experiments_have_equal_ids(one, other):
     first, second = parse_experiment(LAYER | one), parse_experiment(LAYER | other)
     assert first == second and first.id == second.id and first.to_json() == second.to_json()
 
 
-@pytest.mark.parametrize("change", [
-    {"mesh": {"y": 4, "x": 2}}, {"strategies": ["auto", "single"]}, {"sharding": {"in": ["x", "y"]}}, {"sharding": {"in": ["y", "x"]}},
-    {"seed": 1}, {"dtype": "bfloat16"}, {"dims": {"batch": 1, "in": 32, "out": 4}}, {"target": "cpu:16"}, {"timing": {"samples": 21}},
-    {"memory": {"bias": "pinned_host"}}, {"data": {"x": "ones"}}, {"options": {"precision": "highest"}}, {"overrides": {"bias": [None]}},
-])
+@pytest.mark.parametrize("change",
+                         [{"mesh": {"y": 4, "x": 2}}, {"strategies": ["auto", "single"]},
+                          {"sharding": {"in": ["x", "y"]}}, {"sharding": {"in": ["y", "x"]}},
+                          {"seed": 1}, {"dtype": "bfloat16"},
+                          {"dims": {"batch": 1, "in": 32, "out": 4}}, {"target": "cpu:16"},
+                          {"timing": {"samples": 21}}, {"memory": {"bias": "pinned_host"}},
+                          {"data": {"x": "ones"}}, {"options": {"precision": "highest"}},
+                          {"overrides": {"bias": [None]}},])
 def test_different_experiments_have_different_ids(change):
-    ids = [parse_experiment(LAYER | {"sharding": {}} | other).id for other in ({}, {"strategies": ["single", "auto"]}, change)]
+    ids = [parse_experiment(LAYER | {"sharding": {}} | other).id
+           for other in ({}, {"strategies": ["single", "auto"]}, change)]
     assert len(set(ids)) == 3
 
 
@@ -87,7 +99,8 @@ def test_ids_do_not_change_between_versions():
 def test_every_workload_has_defaults():
     for workload in WORKLOADS.values():
         if workload.name != "program":
-            where = {"target": "tpu:v5e:2x4", "mesh": {"fsdp": 8}} if workload.compile_only else {"mesh": {"x": 8}}
+            where = {"target": "tpu:v5e:2x4",
+                     "mesh": {"fsdp": 8}} if workload.compile_only else {"mesh": {"x": 8}}
             experiment = parse_experiment({"workload": workload.name, **where})
             assert experiment.strategies == workload.default_strategies and experiment.sizes == dict(workload.defaults)
 
@@ -102,7 +115,8 @@ def test_a_copy_with_changes_is_checked():
 REFUSED = [
     ({"dims": {"batch": 30, "in": 64, "out": 16}, "sharding": {"batch": "y"}},
      "batch=30 does not divide over mesh axis y=4: use 28 or 32, or leave batch unsharded"),
-    ({"dims": {"in": 3, "out": 4}, "sharding": {"in": ["x", "y"]}}, "in=3 does not divide over mesh axes x=2 and y=4: use 8, or leave in unsharded"),
+    ({"dims": {"in": 3, "out": 4}, "sharding": {"in": ["x", "y"]}},
+     "in=3 does not divide over mesh axes x=2 and y=4: use 8, or leave in unsharded"),
     ({"dims": {"in": "a"}}, "in='a' is not a size: use a whole number from 1 to 1099511627776"),
     ({"dims": {"in": 0}}, "in=0 is not a size: use a whole number from 1 to 1099511627776"),
     ({"dims": {"in": -4}}, "in=-4 is not a size: use a whole number from 1 to 1099511627776"),
@@ -119,7 +133,8 @@ REFUSED = [
     ({"mesh": {}}, "mesh with 0 axes is not a mesh: use 1 to 6 axes, for example x=8"),
     ({"mesh": [["x", 2], ["x", 4]]}, "mesh names 'x' twice: name it once"),
     ({"mesh": None}, "experiment without mesh is incomplete: add 'mesh'"),
-    ({"mesh": {"<script>": 8}}, "mesh axis '<script>' is not a name: use letters, digits and underscores, at most 32, for example x"),
+    ({"mesh": {"<script>": 8}},
+     "mesh axis '<script>' is not a name: use letters, digits and underscores, at most 32, for example x"),
     ({"mesh": {"x": 2**40, "y": 2**40}}, f"mesh of {2**80} devices is larger than anything built: use smaller axes"),
     ({"mesh": 8}, "mesh=8 is not an object: write for example {\"x\": 2, \"y\": 4}"),
     ({"sharding": {"in": "z"}}, "mesh axis 'z' is not in the mesh: use x, y, or leave the dim unsharded"),
@@ -162,7 +177,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("change", "sentence"), REFUSED, ids=[sentence[:40] for _, sentence in REFUSED])
+@pytest.mark.parametrize(("change", "sentence"), REFUSED,
+                         ids=[sentence[:40] for _, sentence in REFUSED])
 def test_refusals_name_the_value_the_rule_and_a_fix(change, sentence):
     with pytest.raises(RequestError) as caught:
         parse_experiment(LAYER | change)
@@ -190,8 +206,10 @@ def test_arrays_have_rank_1_to_6(dims, sentence):
     ("9" * 60_000, "is not JSON"),
     ('{"seed": NaN}', "number NaN is not JSON: use a finite number, or leave the field out"),
     ('{"seed": -Infinity}', "number -Infinity is not JSON"),
-    ('{"mesh": {"x": 2, "x": 4}, "workload": "layer"}', "key 'x' appears twice in one object: write it once"),
-    ("x" * 10_000_000, "experiment of 10000000 bytes is longer than 65536 bytes: leave out what is at its default"),
+    ('{"mesh": {"x": 2, "x": 4}, "workload": "layer"}',
+     "key 'x' appears twice in one object: write it once"),
+    ("x" * 10_000_000,
+     "experiment of 10000000 bytes is longer than 65536 bytes: leave out what is at its default"),
     ("null", "experiment None is not a JSON object"),
     ("[" * 500 + "]" * 500, "is not a JSON object"),
     ('{"workload": "layer", "mesh": {"x": ' + "9" * 4000 + "}}", "is not a size"),
@@ -199,7 +217,8 @@ def test_arrays_have_rank_1_to_6(dims, sentence):
 def test_texts_that_hold_no_experiment(text, words):
     with pytest.raises(RequestError) as caught:
         parse_experiment_text(text)
-    assert words in str(caught.value) and "\n" not in str(caught.value) and len(str(caught.value)) < 300
+    assert words in str(
+        caught.value) and "\n" not in str(caught.value) and len(str(caught.value)) < 300
 
 
 def test_a_mesh_larger_than_the_target_is_refused():

@@ -20,9 +20,10 @@ GOOD = {"target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": {"fsdp": 16}, "bat
 @st.composite
 def plans(draw: st.DrawFn) -> Plan:
     """A valid plan over one of a few topologies."""
-    target, mesh = draw(st.sampled_from((
-        ("tpu:v5e:4x4", {"fsdp": 16}), ("tpu:v5e:2x2*2", {"data": 2, "fsdp": 2, "tensor": 2}), ("tpu:v5p:4x4x12", {"tensor": 2, "fsdp": 96}),
-        ("tpu:tpu7x:2x2x1", {"sequence": 2, "fsdp": 4}))))
+    target, mesh = draw(st.sampled_from((("tpu:v5e:4x4", {"fsdp": 16}),
+                                         ("tpu:v5e:2x2*2", {"data": 2, "fsdp": 2, "tensor": 2}),
+                                         ("tpu:v5p:4x4x12", {"tensor": 2, "fsdp": 96}),
+                                         ("tpu:tpu7x:2x2x1", {"sequence": 2, "fsdp": 4}))))
     rows = math.prod(size for axis, size in mesh.items() if axis in ("data", "fsdp"))
     remat, kept = draw(st.sampled_from(("none", "minimal", "full"))), draw(st.permutations(NAMES))
     count = 0 if remat == "none" else draw(st.integers(0, 4))
@@ -53,33 +54,48 @@ def test_a_plan_an_experiment_and_its_texts_stand_for_one_another(plan):
 
 
 def test_an_experiment_says_what_its_plan_says():
-    experiment = parse_experiment(DEFAULT_SPEC | {"options": {
-        "model": "llama-3.1-8b", "remat": "full", "offload": "query, input", "attention_blocks": 256, "fused_mlp": True,
-        "compiler_flags": "--xla_a=true xla_b=2"}, "dims": {"batch": 64, "sequence": 1024, "layers": 3, "vocab": 4096}})
+    experiment = parse_experiment(DEFAULT_SPEC
+                                  | {"options": {"model": "llama-3.1-8b", "remat": "full",
+                                                 "offload": "query, input", "attention_blocks": 256,
+                                                 "fused_mlp": True,
+                                                 "compiler_flags": "--xla_a=true xla_b=2"},
+                                     "dims": {"batch": 64, "sequence": 1024, "layers": 3,
+                                              "vocab": 4096}})
     plan = plan_of(experiment)
-    assert (plan.batch, plan.batch_per_device, plan.sequence, plan.layers, plan.sizes) == (64, 4.0, 1024, 3, (("vocab", 4096),))
-    assert (plan.offload, plan.attention_blocks, plan.fused_mlp, plan.compiler_flags) == (("input", "query"), 256, True, ("xla_a=true", "xla_b=2"))
+    assert (plan.batch, plan.batch_per_device, plan.sequence, plan.layers,
+            plan.sizes) == (64, 4.0, 1024, 3, (("vocab", 4096),))
+    assert (plan.offload, plan.attention_blocks, plan.fused_mlp,
+            plan.compiler_flags) == (("input", "query"), 256, True, ("xla_a=true", "xla_b=2"))
     assert plan.size.layers == 3 and plan.size.vocab == 4096 and plan.size.embed == 4096
     assert dict(experiment.options)["offload"] == "input,query"
     assert compiler_flags(experiment)["xla_b"] == "2"
 
 
 def test_plans_that_mean_the_same_have_one_id():
-    one = parse_plan(GOOD | {"save": ["value", "query"], "layers": 4, "target": "tpu:V5E:4x4", "compiler_flags": ["--xla_a=1"]})
-    other = parse_plan(GOOD | {"save": ["query", "value"], "sizes": {"layers": 4}, "model": "SCALED:1", "compiler_flags": ["xla_a=1"]})
+    one = parse_plan(GOOD
+                     | {"save": ["value", "query"], "layers": 4, "target": "tpu:V5E:4x4",
+                        "compiler_flags": ["--xla_a=1"]})
+    other = parse_plan(GOOD
+                       | {"save": ["query", "value"], "sizes": {"layers": 4}, "model": "SCALED:1",
+                          "compiler_flags": ["xla_a=1"]})
     assert one == other and one.id == other.id and experiment_of(one).id == experiment_of(other).id
-    options = {"model": "Scaled:1", "save": " value,query ", "fused_qkv": False, "state_dtype": "float32"}
+    options = {"model": "Scaled:1", "save": " value,query ", "fused_qkv": False,
+               "state_dtype": "float32"}
     spelled = parse_experiment(DEFAULT_SPEC | {"options": options})
     assert spelled.id == parse_experiment(DEFAULT_SPEC | {"options": {"save": "query,value"}}).id
     assert spelled.id != parse_experiment(DEFAULT_SPEC).id
 
 
 def test_a_share_of_a_sequence_that_is_no_binary_fraction_is_whole_again():
-    plan = parse_plan(GOOD | {"target": "tpu:v5p:4x4x12", "mesh": {"tensor": 2, "fsdp": 96}, "batch_per_device": 0.5 * 7})
+    plan = parse_plan(GOOD
+                      | {"target": "tpu:v5p:4x4x12", "mesh": {"tensor": 2, "fsdp": 96},
+                         "batch_per_device": 0.5 * 7})
     assert plan.batch == 672
     assert plan_of(experiment_of(plan)) == plan
-    third = parse_plan(GOOD | {"target": "tpu:v5p:4x4x12", "mesh": {"tensor": 4, "fsdp": 16, "sequence": 3}, "sequence": 3072,
-                               "batch_per_device": 16 / 192})
+    third = parse_plan(GOOD
+                       | {"target": "tpu:v5p:4x4x12",
+                          "mesh": {"tensor": 4, "fsdp": 16, "sequence": 3}, "sequence": 3072,
+                          "batch_per_device": 16 / 192})
     assert third.batch == 16 and plan_of(experiment_of(third)).batch == 16
 
 
@@ -87,13 +103,15 @@ def test_an_experiment_is_varied():
     experiment = parse_experiment(DEFAULT_SPEC)
     wider = experiment.vary(dims={"batch": 64, "sequence": 2048})
     assert wider.sizes["batch"] == 64 and wider.id != experiment.id
-    assert experiment.vary(target="tpu:v5e:8x8", mesh={"fsdp": 64}, dims={"batch": 128, "sequence": 2048}).device_count == 64
+    assert experiment.vary(target="tpu:v5e:8x8", mesh={"fsdp": 64},
+                           dims={"batch": 128, "sequence": 2048}).device_count == 64
     with pytest.raises(RequestError, match="does not fill v5e:8x8 with its 64: make the axes multiply to 64, for example fsdp=64"):
         experiment.vary(target="tpu:v5e:8x8")
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    ({"target": "cpu:8", "mesh": {"fsdp": 8}}, "target cpu:8 cannot run a transformer's training step, which is only compiled: use a topology"),
+    ({"target": "cpu:8", "mesh": {"fsdp": 8}},
+     "target cpu:8 cannot run a transformer's training step, which is only compiled: use a topology"),
     ({"target": "local"}, "target local cannot run a transformer's training step"),
     ({"mesh": {"x": 16}}, "mesh axis 'x' is not one that a decoder is sharded over: use data, fsdp"),
     ({"mesh": {"fsdp": 8}}, "mesh of 8 devices does not fill v5e:4x4 with its 16"),
@@ -121,4 +139,5 @@ def test_a_bad_one_is_refused_with_the_value_the_rule_and_a_fix(change, words):
 
 
 def test_its_dims_are_those_of_the_models():
-    assert DECODER.dims == ("batch", "sequence", *VARIABLE) and DECODER.compile_only and not DECODER.operands
+    assert DECODER.dims == ("batch", "sequence",
+                            *VARIABLE) and DECODER.compile_only and not DECODER.operands

@@ -21,15 +21,20 @@ from spmd_core.hlo.replica_groups import axes_of, parse_groups, parse_pairs
     ("mesh['x'=2,'y'=4] {'y':(2)2}", [[0, 1], [2, 3], [4, 5], [6, 7]]),
     ("mesh['x'=2,'y'=4] {'y':(1)2}", [[0, 2], [1, 3], [4, 6], [5, 7]]),
     ("mesh[a=2,b=4] {b:(1)2}", [[0, 2], [1, 3], [4, 6], [5, 7]]),
-    ("mesh['axis_0'=4,'axis_1'=2], device_ids=([2,4]T(1,0)) {'axis_1'}", [[0, 4], [1, 5], [2, 6], [3, 7]]),
-    ("mesh['axis_0'=4,'axis_1'=2], device_ids=(0,4,1,5,2,6,3,7) {'axis_1'}", [[0, 4], [1, 5], [2, 6], [3, 7]]),
-    ("mesh['axis_0'=4,'axis_1'=2], device_ids=([2,2,2]T(0,2,1)) {'axis_0':(2)2}", [[0, 1], [2, 3], [4, 5], [6, 7]]),
+    ("mesh['axis_0'=4,'axis_1'=2], device_ids=([2,4]T(1,0)) {'axis_1'}",
+     [[0, 4], [1, 5], [2, 6], [3, 7]]),
+    ("mesh['axis_0'=4,'axis_1'=2], device_ids=(0,4,1,5,2,6,3,7) {'axis_1'}",
+     [[0, 4], [1, 5], [2, 6], [3, 7]]),
+    ("mesh['axis_0'=4,'axis_1'=2], device_ids=([2,2,2]T(0,2,1)) {'axis_0':(2)2}",
+     [[0, 1], [2, 3], [4, 5], [6, 7]]),
 ])
 def test_every_spelling(text, groups):
     assert sorted(map(sorted, parse_groups(text, 8).tolist())) == groups
 
 
-@pytest.mark.parametrize("text", ["", "{0,1}", "[4,2]", "mesh['x'=2] {'z'}", "mesh['x'=8], device_ids=(nonsense) {'x'}", "{{0,a}}", "groups of 2"])
+@pytest.mark.parametrize("text",
+                         ["", "{0,1}", "[4,2]", "mesh['x'=2] {'z'}",
+                          "mesh['x'=8], device_ids=(nonsense) {'x'}", "{{0,a}}", "groups of 2"])
 def test_an_unknown_spelling_is_an_error(text):
     with pytest.raises(HloError):
         parse_groups(text, 8)

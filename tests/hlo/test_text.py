@@ -13,8 +13,10 @@ MODULES = sorted(HLO.glob("*.hlo"))
 def test_every_line_of_a_module_becomes_an_instruction(path):
     text = path.read_text()
     module = parse_module(text)
-    assert sum(len(computation.instructions) for computation in module.computations) == sum(
-        line.lstrip().removeprefix("ROOT ").startswith("%") and " = " in line for line in text.splitlines() if line.startswith("  "))
+    assert sum(len(computation.instructions)
+               for computation in module.computations) == sum(
+        line.lstrip().removeprefix("ROOT ").startswith("%") and " = " in line
+        for line in text.splitlines() if line.startswith("  "))
     for computation in module.computations:
         assert computation.root in computation.instructions
         for instruction in computation.instructions:
@@ -25,40 +27,48 @@ def test_every_line_of_a_module_becomes_an_instruction(path):
 
 def test_the_head_of_a_module():
     module = parse_module((HLO / "scan_cpu_0.10.2.hlo").read_text())
-    assert (module.name, module.partitions, module.replicas, module.device_count) == ("jit_program", 8, 1, 8)
+    assert (module.name, module.partitions, module.replicas,
+            module.device_count) == ("jit_program", 8, 1, 8)
     assert module.entry.is_entry
-    assert module.entry.root.shape == Shape("tuple", parts=(Shape("f32"), Shape("f32", (32, 16), minor_to_major=(1, 0))))
+    assert module.entry.root.shape == Shape("tuple",
+                                            parts=(Shape("f32"),
+                                                   Shape("f32", (32, 16), minor_to_major=(1, 0))))
 
 
 def test_source_lines_come_from_the_tables_at_the_head():
     module = parse_module((HLO / "scan_cpu_0.10.2.hlo").read_text())
-    (dot, *_) = [each for computation in module.computations for each in computation.instructions if each.op_name and "while/body" in each.op_name
+    (dot, *_) = [each for computation in module.computations for each in computation.instructions
+                 if each.op_name and "while/body" in each.op_name
                  and each.op_name.endswith("dot_general")]
     assert dot.frames[0] == Frame("scan.py", 8, "program.<locals>.body")  # innermost first
     functions = [frame.function for frame in dot.frames]
-    assert list(dict.fromkeys(functions)) == ["program.<locals>.body", "program", "compile_", "<module>"]
+    assert list(dict.fromkeys(functions)) == ["program.<locals>.body", "program", "compile_",
+                                              "<module>"]
 
 
 def test_an_attribute_may_hold_raw_newlines_and_a_closing_brace_at_the_line_s_start():
     module = parse_module((HLO / "pallas_tpu_0.10.2.hlo").read_text())
     call = module.entry.root
-    assert (call.opcode, call.operands, call.op_name) == ("custom-call", ("a.1",), "jit(f)/addone/pallas_call")
+    assert (call.opcode, call.operands, call.op_name) == ("custom-call", ("a.1",),
+                                                          "jit(f)/addone/pallas_call")
     assert call.attributes["frontend_attributes"] == '{kernel_metadata={\n"a":"b\\nc"\n}}'
     assert call.attributes["custom_call_target"] == '"tpu_custom_call"'
 
 
-@pytest.mark.parametrize(("text", "shape", "size"), [
-    ("f32[]", Shape("f32"), 4),
-    ("bf16[8,4]{1,0:T(8,128)(2,1)}", Shape("bf16", (8, 4), minor_to_major=(1, 0), tile=(8, 128)), 64),
-    ("f32[16]{0:S(5)}", Shape("f32", (16,), memory_space=HOST_MEMORY_SPACE, minor_to_major=(0,)), 64),
-    ("s4[3]", Shape("s4", (3,)), 2),
-    ("pred[7]", Shape("pred", (7,)), 7),
-    ("f32[<=8,2]", Shape("f32", (8, 2)), 64),
-    ("token[]", Shape("token"), 0),
-    ("(f32[2]{0}, /*index=1*/(s32[], u8[3]))",
-     Shape("tuple", parts=(Shape("f32", (2,), minor_to_major=(0,)), Shape("tuple", parts=(Shape("s32"), Shape("u8", (3,)))))), 15),
-    ("()", Shape("tuple"), 0),
-])
+@pytest.mark.parametrize(("text", "shape", "size"),
+                         [("f32[]", Shape("f32"), 4),
+                          ("bf16[8,4]{1,0:T(8,128)(2,1)}",
+                           Shape("bf16", (8, 4), minor_to_major=(1, 0), tile=(8, 128)), 64),
+                          ("f32[16]{0:S(5)}",
+                           Shape("f32", (16,), memory_space=HOST_MEMORY_SPACE, minor_to_major=(0,)),
+                           64), ("s4[3]", Shape("s4", (3,)), 2),
+                          ("pred[7]", Shape("pred", (7,)), 7),
+                          ("f32[<=8,2]", Shape("f32", (8, 2)), 64), ("token[]", Shape("token"), 0),
+                          ("(f32[2]{0}, /*index=1*/(s32[], u8[3]))",
+                           Shape("tuple",
+                                 parts=(Shape("f32", (2,), minor_to_major=(0,)),
+                                        Shape("tuple", parts=(Shape("s32"), Shape("u8", (3,)))))),
+                           15), ("()", Shape("tuple"), 0),])
 def test_shapes_and_their_bytes(text, shape, size):
     assert parse_shape(text) == shape
     assert shape.bytes == size
@@ -69,8 +79,10 @@ def test_an_instruction_in_full():
             "replica_groups=mesh['x'=2,'y'=4], device_ids=([2,4]T(1,0)) {'x'}, use_global_device_ids=true, to_apply=%add, "
             'frontend_attributes={note="a, \\"b\\" = {c"}, metadata={op_name="jit(f)/p[\\"w\\"]/add" source_file="some/layer.py" source_line=12}')
     instruction = parse_instruction(line)
-    assert (instruction.name, instruction.opcode, instruction.operands, instruction.is_root) == ("all-reduce.1", "all-reduce", ("a.b", "c"), True)
-    assert instruction.attributes["replica_groups"] == "mesh['x'=2,'y'=4], device_ids=([2,4]T(1,0)) {'x'}"
+    assert (instruction.name, instruction.opcode, instruction.operands,
+            instruction.is_root) == ("all-reduce.1", "all-reduce", ("a.b", "c"), True)
+    assert instruction.attributes[
+        "replica_groups"] == "mesh['x'=2,'y'=4], device_ids=([2,4]T(1,0)) {'x'}"
     assert instruction.attributes["frontend_attributes"] == '{note="a, \\"b\\" = {c"}'
     assert instruction.called() == ("add",)
     assert instruction.op_name == 'jit(f)/p["w"]/add'

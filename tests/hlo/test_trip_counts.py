@@ -32,7 +32,8 @@ ENTRY %main (x: f32[4]) -> (s32[], f32[4]) {{
 
 
 def count(step=1, bound=5, direction="LT", start="constant(0)", attribute=""):
-    module = parse_module(LOOP.format(step=step, bound=bound, direction=direction, start=start, attribute=attribute))
+    module = parse_module(LOOP.format(step=step, bound=bound, direction=direction, start=start,
+                                      attribute=attribute))
     return trip_count(module, module.entry, module.entry.root)
 
 
@@ -50,7 +51,8 @@ def count(step=1, bound=5, direction="LT", start="constant(0)", attribute=""):
     ({"start": "partition-id()"}, None),
     ({"attribute": ', backend_config={"known_trip_count":{"n":"9"}}'}, 9),
     ({"attribute": ', backend_config={"known_trip_count": {"n": 9}}'}, 9),
-    ({"start": "partition-id()", "attribute": ', backend_config={"known_trip_count":{"n":"9"}}'}, 9),
+    ({"start": "partition-id()", "attribute": ', backend_config={"known_trip_count":{"n":"9"}}'},
+     9),
 ])
 def test_trips(loop, trips):
     assert count(**loop) == trips
@@ -59,8 +61,10 @@ def test_trips(loop, trips):
 def test_a_condition_inside_a_fusion():
     """As XLA's CPU compiler writes it."""
     text = LOOP.format(step=1, bound=5, direction="LT", start="constant(0)", attribute="")
-    text = text.replace("compare(%index.1, %bound), direction=LT", "fusion(%index.1, %bound), kind=kLoop, calls=%fused")
-    text = text.replace("%next = s32[] add(%index, %step)", "%next = s32[] fusion(%index, %step), kind=kLoop, calls=%added")
+    text = text.replace("compare(%index.1, %bound), direction=LT",
+                        "fusion(%index.1, %bound), kind=kLoop, calls=%fused")
+    text = text.replace("%next = s32[] add(%index, %step)",
+                        "%next = s32[] fusion(%index, %step), kind=kLoop, calls=%added")
     text = text.replace("HloModule loop\n", """HloModule loop
 
 %fused (a: s32[], b: s32[]) -> pred[] {

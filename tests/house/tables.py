@@ -39,8 +39,9 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
 
 
 # File of the docs, the table's first line, which is found by it, and what writes it.
-TABLES: tuple[tuple[str, Callable[[], list[str]]], ...] = (
-    ("docs/scaling.md", sweep_variables), ("docs/workloads.md", workloads), ("docs/strategies.md", strategies))
+TABLES: tuple[tuple[str, Callable[[], list[str]]], ...] = (("docs/scaling.md", sweep_variables),
+                                                           ("docs/workloads.md", workloads),
+                                                           ("docs/strategies.md", strategies))
 
 
 def with_table(text: str, table: list[str]) -> str:

@@ -82,7 +82,8 @@ def changed(copied: Path) -> set[str]:
     """Files of the copy that are not as in the tree."""
     files = {path.relative_to(copied).as_posix() for path in copied.rglob("*.py")}
     return {name for name in files
-            if not (ROOT / name).exists() or (ROOT / name).read_bytes() != (copied / name).read_bytes()}
+            if not (ROOT / name).exists()
+            or (ROOT / name).read_bytes() != (copied / name).read_bytes()}
 
 
 def ask(copied: Path, answer: str):
@@ -103,8 +104,10 @@ def row_of_the_docs() -> str:
 def test_a_workload_is_its_program_its_row_and_its_test(copied):
     write(copied, "programs/scale.py", PROGRAM)
     rows = read(copied, "workloads/arrays.py")
-    listed = rows.replace("\n# In the order in which", f"\n{row_of_the_docs()}\n\n\n# In the order in which")
-    write(copied, "workloads/arrays.py", listed.replace("NORMALIZE, MLP)", "NORMALIZE, MLP, SCALE)"))
+    listed = rows.replace("\n# In the order in which",
+                          f"\n{row_of_the_docs()}\n\n\n# In the order in which")
+    write(copied, "workloads/arrays.py",
+          listed.replace("NORMALIZE, MLP)", "NORMALIZE, MLP, SCALE)"))
     found = ask(copied, '[list(texts({"workload": "scale", "dims": {"rows": 8, "cols": 4}, "sharding": {"rows": "x"}, "strategies": '
                         'list(WORKLOADS["scale"].strategies)}).values()), '
                         'has_formula(WORKLOADS["scale"]), has_formula(WORKLOADS["layer"])]')
@@ -116,7 +119,8 @@ def test_a_workload_is_its_program_its_row_and_its_test(copied):
 
 def test_a_strategy_is_its_row_its_text_and_its_test(copied):
     rows = read(copied, "workloads/strategies.py")
-    rows = rows.replace('        Strategy("place"', '        Strategy("twice", "Twice", "a test"),\n        Strategy("place"')
+    rows = rows.replace('        Strategy("place"',
+                        '        Strategy("twice", "Twice", "a test"),\n        Strategy("place"')
     write(copied, "workloads/strategies.py", rows.replace(
         '"explicit", "shard_map")\nMAP', '"explicit", "shard_map", "twice")\nMAP'))
     write(copied, "script/program.py", read(copied, "script/program.py") + STRATEGY)

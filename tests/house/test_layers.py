@@ -12,11 +12,15 @@ from tests.layers import FLOORS, HEAVY, ROOT, UI_FLOORS, broken_rules, circles, 
 def test_every_file_keeps_the_import_rules():
     files = source_files()
     assert len(files) > 20
-    assert [line for path in files for line in broken_rules(path.relative_to(ROOT).as_posix(), path.read_text("utf-8"))] == []
+    assert [line for path in files
+            for line in broken_rules(path.relative_to(ROOT).as_posix(),
+                                     path.read_text("utf-8"))] == []
 
 
 def test_every_room_has_a_floor_and_every_floor_a_room():
-    """A rule about a room that was renamed would check nothing; a room without a floor would be checked by none."""
+    """A rule about a room that was renamed would check nothing; a room without a floor would be
+    checked by none.
+    """
     listed = [room for floor in FLOORS for room in floor]
     assert len(listed) == len(set(listed))
     assert set(listed) == rooms()
@@ -72,10 +76,12 @@ def test_no_folder_holds_more_than_20_modules(folder):
 @pytest.mark.parametrize(("path", "source", "words"), [
     ("spmd_core/experiment/layout.py", "import jax", "imports jax; only spmd_core/engine/"),
     ("spmd_core/experiment/layout.py", "import jax.numpy as jnp", "imports jax.numpy"),
-    ("spmd_core/experiment/layout.py", "from jax.sharding import NamedSharding", "imports jax.sharding.NamedSharding"),
+    ("spmd_core/experiment/layout.py", "from jax.sharding import NamedSharding",
+     "imports jax.sharding.NamedSharding"),
     ("ui/charts/base.py", "def late():\n    if True:\n        import jax", ":3 imports jax"),
     ("ui/charts/base.py", "__import__('jax')", "imports jax"),
-    ("ui/charts/base.py", "import importlib\nimportlib.import_module('jaxlib.xla')", "imports jaxlib.xla"),
+    ("ui/charts/base.py", "import importlib\nimportlib.import_module('jaxlib.xla')",
+     "imports jaxlib.xla"),
     ("ui/charts/base.py", "import importlib\nimportlib.import_module(name)", "a computed name"),
     ("spmd_core/lab.py", "import streamlit as st", "imports streamlit; only app.py"),
     ("spmd_core/engine/measured/run.py", "import streamlit", "imports streamlit"),
@@ -88,7 +94,8 @@ def test_no_folder_holds_more_than_20_modules(folder):
     ("ui/shell.py", "import pages.layout", "a floor above it"),
     ("ui/charts/base.py", "from spmd_core.lab import Lab", "only ui/lab.py may"),
     ("pages/compare.py", "from spmd_core import lab", "only ui/lab.py may"),
-    ("spmd_core/lab.py", "from spmd_core.engine.measured.run import run_experiment", "which loads jax"),
+    ("spmd_core/lab.py", "from spmd_core.engine.measured.run import run_experiment",
+     "which loads jax"),
     ("spmd_core/worker/supervisor.py", "from spmd_core import engine", "which loads jax"),
     ("spmd_core/script/program.py", "import spmd_core.programs.layer", "which loads jax"),
     ("spmd_core/experiment/layout.py", "from numpy import *", "imports everything of numpy"),
@@ -110,8 +117,10 @@ def test_the_checker_allows_what_the_rules_allow(path, source):
 
 
 def test_the_command_line_and_what_pages_use_load_neither_jax_nor_streamlit():
-    modules = ["spmd_core.__main__", "spmd_core.lab", "spmd_core.script.program", "spmd_core.script.export", "spmd_core.experiment.layout",
+    modules = ["spmd_core.__main__", "spmd_core.lab", "spmd_core.script.program",
+               "spmd_core.script.export", "spmd_core.experiment.layout",
                "spmd_core.experiment.link", "spmd_core.recipes"]
     code = f"import json, sys, {', '.join(modules)}\nprint(json.dumps([name for name in ('jax', 'jaxlib', 'streamlit') if name in sys.modules]))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
+                          timeout=60, check=True)
     assert json.loads(done.stdout) == []

@@ -57,12 +57,14 @@ def test_what_cannot_run_is_refused_before_it_is_queued(lab, changes, message):
 def test_local_is_refused_where_there_is_no_accelerator(lab):
     if lab.hardware().accelerator:
         pytest.skip("this machine has an accelerator")
-    with pytest.raises(RequestError, match="target local finds no accelerator on this machine: use cpu:8"):
+    with pytest.raises(RequestError,
+                       match="target local finds no accelerator on this machine: use cpu:8"):
         lab.submit(experiment(target="local"))
 
 
 def test_a_mesh_is_held_against_what_the_devices_said(lab):
-    small = Environment(jax="0", jaxlib="0", python="3", platform="cpu", device_kind="cpu", device_count=4)
+    small = Environment(jax="0", jaxlib="0", python="3", platform="cpu", device_kind="cpu",
+                        device_count=4)
     lab._store.keep_environment("cpu:8", small)
     with pytest.raises(RequestError, match="larger than target cpu:8 with 4"):
         lab.submit(experiment())
@@ -79,7 +81,8 @@ def test_the_latest_whole_result_of_an_equal_experiment_is_found(lab):
     until(lambda: lab.status(cut_short).medians_s)
     lab.cancel(cut_short)
     assert lab.wait(cut_short, 30).state == "cancelled"
-    assert lab.latest(parse_experiment(wanted.to_json())) == runs[1] and lab.latest(other) == runs[2]
+    assert lab.latest(
+        parse_experiment(wanted.to_json())) == runs[1] and lab.latest(other) == runs[2]
     assert lab.latest(experiment(standin.ROUNDS)) is None
     lab.delete([runs[1]])
     assert lab.latest(wanted) == runs[0]
@@ -87,7 +90,8 @@ def test_the_latest_whole_result_of_an_equal_experiment_is_found(lab):
 
 def test_unknown_runs_are_refused_in_a_sentence(lab):
     for call in (lab.status, lab.cancel, lambda run: lab.wait(run, 1)):
-        with pytest.raises(RequestError, match="run 'nowhere' is not stored here: look it up in the history"):
+        with pytest.raises(RequestError,
+                           match="run 'nowhere' is not stored here: look it up in the history"):
             call("nowhere")
     assert lab.result("nowhere") is None
     assert lab.texts("nowhere", "auto") == {}
@@ -111,7 +115,8 @@ def test_waiting_ends_with_its_time(lab):
 def test_a_look_at_the_queue_and_at_a_run_asks_the_database_once_each(lab):
     run, asked, ours = lab.submit(experiment()), [], threading.get_ident()
     assert lab.wait(run, 30).state == "succeeded"
-    lab._store._reader.set_trace_callback(lambda query: threading.get_ident() == ours and asked.append(query))
+    lab._store._reader.set_trace_callback(lambda query: threading.get_ident() == ours
+                                          and asked.append(query))
     lab.active()
     lab.status(run)
     lab._store._reader.set_trace_callback(None)

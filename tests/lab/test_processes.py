@@ -61,7 +61,11 @@ def runs_started(tmp_path):
 
 
 @pytest.mark.parametrize("behaviour", [standin.ROUNDS, standin.ENDLESS])
-def test_killing_the_dashboard_leaves_no_orphan_and_the_queue_goes_on_after_a_restart(dashboard, follower, data_folder, tmp_path, behaviour):
+def test_killing_the_dashboard_leaves_no_orphan_and_the_queue_goes_on_after_a_restart(dashboard,
+                                                                                      follower,
+                                                                                      data_folder,
+                                                                                      tmp_path,
+                                                                                      behaviour):
     process, (first, second) = dashboard(behaviour, standin.QUICK)
     pid = until(lambda: (status := follower.status(first)).state == "running" and status.worker_pid)
     assert follower.status(first).waiting_for is None
@@ -69,14 +73,16 @@ def test_killing_the_dashboard_leaves_no_orphan_and_the_queue_goes_on_after_a_re
     process.wait()
     until(lambda: not is_running(pid))
     assert follower.status(first).state == "interrupted"  # by who only reads
-    assert [(summary.run, summary.state) for summary in follower.history()] == [(second, "queued"), (first, "interrupted")]
+    assert [(summary.run, summary.state)
+            for summary in follower.history()] == [(second, "queued"), (first, "interrupted")]
     assert [summary.run for summary in follower.history(state="interrupted")] == [first]
     assert follower.history(state="running") == ()
     assert "open the dashboard" in follower.status(second).waiting_for
     dashboard()
     assert follower.wait(second, 30).state == "succeeded"
     assert follower.status(first).state == "interrupted"
-    assert runs_started(tmp_path) == [first, second]  # what was interrupted is not silently run again
+    # what was interrupted is not silently run again
+    assert runs_started(tmp_path) == [first, second]
 
 
 def test_one_process_works_the_queue_and_the_other_follows(dashboard, follower, tmp_path):
@@ -92,7 +98,8 @@ def test_one_process_works_the_queue_and_the_other_follows(dashboard, follower, 
     assert follower.result(ours).strategies["single"].median_s == 0.001
     assert follower.texts(ours, "single") == {"program": "text text "}
     assert runs_started(tmp_path) == [theirs, ours]
-    assert len({line.split()[1] for line in (tmp_path / "log").read_text().splitlines()}) == 1  # one worker for both
+    # one worker for both
+    assert len({line.split()[1] for line in (tmp_path / "log").read_text().splitlines()}) == 1
     worker = int((tmp_path / "log").read_text().split()[1])
     follower.release()
     until(lambda: not is_running(worker))

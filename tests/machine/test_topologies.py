@@ -12,16 +12,21 @@ from spmd_core.machine.topologies import get_topology, legal_shapes, nearest_sha
 
 def test_a_topology_is_read_with_its_slices():
     topology = get_topology("tpu:v5e:16x16*2")
-    assert (topology.name, topology.chips, topology.devices, topology.slices) == ("v5e:16x16*2", 512, 512, 2)
+    assert (topology.name, topology.chips, topology.devices,
+            topology.slices) == ("v5e:16x16*2", 512, 512, 2)
     assert get_topology("v3:4x4").devices == 32  # two devices per chip
 
 
-@pytest.mark.parametrize(("text", "wraps"), [
-    ("v5e:16x16", (True, True)), ("v5e:8x16", (False, True)), ("v6e:8x8", (False, False)), ("v3:32x32", (True, True)),
-    ("v5p:4x4x4", (True, True, True)), ("v5p:4x4x8", (True, True, True)), ("v5p:2x2x4", (False, False, False)), ("v4:2x4x4", (False, False, False)),
-])
+@pytest.mark.parametrize(("text", "wraps"),
+                         [("v5e:16x16", (True, True)), ("v5e:8x16", (False, True)),
+                          ("v6e:8x8", (False, False)), ("v3:32x32", (True, True)),
+                          ("v5p:4x4x4", (True, True, True)), ("v5p:4x4x8", (True, True, True)),
+                          ("v5p:2x2x4", (False, False, False)),
+                          ("v4:2x4x4", (False, False, False)),])
 def test_an_axis_wraps_where_its_generation_links_the_ends(text, wraps):
-    """As in "How to Scale Your Model", chapter 2, with its own examples: v5e 8x16, v5p 2x2x4 and 4x4x8."""
+    """As in "How to Scale Your Model", chapter 2, with its own examples: v5e 8x16, v5p 2x2x4 and
+    4x4x8.
+    """
     assert get_topology(text).wraps == wraps
 
 
@@ -47,7 +52,9 @@ def test_legal_shapes_fit_the_pod_and_are_their_own_nearest(generation):
     shapes = legal_shapes(generation)
     assert len(shapes) == len(set(shapes)) >= 6
     for shape in shapes:
-        assert all(size <= most for size, most in zip(sorted(shape), sorted(CHIPS[generation].max_shape), strict=True))
+        assert all(size <= most
+                   for size, most in zip(sorted(shape), sorted(CHIPS[generation].max_shape),
+                                         strict=True))
         assert nearest_shapes(generation, shape)[0] == shape
 
 

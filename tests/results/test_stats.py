@@ -29,7 +29,8 @@ def test_a_summary_keeps_every_sample_and_flags_what_is_far_out():
     summary = summarize([1.0, 1.1, 0.9, 1.05, 0.95, 9.0])
     assert summary.median_s == pytest.approx(1.025)
     assert summary.outliers == (5,)
-    assert summary.iqr_s == pytest.approx(np.subtract(*np.percentile([1.0, 1.1, 0.9, 1.05, 0.95, 9.0], [75, 25])))
+    assert summary.iqr_s == pytest.approx(np.subtract(*np.percentile([1.0, 1.1, 0.9, 1.05, 0.95,
+                                                                      9.0], [75, 25])))
     assert summary.ci95_s is not None
     assert summary.ci95_s[0] <= summary.median_s <= summary.ci95_s[1]
     assert summary.spread == pytest.approx(summary.iqr_s / summary.median_s)
@@ -37,7 +38,8 @@ def test_a_summary_keeps_every_sample_and_flags_what_is_far_out():
 
 def test_one_sample_has_no_interval():
     summary = summarize([2.0])
-    assert (summary.median_s, summary.iqr_s, summary.ci95_s, summary.outliers) == (2.0, 0.0, None, ())
+    assert (summary.median_s, summary.iqr_s, summary.ci95_s,
+            summary.outliers) == (2.0, 0.0, None, ())
 
 
 def test_the_bootstrap_interval_covers_the_true_median_about_19_times_of_20():
@@ -51,7 +53,8 @@ def test_the_bootstrap_interval_covers_the_true_median_about_19_times_of_20():
 
 def test_log_ratios_pair_turns_of_the_same_round():
     of, over = [(2.0, 4.0, 6.0), (3.0,)], [(1.0, 2.0, 3.0), (1.0, 1.0, 100.0)]
-    assert np.exp(log_ratios(of, over)) == pytest.approx([2.0, 3.0])  # the second pairs medians: turns are not side by side
+    # the second pairs medians: turns are not side by side
+    assert np.exp(log_ratios(of, over)) == pytest.approx([2.0, 3.0])
     assert len(log_ratios(of, over[:1])) == 1
 
 
@@ -60,10 +63,12 @@ def test_signed_rank_interval_excludes_zero_exactly_when_wilcoxon_rejects(count)
     rng = np.random.default_rng(count)
     for shift in np.linspace(0, 1.2, 25) * 4 / math.sqrt(count):
         differences = rng.normal(shift, 1, count)
-        expected = scipy_stats.wilcoxon(differences, method="exact" if count <= 60 else "asymptotic").pvalue
+        expected = scipy_stats.wilcoxon(differences,
+                                        method="exact" if count <= 60 else "asymptotic").pvalue
         estimate, low, high, excludes = signed_rank_interval(differences, 0.05)
         assert low <= estimate <= high
-        if abs(expected - 0.05) > 0.004:  # the asymptotic forms differ in their correction for continuity
+        # the asymptotic forms differ in their correction for continuity
+        if abs(expected - 0.05) > 0.004:
             assert excludes == (expected <= 0.05)
 
 
@@ -86,14 +91,16 @@ def test_a_true_difference_is_called_with_its_interval():
 
 def test_noise_shared_by_a_round_hides_no_difference():
     """The rounds swing by 10 %, both strategies alike: 2 % is still found."""
-    comparison = compare({"a": rounds(1e-3, noise=0.005, seed=1), "b": rounds(1.02e-3, noise=0.005, seed=2)})
+    comparison = compare({"a": rounds(1e-3, noise=0.005, seed=1),
+                          "b": rounds(1.02e-3, noise=0.005, seed=2)})
     assert comparison is not None
     assert comparison.fastest == "a"
     assert not comparison.tied
 
 
 def test_equal_strategies_are_not_told_apart():
-    comparison = compare({"auto": rounds(1e-3, seed=1), "constrained": rounds(1e-3, seed=2), "single": rounds(3e-3, seed=3)})
+    comparison = compare({"auto": rounds(1e-3, seed=1), "constrained": rounds(1e-3, seed=2),
+                          "single": rounds(3e-3, seed=3)})
     assert comparison is not None
     assert len(comparison.tied) == 1
     assert set(comparison.tied) | {comparison.fastest} == {"auto", "constrained"}
@@ -107,7 +114,8 @@ def test_false_alarms_stay_rare_for_two_and_for_five():
         alarms = 0
         for trial in range(200):
             rng = np.random.default_rng(trial)
-            comparison = compare({name: [tuple(turns) for turns in rng.lognormal(0, 0.2, (20, 5))] for name in names})
+            comparison = compare({name: [tuple(turns) for turns in rng.lognormal(0, 0.2, (20, 5))]
+                                  for name in names})
             assert comparison is not None
             alarms += any(ratio.differs for ratio in comparison.ratios)
         assert alarms <= 17
@@ -122,7 +130,9 @@ def test_comparisons_of_none_and_of_one():
 
 
 def test_where_medians_and_rounds_disagree_no_difference_is_told():
-    """b's median is lower only because one slow spell hit more of a's rounds; in most rounds a is faster."""
+    """b's median is lower only because one slow spell hit more of a's rounds; in most rounds a is
+    faster.
+    """
     a = [(1.0, 1.0)] * 10 + [(5.0, 5.0)] * 10
     b = [(1.1, 1.1)] * 12 + [(5.5, 5.5)] * 8
     assert median_s(b) < median_s(a)
@@ -136,7 +146,8 @@ def test_where_medians_and_rounds_disagree_no_difference_is_told():
 def test_others_come_in_the_order_of_their_medians():
     found = compare({"slow": rounds(4e-3), "single": rounds(1e-3), "middle": rounds(2e-3)})
     assert found is not None
-    assert (found.fastest, [ratio.strategy for ratio in found.ratios]) == ("single", ["middle", "slow"])
+    assert (found.fastest,
+            [ratio.strategy for ratio in found.ratios]) == ("single", ["middle", "slow"])
 
 
 def test_close_and_noisy_pairs_are_measured_longer():

@@ -11,33 +11,39 @@ from spmd_core.results.environment import Device, Environment
 from spmd_core.runs.memory import check_memory, memory_need
 
 MACHINE = Hardware(None, None, (), (), cores=2, memory_bytes=16 * 2**30, available_bytes=8 * 2**30)
-TPU = Hardware("tpu", "TPU v5e", ("/dev/accel0",), (), cores=2, memory_bytes=16 * 2**30, available_bytes=8 * 2**30)
+TPU = Hardware("tpu", "TPU v5e", ("/dev/accel0",), (), cores=2, memory_bytes=16 * 2**30,
+               available_bytes=8 * 2**30)
 
 
 def layer(rows=1000, **changes):
-    return parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "dims": {"batch": rows, "in": 64, "out": 16},
-                             "sharding": {"in": "x"}, "strategies": ["single", "auto"]} | changes)
+    return parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8},
+                             "dims": {"batch": rows, "in": 64, "out": 16}, "sharding": {"in": "x"},
+                             "strategies": ["single", "auto"]} | changes)
 
 
 def environment(memory_bytes):
     devices = tuple(Device(id=number, process=0, memory_bytes=memory_bytes) for number in range(8))
-    return Environment(jax="0", jaxlib="0", python="3", platform="tpu", device_kind="TPU", device_count=8, devices=devices)
+    return Environment(jax="0", jaxlib="0", python="3", platform="tpu", device_kind="TPU",
+                       device_count=8, devices=devices)
 
 
 def test_the_need_is_counted_per_strategy_with_replicas():
     x, weights, bias, y = 1000 * 64, 64 * 16, 16, 1000 * 16
     need = memory_need(layer())
-    assert need.host_bytes == 8 * x + 4 * (x + weights + bias) + 8 * (x + weights + bias + y)  # and the reference
+    # and the reference
+    assert need.host_bytes == 8 * x + 4 * (x + weights + bias) + 8 * (x + weights + bias + y)
     large = memory_need(layer(rows=1000_000))  # above 2 GFLOP the reference is a few rows
     assert large.host_bytes == 1000 * (8 + 4) * x + 4 * (weights + bias)
-    single, shard = 4 * (x + weights + bias + y), 4 * (x // 8 + weights // 8 + bias + y)  # bias and y are whole on each device
+    # bias and y are whole on each device
+    single, shard = 4 * (x + weights + bias + y), 4 * (x // 8 + weights // 8 + bias + y)
     assert need.device_bytes == single + shard
     assert need.all_device_bytes == single + 8 * shard
 
 
 def test_ten_to_the_twelve_elements_are_refused_with_bytes_and_limit():
-    huge = parse_experiment({"workload": "elementwise", "target": "cpu:8", "mesh": {"x": 8}, "dims": {"rows": 10**6, "cols": 10**6},
-                             "sharding": {"rows": "x"}, "strategies": ["auto"]})
+    huge = parse_experiment({"workload": "elementwise", "target": "cpu:8", "mesh": {"x": 8},
+                             "dims": {"rows": 10**6, "cols": 10**6}, "sharding": {"rows": "x"},
+                             "strategies": ["auto"]})
     with pytest.raises(RequestError) as caught:
         check_memory(huge, None, MACHINE)
     assert str(caught.value) == (
@@ -63,13 +69,15 @@ def test_an_accelerator_is_limited_by_one_device_and_by_the_host():
 
 
 def test_a_small_program_needs_nothing_that_is_known():
-    program = parse_experiment({"workload": "program", "target": "cpu:8", "mesh": {"x": 8}, "options": {"program": "psum_total"}})
+    program = parse_experiment({"workload": "program", "target": "cpu:8", "mesh": {"x": 8},
+                                "options": {"program": "psum_total"}})
     assert memory_need(program).host_bytes == 0
 
 
 def test_a_small_program_of_many_rows_is_refused_where_memory_is_short():
     """Measured: 1.1 GB at ten million rows, of which 0.2 GB are JAX itself."""
-    program = parse_experiment({"workload": "program", "target": "cpu:8", "mesh": {"x": 8}, "options": {"program": "many_rows", "rows": 10_000_000}})
+    program = parse_experiment({"workload": "program", "target": "cpu:8", "mesh": {"x": 8},
+                                "options": {"program": "many_rows", "rows": 10_000_000}})
     check_memory(program, None, MACHINE)
     with pytest.raises(RequestError) as caught:
         check_memory(program, None, dataclasses.replace(MACHINE, available_bytes=2**29))

@@ -9,7 +9,8 @@ from spmd_core.script.program import program_text
 from spmd_core.workloads.strategies import MAP_STRATEGIES
 
 DOT = {"workload": "dot", "target": "cpu:8", "mesh": {"x": 2, "y": 4}, "dims": {"n": 8, "k": 3}}
-LAYER = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "dims": {"batch": 8, "in": 16, "out": 4}}
+LAYER = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8},
+         "dims": {"batch": 8, "in": 16, "out": 4}}
 
 
 def text(strategy, spec=DOT, **changes):
@@ -25,11 +26,15 @@ def text(strategy, spec=DOT, **changes):
     ("pmap(vmap)", "jax.pmap(jax.vmap(dot_one, in_axes=(0, 0)), in_axes=(0, 0), devices=devices)"),
 ])
 def test_a_strategy_is_the_map_that_it_is_named_after(strategy, program):
-    assert text(strategy).endswith(f"\n\n\nprogram = {program}\n") or text(strategy).endswith(f"\nprogram = {program}\n")
+    assert text(
+        strategy).endswith(
+        f"\n\n\nprogram = {program}\n") or text(strategy).endswith(f"\nprogram = {program}\n")
 
 
 def test_a_function_that_adds_along_the_mapped_dim_gets_a_block_and_a_name_for_the_devices():
-    found = text("pmap", {"workload": "normalize", "target": "cpu:8", "mesh": {"x": 8}, "dims": {"rows": 16, "cols": 4}})
+    found = text("pmap",
+                 {"workload": "normalize", "target": "cpu:8", "mesh": {"x": 8},
+                  "dims": {"rows": 16, "cols": 4}})
     assert "CONTRACTED_AXES = ('devices',)" in found
     assert "'x': operands['x'].reshape((8, 2, 4))," in found
     assert "program = jax.pmap(normalize_shards, in_axes=(0,), axis_name='devices', devices=devices)" in found
@@ -39,7 +44,8 @@ def test_in_axes_choose_the_dim_that_is_mapped():
     out = {"dims": {"batch": 3, "in": 16, "out": 16}, "options": {"in_axes": "None, 1, 0"}}
     assert "in_axes=(None, 1, 0), out_axes=1" in text("pmap(vmap)", LAYER | out)
     plan = read_plan(parse_experiment(LAYER | {"options": {"in_axes": "(1, 0, None)"}}), "pmap")
-    assert (plan.dim, plan.blocks, plan.in_axes, plan.out_axes) == ("in", True, (1, 0, None), (None,))
+    assert (plan.dim, plan.blocks, plan.in_axes,
+            plan.out_axes) == ("in", True, (1, 0, None), (None,))
     assert read_plan(parse_experiment(LAYER), "pmap").dim == "batch"
     assert read_plan(parse_experiment(LAYER | {"dims": {"in": 4, "out": 8}}), "pmap").dim == "out"
 
@@ -95,7 +101,8 @@ def test_an_unsharded_dim_is_cut_by_pmap_all_the_same():
 
 
 def test_options_that_came_later_leave_an_experiment_what_it_was():
-    assert parse_experiment(LAYER) == parse_experiment(LAYER | {"options": {"in_axes": "by position"}})
+    assert parse_experiment(LAYER) == parse_experiment(LAYER
+                                                       | {"options": {"in_axes": "by position"}})
     step = {"workload": "train_step", "mesh": {"x": 8}}
     assert parse_experiment(step).id == parse_experiment(step | {"options": {"steps": 0}}).id
     assert parse_experiment(step).option("steps") == 0 and parse_experiment(step | {"options": {"steps": 5}}).option("steps") == 5

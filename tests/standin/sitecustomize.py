@@ -1,4 +1,6 @@
-"""Put on PYTHONPATH by tests: gives a worker process an engine without jax, whose seed says how it misbehaves."""
+"""Put on PYTHONPATH by tests: gives a worker process an engine without jax, whose seed says how it
+misbehaves.
+"""
 
 import ctypes
 import os
@@ -19,7 +21,8 @@ def describe(target, expected_device_count=None):
     if os.environ.get("STANDIN_DIES_AT_START"):
         os.write(2, b"cannot load the driver\n")
         os._exit(3)
-    return Environment(jax="0", jaxlib="0", python="3", platform="cpu", device_kind="stand-in", device_count=8)
+    return Environment(jax="0", jaxlib="0", python="3", platform="cpu", device_kind="stand-in",
+                       device_count=8)
 
 
 def run_experiment(experiment, run_id, environment, emit, cancelled):
@@ -30,7 +33,8 @@ def run_experiment(experiment, run_id, environment, emit, cancelled):
             file.write(f"{run_id} {os.getpid()} {os.getppid()}\n")
     emit(Phase(phase="compile", strategy="single"))
     _progress(emit, 1)
-    behave = {ENDLESS: _endless, STUBBORN: _stubborn, STRAY: _stray, JUNK: _junk, ABORT: _abort, RAISES: _raise, NOISY: _noisy, HALF_LINE: _half_line}
+    behave = {ENDLESS: _endless, STUBBORN: _stubborn, STRAY: _stray, JUNK: _junk, ABORT: _abort,
+              RAISES: _raise, NOISY: _noisy, HALF_LINE: _half_line}
     if experiment.seed in behave:
         behave[experiment.seed](emit)
     rounds = 500 if experiment.seed in (ROUNDS, DEAF) else 2
@@ -43,7 +47,8 @@ def run_experiment(experiment, run_id, environment, emit, cancelled):
             time.sleep(0.02)
     size = 40_000_000 if experiment.seed == LARGE else 10
     emit(Texts(strategy="single", texts={"program": "text " * (size // 5)}))
-    return _finished(experiment, run_id, environment, notes=("x" * size,), renew=experiment.seed == RENEW)
+    return _finished(experiment, run_id, environment, notes=("x" * size,),
+                     renew=experiment.seed == RENEW)
 
 
 def _progress(emit, done):
@@ -56,14 +61,17 @@ def _finished(experiment, run_id, environment, partial=False, notes=(), renew=Fa
     from spmd_core.results.result import Result, StrategyResult
     from spmd_core.runs.events import Finished
 
-    outcome = StrategyResult(status="cancelled" if partial else "ok", median_s=0.001, samples_s=(0.001,))
-    result = Result(run=run_id, experiment=experiment, environment=environment, strategies={"single": outcome}, partial=partial, notes=notes)
+    outcome = StrategyResult(status="cancelled" if partial else "ok", median_s=0.001,
+                             samples_s=(0.001,))
+    result = Result(run=run_id, experiment=experiment, environment=environment,
+                    strategies={"single": outcome}, partial=partial, notes=notes)
     return Finished(result=result, renew_worker=renew)
 
 
 def _endless(emit):
     while True:
-        ctypes.PyDLL(None).pause()  # native code that keeps the interpreter's lock: no Python thread runs any more
+        # native code that keeps the interpreter's lock: no Python thread runs any more
+        ctypes.PyDLL(None).pause()
 
 
 def _stubborn(emit):

@@ -25,9 +25,10 @@ OLD = {
     "50176cc6d13d2e94": {"batch": 32, "sequence": 2048},
 }
 # The first of these as a link of the version before.
-OLD_LINK = ("1.eNodjsEOgjAQRP9lzj1YRGL6K4RDaRckFlrbRSWEf3fxuJk3b2cH2zwSw4DTat43MvW3hsJM5QHTthiKT1C66TqFT"
-            "8zPEK0X2pOLnrKQfpoLzI7espPKtVIo9FppcQRTXeq7QrAbZYF0cwjPW5IE_SAq1o0oYuIpLn9Lptmea4Y1hHOGPAlyFm"
-            "cDeaMhgsLZMo0TSaGFXTmiO34_u0C2")
+OLD_LINK = (
+    "1.eNodjsEOgjAQRP9lzj1YRGL6K4RDaRckFlrbRSWEf3fxuJk3b2cH2zwSw4DTat43MvW3hsJM5QHTthiKT1C66TqFT"
+    "8zPEK0X2pOLnrKQfpoLzI7espPKtVIo9FppcQRTXeq7QrAbZYF0cwjPW5IE_SAq1o0oYuIpLn9Lptmea4Y1hHOGPAlyFm"
+    "cDeaMhgsLZMo0TSaGFXTmiO34_u0C2")
 
 
 def old_spec(dims):
@@ -99,7 +100,8 @@ def test_runs_of_an_older_version_are_found_by_todays_ids(old_folder):
     wide = OWN | {"dims": OWN["dims"] | {"mlp": 4096}}
     assert store.latest(parse_experiment(wide).id) == "run-1"
     assert store.latest("83e236494fefc90f") == "run-2"  # four layers are not the model's own
-    assert store.result("run-0").experiment == store.status("run-0").experiment == parse_experiment(OWN)
+    assert store.result(
+        "run-0").experiment == store.status("run-0").experiment == parse_experiment(OWN)
     dot = parse_experiment(DOT | {"options": {"in_axes": "0, 0"}})
     assert store.status("run-dot").experiment == dot
     runs = {f"run-{number}" for number in range(4)} | {"run-dot"}
@@ -145,10 +147,13 @@ def test_the_models_own_sizes_are_the_same_experiment_and_plan(sizes):
     own = parse_experiment(OWN)
     same = parse_experiment(OWN | {"dims": OWN["dims"] | sizes})
     assert same == own and same.id == own.id == "50176cc6d13d2e94"
-    plan = {"target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": {"fsdp": 16}, "batch_per_device": 2}
+    plan = {"target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": {"fsdp": 16},
+            "batch_per_device": 2}
     assert parse_plan(plan | {"sizes": sizes}).id == parse_plan(plan).id
     assert parse_plan(plan | {"sizes": [list(pair) for pair in sizes.items()]}) == parse_plan(plan)
-    assert parse_experiment(OWN | {"dims": OWN["dims"] | sizes, "options": {"model": "scaled:2"}}) != own
+    assert parse_experiment(OWN
+                            | {"dims": OWN["dims"] | sizes,
+                               "options": {"model": "scaled:2"}}) != own
 
 
 def test_a_link_of_the_older_form_opens():

@@ -18,7 +18,8 @@ from spmd_core.store.migrations import MIGRATIONS
 from spmd_core.store.store import Store
 from tests.labs import ROOT, experiment
 
-ENVIRONMENT = Environment(jax="0", jaxlib="0", python="3", platform="cpu", device_kind="cpu", device_count=8)
+ENVIRONMENT = Environment(jax="0", jaxlib="0", python="3", platform="cpu", device_kind="cpu",
+                          device_count=8)
 
 
 @pytest.fixture
@@ -41,8 +42,10 @@ def submit_and_start(store, run="a"):
 
 def test_the_folder_is_the_users_own_and_the_journal_is_a_rollback_journal(store, data_folder):
     assert stat.S_IMODE(data_folder.stat().st_mode) == 0o700
-    settings = {name: store._writer.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "mmap_size", "foreign_keys")}
-    assert settings == {"journal_mode": "delete", "synchronous": 2, "mmap_size": 0, "foreign_keys": 1}
+    settings = {name: store._writer.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("journal_mode", "synchronous", "mmap_size", "foreign_keys")}
+    assert settings == {"journal_mode": "delete", "synchronous": 2, "mmap_size": 0,
+                        "foreign_keys": 1}
 
 
 def test_runs_leave_the_queue_in_the_order_in_which_they_came(store):
@@ -66,8 +69,10 @@ def test_equal_experiments_are_stored_once(store):
 
 def test_one_terminal_state_once_with_its_result(store):
     submit_and_start(store)
-    assert store.finish("a", "succeeded", result=result_of("a"), texts={"single": {"hlo": "HloModule"}})
-    assert not store.finish("a", "crashed", result=result_of("a", 9.0), error=Failure(kind="late", message="too late"))
+    assert store.finish("a", "succeeded", result=result_of("a"),
+                        texts={"single": {"hlo": "HloModule"}})
+    assert not store.finish("a", "crashed", result=result_of("a", 9.0),
+                            error=Failure(kind="late", message="too late"))
     status = store.status("a")
     assert (status.state, status.error) == ("succeeded", None)
     assert store.result("a") == result_of("a")
@@ -81,7 +86,8 @@ def test_a_result_that_cannot_be_written_leaves_the_run_as_it_was(store):
     submit_and_start(store)
     store._writer.execute("DROP TABLE texts")
     with pytest.raises(StorageError):
-        store.finish("a", "succeeded", result=result_of("a"), texts={"single": {"hlo": "HloModule"}})
+        store.finish("a", "succeeded", result=result_of("a"),
+                     texts={"single": {"hlo": "HloModule"}})
     assert store.status("a").state == "starting"
     assert store.result("a") is None
 
@@ -97,14 +103,18 @@ def test_a_cancelled_run_cannot_be_started_and_a_started_one_not_taken_out_of_th
 def test_progress_is_kept_for_followers_and_gone_at_the_end(store):
     submit_and_start(store)
     started = store.status("a")
-    store.note(RunStatus("a", "running", started.experiment, started.submitted_at, phase="sample", strategy="auto", done=3, of=20,
-                         medians_s={"auto": 1e-3}, series={"loss": (1.0, 0.5)}, worker_pid=12))
+    store.note(RunStatus("a", "running", started.experiment, started.submitted_at, phase="sample",
+                         strategy="auto", done=3, of=20, medians_s={"auto": 1e-3},
+                         series={"loss": (1.0, 0.5)}, worker_pid=12))
     status = store.status("a")
-    assert (status.state, status.phase, status.strategy, status.done, status.of, status.worker_pid) == ("running", "sample", "auto", 3, 20, 12)
+    assert (status.state, status.phase, status.strategy, status.done, status.of,
+            status.worker_pid) == ("running", "sample", "auto", 3, 20, 12)
     assert (status.medians_s, status.series) == ({"auto": 1e-3}, {"loss": (1.0, 0.5)})
-    store.finish("a", "crashed", error=Failure(kind="WorkerCrashed", message="it died"), stderr_tail="last words")
+    store.finish("a", "crashed", error=Failure(kind="WorkerCrashed", message="it died"),
+                 stderr_tail="last words")
     status = store.status("a")
-    assert (status.phase, status.error.message, status.stderr_tail) == (None, "it died", "last words")
+    assert (status.phase, status.error.message,
+            status.stderr_tail) == (None, "it died", "last words")
     store.note(RunStatus("a", "running", started.experiment, started.submitted_at))
     assert store.status("a").state == "crashed"
 
@@ -117,20 +127,25 @@ def test_abandoned_runs_are_interrupted_and_queued_ones_are_not(store):
 
 
 def test_history_filters_and_is_cheap_for_hundreds_of_runs(store):
-    store._writer.execute("PRAGMA synchronous = OFF")  # 900 commits, each on the disk, would be all that this test does
+    # 900 commits, each on the disk, would be all that this test does
+    store._writer.execute("PRAGMA synchronous = OFF")
     for number in range(300):
         submit_and_start(store, f"run-{number:03}")
-        store.finish(f"run-{number:03}", "failed" if number % 3 == 0 else "succeeded", result=result_of(f"run-{number:03}", number))
+        store.finish(f"run-{number:03}", "failed" if number % 3 == 0 else "succeeded",
+                     result=result_of(f"run-{number:03}", number))
     submit_and_start(store, "crashed")
     store.finish("crashed", "crashed", error=Failure(kind="WorkerCrashed", message="it died"))
     asked = []
     store._reader.set_trace_callback(asked.append)
     newest = store.history()
     store._reader.set_trace_callback(None)
-    assert len(asked) == 1 and "result" not in asked[0].lower()  # one question, and no whole result is read
+    # one question, and no whole result is read
+    assert len(asked) == 1 and "result" not in asked[0].lower()
     assert len(newest) == 200
-    assert (newest[0].run, newest[0].error.message, newest[0].medians_s) == ("crashed", "it died", {})
-    assert (newest[1].run, newest[1].medians_s, newest[1].fastest, newest[1].partial) == ("run-299", {"single": 299.0}, "single", False)
+    assert (newest[0].run, newest[0].error.message,
+            newest[0].medians_s) == ("crashed", "it died", {})
+    assert (newest[1].run, newest[1].medians_s, newest[1].fastest,
+            newest[1].partial) == ("run-299", {"single": 299.0}, "single", False)
     assert len(store.history(states=("failed", "crashed"), limit=500)) == 101
     assert [summary.run for summary in store.history(text="RUN-017")] == ["run-017"]
     assert store.history(text="100%_") == ()
@@ -143,14 +158,16 @@ def test_deleting_takes_results_texts_and_lonely_experiments_and_spares_the_acti
     store.finish("a", "succeeded", result=result_of("a"), texts={"single": {"hlo": "HloModule"}})
     store.submit("b", experiment(seed=1))
     assert store.delete(["a", "b", "unknown"]) == 1
-    counts = {table: store._rows(f"SELECT COUNT(*) AS n FROM {table}")[0]["n"] for table in ("runs", "results", "texts", "experiments")}
+    counts = {table: store._rows(f"SELECT COUNT(*) AS n FROM {table}")[0]["n"]
+              for table in ("runs", "results", "texts", "experiments")}
     assert counts == {"runs": 1, "results": 0, "texts": 0, "experiments": 1}
 
 
 def test_requests_are_answered_once_and_in_order(store):
     first, second = store.ask("cancel", run="a"), store.ask("probe", target="cpu:8")
-    assert [(request.id, request.kind, request.run, request.target) for request in store.requests()] == [
-        (first, "cancel", "a", None), (second, "probe", None, "cpu:8")]
+    assert [(request.id, request.kind, request.run, request.target)
+            for request in store.requests()] == [(first, "cancel", "a", None),
+                                                 (second, "probe", None, "cpu:8")]
     store.answer(first)
     store.answer(second, "no devices")
     assert store.requests() == ()
@@ -226,7 +243,8 @@ def test_a_database_that_stays_locked_is_refused_in_a_sentence(data_folder, monk
     other = sqlite3.connect(data_folder / FILE_NAME, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     try:
-        with pytest.raises(StorageError, match="database is locked: another program holds the database"):
+        with pytest.raises(StorageError,
+                           match="database is locked: another program holds the database"):
             store.submit("a", experiment())
         with pytest.raises(StorageError, match="database is locked"):
             store.active()
@@ -248,7 +266,8 @@ store = Store(Path(sys.argv[1]))
 for number in range(50):
     store.submit(f"{sys.argv[2]}-{number}", experiment())
 """
-    writers = [subprocess.Popen([sys.executable, "-c", program, str(data_folder), name], cwd=ROOT) for name in ("one", "two")]
+    writers = [subprocess.Popen([sys.executable, "-c", program, str(data_folder), name], cwd=ROOT)
+               for name in ("one", "two")]
     for number in range(50):
         store.submit(f"three-{number}", experiment())
     assert [writer.wait(60) for writer in writers] == [0, 0]
@@ -257,14 +276,18 @@ for number in range(50):
 
 def test_what_was_predicted_is_in_the_list_of_runs_and_older_files_go_on(data_folder):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store_module, "MIGRATIONS", MIGRATIONS[:1])  # a file that an earlier version left
+        # a file that an earlier version left
+        patch.setattr(store_module, "MIGRATIONS", MIGRATIONS[:1])
         Store(data_folder).close()
     store = Store(data_folder)
     submit_and_start(store)
     time = {"low": 0.1, "estimate": 0.2, "high": 0.3}
     found = {"auto": StrategyResult.model_validate({"status": "ok", "predicted_s": time}),
-             "single": StrategyResult.model_validate({"status": "ok", "predicted_s": time, "median_s": 0.5})}
-    assert store.finish("a", "succeeded", result=Result(run="a", experiment=experiment(), environment=ENVIRONMENT, strategies=found))
+             "single": StrategyResult.model_validate({"status": "ok", "predicted_s": time,
+                                                      "median_s": 0.5})}
+    assert store.finish("a", "succeeded",
+                        result=Result(run="a", experiment=experiment(), environment=ENVIRONMENT,
+                                      strategies=found))
     (summary,) = store.history()
     assert (summary.predicted_s, summary.answer) == ({"auto": 0.2}, ("auto", 0.2, True))
     store.close()

@@ -34,7 +34,8 @@ def test_a_training_run_in_steps_days_and_chip_hours():
     words = run_words(prediction(), plan_of(MODEL), 1e12)
     steps = 1e12 / TOKENS
     assert words is not None
-    assert words.startswith(f"{steps:,.0f} steps, {steps * 0.014666667 / 3600:,.3g} hours without a stop")
+    assert words.startswith(
+        f"{steps:,.0f} steps, {steps * 0.014666667 / 3600:,.3g} hours without a stop")
     assert words.endswith(f"{256 * steps * 0.014666667 / 3600:,.0f} chip-hours on 256 chips")
     assert run_words(TOO_LARGE, plan_of(MODEL), 1e12) is None
 

@@ -1,4 +1,6 @@
-"""What is said of several predicted strategies: the fastest, ties, the same program, what does not fit."""
+"""What is said of several predicted strategies: the fastest, ties, the same program, what does not
+fit.
+"""
 
 import pytest
 
@@ -13,20 +15,24 @@ from tests.ui.values import result as measured_result
 from ui.charts.times import times_alt
 from ui.tables import PAIRED_RATIO, times_table
 
-ENVIRONMENT = {"jax": "0.10.2", "jaxlib": "0.10.2", "python": "3.11", "platform": "tpu", "device_kind": "TPU v5 lite", "device_count": 4}
+ENVIRONMENT = {"jax": "0.10.2", "jaxlib": "0.10.2", "python": "3.11", "platform": "tpu",
+               "device_kind": "TPU v5 lite", "device_count": 4}
 
 
 def one(low=None, estimate=None, high=None, program=None):
-    time = {"low": low * 1e-6, "estimate": estimate * 1e-6, "high": high * 1e-6} if estimate and low and high else None
+    time = {"low": low * 1e-6, "estimate": estimate * 1e-6,
+            "high": high * 1e-6} if estimate and low and high else None
     compiled = {PROGRAM: program} if program else {}
     return {"status": "ok", "predicted_s": time,
-            "prediction": {"fits": time is not None, "memory_bytes": {"capacity": 1}, "predicted_s": time, "compile": compiled}}
+            "prediction": {"fits": time is not None, "memory_bytes": {"capacity": 1},
+                           "predicted_s": time, "compile": compiled}}
 
 
 def result(**strategies):
     spec = {"workload": "layer", "target": "tpu:v5e:2x2", "mesh": {"x": 4}, "sharding": {"in": "x"}}
     experiment = parse_experiment(spec | {"strategies": list(strategies)})
-    return Result.model_validate({"run": "r", "experiment": experiment, "environment": ENVIRONMENT, "strategies": strategies})
+    return Result.model_validate({"run": "r", "experiment": experiment, "environment": ENVIRONMENT,
+                                  "strategies": strategies})
 
 
 @pytest.mark.parametrize(("strategies", "words"), [
@@ -77,7 +83,8 @@ def test_one_order_by_the_medians():
     the medians, which is what a reader compares."""
     medians = {"shard_map": 316e-6, "auto": 347e-6, "single": 5.6e-6}
     found = measured_result({name: strategy(median) for name, median in medians.items()},
-                            comparison=comparison("single", ("auto", 61.97, True), ("shard_map", 62.89, True)))
+                            comparison=comparison("single", ("auto", 61.97, True),
+                                                  ("shard_map", 62.89, True)))
     assert found.order == ("single", "shard_map", "auto")
     assert "Next is shard_map: 316 µs, paired ratio 62.9×" in measured(found)
     table = times_table(found)
@@ -87,18 +94,25 @@ def test_one_order_by_the_medians():
     assert alt.index("Single device") < alt.index("shard_map") < alt.index("Automatic")
     lines = report(found)
     assert lines[0] == measured(found)
-    rows = [line.split()[0] for line in lines if line.startswith(("Single", "Automatic", "shard_map"))]
+    rows = [line.split()[0] for line in lines
+            if line.startswith(("Single", "Automatic", "shard_map"))]
     assert rows[1:4] == ["Single", "shard_map", "Automatic"]
 
 
 def test_times_are_told_apart_where_neither_estimate_lies_in_the_other_interval():
     near, far = Estimate(low=9, estimate=10, high=12), Estimate(low=11.5, estimate=13, high=15)
     assert not overlap(near, far) and not overlap(far, near)
-    assert overlap(near, Estimate(low=9.9, estimate=13, high=15)) and overlap(Estimate(low=1, estimate=13, high=15), near)
+    assert overlap(near,
+                   Estimate(low=9.9, estimate=13,
+                            high=15)) and overlap(Estimate(low=1, estimate=13, high=15), near)
 
 
 def test_programs_without_a_fingerprint_are_not_taken_for_the_same():
-    assert [names for names, _ in same_programs(result(auto=one(9, 10, 12), shard_map=one(9, 10, 12)).strategies)] == [("auto",), ("shard_map",)]
+    assert [names
+            for names, _ in same_programs(result(auto=one(9, 10, 12),
+                                                 shard_map=one(9, 10,
+                                                               12)).strategies)] == [("auto",),
+                                                                                     ("shard_map",)]
 
 
 PROGRAM_TEXT = """HloModule jit_program, is_scheduled=true
@@ -119,9 +133,12 @@ ENTRY %main (x.1: f32[4]) -> f32[4] {
 
 
 def test_names_lines_and_channels_are_no_difference_and_all_else_is():
-    renamed = PROGRAM_TEXT.replace("layer_auto.py", "layer_shard_map.py").replace("%add.1", "%add.77").replace("param_0.1", "p").replace(
+    renamed = PROGRAM_TEXT.replace("layer_auto.py",
+                                   "layer_shard_map.py").replace("%add.1",
+                                                                 "%add.77").replace("param_0.1",
+                                                                                    "p").replace(
         "stack_frame_id=6", "stack_frame_id=9").replace("channel_id=1", "channel_id=3")
     assert renamed != PROGRAM_TEXT and fingerprint(renamed) == fingerprint(PROGRAM_TEXT)
-    for old, new in (
-            ("f32[4]{0} add", "f32[4]{0} multiply"), ("kLoop", "kOutput"), ("[4]", "[8]"), ("add(%param_0.1, %param_0.1)", "add(%param_0.1)")):
+    for old, new in (("f32[4]{0} add", "f32[4]{0} multiply"), ("kLoop", "kOutput"), ("[4]", "[8]"),
+                     ("add(%param_0.1, %param_0.1)", "add(%param_0.1)")):
         assert fingerprint(PROGRAM_TEXT.replace(old, new)) != fingerprint(PROGRAM_TEXT)

@@ -1,4 +1,6 @@
-"""What the queue bears: rows of other versions, folders that vanish, locks that are deleted, workers that freeze."""
+"""What the queue bears: rows of other versions, folders that vanish, locks that are deleted,
+workers that freeze.
+"""
 
 import json
 import os
@@ -228,7 +230,8 @@ DUMP = "*** Check failure stack trace: ***\n    @     0x7f00 absl::Fail()\n" \
      "ModuleNotFoundError: No module named 'jax'"),
     ("E0000 00:00:1.2 42 common_lib.cc:554] INVALID_ARGUMENT: Error: unexpected worker hostname\n"
      "ERROR: Unknown command line flag 'xla_tpu_no_such_flag'\n",
-     "ERROR: Unknown command line flag 'xla_tpu_no_such_flag'"),  # libtpu logs the first wherever it runs
+     # libtpu logs the first wherever it runs
+     "ERROR: Unknown command line flag 'xla_tpu_no_such_flag'"),
     ("", "it said nothing"),
 ])
 def test_the_line_with_the_failed_check_is_found_before_the_dump(text, line):

@@ -22,7 +22,8 @@ def worker():
 def listen(worker, wanted):
     """The next event of that type."""
     found = []
-    until(lambda: found.extend(event for event in worker.receive() if isinstance(event, wanted)) or found)
+    until(lambda: found.extend(event for event in worker.receive() if isinstance(event, wanted))
+          or found)
     return found[0]
 
 
@@ -34,7 +35,8 @@ def test_the_end_of_input_ends_the_worker_while_it_computes(worker):
     listen(worker, Ready)
     start(worker, "a", standin.DEAF)
     listen(worker, Progress)
-    worker._reader.shutdown(socket.SHUT_WR)  # as when its parent is gone, but for the signal that Linux sends
+    # as when its parent is gone, but for the signal that Linux sends
+    worker._reader.shutdown(socket.SHUT_WR)
     until(lambda: not is_running(worker.pid))
 
 

@@ -1,4 +1,6 @@
-"""What a worker can do to a run: each behaviour of the stand-in engine, through a real process, the real supervisor and SQLite."""
+"""What a worker can do to a run: each behaviour of the stand-in engine, through a real process, the
+real supervisor and SQLite.
+"""
 
 import os
 import signal
@@ -120,7 +122,8 @@ def test_an_error_of_the_engine_fails_the_run_and_renews_the_worker(lab):
     finish(lab)
     before = lab.worker_pid
     status = finish(lab, standin.RAISES)
-    assert (status.state, status.error.kind, status.error.message) == ("failed", "RuntimeError", "a mistake in the engine")
+    assert (status.state, status.error.kind,
+            status.error.message) == ("failed", "RuntimeError", "a mistake in the engine")
     assert "Traceback" in status.stderr_tail
     assert finish(lab).state == "succeeded"
     assert lab.worker_pid != before
@@ -146,7 +149,8 @@ def test_a_worker_that_dies_at_its_start_says_why(lab, monkeypatch):
     assert status.state == "crashed"
     assert "ended with exit status 3 while it started" in status.error.message
     assert "cannot load the driver" in status.stderr_tail
-    with pytest.raises(WorkerError, match="exit status 3 before it named its devices: cannot load the driver"):
+    with pytest.raises(WorkerError,
+                       match="exit status 3 before it named its devices: cannot load the driver"):
         lab.probe("cpu:8", 30)
 
 
@@ -205,7 +209,9 @@ def test_cancel_races_with_finish_and_exactly_one_of_them_wins(lab):
         lab.cancel(run)
         status = lab.wait(run, 30)
         states.append(status.state)
-        assert (lab.result(run) is not None) == (status.state == "succeeded" or bool(lab.result(run) and lab.result(run).partial))
+        assert (lab.result(run) is not None) == (status.state == "succeeded"
+                                                 or bool(lab.result(run)
+                                                         and lab.result(run).partial))
     assert set(states) <= {"succeeded", "cancelled"}
     assert finish(lab).state == "succeeded"  # no late cancel hits the next run
     assert lab.active() == ()
@@ -214,7 +220,9 @@ def test_cancel_races_with_finish_and_exactly_one_of_them_wins(lab):
 @pytest.mark.parametrize("phase", ["compile", "sample"])
 def test_killing_the_worker_is_a_crash(lab, phase):
     run = lab.submit(experiment(standin.ROUNDS))
-    pid = in_phase(lab, run, phase).worker_pid if phase == "sample" else until(lambda: lab.status(run).worker_pid)
+    pid = in_phase(lab, run,
+                   phase).worker_pid if phase == "sample" else until(
+        lambda: lab.status(run).worker_pid)
     os.kill(pid, signal.SIGKILL)
     status = lab.wait(run, 30)  # it does not wait for the run's time-out, which is longer
     assert status.state == "crashed"
@@ -237,7 +245,8 @@ def test_an_idle_worker_that_dies_costs_no_run(lab):
     finish(lab)
     pid = lab.worker_pid
     os.kill(pid, signal.SIGKILL)
-    until(lambda: not is_running(pid))  # a kill takes its time: a run that is sent before has begun on a worker that dies
+    # a kill takes its time: a run that is sent before has begun on a worker that dies
+    until(lambda: not is_running(pid))
     assert finish(lab).state == "succeeded"
     assert lab.worker_pid != pid
 
@@ -255,7 +264,8 @@ def test_release_frees_the_devices_at_once_and_the_next_run_waits_for_them(lab):
     lab.release()
     until(lambda: not is_running(pid))
     run, waits = lab.submit(experiment()), []
-    assert lab.wait(run, 30, on_change=lambda status: waits.append(status.waiting_for)).state == "succeeded"
+    assert lab.wait(run, 30,
+                    on_change=lambda status: waits.append(status.waiting_for)).state == "succeeded"
     assert "the devices of cpu:8" in waits
 
 
@@ -281,7 +291,8 @@ def test_two_threads_submit_at_once_and_each_run_runs_once(lab, tmp_path, monkey
     for thread in threads:
         thread.join()
     assert {lab.wait(run, 40).state for run in runs} == {"succeeded"}
-    assert sorted(line.split()[0] for line in (tmp_path / "log").read_text().splitlines()) == sorted(runs)
+    assert sorted(line.split()[0]
+                  for line in (tmp_path / "log").read_text().splitlines()) == sorted(runs)
 
 
 def test_deleting_what_is_not_over_is_refused(lab):
@@ -304,7 +315,8 @@ def test_a_full_disk_delays_a_result_and_does_not_lose_it(lab):
     with store._writing:  # SQLite's own limit: what it says then is what it says of a full disk
         pages = store._writer.execute("PRAGMA page_count").fetchone()[0]
         store._writer.execute(f"PRAGMA max_page_count = {pages}")
-    status = until(lambda: "room to write" in ((status := lab.status(run)).waiting_for or "") and status)
+    status = until(lambda: "room to write" in ((status := lab.status(run)).waiting_for or "")
+                   and status)
     assert "database or disk is full: make room on this disk" in status.waiting_for
     assert not status.is_over
     with store._writing:

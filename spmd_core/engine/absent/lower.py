@@ -1,4 +1,6 @@
-"""Lowers an experiment's program for a TPU topology that is not attached: the same text, other devices, no arrays."""
+"""Lowers an experiment's program for a TPU topology that is not attached: the same text, other
+devices, no arrays.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +24,9 @@ from spmd_core.workloads.strategies import MAP_STRATEGIES
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A program lowered for absent devices: `mesh` has them in the order of the program's positions; `file` is what source lines quote."""
+    """A program lowered for absent devices: `mesh` has them in the order of the program's
+    positions; `file` is what source lines quote.
+    """
 
     lowered: Any
     mesh: Mesh
@@ -31,7 +35,8 @@ class Ahead:
 
 
 def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahead:
-    """The program of one strategy, traced and lowered. Inexpressible where it cannot be compiled ahead of time; RequestError where the
+    """The program of one strategy, traced and lowered. Inexpressible where it cannot be compiled
+    ahead of time; RequestError where the
     mesh is larger than the topology."""
     if experiment.what.has_plan:
         text, file = decoder_text(experiment), file_name(NAME, strategy)
@@ -42,8 +47,12 @@ def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahe
         raise Inexpressible(f"{strategy} is called on attached devices: there is nothing to compile for absent ones; use auto or shard_map")
     topology = get_topology(experiment.target)
     if experiment.device_count > topology.devices:
-        raise refuse(f"mesh of {experiment.device_count} devices", f"is larger than {topology.name} with its {topology.devices}", "use smaller axes")
-    devices, text, file = devices_of(topology), program_text(experiment, strategy), file_name(experiment.workload, strategy)
+        raise refuse(f"mesh of {experiment.device_count} devices",
+                     f"is larger than {topology.name} with its {topology.devices}",
+                     "use smaller axes")
+    devices, text, file = devices_of(topology), program_text(experiment,
+                                                             strategy), file_name(
+        experiment.workload, strategy)
     with _standing_for(devices):
         names = execute(text, file)
     structs = _structs(experiment, names)
@@ -57,7 +66,9 @@ def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahe
 
 @contextmanager
 def _standing_for(devices: list[Any]) -> Iterator[None]:
-    """`jax.devices()` gives these meanwhile: a program's text asks for devices while it is executed, and only then."""
+    """`jax.devices()` gives these meanwhile: a program's text asks for devices while it is
+    executed, and only then.
+    """
     attached = jax.devices
     jax.devices = lambda *_: list(devices)
     try:
@@ -67,6 +78,10 @@ def _standing_for(devices: list[Any]) -> Iterator[None]:
 
 
 def _structs(experiment: Experiment, names: dict[str, Any]) -> list[jax.ShapeDtypeStruct]:
-    """Operands as shapes; one without a placement goes whole to every device of the mesh, since an absent device holds no array."""
+    """Operands as shapes; one without a placement goes whole to every device of the mesh, since an
+    absent device holds no array.
+    """
     dtype = jnp.dtype(experiment.dtype)
-    return [jax.ShapeDtypeStruct(experiment.shape(array.name), dtype, sharding=names["placed"][array.name]) for array in experiment.what.operands]
+    return [jax.ShapeDtypeStruct(experiment.shape(array.name), dtype,
+                                 sharding=names["placed"][array.name])
+            for array in experiment.what.operands]

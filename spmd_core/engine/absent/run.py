@@ -1,4 +1,6 @@
-"""Predicts an experiment on an absent topology: compiles every strategy, prices what the compiler made of it; executes nothing."""
+"""Predicts an experiment on an absent topology: compiles every strategy, prices what the compiler
+made of it; executes nothing.
+"""
 
 import resource
 from collections.abc import Callable
@@ -30,19 +32,27 @@ from spmd_core.results.result import Failure, MemoryBytes, Phases, Result, Strat
 from spmd_core.runs.events import Event, Finished, Phase, Texts
 from spmd_core.workloads.strategies import ONE_DEVICE
 
-LARGE_BYTES = 2 * 2**30  # a worker that once needed this much is renewed: a compiler gives little of it back
+# a worker that once needed this much is renewed: a compiler gives little of it back
+LARGE_BYTES = 2 * 2**30
 
 Emit = Callable[[Event], None]
 
 
-def predict_experiment(experiment: Experiment, run_id: str, environment: Environment, emit: Emit, cancelled: Callable[[], bool]) -> Finished:
-    """Predict it under each of its strategies; `partial` where `cancelled` said so first. A failure of a strategy stays its own."""
+def predict_experiment(experiment: Experiment, run_id: str, environment: Environment, emit: Emit,
+                       cancelled: Callable[[], bool]) -> Finished:
+    """Predict it under each of its strategies; `partial` where `cancelled` said so first. A failure
+    of a strategy stays its own.
+    """
     outcomes: dict[str, StrategyResult] = {}
     for strategy in experiment.strategies:
-        outcomes[strategy] = StrategyResult(status="cancelled") if cancelled() else _predict(experiment, strategy, emit)
+        outcomes[
+            strategy] = StrategyResult(status="cancelled") if cancelled() else _predict(experiment,
+                                                                                        strategy,
+                                                                                        emit)
     forget_now_and_then()
     partial = any(outcome.status == "cancelled" for outcome in outcomes.values())
-    result = Result(run=run_id, experiment=experiment, environment=environment, strategies=outcomes, partial=partial, notes=environment.notes)
+    result = Result(run=run_id, experiment=experiment, environment=environment, strategies=outcomes,
+                    partial=partial, notes=environment.notes)
     return Finished(result=result, renew_worker=_peak_bytes() > LARGE_BYTES)
 
 
@@ -57,29 +67,39 @@ def _predict(experiment: Experiment, strategy: str, emit: Emit) -> StrategyResul
     started, steps, texts, warnings = perf_counter(), Steps(tell), {}, ()
     try:
         ahead = lower_experiment(experiment, strategy, steps)
-        texts = ahead.texts | {"stablehlo": ahead.lowered.as_text(debug_info=not experiment.what.has_plan)}
+        texts = ahead.texts | {
+            "stablehlo": ahead.lowered.as_text(debug_info=not experiment.what.has_plan)}
         answer, warnings = _compile(experiment, strategy, ahead, steps)
         texts["hlo"] = answer.text
-        facts = {"lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")), "compile_s": steps.seconds["compile"],
-                 "peak_rss_bytes": _peak_bytes(), "versions": versions(), "elapsed_s": perf_counter() - started}
+        facts = {"lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")),
+                 "compile_s": steps.seconds["compile"], "peak_rss_bytes": _peak_bytes(),
+                 "versions": versions(), "elapsed_s": perf_counter() - started}
         if answer.text and len(experiment.strategies) > 1:
             facts[PROGRAM] = fingerprint(answer.text)
         tell("price")
         prediction = of_experiment(experiment, replace(answer, facts=facts))
     except LabError as error:
-        return StrategyResult(status="error", error=failure_of(error), phases_s=Phases(**steps.seconds), warnings=warnings)
+        return StrategyResult(status="error", error=failure_of(error),
+                              phases_s=Phases(**steps.seconds), warnings=warnings)
     except Exception as error:  # whatever tracing, the compiler or the reading of its program raises is the strategy's result
         failure = failure_of(error)
         failure = Failure(kind=failure.kind, message=explain(failure.message))
-        return StrategyResult(status="error", error=failure, phases_s=Phases(**steps.seconds), warnings=warnings)
+        return StrategyResult(status="error", error=failure, phases_s=Phases(**steps.seconds),
+                              warnings=warnings)
     finally:
         emit(Texts(strategy=strategy, texts={name: text for name, text in texts.items() if text}))
-    return StrategyResult(status="ok", phases_s=Phases(**steps.seconds), predicted_s=prediction.predicted_s, prediction=prediction,
-                          memory_bytes=_memory(prediction), collectives=prediction.collectives if prediction.fits else None, warnings=warnings)
+    return StrategyResult(status="ok", phases_s=Phases(**steps.seconds),
+                          predicted_s=prediction.predicted_s, prediction=prediction,
+                          memory_bytes=_memory(prediction),
+                          collectives=prediction.collectives if prediction.fits else None,
+                          warnings=warnings)
 
 
-def _compile(experiment: Experiment, strategy: str, ahead: Ahead, steps: Steps) -> tuple[Answer, tuple[str, ...]]:
-    """The compiled program, and what the compiler warned of; memory that ran out is an answer, any other refusal passes."""
+def _compile(experiment: Experiment, strategy: str, ahead: Ahead,
+             steps: Steps) -> tuple[Answer, tuple[str, ...]]:
+    """The compiled program, and what the compiler warned of; memory that ran out is an answer, any
+    other refusal passes.
+    """
     with captured() as log:
         begun = perf_counter()
         try:
@@ -94,17 +114,18 @@ def _compile(experiment: Experiment, strategy: str, ahead: Ahead, steps: Steps) 
     return replace(answer, collectives=collectives), compiler_warnings(log[0])
 
 
-def _collectives(
-    experiment: Experiment, strategy: str, ahead: Ahead, compiled: Any, places: tuple[Coordinates, ...],
-) -> tuple[Collective, ...]:
+def _collectives(experiment: Experiment, strategy: str, ahead: Ahead, compiled: Any,
+                 places: tuple[Coordinates, ...],) -> tuple[Collective, ...]:
     """What the program communicates; HloError where it cannot be read, never no communication."""
     module = read_module(compiled)
     reasons = None if experiment.what.has_plan else Reasons(experiment, strategy, module)
     mesh = () if strategy in ONE_DEVICE else experiment.mesh
     devices = tuple(int(device.id) for device in ahead.mesh.devices.flat)
-    return read_collectives(module, mesh, file=ahead.file, devices=devices, places=places, reasons=reasons)
+    return read_collectives(module, mesh, file=ahead.file, devices=devices, places=places,
+                            reasons=reasons)
 
 
 def _memory(prediction: Prediction) -> MemoryBytes:
     held = prediction.memory_bytes
-    return MemoryBytes(argument=held.argument, output=held.output, temp=held.temp, peak=held.peak, host=held.host)
+    return MemoryBytes(argument=held.argument, output=held.output, temp=held.temp, peak=held.peak,
+                       host=held.host)

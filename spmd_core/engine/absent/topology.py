@@ -1,4 +1,6 @@
-"""Absent TPUs: the compiler's topology description, and programs compiled for it without any device."""
+"""Absent TPUs: the compiler's topology description, and programs compiled for it without any
+device.
+"""
 
 import os
 import re
@@ -18,8 +20,10 @@ from spmd_core.machine.topologies import Topology
 
 _ASKED = re.compile(r"stablehlo\.(all_reduce|all_gather|reduce_scatter|all_to_all|collective_permute|collective_broadcast)")
 _ABSENT = ("not installed", "not found", "no such file", "cannot open", "no module named")
-# A libtpu that is newer than jaxlib writes what jaxlib cannot read; one that is older does not know its interface. These are the words that
-# the two print then, more than single words of them: what a compiler says of a program ("Incompatible shapes") is no reason to reinstall.
+# A libtpu that is newer than jaxlib writes what jaxlib cannot read; one that is older does not know
+# its interface. These are the words that
+# the two print then, more than single words of them: what a compiler says of a program
+# ("Incompatible shapes") is no reason to reinstall.
 _UNREADABLE = re.compile(
     r"mismatched pjrt plugin|plugin pjrt api version|built with (a|an) (later|earlier) version than the framework|unexpected pjrt_\w+ size"
     r"|failed to deserialize (module|stablehlo|portable artifact|hlomoduleproto|pjrt\w+|compileoptionsproto)"
@@ -44,7 +48,9 @@ def devices_of(topology: Topology) -> list[Any]:
 
 
 def explain(message: str) -> str:
-    """The words of an error, or a sentence with what to install where libtpu is missing or does not fit this jaxlib."""
+    """The words of an error, or a sentence with what to install where libtpu is missing or does not
+    fit this jaxlib.
+    """
     words, first = message.lower(), " ".join(message.split())[:200]
     install = f"run `pip install 'jax[tpu]=={jax.__version__}'`"
     if any(part in words for part in _ABSENT) and ("tpu support" in words or "libtpu" in words):
@@ -63,19 +69,23 @@ def _libtpu() -> str:
 
 def coordinates(devices: Sequence[Any]) -> tuple[Coordinates, ...]:
     """(x, y, z, core, slice) of each device."""
-    return tuple((*(int(c) for c in device.coords), int(getattr(device, "core_on_chip", 0) or 0), int(getattr(device, "slice_index", 0) or 0))
-                 for device in devices)
+    return tuple((*(int(c) for c in device.coords), int(getattr(device, "core_on_chip", 0) or 0),
+                  int(getattr(device, "slice_index", 0) or 0)) for device in devices)
 
 
 def compiled_program(lowered: Any, compiled: Any, mesh: Mesh) -> Answer:
-    """A compiled program as values: its text, the account of its memory, and the collectives that it asks for by name."""
+    """A compiled program as values: its text, the account of its memory, and the collectives that
+    it asks for by name.
+    """
     asked = Counter(_ASKED.findall(lowered.as_text()))  # before the compiler's choices
-    return Answer(compiled.as_text(), memory_account(compiled), coordinates(list(mesh.devices.flat)),
+    return Answer(compiled.as_text(), memory_account(compiled),
+                  coordinates(list(mesh.devices.flat)),
                   {kind.replace("_", "-"): count for kind, count in asked.items()})
 
 
 def memory_account(compiled: Any) -> dict[str, int]:
     """The compiler's account of memory in bytes, by its own names without their endings."""
     analysis = compiled.memory_analysis()
-    return {name.removesuffix("_size_in_bytes").removesuffix("_in_bytes"): int(getattr(analysis, name))
+    return {name.removesuffix("_size_in_bytes").removesuffix("_in_bytes"): int(getattr(analysis,
+                                                                                       name))
             for name in dir(analysis) if name.endswith("_in_bytes")}

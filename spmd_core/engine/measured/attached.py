@@ -1,4 +1,6 @@
-"""Prices a program that was compiled for attached TPUs, beside the measurement: what the cost model says of the same text."""
+"""Prices a program that was compiled for attached TPUs, beside the measurement: what the cost model
+says of the same text.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,19 +14,22 @@ from spmd_core.results.prediction import Prediction
 TPU = "tpu"
 
 
-def price(
-    trial_mesh: tuple[tuple[str, int], ...], compiled: Any, used: Sequence[Any], every: Sequence[Any],
-    collectives: tuple[Collective, ...] | None = None,
-) -> Prediction | str | None:
-    """The prediction of a compiled program on devices `used` (in its order) of `every` attached one; a note why there is none, None off TPUs.
+def price(trial_mesh: tuple[tuple[str, int], ...], compiled: Any, used: Sequence[Any],
+          every: Sequence[Any],
+          collectives: tuple[Collective, ...] | None = None,) -> Prediction | str | None:
+    """The prediction of a compiled program on devices `used` (in its order) of `every` attached
+    one; a note why there is none, None off TPUs.
 
-    `collectives` are those of the program as they were read, which the prediction lists with their cost.
-    A measurement never fails for the sake of its prediction: whatever goes wrong here becomes the note.
+    `collectives` are those of the program as they were read, which the prediction lists with their
+    cost.
+    A measurement never fails for the sake of its prediction: whatever goes wrong here becomes the
+    note.
     """
     if not every or every[0].platform != TPU or getattr(every[0], "coords", None) is None:
         return None
     try:
         cluster = cluster_of(every[0].device_kind, coordinates(every), coordinates(used))
-        return predict(compiled.as_text(), cluster, memory_account(compiled), trial_mesh, collectives=collectives)
+        return predict(compiled.as_text(), cluster, memory_account(compiled), trial_mesh,
+                       collectives=collectives)
     except Exception as error:
         return f"not predicted: {' '.join(str(error).split())[:300] or type(error).__name__}"

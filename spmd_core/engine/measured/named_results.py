@@ -1,4 +1,6 @@
-"""What a program returned, by name; a function of the user's own may return something else than it declares."""
+"""What a program returned, by name; a function of the user's own may return something else than it
+declares.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,12 +16,15 @@ Shapes = tuple[tuple[int, ...], ...]
 
 
 def result_shapes(experiment: Experiment, strategy: str | None = None) -> Shapes:
-    """The shapes that a strategy returns the results in: a map has the devices as an axis of their own where it splits the mapped dim."""
+    """The shapes that a strategy returns the results in: a map has the devices as an axis of their
+    own where it splits the mapped dim.
+    """
     shapes = tuple(experiment.shape(array.name) for array in experiment.what.results)
     if strategy not in MAP_STRATEGIES:
         return shapes
     plan = read_plan(experiment, strategy)
-    return tuple(plan.arranged(shape, axis) for shape, axis in zip(shapes, plan.out_axes, strict=True))
+    return tuple(plan.arranged(shape, axis)
+                 for shape, axis in zip(shapes, plan.out_axes, strict=True))
 
 
 def named_results(experiment: Experiment, output: Any, shapes: Shapes) -> dict[str, Any]:
@@ -27,8 +32,9 @@ def named_results(experiment: Experiment, output: Any, shapes: Shapes) -> dict[s
     described = experiment.what.results
     arrays = tuple(output) if isinstance(output, tuple | list) else (output,)
     if len(arrays) != len(described):
-        raise WrongResult(f"{experiment.workload} returned {len(arrays)} arrays and declares {len(described)} "
-                          f"({', '.join(each.name for each in described)}): return one for each, in this order")
+        raise WrongResult(
+            f"{experiment.workload} returned {len(arrays)} arrays and declares {len(described)} "
+            f"({', '.join(each.name for each in described)}): return one for each, in this order")
     for each, array, wanted in zip(described, arrays, shapes, strict=True):
         shape = getattr(array, "shape", None)
         if shape != wanted:
@@ -39,8 +45,11 @@ def named_results(experiment: Experiment, output: Any, shapes: Shapes) -> dict[s
     return {each.name: array for each, array in zip(described, arrays, strict=True)}
 
 
-def check_function(experiment: Experiment, names: Mapping[str, Any], operands: Mapping[str, Any]) -> None:
-    """Trace a function of the user's own, and see what it returns, before a strategy has it do something with that."""
+def check_function(experiment: Experiment, names: Mapping[str, Any],
+                   operands: Mapping[str, Any]) -> None:
+    """Trace a function of the user's own, and see what it returns, before a strategy has it do
+    something with that.
+    """
     function = names.get(experiment.workload)
     if function is not None:
         abstract = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in operands.values()]

@@ -10,14 +10,17 @@ from jax.sharding import Sharding
 
 
 class Operands(dict[str, Any]):
-    """Operand name -> NumPy array. Strategies share what they place alike: memory is spent once, and its luck (address, page size) is the same."""
+    """Operand name -> NumPy array. Strategies share what they place alike: memory is spent once,
+    and its luck (address, page size) is the same.
+    """
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         super().__init__(values or {})
         self._placed: dict[str, list[weakref.ref[jax.Array]]] = defaultdict(list)
 
     def place(self, name: str, sharding: Sharding | None) -> jax.Array:
-        """An operand with this sharding, over the buffers of one that is still in use and placed alike, or else anew.
+        """An operand with this sharding, over the buffers of one that is still in use and placed
+        alike, or else anew.
 
         None: uncommitted, on the default device.
         """

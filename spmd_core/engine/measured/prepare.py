@@ -31,7 +31,9 @@ Tell = Callable[[str], None]
 
 
 def prepare(trial: Trial, experiment: Experiment, operands: dict[str, Any], tell: Tell) -> None:
-    """Fill in `trial` up to its first run. `operands` is filled by the first strategy and shared by the others."""
+    """Fill in `trial` up to its first run. `operands` is filled by the first strategy and shared by
+    the others.
+    """
     text = program_text(experiment, trial.strategy)
     trial.texts = {"program": text}
     names = execute(text, file_name(experiment.workload, trial.strategy))
@@ -46,11 +48,13 @@ def prepare(trial: Trial, experiment: Experiment, operands: dict[str, Any], tell
         _compile(trial, experiment, names, operands, tell)
 
 
-def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operands: dict[str, Any], tell: Tell) -> None:
+def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operands: dict[str, Any],
+             tell: Tell) -> None:
     mesh, order = device_order(names)
     if experiment.what.source is not None:
         check_function(experiment, names, operands)
-    lowered = (look_into if trial.strategy in MAP_STRATEGIES else lower)(trial.texts["program"], names, operands, tell)
+    lowered = (look_into if trial.strategy in MAP_STRATEGIES
+               else lower)(trial.texts["program"], names, operands, tell)
     trial.texts, trial.warnings = lowered.texts, lowered.warnings
     trial.phases_s = lowered.seconds
     for name, array in zip(operands, lowered.arguments, strict=True):
@@ -62,31 +66,37 @@ def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operan
         _read_collectives(trial, experiment, lowered.compiled, order)
         _price(trial, experiment, lowered.compiled, order)
     output = _first_run(trial, lambda: lowered.call(*lowered.arguments), tell)
-    for name, array in named_results(experiment, output, result_shapes(experiment, trial.strategy)).items():
+    for name, array in named_results(experiment, output,
+                                     result_shapes(experiment, trial.strategy)).items():
         trial.outputs[name] = array_report(array, order, mesh)
         trial.to_check[name] = np.asarray(array).reshape(experiment.shape(name))
     trial.program = Timed(trial.strategy, lowered.call, lowered.arguments)
     if lowered.unsharded is not None:
-        trial.from_unsharded = Timed(f"{trial.strategy} from unsharded", lowered.call, lowered.unsharded)
+        trial.from_unsharded = Timed(f"{trial.strategy} from unsharded", lowered.call,
+                                     lowered.unsharded)
 
 
-def _read_collectives(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]) -> None:
+def _read_collectives(trial: Trial, experiment: Experiment, compiled: Any,
+                      order: list[JaxDevice]) -> None:
     """What cannot be read is said aloud and left unknown, never counted as no communication."""
     file = file_name(experiment.workload, trial.strategy)
     try:
         module = read_module(compiled)
         mesh = () if trial.strategy in ONE_DEVICE else experiment.mesh
-        positions = tuple(order.index(device) for device in compiled.runtime_executable().local_devices())
-        trial.collectives = read_collectives(
-            module, mesh, file=file, positions=positions, devices=tuple(device.id for device in order), places=_places(order),
-            reasons=Reasons(experiment, trial.strategy, module))
+        positions = tuple(order.index(device)
+                          for device in compiled.runtime_executable().local_devices())
+        trial.collectives = read_collectives(module, mesh, file=file, positions=positions,
+                                             devices=tuple(device.id for device in order),
+                                             places=_places(order),
+                                             reasons=Reasons(experiment, trial.strategy, module))
     except HloError as error:
         trial.warnings = (*trial.warnings, f"the collectives of this program are unknown: {error}")
 
 
 def _places(order: list[JaxDevice]) -> tuple[Coordinates, ...]:
     """Coordinates of the devices in order; none where the platform has none."""
-    return coordinates(order) if all(getattr(device, "coords", None) is not None for device in order) else ()
+    return coordinates(order) if all(getattr(device, "coords", None) is not None
+                                     for device in order) else ()
 
 
 def _price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]) -> None:
@@ -106,7 +116,8 @@ def _place(trial: Trial, names: dict[str, Any], operands: dict[str, Any], tell: 
     array = _first_run(trial, names["program"], tell)
     trial.outputs["array"] = array_report(array, order, mesh)
     trial.to_check["array"] = np.asarray(array)
-    trial.program = Timed(trial.strategy, jax.device_put, (operands["array"], names["placed"]["array"]))
+    trial.program = Timed(trial.strategy, jax.device_put,
+                          (operands["array"], names["placed"]["array"]))
 
 
 def _run_as_written(trial: Trial, names: dict[str, Any], tell: Tell) -> None:
@@ -132,18 +143,20 @@ def _first_run(trial: Trial, call: Callable[[], Any], tell: Tell) -> Any:
 def memory_bytes(compiled: Any, operands_on_host: int = 0) -> MemoryBytes | None:
     """The compiler's account of memory per device; None where the platform gives none.
 
-    XLA's CPU compiler takes host memory for device memory: what is known to lie there counts as `host` all the same.
+    XLA's CPU compiler takes host memory for device memory: what is known to lie there counts as
+    `host` all the same.
     """
     stats = compiled.memory_analysis()
     if stats is None:
         return None
     host = stats.host_argument_size_in_bytes + stats.host_output_size_in_bytes + stats.host_temp_size_in_bytes
-    return MemoryBytes(
-        argument=stats.argument_size_in_bytes, output=stats.output_size_in_bytes, temp=stats.temp_size_in_bytes,
-        peak=getattr(stats, "peak_memory_in_bytes", None) or None, host=max(host, operands_on_host))
+    return MemoryBytes(argument=stats.argument_size_in_bytes, output=stats.output_size_in_bytes,
+                       temp=stats.temp_size_in_bytes,
+                       peak=getattr(stats, "peak_memory_in_bytes", None) or None,
+                       host=max(host, operands_on_host))
 
 
 def host_bytes(arrays: Sequence[Any]) -> int:
     """Bytes per device of those arrays that lie in pinned host memory."""
-    return sum(math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize for array in arrays
-               if array.sharding.memory_kind == "pinned_host")
+    return sum(math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize
+               for array in arrays if array.sharding.memory_kind == "pinned_host")

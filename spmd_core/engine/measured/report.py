@@ -1,4 +1,6 @@
-"""Turns a finished trial into a strategy's result, with the notes that a reader of its numbers needs."""
+"""Turns a finished trial into a strategy's result, with the notes that a reader of its numbers
+needs.
+"""
 
 from statistics import median
 
@@ -15,30 +17,39 @@ DISPATCH_FACTOR = 3.0
 USUAL_SAMPLES, USUAL_SECONDS = 20, 0.2
 
 
-def strategy_result(trial: Trial, experiment: Experiment, floor_s: float | None, was_cancelled: bool) -> StrategyResult:
+def strategy_result(trial: Trial, experiment: Experiment, floor_s: float | None,
+                    was_cancelled: bool) -> StrategyResult:
     """What was measured of one strategy; None wherever nothing was."""
     program, error = trial.program, trial.error
     every = program.samples_s if program else ()
     samples = every[: experiment.timing.samples]
     summary = summarize(samples) if samples else None
     return StrategyResult(
-        status=_status(trial, experiment, was_cancelled), error=trial.failure, phases_s=Phases(**trial.phases_s),
-        samples_s=samples, remeasured_s=every[len(samples) :], turns_s=tuple(program.rounds) if program else (),
+        status=_status(trial, experiment, was_cancelled), error=trial.failure,
+        phases_s=Phases(**trial.phases_s),
+        samples_s=samples, remeasured_s=every[len(samples) :],
+        turns_s=tuple(program.rounds) if program else (),
         calls_per_sample=program.calls_per_turn * program.turns if program and samples else None,
         median_s=summary.median_s if summary else None, iqr_s=summary.iqr_s if summary else None,
         ci95_s=summary.ci95_s if summary else None, outliers=summary.outliers if summary else (),
         from_unsharded=_unsharded(trial.from_unsharded),
-        notes=(*trial.notes, *_of_training(trial, experiment), *_notes(experiment, summary, len(samples), floor_s)),
+        notes=(*trial.notes, *_of_training(trial, experiment),
+               *_notes(experiment, summary, len(samples), floor_s)),
         warnings=trial.warnings, collectives=trial.collectives, memory_bytes=trial.memory_bytes,
-        predicted_s=trial.prediction.predicted_s if trial.prediction else None, prediction=trial.prediction,
-        operands=trial.operands, outputs=trial.outputs, printed=trial.printed, bytes_per_s=_bytes_per_s(experiment, summary),
+        predicted_s=trial.prediction.predicted_s if trial.prediction else None,
+        prediction=trial.prediction,
+        operands=trial.operands, outputs=trial.outputs, printed=trial.printed,
+        bytes_per_s=_bytes_per_s(experiment, summary),
         series={name: tuple(values) for name, values in trial.series.items()},
-        max_abs_error=error.max_abs if error else None, max_rel_error=error.max_rel if error else None,
+        max_abs_error=error.max_abs if error else None,
+        max_rel_error=error.max_rel if error else None,
         correct=trial.correct, wrong=trial.wrong)
 
 
 def _bytes_per_s(experiment: Experiment, summary: Summary | None) -> float | None:
-    """Of a transfer: bytes of the whole array, over the median. What is read and written counts once."""
+    """Of a transfer: bytes of the whole array, over the median. What is read and written counts
+    once.
+    """
     if summary is None or not experiment.what.moves:
         return None
     return experiment.what.operand_bytes(experiment.sizes, experiment.dtype) / summary.median_s
@@ -68,7 +79,8 @@ def _unsharded(timed: Timed | None) -> Unsharded | None:
     return Unsharded(samples_s=timed.samples_s, median_s=median_s(timed.rounds))
 
 
-def _notes(experiment: Experiment, summary: Summary | None, count: int, floor_s: float | None) -> list[str]:
+def _notes(experiment: Experiment, summary: Summary | None, count: int,
+           floor_s: float | None) -> list[str]:
     if summary is None:
         return []
     notes = []
@@ -78,7 +90,8 @@ def _notes(experiment: Experiment, summary: Summary | None, count: int, floor_s:
     if count < plan.samples:
         notes.append(f"stopped after {count} of {plan.samples} samples")
     elif count < USUAL_SAMPLES:
-        notes.append(f"{count} sample{'' if count == 1 else 's'}, fewer than the usual {USUAL_SAMPLES}")
+        notes.append(
+            f"{count} sample{'' if count == 1 else 's'}, fewer than the usual {USUAL_SAMPLES}")
     if plan.min_seconds < USUAL_SECONDS:
         notes.append(f"sampled for {plan.min_seconds:g} s, less than the usual {USUAL_SECONDS:g} s")
     if summary.spread > SPREAD_WARNING:

@@ -1,4 +1,6 @@
-"""Runs an experiment: compiles every strategy, times them in shared rounds, checks them, and tells what happens on the way."""
+"""Runs an experiment: compiles every strategy, times them in shared rounds, checks them, and tells
+what happens on the way.
+"""
 
 from collections.abc import Callable
 from functools import cache
@@ -33,8 +35,11 @@ Emit = Callable[[Event], None]
 Cancelled = Callable[[], bool]
 
 
-def run_experiment(experiment: Experiment, run_id: str, environment: Environment, emit: Emit, cancelled: Cancelled) -> Finished:
-    """Run it, and return its result; `partial` where `cancelled` said so first. A failure of a strategy stays its own."""
+def run_experiment(experiment: Experiment, run_id: str, environment: Environment, emit: Emit,
+                   cancelled: Cancelled) -> Finished:
+    """Run it, and return its result; `partial` where `cancelled` said so first. A failure of a
+    strategy stays its own.
+    """
     _wake_compiler()
     trials = [Trial(strategy) for strategy in experiment.strategies]
     operands = Operands()
@@ -57,16 +62,21 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
         training.run()
         sampler.stopped = training.stopped
     floors = _floors(experiment)
-    measured = environment.model_copy(update={"load": devices.load(), "dispatch_floor_s": floors.get("mesh", floors.get("single"))})
-    floor_of = {trial.strategy: floors.get("single" if trial.strategy in ONE_DEVICE else "mesh") for trial in trials}
+    measured = environment.model_copy(update={"load": devices.load(),
+                                              "dispatch_floor_s": floors.get("mesh",
+                                                                             floors.get("single"))})
+    floor_of = {trial.strategy: floors.get("single" if trial.strategy in ONE_DEVICE else "mesh")
+                for trial in trials}
     result = Result(
         run=run_id, experiment=experiment, environment=measured, partial=sampler.stopped,
-        notes=() if experiment.what.is_small_program else environment.notes,  # which are about times, and a program as written has none
+        # which are about times, and a program as written has none
+        notes=() if experiment.what.is_small_program else environment.notes,
         strategies={trial.strategy: strategy_result(trial, experiment, floor_of[trial.strategy], sampler.stopped) for trial in trials},
         comparison=stats.compare(rankable_rounds(trials)))
     result = _with_sentence(result)
     forget_now_and_then()
-    ran_out = any(trial.failure is not None and trial.failure.kind == OUT_OF_MEMORY for trial in trials)
+    ran_out = any(trial.failure is not None and trial.failure.kind == OUT_OF_MEMORY
+                  for trial in trials)
     return Finished(result=result, renew_worker=ran_out)
 
 
@@ -81,20 +91,25 @@ def _with_sentence(result: Result) -> Result:
 
 @cache
 def _wake_compiler() -> None:
-    """Compile something once per process, so that no strategy's phases contain JAX's own start-up; and compile for real each time."""
+    """Compile something once per process, so that no strategy's phases contain JAX's own start-up;
+    and compile for real each time.
+    """
     jax.config.update("jax_enable_compilation_cache", False)
     jax.jit(lambda value: value + 1).trace(np.float32(1)).lower().compile()
 
 
 def forget_now_and_then() -> None:
-    """Drop what JAX keeps of programs of past runs, about 5 MB a run; not each time, since the next run has to trace more."""
+    """Drop what JAX keeps of programs of past runs, about 5 MB a run; not each time, since the next
+    run has to trace more.
+    """
     if next(_RUNS) % RUNS_REMEMBERED == 0:
         jax.clear_caches()
 
 
 def _prepare(trial: Trial, experiment: Experiment, operands: dict[str, Any], emit: Emit) -> None:
     try:
-        prepare(trial, experiment, operands, lambda phase: emit(Phase(phase=phase, strategy=trial.strategy)))
+        prepare(trial, experiment, operands,
+                lambda phase: emit(Phase(phase=phase, strategy=trial.strategy)))
     except Exception as error:  # whatever a strategy raises is its result, kind and words; the others go on
         trial.fail(error)
     if trial.texts:
@@ -103,7 +118,9 @@ def _prepare(trial: Trial, experiment: Experiment, operands: dict[str, Any], emi
 
 
 def _floors(experiment: Experiment) -> dict[str, float]:
-    """Dispatch floor in seconds of one device ("single"), and of the mesh ("mesh") where a strategy uses it."""
+    """Dispatch floor in seconds of one device ("single"), and of the mesh ("mesh") where a strategy
+    uses it.
+    """
     floors = {}
     if set(experiment.strategies) & set(ONE_DEVICE):
         floors["single"] = timing.dispatch_floor_s(None, jax.devices()[0])

@@ -37,7 +37,8 @@ class Sampler:
             except Exception as error:  # whatever a program raises is its result; the others go on
                 trial.fail(error)
         plan = self.experiment.timing
-        timing.plan_turns([timed for trial in self.trials for timed in trial.timed], plan.min_seconds / plan.samples)
+        timing.plan_turns([timed for trial in self.trials for timed in trial.timed],
+                          plan.min_seconds / plan.samples)
 
     def measure(self) -> None:
         """The planned rounds, all strategies in each."""
@@ -56,7 +57,8 @@ class Sampler:
         planned = self.experiment.timing.samples
         count = stats.rounds_to_add(rounds, pair, planned)
         best = [trial for trial in self.trials if trial.strategy in pair]
-        if count > planned and count * sum(_seconds_of_round(trial) for trial in best) > MORE_ROUNDS_S:
+        if count > planned and count * sum(_seconds_of_round(trial)
+                                           for trial in best) > MORE_ROUNDS_S:
             count = planned
         self.emit(Phase(phase="sample"))
         self._rounds(best, count, before=planned, of=planned + count)
@@ -65,12 +67,15 @@ class Sampler:
         def after_round(done: int) -> None:
             if done == count or monotonic() - self._told >= PROGRESS_INTERVAL_S:
                 self._told = monotonic()
-                medians = {trial.strategy: stats.median_s(trial.program.rounds) for trial in self.trials if trial.program and trial.program.rounds}
+                medians = {trial.strategy: stats.median_s(trial.program.rounds)
+                           for trial in self.trials if trial.program and trial.program.rounds}
                 self.emit(Progress(done=before + done, of=of, medians_s=medians))
 
-        programs = [timed for trial in trials for timed in trial.timed if not before or timed is trial.program]
+        programs = [timed for trial in trials for timed in trial.timed
+                    if not before or timed is trial.program]
         with timing.quiet():
-            done = timing.sample_rounds(programs, count, seed=self.experiment.seed + before, cancelled=self.cancelled, after_round=after_round)
+            done = timing.sample_rounds(programs, count, seed=self.experiment.seed + before,
+                                        cancelled=self.cancelled, after_round=after_round)
         self.stopped = self.stopped or done < count
         for trial in trials:
             for timed in trial.timed:
@@ -90,4 +95,5 @@ def rankable_rounds(trials: Sequence[Trial]) -> dict[str, stats.Rounds]:
 
 def _seconds_of_round(trial: Trial) -> float:
     program = trial.program
-    return stats.median_s(program.rounds) * program.calls_per_turn * program.turns if program else 0.0
+    return stats.median_s(
+        program.rounds) * program.calls_per_turn * program.turns if program else 0.0

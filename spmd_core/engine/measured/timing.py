@@ -1,4 +1,6 @@
-"""Times compiled programs: rounds in which all take turns, in shuffled order, every call blocked on."""
+"""Times compiled programs: rounds in which all take turns, in shuffled order, every call blocked
+on.
+"""
 
 import gc
 import random
@@ -17,13 +19,17 @@ from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from spmd_core.engine.devices import JaxDevice
 
-TURN_S = 1e-3  # a reading of perf_counter costs 0.1 µs: 0.01 % of a turn; noise from outside lasts longer, and so hits all alike
+# a reading of perf_counter costs 0.1 µs: 0.01 % of a turn; noise from outside lasts longer, and so
+# hits all alike
+TURN_S = 1e-3
 CLOCK_DIGITS = 11  # of a second; more is noise, and fills the database
 MAX_TURNS = 16  # per round
 MAX_CALLS = 100_000  # per turn
-SIMILAR = 1.5  # programs at most so many times slower than the fastest of their kind take the same number of calls
+# programs at most so many times slower than the fastest of their kind take the same number of calls
+SIMILAR = 1.5
 BLOCK_S = 0.25e-3  # of a warm-up: short enough that many run undisturbed
-WARM_UP_BLOCKS, WARM_UP_AT_SPEED_S, WARM_UP_S = 10, 5e-3, 0.5  # at least so many blocks and so long at full speed, within half a second
+# at least so many blocks and so long at full speed, within half a second
+WARM_UP_BLOCKS, WARM_UP_AT_SPEED_S, WARM_UP_S = 10, 5e-3, 0.5
 Call = Callable[..., Any]
 
 
@@ -55,8 +61,11 @@ def block(result: Any) -> Any:
 
 
 def waiter(result: Any) -> Call:
-    """What waits for results like this one: an array's own method, since going through a tree costs 1 µs more."""
-    return type(result).block_until_ready if isinstance(result, jax.Array) else jax.block_until_ready
+    """What waits for results like this one: an array's own method, since going through a tree costs
+    1 µs more.
+    """
+    return type(result).block_until_ready if isinstance(result,
+                                                        jax.Array) else jax.block_until_ready
 
 
 def time_calls(call: Call, arguments: Sequence[Any], count: int) -> float:
@@ -84,12 +93,15 @@ def quiet() -> Iterator[None]:
 
 
 def warm_up(timed: Timed) -> None:
-    """Run until calls take their usual time; `fastest_s` is that of the fastest of many short blocks.
+    """Run until calls take their usual time; `fastest_s` is that of the fastest of many short
+    blocks.
 
-    What a busy machine adds depends on chance: a plan that went by a mean would differ between equal programs.
+    What a busy machine adds depends on chance: a plan that went by a mean would differ between
+    equal programs.
     """
     spent, calls, blocks, fastest = 0.0, 0, 0, float("inf")
-    while blocks < 2 or (spent < WARM_UP_S and (blocks < WARM_UP_BLOCKS or calls * fastest < WARM_UP_AT_SPEED_S)):
+    while blocks < 2 or (spent < WARM_UP_S
+                         and (blocks < WARM_UP_BLOCKS or calls * fastest < WARM_UP_AT_SPEED_S)):
         count = 1 if blocks < 2 else max(1, min(MAX_CALLS, int(BLOCK_S / fastest)))
         one = time_calls(timed.call, timed.arguments, count)
         fastest = min(fastest, one)
@@ -98,9 +110,11 @@ def warm_up(timed: Timed) -> None:
 
 
 def plan_turns(programs: Sequence[Timed], sample_s: float) -> None:
-    """Plan turns for programs that are warm, so that a round of each lasts at least `sample_s` seconds.
+    """Plan turns for programs that are warm, so that a round of each lasts at least `sample_s`
+    seconds.
 
-    Programs of similar speed get the same plan: turns that last differently long are disturbed differently often.
+    Programs of similar speed get the same plan: turns that last differently long are disturbed
+    differently often.
     """
     turn_s = max(TURN_S, sample_s / MAX_TURNS)
     lead = 0.0
@@ -111,12 +125,13 @@ def plan_turns(programs: Sequence[Timed], sample_s: float) -> None:
         timed.turns = min(max(1, ceil(sample_s / (timed.calls_per_turn * lead))), MAX_TURNS)
 
 
-def sample_rounds(
-    programs: Sequence[Timed], rounds: int, *, seed: int, cancelled: Callable[[], bool], after_round: Callable[[int], None],
-) -> int:
-    """Up to `rounds` rounds, in each of which the programs take turns in shuffled order; the number of rounds done.
+def sample_rounds(programs: Sequence[Timed], rounds: int, *, seed: int,
+                  cancelled: Callable[[], bool], after_round: Callable[[int], None],) -> int:
+    """Up to `rounds` rounds, in each of which the programs take turns in shuffled order; the number
+    of rounds done.
 
-    A program that raises keeps its error and is left out from then on. `after_round` is told how many are done.
+    A program that raises keeps its error and is left out from then on. `after_round` is told how
+    many are done.
     """
     order = random.Random(seed)
     for done in range(rounds):
@@ -134,7 +149,8 @@ def _round(programs: list[Timed], order: random.Random) -> None:
         order.shuffle(present)
         for timed in present:
             try:
-                turns[id(timed)].append(round(time_calls(timed.call, timed.arguments, timed.calls_per_turn), CLOCK_DIGITS))
+                turns[id(timed)].append(round(time_calls(timed.call, timed.arguments,
+                                                         timed.calls_per_turn), CLOCK_DIGITS))
             except Exception as error:  # whatever a program raises is its result; the others go on
                 timed.error = error
     for timed in programs:
@@ -143,8 +159,11 @@ def _round(programs: list[Timed], order: random.Random) -> None:
 
 
 def dispatch_floor_s(mesh: jax.sharding.Mesh | None, device: JaxDevice) -> float:
-    """Seconds of one call that computes next to nothing on the whole mesh: what any program costs there at least."""
-    sharding = SingleDeviceSharding(device) if mesh is None else NamedSharding(mesh, PartitionSpec())
+    """Seconds of one call that computes next to nothing on the whole mesh: what any program costs
+    there at least.
+    """
+    sharding = SingleDeviceSharding(device) if mesh is None else NamedSharding(mesh,
+                                                                               PartitionSpec())
     operand = jax.device_put(np.float32(1), sharding)
     program = jax.jit(lambda value: value + 1, out_shardings=sharding).lower(operand).compile()
     floor = Timed("dispatch", program, (operand,))

@@ -1,4 +1,6 @@
-"""A training run: every strategy takes its steps, each on what the step before returned, and the loss streams while they run."""
+"""A training run: every strategy takes its steps, each on what the step before returned, and the
+loss streams while they run.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +21,9 @@ PROGRESS_INTERVAL_S = 0.1
 
 @dataclass
 class Training:
-    """`steps` steps of every strategy, in turn: what one step of all takes is fresh for all, and a cancelled run has as much of each."""
+    """`steps` steps of every strategy, in turn: what one step of all takes is fresh for all, and a
+    cancelled run has as much of each.
+    """
 
     experiment: Experiment
     trials: Sequence[Trial]
@@ -30,9 +34,12 @@ class Training:
     _arguments: dict[str, list[Any]] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Take the steps. What was measured before is told again with each progress, so that a screen keeps it."""
+        """Take the steps. What was measured before is told again with each progress, so that a
+        screen keeps it.
+        """
         steps = self.experiment.option("steps")
-        present = [trial for trial in self.trials if trial.program is not None and trial.failure is None]
+        present = [trial for trial in self.trials
+                   if trial.program is not None and trial.failure is None]
         self.emit(Phase(phase="train"))
         with timing.quiet():
             for done in range(steps):
@@ -43,7 +50,8 @@ class Training:
                     self._step(trial)
                 if monotonic() - self._told >= PROGRESS_INTERVAL_S:
                     self._tell(done + 1, steps)
-        self._tell(min(len(trial.series.get(STEP_TIME, ())) for trial in present) if present else 0, steps)
+        self._tell(min(len(trial.series.get(STEP_TIME, ())) for trial in present) if present else 0,
+                   steps)
         self._arguments.clear()
 
     def _step(self, trial: Trial) -> None:
@@ -57,7 +65,8 @@ class Training:
             seconds = perf_counter() - start
             named = {array.name: value for array, value in zip(what.results, output, strict=True)}
             for result, operand in what.training.carried:
-                place = next(place for place, array in enumerate(what.operands) if array.name == operand)
+                place = next(place for place, array in enumerate(what.operands)
+                             if array.name == operand)
                 arguments[place] = placed_like(named[result], arguments[place])
             trial.series.setdefault(curve, []).append(float(np.asarray(named[curve])))
             trial.series.setdefault(STEP_TIME, []).append(seconds)
@@ -66,8 +75,10 @@ class Training:
 
     def _tell(self, done: int, steps: int) -> None:
         self._told = monotonic()
-        series = {labelled(name, trial.strategy): thinned(values) for trial in self.trials for name, values in trial.series.items()}
-        medians = {trial.strategy: float(np.median(trial.program.samples_s)) for trial in self.trials if trial.program and trial.program.rounds}
+        series = {labelled(name, trial.strategy): thinned(values) for trial in self.trials
+                  for name, values in trial.series.items()}
+        medians = {trial.strategy: float(np.median(trial.program.samples_s))
+                   for trial in self.trials if trial.program and trial.program.rounds}
         self.emit(Progress(done=done, of=steps, medians_s=medians, series=series))
 
 

@@ -33,12 +33,15 @@ class Trial:
     from_unsharded: Timed | None = None
     collectives: tuple[Collective, ...] | None = None
     memory_bytes: MemoryBytes | None = None
-    prediction: Prediction | None = None  # on attached TPUs: what the cost model says of the program that is timed
+    # on attached TPUs: what the cost model says of the program that is timed
+    prediction: Prediction | None = None
     operands: dict[str, ArrayReport] = field(default_factory=dict)
     outputs: dict[str, ArrayReport] = field(default_factory=dict)
     printed: dict[str, str] = field(default_factory=dict)
-    to_check: dict[str, np.ndarray] = field(default_factory=dict)  # the results on the host, until they are compared with the reference
-    series: dict[str, list[float]] = field(default_factory=dict)  # of a training run: a value for each step
+    # the results on the host, until they are compared with the reference
+    to_check: dict[str, np.ndarray] = field(default_factory=dict)
+    # of a training run: a value for each step
+    series: dict[str, list[float]] = field(default_factory=dict)
     error: Error | None = None
     wrong: Wrong | None = None
     correct: bool | None = None
@@ -47,7 +50,8 @@ class Trial:
     @property
     def timed(self) -> list[Timed]:
         """What takes part in the rounds."""
-        return [timed for timed in (self.program, self.from_unsharded) if timed is not None and self.failure is None]
+        return [timed for timed in (self.program, self.from_unsharded)
+                if timed is not None and self.failure is None]
 
     def fail(self, error: BaseException) -> None:
         """Record why this strategy stops here, and let go of what it holds on the devices."""
@@ -70,13 +74,17 @@ def _kind(error: BaseException, words: str) -> str:
         return "inexpressible"
     if isinstance(error, WrongResult):
         return "wrong_result"
-    if isinstance(error, MemoryError) or (isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in words):
+    if isinstance(error,
+                  MemoryError) or (isinstance(error, jax.errors.JaxRuntimeError)
+                                   and "RESOURCE_EXHAUSTED" in words):
         return OUT_OF_MEMORY
     return type(error).__name__
 
 
 def device_order(names: dict[str, Any]) -> tuple[jax.sharding.Mesh | None, list[JaxDevice]]:
-    """The mesh of an executed program text, None where it has none; and the devices in the order of their positions."""
+    """The mesh of an executed program text, None where it has none; and the devices in the order of
+    their positions.
+    """
     mesh = names.get("mesh")
     if mesh is None:
         return None, [names.get("device") or jax.devices()[0]]

@@ -1,4 +1,6 @@
-"""The user's own workloads: files named in SPMD_LAB_WORKLOADS, loaded by a child process that describes them; no code of theirs runs here."""
+"""The user's own workloads: files named in SPMD_LAB_WORKLOADS, loaded by a child process that
+describes them; no code of theirs runs here.
+"""
 
 import hashlib
 import json
@@ -20,7 +22,9 @@ HASH_DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A file as a child process described it: its workloads by name, or a sentence saying why there are none."""
+    """A file as a child process described it: its workloads by name, or a sentence saying why there
+    are none.
+    """
 
     path: Path
     source: str = ""  # hash of its text
@@ -29,17 +33,21 @@ class Loaded:
 
 
 _guard = threading.Lock()
-_loading: dict[tuple[Path, int, int], Future[Loaded]] = {}  # by path, time of the last change, and size
+# by path, time of the last change, and size
+_loading: dict[tuple[Path, int, int], Future[Loaded]] = {}
 _kept: dict[str, tuple[str, dict[str, Workload]]] = {}  # hash -> text and workloads
 
 
 def paths() -> tuple[Path, ...]:
     """The files that whoever started this process named."""
-    return tuple(Path(part).expanduser().absolute() for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part)
+    return tuple(Path(part).expanduser().absolute()
+                 for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part)
 
 
 def workloads(wait_s: float | None = None) -> dict[str, Workload]:
-    """Workloads of the files as they are now, by name; those of a file that takes longer than `wait_s` to load come later."""
+    """Workloads of the files as they are now, by name; those of a file that takes longer than
+    `wait_s` to load come later.
+    """
     found: dict[str, Workload] = {}
     for loaded in _files(wait_s):
         found = {**loaded.workloads, **found}
@@ -52,12 +60,15 @@ def problems(wait_s: float | None = None) -> tuple[str, ...]:
     sentences = [loaded.problem for loaded in files if loaded.problem]
     names = [name for loaded in files for name in loaded.workloads]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    sentences += [f"workload {name} is declared by two files of {VARIABLE}: the first one counts" for name in twice]
+    sentences += [f"workload {name} is declared by two files of {VARIABLE}: the first one counts"
+                  for name in twice]
     return tuple(sentences)
 
 
 def find(name: str, source: str | None) -> Workload | None:
-    """The workload of that name: of the file with that hash, where one is given, even if the file has changed since."""
+    """The workload of that name: of the file with that hash, where one is given, even if the file
+    has changed since.
+    """
     if source is None:
         return workloads().get(name)
     known = _kept.get(source) or _read_kept(source)
@@ -65,7 +76,9 @@ def find(name: str, source: str | None) -> Workload | None:
 
 
 def why_missing(name: str, source: str | None) -> str:
-    """The end of the sentence that says that a workload does not exist, where it may be one of the user's own."""
+    """The end of the sentence that says that a workload does not exist, where it may be one of the
+    user's own.
+    """
     if source is not None:
         return f" here in the version {source} of its file, which is to be named in {VARIABLE}"
     found = problems()
@@ -73,8 +86,11 @@ def why_missing(name: str, source: str | None) -> str:
 
 
 def check_present(workload: Workload) -> None:
-    """RequestError where the file that declares a workload is no longer named, or has changed since it was described."""
-    if workload.source is not None and getattr(workloads().get(workload.name), "source", None) != workload.source:
+    """RequestError where the file that declares a workload is no longer named, or has changed since
+    it was described.
+    """
+    if workload.source is not None and getattr(workloads().get(workload.name), "source",
+                                               None) != workload.source:
         raise refuse(f"workload {workload.name}", f"was declared by another version of its file ({workload.source})",
                      f"choose {workload.name} anew, or name the file in {VARIABLE} when the server is started")
 
@@ -109,7 +125,8 @@ def _start(path: Path) -> Future[Loaded]:
         loading = _loading.get(version)
         if loading is None:
             loading = _loading[version] = Future()
-            threading.Thread(target=_load, args=(path, loading), name="own workloads", daemon=True).start()
+            threading.Thread(target=_load, args=(path, loading), name="own workloads",
+                             daemon=True).start()
     return loading
 
 
@@ -132,7 +149,8 @@ def _load(path: Path, loading: "Future[Loaded]") -> None:
         raise
 
 
-# Kept by hash, so that stored runs stay readable after the file has changed, and a worker knows them without loading the file ----------
+# Kept by hash, so that stored runs stay readable after the file has changed, and a worker knows
+# them without loading the file ----------
 
 
 def _folder() -> Path:
@@ -142,7 +160,9 @@ def _folder() -> Path:
 def _keep(source: str, text: str, described: tuple[Description, ...]) -> None:
     folder = _folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    body = json.dumps({"text": text, "workloads": [description.model_dump(mode="json") for description in described]})
+    body = json.dumps({"text": text,
+                       "workloads": [description.model_dump(mode="json")
+                                     for description in described]})
     new = folder / f".{source}.{os.getpid()}.{threading.get_ident()}"
     new.write_text(body, "utf-8")
     new.replace(folder / f"{source}.json")
@@ -154,5 +174,6 @@ def _read_kept(source: str) -> tuple[str, dict[str, Workload]] | None:
         return None
     body = json.loads(path.read_text("utf-8"))
     described = [Description.model_validate(part) for part in body["workloads"]]
-    _kept[source] = (body["text"], {description.name: description.workload(source) for description in described})
+    _kept[source] = (body["text"],
+                     {description.name: description.workload(source) for description in described})
     return _kept[source]

@@ -1,4 +1,6 @@
-"""Predictions through the Lab and the real TPU compiler: values, failures of their own, crashes, cancelling, and what a missing libtpu says."""
+"""Predictions through the Lab and the real TPU compiler: values, failures of their own, crashes,
+cancelling, and what a missing libtpu says.
+"""
 
 import os
 import subprocess
@@ -22,9 +24,11 @@ from tests.labs import ROOT, until
 pytest.importorskip("libtpu")
 
 PATIENT = Settings(run_timeout_s=1, predict_timeout_s=500, idle_s=300, cancel_grace_s=0.5)
-LAYER = {"workload": "layer", "mesh": {"x": 4}, "target": "tpu:v5e:2x2", "dims": {"batch": 1024, "in": 1024, "out": 1024}, "dtype": "bfloat16",
+LAYER = {"workload": "layer", "mesh": {"x": 4}, "target": "tpu:v5e:2x2",
+         "dims": {"batch": 1024, "in": 1024, "out": 1024}, "dtype": "bfloat16",
          "sharding": {"in": "x"}, "strategies": ["auto"]}
-BIG = DEFAULT_SPEC | {"target": "tpu:v5e:16x16", "mesh": {"fsdp": 256}, "dims": {"batch": 1536, "sequence": 2048}, "options": {"model": "scaled:16"}}
+BIG = DEFAULT_SPEC | {"target": "tpu:v5e:16x16", "mesh": {"fsdp": 256},
+                      "dims": {"batch": 1536, "sequence": 2048}, "options": {"model": "scaled:16"}}
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +49,10 @@ def predicted(lab, **changes):
 def test_every_strategy_is_compiled_and_priced_and_nothing_is_executed(lab):
     run, result = predicted(lab, strategies=["single", "auto", "shard_map", "vmap", "pmap(vmap)"])
     environment = result.environment
-    assert (environment.platform, environment.device_kind, environment.device_count) == ("tpu", "TPU v5 lite", 4)
-    assert not environment.simulated and environment.libtpu == versions()["libtpu"] and len(environment.devices) == 4
+    assert (environment.platform, environment.device_kind,
+            environment.device_count) == ("tpu", "TPU v5 lite", 4)
+    assert not environment.simulated and environment.libtpu == versions()[
+        "libtpu"] and len(environment.devices) == 4
     assert environment.devices[3].coords == (1, 1, 0)
     assert any("none is executed" in note for note in result.notes)
     auto, single = result.strategies["auto"], result.strategies["single"]
@@ -56,18 +62,27 @@ def test_every_strategy_is_compiled_and_priced_and_nothing_is_executed(lab):
         assert found.phases_s.trace > 0 and found.phases_s.lower > 0 and found.phases_s.compile > 0 and found.phases_s.first_run is None
         assert found.memory_bytes.argument == found.prediction.memory_bytes.argument
     (sum_,) = auto.collectives
-    assert (sum_.kind, sum_.axes, sum_.bytes, sum_.count) == ("all-reduce", ("x",), 1024 * 1024 * 2, 1)
-    assert "contracted dim `in` is sharded over x" in sum_.reason and sum_.source.startswith("layer_auto.py:")
+    assert (sum_.kind, sum_.axes, sum_.bytes, sum_.count) == ("all-reduce", ("x",), 1024 * 1024 * 2,
+                                                              1)
+    assert "contracted dim `in` is sharded over x" in sum_.reason and sum_.source.startswith(
+        "layer_auto.py:")
     assert single.collectives == () and single.prediction.binds in ("compute", "memory")
     assert auto.memory_bytes.argument < single.memory_bytes.argument
     for name in ("vmap", "pmap(vmap)"):
         assert result.strategies[name].error.kind == "inexpressible"
-        assert "there is nothing to compile for absent ones" in result.strategies[name].error.message
+        assert "there is nothing to compile for absent ones" in result.strategies[
+            name].error.message
     texts = lab.texts(run, "auto")
-    assert set(texts) == {"program", "jaxpr", "stablehlo", "hlo"} and "jax.devices()" in texts["program"] and "all-reduce" in texts["hlo"]
+    assert set(texts) == {"program", "jaxpr", "stablehlo",
+                          "hlo"} and "jax.devices()" in texts[
+        "program"] and "all-reduce" in texts["hlo"]
     assert lab.latest(result.experiment) == run and is_current(result)
-    older = {name: found.model_copy(update={"prediction": found.prediction.model_copy(update={"compile": {"versions": {"jax": "0.1"}}})})
-             for name, found in result.strategies.items() if found.prediction}
+    older = {
+        name: found.model_copy(
+            update={
+                "prediction": found.prediction.model_copy(
+                    update={"compile": {"versions": {"jax": "0.1"}}})})
+        for name, found in result.strategies.items() if found.prediction}
     assert not is_current(result.model_copy(update={"strategies": older}))
 
 
@@ -85,19 +100,23 @@ def test_one_worker_compiles_for_several_topologies_in_turn(lab):
     _, result = predicted(lab, target="tpu:v5p:2x2x1", mesh={"x": 2, "y": 2})
     assert lab.worker_pid == pid
     assert (result.environment.device_kind, result.environment.device_count) == ("TPU v5", 4)
-    assert lab.devices("tpu:v5p:2x2x1").device_kind == "TPU v5" and lab.devices("tpu:v5e:2x2").device_kind == "TPU v5 lite"
+    assert lab.devices(
+        "tpu:v5p:2x2x1").device_kind == "TPU v5" and lab.devices(
+        "tpu:v5e:2x2").device_kind == "TPU v5 lite"
     _, result = predicted(lab, mesh={"x": 2})  # fewer devices than there are
     assert lab.worker_pid == pid and result.strategies["auto"].collectives[0].axes == ("x",)
 
 
-SMALLEST = {"v2": "2x2", "v3": "2x2", "v4": "2x2x1", "v5e": "2x2", "v5p": "2x2x1", "v6e": "2x2", "tpu7x": "2x2x1"}
+SMALLEST = {"v2": "2x2", "v3": "2x2", "v4": "2x2x1", "v5e": "2x2", "v5p": "2x2x1", "v6e": "2x2",
+            "tpu7x": "2x2x1"}
 
 
 @pytest.mark.parametrize("generation", SMALLEST)
 def test_a_small_topology_of_each_generation_is_compiled_for(lab, generation):
     devices = 8 if generation in ("v2", "v3", "tpu7x") else 4
     target = f"tpu:{generation}:{SMALLEST[generation]}"
-    _, result = predicted(lab, target=target, mesh={"x": devices}, dims={"batch": 1024, "in": 2048, "out": 2048})
+    _, result = predicted(lab, target=target, mesh={"x": devices},
+                          dims={"batch": 1024, "in": 2048, "out": 2048})
     found = result.strategies["auto"].prediction
     assert found.fits and found.predicted_s is not None
     assert 0 < found.predicted_s.low <= found.predicted_s.estimate <= found.predicted_s.high < 1e-2
@@ -116,7 +135,10 @@ def test_a_program_that_does_not_fit_says_by_how_much(lab):
 
 def test_flags_that_the_compiler_does_not_know_crash_it_and_the_next_run_has_a_new_one(lab):
     pid = lab.worker_pid
-    run = lab.submit(parse_experiment(DEFAULT_SPEC | {"options": {"compiler_flags": "xla_tpu_no_such_flag=true"}}))
+    run = lab.submit(parse_experiment(DEFAULT_SPEC
+                                      | {
+                                          "options": {
+                                              "compiler_flags": "xla_tpu_no_such_flag=true"}}))
     status = lab.wait(run, 300)
     assert status.state == "crashed" and "Unknown command line flag 'xla_tpu_no_such_flag'" in status.error.message
     predicted(lab)
@@ -139,9 +161,11 @@ def test_a_missing_libtpu_is_named_with_what_to_install(tmp_path):
     program = ("import sys\nfrom pathlib import Path\nfrom spmd_core.lab import Lab\nfrom spmd_core.experiment import parse_experiment\n"
                f"lab = Lab.open(Path({str(tmp_path / 'data')!r}), serve=False)\nstatus = lab.wait(lab.submit(parse_experiment({LAYER!r})), 300)\n"
                "print(status.state, status.error.message)\n")
-    environ = {name: value for name, value in os.environ.items() if name != "TPU_LIBRARY_PATH"}  # importing libtpu sets it
+    # importing libtpu sets it
+    environ = {name: value for name, value in os.environ.items() if name != "TPU_LIBRARY_PATH"}
     environ["PYTHONPATH"] = os.pathsep.join((str(tmp_path), str(ROOT)))
-    done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True,
+                          text=True, timeout=300, check=False)
     wanted = f"libtpu, which holds the TPU compiler, is not installed: run `pip install 'jax[tpu]=={versions()['jax']}'`"
     assert done.stdout.strip() == f"failed {wanted}", done.stderr
 
@@ -160,10 +184,13 @@ def test_a_libtpu_that_jaxlib_cannot_read_is_named_with_what_to_install(words):
     assert explain("INVALID_ARGUMENT: something else") == "INVALID_ARGUMENT: something else"
 
 
-@pytest.mark.parametrize("words", [
-    "INVALID_ARGUMENT: Incompatible shapes for matmul: f32[3] and f32[4]", "INTERNAL: prototype of kernel unsupported",
-    "INTERNAL: during parsing of flags", "UNIMPLEMENTED: this protocol is not in API version 2 of the custom call",
-    "INVALID_ARGUMENT: sharding is incompatible with the shape",
-    "Failed to parse TPUEmbeddingConfiguration proto from config attr", "NOT_FOUND: custom call target 'mine'"])
+@pytest.mark.parametrize("words",
+                         ["INVALID_ARGUMENT: Incompatible shapes for matmul: f32[3] and f32[4]",
+                          "INTERNAL: prototype of kernel unsupported",
+                          "INTERNAL: during parsing of flags",
+                          "UNIMPLEMENTED: this protocol is not in API version 2 of the custom call",
+                          "INVALID_ARGUMENT: sharding is incompatible with the shape",
+                          "Failed to parse TPUEmbeddingConfiguration proto from config attr",
+                          "NOT_FOUND: custom call target 'mine'"])
 def test_what_the_compiler_says_of_a_program_is_left_as_it_is(words):
     assert explain(words) == words

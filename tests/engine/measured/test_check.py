@@ -53,7 +53,8 @@ def test_a_fault_that_is_none_is_not_caught():
 )
 def test_right_answers_are_not_refused(workload, dtype):
     counts, spec = Counter(), next(spec for spec in SPECS if spec[0] == workload)
-    assert judged(Case(experiment_of(spec, dtype)), kinds_of_data(spec, dtype), range(5), counts) == []
+    assert judged(Case(experiment_of(spec, dtype)), kinds_of_data(spec, dtype), range(5),
+                  counts) == []
     assert counts["answers"] > 5
 
 

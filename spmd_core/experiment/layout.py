@@ -188,7 +188,11 @@ def device_numbers(experiment: Experiment) -> Ints | None:
         return np.arange(experiment.device_count)
     if target.kind != "tpu":
         return None
-    topology, order = get_topology(target), str(experiment.option("device_order"))
+    order = str(experiment.option("device_order"))
+    try:
+        topology = get_topology(target)
+    except RequestError:  # a topology that does not exist has no numbers; its picture is drawn all the same
+        return None
     if order == "plain":
         return device_ids(topology, np.array(listed(topology)[: experiment.device_count]))
     try:

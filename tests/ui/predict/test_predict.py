@@ -206,3 +206,10 @@ def test_the_step_is_estimated_before_compiling(opened):
     (line,) = [text.value for text in screen.markdown if "estimate, not compiled" in text.value]
     line = line.replace("\\", "")  # of Markdown
     assert line.startswith("About ") and " a step (" in line and "% MFU" in line
+
+
+@pytest.mark.parametrize(("query", "peak"), [({"tab": "Memory"}, True), ({"tab": "<i>", "strategy": "none"}, False)])
+def test_a_link_opens_its_tab_and_an_unknown_one_is_ignored(opened, query, peak):
+    screen = opened(predicted(), experiment=link.encode(MODEL), run="20260101-000000-abcdef", **query)
+    assert said(screen) == ""
+    assert any("The largest arrays of the compiled program" in caption.value for caption in screen.caption) is peak

@@ -26,7 +26,8 @@ from spmd_core.estimate.step import estimate_step
 from spmd_core.experiment.plans import experiment_of
 from spmd_core.lab import Lab
 from spmd_core.machine.mesh_order import mesh_places
-from spmd_core.plan.plan import Plan, parse_plan
+from spmd_core.plan.plan import Plan
+from spmd_core.plan.reading import parse_plan
 from spmd_core.settings import read_settings
 
 PLANS, MEDIAN, WITHIN, SHARE, EACH_MS, MANY, MANY_S = 60, 0.08, 0.20, 0.95, 50.0, 10_000, 30.0

@@ -14,7 +14,8 @@ from pathlib import Path
 from bench.figures import Figures
 from spmd_core.experiment.plans import experiment_of
 from spmd_core.lab import Lab
-from spmd_core.plan.plan import Plan, parse_plan
+from spmd_core.plan.plan import Plan
+from spmd_core.plan.reading import parse_plan
 from spmd_core.results.prediction import Prediction
 
 OFFLOADED = ("input", "query", "key", "value", "out")

@@ -23,7 +23,8 @@ from spmd_core.cost.predicting import before_compiling
 from spmd_core.errors import WorkerError
 from spmd_core.experiment.plans import experiment_of
 from spmd_core.lab import Lab
-from spmd_core.plan.plan import Plan, parse_plan
+from spmd_core.plan.plan import Plan
+from spmd_core.plan.reading import parse_plan
 from spmd_core.settings import read_settings
 from spmd_core.units import bytes_text
 

@@ -10,27 +10,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from spmd_core.errors import StorageError, WorkerError, refuse, shorten
+from spmd_core.errors import refuse, shorten
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.rules import check_compiles, check_fits_target
 from spmd_core.machine.hardware import Hardware, read_hardware
 from spmd_core.machine.targets import parse_target
-from spmd_core.machine.topologies import get_topology
 from spmd_core.results.environment import Environment
 from spmd_core.results.result import Result
-from spmd_core.runs.memory import check_memory
+from spmd_core.runs.memory import check_runs_here
 from spmd_core.runs.states import TERMINAL, RunStatus, RunSummary
 from spmd_core.settings import Settings, default_data_folder, read_settings
 from spmd_core.store.limits import Asker, Room, check_asker, room
 from spmd_core.store.rows import Unread
 from spmd_core.store.store import Store
+from spmd_core.worker.following import Followed, answered
 from spmd_core.worker.supervisor import Supervisor
 from spmd_core.worker.turn import Turn
 from spmd_core.worker.unwritten import Unwritten
-from spmd_core.workloads.own.files import check_present
 
 HARDWARE_S = 2.0  # how long a look at the hardware stays good
-POLL_S = 0.2
 RESULTS_KEPT = 8
 AT_WORK = ("starting", "running")  # interrupted, where nobody holds the lock
 
@@ -94,7 +91,7 @@ class Lab:
 
         `asker`: the viewer of a dashboard, who has limits; None: the command line, which has none.
         """
-        self._check(experiment)
+        check_runs_here(experiment, self.hardware(), self._store.environment)
         if asker is not None:
             check_asker(self._store, self._settings, asker, experiment)
         run = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
@@ -185,33 +182,9 @@ class Lab:
         `on_change` is called with each new status. StorageError where the data folder fails for
         longer than `write_s`, WorkerError where nothing works the queue any more.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        last, stuck_since = None, None
-        while True:
-            status = self.status(run)
-            stuck_since = self._stuck_since(run, stuck_since)
-            if on_change and status != last:
-                on_change(status)
-            last = status
-            if status.is_over or (deadline is not None and time.monotonic() >= deadline):
-                return status
-            with self._supervisor.changed:
-                if self._supervisor.live in (None, last) or self._supervisor.live.run != run:
-                    self._supervisor.changed.wait(POLL_S)
-
-    def _stuck_since(self, run: str, since: float | None) -> float | None:
-        """Since when the folder fails while the run is not at hand; an error where that is too
-        long.
-        """
-        supervisor, now = self._supervisor, time.monotonic()
-        if not supervisor.is_alive and self._turn.holder() is None:
-            raise WorkerError("the thread that works the queue ended, as said above: start again")
-        problem = supervisor.problem
-        if problem is None or (supervisor.live and supervisor.live.run == run):
-            return None
-        if since is not None and now - since > self._settings.write_s:
-            raise StorageError(problem)
-        return now if since is None else since
+        followed = Followed(lambda: self.status(run), lambda: self._supervisor, self._turn,
+                            self._settings.write_s)
+        return followed.wait(timeout_s, on_change)
 
     def history(self, *, workload: str | None = None, state: str | None = None,
                 text: str | None = None, limit: int = 200,
@@ -220,9 +193,11 @@ class Lab:
         JSON form.
 
         `over`: without those that wait or run."""
-        states = (TERMINAL if over
-                  else ()) if state is None else (state,
-                                                  *AT_WORK) if state == "interrupted" else (state,)
+        states: tuple[str, ...] = () if state is None else (state,)
+        if state == "interrupted":
+            states = (state, *AT_WORK)
+        elif state is None and over:
+            states = tuple(TERMINAL)
         summaries = self._store.history(workload=workload, states=states, text=text, limit=limit)
         seen = [replace(summary, state=self.status(summary.run).state)
                 if summary.state in AT_WORK else summary for summary in summaries]
@@ -248,8 +223,7 @@ class Lab:
         """Stored runs that this version cannot read, newest first: they can only be deleted."""
         return self._store.unread()
 
-    # Devices
-    # --------------------------------------------------------------------------------------------------------
+    # Devices ------------------------------------------------------------------------------------
 
     def hardware(self) -> Hardware:
         """What this machine is, without jax."""
@@ -268,18 +242,7 @@ class Lab:
 
     def probe(self, target: str, timeout_s: float = 60.0) -> Environment:
         """Ask a target's devices what they are, and wait. WorkerError where they do not say."""
-        number, deadline = self._ask_probe(target), time.monotonic() + timeout_s
-        while time.monotonic() < deadline:
-            request = self._store.request(number)
-            if request is None or request.answered:
-                environment = self._store.environment(target)
-                if environment is None or (request and request.error):
-                    raise WorkerError(request.error if request and request.error
-                                      else f"target {target} did not answer: try it again")
-                return environment
-            with self._supervisor.changed:
-                self._supervisor.changed.wait(POLL_S / 4)
-        raise WorkerError(f"target {target} did not answer within {timeout_s:g} s: see what runs there, or try again")
+        return answered(self._store, self._supervisor, self._ask_probe(target), target, timeout_s)
 
     def release(self) -> None:
         """Let go of the devices: at once where they are idle, else after the current run."""
@@ -305,22 +268,7 @@ class Lab:
         """Why the queue stands still, in a sentence; None where it does not."""
         return self._supervisor.problem
 
-    # Inside
-    # ---------------------------------------------------------------------------------------------------------
-
-    def _check(self, experiment: Experiment) -> None:
-        check_present(experiment.what)
-        target = experiment.place
-        if target.is_absent:
-            check_fits_target(experiment.mesh, target, get_topology(target).devices)
-            check_compiles(experiment.what, target)
-            return
-        if target.is_attached and self.hardware().accelerator is None:
-            raise refuse("target local", "finds no accelerator on this machine", "use cpu:8")
-        environment = self._store.environment(target.text)
-        check_fits_target(experiment.mesh, target,
-                          environment.device_count if environment else None)
-        check_memory(experiment, environment, read_hardware())
+    # Inside -------------------------------------------------------------------------------------
 
     def _ask_probe(self, target: str) -> int:
         number = self._store.ask("probe", target=parse_target(target).text)

@@ -8,7 +8,8 @@ from pydantic import Field, StrictBool, StrictInt, ValidationError, model_valida
 
 from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.frozen import Frozen
-from spmd_core.plan.plan import Plan, parse_plan
+from spmd_core.plan.plan import Plan
+from spmd_core.plan.reading import parse_plan
 from spmd_core.results.prediction import Prediction
 from spmd_core.units import bytes_text, seconds_text
 

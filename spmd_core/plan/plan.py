@@ -14,13 +14,12 @@ from pydantic import (
     BeforeValidator,
     Field,
     StrictInt,
-    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
-from spmd_core.errors import RequestError, refuse, shorten
+from spmd_core.errors import refuse, shorten
 from spmd_core.frozen import AsObject, Frozen, PairsOf
 from spmd_core.machine.topologies import Topology, get_topology
 from spmd_core.plan.blocks import Blocks, check_blocks, kernel_blocks, read_blocks
@@ -57,7 +56,7 @@ def _flag(flag: str) -> str:
 _Names = Annotated[tuple[str, ...], AfterValidator(_in_order)]
 _Dtype = Literal["float32", "bfloat16"]
 
-_AXIS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")  # also a cell of a table: no formula
+AXIS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")  # also a cell of a table: no formula
 
 
 class Plan(Frozen):
@@ -289,35 +288,3 @@ class Plan(Frozen):
         """Hash of the canonical form (16 hex digits)."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True,
                                          separators=(",", ":")).encode()).hexdigest()[:16]
-
-
-def parse_plan(data: Any) -> Plan:
-    """The plan that a JSON value describes; RequestError, in one sentence, where it describes none."""
-    if not isinstance(data, Mapping):
-        raise refuse(f"plan {shorten(data)}", "is not a JSON object",
-                     'write for example {"target": "tpu:v5e:4x4", "model": "scaled:1", …}')
-    try:
-        return Plan.model_validate(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        cause = first.get("ctx", {}).get("error")
-        if isinstance(cause, RequestError):
-            raise RequestError(str(cause)) from None
-        place = ".".join(str(part) for part in first["loc"]
-                         if isinstance(part, str) and "[" not in part) or "plan"
-        if first["type"] == "missing":
-            raise refuse(f"plan without {place}", "is incomplete", f"add {place!r}") from None
-        raise RequestError(f"{place}={shorten(first['input'])} is not valid: {first['msg'][0].lower()}{first['msg'][1:]}") from None
-
-
-def parse_mesh(text: str) -> tuple[tuple[str, int], ...]:
-    """`data=2,fsdp=16,tensor=4` as pairs, in order."""
-    pairs = []
-    for part in text.split(","):
-        name, _, size = part.strip().partition("=")
-        if not (_AXIS.fullmatch(name) and size.isascii() and size.isdigit() and len(size) < 10
-                and int(size) >= 1):
-            raise refuse(f"mesh {shorten(text)}", "is not a list of axes",
-                         "write for example fsdp=16,tensor=4")
-        pairs.append((name, int(size)))
-    return tuple(pairs)

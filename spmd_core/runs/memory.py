@@ -1,16 +1,22 @@
-"""Refuses an experiment that cannot fit in memory, before anything is allocated."""
+"""Refuses an experiment that cannot run here, for one for lack of memory, before anything is
+allocated.
+"""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from spmd_core.errors import Inexpressible, refuse
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.mapped import read_plan
+from spmd_core.experiment.rules import check_compiles, check_fits_target
 from spmd_core.machine.hardware import Hardware
+from spmd_core.machine.topologies import get_topology
 from spmd_core.reference.reference import FULL_FLOPS
 from spmd_core.results.environment import Environment
 from spmd_core.units import bytes_text
 from spmd_core.workloads.catalog import DTYPE_BYTES, element_count
+from spmd_core.workloads.own.files import check_present
 from spmd_core.workloads.small_programs import program_sizes
 from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
 
@@ -80,6 +86,24 @@ def _shard_bytes(experiment: Experiment, parts: list[int]) -> int:
         total += element_count(
             array.shape(experiment.sizes)) * DTYPE_BYTES[dtype] // count if count else 0
     return total
+
+
+def check_runs_here(experiment: Experiment, hardware: Hardware,
+                    known: Callable[[str], Environment | None]) -> None:
+    """RequestError where the experiment cannot run on this machine: no such target, a mesh larger
+    than it, or too little memory. `known` gives what a target's devices last said of themselves.
+    """
+    check_present(experiment.what)
+    target = experiment.place
+    if target.is_absent:
+        check_fits_target(experiment.mesh, target, get_topology(target).devices)
+        check_compiles(experiment.what, target)
+        return
+    if target.is_attached and hardware.accelerator is None:
+        raise refuse("target local", "finds no accelerator on this machine", "use cpu:8")
+    environment = known(target.text)
+    check_fits_target(experiment.mesh, target, environment.device_count if environment else None)
+    check_memory(experiment, environment, hardware)
 
 
 def check_memory(experiment: Experiment, environment: Environment | None,

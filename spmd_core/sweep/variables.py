@@ -16,7 +16,7 @@ from spmd_core.experiment.resized import Mesh, on_topology
 from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.of_chips import nearest_of_chips, topology_of_chips
 from spmd_core.machine.topologies import Topology, get_topology
-from spmd_core.plan.plan import parse_mesh
+from spmd_core.plan.reading import parse_mesh
 from spmd_core.units import mesh_text, suffixed_sizes
 
 Scaling = Literal["weak", "strong"]

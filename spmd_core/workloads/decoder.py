@@ -8,7 +8,8 @@ from typing import Any
 from spmd_core.errors import refuse, shorten
 from spmd_core.machine.targets import parse_target
 from spmd_core.plan.models import VARIABLE
-from spmd_core.plan.plan import Plan, parse_plan
+from spmd_core.plan.plan import Plan
+from spmd_core.plan.reading import parse_plan
 from spmd_core.workloads.options import Choice, Flag, Text, Whole
 from spmd_core.workloads.workload import Workload
 

@@ -5,7 +5,7 @@ same plans.
 import pytest
 
 from spmd_core.cost.memory import estimate_memory
-from spmd_core.plan.plan import parse_plan
+from spmd_core.plan.reading import parse_plan
 
 GIB = 2**30
 OFFLOADED = ("input", "query", "key", "value", "out")

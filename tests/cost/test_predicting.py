@@ -5,7 +5,7 @@ import pytest
 from spmd_core.cost.predicting import Answer, of_experiment, of_plan
 from spmd_core.errors import RequestError, WorkerError
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.plan.plan import parse_plan
+from spmd_core.plan.reading import parse_plan
 
 
 def test_a_program_that_does_not_fit_is_a_prediction_that_says_by_how_much():

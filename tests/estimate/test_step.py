@@ -10,7 +10,8 @@ from spmd_core.cost.links import straggling
 from spmd_core.estimate.step import estimate_step
 from spmd_core.machine.chips import CHIPS
 from spmd_core.plan.models import PRESETS
-from spmd_core.plan.plan import NAMES, parse_plan
+from spmd_core.plan.plan import NAMES
+from spmd_core.plan.reading import parse_plan
 from spmd_core.results.prediction import Prediction
 
 BASE = {"target": "tpu:v5e:16x16", "model": "scaled:16", "mesh": {"fsdp": 256},

@@ -4,7 +4,8 @@ import pytest
 
 from spmd_core.cost.memory import estimate_memory
 from spmd_core.errors import RequestError
-from spmd_core.plan.plan import NAMES, parse_mesh, parse_plan
+from spmd_core.plan.plan import NAMES
+from spmd_core.plan.reading import parse_mesh, parse_plan
 
 GOOD = {"target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": {"fsdp": 16}, "batch_per_device": 2}
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spmd_core.plan.plan import parse_plan
+from spmd_core.plan.reading import parse_plan
 from spmd_core.plan.sharding import RULES, arrays, by_dim, not_cut, parameter_share, parameters, spec
 from spmd_core.programs.decoder import TRAIN_RULES, Decoder, parameter_dims
 from spmd_core.programs.decoder import spec as program_spec

@@ -9,7 +9,7 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import check_flags, decode, encode, nearest
 from spmd_core.lab import Lab
 from spmd_core.plan.flags import LINK_FLAGS, PUBLISHED_FLAGS, link_refusal
-from spmd_core.plan.plan import parse_mesh
+from spmd_core.plan.reading import parse_mesh
 from spmd_core.settings import read_settings
 from spmd_core.store.limits import Asker
 from spmd_core.store.store import Store

@@ -9,7 +9,7 @@ import pytest
 from spmd_core.errors import StorageError
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import decode
-from spmd_core.plan.plan import parse_plan
+from spmd_core.plan.reading import parse_plan
 from spmd_core.store import migrations
 from spmd_core.store.database import FILE_NAME
 from spmd_core.store.migrations import MIGRATIONS

@@ -1,0 +1,92 @@
+"""What `python -m spmd_core predict` prints."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from spmd_core.commands.table import table
+from spmd_core.communication.rows import SMALL_WORDS, rows
+from spmd_core.errors import WorkerError
+from spmd_core.estimate.step import estimate_step
+from spmd_core.plan.plan import Plan
+from spmd_core.results.prediction import Prediction
+from spmd_core.results.result import Result
+from spmd_core.units import bytes_text, number_text, seconds_text
+from spmd_core.words import predictions
+from spmd_core.words.predictions import parts
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A prediction, and where it comes from if it was not compiled now."""
+
+    prediction: Prediction
+    origin: str = ""
+
+
+def only(result: Result) -> Prediction:
+    """The prediction of a result of one strategy; WorkerError, with its words, where it failed."""
+    (outcome,) = result.strategies.values()
+    if outcome.prediction is None:
+        raise WorkerError(outcome.error.message if outcome.error
+                          else f"run {result.run} has no prediction")
+    return outcome.prediction
+
+
+def print_found(found: Found, as_json: bool, what: dict[str, Any]) -> None:
+    """Print a prediction, with `what` it is of in its JSON form."""
+    lines = _lines(found.prediction,
+                   "plan" in what) + [f"note: {found.origin}"] * bool(found.origin)
+    print(json.dumps({**what, **found.prediction.model_dump(mode="json")}) if as_json
+          else "\n".join(lines))
+
+
+def _lines(prediction: Prediction, step: bool) -> list[str]:
+    """The answer first, as on the screen; then time, memory, model and collectives."""
+    memory, time = prediction.memory_bytes, prediction.predicted_s
+    lines = [predictions.headline(prediction, step)]
+    if time:
+        span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
+        cost = f"{number_text(prediction.chip_seconds or 0.0)} chip-seconds"
+        lines.append(f"time: {seconds_text(time.estimate)} ({span}), {cost}")
+    if memory.host:
+        lines.append(f"host memory: {bytes_text(memory.host)} per device")
+    if prediction.mfu is not None:
+        lines.append(f"model: {prediction.mfu:.1%} MFU, "
+                     f"{prediction.tflops_per_chip:.0f} TFLOP/s/chip, "
+                     f"{prediction.tokens_per_s_per_chip:,.0f} tokens/s/chip")
+    if prediction.shares_s and time:
+        shares = parts(prediction)
+        large = [f"{name} {share / time.estimate:.0%}" for name, share in shares.items()
+                 if share > 0.005 * time.estimate]
+        lines.append(f"where: {', '.join(large)}")
+    if prediction.collectives:
+        lines += ["", *table(_collectives(prediction), numbers=(2, 3, 4, 5))]
+    return lines + [f"note: {note}" for note in prediction.notes]
+
+
+def _collectives(prediction: Prediction) -> list[tuple[str, ...]]:
+    """A line for each row of the screen's table."""
+    lines: list[tuple[str, ...]] = [
+        ("collective", "axes", "bytes", "count", "total", "exposed", "over", "why")]
+    for row in rows(prediction.collectives):
+        route = "" if row.rest else predictions.route_words(row.first.route or "")
+        why = SMALL_WORDS if row.rest else (row.first.reason or "").replace("`", "")
+        lines.append((row.what, " ".join(row.axes), row.size,
+                      "–" if row.count is None else f"{row.count:,}", seconds_text(row.seconds),
+                      seconds_text(row.exposed_s), route, why))
+    return lines
+
+
+def print_estimate(plan: Plan, as_json: bool) -> None:
+    """The instant estimate: memory by the sizes, and the step's time, in the form of a prediction."""
+    found = estimate_step(plan)
+    if as_json:
+        print(json.dumps({"plan": plan.to_json(), **found.model_dump(mode="json")}))
+        return
+    said = found.before_compiling
+    exposed = predictions.exposed_words(found)
+    lines = [predictions.estimate(said, plan), predictions.step_estimate(found),
+             f"per device: {predictions.parts_words(said['parts'])}",
+             *([exposed] if exposed else []), "", *table(_collectives(found), numbers=(2, 3, 4, 5))]
+    print("\n".join(lines + [f"note: {note}" for note in (*said["notes"], *found.notes)]))

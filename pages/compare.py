@@ -24,7 +24,8 @@ with st.container(horizontal=True, vertical_alignment="center"):
     pressed = st.button("Run", type="primary", icon=":material/play_arrow:", key="run",
                         disabled=live.is_at_work(run))
 if experiment.dims:
-    st.caption(f"{plain(experiment.what.title)}: `{experiment.what.formula}` · {size_words(experiment)}")
+    st.caption(
+        f"{plain(experiment.what.title)}: `{experiment.what.formula}` · {size_words(experiment)}")
 
 course.hint(experiment)
 misfit = None if refusal else links.misfit(experiment)

@@ -1,4 +1,6 @@
-"""The Layout screen: a mesh, an array and a spec, and at once who holds what; then the same on real devices."""
+"""The Layout screen: a mesh, an array and a spec, and at once who holds what; then the same on real
+devices.
+"""
 
 import streamlit as st
 
@@ -24,15 +26,18 @@ with st.sidebar:
     with right:
         memory = inputs.memory_input("layout", ("array",))
     target = inputs.target_input("layout")
-experiment, refusal = state.edit("layout", state.draft("layout") | fields | {"mesh": mesh, "dtype": dtype, "memory": memory, "target": target})
+experiment, refusal = state.edit("layout",
+                                 state.draft("layout") | fields
+                                 | {"mesh": mesh, "dtype": dtype, "memory": memory,
+                                    "target": target})
 found = layout_of(experiment)
 run = state.run("layout")
 misfit = None if refusal else links.misfit(experiment)
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Layout", width="stretch", anchor=False)
-    pressed = st.button("Place it on devices", type="primary", icon=":material/memory:", key="place",
-                        disabled=bool(refusal or misfit) or live.is_at_work(run))
+    pressed = st.button("Place it on devices", type="primary", icon=":material/memory:",
+                        key="place", disabled=bool(refusal or misfit) or live.is_at_work(run))
 if refusal:
     shell.refusal(refusal)
     st.caption("What you see is the last layout that was valid.")
@@ -49,13 +54,17 @@ with picture:
     st.caption("Numbers in cells are devices: positions in the mesh's device order. Same color, same data. Point at a cell for what it holds, "
                "and to light every device that holds the same.")
     alt = layout_charts.alt_text(found, experiment.dtype)
-    st.vega_lite_chart(layout_charts.picture(found, experiment.dtype), alt=alt, width="stretch", key="picture")
-    st.markdown("  \n".join(plain(note) for note in (sharing_text(found), layout_charts.joined_note(found)) if note))
+    st.vega_lite_chart(layout_charts.picture(found, experiment.dtype), alt=alt, width="stretch",
+                       key="picture")
+    st.markdown("  \n".join(plain(note)
+                            for note in (sharing_text(found), layout_charts.joined_note(found))
+                            if note))
 with beside:
     with st.container(horizontal=True):
         st.metric("On each device", bytes_text(found.shard_bytes(experiment.dtype)))
         st.metric("On all devices", bytes_text(found.held_bytes(experiment.dtype)))
-        st.metric("Replication", f"{count_text(found.replication)}×", help="How many devices hold each shard.")
+        st.metric("Replication", f"{count_text(found.replication)}×",
+                  help="How many devices hold each shard.")
     st.caption(f"{experiment.dtype} in `{experiment.memory_kind('array')}` memory. The array, counted once, is "
                f"{bytes_text(found.array_bytes(experiment.dtype))}.")
     if status := live.follow("layout", experiment, run):
@@ -67,7 +76,8 @@ with beside:
     except RequestError as error:  # a topology that does not exist has no devices to write down
         st.caption(plain(str(error)))
 
-with st.expander("The script: plain JAX that runs as it stands", key="script", on_change="rerun") as script:
+with st.expander("The script: plain JAX that runs as it stands", key="script",
+                 on_change="rerun") as script:
     if script.open:
         try:
             st.code(program_text(experiment, "place"), language="python")

@@ -1,4 +1,6 @@
-"""The Predict screen: what the TPU compiler makes of a program on TPUs that are not attached; the answer first."""
+"""The Predict screen: what the TPU compiler makes of a program on TPUs that are not attached; the
+answer first.
+"""
 
 import streamlit as st
 

@@ -13,8 +13,9 @@ count = sum(recipe.experiment.id in done for recipe in RECIPES.values())
 st.title("Recipes")
 st.markdown(f"{len(RECIPES)} classic examples in order, {count} done here. Each opens with everything filled in. "
             "Nothing runs before you press Run or Place there. Then vary a field, or go on to the next.")
-words = st.text_input("Search", key="search", placeholder="Search: psum, in_axes, gradient…", icon=":material/search:", max_chars=100,
-                      label_visibility="collapsed", bind="query-params")
+words = st.text_input("Search", key="search", placeholder="Search: psum, in_axes, gradient…",
+                      icon=":material/search:", max_chars=100, label_visibility="collapsed",
+                      bind="query-params")
 part = st.pills("Part of the course", list(groups()), key="part", label_visibility="collapsed")
 
 recipes = course.found(words, part)

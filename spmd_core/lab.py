@@ -22,7 +22,7 @@ from spmd_core.settings import Settings, default_data_folder, read_settings
 from spmd_core.store.limits import Asker, Room, check_asker, room
 from spmd_core.store.rows import Unread
 from spmd_core.store.store import Store
-from spmd_core.worker.following import Followed, answered
+from spmd_core.worker.following import Followed, answered, as_seen
 from spmd_core.worker.supervisor import Supervisor
 from spmd_core.worker.turn import Turn
 from spmd_core.worker.unwritten import Unwritten
@@ -83,8 +83,7 @@ class Lab:
         self._turn.close()
         self._store.close()
 
-    # Runs
-    # -----------------------------------------------------------------------------------------------------------
+    # Runs ---------------------------------------------------------------------------------------
 
     def submit(self, experiment: Experiment, asker: Asker | None = None) -> str:
         """Queue an experiment; the run's id. RequestError where it cannot run on its target.
@@ -147,9 +146,7 @@ class Lab:
         return self._unwritten.texts(run, strategy) or self._store.texts(run, strategy)
 
     def cancel(self, run: str) -> None:
-        """Cancel a run: at once while it is queued; else the worker is asked, and ended if it does
-        not listen.
-        """
+        """Cancel a run: at once while queued; else ask the worker, and end it if it does not listen."""
         if self._store.cancel_queued(run):
             self._wake()
         elif not self._stored(run).is_over:
@@ -189,10 +186,9 @@ class Lab:
     def history(self, *, workload: str | None = None, state: str | None = None,
                 text: str | None = None, limit: int = 200,
                 over: bool = False) -> tuple[RunSummary, ...]:
-        """Stored runs, newest first. `text` is looked for in the run's id and in the experiment's
-        JSON form.
-
-        `over`: without those that wait or run."""
+        """Stored runs, newest first. `text` is looked for in the run's id and the experiment's JSON
+        form; `over`: without those that wait or run.
+        """
         states: tuple[str, ...] = () if state is None else (state,)
         if state == "interrupted":
             states = (state, *AT_WORK)
@@ -204,9 +200,7 @@ class Lab:
         return tuple(summary for summary in seen if state in (None, summary.state))
 
     def delete(self, runs: Sequence[str]) -> int:
-        """Delete runs that are over, with their results; how many. RequestError where one is not
-        over.
-        """
+        """Delete runs that are over, with their results; how many. RequestError where one is not."""
         active = {status.run for status in self.active()}
         for run in runs:
             if run in active:
@@ -285,21 +279,7 @@ class Lab:
         return status
 
     def _as_seen(self, status: RunStatus) -> RunStatus:
-        """A stored status, corrected for what only the lock can say: nobody works on it any more."""
-        if status.is_over:
-            return status
-        nobody = self._turn.holder() is None
-        if status.state == "queued":
-            ahead = (status.queue_position or 1) - 1
-            others = f"{ahead} queued before it" if ahead else "the current run"
-            return replace(status,
-                           waiting_for="a process that works the queue: open the dashboard"
-                           if nobody else others)
-        if nobody:
-            status = self._stored(status.run)  # it may have been finished between the two looks
-            if not status.is_over:
-                return replace(status, state="interrupted", waiting_for=None)
-        return status
+        return as_seen(status, self._turn, self._stored)
 
     def _is_wanted(self) -> bool:
         """Whether this process is to work the queue now."""

@@ -17,7 +17,8 @@ from ui.markdown import plain
 
 _ICONS = {"layout": ":material/grid_view:", "compare": ":material/speed:",
           "predict": ":material/online_prediction:", "recipes": ":material/menu_book:"}
-_COLORS = {"succeeded": "green", "queued": "blue", "starting": "blue", "running": "blue", "cancelled": "gray", "interrupted": "orange"}
+_COLORS = {"succeeded": "green", "queued": "blue", "starting": "blue", "running": "blue",
+           "cancelled": "gray", "interrupted": "orange"}
 
 
 def starts() -> None:
@@ -32,7 +33,9 @@ def starts() -> None:
 
 
 def query(experiment: Experiment, run: str | None = None) -> dict[str, str]:
-    """The query of a link to an experiment, with its stored run; the run alone where the experiment is too long for a link."""
+    """The query of a link to an experiment, with its stored run; the run alone where the experiment
+    is too long for a link.
+    """
     try:
         return {"experiment": link.encode(experiment)} | ({"run": run} if run else {})
     except RequestError:
@@ -50,23 +53,30 @@ def state_badge(state: str, partial: bool = False) -> str:
 
 
 def run_row(summary: RunSummary) -> None:
-    """One line for a stored run: how it ended, what it was (a link that opens it), what came out, when."""
+    """One line for a stored run: how it ended, what it was (a link that opens it), what came out,
+    when.
+    """
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(state_badge(summary.state, summary.partial), width=124)
-        st.page_link(page_of(summary.experiment), label=plain(experiment_words(summary.experiment)), width="stretch",
-                     query_params=query(summary.experiment, summary.run))
+        st.page_link(page_of(summary.experiment), label=plain(experiment_words(summary.experiment)),
+                     width="stretch", query_params=query(summary.experiment, summary.run))
         fastest, seconds, predicted = summary.answer or ("", 0.0, False)
         answer = f"{title(fastest)} {seconds_text(seconds)}{', predicted' if predicted else ''}" if fastest else ""
-        st.caption(" · ".join(part for part in (plain(answer), ago(summary.submitted_at)) if part), width="content")
+        st.caption(" · ".join(part for part in (plain(answer), ago(summary.submitted_at)) if part),
+                   width="content")
 
 
 def elsewhere(active: Sequence[RunStatus], last: str | None) -> None:
-    """Links to runs that are not of the fields as they are now: those that are active, and the one shown before the fields were edited."""
-    shown = {status.run: "Running now" if status.state == "running" else state_words(status.state) for status in active}
+    """Links to runs that are not of the fields as they are now: those that are active, and the one
+    shown before the fields were edited.
+    """
+    shown = {status.run: "Running now" if status.state == "running" else state_words(status.state)
+             for status in active}
     if last is not None and last not in shown:
         shown[last] = "Shown before"
     for run, words in shown.items():
         status = find(run)
         if status is not None:
-            st.page_link(page_of(status.experiment), label=f"{words}: {plain(experiment_words(status.experiment))}", icon=":material/arrow_back:",
-                         query_params=query(status.experiment, run))
+            st.page_link(page_of(status.experiment),
+                         label=f"{words}: {plain(experiment_words(status.experiment))}",
+                         icon=":material/arrow_back:", query_params=query(status.experiment, run))

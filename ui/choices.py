@@ -16,4 +16,4 @@ def one_of(label: str, options: Sequence[str], key: str,
     chosen = st.segmented_control(
         label, list(options), format_func=words, key=key, required=True, bind="query-params",
         label_visibility="collapsed")
-    return chosen if chosen is not None and chosen in options else options[0]
+    return str(chosen) if chosen in options else options[0]

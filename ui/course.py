@@ -1,4 +1,6 @@
-"""The recipes as a course: their cards, and on the screen that shows one its words, what to try, and the next."""
+"""The recipes as a course: their cards, and on the screen that shows one its words, what to try,
+and the next.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
@@ -12,7 +14,8 @@ from ui import state
 from ui.cards import page_of, query
 from ui.markdown import plain
 
-# Streamlit marks links to the screen at hand; here they lead to another experiment on it, and are to look like those that leave it.
+# Streamlit marks links to the screen at hand; here they lead to another experiment on it, and are
+# to look like those that leave it.
 _STYLE = """<style>
 .st-key-recipe [data-testid="stPageLink-NavLink"] { background: transparent; padding-left: 0; }
 .st-key-recipe [data-testid="stPageLink-NavLink"] p { font-weight: 500; text-decoration: underline; text-underline-offset: 0.2em; }
@@ -32,20 +35,25 @@ def position(recipe: Recipe) -> int:
 def neighbours(recipe: Recipe) -> tuple[Recipe | None, Recipe | None]:
     """The recipes before and after one in the course."""
     course, place = list(RECIPES.values()), position(recipe)
-    return (course[place - 2] if place > 1 else None), (course[place] if place < len(course) else None)
+    return (course[place - 2] if place > 1 else None), (course[place] if place < len(course)
+                                                        else None)
 
 
 def found(words: str, group: str | None = None) -> tuple[Recipe, ...]:
-    """The recipes of a group (of all where it is None) that have every one of these words in their name, title, group or text."""
+    """The recipes of a group (of all where it is None) that have every one of these words in their
+    name, title, group or text.
+    """
     asked = words.lower().split()
-    return tuple(
-        recipe for recipe in RECIPES.values()
-        if group in (None, recipe.group)
-        and all(word in " ".join((recipe.name, recipe.title, recipe.group, recipe.look_at, recipe.why)).lower() for word in asked))
+    return tuple(recipe for recipe in RECIPES.values()
+                 if group in (None, recipe.group)
+                 and all(word in " ".join((recipe.name, recipe.title, recipe.group, recipe.look_at,
+                                           recipe.why)).lower() for word in asked))
 
 
 def varied(experiment: Experiment, last: str | None) -> Recipe | None:
-    """The recipe that an experiment was made from: the one that names it as a variation, or the one opened last, of the same workload."""
+    """The recipe that an experiment was made from: the one that names it as a variation, or the one
+    opened last, of the same workload.
+    """
     if experiment.id in _varied_by_id():
         return _varied_by_id()[experiment.id]
     recipe = RECIPES.get(last or "")
@@ -59,7 +67,9 @@ def _program(experiment: Experiment) -> object:
 
 
 def hint(experiment: Experiment) -> None:
-    """Where the screen shows a recipe: what to look at, why, what to try, and its neighbours. Where it shows a change to one: the way back."""
+    """Where the screen shows a recipe: what to look at, why, what to try, and its neighbours. Where
+    it shows a change to one: the way back.
+    """
     screen = screen_of(experiment)
     recipe = recipe_of(experiment)
     if recipe is None:
@@ -76,21 +86,24 @@ def hint(experiment: Experiment) -> None:
         takes = f" :gray[:small[Takes {plain(recipe.takes)}.]]" if recipe.takes else ""
         st.markdown(f"**Look at:** {plain(recipe.look_at)}{takes}")
         st.markdown(f":small[{plain(recipe.why)}]")
-        _link(f"Try: {variations.VARIATIONS[recipe.name].words}", variations.variation_of(recipe), ":material/tune:")
+        _link(f"Try: {variations.VARIATIONS[recipe.name].words}", variations.variation_of(recipe),
+              ":material/tune:")
         with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
             if before:
                 _link(f"Previous: {before.title}", before.experiment, ":material/arrow_back:")
             if after:
                 _link(f"Next: {after.title}", after.experiment, ":material/arrow_forward:")
             else:
-                st.page_link("pages/recipes.py", label="The end of the course: all recipes", icon=":material/menu_book:")
+                st.page_link("pages/recipes.py", label="The end of the course: all recipes",
+                             icon=":material/menu_book:")
 
 
 def _variation(recipe: Recipe) -> None:
     after = neighbours(recipe)[1]
     st.html(_STYLE)
     with st.container(border=True, key="recipe"):
-        st.markdown(f":material/tune: A change to recipe {position(recipe)}, **{plain(recipe.title)}**")
+        st.markdown(
+            f":material/tune: A change to recipe {position(recipe)}, **{plain(recipe.title)}**")
         with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
             _link("Back to it as it stands", recipe.experiment, ":material/undo:")
             if after:
@@ -98,7 +111,8 @@ def _variation(recipe: Recipe) -> None:
 
 
 def _link(words: str, experiment: Experiment, icon: str) -> None:
-    st.page_link(page_of(experiment), label=plain(words), icon=icon, query_params=query(experiment), width="content")
+    st.page_link(page_of(experiment), label=plain(words), icon=icon, query_params=query(experiment),
+                 width="content")
 
 
 def lines(recipes: Sequence[Recipe], done: Collection[str]) -> None:

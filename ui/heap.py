@@ -10,8 +10,10 @@ _seen = 0
 def leave_imports_out() -> None:
     """Freeze what is alive once the imports are done, and again after many more.
 
-    Streamlit collects all garbage after every rerun, which walks every object of every imported module: half of a rerun's time.
-    What is frozen is not walked. It is still freed when nothing refers to it; only cycles that exist now would stay, a few times a process.
+    Streamlit collects all garbage after every rerun, which walks every object of every imported
+    module: half of a rerun's time.
+    What is frozen is not walked. It is still freed when nothing refers to it; only cycles that
+    exist now would stay, a few times a process.
     """
     global _seen
     if len(sys.modules) > _seen + _GROWTH:

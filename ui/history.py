@@ -75,7 +75,9 @@ def not_here(asked: Sequence[str], runs: Sequence[RunSummary]) -> str | None:
 
 
 def upkeep() -> None:
-    """Runs that this version cannot read, and what is stored beyond the limit: offered for deletion."""
+    """Runs that this version cannot read, and what is stored beyond the limit: offered for
+    deletion.
+    """
     if unread := lab().unread():
         with st.expander(f"{len(unread)} stored runs cannot be read by this version"):
             for each in unread[:_MOST_UNREAD]:
@@ -109,7 +111,8 @@ def actions(picked: Sequence[RunSummary]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if len(picked) == 1:
             run = picked[0]
-            st.page_link(cards.page_of(run.experiment), label="**Open this run**", icon=":material/open_in_new:",
+            st.page_link(cards.page_of(run.experiment), label="**Open this run**",
+                         icon=":material/open_in_new:",
                          query_params=cards.query(run.experiment, run.run))
             exports.buttons(run.run, run.experiment)
         names = f"{len(picked)} runs" if len(picked) > 1 else "this run"

@@ -1,4 +1,6 @@
-"""Query string to experiment, once per link; experiment to query string, after each valid edit; and the box to copy it from."""
+"""Query string to experiment, once per link; experiment to query string, after each valid edit; and
+the box to copy it from.
+"""
 
 import re
 from urllib.parse import urlencode, urlsplit
@@ -17,13 +19,15 @@ from ui.lab import find, lab
 from ui.markdown import plain
 
 _RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_KEPT = ("sweep", "scaling", "measured", "tokens", "with")  # what the Predict screen says beside the experiment
+# what the Predict screen says beside the experiment
+_KEPT = ("sweep", "scaling", "measured", "tokens", "with")
 
 
 def from_query(screen: str) -> None:
     """Take the address bar's experiment and run into the screen's state, once.
 
-    A bad link leaves a notice, changes no field, and shows no result: it would be of something else.
+    A bad link leaves a notice, changes no field, and shows no result: it would be of something
+    else.
     """
     query = (st.query_params.get("experiment", ""), st.query_params.get("run", ""))
     seen = _short(query[0]), _short(query[1])
@@ -34,7 +38,8 @@ def from_query(screen: str) -> None:
     code, run = query[0], query[1] if _RUN.fullmatch(query[1]) else None
     if not any(query):
         return
-    if before is not None:  # a link from a screen to itself: the browser takes up the query, but does not show it
+    # a link from a screen to itself: the browser takes up the query, but does not show it
+    if before is not None:
         state.set_link(screen, None)
     try:
         if query[1] and run is None:
@@ -113,12 +118,15 @@ def _nearest(screen: str, code: str) -> Experiment | None:
 
 
 def misfit(experiment: Experiment) -> state.Notice | None:
-    """Why this machine cannot run an experiment, as far as is known without asking its devices, and the nearest that it can; None where it can."""
+    """Why this machine cannot run an experiment, as far as is known without asking its devices, and
+    the nearest that it can; None where it can.
+    """
     environment = lab().devices(experiment.target) if experiment.target == "local" else None
     count = environment.device_count if environment else None
     if experiment.target == "local" and environment is None and not accelerator_files():
         here = default_target()
-        sentence = str(refuse("target local", "means this machine's accelerators, and it has none", f"use {here}, or open this where one is"))
+        sentence = str(refuse("target local", "means this machine's accelerators, and it has none",
+                              f"use {here}, or open this where one is"))
         return state.Notice(sentence, _adapted(experiment, None, here) if here != "local" else None)
     try:
         if experiment.place.is_absent:
@@ -157,14 +165,16 @@ def write_query(screen: str, experiment: Experiment, run: str | None = None) -> 
     except RequestError:
         return
     wanted = (query["experiment"], query.get("run", ""))
-    if wanted != state.link(screen) or (st.query_params.get("experiment", ""), st.query_params.get("run", "")) != wanted:
+    if wanted != state.link(screen) or (st.query_params.get("experiment", ""),
+                                        st.query_params.get("run", "")) != wanted:
         state.set_link(screen, wanted)
         if run is None:
             st.query_params.pop("run", None)
         st.query_params.update(query)  # what widgets are bound to is theirs, and stays
 
 
-def share_box(place: DeltaGenerator, screen: str, experiment: Experiment | None = None, run: str | None = None) -> None:
+def share_box(place: DeltaGenerator, screen: str, experiment: Experiment | None = None,
+              run: str | None = None) -> None:
     """A button, at `place`, that opens the copyable link of this screen."""
     box = place.popover("Share", icon=":material/link:", key="share", on_change="rerun")
     if not box.open:  # made when it is opened: a viewer changes what it shows without the screen
@@ -203,7 +213,8 @@ def base_address() -> str:
 
 def _view() -> str:
     """What else of the view a link shows: the sweep, the open tab, strategy and text."""
-    query = urlencode({name: value for name in (*_KEPT, *choices.LINKED) if (value := st.query_params.get(name, "")) and len(value) < 512})
+    query = urlencode({name: value for name in (*_KEPT, *choices.LINKED)
+                       if (value := st.query_params.get(name, "")) and len(value) < 512})
     return f"&{query}" if query else ""
 
 

@@ -16,7 +16,8 @@ from ui.shell import attempt, refusal
 _BUTTONS = {"compare": "Run", "predict": "Predict", "layout": "Place it on devices"}
 _COMPILING = "The compiler reports no progress: small programs take seconds, large models minutes."
 MOST_LISTED = 10  # of runs on Overview: a queue of a thousand would be sent twice a second
-INTERVAL_S = 0.5  # twice a second: a first median that is there within a second is also seen within a second
+# twice a second: a first median that is there within a second is also seen within a second
+INTERVAL_S = 0.5
 
 
 def ask(screen: str, experiment: Experiment) -> None:
@@ -59,13 +60,16 @@ def is_at_work(run: str | None) -> bool:
 
 @st.fragment(run_every=INTERVAL_S)
 def watch(run: str) -> None:
-    """Queue position, phase, strategy, elapsed time, progress and provisional medians of a run; and a way to cancel it."""
+    """Queue position, phase, strategy, elapsed time, progress and provisional medians of a run; and
+    a way to cancel it.
+    """
     status = find(run)
     if status is None or status.is_over:
         st.rerun()
     with st.container(border=True, key="live"):
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"**{state_words(status.state)}** · {plain(phase_words(status))}", width="stretch")
+            st.markdown(f"**{state_words(status.state)}** · {plain(phase_words(status))}",
+                        width="stretch")
             if status.elapsed_s is not None:
                 st.markdown(f"{status.elapsed_s:.0f} s", width="content")
             _cancel_button(run)
@@ -82,12 +86,15 @@ def watch(run: str) -> None:
             medians = dict(status.medians_s)
             with st.container(key="live-medians"):
                 st.caption(plain(base.medians_alt(medians)))
-                st.vega_lite_chart(base.live_chart(medians, status.experiment.strategies), alt=base.medians_alt(medians), key="live-chart")
+                st.vega_lite_chart(base.live_chart(medians, status.experiment.strategies),
+                                   alt=base.medians_alt(medians), key="live-chart")
 
 
 @st.fragment(run_every=INTERVAL_S)
 def watch_queue(seen: tuple[str, ...]) -> None:
-    """Every active run in a line each; the screen is drawn anew when one of `seen` is over or another comes."""
+    """Every active run in a line each; the screen is drawn anew when one of `seen` is over or
+    another comes.
+    """
     active = lab().active()
     if tuple(status.run for status in active) != seen:
         st.rerun()

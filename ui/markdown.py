@@ -6,7 +6,8 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])")
 
 
 def plain(text: str) -> str:
-    """Text as Markdown that shows exactly it: no markup, links, maths or icons out of names that others chose.
+    """Text as Markdown that shows exactly it: no markup, links, maths or icons out of names that
+    others chose.
 
     >>> plain("<b>x_y</b>")
     '\\\\<b\\\\>x\\\\_y\\\\</b\\\\>'
@@ -15,7 +16,8 @@ def plain(text: str) -> str:
 
 
 def as_sentence(message: str) -> str:
-    """A message that follows a sentence: with a capital where it begins with a word, and a full stop.
+    """A message that follows a sentence: with a capital where it begins with a word, and a full
+    stop.
 
     >>> as_sentence("the worker died"), as_sentence("batch=30 is odd.")
     ('The worker died.', 'batch=30 is odd.')

@@ -1,4 +1,6 @@
-"""What every screen has in common: configuration, menu, banners, the link to share, and how a refusal looks."""
+"""What every screen has in common: configuration, menu, banners, the link to share, and how a
+refusal looks.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,21 +24,27 @@ PAGES = {
     "recipes": ("pages/recipes.py", "Recipes", ":material/menu_book:"),
     "history": ("pages/history.py", "History", ":material/history:"),
 }
-_ICON = str(Path(__file__).with_name("icon.png"))  # an icon by name would be fetched from the network
+# an icon by name would be fetched from the network
+_ICON = str(Path(__file__).with_name("icon.png"))
 _EXPERIMENT_SCREENS = ("layout", "compare", "predict")
-_OWN_WAIT_S = 3.0  # for files of the user's own, when the first screen is drawn; later ones are told of what takes longer
+# for files of the user's own, when the first screen is drawn; later ones are told of what takes
+# longer
+_OWN_WAIT_S = 3.0
 _OWN_SCREENS = ("overview", "compare")  # where the user's own workloads are looked for
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "")
 
 
 def open_page(screen: str) -> DeltaGenerator:
-    """First line of every screen: page configuration, menu, banners, and the address bar's experiment taken into the state.
+    """First line of every screen: page configuration, menu, banners, and the address bar's
+    experiment taken into the state.
 
-    Returns the place in the menu row for `links.share_box`, which a screen fills last, when it knows what it shows.
+    Returns the place in the menu row for `links.share_box`, which a screen fills last, when it
+    knows what it shows.
     """
     heap.leave_imports_out()
     _, title, _ = PAGES[screen]
-    st.set_page_config(page_title=f"{title} · SPMD Lab", page_icon=_ICON, layout="wide", initial_sidebar_state=340)
+    st.set_page_config(page_title=f"{title} · SPMD Lab", page_icon=_ICON, layout="wide",
+                       initial_sidebar_state=340)
     style.draw()
     _require_login()
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="menu"):
@@ -81,7 +89,8 @@ def offer_nearest(screen: str, notice: state.Notice, opening: str = "") -> None:
     if notice.nearest is not None:
         left, right = st.columns([2, 5], vertical_alignment="center")
         right.markdown(f"Nearest: {plain(experiment_words(notice.nearest))}")
-        if left.button("Use the nearest experiment", key=f"{screen}:nearest:{opening}", icon=":material/near_me:"):
+        if left.button("Use the nearest experiment", key=f"{screen}:nearest:{opening}",
+                       icon=":material/near_me:"):
             state.replace(screen, notice.nearest)
             state.set_notice(screen, None)
             st.rerun()

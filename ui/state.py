@@ -1,7 +1,9 @@
 """What a screen holds between reruns; the only speller of session keys.
 
-The state of a screen is one valid Experiment under a durable key. Beside it lies the draft: what the fields say now,
-as the JSON form of an experiment, valid or not, so that a bad entry loses nothing. Widgets are seeded from the draft.
+The state of a screen is one valid Experiment under a durable key. Beside it lies the draft: what
+the fields say now,
+as the JSON form of an experiment, valid or not, so that a bad entry loses nothing. Widgets are
+seeded from the draft.
 """
 
 from dataclasses import dataclass
@@ -19,7 +21,8 @@ from spmd_core.workloads.decoder import DEFAULT_SPEC
 class Notice:
     """Why a link cannot be opened, or an experiment not run here, and what can be done instead.
 
-    `nearest`: the nearest experiment that can; `elsewhere`: an experiment that another screen shows.
+    `nearest`: the nearest experiment that can; `elsewhere`: an experiment that another screen
+    shows.
     """
 
     sentence: str
@@ -27,11 +30,13 @@ class Notice:
     elsewhere: Experiment | None = None
 
 
-_DEFAULTS: dict[str, dict[str, Any]] = {
-    "compare": {"mesh": [["x", 8]], "workload": "layer", "sharding": {"in": "x"}},
-    "layout": {"mesh": [["x", 2], ["y", 4]], "workload": "array", "sharding": {"d0": "x", "d1": "y"}, "data": {"array": "arange"}},
-    "predict": DEFAULT_SPEC,
-}
+_DEFAULTS: dict[str,
+                dict[str, Any]] = {"compare": {"mesh": [["x", 8]], "workload": "layer",
+                                               "sharding": {"in": "x"}},
+                                   "layout": {"mesh": [["x", 2], ["y", 4]], "workload": "array",
+                                              "sharding": {"d0": "x", "d1": "y"},
+                                              "data": {"array": "arange"}},
+                                   "predict": DEFAULT_SPEC,}
 
 
 def experiment(screen: str) -> Experiment:
@@ -51,7 +56,8 @@ def draft(screen: str) -> dict[str, Any]:
 
 
 def edit(screen: str, changed: dict[str, Any]) -> tuple[Experiment, str | None]:
-    """Take the fields as they are now: the last valid experiment, and a sentence where the fields describe none.
+    """Take the fields as they are now: the last valid experiment, and a sentence where the fields
+    describe none.
 
     A valid change forgets the run that the screen showed: its result answers another question.
     """
@@ -84,17 +90,23 @@ def replace_draft(screen: str, new: dict[str, Any]) -> None:
 
 
 def change_workload(screen: str, name: str) -> None:
-    """Switch the fields to another workload: target, mesh and timing stay, and so does what the two have in common."""
+    """Switch the fields to another workload: target, mesh and timing stay, and so does what the two
+    have in common.
+    """
     old = draft(screen)
     what = get_workload(name)
     shared = {dim: axes for dim, axes in old["sharding"].items() if dim in what.defaults}
-    new = {field: old[field] for field in ("target", "mesh", "timing", "seed")} | {
-        "workload": name,
-        "dims": dict(what.defaults),
-        "sharding": shared or ({what.cut or what.dims[0]: old["mesh"][0][0]} if what.dims else {}),
-        "dtype": old["dtype"] if old["dtype"] in what.dtypes else what.dtypes[0],
-        "strategies": [strategy for strategy in old["strategies"] if strategy in what.strategies] or list(what.default_strategies),
-    }
+    new = {field: old[field]
+           for field in ("target", "mesh", "timing",
+                         "seed")} | {"workload": name, "dims": dict(what.defaults),
+                                     "sharding": shared
+                                     or ({what.cut or what.dims[0]: old["mesh"][0][0]} if what.dims
+                                         else {}),
+                                     "dtype": old["dtype"] if old["dtype"] in what.dtypes
+                                     else what.dtypes[0],
+                                     "strategies": [strategy for strategy in old["strategies"]
+                                                    if strategy in what.strategies]
+                                     or list(what.default_strategies),}
     replace_draft(screen, parse_or_keep(new))
 
 
@@ -104,12 +116,15 @@ def change_dims(screen: str, what: Workload, options: dict[str, Any]) -> None:
     kept = [dim for dim in what.dims if dim in old["dims"] or dim not in what.optional_dims]
     new = old | {"options": options, "overrides": {}, "memory": {}, "data": {},
                  "dims": {dim: old["dims"].get(dim, what.defaults.get(dim)) for dim in kept},
-                 "sharding": {dim: axes for dim, axes in old["sharding"].items() if dim in what.dims}}
+                 "sharding": {dim: axes for dim, axes in old["sharding"].items()
+                              if dim in what.dims}}
     replace_draft(screen, parse_or_keep(new))
 
 
 def parse_or_keep(new: dict[str, Any]) -> dict[str, Any]:
-    """The canonical JSON form where `new` is an experiment, with the optional fields that widgets read; else `new`, completed."""
+    """The canonical JSON form where `new` is an experiment, with the optional fields that widgets
+    read; else `new`, completed.
+    """
     try:
         return parse_experiment(new).to_json()
     except RequestError:
@@ -146,7 +161,9 @@ def last_run(screen: str) -> str | None:
 
 
 def last_recipe(screen: str) -> str | None:
-    """The name of the recipe that the screen showed last, so that a change to it finds the way back."""
+    """The name of the recipe that the screen showed last, so that a change to it finds the way
+    back.
+    """
     return st.session_state.get(_durable(screen, "recipe"))
 
 
@@ -191,7 +208,9 @@ def remember(screen: str, form: dict[str, Any]) -> None:
 
 
 def recall(screen: str, new: dict[str, Any]) -> dict[str, Any]:
-    """The fields that the workload of `new` had when it was last chosen on the same target; `new` where there are none."""
+    """The fields that the workload of `new` had when it was last chosen on the same target; `new`
+    where there are none.
+    """
     kept = st.session_state.get(_durable(screen, f"of.{new['workload']}"))
     return kept if kept is not None and kept["target"] == new["target"] else new
 
@@ -207,7 +226,9 @@ def set_aside(screen: str, name: str, value: Any) -> None:
 
 
 def once(screen: str, name: str, sentence: str | None) -> str | None:
-    """A sentence about the link that was opened: the latest one, also after the address has changed."""
+    """A sentence about the link that was opened: the latest one, also after the address has
+    changed.
+    """
     if sentence is not None:
         set_aside(screen, name, sentence)
     return aside(screen, name)

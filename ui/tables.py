@@ -28,7 +28,8 @@ PAIRED_RATIO = "Paired ratio per round"
 def times_table(result: Result) -> pd.DataFrame:
     """Median, interval, ratio to the fastest and verdict on the values, one row per strategy, the
     fastest first (two for `constrained`)."""
-    ratios = {ratio.strategy: ratio for ratio in result.comparison.ratios} if result.comparison else {}
+    ratios = {ratio.strategy: ratio
+              for ratio in result.comparison.ratios} if result.comparison else {}
     rows = []
     for name, found in result.ordered:
         ratio = ratios.get(name)
@@ -63,15 +64,20 @@ def _predicted(found: StrategyResult) -> str:
 
 def _without_empty(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
     """Without those of the columns that say nothing of any strategy."""
-    return frame.drop(columns=[column for column in columns if column in frame and set(frame[column]) == {NONE}])
+    return frame.drop(columns=[column for column in columns
+                               if column in frame and set(frame[column]) == {NONE}])
 
 
 def measuring_table(result: Result) -> pd.DataFrame:
-    """How each strategy was measured: samples, calls in each, outliers (flagged, never dropped), spread."""
-    return pd.DataFrame([
-        {"Strategy": title(name), "Samples": f"{len(found.samples_s):,}", "Calls per sample": NONE if found.calls_per_sample is None else
-         f"{found.calls_per_sample:,}", "Outliers, kept": str(len(found.outliers)), "Spread (inter-quartile range)": _spread(found)}
-        for name, found in result.ordered if found.samples_s])
+    """How each strategy was measured: samples, calls in each, outliers (flagged, never dropped),
+    spread.
+    """
+    return pd.DataFrame([{"Strategy": title(name), "Samples": f"{len(found.samples_s):,}",
+                          "Calls per sample": NONE if found.calls_per_sample is None
+                          else f"{found.calls_per_sample:,}",
+                          "Outliers, kept": str(len(found.outliers)),
+                          "Spread (inter-quartile range)": _spread(found)}
+                         for name, found in result.ordered if found.samples_s])
 
 
 def _time(seconds: float | None) -> str:
@@ -96,36 +102,43 @@ def _spread(found: StrategyResult) -> str:
 
 def samples_table(result: Result) -> pd.DataFrame:
     """Every sample in microseconds: one row per round, one column per strategy."""
-    samples = {title(name): found.samples_s for name, found in result.strategies.items() if found.samples_s}
+    samples = {title(name): found.samples_s for name, found in result.strategies.items()
+               if found.samples_s}
     samples |= {f"{title(name)}, from unsharded": found.from_unsharded.samples_s
                 for name, found in result.strategies.items() if found.from_unsharded is not None}
-    frame = pd.DataFrame({name: pd.Series([float(f"{seconds * 1e6:.4g}") for seconds in taken]) for name, taken in samples.items()})
+    frame = pd.DataFrame({name: pd.Series([float(f"{seconds * 1e6:.4g}") for seconds in taken])
+                          for name, taken in samples.items()})
     frame.index = pd.RangeIndex(1, len(frame) + 1, name="Round")
     return frame
 
 
 def phases_table(result: Result) -> pd.DataFrame:
     """Seconds of every phase before the steady state."""
-    return pd.DataFrame([
-        {"Strategy": title(name), "Trace": _time(found.phases_s.trace), "Lower": _time(found.phases_s.lower),
-         "Compile": _time(found.phases_s.compile), "First run": _time(found.phases_s.first_run), "Then, per call": _time(found.median_s)}
-        for name, found in result.ordered])
+    return pd.DataFrame([{"Strategy": title(name), "Trace": _time(found.phases_s.trace),
+                          "Lower": _time(found.phases_s.lower),
+                          "Compile": _time(found.phases_s.compile),
+                          "First run": _time(found.phases_s.first_run),
+                          "Then, per call": _time(found.median_s)}
+                         for name, found in result.ordered])
 
 
 def memory_table(result: Result) -> pd.DataFrame:
     """Bytes per device, by the compiler's account."""
-    parts = {"Arguments": "argument", "Results": "output", "Temporaries": "temp", "Peak": "peak", "Host memory": "host"}
-    return pd.DataFrame([
-        {"Strategy": title(name)} | {label: bytes_text(getattr(found.memory_bytes, part)) for label, part in parts.items()}
-        for name, found in result.ordered if found.memory_bytes is not None])
+    parts = {"Arguments": "argument", "Results": "output", "Temporaries": "temp", "Peak": "peak",
+             "Host memory": "host"}
+    return pd.DataFrame([{"Strategy": title(name)} | {label: bytes_text(getattr(found.memory_bytes,
+                                                                                part))
+                                                      for label, part in parts.items()}
+                         for name, found in result.ordered if found.memory_bytes is not None])
 
 
 def errors_table(result: Result) -> pd.DataFrame:
     """Error of every strategy against the reference: NumPy in float64."""
-    return pd.DataFrame([
-        {"Strategy": title(name), "Largest error": _number(found.max_abs_error), "Relative to the largest value": _number(found.max_rel_error),
-         "Wrong elements": NONE if found.wrong is None else f"{found.wrong.count:,} of {found.wrong.of:,}", "Values": verdict_words(found)}
-        for name, found in result.ordered])
+    return pd.DataFrame([{"Strategy": title(name), "Largest error": _number(found.max_abs_error),
+                          "Relative to the largest value": _number(found.max_rel_error),
+                          "Wrong elements": NONE if found.wrong is None
+                          else f"{found.wrong.count:,} of {found.wrong.of:,}",
+                          "Values": verdict_words(found)} for name, found in result.ordered])
 
 
 def _number(value: float | None) -> str:
@@ -135,12 +148,17 @@ def _number(value: float | None) -> str:
 def arrays_table(result: Result, strategy: str) -> pd.DataFrame:
     """Operands and results of a strategy as JAX reports them."""
     found = result.strategies[strategy]
-    rows = [(kind, name, report) for kind, reports in (("operand", found.operands), ("result", found.outputs)) for name, report in reports.items()]
-    return pd.DataFrame([
-        {"Array": plain(name), "Is": kind, "Shape": " × ".join(map(str, report.shape)) or "scalar", "dtype": report.dtype,
-         "Spec": "one device" if report.spec is None else plain(spec_words(report.spec)), "Memory": report.memory or NONE,
-         "Shard shape": _shard_shape(report.shards), "Devices": str(len(report.shards)) if report.shards else NONE}
-        for kind, name, report in rows])
+    rows = [(kind, name, report)
+            for kind, reports in (("operand", found.operands), ("result", found.outputs))
+            for name, report in reports.items()]
+    return pd.DataFrame([{"Array": plain(name), "Is": kind,
+                          "Shape": " × ".join(map(str, report.shape)) or "scalar",
+                          "dtype": report.dtype,
+                          "Spec": "one device" if report.spec is None
+                          else plain(spec_words(report.spec)), "Memory": report.memory or NONE,
+                          "Shard shape": _shard_shape(report.shards),
+                          "Devices": str(len(report.shards)) if report.shards else NONE}
+                         for kind, name, report in rows])
 
 
 def _shard_shape(shards: Iterable[object] | None) -> str:
@@ -150,16 +168,19 @@ def _shard_shape(shards: Iterable[object] | None) -> str:
 
 def spec_words(spec: tuple[object, ...]) -> str:
     """A spec as JAX writes it: P('x', None, ('y', 'z'))."""
-    return "P(" + ", ".join("None" if entry is None else repr(tuple(entry) if isinstance(entry, list) else entry) for entry in spec) + ")"
+    return "P(" + ", ".join("None"
+                            if entry is None
+                            else repr(tuple(entry) if isinstance(entry, list) else entry)
+                            for entry in spec) + ")"
 
 
 def devices_table(environment: Environment) -> pd.DataFrame:
     """The devices of a target, one row each; columns that no device fills are left out."""
-    rows = [
-        {"Device": device.id, "Process": device.process, "Coordinates": ", ".join(map(str, device.coords)) if device.coords else None,
-         "Core": device.core, "Memory kinds": ", ".join(device.memory_kinds),
-         "Memory": bytes_text(device.memory_bytes) if device.memory_bytes else None}
-        for device in environment.devices]
+    rows = [{"Device": device.id, "Process": device.process,
+             "Coordinates": ", ".join(map(str, device.coords)) if device.coords else None,
+             "Core": device.core, "Memory kinds": ", ".join(device.memory_kinds),
+             "Memory": bytes_text(device.memory_bytes) if device.memory_bytes else None}
+            for device in environment.devices]
     return pd.DataFrame(rows).dropna(axis="columns", how="all")
 
 

@@ -25,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--keep", metavar="FILE",
                         help="write the plan and its prediction as a baseline file")
     parser.add_argument("--baseline", metavar="FILE", help="compile the plan of a baseline file "
-                                                           "again; exit code 1 where something changed")
+                        "again; exit code 1 where something changed")
     parser.add_argument("--estimate", action="store_true",
                         help="estimate the step from the plan at once; compile nothing")
     predict_sweep.add_arguments(parser)

@@ -5,6 +5,7 @@ copy takes its engine.
 from spmd_core.cost.clocks import Busy, Ready, Segment, State, cause_of, latest
 from spmd_core.cost.comm import Communication
 from spmd_core.cost.constants import HBM_EFFICIENCY, HOST_EFFICIENCY
+from spmd_core.cost.ops import Work
 from spmd_core.cost.traffic import async_copy_bytes
 from spmd_core.hlo.collectives import kind_of, rendezvous
 from spmd_core.hlo.module import HOST_MEMORY_SPACE, Computation, Instruction
@@ -110,3 +111,54 @@ def copy(instruction: Instruction, computation: Computation, operands: list[Read
     state.tally.links[engine] += seconds
     state.tail = max(state.tail, start + seconds)
     return Ready([start + seconds], ["host" if host else "copy"])
+
+
+def hold(work: Work, instruction: Instruction, place: str, state: State) -> None:
+    """An operation holds the chip: its seconds, FLOPs and bytes are counted, and where it stood."""
+    start, state.chip = state.chip, state.chip + work.seconds
+    kind = work.kind if work.kind != "matmul" or work.bound == "compute" else "memory"
+    state.tally.work[kind] += work.seconds
+    state.tally.faster[kind] += work.seconds - work.low
+    state.tally.slower[kind] += work.high - work.seconds
+    state.tally.flops += work.flops
+    state.tally.nbytes += work.nbytes
+    if work.kind == "kernel":
+        state.tally.kernels[instruction.name.rstrip("0123456789.")] += work.seconds
+    state.segments.append(Segment(instruction.name, work.kind, "chip", start, work.seconds, place,
+                                  1, instruction.op_name or ""))
+
+
+def pass_on(instruction: Instruction, operands: list[Ready],
+            given: dict[int, Ready]) -> Ready | None:
+    """When what an instruction only passes on is ready; None for one that does something."""
+    opcode = instruction.opcode
+    if opcode == "send-done":
+        return Ready([0.0], [""])
+    if opcode == "parameter":
+        count = max(1, len(instruction.arrays))
+        return given.get(int(instruction.argument), Ready([0.0] * count, [""] * count))
+    if opcode == "tuple":
+        return Ready([operand.last for operand in operands],
+                     [cause_of(operand) for operand in operands])
+    if opcode == "get-tuple-element" and operands:
+        index, held = int(instruction.attributes.get("index") or 0), operands[0]
+        if index < len(held.times) and len(held.times) > 1:
+            return Ready([held.times[index]], [held.causes[index]])
+        return Ready([held.last], [cause_of(held)])
+    return None
+
+
+def fall_behind(state: State, links: dict[str, float], before: float, length: float,
+                rest: int) -> float:
+    """Shift a loop's last walked turn by the `rest` turns that are not walked, each of `length`
+    seconds; links that fall behind the chip go on falling behind. Seconds that the last one is
+    late by. `links` and `before` are the clocks at the start of that turn.
+    """
+    behind = {name: rest * max(0.0, time - max(links.get(name, 0.0), before) - length)
+              for name, time in state.links.items()}
+    state.shift(rest * length)
+    for name, seconds in behind.items():
+        state.links[name] += seconds
+    worst = max(behind.values(), default=0.0)
+    state.tail += worst
+    return worst

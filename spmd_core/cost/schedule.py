@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from spmd_core.cost.clocks import Ready, Segment, State, Tally, Walk, cause_of, latest
 from spmd_core.cost.comm import Cluster, Communication, channels_passed, find
-from spmd_core.cost.occupy import communicate, copy, finish, wait
+from spmd_core.cost.occupy import communicate, copy, fall_behind, finish, hold, pass_on, wait
 from spmd_core.cost.ops import NOTHING, Work, operation
 from spmd_core.hlo.collectives import is_done, kind_of, rendezvous
 from spmd_core.hlo.module import Computation, Instruction, Module
@@ -158,21 +158,9 @@ class Walker:
             carried = state.transfers.get(self.meetings.get(id(instruction), ""), (0.0, ""))
             time, cause = (source.last, cause_of(source)) if source else carried
             return Ready([time] * 2, [cause] * 2)
-        if opcode == "send-done":
-            return Ready([0.0], [""])
-        if opcode == "parameter":
-            return given.get(int(instruction.argument),
-                             Ready([0.0] * max(1, len(instruction.arrays)),
-                                   [""] * max(1, len(instruction.arrays))))
-        if opcode == "tuple":
-            return Ready([operand.last for operand in operands],
-                         [cause_of(operand) for operand in operands])
-        if opcode == "get-tuple-element" and operands:
-            index = int(instruction.attributes.get("index") or 0)
-            held = operands[0]
-            if index < len(held.times) and len(held.times) > 1:
-                return Ready([held.times[index]], [held.causes[index]])
-            return Ready([held.last], [cause_of(held)])
+        passed = pass_on(instruction, operands, given)
+        if passed is not None:
+            return passed
         if is_done(self.module, instruction):
             if self.literal:
                 wait(operands, state, computation.name, instruction.name)
@@ -196,26 +184,16 @@ class Walker:
     def _operate(self, instruction: Instruction, computation: Computation, operands: list[Ready],
                  values: dict[str, Ready], state: State) -> Ready:
         work = self._work(instruction, computation)
-        passed = channels_passed(self.module,
-                                 instruction) if "async_collective" in instruction.attributes.get(
-            "calls", "") else {}
+        passed: dict[int, int | None] = {}
+        if "async_collective" in instruction.attributes.get("calls", ""):
+            passed = channels_passed(self.module, instruction)
         if passed:
             operands = self._needed(instruction, values)
         if work.kind == "none" or work.seconds == 0.0:
             return Ready([latest(*operands)] * max(1, len(instruction.arrays)),
                          [cause_of(*operands)] * max(1, len(instruction.arrays)))
         wait(operands, state, computation.name, instruction.name)
-        start, state.chip = state.chip, state.chip + work.seconds
-        kind = work.kind if work.kind != "matmul" or work.bound == "compute" else "memory"
-        state.tally.work[kind] += work.seconds
-        state.tally.faster[kind] += work.seconds - work.low
-        state.tally.slower[kind] += work.high - work.seconds
-        state.tally.flops += work.flops
-        state.tally.nbytes += work.nbytes
-        if work.kind == "kernel":
-            state.tally.kernels[instruction.name.rstrip("0123456789.")] += work.seconds
-        state.segments.append(Segment(instruction.name, work.kind, "chip", start, work.seconds,
-                                      computation.name, 1, instruction.op_name or ""))
+        hold(work, instruction, computation.name, state)
         ready = Ready([state.chip] * max(1, len(instruction.arrays)),
                       [""] * max(1, len(instruction.arrays)))
         for number, channel in passed.items():
@@ -278,14 +256,8 @@ class Walker:
                          1 if turn < min(count, STEADY) - 1 else 1 + max(0, count - STEADY))
         state.tally, state.segments = outer
         length, rest = state.chip - before, max(0, count - STEADY)
-        behind = {name: rest * max(0.0, time - max(links.get(name, 0.0), before) - length)
-                  for name, time in state.links.items()}
         end, late = state.chip, rest * length
-        state.shift(late)
-        for name, seconds in behind.items():
-            state.links[name] += seconds
-        worst = max(behind.values(), default=0.0)
-        state.tail += worst
+        worst = fall_behind(state, links, before, length, rest)
         for segment in walked:
             segment.count *= count
             segment.start_s -= before if segment.place in (body.name, condition.name) else 0.0

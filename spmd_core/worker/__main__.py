@@ -92,31 +92,36 @@ def main() -> int:
 
     commands = Commands(channel, emit)
     try:
-        from spmd_core.engine import devices
-
-        # jax loads here, after the thread that watches the parent
-        from spmd_core.engine.measured import run
-
         if parse_target(arguments.target).is_absent:
             _compile_only(arguments.target, commands, emit)
-        ready = devices.describe(arguments.target)
-        emit(Ready(environment=ready))
-        while True:
-            command = commands.next_run()
-            environment = devices.describe(arguments.target, ready.device_count)
-            if (environment.platform,
-                environment.device_kind) != (ready.platform, ready.device_kind):
-                raise WorkerError(f"platform {environment.platform} is not the {ready.platform} that the worker started with: run it again")
-            finished = run.run_experiment(command.experiment, command.run, environment, emit,
-                                          commands.is_cancelled)
-            emit(Phase(phase="write"))
-            emit(finished)
+        _measure(arguments.target, commands, emit)
     except Exception as error:  # the last stop: reported whole, and the process ends
         if not isinstance(error, LabError):
             traceback.print_exc()
         emit(Failed(error=Failure(kind=type(error).__name__,
                                   message=str(error) or type(error).__name__)))
         return 1
+
+
+def _measure(target: str, commands: Commands, emit: Callable[[Event], None]) -> NoReturn:
+    """Run each experiment on the devices of the target, which must stay what they were."""
+    # jax loads here, after the thread that watches the parent
+    from spmd_core.engine import devices
+    from spmd_core.engine.measured import run
+
+    ready = devices.describe(target)
+    emit(Ready(environment=ready))
+    while True:
+        command = commands.next_run()
+        environment = devices.describe(target, ready.device_count)
+        now = (environment.platform, environment.device_kind)
+        if now != (ready.platform, ready.device_kind):
+            raise WorkerError(f"platform {environment.platform} is not the {ready.platform} that "
+                              "the worker started with: run it again")
+        finished = run.run_experiment(command.experiment, command.run, environment, emit,
+                                      commands.is_cancelled)
+        emit(Phase(phase="write"))
+        emit(finished)
 
 
 def _compile_only(target: str, commands: Commands, emit: Callable[[Event], None]) -> NoReturn:

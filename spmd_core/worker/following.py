@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spmd_core.errors import StorageError, WorkerError
 from spmd_core.results.environment import Environment
@@ -73,3 +73,21 @@ def answered(store: Store, supervisor: Supervisor, number: int, target: str,
             supervisor.changed.wait(POLL_S / 4)
     raise WorkerError(f"target {target} did not answer within {timeout_s:g} s: "
                       "see what runs there, or try again")
+
+
+def as_seen(status: RunStatus, turn: Turn, stored: Callable[[str], RunStatus]) -> RunStatus:
+    """A stored status, corrected for what only the lock can say: nobody works on it any more."""
+    if status.is_over:
+        return status
+    nobody = turn.holder() is None
+    if status.state == "queued":
+        ahead = (status.queue_position or 1) - 1
+        waiting_for = f"{ahead} queued before it" if ahead else "the current run"
+        if nobody:
+            waiting_for = "a process that works the queue: open the dashboard"
+        return replace(status, waiting_for=waiting_for)
+    if nobody:
+        status = stored(status.run)  # it may have been finished between the two looks
+        if not status.is_over:
+            return replace(status, state="interrupted", waiting_for=None)
+    return status

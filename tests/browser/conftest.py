@@ -26,7 +26,9 @@ def browser():
 
 @pytest.fixture
 def new_page(browser: Browser):
-    """A function that opens a page in a browser context of its own, as another viewer has it; no page may raise an error in its script."""
+    """A function that opens a page in a browser context of its own, as another viewer has it; no
+    page may raise an error in its script.
+    """
     contexts, errors = [], []
 
     def opened(**options) -> Page:
@@ -53,7 +55,8 @@ def link(server):
     """A function that gives the address of an experiment."""
 
     def address(run: str | None = None, **spec) -> str:
-        defaults = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "sharding": {"in": "x"}}
+        defaults = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8},
+                    "sharding": {"in": "x"}}
         return server.url + link_path(parse_experiment(defaults | spec), run)
 
     return address

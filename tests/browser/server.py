@@ -1,4 +1,6 @@
-"""A dashboard to test with: the real `streamlit run app.py` on a data folder of its own, and pages of a real browser on it."""
+"""A dashboard to test with: the real `streamlit run app.py` on a data folder of its own, and pages
+of a real browser on it.
+"""
 
 import contextlib
 import os
@@ -28,10 +30,13 @@ class Server:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        environ = {**os.environ, "SPMD_LAB_DATA": str(self.folder / "data"), "SPMD_LAB_TARGET": "cpu:8"}
-        command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(self.port), *self.options]
+        environ = {**os.environ, "SPMD_LAB_DATA": str(self.folder / "data"),
+                   "SPMD_LAB_TARGET": "cpu:8"}
+        command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port",
+                   str(self.port), *self.options]
         with (self.folder / "server.log").open("ab") as log:
-            self.process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=log, stderr=log, start_new_session=True)
+            self.process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=log, stderr=log,
+                                            start_new_session=True)
         deadline = time.monotonic() + 180
         while not self._healthy():
             assert time.monotonic() < deadline and self.process.poll() is None, self.log
@@ -78,7 +83,8 @@ def settled(page: Page) -> Page:
 def visit(page: Page, url: str) -> Page:
     """Open an address and wait until the screen is drawn."""
     page.goto(url)
-    page.get_by_role("button", name="Share").wait_for(timeout=PATIENCE_MS)  # what a screen draws last
+    # what a screen draws last
+    page.get_by_role("button", name="Share").wait_for(timeout=PATIENCE_MS)
     return settled(page)
 
 
@@ -93,7 +99,8 @@ def answered(page: Page, timeout_s: float = 60.0) -> str:
 def press_cancel(page: Page) -> None:
     """Press Cancel on a screen that follows a run, again while the run goes on, as a user does.
 
-    Each look draws the button anew: on a busy machine the mouse would wait for it to stand still, and
+    Each look draws the button anew: on a busy machine the mouse would wait for it to stand still,
+    and
     a press between two looks can be lost.
     """
     button = page.get_by_role("button", name="Cancel")

@@ -1,4 +1,6 @@
-"""Fields: bad entries lose nothing, names are never markup, and the screens keep what they were given."""
+"""Fields: bad entries lose nothing, names are never markup, and the screens keep what they were
+given.
+"""
 
 from tests.browser.server import fields_say, screen_text, settled, visit
 
@@ -13,7 +15,9 @@ def enter(page, label: str, value: str) -> None:
 
 
 def enter_valid(page, label: str, value: str) -> None:
-    """Enter a value that the experiment takes over: it is in the address bar before the next entry is made."""
+    """Enter a value that the experiment takes over: it is in the address bar before the next entry
+    is made.
+    """
     before = page.url
     enter(page, label, value)
     page.wait_for_url(lambda url: url != before)
@@ -24,7 +28,8 @@ def test_a_bad_entry_is_one_sentence_and_nothing_is_lost(server, page):
     visit(page, f"{server.url}/compare")
     enter_valid(page, "out", "12")
     enter(page, "Axis 1 size", "5")
-    page.get_by_text("in=32 does not divide over mesh axis x=5: use 30 or 35, or leave in unsharded").wait_for()
+    page.get_by_text(
+        "in=32 does not divide over mesh axis x=5: use 30 or 35, or leave in unsharded").wait_for()
     fields_say(page, **{"in": "32", "out": "12", "Axis_1_size": "5"})
     enter(page, "Axis 1 size", "-4")
     page.get_by_text("x=-4 ").wait_for()

@@ -8,7 +8,8 @@ from tests.browser.server import PATIENCE_MS, screen_text, visit
 
 expect.set_options(timeout=PATIENCE_MS)
 
-ARRAY = {"workload": "array", "mesh": {"x": 2, "y": 4}, "dims": {"d0": 4, "d1": 8}, "sharding": {"d0": "x", "d1": "y"}, "data": {"array": "arange"}}
+ARRAY = {"workload": "array", "mesh": {"x": 2, "y": 4}, "dims": {"d0": 4, "d1": 8},
+         "sharding": {"d0": "x", "d1": "y"}, "data": {"array": "arange"}}
 
 
 def picture(page):
@@ -32,7 +33,8 @@ def edit(page, label, text):
 def test_the_answer_comes_first_with_picture_numbers_and_code(page, server):
     visit(page, f"{server.url}/layout")
     answer = "8 devices each hold 2 × 2 of 4 × 8: 16 B of 128 B; nothing is replicated"
-    says(page, answer, "On each device", "jax.make_mesh((2, 4), ('x', 'y')", "NamedSharding(mesh, P('x', 'y'))")
+    says(page, answer, "On each device", "jax.make_mesh((2, 4), ('x', 'y')",
+         "NamedSharding(mesh, P('x', 'y'))")
     text = screen_text(page)
     assert text.index(answer) < text.index("On each device")
     alt = re.escape(f"{answer}. The array is drawn as 8 shards (d0 over x; d1 over y)")
@@ -53,14 +55,16 @@ def test_pointing_at_a_device_says_what_it_holds_and_who_else(page, link):
     expect(tooltip).to_contain_text("x=1, y=1")
     for words in ("[0:4, 2:4]", "32 B", "on 1, 5"):
         assert words in tooltip.inner_text()
-    lit = [index for index in range(12) if float(cells.nth(index).get_attribute("opacity") or 1) == 1]
+    lit = [index for index in range(12)
+           if float(cells.nth(index).get_attribute("opacity") or 1) == 1]
     assert lit == [1, 4 + 1, 4 + 5]
 
 
 def test_a_bad_entry_says_why_and_loses_nothing(page, server):
     visit(page, f"{server.url}/layout")
     edit(page, "Array shape", "5, 8")
-    says(page, "d0=5 does not divide over mesh axis x=2: use 4 or 6, or leave d0 unsharded", "8 devices each hold 2 × 2 of 4 × 8")
+    says(page, "d0=5 does not divide over mesh axis x=2: use 4 or 6, or leave d0 unsharded",
+         "8 devices each hold 2 × 2 of 4 × 8")
     expect(page.get_by_label("Array shape", exact=True)).to_have_value("5, 8")
     expect(page.get_by_role("button", name="Place it on devices")).to_be_disabled()
     edit(page, "Array shape", "6, 8")
@@ -73,7 +77,9 @@ def test_the_real_array_is_placed_and_compared(page, link):
     page.get_by_role("button", name="Place it on devices").click()
     outcome = page.get_by_test_id("stMain").get_by_test_id("stAlert").filter(has_text="Placed")
     outcome.wait_for(timeout=60_000)
-    expect(outcome).to_contain_text("Placed in pinned_host memory: all 8 shards are where the picture says.")
+    expect(
+        outcome).to_contain_text(
+        "Placed in pinned_host memory: all 8 shards are where the picture says.")
     says(page, "Placing takes")
     expect(page).to_have_url(re.compile("&run="))
     page.reload()
@@ -82,7 +88,8 @@ def test_the_real_array_is_placed_and_compared(page, link):
 
 def test_a_mesh_larger_than_the_target_is_drawn_but_not_placed(page, link):
     visit(page, link(**ARRAY | {"mesh": {"x": 16, "y": 32}, "dims": {"d0": 64, "d1": 1024}}))
-    says(page, "512 devices each hold 4 × 32 of 64 × 1,024: 512 B of 256.0 KiB; nothing is replicated")
+    says(page,
+         "512 devices each hold 4 × 32 of 64 × 1,024: 512 B of 256.0 KiB; nothing is replicated")
     page.get_by_text("It cannot be placed here").wait_for()
     says(page, "is larger than target cpu:8")
     expect(page.get_by_role("button", name="Place it on devices")).to_be_disabled()
@@ -90,14 +97,18 @@ def test_a_mesh_larger_than_the_target_is_drawn_but_not_placed(page, link):
 
 def test_thousands_of_devices_are_joined_and_the_screen_says_so(page, link):
     visit(page, link(**ARRAY | {"mesh": {"x": 64, "y": 64}, "dims": {"d0": 4096, "d1": 8192}}))
-    says(page, "a tile of the array stands for 4 × 4 shards, a tile of the mesh stands for 4 × 4 devices")
+    says(page,
+         "a tile of the array stands for 4 × 4 shards, a tile of the mesh stands for 4 × 4 devices")
     page.get_by_text("Every device as a table").click()
     page.get_by_test_id("stDataFrame").wait_for()
 
 
 def test_a_link_shows_the_same_array_in_the_other_theme(new_page, link):
     page = new_page(color_scheme="dark")
-    visit(page, link(**ARRAY | {"mesh": {"z": 8}, "dims": {"d0": 64}, "sharding": {"d0": "z"}, "dtype": "bfloat16"}))
+    visit(page,
+          link(**ARRAY
+               | {"mesh": {"z": 8}, "dims": {"d0": 64}, "sharding": {"d0": "z"},
+                  "dtype": "bfloat16"}))
     says(page, "8 devices each hold 8 of 64: 16 B of 128 B; nothing is replicated")
     expect(page.get_by_label("Array shape", exact=True)).to_have_value("64")
     expect(page.locator('[data-testid="stApp"]')).to_have_css("color-scheme", "dark")

@@ -22,12 +22,19 @@ def code_of(spec: object, version: int = 1) -> str:
 
 
 def test_a_deep_link_right_after_a_restart_opens_its_screen(server, page, link):
-    address = link(dims={"batch": 16, "in": 64, "out": 8}, dtype="bfloat16", mesh={"rows": 2, "cols": 4}, sharding={"in": "cols", "batch": "rows"})
+    address = link(dims={"batch": 16, "in": 64, "out": 8}, dtype="bfloat16",
+                   mesh={"rows": 2, "cols": 4}, sharding={"in": "cols", "batch": "rows"})
     server.restart()  # nobody has opened the root since
     visit(page, address)
     assert page.title() == "Compare · SPMD Lab"
-    expect(page.locator(".st-key-menu").get_by_test_id("stPageLink")).to_contain_text(["Overview", "Layout", "Compare", "Recipes", "History"])
-    fields_say(page, **{"in": "64", "batch": "16", "out": "8", "Axis_1_name": "rows", "Axis_2_name": "cols", "Axis_2_size": "4"})
+    expect(page.locator(".st-key-menu").get_by_test_id("stPageLink")).to_contain_text(["Overview",
+                                                                                       "Layout",
+                                                                                       "Compare",
+                                                                                       "Recipes",
+                                                                                       "History"])
+    fields_say(page,
+               **{"in": "64", "batch": "16", "out": "8", "Axis_1_name": "rows",
+                  "Axis_2_name": "cols", "Axis_2_size": "4"})
     assert "Nothing has been computed yet" in screen_text(page)
 
 
@@ -39,7 +46,8 @@ def test_a_shared_link_opens_the_same_result_for_another_viewer(new_page, finish
     address = sender.get_by_test_id("stPopoverBody").locator("code").inner_text().strip()
     visit(receiver, address)
     assert answered(receiver) == headline
-    assert receiver.get_by_test_id("stTable").first.inner_text() == sender.get_by_test_id("stTable").first.inner_text()
+    assert receiver.get_by_test_id(
+        "stTable").first.inner_text() == sender.get_by_test_id("stTable").first.inner_text()
     assert len(address) < 2000
 
 
@@ -52,12 +60,14 @@ def test_a_link_with_a_run_of_another_machine_fills_the_form_and_computes_nothin
 
 
 def test_bad_links_are_refused_in_one_sentence_and_the_default_stays(server, page):
-    for code, sentence in (
-        ("junk", "is not one of SPMD Lab"),
-        (code_of({"workload": "layer", "mesh": {"x": 8}}, version=7), "Link of version 7 cannot be read by this version"),
-        (code_of({"workload": "layer", "mesh": {"x": 8}, "dims": {"in": 30, "out": 4}, "sharding": {"in": "x"}}), "in=30 does not divide"),
-        ("1." + base64.urlsafe_b64encode(zlib.compress(b" " * 10**7)).decode(), "inflates to more than 64 KiB"),
-    ):
+    for code, sentence in (("junk", "is not one of SPMD Lab"),
+                           (code_of({"workload": "layer", "mesh": {"x": 8}}, version=7),
+                            "Link of version 7 cannot be read by this version"),
+                           (code_of({"workload": "layer", "mesh": {"x": 8},
+                                     "dims": {"in": 30, "out": 4}, "sharding": {"in": "x"}}),
+                            "in=30 does not divide"),
+                           ("1." + base64.urlsafe_b64encode(zlib.compress(b" " * 10**7)).decode(),
+                            "inflates to more than 64 KiB"),):
         visit(page, f"{server.url}/compare?experiment={code}")
         text = screen_text(page)
         assert sentence in text, text[:400]
@@ -66,7 +76,8 @@ def test_bad_links_are_refused_in_one_sentence_and_the_default_stays(server, pag
 
 
 def test_a_link_with_an_unknown_axis_offers_the_nearest_experiment(server, page):
-    code = code_of({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "dims": {"in": 64, "out": 4}, "sharding": {"in": "z"}})
+    code = code_of({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8},
+                    "dims": {"in": 64, "out": 4}, "sharding": {"in": "z"}})
     visit(page, f"{server.url}/compare?experiment={code}")
     assert "is not in the mesh" in screen_text(page)
     page.get_by_role("button", name="Use the nearest experiment").click()

@@ -1,4 +1,6 @@
-"""The Predict screen in a real browser: from a click to the answer by the real TPU compiler, links, cancel, and what does not fit."""
+"""The Predict screen in a real browser: from a click to the answer by the real TPU compiler, links,
+cancel, and what does not fit.
+"""
 
 import json
 import re
@@ -11,8 +13,9 @@ from spmd_core.experiment.experiment import parse_experiment
 from tests.browser.server import screen_text, settled, visit
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
 
-LAYER = {"workload": "layer", "target": "tpu:v5e:4x4", "mesh": {"x": 4, "y": 4}, "dims": {"batch": 8192, "in": 4096, "out": 4096},
-         "dtype": "bfloat16", "sharding": {"batch": "x", "in": "y"}, "strategies": ["auto", "shard_map"]}
+LAYER = {"workload": "layer", "target": "tpu:v5e:4x4", "mesh": {"x": 4, "y": 4},
+         "dims": {"batch": 8192, "in": 4096, "out": 4096}, "dtype": "bfloat16",
+         "sharding": {"batch": "x", "in": "y"}, "strategies": ["auto", "shard_map"]}
 COMPILE_MS = 240_000  # a second where the machine has nothing else to do
 
 
@@ -54,7 +57,10 @@ def test_a_link_shows_the_stored_prediction_without_compiling(server, page, stor
     visit(page, stored)
     page.get_by_text("Step time 14.7 ms at 95.1% MFU, compute-bound. 8.0 GiB of 15.8 GiB per device: fits.").wait_for()
     page.get_by_test_id("stMetric").filter(has_text="MFU").get_by_text("95.1%").wait_for()
-    page.get_by_test_id("stMetric").filter(has_text="Tokens per second").get_by_text(f"{prediction().tokens_per_s_per_chip:,.0f}").wait_for()
+    page.get_by_test_id(
+        "stMetric").filter(
+        has_text="Tokens per second").get_by_text(
+        f"{prediction().tokens_per_s_per_chip:,.0f}").wait_for()
     page.get_by_role("tab", name="Mesh on the torus").click()
     page.get_by_text("a torus of 16 × 16 over x and y").first.wait_for()
     page.get_by_role("tab", name="Your own time").click()
@@ -90,7 +96,8 @@ def test_what_does_not_fit(server, page):
 
 def test_two_predictions_stand_side_by_side(server, page, stored):
     other = MODEL.vary(dims={"batch": 768, "sequence": 2048})
-    store(server.folder / "data", predicted(other, "20260101-000000-cccccc", auto=prediction(10**15)))
+    store(server.folder / "data",
+          predicted(other, "20260101-000000-cccccc", auto=prediction(10**15)))
     visit(page, stored + "&with=20260101-000000-cccccc")
     page.get_by_role("tab", name="Side by side").click()
     page.get_by_text("Both programs communicate alike.").wait_for()

@@ -34,9 +34,12 @@ def test_a_result_shows_values_collectives_and_where_they_come_from(page, finish
     visit(page, finished_run)
     answered(page)
     text = screen_text(page)
-    shown = [float(value) for value in re.search(r"y, the same under every strategy\s+([\d. ]+)", text)[1].split()]
+    shown = [float(value)
+             for value in re.search(r"y, the same under every strategy\s+([\d. ]+)",
+                                    text)[1].split()]
     assert [round(value, 4) for value in shown] == [0.0214, 0.8931, 0.5989, 0.9774]
-    assert re.search(r"Automatic, Constrained\s+all-reduce over x, 16 B\s", text)  # alike, and so in one row
+    # alike, and so in one row
+    assert re.search(r"Automatic, Constrained\s+all-reduce over x, 16 B\s", text)
     assert re.search(r"shard_map\s+all-reduce over x, 16 B\s", text)
     assert "no communication" in text  # single
     assert "jnp.matmul(x, weights" in text  # the line that caused it

@@ -13,7 +13,8 @@ BACKGROUND = {"light": (255, 255, 255), "dark": (18, 22, 28)}
 
 def test_the_overview_says_what_machine_this_is_and_lets_it_go(server, page, finished_run):
     visit(page, server.url)
-    page.get_by_text("Dense layer, in=32 out=4, float32, in sharded over x, mesh x=8 on cpu:8").first.wait_for()
+    page.get_by_text(
+        "Dense layer, in=32 out=4, float32, in sharded over x, mesh x=8 on cpu:8").first.wait_for()
     text = screen_text(page)
     assert "No accelerator found here: 8 simulated CPU devices stand in for one." in text
     assert re.search(r"Platform\s+cpu", text)
@@ -36,7 +37,9 @@ def test_a_recipe_opens_filled_in_and_gives_its_numbers(server, page):
 
 
 def test_history_finds_exports_and_deletes_a_run(server, page, link):
-    visit(page, link(dims={"in": 72, "out": 4}, strategies=["single"], timing={"samples": 3, "min_seconds": 0}))
+    visit(page,
+          link(dims={"in": 72, "out": 4}, strategies=["single"],
+               timing={"samples": 3, "min_seconds": 0}))
     page.get_by_role("button", name="Run", exact=True).click()
     answered(page)
     run = re.search(r"run=([\w-]+)", page.url)[1]
@@ -84,10 +87,14 @@ def test_both_themes_are_readable_on_every_screen(server, new_page, theme):
     page = new_page(color_scheme=theme)
     for screen in SCREENS:
         visit(page, f"{server.url}/{screen}")
-        background = rgb(page.get_by_test_id("stApp").evaluate("element => getComputedStyle(element).backgroundColor"))
+        background = rgb(
+            page.get_by_test_id(
+                "stApp").evaluate("element => getComputedStyle(element).backgroundColor"))
         assert background == BACKGROUND[theme]
-        for element in (page.get_by_test_id("stHeading").first.locator("h1"), page.get_by_test_id("stPageLink").first.locator("p")):
-            assert contrast(rgb(element.evaluate("element => getComputedStyle(element).color")), background) >= 7
+        for element in (page.get_by_test_id("stHeading").first.locator("h1"),
+                        page.get_by_test_id("stPageLink").first.locator("p")):
+            assert contrast(rgb(element.evaluate("element => getComputedStyle(element).color")),
+                            background) >= 7
 
 
 @pytest.mark.parametrize("width", [1280, 800])
@@ -111,7 +118,8 @@ def contrast(first: tuple[int, ...], second: tuple[int, ...]) -> float:
 
 def luminance(colour: tuple[int, ...]) -> float:
     parts = [part / 255 for part in colour]
-    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4
+              for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 

@@ -1,4 +1,6 @@
-"""A training run, watched and cancelled; and workloads of the user's own, on a dashboard that was started with their files."""
+"""A training run, watched and cancelled; and workloads of the user's own, on a dashboard that was
+started with their files.
+"""
 
 import re
 import textwrap
@@ -9,7 +11,8 @@ from spmd_core.workloads.own import files
 from tests.browser.server import Server, answered, press_cancel, screen_text, visit
 from tests.workloads.own.test_files import WEIGHTED
 
-TRAINING = {"workload": "train_step", "sharding": {"batch": "x"}, "strategies": ["single", "shard_map"], "timing": {"samples": 2, "min_seconds": 0.0}}
+TRAINING = {"workload": "train_step", "sharding": {"batch": "x"},
+            "strategies": ["single", "shard_map"], "timing": {"samples": 2, "min_seconds": 0.0}}
 
 
 def test_the_loss_streams_while_it_falls_and_cancel_keeps_it(page, link):
@@ -17,7 +20,8 @@ def test_the_loss_streams_while_it_falls_and_cancel_keeps_it(page, link):
     visit(page, link(**TRAINING, options={"steps": 10_000}))
     page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_text(re.compile(r"step \d+ of 10000")).wait_for(timeout=60_000)
-    chart = page.locator('[aria-label^="Loss by step, from the first to the last: Single device 24.6 to"]')
+    chart = page.locator(
+        '[aria-label^="Loss by step, from the first to the last: Single device 24.6 to"]')
     chart.first.wait_for()
     assert "training" in screen_text(page)
     press_cancel(page)
@@ -45,7 +49,9 @@ def test_a_workload_of_the_user_s_own_is_chosen_and_run_like_any_other(own_serve
     visit(page, f"{own_server.url}/compare")  # which waits for the files, for a while
     visit(page, f"{own_server.url}/compare")
     page.get_by_text("broken.py does not load: line 1 (SyntaxError: invalid syntax): correct it, and reload the page").wait_for()
-    page.get_by_test_id("stSidebar").get_by_test_id("stSelectbox").filter(has_text="Workload").locator("input").click()
+    page.get_by_test_id(
+        "stSidebar").get_by_test_id(
+        "stSelectbox").filter(has_text="Workload").locator("input").click()
     page.get_by_role("option", name="weighted").click()
     page.get_by_text("y = weighted(x, w)").wait_for()
     page.get_by_role("button", name="Run", exact=True).click()

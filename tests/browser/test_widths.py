@@ -26,11 +26,13 @@ def test_focus_on_the_menu_is_outlined_in_the_primary_color(server, new_page, th
 
 def test_the_cards_are_two_by_two_at_1000_and_one_by_one_at_390(server, new_page):
     page = visit(new_page(viewport={"width": 1000, "height": 900}), server.url)
-    corners = [each.bounding_box() for each in page.locator(".st-key-starts [data-testid=stColumn]").all()]
+    corners = [each.bounding_box()
+               for each in page.locator(".st-key-starts [data-testid=stColumn]").all()]
     assert [len({box[side] for box in corners}) for side in ("x", "y")] == [2, 2]
     page.set_viewport_size({"width": 390, "height": 900})
     page.wait_for_timeout(500)
-    boxes = [each.bounding_box() for each in page.locator(".st-key-starts [data-testid=stColumn]").all()]
+    boxes = [each.bounding_box()
+             for each in page.locator(".st-key-starts [data-testid=stColumn]").all()]
     assert [len({box[side] for box in boxes}) for side in ("x", "y")] == [1, 4]
 
 
@@ -53,7 +55,8 @@ def test_every_field_is_reached_at_390(server, new_page, screen):
     sidebar = page.get_by_test_id("stSidebar")
     sidebar.locator("input").first.wait_for(state="visible")
     page.wait_for_timeout(800)  # it slides in
-    fields = [field for field in sidebar.locator("input:visible").all() if field.get_attribute("aria-label")]
+    fields = [field for field in sidebar.locator("input:visible").all()
+              if field.get_attribute("aria-label")]
     assert len(fields) > 3
     for field in fields:
         field.scroll_into_view_if_needed()

@@ -4,10 +4,15 @@ from tests.ui.values import ENVIRONMENT
 from ui.hardware import facts, headline, remarks
 
 LAPTOP = Hardware(None, None, (), (), 2, 8 * 2**30, 4 * 2**30)
-TPU = Hardware("tpu", "TPU v5e", ("/dev/accel0", "/dev/accel1"), (Holder(41, "python3", "/dev/accel0"),), 112, 2**38, 2**37, 2, 4)
-CHIPS = Environment.model_validate(ENVIRONMENT | {
-    "platform": "tpu", "device_kind": "TPU v5 lite", "device_count": 2, "simulated": False,
-    "devices": [{"id": 0, "process": 0, "coords": [0, 0, 0], "core": 0, "memory_kinds": ["device", "pinned_host"], "memory_bytes": 16 * 2**30}]})
+TPU = Hardware("tpu", "TPU v5e", ("/dev/accel0", "/dev/accel1"),
+               (Holder(41, "python3", "/dev/accel0"),), 112, 2**38, 2**37, 2, 4)
+CHIPS = Environment.model_validate(ENVIRONMENT
+                                   | {"platform": "tpu", "device_kind": "TPU v5 lite",
+                                      "device_count": 2, "simulated": False,
+                                      "devices": [{"id": 0, "process": 0, "coords": [0, 0, 0],
+                                                   "core": 0,
+                                                   "memory_kinds": ["device", "pinned_host"],
+                                                   "memory_bytes": 16 * 2**30}]})
 
 
 def test_a_machine_without_accelerator_says_what_stands_in():
@@ -26,6 +31,9 @@ def test_a_busy_tpu_names_who_holds_it_and_its_place_in_the_slice():
 
 
 def test_facts_of_chips_come_from_the_devices_themselves():
-    assert dict(facts(TPU, CHIPS)) == {"Platform": "tpu", "Devices": "2", "Device kind": "TPU v5 lite", "Memory per device": "16.0 GiB",
-                                       "Memory kinds": "device, pinned_host", "Host": "112 cores, 256.0 GiB"}
+    assert dict(facts(TPU, CHIPS)) == {"Platform": "tpu", "Devices": "2",
+                                       "Device kind": "TPU v5 lite",
+                                       "Memory per device": "16.0 GiB",
+                                       "Memory kinds": "device, pinned_host",
+                                       "Host": "112 cores, 256.0 GiB"}
     assert dict(facts(TPU, None))["Memory kinds"] == "–"  # not asked yet

@@ -1,4 +1,6 @@
-"""The History screen without a browser: what is ticked stays ticked, and any two to four stand side by side."""
+"""The History screen without a browser: what is ticked stays ticked, and any two to four stand side
+by side.
+"""
 
 from types import SimpleNamespace
 
@@ -20,10 +22,12 @@ def opened(data_folder, monkeypatch):
     monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda: lab))
     store(data_folder, result({"auto": strategy(1e-5)}, run=MEASURED))
     store(data_folder, predicted(run=FIRST))
-    store(data_folder, predicted(MODEL.vary(options={"model": "scaled:16", "remat": "minimal"}), run=SECOND))
+    store(data_folder,
+          predicted(MODEL.vary(options={"model": "scaled:16", "remat": "minimal"}), run=SECOND))
 
     def opened(*runs, **query):
-        screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60).switch_page("pages/history.py")
+        screen = AppTest.from_file(str(ROOT / "home.py"),
+                                   default_timeout=60).switch_page("pages/history.py")
         for name, value in (query | {"runs": ",".join(runs)}).items():
             screen.query_params[name] = value
         screen.run()

@@ -62,7 +62,8 @@ def test_a_workload_that_is_no_name_is_a_sentence(opened, name):
 def test_a_nearest_beside_a_screen_that_has_one_of_its_own(opened):
     page = opened("compare", experiment=encode(experiment(mesh={"x": 16})))
     assert "larger than target cpu:8 with 8" in said(page)
-    page = opened("compare", page, experiment=code_of(LAYER | {"mesh": {"x": 8, "y": 3}, "dtype": 3}))
+    page = opened("compare", page,
+                  experiment=code_of(LAYER | {"mesh": {"x": 8, "y": 3}, "dtype": 3}))
     assert not page.exception
     assert len([button for button in page.button if "nearest" in button.label]) == 2
 
@@ -81,7 +82,8 @@ def test_a_topology_that_does_not_exist_is_a_sentence(opened, screen, spec):
 def test_a_damaged_link_stands_above_no_stored_answer(opened):
     lab = Lab.open()
     page = opened("compare", run="20200101-000000-abcdef")
-    assert "This machine has no run 20200101-000000-abcdef: it was made on another one" in said(page)
+    assert "This machine has no run 20200101-000000-abcdef: it was made on another one" in said(
+        page)
     page = opened("compare", page, experiment=code_of(LAYER)[:-9] + "A")
     assert "is damaged or truncated" in said(page)
     assert "has no run" not in said(page)  # of the link before

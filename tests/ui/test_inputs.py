@@ -8,7 +8,9 @@ from ui.inputs import drop_axes, parse_shape, rename_axes
 
 
 def test_shapes_as_people_write_them():
-    assert parse_shape("4, 8") == parse_shape("(4, 8)") == parse_shape("4x8") == parse_shape("[4, 8,]") == {"d0": 4, "d1": 8}
+    assert parse_shape(
+        "4, 8") == parse_shape(
+        "(4, 8)") == parse_shape("4x8") == parse_shape("[4, 8,]") == {"d0": 4, "d1": 8}
     assert parse_shape("4 x 8") == parse_shape("4×8") == {"d0": 4, "d1": 8}
     assert parse_shape("8, x, 32") == {"d0": 8, "d1": "x", "d2": 32}
     assert parse_shape("7") == {"d0": 7}
@@ -25,7 +27,8 @@ def test_what_is_no_size_is_kept_for_the_rules_to_refuse():
 def test_a_renamed_axis_is_renamed_in_sharding_and_overrides():
     draft = {"sharding": {"in": "x", "batch": ["y", "x"]}, "overrides": {"weights": [None, "x"]}}
     rename_axes(draft, {"x": "model"})
-    assert draft == {"sharding": {"in": "model", "batch": ["y", "model"]}, "overrides": {"weights": [None, "model"]}}
+    assert draft == {"sharding": {"in": "model", "batch": ["y", "model"]},
+                     "overrides": {"weights": [None, "model"]}}
 
 
 def test_a_removed_axis_leaves_sharding_and_overrides():
@@ -93,7 +96,9 @@ def test_strategies_keep_the_order_of_the_link_that_they_came_with():
         import streamlit as st
 
         from ui import inputs
-        st.session_state["chosen"] = inputs.strategies_input("compare", "strategies", ("single", "auto", "explicit", "shard_map"), names)
+        st.session_state["chosen"] = inputs.strategies_input("compare", "strategies",
+                                                             ("single", "auto", "explicit",
+                                                              "shard_map"), names)
 
     at = AppTest.from_function(script, kwargs={"names": ["shard_map", "auto"]}).run()
     assert at.session_state["chosen"] == ["shard_map", "auto"]

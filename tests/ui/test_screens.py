@@ -1,4 +1,6 @@
-"""What Overview and Layout say without a browser: cards, the running job once, a refusal beside its button."""
+"""What Overview and Layout say without a browser: cards, the running job once, a refusal beside its
+button.
+"""
 
 from types import SimpleNamespace
 

@@ -1,6 +1,8 @@
-"""Values to charts: each function returns a Vega-Lite specification as a dict, for `st.vega_lite_chart`, and draws nothing.
+"""Values to charts: each function returns a Vega-Lite specification as a dict, for
+`st.vega_lite_chart`, and draws nothing.
 
-The rows lie inside the layers: a chart then costs one JSON dump at a rerun, with no data frame and no Arrow table on the way.
+The rows lie inside the layers: a chart then costs one JSON dump at a rerun, with no data frame and
+no Arrow table on the way.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,8 +20,10 @@ CONFIG: Spec = {
     "view": {"stroke": None}, "padding": {"top": 4, "left": 2, "right": 8, "bottom": 2},
     "axis": {"grid": True, "titleFontWeight": 500, "titlePadding": 8, "tickCount": 7},
 }
-INK: Spec = {"color": "#ccd2da", "blend": "difference"}  # of numbers beside marks: dark on a light page, light on a dark one
-_PHASES = (("trace", "Trace"), ("lower", "Lower"), ("compile", "Compile"), ("first_run", "First run"))
+# of numbers beside marks: dark on a light page, light on a dark one
+INK: Spec = {"color": "#ccd2da", "blend": "difference"}
+_PHASES = (("trace", "Trace"), ("lower", "Lower"), ("compile", "Compile"),
+           ("first_run", "First run"))
 _MEMORY = (("argument", "Arguments"), ("output", "Results"), ("temp", "Temporaries"))
 
 
@@ -31,45 +35,59 @@ def unit(values: Sequence[float], units: Units) -> tuple[float, str]:
 
 def rows_axis(labels: Sequence[str]) -> Spec:
     """The y axis of labelled rows."""
-    return {"field": "row", "type": "nominal", "sort": list(labels), "title": None, "scale": {"domain": list(labels)},
+    return {"field": "row", "type": "nominal", "sort": list(labels), "title": None,
+            "scale": {"domain": list(labels)},
             "axis": {"labelLimit": 220, "ticks": False, "domain": False}}
 
 
 def live_chart(medians_s: dict[str, float], strategies: tuple[str, ...]) -> Spec:
     """Provisional medians, one bar for each strategy that has one."""
     size, name = unit(list(medians_s.values()), SECONDS)
-    rows = [{"row": title(strategy), "x": medians_s[strategy] / size, "time": seconds_text(medians_s[strategy])}
-            for strategy in strategies if strategy in medians_s]
+    rows = [{"row": title(strategy), "x": medians_s[strategy] / size,
+             "time": seconds_text(medians_s[strategy])} for strategy in strategies
+            if strategy in medians_s]
     order = [title(strategy) for strategy in strategies]
-    x = {"field": "x", "type": "quantitative", "title": f"provisional median, time per call ({name})", "scale": {"zero": True},
+    x = {"field": "x", "type": "quantitative",
+         "title": f"provisional median, time per call ({name})", "scale": {"zero": True},
          "axis": {"tickCount": 6}}
-    color = {"field": "row", "type": "nominal", "sort": order, "scale": {"domain": order}, "legend": None}
+    color = {"field": "row", "type": "nominal", "sort": order, "scale": {"domain": order},
+             "legend": None}
     bar = {"type": "bar", "height": {"band": 0.55}, "opacity": 0.55, "cornerRadiusEnd": 3}
     layers = [{"mark": bar, "encoding": {"x": x, "y": rows_axis(order), "color": color}},
-              {"mark": {"type": "text", "align": "left", "dx": 5, **INK}, "encoding": {"x": x, "y": rows_axis(order), "text": {"field": "time"}}}]
-    return {"layer": [layer | {"data": {"values": rows}} for layer in layers], "height": {"step": 34}, "config": CONFIG}
+              {"mark": {"type": "text", "align": "left", "dx": 5, **INK},
+               "encoding": {"x": x, "y": rows_axis(order), "text": {"field": "time"}}}]
+    return {"layer": [layer | {"data": {"values": rows}} for layer in layers],
+            "height": {"step": 34}, "config": CONFIG}
 
 
 def medians_alt(medians_s: dict[str, float]) -> str:
     """The chart of provisional medians in words."""
-    return "Provisional median time per call: " + ", ".join(f"{title(name)} {seconds_text(median)}" for name, median in medians_s.items())
+    return "Provisional median time per call: " + ", ".join(f"{title(name)} {seconds_text(median)}"
+                                                            for name, median in medians_s.items())
 
 
 def phases_chart(result: Result) -> Spec | None:
-    """Seconds of trace, lower, compile and first run, stacked, by strategy; None where none was measured."""
-    rows = [(title(name), words, at, seconds) for name, found in result.ordered for at, (phase, words) in enumerate(_PHASES)
+    """Seconds of trace, lower, compile and first run, stacked, by strategy; None where none was
+    measured.
+    """
+    rows = [(title(name), words, at, seconds) for name, found in result.ordered
+            for at, (phase, words) in enumerate(_PHASES)
             if (seconds := getattr(found.phases_s, phase)) is not None]
     return _stacked(rows, SECONDS, "time, once", seconds_text, [words for _, words in _PHASES])
 
 
 def memory_chart(result: Result) -> Spec | None:
-    """Bytes per device of arguments, results and temporaries, stacked, by strategy; None where the compiler gave none."""
-    rows = [(title(name), words, at, count) for name, found in result.ordered if found.memory_bytes is not None
-            for at, (part, words) in enumerate(_MEMORY) if (count := getattr(found.memory_bytes, part)) is not None]
+    """Bytes per device of arguments, results and temporaries, stacked, by strategy; None where the
+    compiler gave none.
+    """
+    rows = [(title(name), words, at, count) for name, found in result.ordered
+            if found.memory_bytes is not None for at, (part, words) in enumerate(_MEMORY)
+            if (count := getattr(found.memory_bytes, part)) is not None]
     return _stacked(rows, BYTES, "memory per device", bytes_text, [words for _, words in _MEMORY])
 
 
-def _stacked(rows: list[tuple[str, str, int, float]], units: Units, what: str, words: Callable[[float], str], parts: list[str]) -> Spec | None:
+def _stacked(rows: list[tuple[str, str, int, float]], units: Units, what: str,
+             words: Callable[[float], str], parts: list[str]) -> Spec | None:
     """Stacked bars of (row, part, order of the part, value)."""
     if not rows:
         return None
@@ -77,15 +95,18 @@ def _stacked(rows: list[tuple[str, str, int, float]], units: Units, what: str, w
     for row, _, _, value in rows:
         totals[row] = totals.get(row, 0.0) + value
     size, name = unit(list(totals.values()), units)
-    values = [{"row": row, "part": part, "at": at, "x": value / size, "value": words(value)} for row, part, at, value in rows]
-    encoding = {
-        "x": {"field": "x", "type": "quantitative", "title": f"{what} ({name})", "stack": True},
-        "y": rows_axis(list(totals)),
-        "color": {"field": "part", "type": "nominal", "sort": parts, "scale": {"domain": parts}, "legend": {"orient": "top", "title": None}},
-        "order": {"field": "at"},
-        "tooltip": [{"field": "row", "title": "strategy"}, {"field": "part", "title": "part"}, {"field": "value", "title": "value"}],
-    }
-    layer = {"data": {"values": values}, "mark": {"type": "bar", "height": {"band": 0.6}}, "encoding": encoding}
+    values = [{"row": row, "part": part, "at": at, "x": value / size, "value": words(value)}
+              for row, part, at, value in rows]
+    encoding = {"x": {"field": "x", "type": "quantitative", "title": f"{what} ({name})",
+                      "stack": True}, "y": rows_axis(list(totals)),
+                "color": {"field": "part", "type": "nominal", "sort": parts,
+                          "scale": {"domain": parts}, "legend": {"orient": "top", "title": None}},
+                "order": {"field": "at"},
+                "tooltip": [{"field": "row", "title": "strategy"},
+                            {"field": "part", "title": "part"},
+                            {"field": "value", "title": "value"}],}
+    layer = {"data": {"values": values}, "mark": {"type": "bar", "height": {"band": 0.6}},
+             "encoding": encoding}
     return {"layer": [layer], "height": {"step": 36}, "config": CONFIG}
 
 
@@ -98,8 +119,11 @@ def _with_interval(strategy: StrategyResult) -> tuple[float, float, float] | Non
 
 
 def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
-    """Times of several runs, measured or predicted, by strategy and run; `results` pairs each run's label with its result."""
-    found = [(name, label, times) for label, result in results for name, strategy in result.strategies.items()
+    """Times of several runs, measured or predicted, by strategy and run; `results` pairs each run's
+    label with its result.
+    """
+    found = [(name, label, times) for label, result in results
+             for name, strategy in result.strategies.items()
              if (times := _with_interval(strategy)) is not None]
     if not found:
         return None
@@ -107,16 +131,22 @@ def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
     labels = [label for label, _ in results]
     values = []
     for strategy, label, (middle, low, high) in found:
-        times = {"x": middle / size, "low": low / size, "high": high / size, "time": seconds_text(middle)}
+        times = {"x": middle / size, "low": low / size, "high": high / size,
+                 "time": seconds_text(middle)}
         values.append({"row": title(strategy), "run": label} | times)
-    x = {"field": "x", "type": "quantitative", "title": f"time per call or step ({name}), with its interval", "scale": {"zero": True}}
-    shared = {
-        "y": rows_axis(list(dict.fromkeys(row["row"] for row in values))),
-        "yOffset": {"field": "run", "sort": labels, "scale": {"domain": labels}, "bandPosition": 0.5},
-        "color": {"field": "run", "type": "nominal", "sort": labels, "scale": {"domain": labels},
-                  "legend": {"orient": "top", "title": None, "labelLimit": 400}},
-        "tooltip": [{"field": "run"}, {"field": "row", "title": "strategy"}, {"field": "time", "title": "time"}],
-    }
-    layers = [{"mark": {"type": "bar", "opacity": 0.5, "cornerRadiusEnd": 3}, "encoding": {"x": x, **shared}},
-              {"mark": {"type": "rule", "strokeWidth": 3}, "encoding": {"x": x | {"field": "low"}, "x2": {"field": "high"}, **shared}}]
-    return {"layer": [layer | {"data": {"values": values}} for layer in layers], "height": {"step": 20}, "config": CONFIG}
+    x = {"field": "x", "type": "quantitative",
+         "title": f"time per call or step ({name}), with its interval", "scale": {"zero": True}}
+    shared = {"y": rows_axis(list(dict.fromkeys(row["row"] for row in values))),
+              "yOffset": {"field": "run", "sort": labels, "scale": {"domain": labels},
+                          "bandPosition": 0.5},
+              "color": {"field": "run", "type": "nominal", "sort": labels,
+                        "scale": {"domain": labels},
+                        "legend": {"orient": "top", "title": None, "labelLimit": 400}},
+              "tooltip": [{"field": "run"}, {"field": "row", "title": "strategy"},
+                          {"field": "time", "title": "time"}],}
+    layers = [{"mark": {"type": "bar", "opacity": 0.5, "cornerRadiusEnd": 3},
+               "encoding": {"x": x, **shared}},
+              {"mark": {"type": "rule", "strokeWidth": 3},
+               "encoding": {"x": x | {"field": "low"}, "x2": {"field": "high"}, **shared}}]
+    return {"layer": [layer | {"data": {"values": values}} for layer in layers],
+            "height": {"step": 20}, "config": CONFIG}

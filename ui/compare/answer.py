@@ -1,4 +1,6 @@
-"""The parts of a result on the Compare screen: headline, notes, and the details behind tabs that load when they are opened."""
+"""The parts of a result on the Compare screen: headline, notes, and the details behind tabs that
+load when they are opened.
+"""
 
 from collections.abc import Iterable
 
@@ -33,7 +35,8 @@ def headline(view: View, when: str) -> None:
         return
     with st.container(border=True, key="answer"):
         st.subheader(plain(words.headline(result)), anchor=False)
-        facts = [environment_words(result.environment), words.floor_words(result), f"finished {when}", f"run {result.run}"]
+        facts = [environment_words(result.environment), words.floor_words(result),
+                 f"finished {when}", f"run {result.run}"]
         st.caption(plain(" · ".join(fact for fact in facts if fact)))
     for message, names in words.failures(result).items():
         refusal(f"{', '.join(map(title, names))} failed: {message}")
@@ -48,31 +51,37 @@ def verdict(result: Result) -> None:
     if differences is None or result.experiment.what.is_small_program:
         return
     if differences:
-        st.warning("Not as the example says: " + plain("; ".join(differences)), icon=":material/difference:")
+        st.warning("Not as the example says: " + plain("; ".join(differences)),
+                   icon=":material/difference:")
     else:
         st.success("Every number is as the example says.", icon=":material/check_circle:")
 
 
 def notes(result: Result) -> None:
     """What to know when reading these numbers: of the run, of the machine, and of each strategy."""
-    of_times = () if result.experiment.what.is_small_program else result.environment.notes  # a program as written is not timed
+    # a program as written is not timed
+    of_times = () if result.experiment.what.is_small_program else result.environment.notes
     told = [plain(note) for note in (*result.notes, *of_times)]
     said = [(name, note) for name, found in result.strategies.items()
-            for note in [*found.notes, *(f"compiler warning: {warning}" for warning in found.warnings)]]
-    told += [f"**{_whose(names, result)}**: {plain(note)}" for note, names in words.merged_notes(said).items()]
+            for note in [*found.notes,
+                         *(f"compiler warning: {warning}" for warning in found.warnings)]]
+    told += [f"**{_whose(names, result)}**: {plain(note)}"
+             for note, names in words.merged_notes(said).items()]
     if told:
         st.markdown("\n".join(f"- :small[{note}]" for note in dict.fromkeys(told)))
 
 
 def _whose(names: list[str], result: Result) -> str:
-    return "Every strategy" if len(names) == len(result.strategies) > 1 else ", ".join(plain(title(name)) for name in names)
+    return "Every strategy" if len(
+        names) == len(result.strategies) > 1 else ", ".join(plain(title(name)) for name in names)
 
 
 def details(view: View) -> None:
     """Tabs, of which only the open one is made; those with nothing in them are left out."""
     names = _tabs(view)
     tabs = st.tabs(names, key=choices.TAB, on_change="rerun", bind="query-params")
-    name, tab = next(((name, tab) for name, tab in zip(names, tabs, strict=True) if tab.open), (names[0], tabs[0]))
+    name, tab = next(((name, tab) for name, tab in zip(names, tabs, strict=True) if tab.open),
+                     (names[0], tabs[0]))
     with tab:
         _DRAW[name](view)
 
@@ -98,7 +107,8 @@ def _values(view: View) -> None:
     alone = len(view.result.strategies) == 1
     for what, texts in words.outputs(view.result).items():
         for text, names in texts.items():
-            whose = "the same under every strategy" if len(texts) == 1 and len(names) > 1 else ", ".join(title(name) for name in names)
+            whose = "the same under every strategy" if len(
+                texts) == 1 and len(names) > 1 else ", ".join(title(name) for name in names)
             st.markdown(f"**{plain(what)}**" + ("" if alone else f", {plain(whose)}"))
             st.code(text, language=None, wrap_lines=True)
 
@@ -109,20 +119,24 @@ def _layouts(view: View) -> None:
     name = names[0] if alone else choices.one_of("Strategy", names, choices.STRATEGY, title)
     found = view.result.strategies[name]
     st.table(tables.arrays_table(view.result, name), hide_index=True, border="horizontal")
-    arrays = {array: report for array, report in (found.operands | found.outputs).items() if report.spec is not None}
+    arrays = {array: report for array, report in (found.operands | found.outputs).items()
+              if report.spec is not None}
     if not arrays:
         st.caption(f"{title(name)} shards nothing over the mesh.")
         return
-    array = st.segmented_control("Array", list(arrays), default=next(iter(arrays)), required=True, key=f"array:{','.join(arrays)}",
+    array = st.segmented_control("Array", list(arrays), default=next(iter(arrays)), required=True,
+                                 key=f"array:{','.join(arrays)}",
                                  label_visibility="collapsed") or next(iter(arrays))
     report = arrays[array]
     held = layout(view.result.experiment.mesh, report.shape, spec_of(report))
-    st.vega_lite_chart(picture.picture(held, report.dtype), alt=picture.alt_text(held, report.dtype), key="held")
+    st.vega_lite_chart(picture.picture(held, report.dtype),
+                       alt=picture.alt_text(held, report.dtype), key="held")
 
 
 def spec_of(report: ArrayReport) -> Spec:
     """The spec that JAX reports, with one entry for every dim."""
-    entries = [(entry,) if isinstance(entry, str) else tuple(entry or ()) for entry in report.spec or ()]
+    entries = [(entry,) if isinstance(entry, str) else tuple(entry or ())
+               for entry in report.spec or ()]
     return (*entries, *((),) * (len(report.shape) - len(entries)))
 
 
@@ -134,7 +148,9 @@ def _phases(view: View) -> None:
 
 def _memory(view: View) -> None:
     if view.memory is not None:
-        st.vega_lite_chart(view.memory, alt="Bytes per device by strategy; the numbers are in the table below", key="memory")
+        st.vega_lite_chart(view.memory,
+                           alt="Bytes per device by strategy; the numbers are in the table below",
+                           key="memory")
     st.table(view.memory_table, hide_index=True, border="horizontal")
 
 
@@ -159,21 +175,25 @@ def _strategy_choice(names: Iterable[str], where: str) -> str:
     offered = list(names)
     if len(offered) == 1:
         return offered[0]
-    return st.segmented_control("Strategy", offered, format_func=title, default=offered[0], key=f"{where}:{','.join(offered)}", required=True,
+    return st.segmented_control("Strategy", offered, format_func=title, default=offered[0],
+                                key=f"{where}:{','.join(offered)}", required=True,
                                 label_visibility="collapsed") or offered[0]
 
 
-_DRAW = {"Values": _values, "Layouts": _layouts, "Phases": _phases, "Memory": _memory, "Programs": _programs, "Samples": _samples,
-         "Machine": _machine}
+_DRAW = {"Values": _values, "Layouts": _layouts, "Phases": _phases, "Memory": _memory,
+         "Programs": _programs, "Samples": _samples, "Machine": _machine}
 
 
 def before(experiment: Experiment) -> None:
     """What a press of Run will do: the strategies, and their programs."""
     if experiment.what.is_small_program:
-        st.info("Nothing has been computed yet. Press Run to run this program on the devices.", icon=":material/play_circle:")
-        st.code(program.program_text(experiment, "as_written"), language="python", line_numbers=True)
+        st.info("Nothing has been computed yet. Press Run to run this program on the devices.",
+                icon=":material/play_circle:")
+        st.code(program.program_text(experiment, "as_written"), language="python",
+                line_numbers=True)
         return
-    st.info("Nothing has been computed yet. Press Run to time these strategies side by side.", icon=":material/play_circle:")
+    st.info("Nothing has been computed yet. Press Run to time these strategies side by side.",
+            icon=":material/play_circle:")
     for name in experiment.strategies:
         strategy = STRATEGIES[name]
         beware = f"  \n:small[:gray[Beware: {plain(strategy.caution)}.]]" if strategy.caution else ""
@@ -182,6 +202,7 @@ def before(experiment: Experiment) -> None:
         if preview.open:
             name = _strategy_choice(experiment.strategies, "preview")
             try:
-                st.code(program.program_text(experiment, name), language="python", line_numbers=True)
+                st.code(program.program_text(experiment, name), language="python",
+                        line_numbers=True)
             except Inexpressible as error:
                 st.warning(plain(str(error)))

@@ -1,4 +1,6 @@
-"""Communication on Compare: the table of what the programs send and why, and from each line that caused it to its ops in the viewer."""
+"""Communication on Compare: the table of what the programs send and why, and from each line that
+caused it to its ops in the viewer.
+"""
 
 import streamlit as st
 
@@ -23,7 +25,9 @@ _STYLE = """<style>
 
 
 def draw(view: View) -> None:
-    """The table, and a button for each line of a program that communicates: it opens the viewer there."""
+    """The table, and a button for each line of a program that communicates: it opens the viewer
+    there.
+    """
     st.subheader("Communication")
     with st.container(key="communication"):
         st.html(_STYLE)
@@ -34,12 +38,15 @@ def draw(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption("Show in the compiled program:", width="content")
         for strategy, number in found:
-            st.button(plain(f"{title(strategy)}, line {number}"), key=f"lead:{strategy}:{number}", type="tertiary", icon=":material/code:",
-                      on_click=_lead, args=(view, strategy, number))
+            st.button(plain(f"{title(strategy)}, line {number}"), key=f"lead:{strategy}:{number}",
+                      type="tertiary", icon=":material/code:", on_click=_lead,
+                      args=(view, strategy, number))
 
 
 def lines(result: Result) -> list[tuple[str, int]]:
-    """(strategy, number of a line of its own program that caused communication), in the order of the strategies."""
+    """(strategy, number of a line of its own program that caused communication), in the order of
+    the strategies.
+    """
     found: dict[tuple[str, int], None] = {}
     for strategy, of_it in result.strategies.items():
         own = file_name(result.experiment.workload, strategy)

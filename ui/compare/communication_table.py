@@ -1,4 +1,6 @@
-"""The table of the communication on Compare: each collective once, why it is there, and the lines of the programs that caused it."""
+"""The table of the communication on Compare: each collective once, why it is there, and the lines
+of the programs that caused it.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,14 +24,19 @@ _CODE_CHARACTERS = 72  # of a line of a program in a table
 
 @dataclass(slots=True)
 class _Row:
-    """A collective and its reason: the strategies that have it, and for each place the strategies of that place."""
+    """A collective and its reason: the strategies that have it, and for each place the strategies
+    of that place.
+    """
 
     strategies: dict[str, None] = field(default_factory=dict)
-    places: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # (line number or "", text) -> strategies
+    # (line number or "", text) -> strategies
+    places: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
 
 def collectives_table(result: Result) -> pd.DataFrame:
-    """The communication of every compiled program. Strategies that communicate alike for the same reason share a row."""
+    """The communication of every compiled program. Strategies that communicate alike for the same
+    reason share a row.
+    """
     rows: dict[tuple[str, str], _Row] = {}
     for name, found in result.ordered:
         if found.collectives is None:
@@ -40,17 +47,21 @@ def collectives_table(result: Result) -> pd.DataFrame:
             row = rows.setdefault((_what(item), _reason(item)), _Row())
             row.strategies[name] = None
             row.places.setdefault(_place(result.experiment, name, item), []).append(name)
-    return pd.DataFrame([
-        {"Strategy": ", ".join(map(title, row.strategies)), "Collective, bytes per device": what,
-         "Why, and where": ". ".join(part for part in (reason, *_places_words(row)) if part) or NONE}
-        for (what, reason), row in rows.items()])
+    return pd.DataFrame([{"Strategy": ", ".join(map(title, row.strategies)),
+                          "Collective, bytes per device": what,
+                          "Why, and where": ". ".join(part for part in (reason, *_places_words(row))
+                                                      if part) or NONE}
+                         for (what, reason), row in rows.items()])
 
 
 def summed(collectives: Sequence[Collective]) -> list[Collective]:
-    """Collectives that are alike in all that the table says, as one that runs as often as all of them; unknown where one is."""
+    """Collectives that are alike in all that the table says, as one that runs as often as all of
+    them; unknown where one is.
+    """
     found: dict[tuple[object, ...], Collective] = {}
     for item in collectives:
-        key = (item.kind, item.asked, item.axes, item.reason, item.source, item.op if item.source is None else None, item.count is None)
+        key = (item.kind, item.asked, item.axes, item.reason, item.source,
+               item.op if item.source is None else None, item.count is None)
         if not is_ring(item):
             key = (*key, item.bytes)
         before = found.get(key)
@@ -58,7 +69,8 @@ def summed(collectives: Sequence[Collective]) -> list[Collective]:
             found[key] = item
             continue
         total = (before.bytes_total or 0) + (item.bytes_total or 0)
-        found[key] = item.model_copy(update={"count": before.count + item.count, "bytes_total": total})
+        found[key] = item.model_copy(update={"count": before.count + item.count,
+                                             "bytes_total": total})
     return list(found.values())
 
 
@@ -76,17 +88,22 @@ def _reason(item: Collective) -> str:
 
 
 def _place(experiment: Experiment, strategy: str, item: Collective) -> tuple[str, str]:
-    """The number and the text of the line of the program that is shown; else what is known, and no number."""
+    """The number and the text of the line of the program that is shown; else what is known, and no
+    number.
+    """
     file, _, number = (item.source or "").rpartition(":")
     lines = program_lines(experiment, strategy)
-    if file == file_name(experiment.workload, strategy) and number.isdigit() and 0 < int(number) <= len(lines):
+    if file == file_name(experiment.workload,
+                         strategy) and number.isdigit() and 0 < int(number) <= len(lines):
         code = lines[int(number) - 1].strip().replace("`", "'")
         return number, code if len(code) <= _CODE_CHARACTERS else code[: _CODE_CHARACTERS - 1] + "…"
     return "", plain(item.source or item.op or "")
 
 
 def _places_words(row: _Row) -> Iterable[str]:
-    """`Line 28: code` where all strategies have it there, else `Line 28 (Automatic), 30 (Explicit): code`; once for each text."""
+    """`Line 28: code` where all strategies have it there, else `Line 28 (Automatic), 30 (Explicit):
+    code`; once for each text.
+    """
     by_code: dict[str, dict[str, list[str]]] = {}
     for (number, code), names in row.places.items():
         by_code.setdefault(code, {})[number] = names
@@ -96,7 +113,10 @@ def _places_words(row: _Row) -> Iterable[str]:
         numbered = {number: names for number, names in numbers.items() if number}
         if numbered:
             alone = len(numbered) == len(by_code) == 1
-            where = ", ".join(number if alone else f"{number} ({', '.join(dict.fromkeys(map(title, names)))})" for number, names in numbered.items())
+            where = ", ".join(number
+                              if alone
+                              else f"{number} ({', '.join(dict.fromkeys(map(title, names)))})"
+                              for number, names in numbered.items())
             yield f"Line {where}" + (f": `{code}`" if code else "")
 
 

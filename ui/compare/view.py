@@ -1,4 +1,6 @@
-"""What is drawn of a finished run, made once: charts and tables in memory, for the few runs looked at last."""
+"""What is drawn of a finished run, made once: charts and tables in memory, for the few runs looked
+at last.
+"""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +19,9 @@ _KEPT_RUNS = 8  # a view is at most a few hundred kB
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The parts of a result that a rerun draws again and again. A chart is None where nothing was measured."""
+    """The parts of a result that a rerun draws again and again. A chart is None where nothing was
+    measured.
+    """
 
     result: Result
     times: base.Spec | None
@@ -49,6 +53,6 @@ def _view(run: str) -> View:
     result = lab().result(run)
     if result is None:
         raise LookupError(run)  # not kept: the result may still come
-    return View(
-        result, times_chart(result), times_alt(result), tables.times_table(result), collectives_table(result), base.phases_chart(result),
-        tables.phases_table(result), base.memory_chart(result), tables.memory_table(result), tables.errors_table(result))
+    return View(result, times_chart(result), times_alt(result), tables.times_table(result),
+                collectives_table(result), base.phases_chart(result), tables.phases_table(result),
+                base.memory_chart(result), tables.memory_table(result), tables.errors_table(result))

@@ -1,4 +1,6 @@
-"""Lines of program texts as HTML: numbered, with marked places, tinted rows. Whatever a text holds is shown as it is, never interpreted."""
+"""Lines of program texts as HTML: numbered, with marked places, tinted rows. Whatever a text holds
+is shown as it is, never interpreted.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,7 +31,9 @@ STYLE = """<style>
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line to show: its number (None for a remark between lines), its text, the places to mark, how the row is tinted, and a sign before it."""
+    """A line to show: its number (None for a remark between lines), its text, the places to mark,
+    how the row is tinted, and a sign before it.
+    """
 
     number: int | None
     text: str
@@ -65,7 +69,9 @@ def _half(line: Line | None) -> str:
 
 
 def marked(text: str, spans: Sequence[tuple[int, int]] = ()) -> str:
-    """A text as HTML that shows exactly it, with places marked; a long one is cut around the first place."""
+    """A text as HTML that shows exactly it, with places marked; a long one is cut around the first
+    place.
+    """
     start = max(0, spans[0][0] - _BEFORE) if spans and spans[0][1] > LONGEST else 0
     stop = min(len(text), start + LONGEST)
     parts, at = [_more(start, "before")], start

@@ -38,7 +38,8 @@ def difference(run: str, left: str, right: str, kind: str) -> Difference | None:
 
 
 def source(run: str, strategy: str, shown: ProgramText) -> tuple[str, tuple[str, ...]] | None:
-    """The file that most ops of a text were made from, and its lines: the strategy's program, or a module of programs that it calls.
+    """The file that most ops of a text were made from, and its lines: the strategy's program, or a
+    module of programs that it calls.
 
     None where the text names no line of either.
     """
@@ -47,9 +48,12 @@ def source(run: str, strategy: str, shown: ProgramText) -> tuple[str, tuple[str,
         program = text(run, strategy, "program")
         return (own, program.lines) if program else None
     known = {path.name: path for path in _PROGRAMS.glob("*.py")}
-    innermost = (next((name for frame in op.frames if (name := frame.file.rsplit("/", 1)[-1]) in known), None) for op in shown.ops)
+    innermost = (next((name for frame in op.frames
+                       if (name := frame.file.rsplit("/", 1)[-1]) in known), None)
+                 for op in shown.ops)
     counted = Counter(name for name in innermost if name).most_common(1)
-    return (counted[0][0], tuple(known[counted[0][0]].read_text().splitlines())) if counted else None
+    return (counted[0][0],
+            tuple(known[counted[0][0]].read_text().splitlines())) if counted else None
 
 
 @lru_cache(maxsize=64)

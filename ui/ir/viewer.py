@@ -1,4 +1,6 @@
-"""The viewer of program texts: choose a strategy and a text, fold and search it, compare it, and follow its ops to the program's lines."""
+"""The viewer of program texts: choose a strategy and a text, fold and search it, compare it, and
+follow its ops to the program's lines.
+"""
 
 from collections.abc import Sequence
 
@@ -30,7 +32,8 @@ def show(run: str, strategies: Sequence[str], key: str) -> None:
         st.info("This run left no program texts.")
         return
     with st.container(horizontal=True):
-        strategy = choices.one_of("Strategy", offered, choices.STRATEGY, title) if len(offered) > 1 else offered[0]
+        strategy = choices.one_of("Strategy", offered, choices.STRATEGY,
+                                  title) if len(offered) > 1 else offered[0]
         kinds = stored.kinds(run, strategy)
         kind = choices.one_of("Text", kinds, choices.TEXT, TEXTS.__getitem__)
     text = stored.text(run, strategy, kind)
@@ -43,13 +46,17 @@ def show(run: str, strategies: Sequence[str], key: str) -> None:
     if view == _COMPARE:
         compare.draw(run, strategy, [name for name in offered if name != strategy], kind, key)
     elif view == _LINES:
-        program_lines.draw(run, strategy, max(kinds, key=list(TEXTS).index) if kind == "program" else kind, key, by_line=kind == "program")
+        program_lines.draw(run, strategy,
+                           max(kinds, key=list(TEXTS).index) if kind == "program" else kind, key,
+                           by_line=kind == "program")
     else:
         _read(text, f"{key}:{run}:{strategy}:{kind}", key)
 
 
 def lead(run: str, strategies: Sequence[str], key: str, strategy: str, number: int) -> None:
-    """Turn the viewer to the compiled ops that a line of a strategy's program made; for callbacks, which run before it is drawn."""
+    """Turn the viewer to the compiled ops that a line of a strategy's program made; for callbacks,
+    which run before it is drawn.
+    """
     offered = [name for name in strategies if stored.kinds(run, name)]
     kinds = stored.kinds(run, strategy)
     views = _views(offered, kinds)
@@ -68,7 +75,8 @@ def _views(offered: Sequence[str], kinds: Sequence[str]) -> list[str]:
 def _read(text: ProgramText, here: str, key: str) -> None:
     """Search, and the sections that fold."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        wanted = (st.text_input("Search", key=f"{key}:search", type="search", placeholder="Search, e.g. all-reduce", label_visibility="collapsed",
+        wanted = (st.text_input("Search", key=f"{key}:search", type="search",
+                                placeholder="Search, e.g. all-reduce", label_visibility="collapsed",
                                 width="stretch") or "").strip()[:_WANTED]
         details = _details(text, key)
     if wanted:
@@ -87,14 +95,16 @@ def _details(text: ProgramText, key: str) -> bool:
     """Whether to show what only the compiler reads; not asked of a program, which has no such."""
     if text.kind == "program":
         return False
-    return st.toggle("Details", key=f"{key}:details", help="Also show metadata, the backend's settings and tables of source lines")
+    return st.toggle("Details", key=f"{key}:details",
+                     help="Also show metadata, the backend's settings and tables of source lines")
 
 
 def _section(text: ProgramText, number: int, wanted: str, details: bool, here: str) -> None:
     section = text.sections[number]
     name = f"Entry: {section.name}" if section.is_entry and text.kind in ("hlo", "stablehlo") else section.name
     label = f"**{plain(name)}** :gray[{plain(section_words(text, section))}]"
-    fold = st.expander(label, expanded=section.is_entry, key=f"{here}:section:{number}", on_change="rerun")
+    fold = st.expander(label, expanded=section.is_entry, key=f"{here}:section:{number}",
+                       on_change="rerun")
     if not fold.open:
         return
     with fold:
@@ -102,7 +112,9 @@ def _section(text: ProgramText, number: int, wanted: str, details: bool, here: s
         pages = -(-len(rows) // _LINES_SHOWN)
         page = st.pagination(pages, key=f"{here}:lines:{number}") if pages > 1 else 1
         lines = text.shown(details)
-        st.html(listing([_line(lines, row, wanted) for row in rows[(page - 1) * _LINES_SHOWN : page * _LINES_SHOWN]], f"Lines of {section.name}"))
+        st.html(listing([_line(lines, row, wanted)
+                         for row in rows[(page - 1) * _LINES_SHOWN : page * _LINES_SHOWN]],
+                        f"Lines of {section.name}"))
 
 
 def _line(lines: Sequence[str], row: int | Section, wanted: str) -> Line:

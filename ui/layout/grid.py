@@ -1,4 +1,6 @@
-"""Where the cells of a picture go: any number of dims as rows, columns and panels, neighbours joined where there are too many."""
+"""Where the cells of a picture go: any number of dims as rows, columns and panels, neighbours
+joined where there are too many.
+"""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +13,8 @@ MAX_CELLS = 1024  # drawn one by one
 MAX_TILES = 256  # once neighbours have to be joined, so that a tile still takes a label
 MAX_LINE = 32  # cells side by side in one panel
 LEAST_FONT, CHARACTER = 8.0, 0.54  # pixels; width of a character over its font size
-CAPTION, HEADER, GAP = 22.0, 16.0, 10.0  # pixels: above the header of a panel, above its cells, between panels
+# pixels: above the header of a panel, above its cells, between panels
+CAPTION, HEADER, GAP = 22.0, 16.0, 10.0
 Ints = NDArray[np.int64]
 Floats = NDArray[np.floating]
 
@@ -33,7 +36,8 @@ class Digit:
 class Grid:
     """A picture of `counts` blocks along each dim, as tiles in rows and columns of panels.
 
-    A tile joins up to `steps[dim]` neighbouring blocks along each dim; `tiles`, [tiles, dims], numbers it along each.
+    A tile joins up to `steps[dim]` neighbouring blocks along each dim; `tiles`, [tiles, dims],
+    numbers it along each.
     Widths are in units of WIDTH, heights in pixels.
     """
 
@@ -64,7 +68,8 @@ class Grid:
     @property
     def height(self) -> float:
         """Of the whole picture."""
-        return -(-math.prod(digit.size for digit in self.panels) // self.panels_across) * self._pitch
+        return -(-math.prod(digit.size
+                            for digit in self.panels) // self.panels_across) * self._pitch
 
     @property
     def _head(self) -> float:
@@ -77,12 +82,14 @@ class Grid:
     def panel_corners(self, panel: Ints) -> tuple[Floats, Floats]:
         """Upper left corner of the cells of each panel."""
         across, down = panel % self.panels_across, panel // self.panels_across
-        return self.margin + across * (self.columns.size * self.cell_width + GAP), self._head + down * self._pitch
+        return self.margin + across * (self.columns.size * self.cell_width
+                                       + GAP), self._head + down * self._pitch
 
     def corners(self) -> tuple[Floats, Floats]:
         """Upper left corner of every tile."""
         left, top = self.panel_corners(self.panel_of)
-        return left + self.columns.of(self.tiles) * self.cell_width, top + self.rows.of(self.tiles) * self.cell_height
+        return left + self.columns.of(
+            self.tiles) * self.cell_width, top + self.rows.of(self.tiles) * self.cell_height
 
     def block_ranges(self, dim: int) -> tuple[Ints, Ints]:
         """First block, and the one after the last, that every tile joins along a dim."""
@@ -91,7 +98,8 @@ class Grid:
 
 
 def steps_for(counts: tuple[int, ...]) -> tuple[int, ...]:
-    """Blocks to join along each dim where there are too many to draw: the longest dim is halved until they fit.
+    """Blocks to join along each dim where there are too many to draw: the longest dim is halved
+    until they fit.
 
     >>> steps_for((64, 64)), steps_for((32, 32))
     ((4, 4), (1, 1))
@@ -106,9 +114,11 @@ def steps_for(counts: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def arrange(counts: tuple[int, ...], margin: float, letters: int) -> Grid:
-    """The picture of `counts` blocks along each dim (rank at least 1), with `margin` left free for row labels and cells for `letters`.
+    """The picture of `counts` blocks along each dim (rank at least 1), with `margin` left free for
+    row labels and cells for `letters`.
 
-    The last two dims that are cut make columns and rows, the others panels; a line too long for its labels goes on in the next.
+    The last two dims that are cut make columns and rows, the others panels; a line too long for its
+    labels goes on in the next.
     """
     steps = steps_for(counts)
     sizes = tuple(-(-count // step) for count, step in zip(counts, steps, strict=True))
@@ -117,16 +127,19 @@ def arrange(counts: tuple[int, ...], margin: float, letters: int) -> Grid:
     tiles = np.indices(sizes).reshape(len(sizes), math.prod(sizes)).T
     panel_count = math.prod(digit.size for digit in panels)
     few = rows.size * columns.size * panel_count <= 64
-    across, cell_width = _panels_across(columns.size, panel_count, margin, max(least, 34.0) if few else least)
+    across, cell_width = _panels_across(columns.size, panel_count, margin,
+                                        max(least, 34.0) if few else least)
     lines = rows.size * panel_count / across
     cell_height = min(max(min(0.62 * cell_width, 340.0 / lines), 16.0), 58.0)
-    return Grid(counts, steps, tiles, rows, columns, panels, across, margin, cell_width, cell_height)
+    return Grid(counts, steps, tiles, rows, columns, panels, across, margin, cell_width,
+                cell_height)
 
 
 def _digits(sizes: tuple[int, ...], longest: int) -> tuple[Digit, Digit, tuple[Digit, ...]]:
     """Which parts of which dims make the rows, the columns and the panels."""
     shown = [dim for dim, size in enumerate(sizes) if size > 1] or [len(sizes) - 1]
-    if len(shown) == 1 and (len(sizes) == 1 or sizes[shown[0]] > 8):  # one dim: a line, that goes on in the next
+    # one dim: a line, that goes on in the next
+    if len(shown) == 1 and (len(sizes) == 1 or sizes[shown[0]] > 8):
         outer, inner = _lines(shown[0], sizes[shown[0]], longest)
         return outer, inner, ()
     whole = [dim for dim, size in enumerate(sizes) if size == 1 and dim not in shown]
@@ -134,11 +147,14 @@ def _digits(sizes: tuple[int, ...], longest: int) -> tuple[Digit, Digit, tuple[D
         shown = sorted([*shown, whole[-1]])
     outer_columns, columns = _lines(shown[-1], sizes[shown[-1]], longest)
     outer_rows, rows = _lines(shown[-2], sizes[shown[-2]], MAX_LINE)
-    return rows, columns, (*(Digit(dim, sizes[dim]) for dim in shown[:-2]), *(digit for digit in (outer_rows, outer_columns) if digit.size > 1))
+    return rows, columns, (*(Digit(dim, sizes[dim]) for dim in shown[:-2]),
+                           *(digit for digit in (outer_rows, outer_columns) if digit.size > 1))
 
 
 def _lines(dim: int, size: int, longest: int) -> tuple[Digit, Digit]:
-    """A dim as (line, place in the line), of lines that are at most `longest`, and all full where that can be."""
+    """A dim as (line, place in the line), of lines that are at most `longest`, and all full where
+    that can be.
+    """
     if size <= longest:
         return Digit(dim, 1, size), Digit(dim, size)
     length = next((length for length in range(longest, 7, -1) if size % length == 0), longest)
@@ -146,7 +162,9 @@ def _lines(dim: int, size: int, longest: int) -> tuple[Digit, Digit]:
 
 
 def _panels_across(columns: int, panels: int, margin: float, least: float) -> tuple[int, float]:
-    """How many panels stand side by side, and the width of a cell: as many as leave a cell at least `least` wide."""
+    """How many panels stand side by side, and the width of a cell: as many as leave a cell at least
+    `least` wide.
+    """
     best = 1, (WIDTH - margin) / columns
     for across in range(2, min(panels, 16) + 1):
         width = (WIDTH - margin - (across - 1) * GAP) / (across * columns)

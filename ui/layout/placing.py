@@ -1,4 +1,6 @@
-"""What came of placing a real array: whether the devices hold what the picture says, and how long it took."""
+"""What came of placing a real array: whether the devices hold what the picture says, and how long
+it took.
+"""
 
 import streamlit as st
 
@@ -50,7 +52,8 @@ def _details(result: Result, placed: StrategyResult) -> None:
         with st.expander("What the devices hold", key="held", on_change="rerun") as held:
             if held.open:
                 st.dataframe({"device": [shard.device for shard in report.shards],
-                              "holds": [", ".join(f"{start}:{stop}" for start, stop in shard.index) for shard in report.shards]}, hide_index=True)
+                              "holds": [", ".join(f"{start}:{stop}" for start, stop in shard.index)
+                                        for shard in report.shards]}, hide_index=True)
     notes = [*placed.notes, *result.notes, *result.environment.notes]
     if notes:
         st.caption(plain("; ".join(dict.fromkeys(notes))))

@@ -1,4 +1,6 @@
-"""The parts of the Predict screen's answer: what the sizes say before, the headline, and the details behind tabs that load when opened."""
+"""The parts of the Predict screen's answer: what the sizes say before, the headline, and the
+details behind tabs that load when opened.
+"""
 
 import streamlit as st
 
@@ -28,11 +30,14 @@ SCREEN = "predict"
 
 
 def result_of(status: RunStatus | None, experiment: Experiment) -> Result | None:
-    """The result of a run that is over and of this experiment; None where it was ended before there was anything to show."""
+    """The result of a run that is over and of this experiment; None where it was ended before there
+    was anything to show.
+    """
     if status is None or not status.is_over or status.experiment != experiment:
         return None
     result = lab().result(status.run)
-    return result if result and any(found.prediction or found.error for found in result.strategies.values()) else None
+    return result if result and any(found.prediction or found.error
+                                    for found in result.strategies.values()) else None
 
 
 def misfit(experiment: Experiment) -> state.Notice | None:
@@ -42,9 +47,12 @@ def misfit(experiment: Experiment) -> state.Notice | None:
     except RequestError as error:
         return state.Notice(str(error))
     if not experiment.what.is_predicted:
-        return state.Notice(f"workload {experiment.workload} cannot be predicted: choose another one")
+        return state.Notice(
+            f"workload {experiment.workload} cannot be predicted: choose another one")
     if drafts.topology_target(experiment.target) is None:
-        return state.Notice(f"target {experiment.target} is not a TPU topology: choose a TPU and its shape", drafts.nearest(experiment))
+        return state.Notice(
+            f"target {experiment.target} is not a TPU topology: choose a TPU and its shape",
+            drafts.nearest(experiment))
     try:
         topology = get_topology(experiment.target)
         mesh_places(topology, [size for _, size in experiment.mesh])
@@ -54,7 +62,9 @@ def misfit(experiment: Experiment) -> state.Notice | None:
 
 
 def before(experiment: Experiment) -> None:
-    """What is known without the compiler: whether the sizes fit, what the chips can do, where the mesh lies, how a model is cut."""
+    """What is known without the compiler: whether the sizes fit, what the chips can do, where the
+    mesh lies, how a model is cut.
+    """
     topology = get_topology(experiment.target)
     with st.container(border=True, key="before"):
         if experiment.what.has_plan:
@@ -70,10 +80,12 @@ def before(experiment: Experiment) -> None:
             for note in said["notes"]:
                 st.warning(plain(as_sentence(note)), icon=":material/call_split:")
         else:
-            st.subheader(plain(f"Not compiled yet: press Predict to compile it for {topology.name}."), anchor=False)
+            st.subheader(
+                plain(f"Not compiled yet: press Predict to compile it for {topology.name}."),
+                anchor=False)
         st.caption(plain(words.chip_words(topology)))
-    mesh, sweep = st.tabs(["Mesh on the torus", "Sweep"], key=choices.TAB, on_change="rerun", bind="query-params",
-                         default="Sweep" if sweep_view.is_linked() else None)
+    mesh, sweep = st.tabs(["Mesh on the torus", "Sweep"], key=choices.TAB, on_change="rerun",
+                          bind="query-params", default="Sweep" if sweep_view.is_linked() else None)
     if sweep.open:
         with sweep:
             sweep_view.show(experiment)
@@ -91,7 +103,8 @@ def _mesh(experiment: Experiment) -> None:
     with left:
         st.markdown("**Sharding**")
         st.table(tables.sharding_table(plan), border="horizontal")
-    with right, st.expander("Every array and its shard per device", key="arrays", on_change="rerun") as arrays:
+    with right, st.expander("Every array and its shard per device", key="arrays",
+                            on_change="rerun") as arrays:
         if arrays.open:
             st.table(tables.arrays_table(plan), border="horizontal")
 
@@ -119,14 +132,18 @@ def _memory_headline(sentence: str, fits: bool) -> None:
 
 
 def choose(result: Result) -> str | None:
-    """Where there are several strategies: all side by side, and the one whose details are shown; None where nothing was predicted."""
-    found = {name: each.prediction for name, each in result.strategies.items() if each.prediction is not None}
+    """Where there are several strategies: all side by side, and the one whose details are shown;
+    None where nothing was predicted.
+    """
+    found = {name: each.prediction for name, each in result.strategies.items()
+             if each.prediction is not None}
     if len(result.strategies) > 1 and found:
         times = {title(name): time for name in result.order
                  if (time := result.strategies[name].predicted_s) is not None}
         if times:
             alt = "; ".join(f"{name} {seconds_text(time.estimate)}" for name, time in times.items())
-            st.vega_lite_chart(charts.interval_chart(times), alt=f"Time by strategy: {alt}", key="strategies")
+            st.vega_lite_chart(charts.interval_chart(times), alt=f"Time by strategy: {alt}",
+                               key="strategies")
         st.table(tables.strategies_table(result), border="horizontal")
     if len(found) < 2:
         return next(iter(found), None)
@@ -140,17 +157,21 @@ def numbers(result: Result, name: str) -> None:
     memory, time, model = found.memory_bytes, found.predicted_s, result.experiment.what.has_plan
     with st.container(horizontal=True, gap="medium", key="numbers"):
         over = f"{bytes_text(memory.missing)} too much" if memory.missing > 1 else f"of {bytes_text(memory.capacity)}"
-        _metric("Memory per device", bytes_text(memory.peak) if memory.peak else "too much", over, "inverse" if memory.missing else "off")
+        _metric("Memory per device", bytes_text(memory.peak) if memory.peak else "too much", over,
+                "inverse" if memory.missing else "off")
         if time is not None:
-            _metric("Step time" if model else "Time", seconds_text(time.estimate), f"{seconds_text(time.low)} to {seconds_text(time.high)}")
+            _metric("Step time" if model else "Time", seconds_text(time.estimate),
+                    f"{seconds_text(time.low)} to {seconds_text(time.high)}")
             if found.mfu and found.tflops_per_chip and found.tokens_per_s_per_chip:
                 _metric("MFU", f"{found.mfu:.1%}", f"{found.tflops_per_chip:,.0f} TFLOP/s per chip")
                 _metric("Tokens per second", f"{found.tokens_per_s_per_chip:,.0f}", "per chip")
-            _metric("Cost of a step" if model else "Cost", number_text(found.chip_seconds or 0.0), "chip-seconds")
+            _metric("Cost of a step" if model else "Cost", number_text(found.chip_seconds or 0.0),
+                    "chip-seconds")
     if time is None:
         st.markdown("What helps: more chips, fewer sequences per device, *full* rematerialization, or offloading to the host."
                     if model else "What helps: more chips, or smaller dims.")
-        st.vega_lite_chart(charts.memory_chart({"peak": memory}), alt=words.headline(found), key="memory-over")
+        st.vega_lite_chart(charts.memory_chart({"peak": memory}), alt=words.headline(found),
+                           key="memory-over")
         return
     if len(result.strategies) == 1:
         measured = state.aside(SCREEN, "measured")
@@ -159,7 +180,8 @@ def numbers(result: Result, name: str) -> None:
                            key="interval")
     keep.training_run(result, found)
     if found.notes:
-        st.markdown("\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]" for note in found.notes))
+        st.markdown("\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]"
+                              for note in found.notes))
 
 
 def _metric(label: str, value: str, delta: str, color: str = "off") -> None:
@@ -170,11 +192,13 @@ def details(result: Result, name: str) -> None:
     """Tabs, of which only the open one is made."""
     found = result.strategies[name].prediction
     assert found is not None
-    names = [*(["Where the time goes", "Collectives"] if found.predicted_s else []), "Memory", "Mesh on the torus", "Side by side", "Your own time",
-             "Baseline", *(["Programs"] if found.fits else []), "Sweep"]
+    names = [*(["Where the time goes", "Collectives"] if found.predicted_s else []), "Memory",
+             "Mesh on the torus", "Side by side", "Your own time", "Baseline",
+             *(["Programs"] if found.fits else []), "Sweep"]
     tabs = st.tabs(names, key=choices.TAB, on_change="rerun", bind="query-params",
                    default="Sweep" if sweep_view.is_linked() else None)
-    opened, tab = next(((each, tab) for each, tab in zip(names, tabs, strict=True) if tab.open), (names[0], tabs[0]))
+    opened, tab = next(((each, tab) for each, tab in zip(names, tabs, strict=True) if tab.open),
+                       (names[0], tabs[0]))
     with tab:
         if opened == "Where the time goes":
             time_goes(found)
@@ -199,7 +223,8 @@ def details(result: Result, name: str) -> None:
 def time_goes(found: Prediction) -> None:
     """The estimate by what takes it, and the schedule as a timeline."""
     alt = "; ".join(f"{part} {seconds_text(share)}" for part, share in words.parts(found).items())
-    st.vega_lite_chart(charts.shares_chart({"time": found}), alt=f"Where the estimate goes: {alt}", key="shares")
+    st.vega_lite_chart(charts.shares_chart({"time": found}), alt=f"Where the estimate goes: {alt}",
+                       key="shares")
     if found.bounds_s is not None:
         scheduled = seconds_text(sum(found.shares_s.values()))
         st.caption(f"{seconds_text(found.bounds_s.overlapped)} with all communication hidden, "
@@ -211,10 +236,12 @@ def time_goes(found: Prediction) -> None:
     names = list(places)
     place = names[0] if len(names) == 1 else st.selectbox("Timeline of", names, format_func=places.__getitem__, key=f"timeline-of:{len(names)}",
                                                           help="The step spends nearly all its time in loops over layers.")
-    st.vega_lite_chart(charts.timeline_chart(found, place), alt=f"Timeline of {places[place]}, by chip and links", key="timeline")
-    st.caption("The compiler's schedule, timed by the cost model. Communication runs on rows of its "
-               "own: hidden (gray) beside the chip's work, exposed (orange) where the chip waits for "
-               "it. Other waits of the chip are red. Point at a bar for details.")
+    st.vega_lite_chart(charts.timeline_chart(found, place),
+                       alt=f"Timeline of {places[place]}, by chip and links", key="timeline")
+    st.caption(
+        "The compiler's schedule, timed by the cost model. Communication runs on rows of its "
+        "own: hidden (gray) beside the chip's work, exposed (orange) where the chip waits for "
+        "it. Other waits of the chip are red. Point at a bar for details.")
 
 
 def _collectives(result: Result, name: str, found: Prediction) -> None:
@@ -234,7 +261,8 @@ def _memory(found: Prediction) -> None:
     left.table(tables.memory_table(found), border="horizontal")
     before = found.before_compiling
     if before:
-        notes = [f"Estimated before compiling: {bytes_text(before['peak'])}.", *map(as_sentence, before.get("notes", ()))]
+        notes = [f"Estimated before compiling: {bytes_text(before['peak'])}.",
+                 *map(as_sentence, before.get("notes", ()))]
         left.caption(plain(" ".join(notes)))
     if found.buffers:
         right.table(tables.buffers_table(found), border="horizontal")

@@ -1,4 +1,6 @@
-"""Two predictions side by side: choose another one that is stored, and see both with the differences in percent."""
+"""Two predictions side by side: choose another one that is stored, and see both with the
+differences in percent.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,22 +26,26 @@ _KEY = "with"  # of the query string: the run that is beside
 
 def show(result: Result, name: str) -> None:
     """A choice of stored predictions, and the one chosen beside this one."""
-    offered = {run.run: run for run in stored(lab().history(state="succeeded", limit=_OFFERED)) if run.run != result.run}
+    offered = {run.run: run for run in stored(lab().history(state="succeeded", limit=_OFFERED))
+               if run.run != result.run}
     if not offered:
         st.caption("No other prediction is stored yet. Change the fields, predict that too, and both can be seen side by side here.")
         return
     now = state.aside("predict", _KEY)
     now = now if now in offered else st.query_params.get(_KEY, "")
     at = list(offered).index(now) if now in offered else None
-    chosen = st.selectbox("Beside", list(offered), index=at, placeholder="another stored prediction",
-                          format_func=lambda run: run_words(offered[run], result.experiment), key=f"beside:{len(offered)}")
+    chosen = st.selectbox("Beside", list(offered), index=at,
+                          placeholder="another stored prediction",
+                          format_func=lambda run: run_words(offered[run], result.experiment),
+                          key=f"beside:{len(offered)}")
     state.set_aside("predict", _KEY, chosen)
     if chosen is None:
         st.query_params.pop(_KEY, None)
         return
     st.query_params[_KEY] = chosen
     other = lab().result(chosen)
-    predictions = {each: found.prediction for each, found in other.strategies.items() if found.prediction} if other else {}
+    predictions = {each: found.prediction for each, found in other.strategies.items()
+                   if found.prediction} if other else {}
     if other is None or not predictions:
         st.caption("That run left no prediction.")
         return
@@ -53,7 +59,8 @@ def stored(runs: Sequence[RunSummary]) -> list[RunSummary]:
 
 def run_words(run: RunSummary, beside: Experiment) -> str:
     """A stored prediction in a line: what differs from the one at hand, and when."""
-    return f"{experiment_words(run.experiment)} · {ago(run.submitted_at)}" + (" · the same experiment" if run.experiment == beside else "")
+    return f"{experiment_words(run.experiment)} · {ago(run.submitted_at)}" + (
+        " · the same experiment" if run.experiment == beside else "")
 
 
 def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
@@ -63,7 +70,8 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
     labels = ["A: this one", "B"]
     words = [experiment_words(result.experiment), experiment_words(other.experiment)]
     if len(result.strategies) > 1 or len(other.strategies) > 1:
-        words = [f"{text}, {title(strategy)}" for text, strategy in zip(words, (name, other_name), strict=True)]
+        words = [f"{text}, {title(strategy)}"
+                 for text, strategy in zip(words, (name, other_name), strict=True)]
     st.markdown(f"**A**: {plain(words[0])}  \n**B**: {plain(words[1])}")
     st.page_link(cards.page_of(other.experiment), label="Open B", icon=":material/open_in_new:",
                  query_params=cards.query(other.experiment, other.run))
@@ -71,7 +79,8 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
     timed = {label: each for label, each in pair.items() if each.predicted_s is not None}
     if timed:
         st.vega_lite_chart(charts.shares_chart(timed), key="beside-shares",
-                           alt="; ".join(f"{label}: {seconds_text(sum(each.shares_s.values()))}" for label, each in timed.items()))
+                           alt="; ".join(f"{label}: {seconds_text(sum(each.shares_s.values()))}"
+                                         for label, each in timed.items()))
     st.table(numbers_table(here, there), border="horizontal")
     st.markdown("**Collectives that differ**, by kind, axes and bytes")
     differ = collectives_difference(here, there)
@@ -102,8 +111,10 @@ def numbers_table(here: Prediction, there: Prediction) -> dict[str, list[str]]:
     add("Peak memory per device", here.memory_bytes.peak, there.memory_bytes.peak, "B")
     ours, theirs = parts(here), parts(there)
     for part in dict.fromkeys((*ours, *theirs)):
-        add(part[0].upper() + part[1:], ours.get(part, 0.0 if a else None), theirs.get(part, 0.0 if b else None), "s")
-    return {"": [row[0] for row in rows], "A": [_value(row[1], row[3]) for row in rows], "B": [_value(row[2], row[3]) for row in rows],
+        add(part[0].upper() + part[1:], ours.get(part, 0.0 if a else None),
+            theirs.get(part, 0.0 if b else None), "s")
+    return {"": [row[0] for row in rows], "A": [_value(row[1], row[3]) for row in rows],
+            "B": [_value(row[2], row[3]) for row in rows],
             "B against A": [percent(row[2], row[1]) for row in rows]}
 
 
@@ -117,7 +128,9 @@ def _value(value: float | None, kind: str) -> str:
 
 
 def collectives_difference(here: Prediction, there: Prediction) -> dict[str, list[str]]:
-    """Rows of (kind, axes, bytes) whose count or exposed time differs, the largest change in total time first."""
+    """Rows of (kind, axes, bytes) whose count or exposed time differs, the largest change in total
+    time first.
+    """
     ours, theirs = _totals(here), _totals(there)
     rows = []
     for key in {**ours, **theirs}:
@@ -125,14 +138,18 @@ def collectives_difference(here: Prediction, there: Prediction) -> dict[str, lis
         if one[0] != two[0] or abs(one[1] - two[1]) > 0.02 * max(one[1], two[1]):
             rows.append((abs(two[1] - one[1]), key, one, two))
     rows.sort(key=lambda row: -row[0])
-    return {"Collective": [f"{kind} over {', '.join(axes) or 'no axis'}, {bytes_text(size)}" for _, (kind, axes, size), _, _ in rows],
-            "Times, A": [f"{one[0]:,}" for _, _, one, _ in rows], "Times, B": [f"{two[0]:,}" for _, _, _, two in rows],
+    return {"Collective": [f"{kind} over {', '.join(axes) or 'no axis'}, {bytes_text(size)}"
+                           for _, (kind, axes, size), _, _ in rows],
+            "Times, A": [f"{one[0]:,}" for _, _, one, _ in rows],
+            "Times, B": [f"{two[0]:,}" for _, _, _, two in rows],
             "Total, A": [nowrap(seconds_text(one[1])) if one[0] else NONE for _, _, one, _ in rows],
             "Total, B": [nowrap(seconds_text(two[1])) if two[0] else NONE for _, _, _, two in rows],
-            "Exposed, A → B": [f"{nowrap(seconds_text(one[2]))} → {nowrap(seconds_text(two[2]))}" for _, _, one, two in rows]}
+            "Exposed, A → B": [f"{nowrap(seconds_text(one[2]))} → {nowrap(seconds_text(two[2]))}"
+                               for _, _, one, two in rows]}
 
 
-def _totals(found: Prediction) -> Mapping[tuple[str, tuple[str, ...], int], tuple[int, float, float]]:
+def _totals(found: Prediction) -> Mapping[tuple[str, tuple[str, ...], int],
+                                          tuple[int, float, float]]:
     totals: dict[tuple[str, tuple[str, ...], int], tuple[int, float, float]] = {}
     for each in found.collectives:
         key = (each.kind, each.axes, each.bytes)

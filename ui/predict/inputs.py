@@ -19,16 +19,21 @@ from ui import inputs, state
 from ui.predict import drafts
 
 SCREEN = "predict"
-_MODELS = (*PRESETS, *(f"{name}:{1 << power}" for name in ("scaled", "scaled-2023") for power in range(9)))
-_REMAT = {"none": "none: save everything", "minimal": "minimal: save projections", "full": "full: save only block inputs"}
+_MODELS = (*PRESETS,
+           *(f"{name}:{1 << power}" for name in ("scaled", "scaled-2023") for power in range(9)))
+_REMAT = {"none": "none: save everything", "minimal": "minimal: save projections",
+          "full": "full: save only block inputs"}
 _MAX_FLAGS = 600
 _CHIPS = 16  # of a topology chosen in the place of a target that is none
 
 
 def predict_fields() -> dict[str, Any]:
-    """Draw every field of the screen; what they say now. A change that changes other fields draws the screen anew."""
+    """Draw every field of the screen; what they say now. A change that changes other fields draws
+    the screen anew.
+    """
     draft = state.draft(SCREEN)
-    name = inputs.choice_input(SCREEN, "workload", "Predict", drafts.workloads(), draft["workload"], words=drafts.title_of)
+    name = inputs.choice_input(SCREEN, "workload", "Predict", drafts.workloads(), draft["workload"],
+                               words=drafts.title_of)
     if name != draft["workload"]:
         _redraw(state.recall(SCREEN, drafts.switched(draft, name)))
     target = _topology(draft["target"])
@@ -48,7 +53,9 @@ def _redraw(draft: dict[str, Any]) -> None:
 
 
 def _topology(target: str) -> str:
-    """Generation, shape and slices; what a link brought that is none of them stays until another is chosen."""
+    """Generation, shape and slices; what a link brought that is none of them stays until another is
+    chosen.
+    """
     now = drafts.topology_target(target)
     named = target if now is None or now.generation is None else now.generation
     generations = [*([] if named in CHIPS else [named]), *CHIPS]
@@ -60,10 +67,12 @@ def _topology(target: str) -> str:
     if chosen not in CHIPS:
         return target
     if now is None or named != chosen:
-        chips = math.prod(now.topology) * now.slices if now is not None and named in CHIPS else _CHIPS
+        chips = math.prod(
+            now.topology) * now.slices if now is not None and named in CHIPS else _CHIPS
         return nearest_of_chips(chosen, chips).target
     legal = legal_shapes(chosen)
-    shapes = {shape_text(shape): shape for shape in (legal if now.topology in legal else (now.topology, *legal))}
+    shapes = {shape_text(shape): shape
+              for shape in (legal if now.topology in legal else (now.topology, *legal))}
     with middle:
         shape = st.selectbox("Shape", list(shapes), key=state.seed(state.key(SCREEN, f"shape.{chosen}"), shape_text(now.topology)),
                              help="Chips along each physical axis of a slice: every shape that can be had.")
@@ -94,8 +103,10 @@ def _mesh(draft: dict[str, Any], model: bool) -> list[list[Any]]:
             _redraw(drafts.with_mesh(draft, full, math.prod(size for _, size in draft["mesh"])))
     with st.container(horizontal=True, gap="small"):
         for words, preset in drafts.presets(draft["workload"], topology, mesh).items():
-            if st.button(words, key=f"predict:preset:{words}", type="tertiary", icon=":material/grid_on:", disabled=preset == mesh):
-                _redraw(drafts.with_mesh(draft, preset, math.prod(size for _, size in draft["mesh"])))
+            if st.button(words, key=f"predict:preset:{words}", type="tertiary",
+                         icon=":material/grid_on:", disabled=preset == mesh):
+                _redraw(drafts.with_mesh(draft, preset,
+                                         math.prod(size for _, size in draft["mesh"])))
     return mesh
 
 
@@ -109,9 +120,11 @@ def _model_mesh(draft: dict[str, Any]) -> list[list[Any]]:
         name, size = inputs.axis_at(SCREEN, position, old, mesh, ("fsdp", "tensor", "data", *AXES))
         names = list(AXES) if name in AXES else [name, *AXES]
         left, right = st.columns(2, gap="small")
-        chosen = left.selectbox(f"Axis {position + 1} name", names, key=state.seed(state.key(SCREEN, f"axis.{position}"), name),
+        chosen = left.selectbox(f"Axis {position + 1} name", names,
+                                key=state.seed(state.key(SCREEN, f"axis.{position}"), name),
                                 label_visibility="collapsed")
-        length = right.number_input(f"Axis {position + 1} size", value=None, step=1, key=state.seed(state.key(SCREEN, f"size.{position}"), size),
+        length = right.number_input(f"Axis {position + 1} size", value=None, step=1,
+                                    key=state.seed(state.key(SCREEN, f"size.{position}"), size),
                                     label_visibility="collapsed")
         mesh.append([chosen, length or 0])
     if len(mesh) < len(old):
@@ -123,22 +136,26 @@ def _model_fields(draft: dict[str, Any], devices: int) -> dict[str, Any]:
     """Model, batch, sequence, remat, and what is behind *More*."""
     options, dims = dict(draft["options"]), draft["dims"]
     models = tuple(dict.fromkeys((*_MODELS, options.get("model", ""))))
-    chosen = {"model": inputs.choice_input(SCREEN, "model", "Model", models, options.get("model", _MODELS[0]), words=_model_words)}
+    chosen = {"model": inputs.choice_input(SCREEN, "model", "Model", models,
+                                           options.get("model", _MODELS[0]), words=_model_words)}
     left, right = st.columns(2, gap="small")
     with left:
         before = dims["batch"] / max(1, math.prod(size for _, size in draft["mesh"]))
         each = st.number_input("Sequences per device", value=None, step=1.0, format="%g", key=state.seed(state.key(SCREEN, "each"), float(before)),
                                help="Of a step. A device is a chip; on v2, v3 and TPU7x half of one.")
     with right:
-        length = st.number_input("Tokens in each", value=None, step=1024, key=state.seed(state.key(SCREEN, "sequence"), dims["sequence"]))
+        length = st.number_input("Tokens in each", value=None, step=1024,
+                                 key=state.seed(state.key(SCREEN, "sequence"), dims["sequence"]))
     batch = drafts.whole((each or 0) * devices)
     chosen["remat"] = inputs.choice_input(SCREEN, "remat", "Rematerialization", tuple(_REMAT), options.get("remat", "full"),
                                           "What the backward pass computes again instead of saving it.", _REMAT.__getitem__)
     with st.expander("More of the model"):
         more, sizes = _more(options, dims, chosen["model"])
-    kept = {name: value for name, value in more.items() if value not in ("", False, 0) and (name, value) not in _DEFAULTS}
+    kept = {name: value for name, value in more.items()
+            if value not in ("", False, 0) and (name, value) not in _DEFAULTS}
     order = {"device_order": _device_order(options)}
-    return {"dims": {"batch": batch, "sequence": length or 0} | sizes, "options": order | {"remat": chosen["remat"], "model": chosen["model"]} | kept}
+    return {"dims": {"batch": batch, "sequence": length or 0} | sizes,
+            "options": order | {"remat": chosen["remat"], "model": chosen["model"]} | kept}
 
 
 _DEFAULTS = (("state_dtype", "float32"), ("parameter_dtype", "float32"))
@@ -146,7 +163,8 @@ _DEFAULTS = (("state_dtype", "float32"), ("parameter_dtype", "float32"))
 
 _BLOCKS = {"attention_blocks": ("Block of queries", "published"), "keys_block": ("Block of keys", "as queries"),
            "compute_block": ("Keys per matmul", "all")}  # the attention kernel's
-_CHOICES = {"activation": ("Activation", ("", *ACTIVATIONS)), "gate": ("Mlp", tuple(GATES)), "tables": ("Vocabulary tables", tuple(TABLES))}
+_CHOICES = {"activation": ("Activation", ("", *ACTIVATIONS)), "gate": ("Mlp", tuple(GATES)),
+            "tables": ("Vocabulary tables", tuple(TABLES))}
 
 
 def _model_words(name: str) -> str:
@@ -157,25 +175,37 @@ def _model_words(name: str) -> str:
     return f"{name}, {size.parameters / 1e9:,.1f}B" if name.startswith("scaled") else name
 
 
-def _more(options: dict[str, Any], dims: dict[str, Any], model: str) -> tuple[dict[str, Any], dict[str, int]]:
+def _more(options: dict[str, Any], dims: dict[str, Any],
+          model: str) -> tuple[dict[str, Any], dict[str, int]]:
     """The rarer options, and sizes of the model that differ from the preset's."""
     found: dict[str, Any] = {}
     for name, label, words in (("save", "Saved on the device", "Saved as well, by name."),
-                               ("offload", "Offloaded to the host", "Moved to host memory in the forward pass, and back.")):
+                               ("offload", "Offloaded to the host",
+                                "Moved to host memory in the forward pass, and back.")):
         now = [word for word in str(options.get(name, "")).split(",") if word]
         key = state.seed(state.key(SCREEN, name), now)
-        found[name] = ",".join(st.multiselect(label, list(dict.fromkeys([*NAMES, *now])), key=key, help=words, placeholder="nothing"))
+        found[name] = ",".join(st.multiselect(label, list(dict.fromkeys([*NAMES, *now])), key=key,
+                                              help=words, placeholder="nothing"))
     left, right = st.columns(2, gap="small")
-    for place, name, label in ((left, "state_dtype", "Optimizer state"), (right, "parameter_dtype", "Parameters")):
+    for place, name, label in ((left, "state_dtype", "Optimizer state"),
+                               (right, "parameter_dtype", "Parameters")):
         with place:
-            found[name] = inputs.choice_input(SCREEN, name, label, ("float32", "bfloat16"), options.get(name, "float32"))
-    for name, label in (("fused_qkv", "One matmul for query, key and value"), ("fused_mlp", "One matmul for gate and up")):
-        found[name] = st.toggle(label, key=state.seed(state.key(SCREEN, name), bool(options.get(name))))
-    second = inputs.choice_input(SCREEN, "second_moment_dtype", "Second moment", ("", "float32", "bfloat16"),
-                                 options.get("second_moment_dtype", ""), words=lambda word: word or "as the optimizer state")
+            found[name] = inputs.choice_input(SCREEN, name, label, ("float32", "bfloat16"),
+                                              options.get(name, "float32"))
+    for name, label in (("fused_qkv", "One matmul for query, key and value"),
+                        ("fused_mlp", "One matmul for gate and up")):
+        found[name] = st.toggle(label,
+                                key=state.seed(state.key(SCREEN, name), bool(options.get(name))))
+    second = inputs.choice_input(SCREEN, "second_moment_dtype", "Second moment",
+                                 ("", "float32", "bfloat16"),
+                                 options.get("second_moment_dtype", ""),
+                                 words=lambda word: word or "as the optimizer state")
     found |= _blocks(options) | {"second_moment_dtype": second} | _own_choices(options)
-    flags = st.text_input("Compiler flags", key=state.seed(state.key(SCREEN, "flags"), str(options.get("compiler_flags", ""))), max_chars=_MAX_FLAGS,
-                          placeholder="xla_…=true", help="Added to those of the published runs.")
+    flags = st.text_input("Compiler flags",
+                          key=state.seed(state.key(SCREEN, "flags"),
+                                         str(options.get("compiler_flags", ""))),
+                          max_chars=_MAX_FLAGS, placeholder="xla_…=true",
+                          help="Added to those of the published runs.")
     found["compiler_flags"] = " ".join(flags.split())
     st.caption("Sizes of the model, where they are to differ from the preset's")
     return found, _sizes(dims, model)
@@ -187,14 +217,16 @@ def _blocks(options: dict[str, Any]) -> dict[str, int]:
     places = st.columns(3, gap="small")
     for place, (name, (label, usual)) in zip(places, _BLOCKS.items(), strict=True):
         key = state.seed(state.key(SCREEN, name), options.get(name) or None)
-        found[name] = place.number_input(label, value=None, step=128, placeholder=usual, key=key) or 0
+        found[name] = place.number_input(label, value=None, step=128, placeholder=usual,
+                                         key=key) or 0
     return found
 
 
 def _own_choices(options: dict[str, Any]) -> dict[str, str]:
     """What a model has of its own beside sizes: activation, gate, vocabulary tables."""
     found: dict[str, str] = {}
-    for place, (name, (label, words)) in zip(st.columns(3, gap="small"), _CHOICES.items(), strict=True):
+    for place, (name, (label, words)) in zip(st.columns(3, gap="small"), _CHOICES.items(),
+                                             strict=True):
         with place:
             found[name] = inputs.choice_input(SCREEN, name, label, words, options.get(name, ""),
                                               words=lambda word: word or "as the model")
@@ -209,8 +241,11 @@ def _sizes(dims: dict[str, Any], model: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for row in range(0, len(VARIABLE), 2):
         for place, name in zip(st.columns(2, gap="small"), VARIABLE[row:row + 2], strict=False):
-            size = place.number_input(name, value=None, step=1, key=state.seed(state.key(SCREEN, f"size.{name}"), dims.get(name)),
-                                      placeholder=str(getattr(preset, name)) if preset else "as the model")
+            size = place.number_input(name, value=None, step=1,
+                                      key=state.seed(state.key(SCREEN, f"size.{name}"),
+                                                     dims.get(name)),
+                                      placeholder=str(getattr(preset, name)) if preset
+                                      else "as the model")
             if size is not None:
                 found[name] = size
     return found
@@ -222,8 +257,10 @@ def _workload_fields(draft: dict[str, Any], mesh: list[list[Any]]) -> dict[str, 
     what = get_workload(draft["workload"]).chosen(options)
     fields = inputs.dims_input(SCREEN, what, mesh)
     fields["dtype"] = inputs.dtype_input(SCREEN, what)
-    fields["strategies"] = inputs.strategies_input(
-        SCREEN, f"strategies.{what.name}", [name for name in drafts.STRATEGIES if name in what.strategies], draft["strategies"])
+    fields["strategies"] = inputs.strategies_input(SCREEN, f"strategies.{what.name}",
+                                                   [name for name in drafts.STRATEGIES
+                                                    if name in what.strategies],
+                                                   draft["strategies"])
     with st.expander("Arrays: spec of their own"):
         overrides = {}
         for array in what.arrays:
@@ -231,7 +268,8 @@ def _workload_fields(draft: dict[str, Any], mesh: list[list[Any]]) -> dict[str, 
             spec = inputs.spec_input(SCREEN, array.name, array.present(fields["dims"]), mesh)
             if spec is not None:
                 overrides[array.name] = spec
-    return fields | {"overrides": overrides, "options": options | {"device_order": _device_order(options)}}
+    return fields | {"overrides": overrides,
+                     "options": options | {"device_order": _device_order(options)}}
 
 
 def _device_order(options: dict[str, Any]) -> str:

@@ -1,4 +1,6 @@
-"""A prediction varied: what is swept, what that costs, the curves as the compiles come in, and a table to open each point from."""
+"""A prediction varied: what is swept, what that costs, the curves as the compiles come in, and a
+table to open each point from.
+"""
 
 from collections.abc import Sequence
 
@@ -23,12 +25,15 @@ INTERVAL_S = 1.0
 COLUMNS = 3  # of charts
 _WRITTEN = "predict:sweep:written"  # what the address bar said last
 _SCALING = {"weak": "Batch per chip constant (weak)", "strong": "Total batch constant (strong)"}
-_STATES = {"refused": "cannot be", "too large": "does not fit, by its sizes", "not compiled": "not compiled yet", "waiting": "in the queue",
-           "running": "compiling", "failed": "failed", "does not fit": "does not fit", "predicted": "predicted"}
+_STATES = {"refused": "cannot be", "too large": "does not fit, by its sizes",
+           "not compiled": "not compiled yet", "waiting": "in the queue", "running": "compiling",
+           "failed": "failed", "does not fit": "does not fit", "predicted": "predicted"}
 
 
 def show(experiment: Experiment) -> None:
-    """The whole of it, for a valid experiment whose target is a topology. It starts no compile until its button is pressed."""
+    """The whole of it, for a valid experiment whose target is a topology. It starts no compile
+    until its button is pressed.
+    """
     sweep, sentence = _fields(experiment)
     if sweep is None:
         refusal(sentence or "")
@@ -57,7 +62,8 @@ def is_linked() -> bool:
     return "sweep" in st.query_params
 
 
-# Fields ------------------------------------------------------------------------------------------------------------------
+# Fields
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
@@ -65,7 +71,8 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
     linked, notice = _linked(experiment)
     if notice:
         refusal(f"This link's sweep cannot be opened as it is. {notice}")
-    fresh = linked is not None and _said() != st.session_state.get(_WRITTEN)  # a link was opened: its fields take the place of those that were
+    # a link was opened: its fields take the place of those that were
+    fresh = linked is not None and _said() != st.session_state.get(_WRITTEN)
     first = linked.vary if linked else FIRST
     known = [name for name, row in VARIABLES.items()
              if row.needs is None or row.needs in experiment.sizes or name == first]
@@ -83,7 +90,8 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
         scaling = right.selectbox("Scaling", list(_SCALING), key=key, format_func=lambda name: _SCALING[name],
                                   help="Of the mesh, fsdp or data takes the chips that come in, and the other axes stay")
     try:
-        return parse_sweep(experiment, f"{vary}={text}", "strong" if scaling == "strong" else "weak"), None
+        return parse_sweep(experiment, f"{vary}={text}",
+                           "strong" if scaling == "strong" else "weak"), None
     except RequestError as error:
         return None, str(error)
 
@@ -104,7 +112,9 @@ def _values(variable: Variable, experiment: Experiment, values: str, fresh: bool
 
 
 def _seeded(field: str, value: object, fresh: bool) -> str:
-    """The widget key of a field, with its first value, or with the value of a link that was just opened."""
+    """The widget key of a field, with its first value, or with the value of a link that was just
+    opened.
+    """
     key = state.key("predict", field)
     if fresh:
         st.session_state[key] = value
@@ -121,7 +131,8 @@ def _linked(experiment: Experiment) -> tuple[Sweep | None, str | None]:
     if not text:
         return None, None
     try:
-        return parse_sweep(experiment, text[:2000], "strong" if st.query_params.get("scaling") == "strong" else "weak"), None
+        return parse_sweep(experiment, text[:2000],
+                           "strong" if st.query_params.get("scaling") == "strong" else "weak"), None
     except RequestError as error:
         return None, str(error)
 
@@ -138,11 +149,14 @@ def _write_query(sweep: Sweep) -> None:
     st.session_state[_WRITTEN] = _said()
 
 
-# Running -----------------------------------------------------------------------------------------------------------------
+# Running
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def _controls(sweep: Sweep, points: Sequence[Point], outcomes: Sequence[Outcome]) -> None:
-    """How many compiles are missing and how long they take, said before the button; while they run, how far they are."""
+    """How many compiles are missing and how long they take, said before the button; while they run,
+    how far they are.
+    """
     missing = to_compile(points, outcomes)
     if any(outcome.state in ("waiting", "running") for outcome in outcomes):
         _watch(sweep, points, tuple(outcome.state for outcome in outcomes))
@@ -158,8 +172,9 @@ def _controls(sweep: Sweep, points: Sequence[Point], outcomes: Sequence[Outcome]
         again = f", {failed} of them again after a failure" if failed else ""
         known = sum(outcome.state in ("predicted", "does not fit") for outcome in outcomes)
         many = "compiles" if len(missing) > 1 else "compile"
-        st.markdown(plain(f"{len(missing)} {many}, roughly {_duration(seconds)} on an idle machine{again}; "
-                          f"{known} of {len(points)} points are known already."))
+        st.markdown(
+            plain(f"{len(missing)} {many}, roughly {_duration(seconds)} on an idle machine{again}; "
+                  f"{known} of {len(points)} points are known already."))
 
 
 def _duration(seconds: float) -> str:
@@ -168,26 +183,34 @@ def _duration(seconds: float) -> str:
 
 @st.fragment(run_every=INTERVAL_S)
 def _watch(sweep: Sweep, points: Sequence[Point], seen: tuple[str, ...]) -> None:
-    """How far the compiles are, and a way to cancel them; the screen is drawn anew when a point is over."""
+    """How far the compiles are, and a way to cancel them; the screen is drawn anew when a point is
+    over.
+    """
     outcomes = look(lab(), points, _asked())
     if tuple(outcome.state for outcome in outcomes) != seen:
         st.rerun()
     waiting = sum(outcome.state == "waiting" for outcome in outcomes)
-    at_hand = next((place for place, outcome in enumerate(outcomes) if outcome.state == "running"), None)
+    at_hand = next((place for place, outcome in enumerate(outcomes) if outcome.state == "running"),
+                   None)
     done = sum(outcome.state in ("predicted", "does not fit", "failed") for outcome in outcomes)
-    with st.container(border=True, key="sweep:live"), st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(border=True,
+                      key="sweep:live"), st.container(horizontal=True, vertical_alignment="center"):
         words = "Waiting for another run"
         if at_hand is not None:
             run = outcomes[at_hand].run
             elapsed = lab().status(run).elapsed_s if run else None
-            words = f"Compiling for {point_title(sweep, points[at_hand])}" + (f" · {elapsed:.0f} s" if elapsed is not None else "")
-        st.progress(done / max(1, done + waiting + (at_hand is not None)), text=plain(f"{words}, {waiting} more in the queue"))
+            words = f"Compiling for {point_title(sweep, points[at_hand])}" + (f" · {elapsed:.0f} s"
+                                                                              if elapsed is not None
+                                                                              else "")
+        st.progress(done / max(1, done + waiting + (at_hand is not None)),
+                    text=plain(f"{words}, {waiting} more in the queue"))
         if st.button("Cancel all", key="sweep:cancel", icon=":material/stop_circle:"):
             cancel(lab(), outcomes)
             st.rerun()
 
 
-# Curves ------------------------------------------------------------------------------------------------------------------
+# Curves
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def _charts(sweep: Sweep, rows: Sequence[Row]) -> None:
@@ -195,7 +218,8 @@ def _charts(sweep: Sweep, rows: Sequence[Row]) -> None:
     wide = 2 if len(drawn) in (2, 4) else COLUMNS
     columns = st.columns(wide)
     for place, (name, chart) in enumerate(drawn.items()):
-        columns[place % wide].vega_lite_chart(chart, alt=sweep_charts.chart_alt(name, sweep, rows), key=f"sweep:{name}")
+        columns[place % wide].vega_lite_chart(chart, alt=sweep_charts.chart_alt(name, sweep, rows),
+                                              key=f"sweep:{name}")
     if drawn:
         st.caption("Shaded, or as bars: the interval in which a measured step should be about four times out of five. Red: capacity; a cross "
                    "does not fit; a hollow point is estimated from the sizes and not compiled.")
@@ -204,13 +228,15 @@ def _charts(sweep: Sweep, rows: Sequence[Row]) -> None:
 def _table(sweep: Sweep, rows: Sequence[Row]) -> None:
     """Every point in a row, refused and failed ones with their words; and all of it as CSV."""
     base = links.base_address()
-    listed = pd.DataFrame([_cells(sweep, row, base) for row in rows]).dropna(axis="columns", how="all").fillna("–")
+    listed = pd.DataFrame([_cells(sweep, row, base)
+                           for row in rows]).dropna(axis="columns", how="all").fillna("–")
     title = axis_title(sweep)
     config = {"Open": st.column_config.LinkColumn("Open", display_text="open", width="small"),
               f"{title[0].upper()}{title[1:]}": st.column_config.TextColumn(pinned=True)}
     st.dataframe(listed, hide_index=True, column_config=config, key="sweep:table")
-    st.download_button("CSV", lambda: csv_text(rows), f"sweep-{sweep.vary}.csv", "text/csv", key="sweep:csv", icon=":material/download:",
-                       on_click="ignore", help="All points with their numbers, in seconds and bytes")
+    st.download_button("CSV", lambda: csv_text(rows), f"sweep-{sweep.vary}.csv", "text/csv",
+                       key="sweep:csv", icon=":material/download:", on_click="ignore",
+                       help="All points with their numbers, in seconds and bytes")
 
 
 def _cells(sweep: Sweep, row: Row, base: str) -> dict[str, str | None]:
@@ -220,17 +246,17 @@ def _cells(sweep: Sweep, row: Row, base: str) -> dict[str, str | None]:
     if memory is None and point.expected_bytes is not None:
         memory = f"about {bytes_text(point.expected_bytes)}"
     mesh = mesh_text(point.experiment.mesh, " ") if point.experiment else None
-    cells = {
-        "Topology": point.experiment.target.removeprefix("tpu:") if point.experiment and sweep.variable.scales else None,
-        "Mesh": mesh,
-        "Step": seconds_text(found.step_s) if found.step_s else None, "Between": between,
-        "MFU": f"{found.mfu:.1%}" if found.mfu is not None else None,
-        "Tokens/s/chip": f"{found.tokens_per_s_per_chip:,.0f}" if found.tokens_per_s_per_chip else None,
-        "Efficiency" if sweep.variable.scales else "Work/chip/s": f"{row.efficiency:.1%}" if row.efficiency is not None else None,
-        "Memory": memory, "Exposed": f"{row.exposed_share:.1%}" if row.exposed_share is not None else None, "Binds": found.binds,
-        "State": _STATES[row.outcome.state],
-        "Open": base + links.path(point.experiment, row.outcome.run, "predict"),
-    }
+    cells = {"Topology": point.experiment.target.removeprefix("tpu:") if point.experiment
+             and sweep.variable.scales else None, "Mesh": mesh,
+             "Step": seconds_text(found.step_s) if found.step_s else None, "Between": between,
+             "MFU": f"{found.mfu:.1%}" if found.mfu is not None else None,
+             "Tokens/s/chip": f"{found.tokens_per_s_per_chip:,.0f}" if found.tokens_per_s_per_chip
+             else None,
+             "Efficiency" if sweep.variable.scales else "Work/chip/s": f"{row.efficiency:.1%}"
+             if row.efficiency is not None else None, "Memory": memory,
+             "Exposed": f"{row.exposed_share:.1%}" if row.exposed_share is not None else None,
+             "Binds": found.binds, "State": _STATES[row.outcome.state],
+             "Open": base + links.path(point.experiment, row.outcome.run, "predict"),}
     head = f"{title[0].upper()}{title[1:]}"
     return {head: point.label} | {name: cell for name, cell in cells.items() if name != head}
 

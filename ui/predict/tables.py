@@ -23,9 +23,14 @@ def strategies_table(result: Result) -> dict[str, list[str]]:
         prediction = each.prediction
         time = prediction.predicted_s if prediction else None
         table["Strategy"].append(title(name))
-        table["Time"].append(nowrap(seconds_text(time.estimate)) if time else "does not fit" if prediction else "failed")
-        table["Interval"].append(f"{nowrap(seconds_text(time.low))} to {nowrap(seconds_text(time.high))}" if time else NONE)
-        table["HBM per device"].append(nowrap(bytes_text(prediction.memory_bytes.peak)) if prediction else NONE)
+        table["Time"].append(nowrap(seconds_text(time.estimate)) if time else "does not fit"
+                             if prediction else "failed")
+        table[
+            "Interval"].append(
+            f"{nowrap(seconds_text(time.low))} to {nowrap(seconds_text(time.high))}" if time
+            else NONE)
+        table["HBM per device"].append(nowrap(bytes_text(prediction.memory_bytes.peak))
+                                       if prediction else NONE)
         table["Bound"].append(bound_words(prediction.binds) if prediction else NONE)
         exposed = sum(c.exposed_in_all_s for c in prediction.collectives) if prediction else 0.0
         table["Exposed communication"].append(nowrap(seconds_text(exposed)) if time else NONE)
@@ -33,8 +38,12 @@ def strategies_table(result: Result) -> dict[str, list[str]]:
 
 
 def collectives_table(found: Prediction) -> dict[str, list[str]]:
-    """Collectives alike in kind, axes, bytes and reason are one row, the longest first, and all that is small is the last."""
-    table: dict[str, list[str]] = {name: [] for name in ("Collective", "Over", "Bytes", "Times", "Total", "Exposed", "Why")}
+    """Collectives alike in kind, axes, bytes and reason are one row, the longest first, and all
+    that is small is the last.
+    """
+    table: dict[str, list[str]] = {name: []
+                                   for name in ("Collective", "Over", "Bytes", "Times", "Total",
+                                                "Exposed", "Why")}
     for row in rows(found.collectives):
         axes = ", ".join(row.axes)
         route = "" if row.rest else route_words(row.first.route or "")
@@ -52,17 +61,21 @@ def collectives_table(found: Prediction) -> dict[str, list[str]]:
 
 def buffers_table(found: Prediction) -> dict[str, list[str]]:
     """The arrays that matter to memory, and the operation that they come from."""
-    return {"Array": [plain(each.shape) for each in found.buffers], "Bytes": [nowrap(bytes_text(each.bytes)) for each in found.buffers],
+    return {"Array": [plain(each.shape) for each in found.buffers],
+            "Bytes": [nowrap(bytes_text(each.bytes)) for each in found.buffers],
             "From": [plain(operation(each.op) or each.name) for each in found.buffers]}
 
 
 def memory_table(found: Prediction) -> dict[str, list[str]]:
     """The compiler's account, per device."""
     held = found.memory_bytes
-    rows = {"Peak": held.peak, "Arguments (parameters, optimizer, data)": held.argument, "Temporaries": held.temp,
-            "Results": held.output, "of which reuse arguments (donated)": held.alias, "Program": held.code, "In host memory": held.host or None}
+    rows = {"Peak": held.peak, "Arguments (parameters, optimizer, data)": held.argument,
+            "Temporaries": held.temp, "Results": held.output,
+            "of which reuse arguments (donated)": held.alias, "Program": held.code,
+            "In host memory": held.host or None}
     rows = {name: size for name, size in rows.items() if size is not None}
-    return {"Memory per device": list(rows), "Bytes": [nowrap(bytes_text(size)) for size in rows.values()]}
+    return {"Memory per device": list(rows),
+            "Bytes": [nowrap(bytes_text(size)) for size in rows.values()]}
 
 
 def sharding_table(plan: Plan) -> dict[str, list[str]]:
@@ -74,21 +87,28 @@ def sharding_table(plan: Plan) -> dict[str, list[str]]:
             return NONE
         return " or ".join(" and ".join(axes) if axes else "replicated" for axes in choices)
 
-    return {"Dim": list(rows), "of activations": [words(groups.get("activations")) for groups in rows.values()],
-            "of parameters and optimizer": [words(groups.get("parameters")) for groups in rows.values()]}
+    return {"Dim": list(rows),
+            "of activations": [words(groups.get("activations")) for groups in rows.values()],
+            "of parameters and optimizer": [words(groups.get("parameters"))
+                                            for groups in rows.values()]}
 
 
 def arrays_table(plan: Plan) -> dict[str, list[str]]:
-    """Every array that matters: its dims with the axes that cut them, and the shape that one device holds."""
+    """Every array that matters: its dims with the axes that cut them, and the shape that one device
+    holds.
+    """
     found = sharding.arrays(plan)
     rename = sharding.WORDS
 
     def dims(array: sharding.CutArray) -> str:
-        return ", ".join(f"{rename.get(dim, dim)} {size:,}" + (f" over {' and '.join(axes)}" if axes else "")
+        return ", ".join(f"{rename.get(dim, dim)} {size:,}"
+                         + (f" over {' and '.join(axes)}" if axes else "")
                          for (dim, size), axes in zip(array.dims, array.axes, strict=True))
 
-    return {"Array": [f"{array.name} ({array.group[:-1]})" for array in found], "Dims and mesh axes": [dims(array) for array in found],
-            "On each device": [" × ".join(f"{size:,}" for size in array.held(plan.axis_sizes)) for array in found]}
+    return {"Array": [f"{array.name} ({array.group[:-1]})" for array in found],
+            "Dims and mesh axes": [dims(array) for array in found],
+            "On each device": [" × ".join(f"{size:,}" for size in array.held(plan.axis_sizes))
+                               for array in found]}
 
 
 def percent(new: float | None, old: float | None) -> str:

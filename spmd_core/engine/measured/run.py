@@ -62,9 +62,9 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
         training.run()
         sampler.stopped = training.stopped
     floors = _floors(experiment)
-    measured = environment.model_copy(update={"load": devices.load(),
-                                              "dispatch_floor_s": floors.get("mesh",
-                                                                             floors.get("single"))})
+    floor_s = floors.get("mesh", floors.get("single"))
+    measured = environment.model_copy(
+        update={"load": devices.load(), "dispatch_floor_s": floor_s})
     floor_of = {trial.strategy: floors.get("single" if trial.strategy in ONE_DEVICE else "mesh")
                 for trial in trials}
     result = Result(
@@ -75,9 +75,11 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
         comparison=stats.compare(rankable_rounds(trials)))
     result = _with_sentence(result)
     forget_now_and_then()
-    ran_out = any(trial.failure is not None and trial.failure.kind == OUT_OF_MEMORY
-                  for trial in trials)
-    return Finished(result=result, renew_worker=ran_out)
+    return Finished(result=result, renew_worker=any(map(_ran_out, trials)))
+
+
+def _ran_out(trial: Trial) -> bool:
+    return trial.failure is not None and trial.failure.kind == OUT_OF_MEMORY
 
 
 def _with_sentence(result: Result) -> Result:

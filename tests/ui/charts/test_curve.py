@@ -13,8 +13,10 @@ def rows(chart):
 
 
 def test_a_curve_has_a_point_for_each_step_and_strategies_differ_by_dashes_too():
-    chart = curve_chart("loss", {"single": [4.0, 2.0, 1.0], "shard_map": [4.0, 2.0, 1.0]}, [0, 1, 2])
-    assert [(row["row"], row["step"], row["y"]) for row in rows(chart)[:2]] == [("Single device", 1, 4.0), ("Single device", 2, 2.0)]
+    chart = curve_chart("loss", {"single": [4.0, 2.0, 1.0], "shard_map": [4.0, 2.0, 1.0]},
+                        [0, 1, 2])
+    assert [(row["row"], row["step"], row["y"])
+            for row in rows(chart)[:2]] == [("Single device", 1, 4.0), ("Single device", 2, 2.0)]
     assert len(rows(chart)) == 6
     encoding = chart["layer"][0]["encoding"]
     assert encoding["color"] == encoding["strokeDash"]

@@ -1,4 +1,6 @@
-"""The Compare screen without a browser: refusals that its fields can bring about, and what they leave as it was."""
+"""The Compare screen without a browser: refusals that its fields can bring about, and what they
+leave as it was.
+"""
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -13,7 +15,8 @@ TABS = ("Errors are against a NumPy reference in float64.", "Every sample, in mi
 
 @pytest.fixture
 def screen(data_folder):
-    yield AppTest.from_file("../../../home.py", default_timeout=30).switch_page("pages/compare.py").run()
+    yield AppTest.from_file("../../../home.py",
+                            default_timeout=30).switch_page("pages/compare.py").run()
     Lab.open().close()
 
 
@@ -28,7 +31,8 @@ def said(screen) -> str:
 
 def test_the_default_is_the_layer_of_the_tutorial(screen):
     assert said(screen) == ""
-    assert (field(screen, "number_input", "in").value, field(screen, "number_input", "out").value) == (32, 4)
+    assert (field(screen, "number_input", "in").value,
+            field(screen, "number_input", "out").value) == (32, 4)
     assert field(screen, "text_input", "Axis 1 name").value == "x"
 
 
@@ -37,7 +41,9 @@ def test_without_a_strategy_there_is_nothing_to_run(screen):
     assert "leaves nothing to run" in said(screen)
 
 
-@pytest.mark.parametrize(("size", "words"), [(0, "in=0 is not a size"), (-8, "in=-8 is not a size"), (30, "in=30 does not divide over mesh")])
+@pytest.mark.parametrize(("size", "words"),
+                         [(0, "in=0 is not a size"), (-8, "in=-8 is not a size"),
+                          (30, "in=30 does not divide over mesh")])
 def test_sizes_that_are_none(screen, size, words):
     field(screen, "number_input", "in").set_value(size).run()
     assert words in said(screen)
@@ -67,7 +73,8 @@ def test_a_dtype_that_the_workload_has_not_got_is_not_offered(screen):
     ("2.eJyrVgIAAS0Arg", "Link of version 2 cannot be read by this version"),
 ])
 def test_junk_as_a_link_is_one_short_sentence_and_the_default_stays(data_folder, code, words):
-    screen = AppTest.from_file("../../../home.py", default_timeout=30).switch_page("pages/compare.py")
+    screen = AppTest.from_file("../../../home.py",
+                               default_timeout=30).switch_page("pages/compare.py")
     screen.query_params["experiment"] = code
     screen.run()
     assert words in said(screen)
@@ -86,11 +93,13 @@ def test_junk_as_a_link_is_one_short_sentence_and_the_default_stays(data_folder,
 def test_a_link_opens_its_tab_and_what_it_says_of_no_tab_is_ignored(data_folder, query, drawn):
     stored = result({"auto": strategy(1e-5), "shard_map": strategy(2e-5)})
     store(data_folder, stored)
-    screen = AppTest.from_file("../../../home.py", default_timeout=30).switch_page("pages/compare.py")
+    screen = AppTest.from_file("../../../home.py",
+                               default_timeout=30).switch_page("pages/compare.py")
     for name, value in (query | {"run": stored.run}).items():
         screen.query_params[name] = value
     screen.run()
     assert said(screen) == ""
-    parts = [part.value.replace("\\", "").partition(" A row")[0] for part in (*screen.caption, *screen.markdown)]
+    parts = [part.value.replace("\\", "").partition(" A row")[0]
+             for part in (*screen.caption, *screen.markdown)]
     assert [sentence for sentence in TABS if sentence in parts] == [drawn]
     Lab.open().close()

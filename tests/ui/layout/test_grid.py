@@ -1,4 +1,6 @@
-"""The geometry of a layout's pictures: every block is in exactly one tile, and no tile lies on another."""
+"""The geometry of a layout's pictures: every block is in exactly one tile, and no tile lies on
+another.
+"""
 
 import math
 
@@ -36,7 +38,8 @@ def test_no_tile_lies_on_another_or_outside_the_picture(counts, letters):
     assert top.min() > 0 and (top + grid.cell_height).max() <= grid.height + 1e-6
     inside = np.stack([left + grid.cell_width / 2, top + grid.cell_height / 2])
     for number, (x, y) in enumerate(inside.T):
-        apart = (np.abs(inside[0] - x) > grid.cell_width - 1e-6) | (np.abs(inside[1] - y) > grid.cell_height - 1e-6)
+        apart = (np.abs(inside[0] - x) > grid.cell_width
+                 - 1e-6) | (np.abs(inside[1] - y) > grid.cell_height - 1e-6)
         apart[number] = True
         assert apart.all()
 
@@ -61,7 +64,8 @@ def test_neighbours_are_joined_only_where_there_are_too_many(counts, letters):
 ])
 def test_rows_columns_and_panels(counts, rows, columns, panels):
     grid = arrange(counts, 40.0, 3)
-    assert (grid.rows.size, grid.columns.size, math.prod(digit.size for digit in grid.panels)) == (rows, columns, panels)
+    assert (grid.rows.size, grid.columns.size,
+            math.prod(digit.size for digit in grid.panels)) == (rows, columns, panels)
 
 
 def test_rows_and_columns_run_as_the_dims_do():

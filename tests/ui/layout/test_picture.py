@@ -14,18 +14,15 @@ from ui.layout.grid import CHARACTER
 from ui.layout.picture import TABLE_ROWS, alt_text, joined_note, picture, table
 
 MESH = (("x", 2), ("y", 4))
-CASES = {
-    "strip": ((("x", 8),), (32,), (("x",),)),
-    "grid": (MESH, (4, 8), (("x",), ("y",))),
-    "replicated": (MESH, (4, 8), ((), ("y",))),
-    "whole": (MESH, (4, 8), ((), ())),
-    "panels": ((("x", 2), ("y", 2), ("z", 2)), (8, 16, 32), (("z",), ("x",), ("y",))),
-    "two axes": (MESH, (16, 3), (("y", "x"), ())),
-    "five dims": ((("a", 2), ("b", 2), ("c", 4), ("d", 4)), (8, 4, 16, 32, 64), (("a",), (), ("b",), ("c",), ("d",))),
-    "512 devices": ((("x", 8), ("y", 8), ("z", 8)), (64, 1024, 4096), ((), ("z", "y"), ())),
-    "scalar": ((("x", 8),), (), ()),
-    "joined": ((("x", 64), ("y", 64)), (4096, 8192), (("x",), ("y",))),
-}
+CASES = {"strip": ((("x", 8),), (32,), (("x",),)), "grid": (MESH, (4, 8), (("x",), ("y",))),
+         "replicated": (MESH, (4, 8), ((), ("y",))), "whole": (MESH, (4, 8), ((), ())),
+         "panels": ((("x", 2), ("y", 2), ("z", 2)), (8, 16, 32), (("z",), ("x",), ("y",))),
+         "two axes": (MESH, (16, 3), (("y", "x"), ())),
+         "five dims": ((("a", 2), ("b", 2), ("c", 4), ("d", 4)), (8, 4, 16, 32, 64),
+                       (("a",), (), ("b",), ("c",), ("d",))),
+         "512 devices": ((("x", 8), ("y", 8), ("z", 8)), (64, 1024, 4096), ((), ("z", "y"), ())),
+         "scalar": ((("x", 8),), (), ()),
+         "joined": ((("x", 64), ("y", 64)), (4096, 8192), (("x",), ("y",))),}
 
 
 def rows(found, name):
@@ -35,7 +32,8 @@ def rows(found, name):
 @pytest.mark.parametrize("case", CASES)
 def test_the_chart_is_valid_vega_lite_and_draws(case):
     spec = picture(layout(*CASES[case]), "float32")
-    spec |= {"width": 640, "datasets": {name: data.to_pylist() for name, data in spec["datasets"].items()}}
+    spec |= {"width": 640,
+             "datasets": {name: data.to_pylist() for name, data in spec["datasets"].items()}}
     svg = vl_convert.vegalite_to_svg(json.dumps(spec))
     assert svg.count("<path") >= len(spec["datasets"]["cells"])
     for label in spec["datasets"]["inside"]:
@@ -48,10 +46,12 @@ def test_every_shard_and_every_device_is_drawn_in_the_colour_of_its_data(case):
     cells = rows(found, "cells")
     shards, devices = cells[: found.shard_count], cells[found.shard_count:]
     assert len({cell["color"] for cell in shards}) == len(shards) == found.shard_count
-    assert [cell["devices"] for cell in devices] == [str(device) for device in range(found.device_count)]
+    assert [cell["devices"] for cell in devices] == [str(device)
+                                                     for device in range(found.device_count)]
     for device, cell in enumerate(devices):
         mine = shards[found.shard_of[device]]
-        assert (cell["color"], cell["key"], cell["holds"], cell["bytes"]) == (mine["color"], mine["key"], mine["holds"], mine["bytes"])
+        assert (cell["color"], cell["key"], cell["holds"],
+                cell["bytes"]) == (mine["color"], mine["key"], mine["holds"], mine["bytes"])
     assert [cell["devices"] for cell in shards] == group_texts(found.groups)
 
 
@@ -62,16 +62,22 @@ def test_cells_are_labelled_with_devices_and_slices():
     assert texts[4:12] == [str(device) for device in range(8)]
     assert texts[12:14] == ["0:4, 0:2", "0:4, 2:4"]
     outside = [label["text"] for label in rows(found, "outside")]
-    assert {"Array 4 × 8", "rows d0 replicated, columns d1 over y", "0:2", "6:8", "Mesh x = 2, y = 4", "x=1", "y=3"} <= set(outside)
+    assert {"Array 4 × 8", "rows d0 replicated, columns d1 over y", "0:2", "6:8",
+            "Mesh x = 2, y = 4", "x=1", "y=3"} <= set(outside)
 
 
 def test_hover_says_device_coordinates_slice_bytes_and_who_else():
     found = layout(*CASES["replicated"])
     shard, device = rows(found, "cells")[1], rows(found, "cells")[4 + 5]
-    assert {name: shard[name] for name in ("devices", "mesh", "holds", "bytes", "same")} == {
-        "devices": "1, 5", "mesh": "x=any, y=1", "holds": "[0:4, 2:4]", "bytes": "32 B", "same": "on 2 devices"}
-    assert {name: device[name] for name in ("devices", "mesh", "holds", "bytes", "same")} == {
-        "devices": "5", "mesh": "x=1, y=1", "holds": "[0:4, 2:4]", "bytes": "32 B", "same": "on 1, 5"}
+    assert {name: shard[name]
+            for name in ("devices", "mesh", "holds", "bytes",
+                         "same")} == {"devices": "1, 5", "mesh": "x=any, y=1",
+                                      "holds": "[0:4, 2:4]", "bytes": "32 B",
+                                      "same": "on 2 devices"}
+    assert {name: device[name]
+            for name in ("devices", "mesh", "holds", "bytes",
+                         "same")} == {"devices": "5", "mesh": "x=1, y=1", "holds": "[0:4, 2:4]",
+                                      "bytes": "32 B", "same": "on 1, 5"}
 
 
 def test_each_panel_says_which_part_of_the_array_it_is():
@@ -94,7 +100,8 @@ def test_where_there_are_too_many_tiles_join_neighbours_and_the_note_says_so():
         "Too many to draw one by one: a tile of the array stands for 4 × 4 shards, a tile of the mesh stands for 4 × 4 devices.")
     assert len(cells) == 2 * 256
     assert (cells[0]["devices"], cells[0]["holds"]) == ("16 devices, 0 to 195", "[0:256, 0:512]")
-    assert (cells[-1]["devices"], cells[-1]["holds"]) == ("16 devices, 3900 to 4095", "within [3840:4096, 7680:8192]")
+    assert (cells[-1]["devices"], cells[-1]["holds"]) == ("16 devices, 3900 to 4095",
+                                                          "within [3840:4096, 7680:8192]")
     assert len({cell["key"] for cell in cells[:256]}) == 256
 
 
@@ -103,9 +110,11 @@ def test_labels_fit_their_cells(case):
     found = layout(*CASES[case])
     cells = rows(found, "cells")
     for label in rows(found, "inside"):
-        (cell,) = [cell for cell in cells if cell["x"] < label["x"] < cell["x2"] and cell["y"] < label["y"] < cell["y2"]]
+        (cell,) = [cell for cell in cells
+                   if cell["x"] < label["x"] < cell["x2"] and cell["y"] < label["y"] < cell["y2"]]
         assert label["size"] >= 8.0 and label["most"] < cell["y2"] - cell["y"]
-        assert CHARACTER * min(label["size"], label["most"]) * len(label["text"]) <= cell["x2"] - cell["x"] + 2
+        assert CHARACTER * min(label["size"],
+                               label["most"]) * len(label["text"]) <= cell["x2"] - cell["x"] + 2
 
 
 @pytest.mark.parametrize("count", [1, 2, 8, 16, 64, 1024])
@@ -113,11 +122,13 @@ def test_labels_can_be_read_on_every_colour(count):
     """Contrast of WCAG 2.2, at least 4.5 to 1."""
     def luminance(colour):
         channels = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
-        return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4) @ np.array([0.2126, 0.7152, 0.0722])
+        return np.where(channels <= 0.04045, channels / 12.92,
+                        ((channels + 0.055) / 1.055) ** 2.4) @ np.array([0.2126, 0.7152, 0.0722])
 
     drawn = colours(np.arange(count), count)
     assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in drawn)
-    assert min((luminance(colour) + 0.05) / (luminance("#15181d") + 0.05) for colour in drawn) >= 4.5
+    assert min((luminance(colour) + 0.05) / (luminance("#15181d") + 0.05)
+               for colour in drawn) >= 4.5
     assert count > 64 or len(set(drawn)) == count
 
 
@@ -131,7 +142,8 @@ def test_alt_text_is_the_answer():
 
 def test_the_table_has_the_numbers_of_the_picture():
     numbers = table(layout(*CASES["replicated"]), "float32").to_pylist()
-    assert numbers[5] == {"device": 5, "x": 1, "y": 1, "[d0]": "0:4", "[d1]": "2:4", "bytes": 32, "held by devices": "1, 5"}
+    assert numbers[5] == {"device": 5, "x": 1, "y": 1, "[d0]": "0:4", "[d1]": "2:4", "bytes": 32,
+                          "held by devices": "1, 5"}
     assert len(numbers) == 8
 
 
@@ -161,8 +173,8 @@ def test_which_devices_share_in_a_sentence():
         "64 groups of 8 devices hold the same data: 0, 64 … 448 · 8, 72 … 456 · 16, 80 … 464 · 24, 88 … 472 · 32, 96 … 480 · 40, 104 … 488 · …")
 
 
-@pytest.mark.parametrize(("number", "text"), [
-    (0, "0"), (1000, "1000"), (16384, "16Ki"), (2**20, "1Mi"), (3 * 2**20, "3Mi"), (2**40, "1Ti"), (2**20 + 1, "1048577"),
-])
+@pytest.mark.parametrize(("number", "text"),
+                         [(0, "0"), (1000, "1000"), (16384, "16Ki"), (2**20, "1Mi"),
+                          (3 * 2**20, "3Mi"), (2**40, "1Ti"), (2**20 + 1, "1048577"),])
 def test_compact_numbers_are_exact(number, text):
     assert compact(number) == text

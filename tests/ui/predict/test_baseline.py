@@ -28,13 +28,15 @@ def test_what_changed_is_said():
     before["plan"]["remat"] = "minimal"
     before["collectives"][0][3] = 20
     before["estimate_s"] = 0.01
-    assert changes(json.dumps(before).encode(), NOW) == [
-        "the plan's remat was minimal, and is full", "all-gather over fsdp of 32.0 MiB: 20 before, 10 now",
-        "the estimate went from 10 ms to 14.7 ms"]
+    assert changes(json.dumps(before).encode(),
+                   NOW) == ["the plan's remat was minimal, and is full",
+                            "all-gather over fsdp of 32.0 MiB: 20 before, 10 now",
+                            "the estimate went from 10 ms to 14.7 ms"]
 
 
 @pytest.mark.parametrize(("content", "words"), [
-    (b"\x89PNG", "is not JSON"), (b"[1]", "is not a baseline that"), (b'{"baseline": 1}', "is not a JSON object"),
+    (b"\x89PNG", "is not JSON"), (b"[1]", "is not a baseline that"),
+    (b'{"baseline": 1}', "is not a JSON object"),
     (b"[" * 100_000, "is not JSON"), (b" " * (MAX_BYTES + 1), "larger than any baseline"),
     (kept(fits=None), "incomplete"),
     (kept(collectives=7), "collectives"),

@@ -57,7 +57,8 @@ def test_links_that_wrap_around_are_marked():
 def test_the_line_joins_one_group_in_its_order():
     spec = torus("v5e:4x4", [("fsdp", 16)], "fsdp", "plain")
     path = rows(spec, 2)
-    assert [(point["x"], point["y"]) for point in path[:5]] == [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0)]
+    assert [(point["x"], point["y"]) for point in path[:5]] == [(0, 0), (1, 0), (0, 1), (1, 1),
+                                                                (2, 0)]
 
 
 def test_a_large_cube_is_cut_off_and_says_so():
@@ -68,15 +69,18 @@ def test_a_large_cube_is_cut_off_and_says_so():
 
 
 def segment(track, kind, start, duration, name="a"):
-    return TimelineSegment(track=track, kind=kind, name=name, start_s=start, duration_s=duration, place="body")
+    return TimelineSegment(track=track, kind=kind, name=name, start_s=start, duration_s=duration,
+                           place="body")
 
 
 def test_communication_is_exposed_where_the_chip_stands_still():
-    found = charts.split_exposed([segment("chip", "matmul", 0.0, 1.0), segment("ici x+", "all-gather", 0.5, 1.5),
-                                          segment("chip", "matmul", 2.0, 1.0)])
+    found = charts.split_exposed([segment("chip", "matmul", 0.0, 1.0),
+                                  segment("ici x+", "all-gather", 0.5, 1.5),
+                                  segment("chip", "matmul", 2.0, 1.0)])
     stretches = [(kind, start, end) for each, kind, start, end in found if each.track != "chip"]
     assert stretches == [("hidden", 0.5, 1.0), ("exposed", 1.0, 2.0)]
-    named = charts.split_exposed([segment("chip", "matmul", 0.0, 1.0), segment("ici x+", "all-gather", 0.5, 1.5, "b")], ["b"])
+    named = charts.split_exposed([segment("chip", "matmul", 0.0, 1.0),
+                                  segment("ici x+", "all-gather", 0.5, 1.5, "b")], ["b"])
     assert [kind for each, kind, _, _ in named if each.track != "chip"] == ["hidden"]
 
 

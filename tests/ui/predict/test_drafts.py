@@ -10,18 +10,24 @@ from spmd_core.machine.topologies import get_topology, legal_shapes
 from spmd_core.plan.plan import AXES
 from ui.predict import drafts
 
-MODEL = parse_experiment({"workload": "decoder", "target": "tpu:v5e:4x4", "mesh": {"fsdp": 4, "tensor": 4}, "dims": {"batch": 32, "sequence": 2048},
+MODEL = parse_experiment({"workload": "decoder", "target": "tpu:v5e:4x4",
+                          "mesh": {"fsdp": 4, "tensor": 4}, "dims": {"batch": 32, "sequence": 2048},
                           "options": {"model": "scaled:1"}}).to_json()
-LAYER = parse_experiment({"workload": "layer", "target": "tpu:v5e:4x4", "mesh": {"x": 4, "y": 4}, "dims": {"batch": 64, "in": 64, "out": 64},
-                          "sharding": {"in": "y", "batch": ["x"]}, "strategies": ["auto"]}).to_json()
+LAYER = parse_experiment({"workload": "layer", "target": "tpu:v5e:4x4", "mesh": {"x": 4, "y": 4},
+                          "dims": {"batch": 64, "in": 64, "out": 64},
+                          "sharding": {"in": "y", "batch": ["x"]},
+                          "strategies": ["auto"]}).to_json()
 
 
 @pytest.mark.parametrize("draft", [MODEL, LAYER], ids=["model", "layer"])
-@pytest.mark.parametrize("target", ["tpu:v5e:1x1", "tpu:v5e:16x16", "tpu:v5p:4x4x12", "tpu:v3:4x4", "tpu:v6e:8x8*3", "tpu:tpu7x:2x2x4*2"])
+@pytest.mark.parametrize("target",
+                         ["tpu:v5e:1x1", "tpu:v5e:16x16", "tpu:v5p:4x4x12", "tpu:v3:4x4",
+                          "tpu:v6e:8x8*3", "tpu:tpu7x:2x2x4*2"])
 def test_the_mesh_fills_whatever_topology_is_chosen(draft, target):
     moved = drafts.moved(draft, target)
     assert math.prod(size for _, size in moved["mesh"]) == get_topology(target).devices
-    if draft is MODEL or not any(size % 3 == 0 for _, size in moved["mesh"]):  # 64 does not divide over 3, which the screen says
+    # 64 does not divide over 3, which the screen says
+    if draft is MODEL or not any(size % 3 == 0 for _, size in moved["mesh"]):
         assert parse_experiment(moved).target == target
 
 
@@ -35,7 +41,8 @@ def test_a_model_keeps_its_sequences_per_device_and_puts_slices_outermost():
 def test_dims_cut_over_an_axis_that_is_gone_are_cut_over_the_first():
     new = drafts.with_mesh(LAYER, [["x", 16]], 16)
     assert new["sharding"] == {"batch": "x"}  # which was there first
-    assert drafts.with_mesh(LAYER, [["z", 16]], 16)["sharding"] == {"batch": "z"}  # one array is not cut twice over one axis
+    # one array is not cut twice over one axis
+    assert drafts.with_mesh(LAYER, [["z", 16]], 16)["sharding"] == {"batch": "z"}
 
 
 @pytest.mark.parametrize("generation", CHIPS)
@@ -73,7 +80,9 @@ def test_models_come_first():
     ({"target": "tpu:v5e:4x4*9999", "mesh": {"x": 16}}, "tpu:v5e:4x4*256", (("x", 4096),)),
 ])
 def test_the_nearest_that_can_be_predicted(spec, target, mesh):
-    experiment = parse_experiment({"workload": "layer", "dims": {"batch": 8192, "in": 4096, "out": 4096}, "sharding": {"in": "x"}} | spec)
+    experiment = parse_experiment({"workload": "layer",
+                                   "dims": {"batch": 8192, "in": 4096, "out": 4096},
+                                   "sharding": {"in": "x"}} | spec)
     nearest = drafts.nearest(experiment)
     assert nearest is not None
     assert (nearest.target, nearest.mesh) == (target, mesh)

@@ -1,4 +1,6 @@
-"""The sweep of the Predict screen: fields, what a press costs, curves, cancelling, and the link that shows it again."""
+"""The sweep of the Predict screen: fields, what a press costs, curves, cancelling, and the link
+that shows it again.
+"""
 
 from dataclasses import replace
 
@@ -15,7 +17,8 @@ from tests.standin_lab import GIB, StandInLab, found
 from ui.predict import sweep as sweep_view
 from ui.predict.sweep_charts import chart_alt, charts_of
 
-BASE = parse_experiment({**DEFAULT_SPEC, "target": "tpu:v5p:4x4x4", "mesh": {"fsdp": 64}, "dims": {"batch": 128, "sequence": 2048}})
+BASE = parse_experiment({**DEFAULT_SPEC, "target": "tpu:v5p:4x4x4", "mesh": {"fsdp": 64},
+                         "dims": {"batch": 128, "sequence": 2048}})
 
 
 def script():
@@ -23,7 +26,9 @@ def script():
     from spmd_core.workloads.decoder import DEFAULT_SPEC
     from ui.predict import sweep as sweep_view
 
-    sweep_view.show(parse_experiment({**DEFAULT_SPEC, "target": "tpu:v5p:4x4x4", "mesh": {"fsdp": 64}, "dims": {"batch": 128, "sequence": 2048}}))
+    sweep_view.show(parse_experiment({**DEFAULT_SPEC, "target": "tpu:v5p:4x4x4",
+                                      "mesh": {"fsdp": 64},
+                                      "dims": {"batch": 128, "sequence": 2048}}))
 
 
 @pytest.fixture
@@ -42,7 +47,8 @@ def opened(**query: str) -> AppTest:
 
 
 def texts(test: AppTest) -> str:
-    return "\n".join(element.value.replace("\\", "") for element in (*test.markdown, *test.caption, *test.error))
+    return "\n".join(element.value.replace("\\", "")
+                     for element in (*test.markdown, *test.caption, *test.error))
 
 
 def table(test: AppTest) -> dict[str, dict]:
@@ -63,7 +69,8 @@ def test_it_says_what_a_press_costs_and_compiles_nothing_before(lab):
 
 def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     test = opened(sweep="chips=8,64,512")
-    lab.end(lab.submit(variants(parse_sweep(BASE, "chips=64"))[0].experiment), "succeeded", found=found(1.0, 64, 8e15))
+    lab.end(lab.submit(variants(parse_sweep(BASE, "chips=64"))[0].experiment), "succeeded",
+            found=found(1.0, 64, 8e15))
     test.run()
     assert "2 compiles, roughly 2 min on an idle machine; 1 of 3 points are known already." in texts(test)
     assert "At 64 chips a step takes 1 s, 62% MFU." in texts(test)
@@ -71,14 +78,17 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     assert [status.experiment.target for status in lab.queue] == ["tpu:v5p:2x2x2", "tpu:v5p:8x8x8"]
     lab.queue[0] = replace(lab.queue[0], state="running", phase="compile", started_at=1.0)
     test.run()
-    assert table(test)["8"]["State"] == "compiling" and table(test)["512"]["State"] == "in the queue"
+    assert table(
+        test)["8"]["State"] == "compiling" and table(test)["512"]["State"] == "in the queue"
     assert not [button for button in test.button if button.key == "sweep:start"]
     for status, seconds, chips in zip(tuple(lab.queue), (0.9, 1.25), (8, 512), strict=True):
         lab.end(status.run, "succeeded", found=found(seconds, chips, chips / 8 * 1e15))
     test.run()
     assert "From 8 to 512 chips MFU falls from 69% to 50%; scaling efficiency 72%" in texts(test)
     assert table(test)["512"]["Efficiency"] == "72.0%" and table(test)["512"]["MFU"] == "50.0%"
-    assert table(test)["64"]["Open"].startswith("http") and "/predict?experiment=1." in table(test)["64"]["Open"]
+    assert table(
+        test)[
+        "64"]["Open"].startswith("http") and "/predict?experiment=1." in table(test)["64"]["Open"]
 
 
 def test_cancel_ends_all_and_failures_keep_their_words(lab):
@@ -89,12 +99,14 @@ def test_cancel_ends_all_and_failures_keep_their_words(lab):
     assert table(test)["8"]["State"] == "failed" and "8: the compiler died" in texts(test)
     test.button(key="sweep:cancel").click().run()
     assert len(lab.cancelled) == 2 and lab.queue == []
-    assert "3 compiles, roughly 3 min on an idle machine, 1 of them again after a failure" in texts(test)
+    assert "3 compiles, roughly 3 min on an idle machine, 1 of them again after a failure" in texts(
+        test)
 
 
 def test_a_link_shows_its_sweep_and_a_bad_one_says_why(lab):
     test = opened(sweep="mesh=fsdp=64;fsdp=32,tensor=2")
-    assert test.selectbox[0].value == "mesh" and test.text_input[0].value == "fsdp=64;fsdp=32,tensor=2"
+    assert test.selectbox[
+        0].value == "mesh" and test.text_input[0].value == "fsdp=64;fsdp=32,tensor=2"
     strong = opened(sweep="chips=8,64", scaling="strong")
     assert strong.selectbox[1].value == "strong" and strong.query_params["scaling"] == "strong"
     assert list(table(test)) == ["fsdp=64", "fsdp=32,tensor=2"]
@@ -115,7 +127,8 @@ def test_a_link_opened_later_takes_the_place_of_the_fields(lab):
 
 def test_fields_are_read_and_refused(lab):
     test = opened(sweep="chips=8,24")
-    assert "chips=24 do not form slices of TPU v5p: use 16 or 32" in texts(test) and table(test)["24"]["State"] == "cannot be"
+    assert "chips=24 do not form slices of TPU v5p: use 16 or 32" in texts(
+        test) and table(test)["24"]["State"] == "cannot be"
     test.text_input[0].set_value("8,x").run()
     assert "chips='x' is not a size" in texts(test)
     test.text_input[0].set_value("8,16").run()
@@ -124,7 +137,8 @@ def test_fields_are_read_and_refused(lab):
     assert test.query_params["sweep"] == "sequence=1024,2048,4096,8192"
 
 
-# Charts ------------------------------------------------------------------------------------------------------------------
+# Charts
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def drawn(text: str, outcomes):
@@ -137,20 +151,20 @@ def predicted(*arguments) -> Outcome:
     return outcome_of("run", found(*arguments))
 
 
-CASES = {
-    "chips": ("chips=8,64,512", [Outcome("does not fit", Numbers(False, peak_bytes=120 * GIB)), predicted(1.0, 64, 8e15),
-                                 predicted(1.2, 512, 64e15)]),
-    "mesh": ("mesh=fsdp=64;fsdp=16,tensor=4", [predicted(1.0), Outcome("not compiled")]),
-    "generation": ("generation=v5p,v5e", [predicted(1.0), predicted(2.0)]),
-    "one": ("sequence=2048", [predicted(1e-3)]),
-    "steep": ("batch-per-device=1,64", [predicted(1e-3), predicted(0.5)]),
-}
+CASES = {"chips": ("chips=8,64,512",
+                   [Outcome("does not fit", Numbers(False, peak_bytes=120 * GIB)),
+                    predicted(1.0, 64, 8e15), predicted(1.2, 512, 64e15)]),
+         "mesh": ("mesh=fsdp=64;fsdp=16,tensor=4", [predicted(1.0), Outcome("not compiled")]),
+         "generation": ("generation=v5p,v5e", [predicted(1.0), predicted(2.0)]),
+         "one": ("sequence=2048", [predicted(1e-3)]),
+         "steep": ("batch-per-device=1,64", [predicted(1e-3), predicted(0.5)]),}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_charts_keep_the_schema_share_their_x_axis_and_have_words(name):
     sweep, rows, charts = drawn(*CASES[name])
-    assert {"Time of a step", "MFU", "Memory", "Exposed communication", "Tokens", "Efficiency"} == set(charts)
+    assert {"Time of a step", "MFU", "Memory", "Exposed communication", "Tokens",
+            "Efficiency"} == set(charts)
     for title, chart in charts.items():
         altair.Chart.from_dict(chart, validate=True)
         assert chart["encoding"]["x"] == charts["MFU"]["encoding"]["x"]
@@ -167,8 +181,12 @@ def test_the_values_drawn_are_those_predicted():
     assert [value["x"] for value in capacity] == [8, 64, 512]
     assert crossed == [{"x": 8, "label": "8", "kind": "all", "y": pytest.approx(95.74, abs=0.01),
                         "said": "does not fit: 120.0 GiB needed, capacity 95.7 GiB"}]
-    assert [value["y"] for value in charts["Exposed communication"]["layer"][-1]["data"]["values"]] == pytest.approx([10.0, 10.0])
-    assert chart_alt("Memory", sweep, rows) == "Memory by chips: 8: does not fit; 64: 8.0 GiB; 512: 8.0 GiB"
+    assert [value["y"]
+            for value in charts[
+                "Exposed communication"]["layer"][-1]["data"]["values"]] == pytest.approx([10.0,
+                                                                                           10.0])
+    assert chart_alt("Memory", sweep,
+                     rows) == "Memory by chips: 8: does not fit; 64: 8.0 GiB; 512: 8.0 GiB"
     assert chart_alt("Efficiency", sweep, rows) == "Efficiency by chips: 64: 100.0%; 512: 83.3%"
 
 

@@ -6,8 +6,9 @@ import re
 import pytest
 
 from tests.browser.server import Server, answered, screen_text, settled, visit
+from ui.shell import PAGES
 
-SCREENS = ("", "layout", "compare", "predict", "recipes", "history")
+SCREENS = tuple("" if name == "overview" else name for name in PAGES)
 BACKGROUND = {"light": (255, 255, 255), "dark": (18, 22, 28)}
 
 

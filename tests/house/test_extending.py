@@ -141,6 +141,45 @@ def test_a_generation_is_its_row_and_its_test(copied):
     assert changed(copied) == {"spmd_core/machine/chips.py"}
 
 
+SCREEN = '''"""A screen of a test."""
+
+import streamlit as st
+
+from ui import links, shell
+
+share = shell.open_page("hello")
+st.title("Hello")
+links.share_box(share, "hello")
+'''
+# Draws the new screen of a copy, and prints its title and its menu.
+DRAW = """
+import json
+from streamlit.testing.v1 import AppTest
+
+shown = AppTest.from_file("home.py", default_timeout=60).switch_page("pages/hello.py").run()
+assert not shown.exception, shown.exception
+menu = [link.proto.label for link in shown.get("page_link")]
+print(json.dumps([[title.value for title in shown.title], menu]))
+"""
+
+
+def test_a_screen_is_its_page_its_row_and_its_test(copied, data_folder):
+    shutil.copytree(ROOT / "ui", copied / "ui", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "pages", copied / "pages")
+    shutil.copy(ROOT / "home.py", copied)
+    (copied / "pages/hello.py").write_text(SCREEN, "utf-8")
+    shell = (copied / "ui/shell.py").read_text("utf-8")
+    row = '    "hello": ("pages/hello.py", "Hello", ":material/waving_hand:"),\n'
+    last = '    "history": ('
+    (copied / "ui/shell.py").write_text(shell.replace(last, row + last), "utf-8")
+    done = subprocess.run([sys.executable, "-c", DRAW], cwd=copied, capture_output=True, text=True,
+                          timeout=120)
+    assert done.returncode == 0, done.stderr
+    titles, menu = json.loads(done.stdout)
+    assert titles == ["Hello"] and menu[-2:] == ["Hello", "History"]
+    assert changed(copied) == {"pages/hello.py", "ui/shell.py"}
+
+
 @pytest.mark.parametrize("heading", [
     "A workload", "A strategy", "A TPU generation", "A screen", "A sweep variable"])
 def test_the_page_tells_each(heading):

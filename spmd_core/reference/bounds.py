@@ -137,7 +137,7 @@ def through(
     if x.spread is not None:
         moved = [np.abs(function(x.value + sign * FACTOR * x.spread) - value) for sign in (1, -1)]
         spread = np.fmax(*moved) / FACTOR
-        spread[np.isinf(x.spread) & np.isnan(moved[0] + moved[1])] = np.inf
+        spread[np.isinf(x.spread)] = np.inf  # it may be no number at all
     found = Bounded(value, spread)
     return (
         found

@@ -256,3 +256,12 @@ def test_what_comes_from_numbers_beyond_the_dtype_is_not_judged_and_said():
     found = reference(chosen, {"x": x, "w1": w1} | rest).judge(np.array([[np.nan]]))
     assert (found.correct, found.unjudged) == (None, 1)
     assert "1 of 1 elements of y are not judged" in (beyond_note("y", found, "float16") or "")
+
+
+def test_no_function_makes_sure_again_of_what_may_be_no_number():
+    """Partial sums beyond float16, of both signs, add to no number; a sigmoid of that is none, though sigmoids are in 0 … 1."""
+    chosen = experiment("layer", dims={"batch": 1, "in": 8, "out": 1}, dtype="float16", mesh={"x": 2}, sharding={"in": "x"})
+    x = np.array([[300.0] * 4 + [-300.0] * 4], np.float16)
+    operands = {"x": x, "weights": np.full((8, 1), 300, np.float16), "bias": np.zeros(1, np.float16)}
+    assert reference(chosen, operands, arithmetic(chosen, "cpu", "auto")).judge(np.array([[np.nan]])).correct is None
+    assert reference(chosen, operands, arithmetic(chosen, "cpu", "shard_map")).judge(np.array([[np.nan]])).correct is False

@@ -15,8 +15,9 @@ from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.trial import Trial
 from spmd_core.errors import Inexpressible
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.script.program import header, operands_text, program_text
+from spmd_core.script.program import operands_text, program_text
 
+_IMPORTS = "import jax.numpy as jnp\nimport numpy as np"
 Edit = Callable[[dict[str, np.ndarray]], None]  # changes arrays in place
 
 
@@ -35,9 +36,7 @@ class Case:
         """Every strategy that can express the experiment, judged on the operands of another
         seed or data."""
         experiment = self.experiment.vary(**varied)
-        names = execute(
-            f"{header(experiment, 'single')}\n{operands_text(experiment)}", "operands.py"
-        )
+        names = execute(f"{_IMPORTS}\n{operands_text(experiment)}", "operands.py")
         operands = Operands(names["make_operands"]())
         if self.operands is not None:
             self.operands(operands)
@@ -47,11 +46,7 @@ class Case:
             output = self._output(strategy, operands)
             if output is None:
                 continue
-            shapes = result_shapes(experiment, strategy)
-            trial.to_check = {
-                name: np.array(array).reshape(experiment.shape(name))
-                for name, array in named_results(experiment, output, shapes).items()
-            }
+            trial.to_check = _named(experiment, strategy, output)
             if self.output is not None:
                 self.output(trial.to_check)
             checker.check(trial)
@@ -65,7 +60,14 @@ class Case:
                 self._programs[strategy] = None
                 return None
             names = execute(text, file_name(self.experiment.workload, strategy))
-            if "arrange" in names or not hasattr(names["program"], "trace"):
+            if strategy == "place":  # its program draws the array itself
+                put = names["placed"]["array"]
+                self._programs[strategy] = (
+                    lambda array: jax.device_put(array, put),
+                    {"array": None},
+                    dict,
+                )
+            elif "arrange" in names or not hasattr(names["program"], "trace"):
                 self._programs[strategy] = (
                     names["program"],
                     names["placed"],
@@ -81,3 +83,11 @@ class Case:
             return None
         program, placed, arrange = self._programs[strategy]
         return program(*place(arrange(operands), placed))
+
+
+def _named(experiment: Experiment, strategy: str, output: Any) -> dict[str, np.ndarray]:
+    """Results on the host by name, in the shapes that the workload declares."""
+    if strategy == "place":
+        return {"array": np.array(output)}
+    named = named_results(experiment, output, result_shapes(experiment, strategy))
+    return {name: np.array(array).reshape(experiment.shape(name)) for name, array in named.items()}

@@ -20,9 +20,9 @@ FACTOR = 8.0
 # spread of one rounding, in eps: it is at most eps / 2, and eps / sqrt(12) at the root of its mean
 # square
 ROUNDING = 0.25
-# the share of spreads that adds up with its sign: equal terms round alike, by eps / 2 = FACTOR *
-# ROUNDING * ALIKE eps
-ALIKE = 0.25
+# the share of spreads that adds up with one sign: equal terms round alike, four times in a row by
+# eps / 2 each: 4 eps / 2 = FACTOR * ALIKE * sqrt(4) * ROUNDING eps
+ALIKE = 0.5
 # spread of a float32 sine, exponential or the like, in eps of float32: libraries differ by a few
 # units in the last place
 FUNCTION = 1.0
@@ -154,7 +154,8 @@ def matmul(a: Bounded, b: Bounded, how: Arithmetic, parts: int = 1) -> Bounded:
     of k terms, a random walk
     + (eps_acc sqrt(k) value)²: terms of one sign, whose partial sums are as large as the sum
     + (eps_out)² sum of the partial sums' squares, where there are several
-    + what comes with a and b: sum (spread_a b)² + (ALIKE sum spread_a |a|/a b)², and the same of b.
+    + what comes with a and b: sum (spread_a b)², and where terms round alike, with the signs of
+    their values or all with one: (ALIKE sum spread_a |a|/a b)² + (ALIKE sum spread_a b)²; so of b.
     """
     terms = a.value.shape[-1]
     walk = EPS["float32"] * np.sqrt(terms)
@@ -163,10 +164,11 @@ def matmul(a: Bounded, b: Bounded, how: Arithmetic, parts: int = 1) -> Bounded:
     spread = own @ b.value**2 + (walk * value) ** 2 + how.eps**2 * squares
     if a.spread is not None:
         spread += (ALIKE * (np.copysign(a.spread, a.value) @ b.value)) ** 2
+        spread += (ALIKE * (a.spread @ b.value)) ** 2
     if b.spread is not None:
-        spread += (
-            a.value**2 @ b.spread**2 + (ALIKE * (a.value @ np.copysign(b.spread, b.value))) ** 2
-        )
+        spread += a.value**2 @ b.spread**2
+        spread += (ALIKE * (a.value @ np.copysign(b.spread, b.value))) ** 2
+        spread += (ALIKE * (a.value @ b.spread)) ** 2
     return Bounded(
         value, np.where(over | (np.isnan(spread) & np.isfinite(value)), np.inf, np.sqrt(spread))
     )

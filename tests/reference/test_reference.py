@@ -259,9 +259,12 @@ def test_what_comes_from_numbers_beyond_the_dtype_is_not_judged_and_said():
 
 
 def test_no_function_makes_sure_again_of_what_may_be_no_number():
-    """Partial sums beyond float16, of both signs, add to no number; a sigmoid of that is none, though sigmoids are in 0 … 1."""
-    chosen = experiment("layer", dims={"batch": 1, "in": 8, "out": 1}, dtype="float16", mesh={"x": 2}, sharding={"in": "x"})
+    """Partial sums beyond float16, of both signs, add to no number, and its sigmoid is none."""
+    chosen = experiment("layer", dims={"batch": 1, "in": 8, "out": 1}, dtype="float16",
+                        mesh={"x": 2}, sharding={"in": "x"})
     x = np.array([[300.0] * 4 + [-300.0] * 4], np.float16)
-    operands = {"x": x, "weights": np.full((8, 1), 300, np.float16), "bias": np.zeros(1, np.float16)}
-    assert reference(chosen, operands, arithmetic(chosen, "cpu", "auto")).judge(np.array([[np.nan]])).correct is None
-    assert reference(chosen, operands, arithmetic(chosen, "cpu", "shard_map")).judge(np.array([[np.nan]])).correct is False
+    weights, bias = np.full((8, 1), 300, np.float16), np.zeros(1, np.float16)
+    operands, nothing = {"x": x, "weights": weights, "bias": bias}, np.array([[np.nan]])
+    verdicts = [reference(chosen, operands, arithmetic(chosen, "cpu", strategy)).judge(nothing)
+                for strategy in ("auto", "shard_map")]
+    assert [verdict.correct for verdict in verdicts] == [None, False]

@@ -30,73 +30,23 @@ RUNS = (
     (2**24, 8),
     (math.inf, 4),
 )  # (elements up to, runs with noise): fewer where they take long
-_EXACT = frozenset(
-    (  # operations that move, choose or compare: nothing is rounded
-        "abs",
-        "argmax",
-        "argmin",
-        "bitcast_convert_type",
-        "broadcast_in_dim",
-        "clamp",
-        "concatenate",
-        "convert_element_type",
-        "copy",
-        "copy_p",
-        "device_put",
-        "dynamic_slice",
-        "dynamic_update_slice",
-        "expand_dims",
-        "gather",
-        "iota",
-        "max",
-        "min",
-        "neg",
-        "pad",
-        "reduce_max",
-        "reduce_min",
-        "reshape",
-        "rev",
-        "scatter",
-        "select_n",
-        "sign",
-        "slice",
-        "sort",
-        "split",
-        "squeeze",
-        "stop_gradient",
-        "transpose",
-    )
-)
-_ADDING = frozenset(
-    (
-        "add_any",
-        "conv_general_dilated",
-        "cumlogsumexp",
-        "cumprod",
-        "cumsum",
-        "dot_general",
-        "reduce_prod",
-        "reduce_sum",
-        "reduce_window",
-        "reduce_window_sum",
-        "scatter-add",
-        "scatter_add",
-    )
-)
-_CALLING = frozenset(
-    (
-        "checkpoint",
-        "closed_call",
-        "core_call",
-        "custom_jvp_call",
-        "custom_vjp_call",
-        "custom_vjp_call_jaxpr",
-        "jit",
-        "pjit",
-        "remat",
-        "remat2",
-    )
-)
+# operations that move, choose or compare: nothing is rounded
+_EXACT = frozenset((
+    "abs", "argmax", "argmin", "bitcast_convert_type", "broadcast_in_dim", "clamp",
+    "concatenate", "convert_element_type", "copy", "copy_p", "device_put", "dynamic_slice",
+    "dynamic_update_slice", "expand_dims", "gather", "iota", "max", "min", "neg", "pad",
+    "reduce_max", "reduce_min", "reshape", "rev", "scatter", "select_n", "sign", "slice",
+    "sort", "split", "squeeze", "stop_gradient", "transpose",
+))
+_ADDING = frozenset((
+    "add_any", "conv_general_dilated", "cumlogsumexp", "cumprod", "cumsum", "dot_general",
+    "reduce_prod", "reduce_sum", "reduce_window", "reduce_window_sum", "scatter-add",
+    "scatter_add",
+))
+_CALLING = frozenset((
+    "checkpoint", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call",
+    "custom_vjp_call_jaxpr", "jit", "pjit", "remat", "remat2",
+))
 _CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # the parameter that has what they call
 
 
@@ -210,7 +160,7 @@ def _apply(equation: Any, given: Values, signs: Signs, noise: Noise) -> Values:
     with noise in their bodies."""
     name, params = equation.primitive.name, equation.params
     if name == "scan":
-        return _scan(params, given, signs, noise)
+        return _scan(equation, given, signs, noise)
     if name == "while":
         return _while(params, given, signs, noise)
     if name == "cond":
@@ -243,9 +193,12 @@ def _closed(called: Any, signs: Signs, noise: Noise) -> Callable[..., Values]:
     return lambda *values: _evaluate(jaxpr, consts, values, signs, noise)
 
 
-def _scan(params: Any, given: Values, signs: Signs, noise: Noise) -> Values:
-    fixed, carried = params["num_consts"], params["num_carry"]
-    body = params["jaxpr"]
+def _scan(equation: Any, given: Values, signs: Signs, noise: Noise) -> Values:
+    """A loop over rows. What it takes and returns row by row is what its body has with one dim less:
+    JAX 0.10 counts the others in parameters that 0.12 does not have."""
+    params, body = equation.params, equation.params["jaxpr"]
+    carried = len(equation.outvars) - _rows(equation.outvars, body.out_avals)
+    fixed = len(given) - _rows(equation.invars, body.in_avals) - carried
 
     def step(carry: Any, inputs: Any) -> Any:
         at, values = carry
@@ -257,6 +210,12 @@ def _scan(params: Any, given: Values, signs: Signs, noise: Noise) -> Values:
         step, (jnp.int32(0), start), inputs, params["length"], params["reverse"]
     )
     return [*last, *stacked]
+
+
+def _rows(outside: Sequence[Any], inside: Sequence[Any]) -> int:
+    """How many of these arrays have one dim less inside a loop's body."""
+    pairs = zip(outside, inside, strict=True)
+    return sum(len(array.aval.shape) != len(row.shape) for array, row in pairs)
 
 
 def _while(params: Any, given: Values, signs: Signs, noise: Noise) -> Values:

@@ -18,11 +18,12 @@ with st.sidebar:
 experiment, refusal = state.edit("compare", fields)
 run = state.run("compare")
 
+at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Compare", width="stretch")
     downloads = st.container(width="content")
     pressed = st.button("Run", type="primary", icon=":material/play_arrow:", key="run",
-                        disabled=live.is_at_work(run))
+                        disabled=at_work)
 if experiment.dims:
     st.caption(
         f"{plain(experiment.what.title)}: `{experiment.what.formula}` · {size_words(experiment)}")
@@ -36,7 +37,7 @@ elif misfit:
 elif pressed:
     live.ask("compare", experiment)
 
-if status := live.follow("compare", experiment, run):
+if status := live.follow("compare", experiment, run, at_work):
     view = views.view(status.run)
     if view:
         answer.headline(view, ago(status.finished_at or status.submitted_at))

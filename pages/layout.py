@@ -34,10 +34,11 @@ found = layout_of(experiment)
 run = state.run("layout")
 misfit = None if refusal else links.misfit(experiment)
 
+at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Layout", width="stretch", anchor=False)
     pressed = st.button("Place it on devices", type="primary", icon=":material/memory:",
-                        key="place", disabled=bool(refusal or misfit) or live.is_at_work(run))
+                        key="place", disabled=bool(refusal or misfit) or at_work)
 if refusal:
     shell.refusal(refusal)
     st.caption("What you see is the last layout that was valid.")
@@ -67,7 +68,7 @@ with beside:
                   help="How many devices hold each shard.")
     st.caption(f"{experiment.dtype} in `{experiment.memory_kind('array')}` memory. The array, counted once, is "
                f"{bytes_text(found.array_bytes(experiment.dtype))}.")
-    if status := live.follow("layout", experiment, run):
+    if status := live.follow("layout", experiment, run, at_work):
         placing.outcome(found, status)
     elif run is None:
         st.caption("Nothing here has touched a device. *Place it on devices* puts the real array there and compares.")

@@ -25,12 +25,13 @@ status = find(run) if run else None
 result = answer.result_of(status, experiment)
 misfit = answer.misfit(experiment)
 
+at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Predict", width="stretch")
     downloads = st.container(width="content")
     label, kind = ("Predict again", "secondary") if result else ("Predict", "primary")
     pressed = st.button(label, type=kind, icon=":material/play_arrow:", key="predict",
-                        disabled=bool(refusal or misfit) or live.is_at_work(run))
+                        disabled=bool(refusal or misfit) or at_work)
 what = experiment.what.title if not experiment.what.has_plan else f"{experiment.what.title} of {model_words(plan_of(experiment))}"
 st.caption(f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the TPU compiler. No TPU is needed, nothing is executed.")
 
@@ -42,7 +43,7 @@ elif misfit:
 elif pressed:
     live.ask("predict", experiment)
 
-live.follow("predict", experiment, run)
+live.follow("predict", experiment, run, at_work)
 if status and result:
     exports.menu(downloads, status.run, status.experiment)
     answer.headline(result, ago(status.finished_at or status.submitted_at))

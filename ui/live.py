@@ -30,10 +30,13 @@ def ask(screen: str, experiment: Experiment) -> None:
     st.rerun()
 
 
-def follow(screen: str, experiment: Experiment, run: str | None) -> RunStatus | None:
+def follow(screen: str, experiment: Experiment, run: str | None,
+           was_at_work: bool = False) -> RunStatus | None:
     """How the run that a screen shows stands: not here, of other fields, at work, or how it ended.
 
     Its status once it is over and answers the fields; until then, and for any other run, None.
+    `was_at_work` is what the screen's button was drawn by: where the run ended since, the screen is
+    drawn anew, or its button would stay disabled.
     """
     if run is None:
         return None
@@ -48,6 +51,8 @@ def follow(screen: str, experiment: Experiment, run: str | None) -> RunStatus | 
     if not status.is_over:
         watch(run)
         return None
+    if was_at_work:
+        st.rerun()
     outcome(status)
     return status
 

@@ -27,19 +27,22 @@ def test_the_default_experiment_runs_and_the_answer_comes_first(server, page):
     assert re.search(r"is fastest: [\d.,]+ [µm]s per call\. Next is .+: [\d.,]+ [µm]?s, paired ratio [\d.]+×|No difference between ", headline)
     assert text.index(headline) < text.index("Median per call") < text.index("Communication")
     assert "8 simulated CPU devices" in text
-    assert "Dispatch floor" in text
+    assert "dispatch floor" in text
 
 
 def test_a_result_shows_values_collectives_and_where_they_come_from(page, finished_run):
     visit(page, finished_run)
     answered(page)
     text = screen_text(page)
-    shown = [float(value)
-             for value in re.search(r"y, the same under every strategy\s+([\d. ]+)",
-                                    text)[1].split()]
-    assert [round(value, 4) for value in shown] == [0.0214, 0.8931, 0.5989, 0.9774]
+    # in one row, or in two where the last digits differ
+    shown = re.findall(r"^y, .+\s+([\d. ]+)$", text, re.MULTILINE)
+    assert shown
+    for values in shown:
+        rounded = [round(float(value), 4) for value in values.split()]
+        assert rounded == [0.0214, 0.8931, 0.5989, 0.9774]
     # alike, and so in one row
-    assert re.search(r"Automatic, Constrained\s+all-reduce over x, 16 B\s", text)
+    both = "(Automatic, Constrained|Constrained, Automatic)"
+    assert re.search(rf"{both}\s+all-reduce over x, 16 B\s", text)
     assert re.search(r"shard_map\s+all-reduce over x, 16 B\s", text)
     assert "no communication" in text  # single
     assert "jnp.matmul(x, weights" in text  # the line that caused it

@@ -18,7 +18,7 @@ import itertools, json
 import numpy as np
 from jax.sharding import AxisType, Mesh
 from spmd_core.engine.absent.topology import devices_of
-from spmd_core.plan.plan import parse_plan
+from spmd_core.plan.reading import parse_plan
 from spmd_core.programs.decoder import Decoder
 from spmd_core.programs.decoder_step import lower_train_step
 from spmd_core.script.decoder import configuration

@@ -115,7 +115,9 @@ def test_one_row_adds_a_variable_to_the_screen(layers, tmp_path, monkeypatch):
     monkeypatch.setattr(view, "lab", lambda: StandInLab(tmp_path))
 
     def script():
+        from tests.sweep.test_variables import MODEL
         from ui.predict import sweep as view
+
         view.show(MODEL)
 
     test = AppTest.from_function(script, default_timeout=30).run()
@@ -133,7 +135,9 @@ def test_the_screen_offers_what_there_is_to_vary(tmp_path, monkeypatch):
     monkeypatch.setattr(view, "lab", lambda: StandInLab(tmp_path))
 
     def script():
+        from tests.sweep.test_variables import LAYER
         from ui.predict import sweep as view
+
         view.show(LAYER)
 
     test = AppTest.from_function(script, default_timeout=30).run()

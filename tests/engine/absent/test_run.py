@@ -87,7 +87,9 @@ def test_every_strategy_is_compiled_and_priced_and_nothing_is_executed(lab):
 
 
 def test_strategies_that_compile_to_the_same_program_are_named(lab):
-    _, result = predicted(lab, strategies=["single", "auto", "shard_map"], sharding={"batch": "x"})
+    # in bfloat16 shard_map would keep its sums in float32, which is another program
+    _, result = predicted(lab, strategies=["single", "auto", "shard_map"], sharding={"batch": "x"},
+                          dtype="float32")
     assert same_programs(result.strategies)[0][0] == ("auto", "shard_map")
     said = headline(result)
     assert said.endswith("Automatic and shard_map compile to the same program.")

@@ -121,7 +121,7 @@ def test_a_full_rematerialization_is_attached_to_the_strategy_that_caused_it(run
     strategies = run(**spec).result.strategies
     assert strategies["single"].warnings == ()
     (warning,) = strategies["explicit"].warnings
-    assert warning.startswith("The compiler found no efficient way from one sharding to another and gathers the whole array")
+    assert warning.startswith("The compiler found no efficient way from one sharding to another and replicates the array")
     assert 'op_name="weights"' in warning
     assert "Involuntary full rematerialization" in capfd.readouterr().err  # passed through
 

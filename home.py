@@ -8,6 +8,7 @@ from ui import cards, links, live, shell, state
 from ui import hardware as hardware_view
 from ui.lab import lab, viewer
 from ui.markdown import plain
+from ui.predict import nearest
 
 share = shell.open_page("overview")
 st.title("Overview")
@@ -35,7 +36,7 @@ with st.container(border=True):
         hardware_view.draw(hardware, lab().devices(target), target, lab().worker_pid)
 
 st.subheader("Where to start", anchor=False)
-cards.starts()
+cards.starts({"predict": lambda: nearest.verdict(state.experiment("predict"))})
 
 st.subheader("Running now", anchor=False)
 if active:

@@ -1,6 +1,6 @@
 """Cards and rows: what a run, a recipe or a screen looks like in a list."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
@@ -21,13 +21,17 @@ _COLORS = {"succeeded": "green", "queued": "blue", "starting": "blue", "running"
            "cancelled": "gray", "interrupted": "orange"}
 
 
-def starts() -> None:
-    """Where to start: a card for each screen that computes, and the recipes."""
+def starts(now: Mapping[str, Callable[[], None]]) -> None:
+    """Where to start: a card for each screen that computes, and the recipes. `now` draws, by screen,
+    what a card says of what is there now.
+    """
     with st.container(key="starts"):
         for column, start in zip(st.columns(len(STARTS)), STARTS, strict=True):
             with column.container(border=True, height="stretch"):
                 st.markdown(f"#### {_ICONS[start.screen]} {start.screen.capitalize()}")
                 st.markdown(start.words)
+                if start.screen in now:
+                    now[start.screen]()
                 st.page_link(f"pages/{start.screen}.py", label=f"**{start.call}**",
                              icon=":material/arrow_forward:", icon_position="right")
 

@@ -7,12 +7,14 @@ from typing import Any
 from spmd_core.commands.table import table
 from spmd_core.communication.rows import SMALL_WORDS, rows
 from spmd_core.errors import WorkerError
+from spmd_core.estimate.nearest_fit import nearest_fit
 from spmd_core.estimate.step import estimate_step
 from spmd_core.plan.plan import Plan
 from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import Result
 from spmd_core.units import bytes_text, number_text, seconds_text
 from spmd_core.words import predictions
+from spmd_core.words.nearest import arguments, nearest_json, nearest_words
 from spmd_core.words.predictions import parts
 
 
@@ -82,11 +84,22 @@ def print_estimate(plan: Plan, as_json: bool) -> None:
     """The instant estimate: memory by the sizes, and the step's time, in the form of a prediction."""
     found = estimate_step(plan)
     if as_json:
-        print(json.dumps({"plan": plan.to_json(), **found.model_dump(mode="json")}))
+        near = {} if found.fits else nearest_json(plan)
+        print(json.dumps({"plan": plan.to_json(), **found.model_dump(mode="json"), **near}))
         return
     said = found.before_compiling
     exposed = predictions.exposed_words(found)
-    lines = [predictions.estimate(said, plan), predictions.step_estimate(found),
+    lines = [predictions.estimate(said, plan), *_nearest(plan, found.fits),
+             predictions.step_estimate(found),
              f"per device: {predictions.parts_words(said['parts'])}",
              *([exposed] if exposed else []), "", *table(_collectives(found), numbers=(2, 3, 4, 5))]
     print("\n".join(lines + [f"note: {note}" for note in (*said["notes"], *found.notes)]))
+
+
+def _nearest(plan: Plan, fits: bool) -> list[str]:
+    """What to change where a plan does not fit, in words and as arguments."""
+    if fits:
+        return []
+    found = nearest_fit(plan)
+    tried = [f"try: {arguments(plan, found.plan)}"] if found else []
+    return [nearest_words(plan, found), *tried]

@@ -185,3 +185,14 @@ def test_a_lone_compiler_flag_may_keep_its_dashes(flags):
     done = call("predict", *words, "--compiler-flags", flags)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["fits"] is True
+
+
+def test_an_estimate_that_does_not_fit_names_the_nearest_plan_that_does():
+    large = ("predict", "--target", "tpu:v5e:4x4", "--model", "llama-2-70b", "--mesh", "fsdp=16",
+             "--batch-per-device", "2", "--estimate")
+    lines = call(*large).stdout.splitlines()
+    assert lines[0].endswith("does not fit.") and "128 chips (v5e:8x16)" in lines[1]
+    assert lines[2] == "try: --target tpu:v5e:8x16 --mesh fsdp=128 --offload input"
+    near = json.loads(call(*large, "--json").stdout)["nearest"]
+    assert near["plan"]["target"] == "tpu:v5e:8x16" and len(near["changes"]) == 3
+    assert "nearest" not in json.loads(call("predict", *PLAN, "--estimate", "--json").stdout)

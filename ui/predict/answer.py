@@ -22,7 +22,7 @@ from ui import choices, state
 from ui.ir import viewer
 from ui.lab import lab
 from ui.markdown import as_sentence, plain
-from ui.predict import beside, charts, drafts, keep, tables, torus
+from ui.predict import beside, charts, drafts, keep, nearest, tables, torus
 from ui.predict import sweep as sweep_view
 from ui.shell import refusal
 
@@ -72,6 +72,7 @@ def before(experiment: Experiment) -> None:
             found = estimate_step(plan)
             said = found.before_compiling
             _memory_headline(words.estimate(said, plan), said["fits"])
+            nearest.offer(plan, found)
             st.markdown(plain(words.step_estimate(found)))
             if exposed := words.exposed_words(found):
                 st.caption(as_sentence(exposed))

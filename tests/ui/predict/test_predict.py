@@ -5,6 +5,7 @@ hostile links.
 import base64
 import json
 import zlib
+from urllib.parse import parse_qs
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -64,6 +65,20 @@ def test_an_axis_that_does_not_cut_the_parameters_is_named_before_compiling(open
     assert said(screen) == "" and "does not fit" in headings(screen)
     assert [warning.value.replace("\\", "") for warning in screen.warning] == [
         "embed=2048 does not divide over fsdp=4096: parameters are replicated on every device."]
+
+
+def test_the_nearest_plan_that_fits_is_one_click_away(opened):
+    large = MODEL.vary(options={"model": "llama-2-70b", "remat": "full"})
+    screen = opened(experiment=link.encode(large))
+    (line,) = [text.value for text in screen.markdown if "Nearest that should fit" in text.value]
+    assert "block inputs offloaded" in line
+    (there,) = [each.proto for each in screen.get("page_link")
+                if each.proto.label == "Open that plan"]
+    code = parse_qs(there.query_string)["experiment"][0]
+    assert not screen.exception
+    near = opened(experiment=code)
+    assert "should fit." in headings(near)
+    assert not [text for text in near.markdown if "Nearest" in text.value]
 
 
 def test_a_link_shows_its_stored_prediction(opened):

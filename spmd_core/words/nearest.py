@@ -1,0 +1,74 @@
+"""The sentence about the nearest plan that fits, and what it changes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from spmd_core.estimate.nearest_fit import NearestFit, nearest_fit
+from spmd_core.plan.plan import Plan
+from spmd_core.units import bytes_text, count_text, mesh_text, seconds_text
+from spmd_core.words.names import listed
+
+_SAVED = {"input": "block inputs"}  # what a name of a plan is called in a sentence
+
+
+def nearest_words(plan: Plan, nearest: NearestFit | None) -> str:
+    """What to change so that a plan should fit, or that nothing on this generation does."""
+    if nearest is None:
+        chip = plan.topology.chip.title
+        return (f"Nothing on {chip} should fit, however many chips: not with full "
+                "rematerialization, block inputs offloaded, one sequence per shard and parameters "
+                "sharded over a slice. Use chips with more HBM, or a smaller model.")
+    memory, time = nearest.found.memory_bytes, nearest.found.predicted_s
+    step = f", about {seconds_text(time.estimate)} a step" if time else ""
+    return (f"Nearest that should fit: {listed(list(changes(plan, nearest)))}. "
+            f"{bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device{step}.")
+
+
+def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
+    """Each thing that the nearest plan has otherwise, in words."""
+    near = nearest.plan
+    if near.target != plan.target:
+        yield f"{count_text(near.topology.chips)} chips ({near.topology.name})"
+    if near.mesh != plan.mesh:
+        yield f"mesh {mesh_text(near.mesh)}"
+    if near.batch_per_device != plan.batch_per_device:
+        yield _batch(plan, near)
+    if near.remat != plan.remat:
+        yield f"{near.remat} rematerialization"
+    elif near.save != plan.save and not set(plan.save) - set(near.save) <= set(near.offload):
+        yield "nothing saved by name"
+    if more := [name for name in near.offload if name not in plan.offload]:
+        words = listed([_SAVED.get(name, name) for name in more])
+        yield f"{words} offloaded ({bytes_text(nearest.found.memory_bytes.host)} of host memory)"
+
+
+def _batch(plan: Plan, near: Plan) -> str:
+    """Fewer sequences: per device where that is a whole number, else in a step."""
+    each, before = near.batch_per_device, plan.batch_per_device
+    if float(each).is_integer():
+        return f"{each:g} sequence{'s' if each > 1 else ''} per device, not {before:g}"
+    in_all = "" if near.devices != plan.devices else f", not {count_text(plan.batch)}"
+    return f"{count_text(near.batch)} sequence{'s' if near.batch > 1 else ''} a step{in_all}"
+
+
+def arguments(plan: Plan, near: Plan) -> str:
+    """What of the arguments of `predict` the nearest plan has otherwise."""
+    found = {"target": (plan.target, near.target),
+             "mesh": (mesh_text(plan.mesh, ","), mesh_text(near.mesh, ",")),
+             "batch-per-device": (f"{plan.batch_per_device:.15g}", f"{near.batch_per_device:.15g}"),
+             "remat": (plan.remat, near.remat), "save": (plan.save, near.save),
+             "offload": (plan.offload, near.offload)}
+    texts = {name: value if isinstance(value, str) else ",".join(value) or '""'
+             for name, (before, value) in found.items() if value != before}
+    return " ".join(f"--{name} {text}" for name, text in texts.items())
+
+
+def nearest_json(plan: Plan) -> dict[str, Any]:
+    """`nearest` of the JSON form of an estimate that does not fit; None where nothing does."""
+    nearest = nearest_fit(plan)
+    if nearest is None:
+        return {"nearest": None}
+    memory, time = nearest.found.memory_bytes, nearest.found.predicted_s
+    return {"nearest": {"changes": list(changes(plan, nearest)), "plan": nearest.plan.to_json(),
+                        "peak_bytes": memory.peak, "host_bytes": memory.host,
+                        "step_s": time.estimate if time else None}}

@@ -1,0 +1,38 @@
+"""The nearest plan that should fit, offered where the instant estimate says that one does not."""
+
+import streamlit as st
+
+from spmd_core.estimate.nearest_fit import nearest_fit
+from spmd_core.estimate.step import estimate_step
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.plans import experiment_of, plan_of
+from spmd_core.plan.plan import Plan
+from spmd_core.results.prediction import Prediction
+from spmd_core.words import predictions
+from spmd_core.words.experiments import model_words
+from spmd_core.words.nearest import nearest_words
+from ui.cards import query
+from ui.markdown import plain
+
+
+def offer(plan: Plan, estimate: Prediction) -> None:
+    """What to change so that a plan should fit, and a link that opens it; nothing where it fits."""
+    if estimate.fits:
+        return
+    found = nearest_fit(plan)
+    st.markdown(f":material/lightbulb: {plain(nearest_words(plan, found))}")
+    if found and (parameters := query(experiment_of(found.plan))):
+        st.page_link("pages/predict.py", label="Open that plan", icon=":material/arrow_forward:",
+                     query_params=parameters, width="content")
+
+
+def verdict(experiment: Experiment) -> None:
+    """For a card: whether a model's step should fit, red and with the nearest plan where not."""
+    if not experiment.what.has_plan:
+        return
+    plan = plan_of(experiment)
+    found = estimate_step(plan)
+    said = predictions.estimate(found.before_compiling, plan)
+    shown = plain(f"{model_words(plan)} on {plan.topology.name}: {said}")
+    st.markdown(f":small[{shown}]" if found.fits else f":red[:material/error: {shown}]")
+    offer(plan, found)

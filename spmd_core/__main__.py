@@ -58,6 +58,12 @@ def _predict() -> ModuleType:
     return predict
 
 
+def _search() -> ModuleType:
+    from spmd_core.commands import search
+
+    return search
+
+
 # A command is a module with `add_arguments(parser)` and `main(arguments) -> exit code`, imported
 # only when it is called.
 COMMANDS = {
@@ -67,6 +73,7 @@ COMMANDS = {
     "history": (_history, "the runs that are stored"),
     "script": (_script, "a script of plain JAX that reproduces an experiment"),
     "predict": (_predict, "what a program would cost on TPUs that are not attached"),
+    "search": (_search, "which sharding is best for a model on chips, or for a spec"),
     "link": (_link, "the link that opens an experiment in the dashboard"),
 }
 

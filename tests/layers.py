@@ -17,7 +17,7 @@ HEAVY = {
 # Floors of the house, from the bottom; a room imports only from rooms on floors below its own.
 FLOORS = (("errors",), ("units",), ("frozen",), ("settings",), ("machine",), ("hlo",), ("plan",),
           ("workloads",), ("experiment",), ("reference",), ("results",), ("communication",),
-          ("runs",), ("script",), ("ir",), ("cost",), ("estimate",), ("sweep",), ("words",),
+          ("runs",), ("script",), ("ir",), ("cost",), ("estimate",), ("search",), ("sweep",), ("words",),
           ("recipes",), ("store",), ("programs",), ("engine",), ("declare",), ("worker",), ("lab",),
           ("commands",), ("__main__",), ("ui",), ("home", "pages"), ("app",),)
 # The rooms of `ui`, from the bottom, by the same rule.

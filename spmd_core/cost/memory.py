@@ -42,11 +42,13 @@ class Arrays:
     weights: float
 
 
-def estimate_memory(plan: Plan) -> MemoryEstimate:
-    """The peak of a plan's step."""
+def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
+    """The peak of a plan's step. `share` of the weights is on one device: worked out where it is
+    not given.
+    """
     arrays = layer_arrays(plan)
     stored, host = _kept(plan, arrays)
-    parameters = plan.size.parameters * parameter_share(plan)
+    parameters = plan.size.parameters * (parameter_share(plan) if share is None else share)
     parts = {"parameters and optimizer": parameters
              * (_BYTES[plan.parameter_dtype] + sum(_BYTES[dtype] for dtype in plan.moment_dtypes)),
              "bfloat16 copies": 2 * parameters if plan.parameter_dtype == "float32" else 0.0,

@@ -58,19 +58,18 @@ def estimate_step(plan: Plan) -> Prediction:
                                                            layer_matmuls(
                                                                shapes))), estimate_memory(plan)
     exposed = _exposed(shapes, work, moved, memory.host)
-    alone = work.total.seconds + exposed.seconds
-    late = straggling(shapes.topology.slices)
-    seconds = alone * (1 + late)
-    low, high = _interval(work, moved, exposed, seconds)
+    time = step_time(shapes, work, moved, memory.host)
+    seconds = time.estimate
     topology, chip = shapes.topology, shapes.chip
     capacity = chip.device_hbm_bytes
     missing = max(0, memory.peak - capacity)
-    shares = _shares(work, moved, exposed, alone * late)
+    late = (work.total.seconds + exposed.seconds) * straggling(topology.slices)
+    shares = _shares(work, moved, exposed, late)
     flops = plan.flops
     return Prediction(compiled=False, fits=not missing,
                       memory_bytes=PredictedMemory(peak=memory.peak, host=memory.host,
                                                    capacity=capacity, missing=missing),
-                      predicted_s=Estimate(low=low, estimate=seconds, high=high),
+                      predicted_s=time,
                       bounds_s=_bounds(work, moved, seconds),
                       mfu=flops / (topology.chips * chip.peak_flops * seconds),
                       tflops_per_chip=flops / topology.chips / seconds / 1e12,
@@ -79,6 +78,16 @@ def estimate_step(plan: Plan) -> Prediction:
                       collectives=_collectives(moved, exposed), notes=(NOTE,),
                       before_compiling={"peak": memory.peak, "parts": memory.parts,
                                         "fits": not missing, "notes": list(not_cut(plan))})
+
+
+def step_time(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: int) -> Estimate:
+    """Seconds of a step with this work and these transfers, and `offloaded` bytes to the host and
+    back: what plans with the same work share is worked out once by who has many of them.
+    """
+    exposed = _exposed(shapes, work, moved, offloaded)
+    seconds = (work.total.seconds + exposed.seconds) * (1 + straggling(shapes.topology.slices))
+    low, high = _interval(work, moved, exposed, seconds)
+    return Estimate(low=low, estimate=seconds, high=high)
 
 
 def _exposed(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: int) -> _Exposed:

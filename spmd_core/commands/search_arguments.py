@@ -1,0 +1,89 @@
+"""The arguments of `python -m spmd_core search`, and the question that they ask."""
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from spmd_core.errors import refuse, shorten
+from spmd_core.plan.plan import AXES
+from spmd_core.plan.reading import parse_mesh
+from spmd_core.search.answer import TOP
+from spmd_core.search.question import GOALS, REMATS, ModelQuestion, read_question
+
+_GIB = 2**30
+_FIXED = ("state_dtype", "second_moment_dtype", "parameter_dtype")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Arguments of `search`."""
+    parser.add_argument("--model", metavar="NAME", help="scaled:16, llama-3.1-8b and so on")
+    parser.add_argument("--chips", metavar="v5p:64", action="append",
+                        help="a number of chips, up to one (v5e:..256), or a topology "
+                             "(v5p:4x4x4*2); commas, or again, for several")
+    parser.add_argument("--global-batch", type=int, metavar="N", help="sequences in a step")
+    parser.add_argument("--batch-per-device", type=float, metavar="N",
+                        help="sequences per device; without either, several are tried")
+    parser.add_argument("--sequence", type=int, metavar="N",
+                        help="tokens of a sequence (default 2048)")
+    parser.add_argument("--fix", metavar="data=4,tensor=1",
+                        help=f"sizes of mesh axes that stay, of {','.join(AXES)}; 1: unused")
+    parser.add_argument("--remat", metavar="POLICIES", help=f"of {','.join(REMATS)} (default: all)")
+    parser.add_argument("--no-offload", action="store_true", help="nothing goes to host memory")
+    parser.add_argument("--slices", metavar="N",
+                        help="fewest (default), any, or a number of slices")
+    parser.add_argument("--memory", metavar="GIB", type=float,
+                        help="the most that a device may hold, below its own")
+    parser.add_argument("--minimize", choices=GOALS, help="what is minimized (default time)")
+    parser.add_argument("--price", metavar="v5p=4.2,v5e=1.2",
+                        help="per chip and hour, by generation")
+    for name in _FIXED:
+        parser.add_argument(f"--{name.replace('_', '-')}", metavar="DTYPE",
+                            help=f"as predict has it: {name.replace('_', ' ')}")
+    parser.add_argument("--budget", type=float, metavar="SECONDS",
+                        help="for compiling and measuring what is best first; a model without it "
+                             "is estimated only")
+    parser.add_argument("--top", type=int, default=TOP, metavar="N",
+                        help=f"rows of the ranking (default {TOP})")
+    parser.add_argument("--why-not", metavar="NAME",
+                        help="a candidate, by its name or a part of it such as tensor=4")
+    parser.add_argument("--axis-rules", action="store_true",
+                        help="print the winner's axis rules as MaxText and Flax write them")
+
+
+def question_of(arguments: Namespace) -> ModelQuestion:
+    """The question about a model; RequestError where something is missing or wrong."""
+    for name in ("model", "chips"):
+        if not getattr(arguments, name):
+            raise refuse(f"search without --{name}", "is incomplete",
+                         "name a model and chips, or a spec")
+    given: dict[str, Any] = {"model": arguments.model,
+                             "chips": tuple(part for text in arguments.chips
+                                            for part in text.split(",") if part)}
+    for name in ("global_batch", "batch_per_device", "sequence", "slices", "minimize"):
+        if getattr(arguments, name) is not None:
+            given[name] = getattr(arguments, name)
+    if arguments.fix:
+        given["fixed"] = parse_mesh(arguments.fix)
+    if arguments.remat:
+        given["remat"] = tuple(part for part in arguments.remat.split(",") if part)
+    if arguments.price:
+        given["price"] = tuple(_price(part) for part in arguments.price.split(","))
+    if arguments.memory is not None:
+        given["memory_bytes"] = int(arguments.memory * _GIB)
+    fixed = {name: getattr(arguments, name) for name in _FIXED if getattr(arguments, name)}
+    return read_question(given | {"offload": not arguments.no_offload, "plan": fixed})
+
+
+def _price(text: str) -> tuple[str, float]:
+    name, _, value = text.strip().partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise refuse(f"price {shorten(text)}", "is not a number per generation",
+                     "write for example v5p=4.2,v5e=1.2") from None
+
+
+def check_budget(budget: float | None) -> None:
+    """RequestError where a budget leaves no time."""
+    if budget is not None and not 0 < budget < 1e7:
+        raise refuse(f"--budget {budget:g}", "leaves no time to look at anything",
+                     "use at least 1 second, or leave it out")

@@ -1,0 +1,45 @@
+"""What `python -m spmd_core search` prints."""
+
+from spmd_core.commands.table import table
+from spmd_core.search import axis_rules
+from spmd_core.search.answer import Answer
+from spmd_core.search.candidate import Candidate
+from spmd_core.search.ranking import Ranked
+from spmd_core.units import bytes_text, seconds_text
+from spmd_core.words import search as words
+
+_HEAD = ("", "candidate", "time", "between", "memory", "known by", "alike")
+
+
+def lines(answer: Answer, top: int) -> list[str]:
+    """The winner first; why; the ranking; what was pruned."""
+    said = [words.headline(answer)]
+    winner = answer.winner
+    if winner is None:
+        return [*said, words.pruned_words(answer.pruned, answer.space)]
+    said += [f"  {words.classic_words(winner, each)}" for each in answer.classics]
+    rows = [_row(place, entry) for place, entry in enumerate(answer.ranking[:top], 1)]
+    said += ["", *table([_HEAD, *rows], numbers=(0, 2, 4, 6)), ""]
+    if near := words.ties_words(answer.ties):
+        said.append(near)
+    said.append(words.pruned_words(answer.pruned, answer.space))
+    state = "all of the space was looked at" if answer.complete else "not all of it was looked at"
+    return [*said, f"{state}, in {seconds_text(answer.seconds)}",
+            *(f"note: {note}" for note in answer.notes)]
+
+
+def _row(place: int, entry: Ranked) -> tuple[str, ...]:
+    each = entry.candidate
+    span = each.span
+    between = f"{seconds_text(span[0])} to {seconds_text(span[1])}" if span else "–"
+    alike = f"+{len(entry.alike)}" if entry.alike else ""
+    return (str(place), each.name, seconds_text(each.seconds), between,
+            bytes_text(each.memory_bytes), words.FATES[each.fate], alike)
+
+
+def rules(candidate: Candidate) -> list[str]:
+    """The axis rules of a candidate with a plan, as MaxText and Flax write them."""
+    if candidate.plan is None:
+        return []
+    return ["", "# MaxText", axis_rules.maxtext(candidate.plan), "", "# Flax",
+            axis_rules.flax(candidate.plan)]

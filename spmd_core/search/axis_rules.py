@@ -1,0 +1,66 @@
+"""A plan's sharding as MaxText's configuration and Flax's logical axis rules write it."""
+
+from spmd_core.plan.plan import Plan
+from spmd_core.plan.sharding import RULES
+
+# MaxText's names of our logical dims (its base.yml, `logical_axis_rules`).
+_LOGICAL = {"batch": "activation_batch", "length": "activation_length",
+            "act_embed": "activation_embed",
+            "act_heads": "activation_heads", "act_mlp": "activation_mlp",
+            "act_vocab": "activation_vocab", "embed": "embed", "mlp": "mlp", "heads": "heads",
+            "kv_heads": "kv_heads", "vocab": "vocab", "norm": "norm", "experts": "exp"}
+
+
+def _axes(plan: Plan, dim: str) -> list[str]:
+    used = {name for name, size in plan.mesh if size > 1}
+    return [axis for axis in RULES[dim] if axis in used]
+
+
+def parallelism(plan: Plan) -> dict[str, int]:
+    """MaxText's `ici_*` and `dcn_*` settings: what of each axis is within a slice, and between.
+
+    The slices are on the first axis of a mesh that has several.
+    """
+    slices, found = plan.topology.slices, {}
+    for place, (name, size) in enumerate(plan.mesh):
+        between = slices if place == 0 and slices > 1 else 1
+        found[f"ici_{name}_parallelism"] = size // between
+        if between > 1:
+            found[f"dcn_{name}_parallelism"] = between
+    for name in ("data", "fsdp"):  # MaxText fills what is -1 by itself: both are said
+        found.setdefault(f"ici_{name}_parallelism", 1)
+        found.setdefault(f"dcn_{name}_parallelism", 1)
+    return found
+
+
+def maxtext(plan: Plan) -> str:
+    """The part of a MaxText configuration that this plan is, as YAML."""
+    lines = [f"per_device_batch_size: {plan.batch_per_device:g}",
+             f"max_target_length: {plan.sequence}"]
+    lines += [f"{name}: {size}" for name, size in parallelism(plan).items()]
+    lines += _remat(plan)
+    lines.append("logical_axis_rules: [")
+    lines += [f"  ['{_LOGICAL[dim]}', [{', '.join(repr(axis) for axis in _axes(plan, dim))}]],"
+              for dim in RULES]
+    return "\n".join([*lines, "]"])
+
+
+def _remat(plan: Plan) -> list[str]:
+    """MaxText's policy: a name, or `custom` with a place for each array."""
+    if not plan.save and not plan.offload:
+        return [f"remat_policy: {plan.remat}"]
+    names = {"input": "decoder_layer_input", "query": "query_proj", "key": "key_proj",
+             "value": "value_proj", "out": "out_proj", "mlp_up": "mlpwi_1", "mlp_gate": "mlpwi_0",
+             "mlp_down": "mlpwo", "attention": "context"}
+    return ["remat_policy: custom", *(f"{names[name]}: device" for name in plan.save),
+            *(f"{names[name]}: offload" for name in plan.offload)]
+
+
+def flax(plan: Plan) -> str:
+    """The rules for `flax.linen.logical_axis_rules`: a tuple of (logical axis, mesh axes)."""
+    rows = []
+    for dim in RULES:
+        axes = _axes(plan, dim)
+        value = "None" if not axes else repr(axes[0]) if len(axes) == 1 else repr(tuple(axes))
+        rows.append(f"    ({_LOGICAL[dim]!r}, {value}),")
+    return "\n".join(["rules = (", *rows, ")"])

@@ -1,0 +1,82 @@
+"""One candidate of a search: what it is, how far it got, and what is known of its cost."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.plans import experiment_of
+from spmd_core.plan.plan import Plan
+from spmd_core.results.prediction import Estimate
+
+Fate = Literal["pruned", "estimated", "compiled", "measured", "failed"]
+Reason = Literal["does not divide", "does not fit", "equal to another by renaming",
+                 "lower bound above the best", "excluded by what is fixed"]
+ORDER: dict[Fate, int] = {"measured": 0, "compiled": 1, "estimated": 2, "failed": 3, "pruned": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A point of a space. `number` is its place in the enumeration, the same in every search of the
+    same question; `detail` the rule that pruned it, or why it failed, in a sentence.
+
+    `tokens` is what a step does: times of different batches are compared per token; 1 of a program
+    that has no tokens. `equal` is the number of the candidate that it equals.
+    """
+
+    number: int
+    name: str
+    target: str
+    chips: int
+    fate: Fate
+    reason: Reason | None = None
+    detail: str = ""
+    strategy: str = "auto"
+    tokens: int = 1
+    predicted: Estimate | None = None
+    memory_bytes: int | None = None
+    bound_s: float | None = None
+    parts: tuple[tuple[str, float], ...] = ()  # seconds by kind, of an array program's formula
+    plan: Plan | None = field(default=None, repr=False)
+    program_of: Experiment | None = field(default=None, repr=False)
+    run: str | None = None
+    measured_s: float | None = None
+    interval_s: tuple[float, float] | None = None
+    fingerprint: str | None = None
+    equal: int | None = None
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether it has a time."""
+        return self.fate in ("estimated", "compiled", "measured") and self.seconds is not None
+
+    @property
+    def seconds(self) -> float | None:
+        """The best that is known of its time: measured, else predicted."""
+        if self.measured_s is not None:
+            return self.measured_s
+        return self.predicted.estimate if self.predicted else None
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """The interval of that time."""
+        if self.measured_s is not None:
+            return self.interval_s
+        return (self.predicted.low, self.predicted.high) if self.predicted else None
+
+    @property
+    def experiment(self) -> Experiment:
+        """What a run of it is; ValueError of one that was pruned before it was an experiment."""
+        if self.program_of is not None:
+            return self.program_of
+        if self.plan is None:
+            raise ValueError(f"{self.name} was pruned: it is no experiment")
+        return experiment_of(self.plan)
+
+    def to_json(self) -> dict[str, Any]:
+        """A row of the ranking."""
+        span = self.predicted.model_dump() if self.predicted else None
+        return {"name": self.name, "fate": self.fate, "target": self.target, "chips": self.chips,
+                "strategy": self.strategy, "predicted_s": span, "measured_s": self.measured_s,
+                "memory_bytes": self.memory_bytes, "run": self.run,
+                "experiment": self.experiment.to_json(),
+                "plan": self.plan.to_json() if self.plan else None}

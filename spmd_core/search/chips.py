@@ -1,0 +1,70 @@
+"""Which topologies a search may use, from `v5p:64`, `v5e:..256` or `v5p:4x4x4*2`."""
+
+import math
+import re
+from typing import Any
+
+from spmd_core.errors import refuse, shorten
+from spmd_core.machine.chips import CHIPS
+from spmd_core.machine.topologies import Topology, get_topology, legal_shapes
+
+MAX_SLICES = 256
+_COUNT = re.compile(r"([a-z0-9]+):(?:(\d{1,6}))?(\.\.)?(\d{1,6})?")
+_FIX = "write for example v5p:64, v5e:..256 for up to 256, or v5p:4x4x4"
+
+
+def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
+    """The topologies that a word names; RequestError where there is none.
+
+    `slices`: "fewest" takes one slice wherever one has so many chips (of a range, several only
+    above what one slice has), "any" every number of equal
+    slices, a number only that many.
+    """
+    words = text.strip().lower().removeprefix("tpu:")
+    match = _COUNT.fullmatch(words)
+    if match is None:
+        return (get_topology(f"tpu:{words}"),)
+    generation, first, dots, last = match.groups()
+    if generation not in CHIPS:
+        get_topology(f"tpu:{generation}:1x1")  # refuses, with the nearest generation
+    if (not first and not last) or (last and not dots):
+        raise refuse(f"chips {shorten(text)}", "is not a number of chips", _FIX)
+    least = int(first) if first else 1
+    most = int(last) if last else least if not dots else 10**6
+    found = tuple(_topologies(generation, least, most, slices))
+    if not found:
+        near = sorted({topology.chips for topology in _topologies(generation, 1, 10**5, slices)},
+                      key=lambda chips: abs(math.log(chips / max(1, most))))[:2]
+        raise refuse(f"chips {shorten(text)}", f"is no number of chips of {CHIPS[generation].title}"
+                     f"{'' if slices in ('fewest', 'any') else f' in {slices} slices'}",
+                     f"use {' or '.join(f'{generation}:{chips}' for chips in sorted(near))}")
+    return found
+
+
+def _topologies(generation: str, least: int, most: int, slices: str) -> list[Topology]:
+    chip, found = CHIPS[generation], {}
+    for shape in legal_shapes(generation):
+        chips = math.prod(shape)
+        for count in range(1, MAX_SLICES + 1):
+            if count & (count - 1) or not least <= chips * count <= most:
+                continue
+            if slices.isdigit() and count != int(slices):
+                continue
+            found[shape, count] = Topology(chip, shape, count)
+    if slices == "fewest":
+        fewest: dict[int, int] = {}
+        for topology in found.values():
+            fewest[topology.chips] = min(fewest.get(topology.chips, MAX_SLICES), topology.slices)
+        largest = max(map(math.prod, legal_shapes(generation)))
+        return [each for each in found.values() if each.slices == fewest[each.chips]
+                and (each.slices == 1 or least == most or each.chips > largest)]
+    return list(found.values())
+
+
+def check_slices(value: Any) -> str:
+    """"fewest", "any", or a number of slices; RequestError for anything else."""
+    text = str(value)
+    if text in ("fewest", "any") or (text.isdigit() and 1 <= int(text) <= MAX_SLICES):
+        return text
+    raise refuse(f"slices={shorten(value)}", "is not a number of slices",
+                 f"use fewest, any, or 1 to {MAX_SLICES}")

@@ -1,0 +1,84 @@
+"""The shardings that everyone knows, to set a winner against: data, fsdp, tensor, mixed, and what
+MaxText publishes for the model.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from spmd_core.machine.topologies import get_topology
+from spmd_core.search.candidate import Candidate
+from spmd_core.search.published import recipe_for
+from spmd_core.search.ranking import Ranked
+
+Mesh = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Classic:
+    """A classic and the best candidate of its kind; `others`: how many of it were pruned, and the
+    first rule that did. `candidate` is None where none of them can run.
+    """
+
+    title: str
+    candidate: Candidate | None
+    why: str = ""
+
+
+def _only(*names: str) -> Callable[[Mesh], bool]:
+    return lambda mesh: {name for name, size in mesh if size > 1} == set(names)
+
+
+KINDS: tuple[tuple[str, Callable[[Mesh], bool]], ...] = (
+    ("data", _only("data")), ("fsdp", _only("fsdp")), ("tensor", _only("tensor")),
+    ("fsdp x tensor", _only("fsdp", "tensor")))
+
+
+def classics(entries: Iterable[Ranked], pruned: Iterable[Candidate], model: str,
+             winner: Candidate) -> list[Classic]:
+    """Each classic's best on the winner's topology, and the published recipe where there is one."""
+    target = winner.target
+    ranked = [each.candidate for each in entries if each.candidate.target == target]
+    ruled = [each for each in pruned if each.target == target]
+    found = [_best(title, kind, ranked, ruled) for title, kind in KINDS]
+    published = _published(model, winner, ranked, ruled)
+    return [*found, *([published] if published else [])]
+
+
+def _best(title: str, kind: Callable[[Mesh], bool], ranked: list[Candidate],
+          pruned: list[Candidate]) -> Classic:
+    for each in ranked:
+        if each.plan is not None and kind(each.plan.mesh):
+            return Classic(title, each)
+    smallest = min((each for each in pruned if each.plan is not None and kind(each.plan.mesh)),
+                   key=lambda each: each.memory_bytes or 0, default=None)
+    if smallest is not None:
+        return Classic(title, None, smallest.detail)
+    text = [each for each in pruned if kind(_mesh_of(each))]
+    return Classic(title, None, text[0].detail if text else "")
+
+
+def _mesh_of(candidate: Candidate) -> Mesh:
+    """The mesh that a candidate's name begins with: one that divides nothing has no plan."""
+    pairs = [part.partition("=") for part in candidate.name.partition(" · ")[0].split(",")]
+    return tuple((name, int(size)) for name, _, size in pairs if size.isdigit())
+
+
+def _published(model: str, winner: Candidate, ranked: list[Candidate],
+               pruned: list[Candidate]) -> Classic | None:
+    topology = get_topology(winner.target)
+    recipe = recipe_for(model, topology)
+    if recipe is None:
+        return None
+    title = "MaxText's recipe"
+    if recipe.target != topology.target:
+        title += f" of {recipe.target.removeprefix('tpu:')}, on these chips"
+    mesh, wanted = dict(recipe.mesh_on(topology)), recipe.policy
+    alike = [each for each in (*ranked, *pruned) if each.plan is not None
+             and {name: size for name, size in each.plan.mesh if size > 1} == mesh
+             and each.plan.remat == wanted["remat"]
+             and set(each.plan.save) == set(wanted["save"])
+             and set(each.plan.offload) == set(wanted["offload"])]
+    if not alike:
+        return Classic(title, None, "its batch or what it saves is not tried here")
+    first = alike[0]
+    return Classic(title, first if first.is_ranked else None, first.detail)

@@ -1,0 +1,40 @@
+"""Where one candidate takes longer than another: seconds by kind of time, and bytes."""
+
+from dataclasses import dataclass
+
+from spmd_core.estimate.step import estimate_step
+from spmd_core.search.candidate import Candidate
+
+_TELLING = 0.005  # of the faster one's time: smaller differences are not worth a word
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The other minus the first, for the tokens of the first: `ratio` of their times, seconds by
+    kind as a prediction's shares name them, the largest first, and bytes per device.
+    """
+
+    ratio: float
+    seconds: tuple[tuple[str, float], ...]
+    memory_bytes: int
+
+
+def compared(one: Candidate, other: Candidate) -> Difference:
+    """How `other` differs from `one`; ValueError where one of them has no time."""
+    if one.seconds is None or other.seconds is None:
+        raise ValueError(f"{(one if one.seconds is None else other).name} has no time")
+    scale = one.tokens / other.tokens
+    mine, theirs = _shares(one), _shares(other)
+    deltas = {name: scale * theirs.get(name, 0.0) - mine.get(name, 0.0)
+              for name in dict.fromkeys((*mine, *theirs))}
+    told = sorted(((name, seconds) for name, seconds in deltas.items()
+                   if abs(seconds) > _TELLING * one.seconds), key=lambda pair: -abs(pair[1]))
+    return Difference(scale * other.seconds / one.seconds, tuple(told),
+                      (other.memory_bytes or 0) - (one.memory_bytes or 0))
+
+
+def _shares(candidate: Candidate) -> dict[str, float]:
+    """Seconds by kind; of a program without a plan what its formula is made of."""
+    if candidate.plan is not None:
+        return estimate_step(candidate.plan).shares_s
+    return dict(candidate.parts)

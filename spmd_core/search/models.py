@@ -1,0 +1,159 @@
+"""The space of a model's training steps: topology, mesh, batch, policy; pruned or estimated."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from spmd_core.errors import RequestError, refuse
+from spmd_core.machine.topologies import Topology
+from spmd_core.plan.models import VARIABLE
+from spmd_core.plan.plan import AXES, Plan
+from spmd_core.plan.reading import parse_plan
+from spmd_core.plan.sharding import arrays
+from spmd_core.search.candidate import Candidate, Reason
+from spmd_core.search.factors import named_meshes
+from spmd_core.search.policies import Policy, policies
+from spmd_core.search.question import BATCHES, ModelQuestion
+from spmd_core.search.quick import MeshEstimates
+from spmd_core.units import bytes_text, mesh_text
+
+Mesh = tuple[tuple[str, int], ...]
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """Policies on one mesh of one topology with one batch; `number` is that of the first."""
+
+    question: ModelQuestion
+    topology: Topology
+    mesh: Mesh
+    per_device: float
+    policies: tuple[Policy, ...]
+    number: int
+
+    def plan(self, policy: Policy) -> Plan:
+        """The plan of a policy; RequestError where the sizes do not divide."""
+        given = dict(self.question.plan)
+        sizes = {name: given.pop(name) for name in VARIABLE if name in given}
+        return parse_plan({**given, "sizes": sizes, "target": self.topology.target,
+                           "model": self.question.model, "mesh": self.mesh,
+                           "sequence": self.question.sequence,
+                           "batch_per_device": self.per_device, **policy.fields})
+
+    def name(self, policy: Policy) -> str:
+        """Mesh, policy, batch and topology, as a reader tells candidates apart."""
+        mesh = mesh_text(self.mesh, ",") or "1 device"
+        return f"{mesh} · {policy.words} · {self.per_device:g} per device · {self.topology.name}"
+
+    def pruned(self, reason: Reason, detail: str, equal: int | None = None) -> Iterator[Candidate]:
+        """All of them, for one reason."""
+        for place, policy in enumerate(self.policies):
+            yield Candidate(self.number + place, self.name(policy), self.topology.target,
+                            self.topology.chips, "pruned", reason, detail,
+                            equal=None if equal is None else equal + place)
+
+
+def space_size(question: ModelQuestion) -> int:
+    """Candidates of a question, before anything is pruned."""
+    return sum(len(point.policies) for point in _points(question))
+
+
+def candidates(question: ModelQuestion,
+               stop: Callable[[], bool] = lambda: False) -> Iterator[Candidate]:
+    """Every candidate in the order of the enumeration, pruned or estimated; until `stop`, which is
+    asked before each mesh.
+    """
+    seen: dict[Key, int] = {}
+    for point in _points(question):
+        if stop():
+            return
+        yield from _tried(point, seen)
+
+
+def _points(question: ModelQuestion) -> Iterator[_Point]:
+    number, size = 0, question.size
+    tried = policies(question.remat, question.offload, size.gated)
+    names = tuple(name for name in AXES if name != "expert" or size.experts > 1)
+    for topology in question.topologies:
+        for mesh in named_meshes(topology.devices, names):
+            for share in _shares(question, topology):
+                yield _Point(question, topology, mesh or (("fsdp", 1),), share, tried, number)
+                number += len(tried)
+
+
+def _shares(question: ModelQuestion, topology: Topology) -> tuple[float, ...]:
+    """Sequences per device."""
+    if question.global_batch is not None:
+        return (question.global_batch / topology.devices,)
+    return BATCHES if question.batch_per_device is None else (question.batch_per_device,)
+
+
+def _tried(point: _Point, seen: dict[Key, int]) -> Iterator[Candidate]:
+    if (detail := _not_as_fixed(point)) is not None:
+        yield from point.pruned("excluded by what is fixed", detail)
+        return
+    try:
+        first = point.plan(point.policies[0])
+        _check_slices(point)
+    except RequestError as error:
+        yield from point.pruned("does not divide", str(error))
+        return
+    key = _key(first)
+    if (same := seen.setdefault(key, point.number)) != point.number:
+        yield from point.pruned("equal to another by renaming",
+                                "shards every array as another mesh does, under other names", same)
+        return
+    estimates = MeshEstimates(first)
+    for place, policy in enumerate(point.policies):
+        plan = first.model_copy(update=policy.fields)
+        yield _estimated(point, point.number + place, policy, plan, estimates)
+
+
+def _estimated(point: _Point, number: int, policy: Policy, plan: Plan,
+               estimates: MeshEstimates) -> Candidate:
+    topology = point.topology
+    memory = estimates.memory(plan)
+    capacity = topology.chip.device_hbm_bytes
+    most = min(capacity, point.question.memory_bytes or capacity)
+    time = None if memory.peak > most else estimates.time(plan, memory.host)
+    limit = f"{bytes_text(most)} {'of a chip' if most == capacity else 'allowed'}"
+    detail = "" if time else f"{bytes_text(memory.peak)} per device is more than the {limit}"
+    return Candidate(number, point.name(policy), topology.target, topology.chips,
+                     "estimated" if time else "pruned", None if time else "does not fit", detail,
+                     tokens=plan.tokens, predicted=time, memory_bytes=memory.peak, plan=plan)
+
+
+def _not_as_fixed(point: _Point) -> str | None:
+    """The rule that a mesh breaks of what is fixed, in a sentence; None where it keeps all."""
+    sizes = dict(point.mesh)
+    for name, size in point.question.fixed:
+        if sizes.get(name, 1) != size:
+            return f"{name}={sizes.get(name, 1)} where {name}={size} is fixed"
+    return None
+
+
+def _check_slices(point: _Point) -> None:
+    """RequestError where slices are not on the axis that passes least between them."""
+    slices = point.topology.slices
+    name, size = point.mesh[0]
+    if slices > 1 and (name not in ("data", "fsdp") or size % slices):
+        raise refuse(f"{name}={size}", f"does not divide over {slices} slices",
+                     f"put data={slices} first")
+
+
+def _key(plan: Plan) -> Key:
+    """What a plan's program depends on but for the names of its mesh axes: two of equal keys shard
+    every array alike, over devices in the same order.
+    """
+    place = {name: number for number, (name, _) in enumerate(plan.mesh)}
+    specs = tuple((array.group, array.name, tuple(tuple(place[axis] for axis in axes)
+                                                  for axes in array.axes))
+                  for array in arrays(plan))
+    return plan.target, tuple(size for _, size in plan.mesh), plan.batch_per_device, specs
+
+
+def batch_of(plan: Plan) -> str:
+    """Sequences per data-parallel device, for a table."""
+    rows = math.prod(dict(plan.mesh).get(name, 1) for name in ("data", "fsdp", "fsdp_transpose"))
+    return f"{plan.batch / rows:g}"

@@ -1,0 +1,55 @@
+"""What a training step saves, offloads and recomputes: the policies that a search tries."""
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from spmd_core.plan.plan import NAMES
+
+Remat = Literal["none", "minimal", "full"]
+# Arrays that one decision is made of: alone none of them spares a matmul of its own kind.
+GROUPS: tuple[tuple[str, ...], ...] = (("query", "key", "value"), ("out",), ("attention",),
+                                       ("mlp_up", "mlp_gate"))
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Fields of a plan that say what the forward pass keeps, and where."""
+
+    remat: Remat
+    save: tuple[str, ...] = ()
+    offload: tuple[str, ...] = ()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As a plan has them."""
+        return {"remat": self.remat, "save": self.save, "offload": self.offload}
+
+    @property
+    def words(self) -> str:
+        """As a name of a candidate has it."""
+        parts = [self.remat, *([f"save {','.join(self.save)}"] if self.save else []),
+                 *([f"offload {','.join(self.offload)}"] if self.offload else [])]
+        return " ".join(parts)
+
+
+def policies(remat: tuple[str, ...], offloads: bool, gated: bool) -> tuple[Policy, ...]:
+    """Every policy: none, minimal, and full with each group recomputed, saved or offloaded, and the
+    block's input on the device or offloaded. Fewest bytes last: the order has no other meaning.
+    """
+    found = [Policy("none")] if "none" in remat else []
+    if "minimal" in remat:
+        found.append(Policy("minimal"))
+    if "full" not in remat:
+        return tuple(found)
+    ways = ("", "save", "offload") if offloads else ("", "save")
+    for place in ("", "offload") if offloads else ("",):
+        for chosen in itertools.product(ways, repeat=len(GROUPS)):
+            named = {"input": place} | {name: way for way, group in zip(chosen, GROUPS, strict=True)
+                                        for name in group if gated or name != "mlp_gate"}
+            found.append(Policy("full", _named(named, "save"), _named(named, "offload")))
+    return tuple(found)
+
+
+def _named(ways: dict[str, str], way: str) -> tuple[str, ...]:
+    return tuple(name for name in NAMES if ways.get(name) == way)

@@ -1,0 +1,135 @@
+"""What is asked of a search over training steps: model, chips, batch, what is fixed, the goal."""
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StrictInt, ValidationError, field_validator, model_validator
+
+from spmd_core.errors import RequestError, refuse, shorten
+from spmd_core.frozen import AsObject, Frozen, PairsOf
+from spmd_core.machine.chips import CHIPS
+from spmd_core.machine.topologies import Topology
+from spmd_core.plan.models import VARIABLE, ModelSize, get_model
+from spmd_core.plan.plan import AXES
+from spmd_core.search.chips import check_slices, read_chips
+
+Goal = Literal["time", "memory", "chip-seconds", "price"]
+GOALS: tuple[Goal, ...] = ("time", "memory", "chip-seconds", "price")
+REMATS = ("none", "minimal", "full")
+# sequences per chip that are tried where no batch is given
+BATCHES = (0.125, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+SECONDS_PER_HOUR = 3600.0
+_PLAN_FIELDS = ("fused_qkv", "fused_mlp", "state_dtype", "second_moment_dtype", "parameter_dtype",
+                "attention_blocks", "device_order", "compiler_flags", "activation", "gated", "tied")
+
+
+class ModelQuestion(Frozen):
+    """A model on chips. `fixed` gives mesh axes their size (1: unused); `memory_bytes` is the most
+    that a device may hold; `price` is by generation, per chip and hour, in any currency.
+    """
+
+    kind: Literal["model"] = "model"
+    model: str
+    chips: tuple[str, ...] = Field(min_length=1)
+    global_batch: StrictInt | None = Field(None, ge=1, le=2**24)
+    batch_per_device: float | None = Field(None, gt=0, le=65536)
+    sequence: StrictInt = Field(2048, ge=128, le=2**20)
+    fixed: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf, AsObject] = ()
+    remat: tuple[Literal["none", "minimal", "full"], ...] = ("none", "minimal", "full")
+    offload: bool = True
+    slices: str = "fewest"
+    memory_bytes: StrictInt | None = Field(None, ge=1)
+    minimize: Goal = "time"
+    price: Annotated[tuple[tuple[str, float], ...], PairsOf, AsObject] = ()
+    plan: Annotated[tuple[tuple[str, Any], ...], PairsOf, AsObject] = ()
+
+    @field_validator("slices", mode="before")
+    @classmethod
+    def _slices(cls, value: Any) -> str:
+        return check_slices(value)
+
+    @model_validator(mode="after")
+    def _check(self) -> "ModelQuestion":
+        get_model(self.model)
+        if self.global_batch is not None and self.batch_per_device is not None:
+            raise refuse(f"global_batch={self.global_batch} and batch_per_device="
+                         f"{self.batch_per_device:g}", "say the same twice", "give one of them")
+        if not self.remat:
+            raise refuse("remat=[]", "leaves nothing to try", f"name one of {', '.join(REMATS)}")
+        self._check_fixed()
+        self._check_price()
+        for name, _ in self.plan:
+            if name not in (*_PLAN_FIELDS, *VARIABLE):
+                raise refuse(f"plan field {shorten(name)}", "is not one that a search holds fixed",
+                             f"use {', '.join((*_PLAN_FIELDS, *VARIABLE))}")
+        return self
+
+    def _check_fixed(self) -> None:
+        names = [name for name, _ in self.fixed]
+        for name, size in self.fixed:
+            if name not in AXES or names.count(name) > 1:
+                rule = "is not one that a decoder is sharded over"
+                raise refuse(f"mesh axis {shorten(name)}",
+                             "appears twice" if name in AXES else rule,
+                             f"use {', '.join(AXES)}, each once")
+            if size < 1:
+                raise refuse(f"{name}={size}", "is not a size", "use at least 1")
+        most = max(topology.devices for topology in self.topologies)
+        for name, size in self.fixed:
+            if size > most:
+                raise refuse(f"{name}={size}", f"is more than the {most} devices",
+                             f"use at most {most}")
+
+    def _check_price(self) -> None:
+        priced = dict(self.price)
+        for name, value in priced.items():
+            if name not in CHIPS:
+                raise refuse(f"price {shorten(name)}", "names no generation",
+                             f"use {', '.join(CHIPS)}")
+            if not 0 < value < 1e9:
+                raise refuse(f"price {name}={value:g}", "is not a price", "use a number above 0")
+        for topology in self.topologies if self.minimize == "price" else ():
+            if topology.chip.generation not in priced:
+                raise refuse("minimize=price", f"needs one for {topology.chip.generation}",
+                             f"add the price, for example {topology.chip.generation}=4.2 per chip and hour")
+
+    @property
+    def size(self) -> ModelSize:
+        """The model, with sizes of its own."""
+        given = {name: value for name, value in self.plan
+                 if name in (*VARIABLE, "activation", "gated", "tied") and value is not None}
+        return get_model(self.model).varied(**given) if given else get_model(self.model)
+
+    @property
+    def topologies(self) -> tuple[Topology, ...]:
+        """Every topology that may be used, each once, fewest chips first."""
+        found = {topology.target: topology for text in self.chips
+                 for topology in read_chips(text, self.slices)}
+        return tuple(sorted(found.values(), key=lambda each: (each.chips, each.target)))
+
+    @property
+    def id(self) -> str:
+        """Hash of the canonical form (16 hex digits): a search goes on under it."""
+        form = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(form.encode()).hexdigest()[:16]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form."""
+        return self.model_dump(mode="json")
+
+
+def read_question(data: Any) -> ModelQuestion:
+    """The question that a JSON object asks; RequestError, in one sentence, where it asks none."""
+    try:
+        return ModelQuestion.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, RequestError):
+            raise RequestError(str(cause)) from None
+        place = ".".join(str(part) for part in first["loc"] if isinstance(part, str)) or "search"
+        if first["type"] == "missing":
+            raise refuse(f"search without {place}", "is incomplete", f"add {place!r}") from None
+        raise RequestError(f"{place}={shorten(first['input'])} is not valid: "
+                           f"{first['msg'][0].lower()}{first['msg'][1:]}") from None

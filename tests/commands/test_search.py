@@ -1,0 +1,31 @@
+"""`python -m spmd_core search`."""
+
+import json
+
+import pytest
+
+from spmd_core.__main__ import main
+
+ASKED = ["search", "--model", "scaled:1", "--chips", "v5e:4x4", "--global-batch", "32", "--remat",
+         "full", "--no-offload"]
+
+
+def test_the_best_of_a_model_as_json_and_as_text(capsys):
+    assert main([*ASKED, "--json", "--top", "3"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["ranking"]) == 3 and found["complete"] is True
+    assert found["winner"]["plan"]["model"] == "scaled:1"
+    assert main([*ASKED, "--why-not", "tensor=16", "--axis-rules"]) == 0
+    said = capsys.readouterr().out
+    assert found["winner"]["name"] in said.splitlines()[0]
+    assert "tensor=16" in said and "logical_axis_rules" in said
+
+
+@pytest.mark.parametrize(("words", "sentence"), [
+    ([], "search without --model"), (["--budget", "0", *ASKED[1:]], "leaves no time"),
+    ([*ASKED[1:], "--price", "v5e"], "is not a number per generation"),
+    ([*ASKED[1:], "--why-not", "warp=3"], "names no candidate")])
+def test_a_refusal_is_one_line(words, sentence, capsys):
+    assert main(["search", *words]) == 2
+    told = capsys.readouterr()
+    assert sentence in told.err and told.out == "" and told.err.count("\n") == 1

@@ -1,0 +1,170 @@
+"""The space of a model's training steps: what is in it, what is pruned, what the estimates are."""
+
+import itertools
+import math
+
+import pytest
+
+from spmd_core.errors import RequestError
+from spmd_core.estimate.step import estimate_step
+from spmd_core.plan.plan import AXES
+from spmd_core.plan.reading import parse_plan
+from spmd_core.search.answer import Answer
+from spmd_core.search.axis_rules import flax, maxtext, parallelism
+from spmd_core.search.candidate import Candidate
+from spmd_core.search.factors import factorizations, named_meshes
+from spmd_core.search.models import candidates, space_size
+from spmd_core.search.policies import policies
+from spmd_core.search.question import read_question
+from spmd_core.search.ranking import front, ranking, score
+from spmd_core.words import search as words
+
+SMALL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal", "full"],
+         "offload": False}
+
+
+def answer_of(**changes) -> Answer:
+    question = read_question(SMALL | changes)
+    return Answer(question, space_size(question), tuple(candidates(question)), True)
+
+
+@pytest.fixture(scope="module")
+def small() -> Answer:
+    return answer_of()
+
+
+def test_meshes_are_all_products_of_up_to_three_axes():
+    brute = {tuple((name, size) for name, size in zip("abcd", sizes, strict=True) if size > 1)
+             for sizes in itertools.product(range(1, 17), repeat=4) if math.prod(sizes) == 16}
+    assert set(named_meshes(16, tuple("abcd"))) == {mesh for mesh in brute if len(mesh) <= 3}
+    assert factorizations(1, 0) == ((),)
+
+
+def test_the_space_is_meshes_times_policies_and_every_number_is_there_once(small):
+    meshes = len(list(named_meshes(16, tuple(name for name in AXES if name != "expert"))))
+    assert small.space == meshes * len(policies(("minimal", "full"), False, True))
+    assert [each.number for each in small.found] == list(range(small.space))
+
+
+def test_estimates_that_share_a_mesh_are_those_of_each_plan_alone():
+    found = [each for each in answer_of(remat=["none", "minimal", "full"], offload=True).found
+             if each.is_ranked]
+    assert len(found) > 500
+    for each in found[::37]:
+        alone = estimate_step(parse_plan(each.plan.to_json()))
+        assert each.predicted.estimate == pytest.approx(alone.predicted_s.estimate, rel=1e-12)
+        assert each.predicted.high == pytest.approx(alone.predicted_s.high, rel=1e-12)
+        assert each.memory_bytes == alone.memory_bytes.peak
+
+
+def test_what_is_pruned_is_pruned_for_what_it_says(small):
+    for each in small.found:
+        if each.reason == "does not fit":
+            assert not estimate_step(each.plan).fits
+        if each.reason == "equal to another by renaming":
+            same = small.found[each.equal]
+            assert same.fate != "pruned" or same.reason == "does not fit"
+    tight = answer_of(model="scaled:16", global_batch=24)
+    assert tight.pruned["does not fit"] and tight.pruned["does not divide"]
+
+
+def test_nothing_that_is_pruned_could_have_won():
+    """Against estimating every plan of the space by itself."""
+    answer = answer_of(chips=["v5e:4x4"], model="scaled:4", global_batch=24, remat=["full"])
+    assert answer.pruned
+    best = math.inf
+    for mesh in named_meshes(16, tuple(name for name in AXES if name != "expert")):
+        for policy in policies(("full",), False, True):
+            try:
+                plan = parse_plan({"target": "tpu:v5e:4x4", "model": "scaled:4", "mesh": mesh,
+                                   "batch_per_device": 1.5, **policy.fields})
+            except RequestError:
+                continue
+            found = estimate_step(plan)
+            best = min(best, found.predicted_s.estimate if found.fits else math.inf)
+    assert answer.winner.predicted.estimate == best
+
+
+def test_a_rank_front_and_score_are_those_of_brute_force(small):
+    ranked = [each for each in small.found if each.is_ranked]
+    assert score(small.winner) == min(score(each) for each in ranked)
+    assert sum(1 + len(entry.alike) for entry in small.ranking) == len(ranked)
+    for one in front(small.ranking):
+        assert not any(other.seconds < one.seconds and other.memory_bytes < one.memory_bytes
+                       for other in ranked)
+    by_memory = ranking(ranked, "memory")[0].candidate
+    assert by_memory.memory_bytes == min(each.memory_bytes for each in ranked)
+
+
+def test_a_measured_winner_is_tied_by_its_interval_alone():
+    def measured(number: int, seconds: float, half: float) -> Candidate:
+        return Candidate(number, f"c{number}", "cpu:8", 8, "measured", measured_s=seconds,
+                         interval_s=(seconds - half, seconds + half))
+
+    near = [measured(0, 1.0, 0.1), measured(1, 1.15, 0.1), measured(2, 2.0, 0.1)]
+    answer = Answer(read_question(SMALL), 3, near, True)
+    assert [each.name for each in answer.ties] == ["c1"]
+
+
+def test_what_is_fixed_stays_and_up_to_so_many_chips_means_all_of_them():
+    fixed = answer_of(fixed={"data": 2, "tensor": 1})
+    assert all(dict(each.plan.mesh).get("data") == 2 for each in fixed.found if each.is_ranked)
+    chips = {each.chips for each in answer_of(chips=["v5e:..16", "v5p:4"]).found}
+    assert chips == {1, 4, 8, 16}
+    slices = read_question(SMALL | {"chips": ["v5e:512"]}).topologies
+    assert [each.target for each in slices] == ["tpu:v5e:16x16*2"]
+
+
+def test_price_and_memory_decide_where_they_are_asked_for():
+    cheap = answer_of(chips=["v5e:16", "v5p:16"], minimize="price", global_batch=16,
+                      price={"v5e": 1.0, "v5p": 400.0})
+    assert cheap.winner.target.startswith("tpu:v5e")
+    small = answer_of(memory_bytes=2**31)
+    assert all(each.memory_bytes <= 2**31 for each in small.found if each.is_ranked)
+
+
+def test_the_answer_in_words_and_json(small):
+    said = words.headline(small)
+    assert small.winner.name in said and "nothing was compiled" in said
+    found = small.to_json()
+    assert {"space", "pruned", "winner", "ranking", "complete", "ties"} <= set(found)
+    assert {"experiment", "predicted_s", "measured_s", "memory_bytes", "strategy", "plan",
+            "name"} <= set(found["winner"])
+    assert found["winner"]["name"] == found["ranking"][0]["name"]
+    assert {each.title for each in small.classics} == {"data", "fsdp", "tensor", "fsdp x tensor"}
+    published = answer_of(model="scaled:32", chips=["v5p:64"], global_batch=384)
+    assert published.classics[-1].candidate.plan.mesh == (("fsdp", 16), ("tensor", 4))
+    lost = published.ranking[-1].candidate
+    assert "the winner's time. It first loses by" in words.why_not(published.winner, lost)
+
+
+def test_the_winner_as_maxtext_and_flax_write_it():
+    plan = parse_plan({"target": "tpu:v5p:4x4x4*2", "model": "scaled:1", "batch_per_device": 1,
+                       "mesh": {"data": 2, "fsdp": 16, "tensor": 4}, "save": ("query",)})
+    assert parallelism(plan) == {
+        "ici_data_parallelism": 1, "dcn_data_parallelism": 2, "ici_fsdp_parallelism": 16,
+        "ici_tensor_parallelism": 4, "dcn_fsdp_parallelism": 1}
+    assert "query_proj: device" in maxtext(plan) and "['heads', ['tensor']]" in maxtext(plan)
+    rules = {}
+    exec(flax(plan), rules)  # what a user pastes
+    assert dict(rules["rules"])["activation_batch"] == ("data", "fsdp")
+
+
+@pytest.mark.parametrize(("changes", "sentence"), [
+    ({"chips": ["v5p:60"]}, "is no number of chips of TPU v5p"),
+    ({"chips": ["v9:64"]}, "is not one that the TPU compiler knows"),
+    ({"fixed": {"warp": 2}}, "is not one that a decoder is sharded over"),
+    ({"fixed": {"data": 512}}, "is more than the 16 devices"),
+    ({"minimize": "price"}, "needs one for v5e"),
+    ({"batch_per_device": 2}, "say the same twice"),
+    ({"slices": "many"}, "is not a number of slices")])
+def test_a_question_that_makes_no_sense_is_refused_in_a_sentence(changes, sentence):
+    with pytest.raises(RequestError, match=sentence):
+        read_question(SMALL | changes)
+
+
+def test_an_empty_space_says_which_rule_emptied_it():
+    none = answer_of(model="llama-3.1-405b")
+    assert none.winner is None
+    assert "do not fit in memory" not in (said := words.headline(none))
+    assert "does not fit" in said and "use more chips" in said

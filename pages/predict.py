@@ -7,7 +7,7 @@ import streamlit as st
 from spmd_core.experiment.plans import plan_of
 from spmd_core.words.experiments import model_words
 from spmd_core.words.names import ago
-from ui import exports, links, live, shell, state
+from ui import course, exports, links, live, shell, state
 from ui.lab import find, lab
 from ui.markdown import plain
 from ui.predict import answer, inputs, keep
@@ -35,6 +35,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
 what = experiment.what.title if not experiment.what.has_plan else f"{experiment.what.title} of {model_words(plan_of(experiment))}"
 st.caption(f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the TPU compiler. No TPU is needed, nothing is executed.")
 
+course.hint(experiment)
 if refusal:
     shell.refusal(refusal)
     st.caption("What you see below is of the last fields that were valid.")

@@ -11,8 +11,8 @@ share = shell.open_page("recipes")
 done = lab().succeeded()
 count = sum(recipe.experiment.id in done for recipe in RECIPES.values())
 st.title("Recipes")
-st.markdown(f"{len(RECIPES)} classic examples in order, {count} done here. Each opens with everything filled in. "
-            "Nothing runs before you press Run or Place there. Then vary a field, or go on to the next.")
+st.markdown(f"{len(RECIPES)} classic examples and problems in order, {count} done here. Each opens with everything filled in. "
+            "Nothing runs before you press Run, Place or Predict there. Then vary a field, or go on to the next.")
 words = st.text_input("Search", key="search", placeholder="Search: psum, in_axes, gradient…",
                       icon=":material/search:", max_chars=100, label_visibility="collapsed",
                       bind="query-params")

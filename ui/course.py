@@ -86,6 +86,7 @@ def hint(experiment: Experiment) -> None:
         takes = f" :gray[:small[Takes {plain(recipe.takes)}.]]" if recipe.takes else ""
         st.markdown(f"**Look at:** {plain(recipe.look_at)}{takes}")
         st.markdown(f":small[{plain(recipe.why)}]")
+        _numbers(recipe)
         _link(f"Try: {variations.VARIATIONS[recipe.name].words}", variations.variation_of(recipe),
               ":material/tune:")
         with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
@@ -96,6 +97,14 @@ def hint(experiment: Experiment) -> None:
             else:
                 st.page_link("pages/recipes.py", label="The end of the course: all recipes",
                              icon=":material/menu_book:")
+
+
+def _numbers(recipe: Recipe) -> None:
+    """Of a problem: what the instant estimate says of it, and of its variation."""
+    here = recipe.numbers(variations.variation_of(recipe))
+    for label, line in zip(("By the estimate", variations.VARIATIONS[recipe.name].words), here,
+                           strict=False):
+        st.markdown(f"**{plain(label[0].upper() + label[1:])}:** {plain(line)}")
 
 
 def _variation(recipe: Recipe) -> None:

@@ -1,10 +1,10 @@
-"""The classic examples by name, each with its words and its expected numbers."""
+"""The classic examples and problems by name, each with its words and its expected numbers."""
 
 from functools import cache
 
 from spmd_core.errors import refuse, shorten
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.recipes import convolution, devices, dot_products, gradients, pmap_rules, processes, randomness, tracing, tutorial, vmapping
+from spmd_core.recipes import convolution, devices, dot_products, gradients, pmap_rules, problems, processes, randomness, tracing, tutorial, vmapping
 from spmd_core.recipes.recipe import Expected, Recipe
 from spmd_core.results.result import Result
 
@@ -12,7 +12,7 @@ __all__ = ["RECIPES", "Expected", "Recipe", "differences_of", "get_recipe", "gro
 
 # In the order of the course; a new group is a new module here.
 _MODULES = (devices, tutorial, dot_products, pmap_rules, convolution, tracing, vmapping, randomness,
-            gradients, processes)
+            gradients, processes, problems)
 
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for module in _MODULES
                               for recipe in module.RECIPES}
@@ -37,9 +37,13 @@ def recipe_of(experiment: Experiment) -> Recipe | None:
 
 
 def differences_of(result: Result) -> tuple[str, ...] | None:
-    """Where a result is not as the classic example says; None where it is of none, or partial."""
+    """Where a result is not as the classic example says; None where it is of none, of one that
+    expects no numbers, or partial.
+    """
     recipe = None if result.partial else recipe_of(result.experiment)
-    return recipe.expected.differences(result) if recipe else None
+    if recipe is None or recipe.claims is not None:
+        return None
+    return recipe.expected.differences(result)
 
 
 def groups() -> dict[str, tuple[Recipe, ...]]:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.experiment.plans import plan_of
 from spmd_core.results.result import ArrayReport, Result, StrategyResult
+from spmd_core.words.estimates import in_a_line, moments_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +98,23 @@ def program_spec(program: str, mesh: Mapping[str, int] | None = None,
 
 
 @dataclass(frozen=True, slots=True)
+class Claims:
+    """What a problem's text says of instant estimates, so that a test can hold it to them.
+
+    Whether the plan and its variation fit, what the nearest plan changes where the first does not,
+    and whether the variation takes less time for a sequence (None: the text does not say).
+    """
+
+    fits: bool = True
+    varied_fits: bool = True
+    nearest: str = ""
+    varied_is_faster: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
-    """A classic example: its spec (the target is this machine's own), its screen, and the words
-    around it.
+    """An example: its spec (the target is this machine's own where it names none), its screen, and
+    the words around it. A problem of a large model has `claims` in place of expected numbers.
     """
 
     name: str
@@ -107,11 +123,21 @@ class Recipe:
     spec: Mapping[str, Any]
     look_at: str
     why: str
-    screen: Literal["layout", "compare"] = "compare"
+    screen: Literal["layout", "compare", "predict"] = "compare"
     expected: Expected = Expected()
     takes: str = ""  # how long, and what, where it is more than a few seconds
+    claims: Claims | None = None
+    asks_moments: bool = False  # whether its numbers say what moments in host memory would take
 
     @property
     def experiment(self) -> Experiment:
-        """The spec on this machine's default target."""
+        """The spec on its own target, or this machine's default."""
         return parse_experiment(dict(self.spec))
+
+    def numbers(self, varied: Experiment) -> tuple[str, ...]:
+        """Of a problem: the instant estimates of its plan and of its variation, a line each."""
+        if self.claims is None:
+            return ()
+        plan = plan_of(self.experiment)
+        more = f" {moments_words(plan)}" if self.asks_moments else ""
+        return f"{in_a_line(plan)}{more}", in_a_line(plan_of(varied))

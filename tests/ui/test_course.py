@@ -83,7 +83,7 @@ def test_a_recipe_that_ran_here_is_marked(screen):
     here = Lab.open()
     assert here.wait(here.submit(RECIPES["local_shape"].experiment), 120).state == "succeeded"
     shown = screen("recipes")
-    assert f"{len(RECIPES)} classic examples in order, 1 done here" in read(shown)
+    assert f"{len(RECIPES)} classic examples and problems in order, 1 done here" in read(shown)
     marks = [element.value for element in shown.markdown if "check_circle" in element.value]
     assert marks == [
         f":green[:material/check_circle:] :gray[{course.position(RECIPES['local_shape'])}]"]
@@ -116,3 +116,12 @@ def test_a_change_to_a_recipe_keeps_the_way_back_and_on(screen):
     assert "A change to recipe" in read(shown) and "**A quadratic, traced**" in read(shown)
     assert {"Back to it as it stands", "Next: In x, in y, in both"} <= set(labels(shown))
     assert not any(label.startswith("Try:") for label in labels(shown))
+
+
+def test_a_problem_on_predict_shows_the_estimates_of_it_and_of_its_variation(screen):
+    recipe = RECIPES["host_memory"]
+    said = read(screen("predict", experiment=link.encode(recipe.experiment)))
+    assert recipe.look_at in said and f"recipe {course.position(recipe)} of {len(RECIPES)}" in said
+    here, varied = recipe.numbers(variation_of(recipe))
+    assert f"**By the estimate:** {here}" in said
+    assert f"**Offload the block inputs:** {varied}" in said

@@ -17,7 +17,7 @@ from spmd_core.machine.targets import parse_target
 from spmd_core.results.environment import Environment
 from spmd_core.results.result import Result
 from spmd_core.runs.memory import check_runs_here
-from spmd_core.runs.states import TERMINAL, RunStatus, RunSummary
+from spmd_core.runs.states import COMPILING, TERMINAL, TIMING, RunStatus, RunSummary
 from spmd_core.settings import Settings, default_data_folder, read_settings
 from spmd_core.store.limits import Asker, Room, check_asker, room
 from spmd_core.store.rows import Unread
@@ -104,18 +104,16 @@ class Lab:
 
     def status(self, run: str) -> RunStatus:
         """A run as it stands; RequestError where there is none of that id."""
-        live = self._supervisor.live
-        if live and live.run == run:
+        if live := self._supervisor.at_hand(run):
             return live
         return self._unwritten.status(run) or self._as_seen(self._stored(run))
 
     def active(self) -> tuple[RunStatus, ...]:
-        """Runs that are at hand or queued, in order."""
-        live = self._supervisor.live
+        """Runs that are at hand or queued, in order, of both lanes."""
+        stored = self._store.active()
         seen = [
-            live if live and live.run == status.run
-            else self._unwritten.status(status.run) or self._as_seen(status)
-            for status in self._store.active()]
+            self._supervisor.at_hand(status.run) or self._unwritten.status(status.run)
+            or as_seen(status, self._turn, self._stored, lambda: stored) for status in stored]
         return tuple(status for status in seen if not status.is_over)
 
     def result(self, run: str) -> Result | None:
@@ -249,8 +247,13 @@ class Lab:
 
     @property
     def worker_pid(self) -> int | None:
-        """The worker process that this process started, where there is one."""
-        return self._supervisor.host.pid
+        """The worker process that holds the devices, where this process has started one."""
+        return self._supervisor.lanes[TIMING].host.pid
+
+    @property
+    def compiler_pid(self) -> int | None:
+        """The worker process that compiles for absent devices, where this process has one."""
+        return self._supervisor.lanes[COMPILING].host.pid
 
     @property
     def queue_holder(self) -> int | None:
@@ -279,7 +282,7 @@ class Lab:
         return status
 
     def _as_seen(self, status: RunStatus) -> RunStatus:
-        return as_seen(status, self._turn, self._stored)
+        return as_seen(status, self._turn, self._stored, self._store.at_hand)
 
     def _is_wanted(self) -> bool:
         """Whether this process is to work the queue now."""

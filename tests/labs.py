@@ -44,6 +44,11 @@ def is_running(pid: int) -> bool:
         return False
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process rests where a signal has stopped it."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
 def start_python(program: str, folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """Another process on the same data folder; its standard output can be read line by line."""
     environ = {**os.environ, "SPMD_LAB_DATA": str(folder),

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.runs.states import RunStatus
+from spmd_core.runs.states import RunStatus, behind
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import state_words
 from spmd_core.words.runs import behind_words, phase_words
@@ -126,8 +126,8 @@ def watch_queue(seen: tuple[str, ...]) -> None:
 
 def _behind(status: RunStatus) -> None:
     """Of a run that waits: behind which, since when and how long that may take; and what to do."""
-    at_hand = next((each for each in lab().active() if each.state != "queued"), None)
-    if status.state != "queued" or at_hand is None:
+    at_hand = behind(status, lab().active()) if status.state == "queued" else None
+    if at_hand is None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         words = behind_words(at_hand, lab().longest_s(at_hand.experiment))

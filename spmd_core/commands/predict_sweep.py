@@ -7,6 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
+from spmd_core.commands.run import wait
 from spmd_core.commands.table import table
 from spmd_core.errors import refuse
 from spmd_core.estimate.step import estimate_step
@@ -19,6 +20,7 @@ from spmd_core.sweep.runs import Asked, cancel, look, start, to_compile
 from spmd_core.sweep.sweep import Point, Sweep, compile_seconds, parse_sweep, variants
 from spmd_core.sweep.variables import VARIABLES
 from spmd_core.units import bytes_text, seconds_text
+from spmd_core.words.runs import phase_words
 from spmd_core.words.sweep import headline
 
 _CLEAR = "\r\x1b[K"
@@ -90,15 +92,14 @@ def _wait(lab: Lab, point: Point, asked: Asked, timeout_s: float) -> None:
     if point.experiment is None or (run := asked.runs.get(point.experiment.id)) is None:
         return
     shown = (lambda status: _show(point, status)) if sys.stderr.isatty() else None
-    if not lab.wait(run, timeout_s, on_change=shown).is_over:
+    if not wait(lab, run, timeout_s, shown).is_over:
         lab.cancel(run)
         lab.wait(run, on_change=shown)
 
 
 def _show(point: Point, status: RunStatus) -> None:
-    doing = status.waiting_for or status.phase or status.state
-    print(f"{_CLEAR}{status.elapsed_s or 0:6.1f} s  {point.label}: {doing}"[:119], end="",
-          file=sys.stderr, flush=True)
+    print(f"{_CLEAR}{status.elapsed_s or 0:6.1f} s  {point.label}: {phase_words(status)}"[:119],
+          end="", file=sys.stderr, flush=True)
 
 
 def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool) -> None:

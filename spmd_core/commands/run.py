@@ -5,7 +5,9 @@ was measured.
 import json
 import signal
 import sys
+import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from typing import NoReturn
 
 from spmd_core.commands.report import report
@@ -14,7 +16,9 @@ from spmd_core.lab import Lab
 from spmd_core.results.result import Result
 from spmd_core.runs.states import RunStatus
 from spmd_core.units import seconds_text
+from spmd_core.words.runs import phase_words
 
+LOOK_S = 1.0  # between two looks at whether a run is paused
 _CLEAR = "\r\x1b[K"  # to the beginning of the line, and erase it
 
 
@@ -49,7 +53,7 @@ def follow(lab: Lab, run: str, timeout_s: float | None = None) -> tuple[RunStatu
     """
     shown, interrupted = _show if sys.stderr.isatty() else None, False
     try:
-        status = lab.wait(run, timeout_s, on_change=shown)
+        status = wait(lab, run, timeout_s, shown)
     except KeyboardInterrupt:
         interrupted, status = True, lab.status(run)
     if not status.is_over:
@@ -58,6 +62,22 @@ def follow(lab: Lab, run: str, timeout_s: float | None = None) -> tuple[RunStatu
     if shown:
         print(end=_CLEAR, file=sys.stderr, flush=True)
     return status, interrupted
+
+
+def wait(lab: Lab, run: str, timeout_s: float | None,
+         shown: Callable[[RunStatus], None] | None) -> RunStatus:
+    """Wait until a run is over, or for `timeout_s` in which it was not paused; its status then."""
+    if timeout_s is None:
+        return lab.wait(run, on_change=shown)
+    left_s = timeout_s
+    while True:
+        begun = time.monotonic()
+        status = lab.wait(run, min(left_s, LOOK_S), on_change=shown)
+        if status.is_over:
+            return status
+        left_s -= 0.0 if status.paused_for else time.monotonic() - begun
+        if left_s <= 0:
+            return status
 
 
 def print_run(status: RunStatus, result: Result | None, as_json: bool) -> None:
@@ -83,9 +103,7 @@ def interrupt(number: int, frame: object) -> NoReturn:
 
 def _show(status: RunStatus) -> None:
     """One line on the terminal that says where the run is."""
-    doing = " ".join(word for word in (status.phase, status.strategy) if word) or status.state
-    if status.waiting_for:
-        doing = f"{status.state}, waiting for {status.waiting_for}"
+    doing = phase_words(status)
     rounds = f" {status.done}/{status.of}" if status.of else ""
     medians = ", ".join(f"{name} {seconds_text(median)}"
                         for name, median in status.medians_s.items())

@@ -38,6 +38,12 @@ class Pong(Frozen):
     event: Literal["pong"] = "pong"
 
 
+class Started(Frozen):
+    """Up, first: the process ends with its parent from here on, so that it may be paused."""
+
+    event: Literal["started"] = "started"
+
+
 class Ready(Frozen):
     """Up, once: the devices are there and are what was asked for."""
 
@@ -90,6 +96,6 @@ class Failed(Frozen):
 
 Command = Annotated[RunCommand | CancelCommand | PingCommand, Field(discriminator="command")]
 Event = Annotated[
-    Ready | Phase | Progress | Texts | Finished | Failed | Pong, Field(discriminator="event")]
+    Started | Ready | Phase | Progress | Texts | Finished | Failed | Pong, Field(discriminator="event")]
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
 EVENTS: TypeAdapter[Event] = TypeAdapter(Event)

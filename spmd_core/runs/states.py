@@ -1,15 +1,24 @@
 """What is known of a run: its state, its progress, and the line that stands for it in a list."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from spmd_core.experiment.experiment import Experiment
+from spmd_core.machine.targets import parse_target
 from spmd_core.results.result import Failure
 
 ACTIVE = ("queued", "starting", "running")
 TERMINAL = ("succeeded", "failed", "cancelled", "timed_out", "crashed", "interrupted")
 STATES = ACTIVE + TERMINAL
+# Lanes of the queue, each with one run at a time: on devices that are here, and for devices that
+# are not, which are compiled for and never timed
+LANES = TIMING, COMPILING = ("timing", "compiling")
+
+
+def lane_of_target(target: str) -> str:
+    """The lane that the runs of a target wait in."""
+    return COMPILING if parse_target(target).is_absent else TIMING
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +33,7 @@ class RunStatus:
     submitted_at: float
     started_at: float | None = None
     finished_at: float | None = None
-    queue_position: int | None = None  # 1 is next; None once it has left the queue
+    queue_position: int | None = None  # 1 is next in its lane; None once it has left the queue
     waiting_for: str | None = None
     phase: str | None = None
     strategy: str | None = None
@@ -35,6 +44,12 @@ class RunStatus:
     error: Failure | None = None
     stderr_tail: str | None = None
     worker_pid: int | None = None
+    paused_for: str | None = None  # in words, what is timed while this run's worker rests
+
+    @property
+    def lane(self) -> str:
+        """The lane of the queue that it waits and runs in."""
+        return lane_of_target(self.experiment.target)
 
     @property
     def is_over(self) -> bool:
@@ -47,6 +62,14 @@ class RunStatus:
         if self.started_at is None:
             return None
         return max(0.0, (self.finished_at or time.time()) - self.started_at)
+
+
+def behind(waiting: RunStatus, at_hand: Iterable[RunStatus]) -> RunStatus | None:
+    """Of the runs at hand the one that a waiting run is held up by: that of its own lane, else the
+    one that is timed; None where there is none, as for a run that is to be timed beside a compile.
+    """
+    lanes = {status.lane: status for status in at_hand if status.state != "queued"}
+    return lanes.get(waiting.lane) or lanes.get(TIMING)
 
 
 @dataclass(frozen=True, slots=True)

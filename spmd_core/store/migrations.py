@@ -2,12 +2,14 @@
 another.
 """
 
+import contextlib
 import json
 import sqlite3
 from collections.abc import Callable
 
 from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import parse_experiment_text
+from spmd_core.runs.states import lane_of_target
 
 Step = str | Callable[[sqlite3.Connection], None]  # SQL, or what changes rows as SQL cannot
 
@@ -33,6 +35,15 @@ def renumber_experiments(db: sqlite3.Connection) -> None:
                    (experiment.id, form, experiment.workload, experiment.target))
         db.execute("UPDATE runs SET experiment = ? WHERE experiment = ?", (experiment.id, old))
         db.execute("DELETE FROM experiments WHERE id = ?", (old,))
+
+
+def give_lanes(db: sqlite3.Connection) -> None:
+    """Say of each stored run which lane it is of; a target that cannot be read is as before."""
+    for (target,) in list(db.execute("SELECT DISTINCT target FROM experiments")):
+        with contextlib.suppress(RequestError):
+            db.execute("UPDATE runs SET lane = ? WHERE experiment IN "
+                       "(SELECT id FROM experiments WHERE target = ?)",
+                       (lane_of_target(target), target))
 
 
 def apply(db: sqlite3.Connection, steps: tuple[Step, ...]) -> None:
@@ -77,6 +88,15 @@ MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
                 file TEXT NOT NULL)""",
             "ALTER TABLE runs ADD COLUMN viewer TEXT",  # NULL: the command line
             "ALTER TABLE runs ADD COLUMN batch TEXT",  # runs asked for at once, such as a sweep
+        ),
+    ),
+    (
+        "0005 two lanes",
+        (
+            "ALTER TABLE runs ADD COLUMN lane TEXT NOT NULL DEFAULT 'timing'",
+            give_lanes,
+            "DROP INDEX runs_by_state",
+            "CREATE INDEX runs_by_state ON runs(state, lane, seq)",
         ),
     ),
 )

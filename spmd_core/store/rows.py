@@ -51,6 +51,7 @@ class _Progress(Frozen):
     medians_s: dict[str, float] = {}
     series: dict[str, tuple[float, ...]] = {}
     waiting_for: str | None = None
+    paused_for: str | None = None
 
 
 def unreadable(run: str, what: str, error: Exception) -> UnreadableRun:

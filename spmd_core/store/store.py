@@ -14,7 +14,7 @@ from spmd_core.errors import UnreadableRun
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.results.environment import Environment
 from spmd_core.results.result import Failure, Result
-from spmd_core.runs.states import ACTIVE, TERMINAL, RunStatus, RunSummary
+from spmd_core.runs.states import ACTIVE, TERMINAL, RunStatus, RunSummary, lane_of_target
 from spmd_core.store import rows as read
 from spmd_core.store.database import Database
 from spmd_core.store.rows import Request, Unread
@@ -22,7 +22,9 @@ from spmd_core.store.rows import Request, Unread
 T = TypeVar("T")
 _IN_ACTIVE = f"state IN {ACTIVE!r}"
 _STATUS = """SELECT runs.*, spec, CASE WHEN state = 'queued' THEN
-    (SELECT COUNT(*) FROM runs AS ahead WHERE ahead.state = 'queued' AND ahead.seq <= runs.seq) END AS position
+    (SELECT COUNT(*) FROM runs AS ahead
+        WHERE ahead.state = 'queued' AND ahead.lane = runs.lane AND ahead.seq <= runs.seq)
+    END AS position
     FROM runs JOIN experiments ON experiments.id = runs.experiment"""
 
 
@@ -40,9 +42,10 @@ class Store(Database):
             db.execute("INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)",
                        (experiment.id, spec, experiment.workload, experiment.target))
             db.execute(
-                """INSERT INTO runs (id, experiment, state, submitted_at, viewer, batch)
-                    VALUES (?, ?, 'queued', ?, ?, ?)""",
-                (run, experiment.id, time.time(), viewer, batch))
+                """INSERT INTO runs (id, experiment, state, submitted_at, viewer, batch, lane)
+                    VALUES (?, ?, 'queued', ?, ?, ?, ?)""",
+                (run, experiment.id, time.time(), viewer, batch,
+                 lane_of_target(experiment.target)))
 
     def queue_lengths(self, viewer: str) -> tuple[int, int]:
         """Runs that are not over, all and of one viewer; those of one batch count as one."""
@@ -69,9 +72,10 @@ class Store(Database):
             f"SELECT id FROM runs WHERE NOT {_IN_ACTIVE} ORDER BY seq LIMIT ?", (limit,))
         return tuple(row["id"] for row in rows)
 
-    def next_queued(self) -> RunStatus | None:
-        """The run at the head of the queue; UnreadableRun where this version cannot read it."""
-        rows = self._rows(f"{_STATUS} WHERE state = 'queued' ORDER BY seq LIMIT 1")
+    def next_queued(self, lane: str) -> RunStatus | None:
+        """The run at the head of a lane; UnreadableRun where this version cannot read it."""
+        rows = self._rows(
+            f"{_STATUS} WHERE state = 'queued' AND lane = ? ORDER BY seq LIMIT 1", (lane,))
         return read.status_of(rows[0]) if rows else None
 
     def refuse_queued(self, run: str, error: Failure) -> bool:
@@ -93,7 +97,8 @@ class Store(Database):
         """Keep the progress of a started run, for other processes to follow."""
         progress = {"phase": status.phase, "strategy": status.strategy, "done": status.done,
                     "of": status.of, "medians_s": dict(status.medians_s),
-                    "series": dict(status.series), "waiting_for": status.waiting_for}
+                    "series": dict(status.series), "waiting_for": status.waiting_for,
+                    "paused_for": status.paused_for}
         with self._transaction() as db:
             db.execute(f"UPDATE runs SET state = ?, progress = ?, worker_pid = ? WHERE id = ? AND {_IN_ACTIVE}",
                        (status.state, json.dumps(progress), status.worker_pid, status.run))
@@ -151,6 +156,11 @@ class Store(Database):
     def active(self) -> tuple[RunStatus, ...]:
         """Runs without a terminal state, in the order of the queue, but those that cannot be read."""
         rows = self._rows(f"{_STATUS} WHERE {_IN_ACTIVE} ORDER BY seq")
+        return tuple(_readable(read.status_of, rows))
+
+    def at_hand(self) -> tuple[RunStatus, ...]:
+        """Runs that have left the queue and are not over: at most one of each lane."""
+        rows = self._rows(f"{_STATUS} WHERE state IN ('starting', 'running') ORDER BY seq")
         return tuple(_readable(read.status_of, rows))
 
     def result(self, run: str) -> Result | None:

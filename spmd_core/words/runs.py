@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from spmd_core.communication.rows import kind_words
 from spmd_core.results.result import ArrayReport, Result, StrategyResult
-from spmd_core.runs.states import RunStatus
+from spmd_core.runs.states import COMPILING, RunStatus
 from spmd_core.units import bytes_text, seconds_text, value_text
 from spmd_core.words import predictions, strategies, values
 from spmd_core.words.experiments import experiment_words
@@ -53,9 +53,21 @@ def is_predicted(result: Result) -> bool:
 def phase_words(status: RunStatus) -> str:
     """What a run is doing: `compiling Automatic`, `number 2 in the queue`."""
     if status.state == "queued":
-        number = f"number {status.queue_position} in the queue"
-        position = number if status.queue_position else "in the queue"
+        queue = "the compiler's queue" if status.lane == COMPILING else "the queue"
+        number = f"number {status.queue_position} in {queue}"
+        position = number if status.queue_position else f"in {queue}"
         return f"{position}, waiting for {status.waiting_for}" if status.waiting_for else position
+    doing = _doing(status)
+    return f"{doing}; {paused}" if (paused := paused_words(status)) else doing
+
+
+def paused_words(status: RunStatus) -> str | None:
+    """That a compile rests, and for what; None where it does not."""
+    return f"paused while {status.paused_for} is timed" if status.paused_for else None
+
+
+def _doing(status: RunStatus) -> str:
+    """What a run that has left the queue does."""
     if status.waiting_for:
         return f"waiting for {status.waiting_for}"
     if status.state == "starting" and not status.phase:
@@ -70,9 +82,10 @@ def phase_words(status: RunStatus) -> str:
 def behind_words(at_hand: RunStatus, longest_s: float) -> str:
     """What a waiting run waits for: which run, doing what since when, and for how long at most."""
     since = f" for {seconds_text(at_hand.elapsed_s)}" if at_hand.elapsed_s is not None else ""
+    pauses = ", pauses not counted" if at_hand.lane == COMPILING else ""
     return (
         f"Behind {experiment_words(at_hand.experiment)}: {phase_words(at_hand)}, at work{since}. "
-        f"It is ended after {seconds_text(longest_s)} at the latest.")
+        f"It is ended after {seconds_text(longest_s)} at the latest{pauses}.")
 
 
 def floor_words(result: Result) -> str | None:

@@ -29,6 +29,7 @@ from spmd_core.runs.events import (
     Pong,
     Ready,
     RunCommand,
+    Started,
 )
 from spmd_core.worker.protocol import READ_BYTES, Lines, send
 
@@ -90,6 +91,7 @@ def main() -> int:
         with sending:
             send(channel, event)
 
+    emit(Started())
     commands = Commands(channel, emit)
     try:
         if parse_target(arguments.target).is_absent:

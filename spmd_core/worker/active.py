@@ -38,6 +38,7 @@ class ActiveRun:
         self._settings = settings
         self._timeout_s = settings.longest_s(self._is_compiling)
         self._deadline = now + self._timeout_s
+        self._paused_at: float | None = None
         self._kill_at: float | None = None
         self._asked: str | None = None  # the terminal state that it was asked to stop for
 
@@ -70,14 +71,25 @@ class ActiveRun:
         """
         if self._asked or self.outcome:
             return False
-        self._asked, self._kill_at = state, now + self._settings.cancel_grace_s
+        # a paused worker cannot do what it is asked
+        grace_s = self._settings.cancel_grace_s if self._paused_at is None else 0.0
+        self._asked, self._kill_at = state, now + grace_s
         waiting_for = "the compiler to be ended" if self._is_compiling else "the worker to stop at the next round"
         self.status = replace(self.status, waiting_for=waiting_for)
         return True
 
+    def pause(self, timed: str | None, now: float) -> None:
+        """Its worker rests from `now` on while `timed` is timed, or goes on where that is None;
+        meanwhile its time stands.
+        """
+        self.status = replace(self.status, paused_for=timed)
+        if self._paused_at is not None:
+            self._deadline += now - self._paused_at
+        self._paused_at = None if timed is None else now
+
     def is_late(self, now: float) -> bool:
         """Whether its time is over."""
-        return now >= self._deadline
+        return self._paused_at is None and now >= self._deadline
 
     def must_be_killed(self, now: float) -> bool:
         """Whether it was asked to stop and did not, within the time it has for that."""

@@ -1,17 +1,19 @@
 """Waiting for what the queue's worker does: a run to its end, the devices for their answer."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from spmd_core.errors import StorageError, WorkerError
 from spmd_core.results.environment import Environment
-from spmd_core.runs.states import RunStatus
+from spmd_core.runs.states import RunStatus, behind
 from spmd_core.store.store import Store
+from spmd_core.words.experiments import experiment_words
 from spmd_core.worker.supervisor import Supervisor
 from spmd_core.worker.turn import Turn
 
 POLL_S = 0.2
+_NOBODY = "a process that works the queue: open the dashboard"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Followed:
                 return status
             supervisor = self.supervisor()
             with supervisor.changed:
-                if supervisor.live in (None, last) or supervisor.live.run != status.run:
+                if supervisor.at_hand(status.run) in (None, last):
                     supervisor.changed.wait(POLL_S)
 
     def _stuck_since(self, run: str, since: float | None) -> float | None:
@@ -50,7 +52,7 @@ class Followed:
         if not supervisor.is_alive and self.turn.holder() is None:
             raise WorkerError("the thread that works the queue ended, as said above: start again")
         problem = supervisor.problem
-        if problem is None or (supervisor.live and supervisor.live.run == run):
+        if problem is None or supervisor.at_hand(run):
             return None
         if since is not None and now - since > self.write_s:
             raise StorageError(problem)
@@ -75,16 +77,23 @@ def answered(store: Store, supervisor: Supervisor, number: int, target: str,
                       "see what runs there, or try again")
 
 
-def as_seen(status: RunStatus, turn: Turn, stored: Callable[[str], RunStatus]) -> RunStatus:
-    """A stored status, corrected for what only the lock can say: nobody works on it any more."""
+def as_seen(status: RunStatus, turn: Turn, stored: Callable[[str], RunStatus],
+            at_hand: Callable[[], Iterable[RunStatus]]) -> RunStatus:
+    """A stored status, corrected for what only the lock can say: nobody works on it any more.
+
+    `at_hand`: the runs that have left the queue, asked where one that waits is the next.
+    """
     if status.is_over:
         return status
     nobody = turn.holder() is None
     if status.state == "queued":
-        ahead = (status.queue_position or 1) - 1
-        waiting_for = f"{ahead} queued before it" if ahead else "the current run"
         if nobody:
-            waiting_for = "a process that works the queue: open the dashboard"
+            return replace(status, waiting_for=_NOBODY)
+        ahead = (status.queue_position or 1) - 1
+        first = None if ahead else behind(status, at_hand())
+        waiting_for = f"{ahead} queued before it" if ahead else "the current run"
+        if first and first.lane != status.lane:
+            waiting_for = f"{experiment_words(first.experiment)} to be timed"
         return replace(status, waiting_for=waiting_for)
     if nobody:
         status = stored(status.run)  # it may have been finished between the two looks

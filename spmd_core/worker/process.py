@@ -39,6 +39,8 @@ class Worker:
         self.target = target
         self.environment: Environment | None = None  # once it is ready
         self.is_broken = False  # the stream ended, or carried junk
+        self.may_be_paused = False  # once it has said that it ends with this process
+        self.is_paused = False
         self._is_ended = False
         self._lines: Lines[Event] = Lines(EVENTS)
         try:
@@ -107,11 +109,25 @@ class Worker:
         """Whether it ended, or can no longer be spoken to."""
         return self.is_broken or self._process.poll() is not None
 
+    def pause(self) -> None:
+        """Stop the process group where it is, without its knowing. It can still be killed."""
+        if not self.is_gone():
+            self._signal(signal.SIGSTOP)
+            self.is_paused = True
+
+    def resume(self) -> None:
+        """Let a paused process group go on."""
+        if self.is_paused and not self._is_ended:
+            self._signal(signal.SIGCONT)
+        self.is_paused = False
+
     def stop(self, grace_s: float) -> int | None:
         """End the process group: SIGTERM, SIGKILL after `grace_s`. The exit status, negative for a
         signal; None where it does not end.
         """
-        if not self._is_ended:
+        if self.is_paused and not self._is_ended:
+            self._signal(signal.SIGKILL)  # it could do nothing for SIGTERM
+        elif not self._is_ended:
             self._signal(signal.SIGTERM)
             if self._wait(grace_s) is None:
                 self._signal(signal.SIGKILL)

@@ -2,12 +2,13 @@
 
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from spmd_core.errors import StorageError
 from spmd_core.results.result import Failure, Result
 from spmd_core.runs.states import RunStatus
+from spmd_core.store.store import Store
 from spmd_core.worker.active import Outcome
 
 KIND = "NotWritten"  # of the failure that such a run shows
@@ -26,9 +27,16 @@ class Ended:
 class Unwritten:
     """The ended runs that only this process's memory holds. Safe to use from many threads."""
 
-    def __init__(self, write: Callable[[Ended], object]):
-        self._write, self._guard = write, threading.Lock()
+    def __init__(self, store: Store):
+        self._store, self._guard = store, threading.Lock()
         self._ended: dict[str, Ended] = {}
+
+    def write(self, ended: Ended) -> None:
+        """Write a run's outcome to the data folder; StorageError where that fails."""
+        found = ended.outcome
+        self._store.finish(
+            ended.status.run, found.state, result=found.result, texts=ended.texts,
+            error=found.error, stderr_tail=ended.stderr_tail)
 
     def keep(self, ended: Ended, problem: str) -> None:
         """Keep what could not be written, shown as failed for that reason."""
@@ -44,7 +52,7 @@ class Unwritten:
     def try_again(self) -> bool:
         """Write what can be written now; whether nothing is left. StorageError: nothing can."""
         for run, ended in self._copy().items():
-            self._write(ended)
+            self.write(ended)
             with self._guard:
                 self._ended.pop(run, None)
         return not self._ended

@@ -126,7 +126,7 @@ def test_a_look_at_the_queue_and_at_a_run_asks_the_database_once_each(lab):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_mistake_in_the_supervisor_gives_the_folder_up_and_the_next_run_starts_another(lab, monkeypatch):
     with monkeypatch.context() as broken:
-        broken.setattr(lab._store, "next_queued", lambda: 1 / 0)
+        broken.setattr(lab._store, "next_queued", lambda lane: 1 / 0)
         until(lambda: not lab._supervisor.is_alive)
     assert lab.queue_holder is None
     assert lab.wait(lab.submit(experiment()), 30).state == "succeeded"

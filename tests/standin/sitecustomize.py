@@ -51,6 +51,10 @@ def run_experiment(experiment, run_id, environment, emit, cancelled):
                      renew=experiment.seed == RENEW)
 
 
+def predict_experiment(experiment, run_id, environment, emit, cancelled):
+    return run_experiment(experiment, run_id, environment, emit, cancelled)
+
+
 def _progress(emit, done):
     from spmd_core.runs.events import Progress
 
@@ -119,5 +123,9 @@ if "-m" in sys.orig_argv and "spmd_core.worker" in sys.orig_argv:
     engine.devices = types.SimpleNamespace(describe=describe)
     engine.measured = types.ModuleType("spmd_core.engine.measured")
     engine.measured.run = types.SimpleNamespace(run_experiment=run_experiment)
+    engine.absent = types.ModuleType("spmd_core.engine.absent")
+    engine.absent.devices = types.SimpleNamespace(describe=describe)
+    engine.absent.run = types.SimpleNamespace(predict_experiment=predict_experiment)
     sys.modules["spmd_core.engine"] = engine
+    sys.modules["spmd_core.engine.absent"] = engine.absent
     sys.modules["spmd_core.engine.measured"] = engine.measured

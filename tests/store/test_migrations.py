@@ -119,6 +119,18 @@ def test_the_step_is_done_once(old_folder):
         store.close()
 
 
+def test_runs_of_an_older_version_wait_in_the_lane_of_their_target(old_folder):
+    db = sqlite3.connect(old_folder / FILE_NAME)
+    with db:
+        db.execute("UPDATE runs SET state = 'queued' WHERE id IN ('run-1', 'run-3', 'run-dot')")
+    db.close()
+    store = Store(old_folder)
+    assert store.next_queued("compiling").run == "run-1"
+    assert store.next_queued("timing").run == "run-dot"
+    assert [store.status(run).queue_position for run in ("run-1", "run-3", "run-dot")] == [1, 2, 1]
+    store.close()
+
+
 def test_a_step_that_fails_midway_leaves_the_file_as_it_was(old_folder, monkeypatch):
     """The step is part of the transaction: the ids that it changed before are changed back."""
     seen = []

@@ -52,10 +52,10 @@ def test_runs_leave_the_queue_in_the_order_in_which_they_came(store):
     for run in ("b", "a", "c"):
         store.submit(run, experiment())
     assert [status.queue_position for status in store.active()] == [1, 2, 3]
-    assert store.next_queued().run == "b"
+    assert store.next_queued("timing").run == "b"
     assert store.start("b")
     assert not store.start("b")
-    assert store.next_queued().run == "a"
+    assert store.next_queued("timing").run == "a"
     seen = [(status.run, status.state, status.queue_position) for status in store.active()]
     assert seen == [("b", "starting", None), ("a", "queued", 1), ("c", "queued", 2)]
 

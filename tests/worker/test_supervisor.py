@@ -12,6 +12,7 @@ import pytest
 
 from spmd_core.errors import RequestError, WorkerError
 from spmd_core.lab import Lab
+from spmd_core.runs.states import TIMING
 from tests.labs import HASTY, STANDIN, experiment, is_running, until
 from tests.standin import sitecustomize as standin
 
@@ -109,7 +110,7 @@ def test_a_worker_that_dies_in_the_middle_of_a_line_is_a_crash(lab):
 
 def test_stderr_without_end_is_kept_only_as_a_tail(lab):
     run = lab.submit(experiment(standin.NOISY))
-    written = until(lambda: lab._supervisor.host._worker)._stderr.fileno()
+    written = until(lambda: lab._supervisor.lanes[TIMING].host._worker)._stderr.fileno()
     until(lambda: os.fstat(written).st_size > 40_000_000)
     until(lambda: os.fstat(written).st_blocks * 512 < 20_000_000)  # on the disk, of 48 MB
     status = lab.wait(run, 30)

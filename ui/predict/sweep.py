@@ -14,6 +14,7 @@ from spmd_core.sweep.runs import Asked, cancel, look, start, to_compile
 from spmd_core.sweep.sweep import Point, Sweep, compile_seconds, parse_sweep, variants
 from spmd_core.sweep.variables import FIRST, VARIABLES, Variable
 from spmd_core.units import bytes_text, mesh_text, seconds_text
+from spmd_core.words.runs import paused_words
 from spmd_core.words.sweep import axis_title, headline, point_title
 from ui import links, state
 from ui.lab import Batch, lab
@@ -198,10 +199,12 @@ def _watch(sweep: Sweep, points: Sequence[Point], seen: tuple[str, ...]) -> None
         words = "Waiting for another run"
         if at_hand is not None:
             run = outcomes[at_hand].run
-            elapsed = lab().status(run).elapsed_s if run else None
-            words = f"Compiling for {point_title(sweep, points[at_hand])}" + (f" · {elapsed:.0f} s"
-                                                                              if elapsed is not None
-                                                                              else "")
+            status = lab().status(run) if run else None
+            words = f"Compiling for {point_title(sweep, points[at_hand])}"
+            if status and status.elapsed_s is not None:
+                words += f" · {status.elapsed_s:.0f} s"
+            if status and (paused := paused_words(status)):
+                words += f"; {paused}"
         st.progress(done / max(1, done + waiting + (at_hand is not None)),
                     text=plain(f"{words}, {waiting} more in the queue"))
         if st.button("Cancel all", key="sweep:cancel", icon=":material/stop_circle:"):

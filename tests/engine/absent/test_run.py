@@ -15,11 +15,12 @@ from spmd_core.cost.version import versions
 from spmd_core.engine.absent.topology import explain
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab import Lab
+from spmd_core.runs.states import TIMING
 from spmd_core.settings import Settings
 from spmd_core.words.runs import headline
 from spmd_core.words.strategies import same_programs
 from spmd_core.workloads.decoder import DEFAULT_SPEC
-from tests.labs import ROOT, until
+from tests.labs import ROOT, is_stopped, until
 
 pytest.importorskip("libtpu")
 
@@ -29,6 +30,14 @@ LAYER = {"workload": "layer", "mesh": {"x": 4}, "target": "tpu:v5e:2x2",
          "sharding": {"in": "x"}, "strategies": ["auto"]}
 BIG = DEFAULT_SPEC | {"target": "tpu:v5e:16x16", "mesh": {"fsdp": 256},
                       "dims": {"batch": 1536, "sequence": 2048}, "options": {"model": "scaled:16"}}
+HERE = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "strategies": ["auto"],
+        "timing": {"samples": 3, "min_seconds": 0}}
+
+
+def cpu_ticks(pid):
+    """Time that a process and its threads have computed, in clock ticks; proc(5): utime, stime."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
 
 
 @pytest.fixture(scope="module")
@@ -98,15 +107,15 @@ def test_strategies_that_compile_to_the_same_program_are_named(lab):
 
 def test_one_worker_compiles_for_several_topologies_in_turn(lab):
     predicted(lab)
-    pid = lab.worker_pid
+    pid = lab.compiler_pid
     _, result = predicted(lab, target="tpu:v5p:2x2x1", mesh={"x": 2, "y": 2})
-    assert lab.worker_pid == pid
+    assert lab.compiler_pid == pid
     assert (result.environment.device_kind, result.environment.device_count) == ("TPU v5", 4)
     assert lab.devices(
         "tpu:v5p:2x2x1").device_kind == "TPU v5" and lab.devices(
         "tpu:v5e:2x2").device_kind == "TPU v5 lite"
     _, result = predicted(lab, mesh={"x": 2})  # fewer devices than there are
-    assert lab.worker_pid == pid and result.strategies["auto"].collectives[0].axes == ("x",)
+    assert lab.compiler_pid == pid and result.strategies["auto"].collectives[0].axes == ("x",)
 
 
 SMALLEST = {"v2": "2x2", "v3": "2x2", "v4": "2x2x1", "v5e": "2x2", "v5p": "2x2x1", "v6e": "2x2",
@@ -136,7 +145,7 @@ def test_a_program_that_does_not_fit_says_by_how_much(lab):
 
 
 def test_flags_that_the_compiler_does_not_know_crash_it_and_the_next_run_has_a_new_one(lab):
-    pid = lab.worker_pid
+    pid = lab.compiler_pid
     run = lab.submit(parse_experiment(DEFAULT_SPEC
                                       | {
                                           "options": {
@@ -144,13 +153,23 @@ def test_flags_that_the_compiler_does_not_know_crash_it_and_the_next_run_has_a_n
     status = lab.wait(run, 300)
     assert status.state == "crashed" and "Unknown command line flag 'xla_tpu_no_such_flag'" in status.error.message
     predicted(lab)
-    assert lab.worker_pid not in (None, pid)
+    assert lab.compiler_pid not in (None, pid)
 
 
-def test_a_long_compile_is_cancelled_and_leaves_no_process_behind(lab):
+def test_a_long_compile_rests_while_a_run_is_timed_and_is_cancelled_without_a_trace(
+        lab, monkeypatch):
+    monkeypatch.setattr(lab._supervisor.lanes[TIMING], "_settings", Settings())
     run = lab.submit(parse_experiment(BIG))
     until(lambda: lab.status(run).phase == "compile", 300)
     pid = lab.status(run).worker_pid
+    timed = lab.submit(parse_experiment(HERE))
+    until(lambda: lab.status(timed).state == "running", 60)
+    assert lab.status(run).paused_for
+    assert is_stopped(pid)
+    assert lab.wait(timed, 60).state == "succeeded"
+    until(lambda: not lab.status(run).paused_for)
+    used = cpu_ticks(pid)
+    until(lambda: cpu_ticks(pid) > used, 60)  # it compiles on
     lab.cancel(run)
     assert lab.wait(run, 60).state == "cancelled"  # it compiles for minutes
     assert not Path(f"/proc/{pid}").exists()

@@ -1,0 +1,46 @@
+"""Quiet for what is timed: while a run is timed, no worker compiles beside it."""
+
+import threading
+from collections.abc import Callable
+
+STILL_S = 10.0  # a compiler that only loads cannot be paused yet: so long a timed run waits for it
+
+
+class Hush:
+    """Between the lane that times (`begin`, `end`) and the one that compiles (`stir`, `still`)."""
+
+    def __init__(self) -> None:
+        self.timed: str | None = None  # what is timed now, in words
+        self._ring: Callable[[], None] = lambda: None
+        self._guard = threading.Lock()
+        self._is_still = threading.Event()
+        self._is_still.set()
+
+    def tell(self, ring: Callable[[], None]) -> None:
+        """`ring` wakes the lane that compiles."""
+        self._ring = ring
+
+    def begin(self, what: str) -> None:
+        """`what` is timed from here on: returns once nothing compiles, or after STILL_S."""
+        with self._guard:
+            self.timed = what
+        self._ring()
+        self._is_still.wait(STILL_S)
+
+    def end(self) -> None:
+        """Nothing is timed any more."""
+        with self._guard:
+            was_timed, self.timed = self.timed, None
+        if was_timed:
+            self._ring()
+
+    def stir(self) -> bool:
+        """Whether a compiler may work, as it then does until `still`; not while a run is timed."""
+        with self._guard:
+            if self.timed is None:
+                self._is_still.clear()
+            return self.timed is None
+
+    def still(self) -> None:
+        """No compiler works now: it is idle, or paused."""
+        self._is_still.set()

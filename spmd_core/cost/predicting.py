@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from spmd_core.cost.comm import Cluster
 from spmd_core.cost.memory import estimate_memory
@@ -41,6 +41,9 @@ class Answer:
     error: str | None = None
     # as they were read; None: read them from the text
     collectives: tuple[Collective, ...] | None = None
+    # how far the compiler had come: its schedule, or all of its code
+    program: Literal["scheduled", "final"] | None = None
+    notes: tuple[str, ...] = ()
 
 
 def is_current(result: Result) -> bool:
@@ -84,7 +87,7 @@ def of_plan(plan: Plan, answer: Answer) -> Prediction:
     cluster = Cluster(plan.topology, answer.devices)
     found = predict(answer.text, cluster, answer.memory, plan.mesh, Useful(plan.flops, plan.tokens),
                     answer.collectives)
-    return found.model_copy(update={"before_compiling": before, "compile": facts})
+    return _told(found, answer, facts).model_copy(update={"before_compiling": before})
 
 
 def of_experiment(experiment: Experiment, answer: Answer) -> Prediction:
@@ -98,7 +101,13 @@ def of_experiment(experiment: Experiment, answer: Answer) -> Prediction:
             update={"compile": dict(answer.facts)})
     found = predict(answer.text, Cluster(topology, answer.devices), answer.memory, experiment.mesh,
                     collectives=answer.collectives)
-    return found.model_copy(update={"compile": dict(answer.facts)})
+    return _told(found, answer, dict(answer.facts))
+
+
+def _told(found: Prediction, answer: Answer, facts: dict[str, Any]) -> Prediction:
+    """A prediction with what is known of its compile."""
+    return found.model_copy(update={"compile": facts, "program": answer.program,
+                                    "notes": (*found.notes, *answer.notes)})
 
 
 def _refused(answer: Answer, capacity: int) -> Prediction:

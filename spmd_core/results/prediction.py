@@ -73,6 +73,8 @@ class Prediction(Frozen):
 
     fits: bool
     compiled: bool = True  # False: estimated from the plan alone
+    # what was read: as the compiler scheduled it, or with its code; None: not said, or not compiled
+    program: Literal["scheduled", "final"] | None = None
     memory_bytes: PredictedMemory
     predicted_s: Estimate | None = None
     bounds_s: Bounds | None = None

@@ -12,7 +12,9 @@ from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import title
 
 _PHASES = {
-    "trace": "tracing", "lower": "lowering", "compile": "compiling",
+    "trace": "tracing", "lower": "tracing", "compile": "compiling",
+    "partition": "partitioning", "optimize": "fusing and laying out arrays of",
+    "schedule": "scheduling", "code": "making the code of",
     "price": "estimating the time of", "first_run": "running once", "warm_up": "warming up",
     "sample": "measuring", "train": "training", "check": "checking values",
     "write": "writing the result",

@@ -145,6 +145,8 @@ def _compile_only(target: str, commands: Commands, emit: Callable[[Event], None]
                                                   emit, commands.is_cancelled)
         emit(Phase(phase="write"))
         emit(finished)
+        if finished.renew_worker:
+            os._exit(0)  # at once: a compile that was not waited for keeps the cores busy
 
 
 def _die_with_parent() -> None:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from spmd_core.errors import WorkerError
+from spmd_core.machine import dump_folder
 from spmd_core.results.environment import Environment
 from spmd_core.runs.events import EVENTS, Command, Event, PingCommand, Pong
 from spmd_core.worker.last_words import failing_line
@@ -149,7 +150,9 @@ class Worker:
         # from here on its number may belong to another process
         self.is_broken = self._is_ended = True
         self._reader.close()
-        return self._wait(UNKILLABLE_S)
+        status = self._wait(UNKILLABLE_S)
+        dump_folder.sweep()  # what a killed compiler left
+        return status
 
     def stderr_tail(self, most_bytes: int = TAIL_BYTES) -> str:
         """The last of what it wrote for the current run; it can be read after the end too."""

@@ -3,8 +3,10 @@ made of it; executes nothing.
 """
 
 import resource
+import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -14,8 +16,9 @@ from spmd_core.communication.collectives import read_collectives
 from spmd_core.communication.reasons import Reasons
 from spmd_core.cost.predicting import Answer, of_experiment
 from spmd_core.cost.version import versions
+from spmd_core.engine.absent.early import COMPILE, Scheduled, compile_early
 from spmd_core.engine.absent.lower import Ahead, lower_experiment
-from spmd_core.engine.absent.topology import compiled_program, explain
+from spmd_core.engine.absent.topology import compiled_program, explain, scheduled_program
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import Steps
 from spmd_core.engine.measured.run import forget_now_and_then
@@ -24,6 +27,9 @@ from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.errors import LabError
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.hlo.fingerprint import fingerprint
+from spmd_core.hlo.module import Module
+from spmd_core.hlo.text import parse_module
+from spmd_core.machine.dump_folder import dump_folder
 from spmd_core.machine.topologies import Coordinates
 from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment
@@ -35,6 +41,9 @@ from spmd_core.workloads.strategies import ONE_DEVICE
 # a worker that once needed this much is renewed: a compiler gives little of it back
 LARGE_BYTES = 2 * 2**30
 
+NOT_EARLY = ("the compiler wrote no schedule on the way: the program was compiled to its end, "
+             "which takes several times as long")
+
 Emit = Callable[[Event], None]
 
 
@@ -44,23 +53,24 @@ def predict_experiment(experiment: Experiment, run_id: str, environment: Environ
     of a strategy stays its own.
     """
     outcomes: dict[str, StrategyResult] = {}
-    for strategy in experiment.strategies:
-        outcomes[
-            strategy] = StrategyResult(status="cancelled") if cancelled() else _predict(experiment,
-                                                                                        strategy,
-                                                                                        emit)
+    with dump_folder() as folder:
+        for strategy in experiment.strategies:
+            outcomes[strategy] = StrategyResult(status="cancelled") if cancelled() \
+                else _predict(experiment, strategy, emit, folder)
     forget_now_and_then()
     partial = any(outcome.status == "cancelled" for outcome in outcomes.values())
     result = Result(run=run_id, experiment=experiment, environment=environment, strategies=outcomes,
                     partial=partial, notes=environment.notes)
-    return Finished(result=result, renew_worker=_peak_bytes() > LARGE_BYTES)
+    # a compile that was not waited for goes on until its process ends
+    is_busy = any(thread.name == COMPILE for thread in threading.enumerate())
+    return Finished(result=result, renew_worker=is_busy or _peak_bytes() > LARGE_BYTES)
 
 
 def _peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _predict(experiment: Experiment, strategy: str, emit: Emit) -> StrategyResult:
+def _predict(experiment: Experiment, strategy: str, emit: Emit, folder: Path) -> StrategyResult:
     def tell(phase: str) -> None:
         emit(Phase(phase=phase, strategy=strategy))
 
@@ -69,7 +79,7 @@ def _predict(experiment: Experiment, strategy: str, emit: Emit) -> StrategyResul
         ahead = lower_experiment(experiment, strategy, steps)
         texts = ahead.texts | {
             "stablehlo": ahead.lowered.as_text(debug_info=not experiment.what.has_plan)}
-        answer, warnings = _compile(experiment, strategy, ahead, steps)
+        answer, warnings = _compile(experiment, strategy, ahead, steps, folder)
         texts["hlo"] = answer.text
         facts = {"lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")),
                  "compile_s": steps.seconds["compile"], "peak_rss_bytes": _peak_bytes(),
@@ -95,29 +105,37 @@ def _predict(experiment: Experiment, strategy: str, emit: Emit) -> StrategyResul
                           warnings=warnings)
 
 
-def _compile(experiment: Experiment, strategy: str, ahead: Ahead,
-             steps: Steps) -> tuple[Answer, tuple[str, ...]]:
+def _compile(experiment: Experiment, strategy: str, ahead: Ahead, steps: Steps,
+             folder: Path) -> tuple[Answer, tuple[str, ...]]:
     """The compiled program, and what the compiler warned of; memory that ran out is an answer, any
-    other refusal passes.
+    other refusal passes. A training step is compiled until it is scheduled.
     """
     with captured() as log:
         begun = perf_counter()
         try:
-            compiled = steps("compile", ahead.lowered.compile)
+            found = compile_early(ahead.lowered, folder, steps.phase) \
+                if experiment.what.has_plan else steps("compile", ahead.lowered.compile)
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
-            steps.seconds["compile"] = perf_counter() - begun
             return Answer(error_kind=type(error).__name__, error=str(error)), ()
-    answer = compiled_program(ahead.lowered, compiled, ahead.mesh)
-    collectives = _collectives(experiment, strategy, ahead, compiled, answer.devices)
+        finally:
+            steps.seconds["compile"] = perf_counter() - begun
+    if isinstance(found, Scheduled):
+        answer = scheduled_program(ahead.lowered, found, ahead.mesh)
+        module = parse_module(found.text)
+    else:
+        answer = compiled_program(ahead.lowered, found, ahead.mesh)
+        module = read_module(found)
+        if experiment.what.has_plan:
+            answer = replace(answer, notes=(NOT_EARLY,))
+    collectives = _collectives(experiment, strategy, ahead, module, answer.devices)
     return replace(answer, collectives=collectives), compiler_warnings(log[0])
 
 
-def _collectives(experiment: Experiment, strategy: str, ahead: Ahead, compiled: Any,
+def _collectives(experiment: Experiment, strategy: str, ahead: Ahead, module: Module,
                  places: tuple[Coordinates, ...],) -> tuple[Collective, ...]:
     """What the program communicates; HloError where it cannot be read, never no communication."""
-    module = read_module(compiled)
     reasons = None if experiment.what.has_plan else Reasons(experiment, strategy, module)
     mesh = () if strategy in ONE_DEVICE else experiment.mesh
     devices = tuple(int(device.id) for device in ahead.mesh.devices.flat)

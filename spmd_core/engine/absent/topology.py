@@ -14,6 +14,7 @@ from jax.experimental import topologies
 from jax.sharding import Mesh
 
 from spmd_core.cost.predicting import Answer
+from spmd_core.engine.absent.early import Scheduled
 from spmd_core.errors import WorkerError
 from spmd_core.machine.absent import ENVIRONMENT, description
 from spmd_core.machine.topologies import Topology
@@ -77,10 +78,21 @@ def compiled_program(lowered: Any, compiled: Any, mesh: Mesh) -> Answer:
     """A compiled program as values: its text, the account of its memory, and the collectives that
     it asks for by name.
     """
-    asked = Counter(_ASKED.findall(lowered.as_text()))  # before the compiler's choices
     return Answer(compiled.as_text(), memory_account(compiled),
-                  coordinates(list(mesh.devices.flat)),
-                  {kind.replace("_", "-"): count for kind, count in asked.items()})
+                  coordinates(list(mesh.devices.flat)), _asked(lowered),
+                  program="final")
+
+
+def scheduled_program(lowered: Any, found: Scheduled, mesh: Mesh) -> Answer:
+    """The same of a program that the compiler has scheduled, and not yet made code of."""
+    return Answer(found.text, found.memory, coordinates(list(mesh.devices.flat)), _asked(lowered),
+                  program="scheduled")
+
+
+def _asked(lowered: Any) -> dict[str, int]:
+    """How often each kind is asked for, before the compiler's choices."""
+    asked = Counter(_ASKED.findall(lowered.as_text()))
+    return {kind.replace("_", "-"): count for kind, count in asked.items()}
 
 
 def memory_account(compiled: Any) -> dict[str, int]:

@@ -1,0 +1,134 @@
+"""Compiles a program until the compiler has scheduled it and placed its buffers.
+
+What follows is code, which takes most of a compile and tells a prediction nothing that it needs. A
+compile cannot be stopped: it goes on in a thread until its process is ended.
+"""
+
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spmd_core.machine.dump_folder import size_bytes
+
+COMPILE = "compile"  # name of the thread that compiles
+LOOK_S = 0.1  # how often the folder is looked at
+MOST_BYTES = 2**30  # of a folder: a larger one is emptied, and the compile goes on to its end
+# files that the compiler writes one after the other; of passes only those that mark a stage
+_PASSES = "tpu-spmd-partitioning|latency-hiding-scheduler"
+_STAGES = (("code", "*.after_optimizations.txt"), ("schedule", "*latency-hiding-scheduler*"),
+           ("optimize", "*after_tpu-spmd-partitioning*"), ("partition", "*"))
+_TEXT = "*.after_optimizations.txt"
+_BUFFERS = "*.after_optimizations-buffer-assignment.txt"
+_LAST = "*.after_optimizations_after_buffer_assignment.txt"  # not written where memory ran out
+_ALLOCATION = re.compile(r"^allocation \d+: size (\d+)(.*)$", re.MULTILINE)
+_COLOR = re.compile(r"color (\d+)")
+_HBM, _HOST = 0, (4, 5)  # colors of the compiler's memory spaces
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A scheduled program: its text, and the compiler's account of memory in bytes, by the names
+    of its analysis without `_size_in_bytes`.
+    """
+
+    text: str
+    memory: Mapping[str, int]
+
+
+class _Compile(threading.Thread):
+    """A compile that goes on in a thread of its own, until its end or that of the process."""
+
+    def __init__(self, lowered: Any, folder: Path):
+        super().__init__(name=COMPILE, daemon=True)
+        self.compiled: Any = None
+        self.error: BaseException | None = None
+        self._lowered, self._folder = lowered, folder
+
+    def run(self) -> None:
+        """Compile; what is raised is kept for who waits."""
+        options = {"xla_dump_to": str(self._folder), "xla_dump_hlo_as_text": True,
+                   "xla_dump_hlo_pass_re": _PASSES}
+        try:
+            self.compiled = self._lowered.compile(compiler_options=options)
+        except BaseException as error:  # whatever it is belongs to who asked for the compile
+            self.error = error
+
+
+def compile_early(lowered: Any, folder: Path, tell: Callable[[str], None]) -> Any:
+    """`Scheduled` as soon as the compiler has written that to `folder`, where the compile then goes
+    on; else the compiled program. What the compiler raises is raised.
+
+    `tell` is told the stage: partition, optimize, schedule, code.
+    """
+    compiling, stage, is_bounded = _Compile(lowered, folder), "", True
+    compiling.start()
+    while compiling.is_alive():
+        compiling.join(LOOK_S)
+        if is_bounded and size_bytes(folder) > MOST_BYTES:
+            is_bounded = False
+        if not is_bounded:
+            _empty(folder)
+        elif (now := stage_of(folder)) != stage:
+            stage = now
+            tell(stage)
+        if is_bounded and compiling.is_alive() and (found := scheduled(folder)):
+            _give_way()
+            return found
+    if compiling.error is not None:
+        raise compiling.error
+    return compiling.compiled
+
+
+def stage_of(folder: Path) -> str:
+    """How far the compiler is, by the files that it has written."""
+    return next((stage for stage, files in _STAGES if any(folder.glob(files))), "partition")
+
+
+def scheduled(folder: Path) -> Scheduled | None:
+    """The scheduled program, once all of it is written and its buffers have a place in memory."""
+    texts, buffers = sorted(folder.glob(_TEXT)), sorted(folder.glob(_BUFFERS))
+    if not texts or not buffers or not any(folder.glob(_LAST)):
+        return None
+    return Scheduled(texts[-1].read_text(), memory_account(buffers[-1].read_text()))
+
+
+def memory_account(text: str) -> dict[str, int]:
+    """Bytes of arguments, results and temporaries, by the compiler's assignment of buffers.
+
+    `temp` is the heap that the temporaries share, gaps between them included.
+    """
+    found = dict.fromkeys(("argument", "output", "alias", "temp", "host_temp"), 0)
+    for match in _ALLOCATION.finditer(text):
+        nbytes, what = int(match[1]), match[2]
+        color = _COLOR.search(what)
+        place = int(color[1]) if color else _HBM
+        given, left = "parameter" in what, "maybe-live-out" in what
+        if place in _HOST:
+            found["host_temp"] += nbytes
+        if place != _HBM or "thread-local" in what:
+            continue
+        found["argument"] += nbytes * given
+        found["output"] += nbytes * left
+        found["alias"] += nbytes * (given and left)
+        found["temp"] += nbytes * ("preallocated-temp" in what)
+    found["peak_memory"] = found["argument"] + found["output"] - found["alias"] + found["temp"]
+    return found
+
+
+def _give_way() -> None:
+    """Let this process's own threads go before those of the compile that nobody waits for."""
+    own = {thread.native_id for thread in threading.enumerate() if thread.name != COMPILE}
+    with suppress(OSError):  # not Linux, or a thread that ends just now
+        for task in os.listdir("/proc/self/task"):
+            if int(task) not in own:
+                os.setpriority(os.PRIO_PROCESS, int(task), 19)
+
+
+def _empty(folder: Path) -> None:
+    for file in folder.glob("*.txt"):
+        file.unlink(missing_ok=True)

@@ -58,7 +58,8 @@ with picture:
     st.vega_lite_chart(layout_charts.picture(found, experiment.dtype), alt=alt, width="stretch",
                        key="picture")
     st.markdown("  \n".join(plain(note)
-                            for note in (sharing_text(found), layout_charts.joined_note(found))
+                            for note in (sharing_text(found), layout_charts.joined_note(found),
+                                         layout_charts.scale_note(found))
                             if note))
 with beside:
     with st.container(horizontal=True):

@@ -33,7 +33,9 @@ class Notice:
 _DEFAULTS: dict[str,
                 dict[str, Any]] = {"compare": {"mesh": [["x", 8]], "workload": "layer",
                                                "sharding": {"in": "x"}},
+                                   # none of the recipes, whose words would stand above the answer
                                    "layout": {"mesh": [["x", 2], ["y", 4]], "workload": "array",
+                                              "dims": {"d0": 8, "d1": 16},
                                               "sharding": {"d0": "x", "d1": "y"},
                                               "data": {"array": "arange"}},
                                    "predict": DEFAULT_SPEC,}

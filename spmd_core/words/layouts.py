@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spmd_core.experiment.layout import Layout, shape_text
-from spmd_core.units import bytes_text, count_text
+from spmd_core.units import bytes_text, count_text, number_text
 
 Ints = NDArray[np.int64]
 _LISTED = 4  # devices that are named one by one
@@ -27,6 +27,17 @@ def headline(found: Layout, dtype: str) -> str:
         return f"{share}; nothing is replicated"
     axes = " and ".join(found.replicated_axes)
     return f"{share}; replicated {count_text(found.replication)}× over {axes}"
+
+
+def not_to_scale(rows: str, stretch: float) -> str:
+    """What of a picture is not as the array's proportions are.
+
+    >>> not_to_scale("d0", 0.25)
+    'Not to scale, so that every shard can be read: d0 is drawn 4 times shorter than it is.'
+    """
+    times, how = (stretch, "longer") if stretch > 1 else (1 / stretch, "shorter")
+    return (f"Not to scale, so that every shard can be read: {rows} is drawn "
+            f"{number_text(times)} times {how} than it is.")
 
 
 def group_texts(groups: Ints) -> list[str]:

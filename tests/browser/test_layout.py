@@ -32,7 +32,8 @@ def edit(page, label, text):
 
 def test_the_answer_comes_first_with_picture_numbers_and_code(page, server):
     visit(page, f"{server.url}/layout")
-    answer = "8 devices each hold 2 × 2 of 4 × 8: 16 B of 128 B; nothing is replicated"
+    answer = "8 devices each hold 4 × 4 of 8 × 16: 64 B of 512 B; nothing is replicated"
+    expect(page.locator(".st-key-recipe")).to_have_count(0)  # it would stand above the answer
     says(page, answer, "On each device", "jax.make_mesh((2, 4), ('x', 'y')",
          "NamedSharding(mesh, P('x', 'y'))")
     text = screen_text(page)
@@ -41,7 +42,7 @@ def test_the_answer_comes_first_with_picture_numbers_and_code(page, server):
     expect(picture(page)).to_have_attribute("aria-label", re.compile(alt))
     expect(picture(page).locator("text").first).to_be_attached()
     words = picture(page).locator("text").all_text_contents()
-    assert {"0:2", "6:8", "x=1", "y=3", "7", "2:4, 6:8"} <= set(words)
+    assert {"0:4", "12:16", "x=1", "y=3", "7", "4:8, 12:16"} <= set(words)
 
 
 def test_pointing_at_a_device_says_what_it_holds_and_who_else(page, link):
@@ -64,7 +65,7 @@ def test_a_bad_entry_says_why_and_loses_nothing(page, server):
     visit(page, f"{server.url}/layout")
     edit(page, "Array shape", "5, 8")
     says(page, "d0=5 does not divide over mesh axis x=2: use 4 or 6, or leave d0 unsharded",
-         "8 devices each hold 2 × 2 of 4 × 8")
+         "8 devices each hold 4 × 4 of 8 × 16")
     expect(page.get_by_label("Array shape", exact=True)).to_have_value("5, 8")
     expect(page.get_by_role("button", name="Place it on devices")).to_be_disabled()
     edit(page, "Array shape", "6, 8")

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-WIDTH = 580.0  # of a picture, in the units of its x; the browser stretches it to the width there is
+WIDTH = 632.0  # of a picture, in the units of its x; the browser stretches it to the width there is
 MAX_CELLS = 1024  # drawn one by one
 MAX_TILES = 256  # once neighbours have to be joined, so that a tile still takes a label
 MAX_LINE = 32  # cells side by side in one panel
+TALLEST, LOWEST = 300.0, 16.0  # pixels: cells of an array drawn to scale together, and one
 LEAST_FONT, CHARACTER = 8.0, 0.54  # pixels; width of a character over its font size
 # pixels: above the header of a panel, above its cells, between panels
 CAPTION, HEADER, GAP = 22.0, 16.0, 10.0
@@ -37,8 +38,8 @@ class Grid:
     """A picture of `counts` blocks along each dim, as tiles in rows and columns of panels.
 
     A tile joins up to `steps[dim]` neighbouring blocks along each dim; `tiles`, [tiles, dims],
-    numbers it along each.
-    Widths are in units of WIDTH, heights in pixels.
+    numbers it along each. Widths are in units of WIDTH, heights in pixels. `stretch`: how many times
+    too tall a cell is for its width, 1.0 where it is to scale, None where no scale is meant.
     """
 
     counts: tuple[int, ...]
@@ -51,6 +52,12 @@ class Grid:
     margin: float
     cell_width: float
     cell_height: float
+    stretch: float | None = None
+
+    @property
+    def is_to_scale(self) -> bool:
+        """Whether cells have the proportions of what they hold."""
+        return self.stretch is not None and abs(self.stretch - 1) < 0.02
 
     @property
     def joined(self) -> bool:
@@ -70,6 +77,17 @@ class Grid:
         """Of the whole picture."""
         return -(-math.prod(digit.size
                             for digit in self.panels) // self.panels_across) * self._pitch
+
+    @property
+    def body(self) -> float:
+        """Of `height`, what goes with the cells' own heights."""
+        panels = math.prod(digit.size for digit in self.panels)
+        return -(-panels // self.panels_across) * self.rows.size * self.cell_height
+
+    def body_above(self) -> Floats:
+        """Of the top of every tile, what goes with the cells' own heights, [tiles]."""
+        down = self.panel_of // self.panels_across
+        return (down * self.rows.size + self.rows.of(self.tiles)) * self.cell_height
 
     @property
     def _head(self) -> float:
@@ -113,12 +131,14 @@ def steps_for(counts: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(steps)
 
 
-def arrange(counts: tuple[int, ...], margin: float, letters: int) -> Grid:
+def arrange(counts: tuple[int, ...], margin: float, letters: int,
+            shard: tuple[int, ...] | None = None) -> Grid:
     """The picture of `counts` blocks along each dim (rank at least 1), with `margin` left free for
     row labels and cells for `letters`.
 
     The last two dims that are cut make columns and rows, the others panels; a line too long for its
-    labels goes on in the next.
+    labels goes on in the next. Cells of a plane have the proportions of a `shard`, as far as that
+    can be read.
     """
     steps = steps_for(counts)
     sizes = tuple(-(-count // step) for count, step in zip(counts, steps, strict=True))
@@ -129,10 +149,22 @@ def arrange(counts: tuple[int, ...], margin: float, letters: int) -> Grid:
     few = rows.size * columns.size * panel_count <= 64
     across, cell_width = _panels_across(columns.size, panel_count, margin,
                                         max(least, 34.0) if few else least)
-    lines = rows.size * panel_count / across
+    lines, stretch = rows.size * panel_count / across, None
     cell_height = min(max(min(0.62 * cell_width, 340.0 / lines), 16.0), 58.0)
+    if shard is not None and rows.dim != columns.dim:
+        ratio = shard[rows.dim] * steps[rows.dim] / (shard[columns.dim] * steps[columns.dim])
+        cell_width, cell_height = _scaled(ratio, least, cell_width, max(TALLEST / lines, LOWEST))
+        stretch = cell_height / (ratio * cell_width)
     return Grid(counts, steps, tiles, rows, columns, panels, across, margin, cell_width,
-                cell_height)
+                cell_height, stretch)
+
+
+def _scaled(ratio: float, narrowest: float, widest: float, tallest: float) -> tuple[float, float]:
+    """Width and height of a cell `ratio` times as tall as wide: the largest that has room, or the
+    nearest to these proportions in which its label can be read.
+    """
+    width = min(max(min(widest, tallest / ratio), narrowest), widest)
+    return width, min(max(ratio * width, LOWEST), tallest)
 
 
 def _digits(sizes: tuple[int, ...], longest: int) -> tuple[Digit, Digit, tuple[Digit, ...]]:

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ui.layout.grid import CHARACTER, LEAST_FONT, WIDTH, Digit, Grid, Ints
+from ui.layout.grid import CHARACTER, LEAST_FONT, WIDTH, Digit, Floats, Grid, Ints
 
+_PLACE = ("down", "index", "need", "room")
+_ALONE = (0.0, 0.0, 0.0, 1.0)  # a word that is in no line
+_NARROW = 400.0  # pixels: a longer title has its second part below, for the narrowest windows
 LABEL_FONT, _DETAIL_FONT, _EDGE_FONT = 13.0, 10.5, 11.0  # pixels
 Columns = dict[str, list[Any]]
 # dim, first block, block after the last -> its label, and where only the start has room
@@ -20,43 +23,59 @@ Edge = Callable[[int, int, int], tuple[str, str]]
 class Marks:
     """Columns of the three kinds of marks: `cells`, labels `inside` them, words `outside`. Heights
     in pixels.
+
+    A picture to scale keeps its proportions in a narrow window: of a mark's `y`, the part `body`
+    shrinks with the width there is, and where it is `exact`, its `x` does not grow past WIDTH. Of
+    words in a line (`down` or across), number `index` is left out where `room` for each is less
+    than they `need`; labels of cells shrink with their `room`.
     """
 
-    cells: Columns = field(default_factory=lambda: {name: []
-                                                    for name in ("x", "x2", "y", "y2", *TOLD)})
-    inside: Columns = field(default_factory=lambda: {name: []
-                                                     for name in ("x", "y", "text", "size",
-                                                                  "most")})
-    outside: Columns = field(default_factory=lambda: {name: []
-                                                      for name in ("x", "y", "text", "size",
-                                                                   "align", "weight")})
+    cells: Columns = field(default_factory=lambda: _columns(
+        "x", "x2", "y", "y2", "body", "body2", "exact", *TOLD))
+    inside: Columns = field(default_factory=lambda: _columns(
+        "x", "y", "body", "exact", "text", "size", "most", "room"))
+    outside: Columns = field(default_factory=lambda: _columns(
+        "x", "y", "body", "exact", "text", "size", "align", "weight", *_PLACE))
+
+
+def _columns(*names: str) -> Columns:
+    return {name: [] for name in names}
 
 
 # of every cell, besides its place
 TOLD = ("color", "key", "devices", "mesh", "holds", "bytes", "same")
 
 
-def add_title(marks: Marks, top: float, title: str, roles: str) -> float:
+def add_title(marks: Marks, top: float, title: str, roles: str, above: float = 0.0) -> float:
     """Append what a picture shows and what its rows and columns are, in two lines where one is too
-    short; returns the pixels that they take.
+    short; returns the pixels that they take. `above`: what shrinks of the pixels above.
     """
-    _word(marks, 0.0, top + 9.0, title, 13.0, "left", "bold")
-    if 7.6 * len(title) + 6.2 * len(roles) < WIDTH:
-        _word(marks, WIDTH, top + 9.0, roles, 11.5, "right")
+    _word(marks, 0.0, (top + 9.0, above), title, 13.0, "left", "bold")
+    if 7.6 * len(title) + 6.2 * len(roles) < _NARROW:
+        _word(marks, WIDTH, (top + 9.0, above), roles, 11.5, "right")
         return 26.0
-    _word(marks, 0.0, top + 27.0, roles, 11.5, "left")
+    _word(marks, 0.0, (top + 27.0, above), roles, 11.5, "left")
     return 42.0
 
 
-def add_cells(marks: Marks, grid: Grid, top: float, told: Columns, labels: list[str],
+def shrinking(grid: Grid, above: float) -> tuple[Floats, float, bool]:
+    """Of the top of every tile what shrinks in a narrow window, and of a tile; whether it does."""
+    if grid.stretch is None:
+        return np.full(len(grid.tiles), above), 0.0, False
+    return grid.body_above() + above, grid.cell_height, True
+
+
+def add_cells(marks: Marks, grid: Grid, at: tuple[float, float], told: Columns, labels: list[str],
               details: list[str]) -> None:
     """Append the tiles of a picture, and in them the labels, with details in a second line where
-    both fit.
+    both fit. `at`: pixels above it, and what of them shrinks.
     """
     left, upper = grid.corners()
+    top, (body, tall, exact) = at[0], shrinking(grid, at[1])
     gap = 1.0 if grid.cell_width >= 8 else 0.0
     places = {"x": left + gap, "x2": left + grid.cell_width - gap, "y": upper + top + gap,
-              "y2": upper + top + grid.cell_height - gap}
+              "y2": upper + top + grid.cell_height - gap, "body": body, "body2": body + tall,
+              "exact": np.full(len(left), float(exact))}
     for name, values in places.items():
         marks.cells[name] += values.tolist()
     for name in TOLD:
@@ -68,9 +87,12 @@ def add_cells(marks: Marks, grid: Grid, top: float, told: Columns, labels: list[
         if font >= LEAST_FONT:
             marks.inside["x"] += (left + grid.cell_width / 2).tolist()
             marks.inside["y"] += (upper + top + grid.cell_height / 2 + offset).tolist()
+            marks.inside["body"] += (body + tall / 2).tolist()
+            marks.inside["exact"] += [float(exact)] * len(texts)
             marks.inside["text"] += texts
             marks.inside["size"] += [font] * len(texts)
             marks.inside["most"] += [min(most, 0.62 * grid.cell_height)] * len(texts)
+            marks.inside["room"] += [0.62 * grid.cell_height] * len(texts)
 
 
 def _font(texts: list[str], grid: Grid) -> float:
@@ -81,43 +103,66 @@ def _font(texts: list[str], grid: Grid) -> float:
     return (grid.cell_width - 2.0) / (CHARACTER * longest) if longest else 0.0
 
 
-def add_edges(marks: Marks, grid: Grid, top: float, edge: Edge, name: Callable[[int], str]) -> None:
+def add_edges(marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge,
+              name: Callable[[int], str]) -> None:
     """Append the labels of columns and rows, and the captions of panels, which start with the dim's
     name.
     """
-    row, column, panel = grid.rows.of(grid.tiles), grid.columns.of(grid.tiles), grid.panel_of
-    left, upper = grid.corners()
     if grid.rows.dim != grid.columns.dim or grid.rows.size == 1:
-        heads = np.flatnonzero(row == 0)
-        whole, starts = _edge_texts(grid, grid.columns, heads, edge)
-        every = _every(whole, grid.cell_width)
-        fits = every == 1
-        every = 1 if fits else _every(starts, grid.cell_width)
-        for tile, text in zip(heads, whole if fits else starts, strict=True):
-            if column[tile] % every == 0:
-                place = left[tile] + grid.cell_width / 2 if fits else left[tile] + 1.0
-                _word(marks, place, upper[tile] + top - 8.0, text, _EDGE_FONT,
-                      "center" if fits else "left")
+        _heads(marks, grid, at, edge)
     if grid.rows.dim != grid.columns.dim or grid.rows.size > 1:
-        sides = np.flatnonzero((column == 0) & (panel % grid.panels_across == 0))
-        for tile, text in zip(sides, _edge_texts(grid, grid.rows, sides, edge)[0], strict=True):
-            if grid.cell_height >= 11 or row[tile] % 2 == 0:
-                _word(marks, left[tile] - 6.0, upper[tile] + top + grid.cell_height / 2, text,
-                      _EDGE_FONT, "right")
+        _sides(marks, grid, at, edge)
     if grid.panels:
+        left, upper = grid.corners()
+        body, _, exact = shrinking(grid, at[1])
+        row, column = grid.rows.of(grid.tiles), grid.columns.of(grid.tiles)
         corners = np.flatnonzero((row == 0) & (column == 0))
         parts = [[f"{name(digit.dim)}{text}" for text in _edge_texts(grid, digit, corners, edge)[0]]
                  for digit in grid.panels]
         for tile, words in zip(corners, zip(*parts, strict=True), strict=True):
-            _word(marks, left[tile], upper[tile] + top - 23.0, ", ".join(words), _EDGE_FONT, "left",
-                  "bold")
+            _word(marks, left[tile], (upper[tile] + at[0] - 23.0, body[tile]), ", ".join(words),
+                  _EDGE_FONT, "left", "bold", exact)
+
+
+def _heads(marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge) -> None:
+    """Labels of columns, above each panel: all of a range, or where it starts, or some of these."""
+    left, upper = grid.corners()
+    body, _, exact = shrinking(grid, at[1])
+    column = grid.columns.of(grid.tiles)
+    heads = np.flatnonzero(grid.rows.of(grid.tiles) == 0)
+    whole, starts = _edge_texts(grid, grid.columns, heads, edge)
+    every = _every(whole, grid.cell_width)
+    fits = every == 1 or grid.columns.size == 1
+    every = 1 if fits else _every(starts, grid.cell_width)
+    need = _length(whole if fits else starts)
+    for tile, text in zip(heads, whole if fits else starts, strict=True):
+        if column[tile] % every == 0:
+            place = left[tile] + grid.cell_width / 2 if fits else left[tile] + 1.0
+            _word(marks, place, (upper[tile] + at[0] - 8.0, body[tile]), text, _EDGE_FONT,
+                  "center" if fits else "left", exact=exact,
+                  place=(0.0, column[tile] / every, need, grid.cell_width * every))
+
+
+def _sides(marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge) -> None:
+    """Labels of rows, left of each line of panels."""
+    left, upper = grid.corners()
+    body, tall, exact = shrinking(grid, at[1])
+    row, first = grid.rows.of(grid.tiles), grid.columns.of(grid.tiles) == 0
+    sides = np.flatnonzero(first & (grid.panel_of % grid.panels_across == 0))
+    for tile, text in zip(sides, _edge_texts(grid, grid.rows, sides, edge)[0], strict=True):
+        middle = upper[tile] + at[0] + grid.cell_height / 2, body[tile] + tall / 2
+        _word(marks, left[tile] - 6.0, middle, text, _EDGE_FONT, "right", exact=exact,
+              place=(1.0, row[tile], _EDGE_FONT, grid.cell_height))
 
 
 def _every(texts: list[str], room: float) -> int:
     """How many labels apart stand clear of one another."""
-    return max(1,
-               int(np.ceil(_EDGE_FONT * CHARACTER
-                           * (max(map(len, texts), default=0) + 0.6) / room)))
+    return max(1, int(np.ceil(_length(texts) / room)))
+
+
+def _length(texts: list[str]) -> float:
+    """Pixels that the longest of these labels takes, with space beside it."""
+    return _EDGE_FONT * CHARACTER * (max(map(len, texts), default=0) + 0.6)
 
 
 def _edge_texts(grid: Grid, digit: Digit, tiles: Ints, edge: Edge) -> tuple[list[str], list[str]]:
@@ -128,8 +173,12 @@ def _edge_texts(grid: Grid, digit: Digit, tiles: Ints, edge: Edge) -> tuple[list
     return [whole for whole, _ in pairs], [start for _, start in pairs]
 
 
-def _word(marks: Marks, x: float, y: float, text: str, size: float, align: str,
-          weight: str = "normal") -> None:
-    for name, value in (("x", float(x)), ("y", float(y)), ("text", text), ("size", size),
-                        ("align", align), ("weight", weight)):
+def _word(marks: Marks, x: float, y: tuple[float, float], text: str, size: float, align: str,
+          weight: str = "normal", exact: bool = False,
+          place: tuple[float, float, float, float] = _ALONE) -> None:
+    """Append a word; `y` with what of it shrinks, `place` in its line as `Marks` has it."""
+    for name, value in (("x", float(x)), ("y", float(y[0])), ("body", float(y[1])),
+                        ("exact", float(exact)), ("text", text), ("size", size), ("align", align),
+                        ("weight", weight),
+                        *zip(_PLACE, map(float, place), strict=True)):
         marks.outside[name].append(value)

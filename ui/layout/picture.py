@@ -13,7 +13,17 @@ import pyarrow as pa
 
 from spmd_core.experiment.layout import Layout, shape_text
 from spmd_core.units import bytes_text, count_text, mesh_text
-from spmd_core.words.layouts import compact, coordinate_texts, dim_text, group_texts, headline, index_texts, range_texts, short_group_texts
+from spmd_core.words.layouts import (
+    compact,
+    coordinate_texts,
+    dim_text,
+    group_texts,
+    headline,
+    index_texts,
+    not_to_scale,
+    range_texts,
+    short_group_texts,
+)
 from ui.layout.colours import colours
 from ui.layout.grid import WIDTH, Grid, Ints, arrange
 from ui.layout.marks import Columns, Edge, Marks, add_cells, add_edges, add_title
@@ -22,6 +32,10 @@ TABLE_ROWS = 4096
 _BETWEEN = 18.0  # pixels between two pictures
 _INK = "#15181d"  # of labels in cells: every cell is light, in both themes
 _SPOKEN = "'device ' + datum.devices + ', mesh ' + datum.mesh + ', holds ' + datum.holds + ', ' + datum.bytes + ', same data ' + datum.same"
+# pixels of an x unit: of a picture to scale in a narrow window, and of any mark
+_SHRUNK = f"min(1, width / {WIDTH:g})"
+_WIDER = f"(datum.exact ? {_SHRUNK} : width / {WIDTH:g})"
+_LOWER = f"(datum.exact ? {_SHRUNK} : 1)"
 # around them: dark on a light page and light on a dark one, whichever it is
 _WORDS = {"aria": False, "color": "#ccd2da", "blend": "difference"}
 
@@ -33,16 +47,17 @@ def picture(found: Layout, dtype: str) -> dict[str, Any]:
     marks = Marks()
     array, mesh = array_grid(found), mesh_grid(found)
     linked = not (array.joined or mesh.joined)
-    top = add_title(marks, 0.0, f"Array {shape_text(found.shape)}",
+    scale = ", to scale" if array.is_to_scale else ""
+    top = add_title(marks, 0.0, f"Array {shape_text(found.shape)}{scale}",
                     _roles(array, lambda dim: dim_text(found, dim)))
-    add_edges(marks, array, top, _array_edge(found), lambda dim: f"d{dim} ")
-    add_cells(marks, array, top, *_array_cells(found, array, dtype, linked))
-    top += array.height + _BETWEEN
+    add_edges(marks, array, (top, 0.0), _array_edge(found), lambda dim: f"d{dim} ")
+    add_cells(marks, array, (top, 0.0), *_array_cells(found, array, dtype, linked))
+    top, above = top + array.height + _BETWEEN, 0.0 if array.stretch is None else array.body
     top += add_title(marks, top,
                      "Mesh " + ", ".join(f"{name} = {size}" for name, size in found.mesh),
-                     _roles(mesh, lambda axis: found.mesh[axis][0]))
-    add_edges(marks, mesh, top, _mesh_edge(found), lambda _: "")
-    add_cells(marks, mesh, top, *_mesh_cells(found, mesh, dtype, linked))
+                     _roles(mesh, lambda axis: found.mesh[axis][0]), above)
+    add_edges(marks, mesh, (top, above), _mesh_edge(found), lambda _: "")
+    add_cells(marks, mesh, (top, above), *_mesh_cells(found, mesh, dtype, linked))
     return _vega(marks, top + mesh.height + 4.0)
 
 
@@ -52,7 +67,8 @@ def array_grid(found: Layout) -> Grid:
     letters = max(map(len, short_group_texts(found.named_groups[-1:])))
     return arrange(found.parts or (1,),
                    _margin([edge(dim, parts - 1, parts)[0]
-                            for dim, parts in enumerate(found.parts)]), letters)
+                            for dim, parts in enumerate(found.parts)]), letters,
+                   found.shard_shape or None)
 
 
 def mesh_grid(found: Layout) -> Grid:
@@ -88,6 +104,16 @@ def joined_note(found: Layout) -> str | None:
             parts.append(
                 f"a tile of the {name} stands for {' × '.join(map(str, grid.steps))} {noun}")
     return f"Too many to draw one by one: {', '.join(parts)}." if parts else None
+
+
+def scale_note(found: Layout) -> str | None:
+    """How far the array's proportions are from the picture's; None where they are the same, or
+    there is but one dim.
+    """
+    grid = array_grid(found)
+    if grid.stretch is None or grid.is_to_scale:
+        return None
+    return not_to_scale(f"d{grid.rows.dim}", grid.stretch)
 
 
 def table(found: Layout, dtype: str) -> pa.Table:
@@ -217,12 +243,11 @@ def _vega(marks: Marks, height: float) -> dict[str, Any]:
     """One layered view, so that it follows the width there is, and one selection covers both
     pictures.
     """
-    across = {"field": "x", "type": "quantitative",
-              "scale": {"domain": [0, WIDTH], "nice": False, "zero": False}, "axis": None}
-    down = {"field": "y", "type": "quantitative",
-            "scale": {"domain": [0, height], "reverse": True, "nice": False, "zero": False},
+    domain = {"nice": False, "zero": False}
+    across = {"type": "quantitative", "scale": {"domain": [0, WIDTH], **domain}, "axis": None}
+    down = {"type": "quantitative", "scale": {"domain": [0, height], "reverse": True, **domain},
             "axis": None}
-    place = {"x": across, "y": down}
+    place = {"x": {"field": "xa"} | across, "y": {"field": "ya"} | down}
     labels = place | {"text": {"field": "text"}}
     words = labels | {"size": {"field": "size", "type": "quantitative", "scale": None}}
     hover = [{"field": field, "title": title}
@@ -230,25 +255,39 @@ def _vega(marks: Marks, height: float) -> dict[str, Any]:
                                   ("bytes", "bytes on each"), ("same", "same data"))]
     text = {"type": "text", "baseline": "middle", "tooltip": None}
     # labels grow and shrink with the cells, and vanish before they cannot be read
-    size = f"min(datum.size * width / {WIDTH:g}, datum.most)"
+    size = f"min(datum.size * {_WIDER}, datum.most, datum.room * {_LOWER})"
     label = text | {"color": _INK, "aria": False, "fontSize": {"expr": size},
                     "opacity": {"expr": f"{size} < 7 ? 0 : 1"}}
+    apart = f"max(1, ceil(datum.need / datum.room / (datum.down ? {_LOWER} : {_WIDER})))"
     word = text | _WORDS | {"align": {"expr": "datum.align"},
-                            "fontWeight": {"expr": "datum.weight"}}
+                            "fontWeight": {"expr": "datum.weight"},
+                            "opacity": {"expr": f"datum.index % {apart} == 0 ? 1 : 0"}}
     lit = {"condition": {"param": "same", "empty": True, "value": 1}, "value": 0.22}
     fill = {"field": "color", "type": "nominal", "scale": None}
     return {"height": height, "padding": {"left": 0, "top": 2, "right": 0, "bottom": 2},
             "config": {"view": {"stroke": None}},
             "datasets": {"cells": pa.table(marks.cells), "inside": pa.table(marks.inside),
                          "outside": pa.table(marks.outside)},
-            "layer": [{"data": {"name": "cells"},
+            "layer": [{"data": {"name": "cells"}, "transform": _moved("", "2"),
                        "mark": {"type": "rect", "cornerRadius": 2,
                                 "description": {"expr": _SPOKEN}},
                        "params": [{"name": "same",
                                    "select": {"type": "point", "fields": ["key"],
                                               "on": "pointerover", "clear": "pointerout"}}],
                        "encoding": place
-                       | {"x2": {"field": "x2"}, "y2": {"field": "y2"}, "color": fill,
+                       | {"x2": {"field": "xa2"}, "y2": {"field": "ya2"}, "color": fill,
                           "tooltip": hover, "opacity": lit}},
-                      {"data": {"name": "inside"}, "mark": label, "encoding": labels},
-                      {"data": {"name": "outside"}, "mark": word, "encoding": words},],}
+                      {"data": {"name": "inside"}, "mark": label, "encoding": labels,
+                       "transform": _moved("")},
+                      {"data": {"name": "outside"}, "mark": word, "encoding": words,
+                       "transform": _moved("")}]}
+
+
+def _moved(*ends: str) -> list[dict[str, str]]:
+    """Places of marks in the width that there is, by the rule of `Marks`, under names of their own:
+    Vega works them out anew from x and y whenever the width changes.
+    """
+    return [made for end in ends for made in (
+        {"as": f"xa{end}", "calculate": f"datum.exact ? datum.x{end} * {_WIDER} * {WIDTH:g} / width"
+                                        f" : datum.x{end}"},
+        {"as": f"ya{end}", "calculate": f"datum.y{end} - datum.body{end} * (1 - {_SHRUNK})"})]

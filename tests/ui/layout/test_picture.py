@@ -11,7 +11,7 @@ from spmd_core.experiment.layout import layout
 from spmd_core.words.layouts import compact, group_texts, sharing_text, short_group_texts
 from ui.layout.colours import colours
 from ui.layout.grid import CHARACTER
-from ui.layout.picture import TABLE_ROWS, alt_text, joined_note, picture, table
+from ui.layout.picture import TABLE_ROWS, alt_text, joined_note, picture, scale_note, table
 
 MESH = (("x", 2), ("y", 4))
 CASES = {"strip": ((("x", 8),), (32,), (("x",),)), "grid": (MESH, (4, 8), (("x",), ("y",))),
@@ -62,7 +62,7 @@ def test_cells_are_labelled_with_devices_and_slices():
     assert texts[4:12] == [str(device) for device in range(8)]
     assert texts[12:14] == ["0:4, 0:2", "0:4, 2:4"]
     outside = [label["text"] for label in rows(found, "outside")]
-    assert {"Array 4 × 8", "rows d0 replicated, columns d1 over y", "0:2", "6:8",
+    assert {"Array 4 × 8, to scale", "rows d0 replicated, columns d1 over y", "0:2", "6:8",
             "Mesh x = 2, y = 4", "x=1", "y=3"} <= set(outside)
 
 
@@ -178,3 +178,81 @@ def test_which_devices_share_in_a_sentence():
                           (3 * 2**20, "3Mi"), (2**40, "1Ti"), (2**20 + 1, "1048577"),])
 def test_compact_numbers_are_exact(number, text):
     assert compact(number) == text
+
+
+SCALED = {  # mesh, shape, spec, and whether there is room to draw it to scale
+    "4 tall": ((("x", 4),), (16, 4), (("x",), ()), True),
+    "8": (MESH, (4, 8), (("x",), ("y",)), True),
+    "64": ((("x", 8), ("y", 8)), (64, 128), (("x",), ("y",)), True),
+    "256": ((("x", 16), ("y", 16)), (1024, 2048), (("x",), ("y",)), True),
+    "256 flat": ((("x", 16), ("y", 16)), (64, 8192), (("x",), ("y",)), False),
+    "long": ((("x", 8),), (8192, 4), (("x",), ()), False),
+}
+
+
+def drawn(found, width):
+    """Left, top, width and height in pixels of the rectangles of shards."""
+    spec = picture(found, "float32") | {"width": width}
+    spec["datasets"] = {name: data.to_pylist() for name, data in spec["datasets"].items()}
+    svg = vl_convert.vegalite_to_svg(json.dumps(spec))
+    cells = re.findall(r'aria-roledescription="rect mark"[^>]*? d="([^"]*)"', svg)
+    boxes = []
+    for path in cells[:found.shard_count]:
+        numbers = [float(number) for number in re.findall(r"-?\d+\.?\d*", path)]
+        boxes.append(path_box(path) if "C" in path or "A" in path else numbers)
+    return np.array(boxes)
+
+
+def path_box(path):
+    """The box of a path of absolute commands: lines, and arcs or curves at its corners."""
+    xs, ys = [], []
+    for command, text in re.findall(r"([MLHVAC])([^MLHVACZ]*)", path):
+        numbers = [float(number) for number in re.findall(r"-?\d+\.?\d*", text)]
+        xs.append(numbers[0] if command == "H" else numbers[-2] if command != "V" else xs[-1])
+        ys.append(numbers[0] if command == "V" else numbers[-1] if command != "H" else ys[-1])
+    return min(xs), min(ys), max(xs) - min(xs), max(ys) - min(ys)
+
+
+@pytest.mark.parametrize("width", [345, 640, 900])
+@pytest.mark.parametrize("case", SCALED)
+def test_an_array_has_its_proportions_at_every_width_or_the_note_says_how_far(case, width):
+    mesh, shape, spec, fits = SCALED[case]
+    found = layout(mesh, shape, spec)
+    boxes = drawn(found, width)
+    across = (boxes[:, 0] + boxes[:, 2]).max() - boxes[:, 0].min()
+    down = (boxes[:, 1] + boxes[:, 3]).max() - boxes[:, 1].min()
+    ratio = down / across / (shape[0] / shape[1])
+    titles = [label["text"] for label in rows(found, "outside")]
+    assert any(title.endswith(", to scale") for title in titles) is fits
+    if fits:
+        assert ratio == pytest.approx(1, abs=0.08) and scale_note(found) is None
+    else:
+        assert not 0.9 < ratio < 1.1 and " times " in scale_note(found)
+
+
+@pytest.mark.parametrize(("width", "heads", "sides"), [(632, 16, 16), (345, 8, 8)])
+def test_edge_labels_are_left_out_where_a_narrow_window_has_no_room(width, heads, sides):
+    found = layout(*SCALED["256"][:3])
+    words = picture(found, "float32")["datasets"]["outside"].to_pylist()
+    here = [word for word in words if word["exact"] and word["need"]]
+
+    def seen(word):
+        room = word["room"] * min(1, width / 632)
+        return word["index"] % max(1, -(-word["need"] // room)) == 0
+
+    shown = [word["down"] for word in here if seen(word)]
+    assert (shown.count(0.0), shown.count(1.0)) == (heads, sides)
+    svg = vl_convert.vegalite_to_svg(json.dumps(
+        picture(found, "float32") | {"width": width, "datasets": {
+            name: data.to_pylist()
+            for name, data in picture(found, "float32")["datasets"].items()}}))
+    visible = [text for text in ("0:64", "64:128", "128:192")
+               if not re.search(rf'<text[^>]*opacity="0"[^>]*>{text}<', svg)]
+    assert visible == (["0:64", "64:128", "128:192"] if width > 600 else ["0:64", "128:192"])
+
+
+def test_a_strip_and_a_scalar_have_no_scale():
+    for case in ("strip", "scalar"):
+        found = layout(*CASES[case])
+        assert scale_note(found) is None
+        assert not any("to scale" in label["text"] for label in rows(found, "outside"))

@@ -64,6 +64,18 @@ def _search() -> ModuleType:
     return search
 
 
+def _collectives() -> ModuleType:
+    from spmd_core.commands import collectives
+
+    return collectives
+
+
+def _calibrate() -> ModuleType:
+    from spmd_core.commands import calibrate
+
+    return calibrate
+
+
 # A command is a module with `add_arguments(parser)` and `main(arguments) -> exit code`, imported
 # only when it is called.
 COMMANDS = {
@@ -74,6 +86,8 @@ COMMANDS = {
     "script": (_script, "a script of plain JAX that reproduces an experiment"),
     "predict": (_predict, "what a program would cost on TPUs that are not attached"),
     "search": (_search, "which sharding is best for a model on chips, or for a spec"),
+    "collectives": (_collectives, "time and bandwidth of each collective, size by size"),
+    "calibrate": (_calibrate, "the ceilings of this machine: copies, matmuls, collectives"),
     "link": (_link, "the link that opens an experiment in the dashboard"),
 }
 
@@ -171,7 +185,7 @@ def _flags_joined(words: list[str]) -> list[str]:
 def _overview() -> str:
     lines = [f"usage: {PROGRAM} COMMAND [SPEC] [--json]", "",
              "SPEC is a spec file, - for standard input, a link, or recipe:NAME.", ""]
-    lines += [f"  {name:10}{meaning}" for name, (_, meaning) in COMMANDS.items()]
+    lines += [f"  {name:12}{meaning}" for name, (_, meaning) in COMMANDS.items()]
     return "\n".join([*lines, "", f"{PROGRAM} COMMAND --help says more. Exit code: 0, 1 for a failed run, 2 for a bad request."])
 
 

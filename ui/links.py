@@ -80,6 +80,9 @@ def wrong_screen(screen: str, experiment: Experiment) -> str | None:
         why = "is one array, and Compare runs computations" if what.is_bare_array else \
             "is only compiled, and Compare runs what it shows"
         return str(refuse(what.name, why, f"open it on {_screen_for(experiment).capitalize()}"))
+    if (screen == "collectives") != what.is_of_machine:
+        return str(refuse(what.name, f"is not shown on {screen.capitalize()}",
+                          f"open it on {_screen_for(experiment).capitalize()}"))
     if screen == "predict" and not what.results and not what.compile_only:
         return str(refuse(what.name, "has nothing that a compiler could predict",
                           f"open it on {_screen_for(experiment).capitalize()}"))
@@ -89,6 +92,8 @@ def wrong_screen(screen: str, experiment: Experiment) -> str | None:
 def _screen_for(experiment: Experiment) -> str:
     """The screen that has fields for an experiment, whatever its target."""
     what = experiment.what
+    if what.is_of_machine:
+        return "collectives"
     if what.is_bare_array:
         return "layout"
     return "predict" if what.compile_only else "compare" if not what.results else \

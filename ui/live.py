@@ -8,12 +8,13 @@ from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import state_words
 from spmd_core.words.runs import behind_words, phase_words
 from ui import cards, links, state
-from ui.charts import base, curve
+from ui.charts import bandwidth, base, curve
 from ui.lab import find, lab, submit, viewer
 from ui.markdown import as_sentence, plain
 from ui.shell import attempt, refusal
 
-_BUTTONS = {"compare": "Run", "predict": "Predict", "layout": "Place it on devices"}
+_BUTTONS = {"compare": "Run", "predict": "Predict", "layout": "Place it on devices",
+            "collectives": "Measure"}
 _COMPILING = "The compiler reports no progress: small programs take seconds, large models minutes."
 MOST_LISTED = 10  # of runs on Overview: a queue of a thousand would be sent twice a second
 # twice a second: a first median that is there within a second is also seen within a second
@@ -81,10 +82,12 @@ def watch(run: str) -> None:
         _cancel_refusal(run)
         _behind(status)
         compiled = status.experiment.place.is_absent
-        what = "step" if status.phase == "train" else "strategy" if compiled else "round"
+        what = "point" if status.experiment.what.is_of_machine else "step" if status.phase == "train" else "strategy" if compiled else "round"
         rounds = f"{what} {status.done} of {status.of}" if status.of else _COMPILING if compiled else "not measuring yet"
         if not status.experiment.what.is_small_program:
             st.progress(min(1.0, status.done / status.of) if status.of else 0.0, text=rounds)
+        if status.points:
+            _points(status)
         if status.series:
             curve.draw_live(status)
         if status.medians_s:
@@ -93,6 +96,14 @@ def watch(run: str) -> None:
                 st.caption(plain(base.medians_alt(medians)))
                 st.vega_lite_chart(base.live_chart(medians, status.experiment.strategies),
                                    alt=base.medians_alt(medians), key="live-chart")
+
+
+def _points(status: RunStatus) -> None:
+    """Points of a sweep of collectives as they come: those of the axes that are being measured."""
+    axes = status.points[-1].axes
+    shown = [point for point in status.points if point.axes == axes]
+    st.vega_lite_chart(bandwidth.sweep_chart(shown, (), bandwidth.BUS), key="live-points",
+                       alt=bandwidth.sweep_alt(shown, bandwidth.BUS), width="stretch")
 
 
 @st.fragment(run_every=INTERVAL_S)

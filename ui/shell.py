@@ -21,12 +21,13 @@ PAGES = {
     "layout": ("pages/layout.py", "Layout", ":material/grid_view:"),
     "compare": ("pages/compare.py", "Compare", ":material/speed:"),
     "predict": ("pages/predict.py", "Predict", ":material/online_prediction:"),
+    "collectives": ("pages/collectives.py", "Collectives", ":material/network_check:"),
     "recipes": ("pages/recipes.py", "Recipes", ":material/menu_book:"),
     "history": ("pages/history.py", "History", ":material/history:"),
 }
 # an icon by name would be fetched from the network
 _ICON = str(Path(__file__).with_name("icon.png"))
-_EXPERIMENT_SCREENS = ("layout", "compare", "predict")
+_EXPERIMENT_SCREENS = ("layout", "compare", "predict", "collectives")
 # for files of the user's own, when the first screen is drawn; later ones are told of what takes
 # longer
 _OWN_WAIT_S = 3.0

@@ -38,7 +38,9 @@ _DEFAULTS: dict[str,
                                               "dims": {"d0": 8, "d1": 16},
                                               "sharding": {"d0": "x", "d1": "y"},
                                               "data": {"array": "arange"}},
-                                   "predict": DEFAULT_SPEC,}
+                                   "predict": DEFAULT_SPEC,
+                                   "collectives": {"mesh": [["x", 2], ["y", 4]],
+                                                   "workload": "collectives"}}
 
 
 def experiment(screen: str) -> Experiment:

@@ -3,6 +3,7 @@ needs to know."""
 
 from collections.abc import Iterator
 
+from spmd_core.commands.machine_tables import of_machine
 from spmd_core.commands.table import table
 from spmd_core.recipes import differences_of
 from spmd_core.results.result import Result, StrategyResult
@@ -31,6 +32,8 @@ def report(result: Result) -> list[str]:
              f"on {environment_words(result.environment)}"]
     if result.partial:
         lines.append("The run ended before it was done: these are the samples taken until then.")
+    if result.experiment.what.is_of_machine:
+        return [*lines, "", *of_machine(result), *_remarks(result)]
     if is_predicted(result):
         return [*lines, "", *table(_predicted(result), numbers=(2, 3, 7)), *_remarks(result)]
     paired = [f"note: {PAIRED}"] if result.comparison and result.comparison.ratios else []

@@ -170,6 +170,8 @@ def screen_of(experiment: Experiment) -> str:
     """The screen that shows an experiment: `predict` on absent TPUs, elsewhere `layout` for a bare
     array and `compare` for a computation.
     """
+    if experiment.what.is_of_machine:
+        return "collectives"
     if experiment.place.is_absent:
         return "predict"
     return "layout" if experiment.what.is_bare_array else "compare"

@@ -198,6 +198,6 @@ def check_fits_target(mesh: Mesh, target: Target, device_count: int | None = Non
 
 def check_compiles(what: Workload, target: Target) -> None:
     """There is something to compile for a topology that is not attached: a computation of arrays."""
-    if not what.results and not what.compile_only:
+    if not (what.results or what.compile_only or what.has_formula):
         raise refuse(f"workload {what.name}", f"has nothing to compile for {target.text}",
                      "use a computation, for example layer, or a target such as cpu:8")

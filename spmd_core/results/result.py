@@ -6,6 +6,7 @@ from typing import Any, Literal
 from spmd_core.experiment.experiment import Experiment, Frozen
 from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment
+from spmd_core.results.machine import Ceiling, Fit, Point
 from spmd_core.results.prediction import Estimate, Prediction
 
 Status = Literal["ok", "error", "cancelled"]
@@ -130,6 +131,10 @@ class StrategyResult(Frozen):
     operands: dict[str, ArrayReport] = {}
     outputs: dict[str, ArrayReport] = {}
     printed: dict[str, str] = {}  # what a small program reports besides arrays
+    # of a sweep of collectives, and of a calibration
+    points: tuple[Point, ...] = ()
+    fits: tuple[Fit, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
     bytes_per_s: float | None = None  # of a transfer: bytes of the array over the median
     # of a training run: the loss of each step, and its seconds as step_s
     series: dict[str, tuple[float, ...]] = {}

@@ -6,6 +6,7 @@ from pydantic import Field, TypeAdapter
 
 from spmd_core.experiment.experiment import Experiment, Frozen
 from spmd_core.results.environment import Environment
+from spmd_core.results.machine import Point
 from spmd_core.results.result import Failure, Result
 
 
@@ -71,6 +72,15 @@ class Progress(Frozen):
     series: dict[str, tuple[float, ...]] = {}  # live curves, for example a training loss
 
 
+class Points(Frozen):
+    """Up: points of a sweep of collectives, as soon as they are measured."""
+
+    event: Literal["points"] = "points"
+    points: tuple[Point, ...]
+    done: int
+    of: int
+
+
 class Texts(Frozen):
     """Up: the program texts of a strategy: program, jaxpr, stablehlo, hlo."""
 
@@ -96,6 +106,7 @@ class Failed(Frozen):
 
 Command = Annotated[RunCommand | CancelCommand | PingCommand, Field(discriminator="command")]
 Event = Annotated[
-    Started | Ready | Phase | Progress | Texts | Finished | Failed | Pong, Field(discriminator="event")]
+    Started | Ready | Phase | Progress | Points | Texts | Finished | Failed | Pong,
+    Field(discriminator="event")]
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
 EVENTS: TypeAdapter[Event] = TypeAdapter(Event)

@@ -16,10 +16,12 @@ from spmd_core.reference.reference import FULL_FLOPS
 from spmd_core.results.environment import Environment
 from spmd_core.units import bytes_text
 from spmd_core.workloads.catalog import DTYPE_BYTES, element_count
+from spmd_core.workloads.machine import ladder
 from spmd_core.workloads.own.files import check_present
 from spmd_core.workloads.small_programs import program_sizes
 from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
 
+CALIBRATION_BYTES = 256 * 2**20  # what a device holds of a calibration, at most
 DRAW_BYTES = 8  # operands are drawn, and the reference is computed, in float64
 
 
@@ -45,6 +47,9 @@ def memory_need(experiment: Experiment) -> MemoryNeed:
         chosen = _program_sizes(experiment)
         known = program_sizes(_program(experiment)).values()
         return MemoryNeed(sum(chosen[size.name] * size.each_bytes for size in known), 0, 0)
+    if what.is_of_machine:
+        held = _machine_bytes(experiment)
+        return MemoryNeed(held // 2, held, held * experiment.device_count)
     counts = [element_count(array.shape(sizes)) for array in what.operands]
     host = (sum(counts) if what.program.derived
             else max(counts, default=0)) * DRAW_BYTES + what.operand_bytes(sizes, experiment.dtype)
@@ -60,6 +65,16 @@ def memory_need(experiment: Experiment) -> MemoryNeed:
             shard = _shard_bytes(experiment, _parts(experiment, strategy))
             on_one, on_all = on_one + shard, on_all + shard * experiment.device_count
     return MemoryNeed(host, on_one, on_all)
+
+
+def _machine_bytes(experiment: Experiment) -> int:
+    """What a device holds at most while its machine is measured: operand and result of the largest
+    collective, of which one more of each is made before they go.
+    """
+    if not experiment.what.has_formula:
+        return CALIBRATION_BYTES
+    largest = ladder(dict(experiment.options))[-1]
+    return 4 * largest
 
 
 def _parts(experiment: Experiment, strategy: str) -> list[int]:
@@ -136,6 +151,10 @@ def _too_large(experiment: Experiment, need_bytes: int, limit: str) -> Exception
         sizes = ", ".join(f"{name}={size}" for name, size in _program_sizes(experiment).items())
         return refuse(f"program {_program(experiment)} with {sizes} needs {bytes_text(need_bytes)}",
                       f"and does not fit in {limit}", "use smaller sizes")
+    if experiment.what.is_of_machine:
+        return refuse(f"{experiment.workload} over {experiment.device_count} devices needs "
+                      f"{bytes_text(need_bytes)}", f"and does not fit in {limit}",
+                      "use a smaller largest, or fewer devices")
     sizes = ", ".join(f"{dim}={size}" for dim, size in experiment.dims)
     return refuse(f"{experiment.workload} with {sizes} needs {bytes_text(need_bytes)} for operands and results", f"and does not fit in {limit}",
                   "use smaller dims, fewer strategies, or more sharding")

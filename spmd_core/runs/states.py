@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.machine.targets import parse_target
+from spmd_core.results.machine import Point
 from spmd_core.results.result import Failure
 
 ACTIVE = ("queued", "starting", "running")
@@ -41,6 +42,7 @@ class RunStatus:
     of: int = 0
     medians_s: Mapping[str, float] = field(default_factory=dict)
     series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    points: tuple[Point, ...] = ()  # of a sweep of collectives, those measured so far
     error: Failure | None = None
     stderr_tail: str | None = None
     worker_pid: int | None = None

@@ -19,6 +19,9 @@ def experiment_words(experiment: Experiment) -> str:
     where = f"mesh {mesh_words(experiment.mesh)} on {experiment.target}"
     if experiment.what.is_small_program:
         return ", ".join([f"Program {experiment.option('program')}", where, *_chosen(experiment)])
+    if experiment.what.is_of_machine:
+        return ", ".join([workload_title(experiment.workload), experiment.dtype, where,
+                          *_chosen(experiment)])
     sizes = " ".join(f"{dim}={size}" for dim, size in experiment.dims)
     words = [workload_title(experiment.workload), sizes, experiment.dtype]
     return ", ".join([*words, sharding_words(experiment), where, *_chosen(experiment)])

@@ -7,7 +7,7 @@ from spmd_core.communication.rows import kind_words
 from spmd_core.results.result import ArrayReport, Result, StrategyResult
 from spmd_core.runs.states import COMPILING, RunStatus
 from spmd_core.units import bytes_text, seconds_text, value_text
-from spmd_core.words import predictions, strategies, values
+from spmd_core.words import bandwidth, predictions, strategies, values
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import title
 
@@ -31,6 +31,8 @@ def headline(result: Result, differences: Sequence[str] | None = None) -> str:
     if result.experiment.what.is_small_program:
         failed = any(found.status != "ok" for found in result.strategies.values())
         return program_words(failed, differences)
+    if result.experiment.what.is_of_machine:
+        return bandwidth.headline(result)
     if is_predicted(result):
         return predictions.answer(result)
     return strategies.measured(result)

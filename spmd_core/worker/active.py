@@ -6,8 +6,18 @@ import time
 from dataclasses import dataclass, replace
 
 from spmd_core.results.environment import Environment
+from spmd_core.bandwidth.fits import fits
 from spmd_core.results.result import Failure, Result, StrategyResult
-from spmd_core.runs.events import Event, Failed, Finished, Phase, Progress, Ready, Texts
+from spmd_core.runs.events import (
+    Event,
+    Failed,
+    Finished,
+    Phase,
+    Points,
+    Progress,
+    Ready,
+    Texts,
+)
 from spmd_core.runs.states import RunStatus
 from spmd_core.settings import Settings
 from spmd_core.units import seconds_text
@@ -55,6 +65,9 @@ class ActiveRun:
             case Progress():
                 self.status = replace(self.status, done=event.done, of=event.of,
                                       medians_s=dict(event.medians_s), series=dict(event.series))
+            case Points():
+                self.status = replace(self.status, done=event.done, of=event.of,
+                                      points=(*self.status.points, *event.points))
             case Texts():
                 self.texts.setdefault(event.strategy, {}).update(event.texts)
             case Finished():
@@ -132,9 +145,15 @@ class ActiveRun:
         return Failure(kind="TimedOut", message=f"the run took longer than {limit}: make it smaller, or set {variable}")
 
     def _partial(self) -> Result | None:
-        """What was measured before the end: provisional medians."""
-        if not self.environment or not self.status.medians_s:
+        """What was measured before the end: provisional medians, points of a sweep."""
+        if not self.environment or not (self.status.medians_s or self.status.points):
             return None
+        if self.status.points:
+            found = StrategyResult(status="ok", points=self.status.points,
+                                   fits=fits(self.status.points))
+            return Result(run=self.status.run, experiment=self.status.experiment,
+                          environment=self.environment, partial=True,
+                          strategies={self.status.strategy or "as_written": found})
         note = "provisional median: the worker ended before the result"
         outcomes = {name: StrategyResult(status="cancelled", median_s=median, notes=(note,))
                     for name, median in self.status.medians_s.items()}

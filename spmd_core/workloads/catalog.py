@@ -4,6 +4,7 @@ from spmd_core.errors import refuse, shorten
 from spmd_core.workloads import arrays
 from spmd_core.workloads.arrays import ARRAY_DIMS
 from spmd_core.workloads.decoder import DECODER
+from spmd_core.workloads.machine import CALIBRATION, COLLECTIVES_SWEEP
 from spmd_core.workloads.own import files
 from spmd_core.workloads.small_programs import SMALL_PROGRAM
 from spmd_core.workloads.training import TRAIN_STEP
@@ -21,7 +22,7 @@ WORKLOADS: dict[str, Workload] = {
     workload.name: workload
     for workload in (
         *arrays.ROWS, ATTENTION, TRANSFORMER_BLOCK, TRAIN_STEP, arrays.TRANSFER, SMALL_PROGRAM,
-        DECODER,
+        DECODER, COLLECTIVES_SWEEP, CALIBRATION,
     )
 }
 

@@ -86,7 +86,7 @@ class Training:
     curve: str | None = None
 
 
-Kind = Literal["computation", "array", "transfer", "program", "plan"]
+Kind = Literal["computation", "array", "transfer", "program", "plan", "machine", "sweep"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +150,16 @@ class Workload:
         return self.kind == "program"
 
     @property
+    def is_of_machine(self) -> bool:
+        """Whether it measures the machine itself: many small programs, no strategies."""
+        return self.kind in ("machine", "sweep")
+
+    @property
+    def has_formula(self) -> bool:
+        """Whether the cost model says its times without compiling anything."""
+        return self.kind == "sweep"
+
+    @property
     def moves(self) -> bool:
         """Whether it computes nothing, so that bytes per second is what counts."""
         return self.kind == "transfer"
@@ -167,7 +177,7 @@ class Workload:
     @property
     def is_predicted(self) -> bool:
         """Whether a whole program of it is compiled, so that its step time can be predicted."""
-        return not (self.is_bare_array or self.is_small_program or self.moves)
+        return self.kind in ("computation", "plan")
 
     @property
     def option_defaults(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def compare_fields() -> dict[str, Any]:
     draft = state.draft(_SCREEN)
     known = {name: get_workload(name) for name in workload_names()}
     names = tuple(name for name, what in known.items()
-                  if not what.is_bare_array and not what.compile_only)
+                  if not (what.is_bare_array or what.compile_only or what.is_of_machine))
     name = inputs.choice_input(_SCREEN, "workload", "Workload", names, draft["workload"],
                                words=workload_title)
     if name != draft["workload"]:

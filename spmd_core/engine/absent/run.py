@@ -11,6 +11,7 @@ from time import perf_counter
 
 import jax
 
+from spmd_core.bandwidth.predicted import on_topology
 from spmd_core.communication.collectives import read_collectives
 from spmd_core.communication.reasons import Reasons
 from spmd_core.cost.predicting import Answer, of_experiment
@@ -52,6 +53,8 @@ def predict_experiment(experiment: Experiment, run_id: str, environment: Environ
     of a strategy stays its own.
     """
     outcomes: dict[str, StrategyResult] = {}
+    if experiment.what.has_formula:
+        return Finished(result=_by_formula(experiment, run_id, environment))
     with dump_folder() as folder:
         for strategy in experiment.strategies:
             outcomes[strategy] = StrategyResult(status="cancelled") if cancelled() \
@@ -63,6 +66,17 @@ def predict_experiment(experiment: Experiment, run_id: str, environment: Environ
     # a compile that was not waited for goes on until its process ends
     is_busy = any(thread.name == COMPILE for thread in threading.enumerate())
     return Finished(result=result, renew_worker=is_busy or _peak_bytes() > LARGE_BYTES)
+
+
+def _by_formula(experiment: Experiment, run_id: str, environment: Environment) -> Result:
+    """What the cost model says without compiling anything: a sweep of collectives."""
+    strategy = experiment.strategies[0]
+    try:
+        found = StrategyResult(status="ok", points=on_topology(experiment))
+    except LabError as error:
+        found = StrategyResult(status="error", error=failure_of(error))
+    return Result(run=run_id, experiment=experiment, environment=environment,
+                  strategies={strategy: found}, notes=environment.notes)
 
 
 def _peak_bytes() -> int:

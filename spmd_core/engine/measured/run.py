@@ -12,7 +12,7 @@ import numpy as np
 
 from spmd_core.engine import devices
 from spmd_core.engine.lower import execute
-from spmd_core.engine.measured import timing
+from spmd_core.engine.measured import machine, timing
 from spmd_core.engine.measured.check import Checker
 from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.prepare import prepare
@@ -41,6 +41,8 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
     strategy stays its own.
     """
     _wake_compiler()
+    if experiment.what.is_of_machine:
+        return machine.run(experiment, run_id, environment, emit, cancelled)
     trials = [Trial(strategy) for strategy in experiment.strategies]
     operands = Operands()
     checker = Checker(experiment, operands, environment.platform)

@@ -1,0 +1,47 @@
+"""The Collectives screen: what the links of a machine reach, and its other ceilings."""
+
+import streamlit as st
+
+from spmd_core.words.bandwidth import DEFINITIONS
+from spmd_core.words.names import ago
+from ui import cards, exports, links, live, shell, state
+from ui.collectives import answer, inputs
+from ui.lab import lab
+from ui.markdown import plain
+
+share = shell.open_page("collectives")
+what = inputs.what_input()
+with st.sidebar:
+    fields = inputs.fields(what)
+experiment, refusal = state.edit("collectives", fields)
+run = state.run("collectives")
+
+at_work = live.is_at_work(run)
+with st.container(horizontal=True, vertical_alignment="center"):
+    st.title("Collectives", width="stretch")
+    downloads = st.container(width="content")
+    pressed = st.button(inputs.press_words(experiment), type="primary", key="measure",
+                        icon=":material/network_check:", disabled=at_work)
+st.caption(plain(experiment.what.formula))
+
+misfit = None if refusal else links.misfit(experiment)
+if refusal:
+    shell.refusal(refusal)
+elif misfit:
+    shell.offer_nearest("collectives", misfit)
+elif pressed:
+    live.ask("collectives", experiment)
+
+if status := live.follow("collectives", experiment, run, at_work):
+    if result := lab().result(status.run):
+        exports.menu(downloads, status.run, status.experiment)
+        answer.draw(result, ago(status.finished_at or status.submitted_at))
+elif run is None:
+    cards.elsewhere(lab().active(), state.last_run("collectives"))
+    if misfit is None:
+        answer.before(experiment)
+if experiment.what.has_formula:
+    st.caption(plain(DEFINITIONS))
+
+links.write_query("collectives", experiment, run)
+links.share_box(share, "collectives", experiment, run)

@@ -1,0 +1,42 @@
+"""What is known of a machine from its last calibration."""
+
+from collections.abc import Callable
+
+from spmd_core.bandwidth.predicted import by_calibration
+from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.results.result import Result, StrategyResult
+
+Latest = Callable[[Experiment], str | None]
+Stored = Callable[[str], Result | None]
+
+
+def calibration_of(experiment: Experiment) -> Experiment:
+    """The calibration of an experiment's target and mesh."""
+    return parse_experiment({
+        "workload": "calibrate", "target": experiment.target, "mesh": experiment.axis_sizes,
+        "options": {"device_order": experiment.option("device_order")}})
+
+
+def calibration(experiment: Experiment, latest: Latest, stored: Stored) -> Result | None:
+    """The newest calibration of an experiment's target and mesh, made by the same JAX; None where
+    there is none. `latest` gives the newest run of an experiment, `stored` a run's result.
+    """
+    if experiment.place.is_absent:
+        return None
+    run = latest(calibration_of(experiment))
+    return stored(run) if run else None
+
+
+def with_expected(result: Result, known: Result | None) -> Result:
+    """A sweep with what a calibration of the same mesh expects of each point."""
+    if known is None:
+        return result
+    lines = measured(known).fits
+    return result.model_copy(update={"strategies": {
+        name: found.model_copy(update={"points": by_calibration(found.points, lines)})
+        for name, found in result.strategies.items()}})
+
+
+def measured(result: Result) -> StrategyResult:
+    """What a run that measures its machine found: it has no strategies but one."""
+    return next(iter(result.strategies.values()))

@@ -1,0 +1,36 @@
+"""Measures the ceilings of a machine: what no program on it passes."""
+
+import json
+import signal
+from argparse import ArgumentParser, Namespace
+
+from spmd_core.bandwidth.known import measured
+from spmd_core.commands.collectives import where
+from spmd_core.commands.run import follow, interrupt, print_run
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.lab import Lab
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Arguments of `calibrate`."""
+    parser.add_argument("--target", help="a target such as cpu:8; else the default one")
+    parser.add_argument("--mesh", help="axes and sizes, for example x=2,y=4; else one axis of all")
+
+
+def main(arguments: Namespace) -> int:
+    """Measure and keep them: 0 where any was measured, 130 where it was interrupted."""
+    experiment = parse_experiment({"workload": "calibrate"} | where(arguments, {}))
+    signal.signal(signal.SIGTERM, interrupt)
+    lab = Lab.open(serve=False)
+    status, interrupted = follow(lab, lab.submit(experiment))
+    result = lab.result(status.run)
+    found = measured(result) if result else None
+    if arguments.json and result and found:
+        print(json.dumps({
+            "run": result.run, "target": experiment.target, "mesh": experiment.axis_sizes,
+            "ceilings": [each.model_dump(mode="json") for each in found.ceilings],
+            "collectives": [fit.model_dump(mode="json") for fit in found.fits],
+            "notes": [*found.notes, *result.notes]}))
+    else:
+        print_run(status, result, arguments.json)
+    return 130 if interrupted else 0 if found and found.ceilings else 1

@@ -1,0 +1,102 @@
+"""Measures collectives over the axes of a mesh, size by size; on a TPU that is not attached, says
+what the cost model expects.
+"""
+
+import json
+import signal
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from spmd_core.bandwidth.known import calibration, measured, with_expected
+from spmd_core.commands.run import follow, interrupt, print_run
+from spmd_core.commands.spec import HELP, read_spec
+from spmd_core.errors import refuse
+from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.lab import Lab
+from spmd_core.machine.targets import default_target, parse_target
+from spmd_core.machine.topologies import get_topology
+from spmd_core.plan.reading import parse_mesh
+from spmd_core.results.result import Result
+from spmd_core.workloads.machine import TRANSFERS
+
+WORKLOAD = "collectives"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Arguments of `collectives`."""
+    parser.add_argument("spec", metavar="SPEC", nargs="?", help=f"{HELP}; else as the options say")
+    parser.add_argument("--target", help="a target such as cpu:8 or tpu:v5e:4x4")
+    parser.add_argument("--mesh", help="axes and sizes, for example x=2,y=4; else one axis of all")
+    parser.add_argument("--kinds", help=f"all, or some of {', '.join(TRANSFERS)}")
+    parser.add_argument("--axes", help="all, or groups of axes such as x,y,x+y")
+    parser.add_argument("--smallest", type=int, metavar="BYTES", help="else 1024")
+    parser.add_argument("--largest", type=int, metavar="BYTES", help="else 16 MiB")
+    parser.add_argument("--points", type=int, metavar="N", help="sizes of each; else 12")
+    parser.add_argument("--dtype", help="float32, bfloat16 or float16")
+
+
+def main(arguments: Namespace) -> int:
+    """Measure them and print a table: 0 where any point is there, 130 where it was interrupted."""
+    experiment = _experiment(arguments)
+    signal.signal(signal.SIGTERM, interrupt)
+    lab = Lab.open(serve=False)
+    status, interrupted = follow(lab, lab.submit(experiment))
+    result = lab.result(status.run)
+    if result:
+        known = calibration(experiment, lab.latest, lab.result)
+        result = with_expected(result, known)
+    if arguments.json and result:
+        print(json.dumps(as_json(result)))
+    else:
+        print_run(status, result, arguments.json)
+    if interrupted:
+        return 130
+    return 0 if result and measured(result).points else 1
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """Points and fits of a sweep, as JSON values; times in seconds, bandwidths in bytes per
+    second.
+    """
+    found = measured(result)
+    return {"run": result.run, "experiment": result.experiment.to_json(),
+            "partial": result.partial,
+            "points": [point.model_dump(mode="json") for point in found.points],
+            "fits": [fit.model_dump(mode="json") for fit in found.fits],
+            "notes": [*found.notes, *result.notes]}
+
+
+def _experiment(arguments: Namespace) -> Experiment:
+    """The experiment that a spec and the options name; options win."""
+    given: dict[str, Any] = {}
+    if arguments.spec:
+        experiment = read_spec(arguments.spec)
+        if experiment.workload != WORKLOAD:
+            raise refuse(f"workload {experiment.workload}", "is no sweep of collectives",
+                         f"use {WORKLOAD}, or `run` for this one")
+        given = experiment.to_json()
+    options = given.get("options", {}) | {
+        name: value for name in ("kinds", "axes", "smallest", "largest", "points")
+        if (value := getattr(arguments, name)) is not None}
+    return parse_experiment(given | {"workload": WORKLOAD, "options": options} | where(
+        arguments, given) | ({"dtype": arguments.dtype} if arguments.dtype else {}))
+
+
+def where(arguments: Namespace, given: dict[str, Any]) -> dict[str, Any]:
+    """Target and mesh: as asked for, as the spec says, else one axis over all devices."""
+    target = arguments.target or given.get("target") or default_target()
+    if arguments.mesh:
+        mesh = dict(parse_mesh(arguments.mesh))
+    elif given.get("mesh") and not arguments.target:
+        mesh = given["mesh"]
+    else:
+        mesh = {"x": _device_count(target)}
+    return {"target": target, "mesh": mesh}
+
+
+def _device_count(text: str) -> int:
+    """Devices of a target: those of this machine are asked."""
+    target = parse_target(text)
+    if target.is_absent:
+        return get_topology(target).devices
+    return target.device_count or Lab.open(serve=False).probe(text).device_count

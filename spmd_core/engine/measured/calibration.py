@@ -1,0 +1,153 @@
+"""The ceilings of a machine, measured: copies, matmuls, dispatch, collectives, host transfers."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from spmd_core.bandwidth.cases import cases
+from spmd_core.bandwidth.ceilings import ceiling, noted
+from spmd_core.bandwidth.fits import fits
+from spmd_core.engine.lower import execute, file_name
+from spmd_core.engine.measured import timing
+from spmd_core.engine.measured.collectives import STRATEGY, measure
+from spmd_core.engine.measured.trial import failure_of
+from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.machine.chips import BY_DEVICE_KIND, CHIPS, Chip
+from spmd_core.results.machine import Ceiling, Point
+from spmd_core.results.result import StrategyResult
+from spmd_core.runs.events import Event, Phase, Progress, Texts
+from spmd_core.script.program import program_text
+from spmd_core.workloads.machine import COLLECTIVES, TRANSFERS
+from spmd_core.workloads.workload import FLOATS
+
+COPY_BYTES = 32 * 2**20  # of a device's array: beyond what caches hold
+FIRST_SIDE, MOST_SIDE = 256, 8192  # of a square matmul, doubled until it takes LONG_S
+LONG_S = 5e-3
+ITEM_S, LEAST_REPEATS, MOST_REPEATS = 0.4, 7, 60
+POINTS = 5  # of each collective, from SMALLEST to LARGEST bytes
+SMALLEST, LARGEST = 1024, 4 * 2**20
+Emit = Callable[[Event], None]
+Cancelled = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One ceiling to measure: `work` is bytes, FLOPs or calls of one execution, per device."""
+
+    name: str
+    title: str
+    unit: str
+    measure: Callable[[], tuple[float, Sequence[float]]]  # (work, seconds of each repeat)
+    data_sheet: float | None = None
+
+
+def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) -> StrategyResult:
+    """Every ceiling, then the collectives over each group of axes; what was measured before it was
+    cancelled is kept.
+    """
+    text = program_text(experiment, STRATEGY)
+    emit(Texts(strategy=STRATEGY, texts={"program": text}))
+    emit(Phase(phase="sample", strategy=STRATEGY))
+    names = execute(text, file_name(experiment.workload, STRATEGY))
+    items, sweep = list(_items(names)), _sweep(experiment)
+    every = [(case, nbytes) for case in (cases(sweep) if sweep else ()) for nbytes in case.sizes]
+    found: list[Ceiling] = []
+    points: list[Point] = []
+    notes: list[str] = []
+    total = len(items) + len(every)
+    for item in items:
+        if cancelled():
+            break
+        try:
+            work, seconds = item.measure()
+            found.append(ceiling(item.name, item.title, item.unit, work, seconds, item.data_sheet))
+        except Exception as error:  # the compiler's, or memory's: the others go on
+            notes.append(f"{item.title} could not be measured: {failure_of(error).message}")
+        emit(Progress(done=len(found), of=total))
+    of_collectives = execute(program_text(sweep, STRATEGY), "collectives.py") if sweep else {}
+    for case, nbytes in every:
+        if cancelled():
+            break
+        points.append(measure(case, nbytes, of_collectives))
+        emit(Progress(done=len(found) + len(points), of=total))
+    notes += noted(found)
+    if len(found) + len(points) + len(notes) < total and cancelled():
+        notes.append(f"stopped after {len(found) + len(points)} of {total} measurements")
+    return StrategyResult(status="ok" if found else "cancelled", ceilings=tuple(found),
+                          points=tuple(points), fits=fits(points), notes=tuple(notes))
+
+
+def _sweep(experiment: Experiment) -> Experiment | None:
+    """The sweep of collectives that belongs to a calibration; None on a single device."""
+    if experiment.device_count < 2:
+        return None
+    kinds = [name for name in TRANSFERS if name in COLLECTIVES] + ["host-to-device",
+                                                                   "device-to-host"]
+    options = {"kinds": ",".join(kinds), "points": POINTS, "smallest": SMALLEST,
+               "largest": LARGEST, "device_order": experiment.option("device_order")}
+    return parse_experiment({"workload": "collectives", "target": experiment.target,
+                             "mesh": experiment.axis_sizes, "options": options})
+
+
+def _items(names: dict[str, Any]) -> Iterator[Item]:
+    mesh = names["mesh"]
+    chip = _chip(mesh.devices.flat[0].device_kind)
+    memory = chip.device_hbm_bandwidth if chip else None
+
+    def copy(function: str) -> Callable[[], tuple[float, Sequence[float]]]:
+        return lambda: _copy(names, function)
+
+    yield Item("copy", "Copy bandwidth, fresh result", "B/s", copy("copied"), memory)
+    yield Item("copy_in_place", "Copy bandwidth, result in place", "B/s", copy("copied_in_place"),
+               memory)
+    for dtype in FLOATS:
+        peak = chip.device_flops if chip and dtype == "bfloat16" else None
+        yield Item(f"matmul_{dtype}", f"Matmul rate, {dtype}", "FLOP/s",
+                   lambda dtype=dtype: _matmul(names, dtype), peak)
+    yield Item("dispatch_single", "Dispatch floor, one device", "s", lambda: _floor(None, mesh))
+    yield Item("dispatch_mesh", "Dispatch floor, all devices", "s", lambda: _floor(mesh, mesh))
+
+
+def _chip(device_kind: str) -> Chip | None:
+    return CHIPS.get(BY_DEVICE_KIND.get(device_kind, ""))
+
+
+def _copy(names: dict[str, Any], function: str) -> tuple[float, Sequence[float]]:
+    """Bytes read and written by a device, and the seconds of each repeat."""
+    array = names["filled"](names["mesh"], (COPY_BYTES // 4,), "float32")
+    call = names[function](names["mesh"]).lower(array).compile()
+    held = [array]
+
+    def once() -> jax.Array:
+        held[0] = call(held[0])
+        return held[0]
+
+    return 2 * COPY_BYTES, _repeats(once)
+
+
+def _matmul(names: dict[str, Any], dtype: str) -> tuple[float, Sequence[float]]:
+    """FLOPs of a device's matmul, the smallest that lasts long enough, and the seconds of each."""
+    side = FIRST_SIDE
+    while True:
+        factor = names["filled"](names["mesh"], (side, side), dtype)
+        call = names["multiplied"](names["mesh"]).lower(factor, factor).compile()
+        timing.time_calls(call, (factor, factor), 1)
+        if side >= MOST_SIDE or timing.time_calls(call, (factor, factor), 1) >= LONG_S:
+            return 2.0 * side**3, _repeats(lambda: call(factor, factor))
+        side *= 2
+
+
+def _floor(on: Any, mesh: Any) -> tuple[float, Sequence[float]]:
+    """One call, and its seconds, measured a few times."""
+    return 1.0, [timing.dispatch_floor_s(on, mesh.devices.flat[0]) for _ in range(5)]
+
+
+def _repeats(call: Callable[[], Any]) -> list[float]:
+    """Seconds of each call, after two that warm it up, for about ITEM_S."""
+    with timing.quiet():
+        fastest = min(timing.time_calls(call, (), 1) for _ in range(2))
+        count = int(np.clip(ITEM_S / fastest, LEAST_REPEATS, MOST_REPEATS))
+        return [timing.time_calls(call, (), 1) for _ in range(count)]

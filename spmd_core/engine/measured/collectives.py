@@ -1,0 +1,77 @@
+"""A sweep of collectives: each point compiled, checked and timed, and told as soon as it is there."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from spmd_core.bandwidth.cases import Case, cases
+from spmd_core.bandwidth.fits import fits
+from spmd_core.engine.lower import execute, file_name
+from spmd_core.engine.measured import timing
+from spmd_core.engine.measured.trial import failure_of
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.results.machine import Point
+from spmd_core.results.result import StrategyResult
+from spmd_core.results.stats import summarize
+from spmd_core.runs.events import Event, Phase, Points, Texts
+from spmd_core.script.program import program_text
+
+STRATEGY = "as_written"
+MOST_SAMPLES, LEAST_SAMPLES = 40, 5
+POINT_S = 0.1  # of measuring each point, once it is warm
+WARM_CALLS = 3
+Emit = Callable[[Event], None]
+Cancelled = Callable[[], bool]
+
+
+def run_collectives(experiment: Experiment, emit: Emit, cancelled: Cancelled) -> StrategyResult:
+    """Every point of the sweep, sizes ascending within a case; those that were measured before it
+    was cancelled are kept.
+    """
+    text = program_text(experiment, STRATEGY)
+    emit(Texts(strategy=STRATEGY, texts={"program": text}))
+    emit(Phase(phase="sample", strategy=STRATEGY))
+    names = execute(text, file_name(experiment.workload, STRATEGY))
+    every = cases(experiment)
+    found: list[Point] = []
+    total = sum(len(case.sizes) for case in every)
+    for case in every:
+        for nbytes in case.sizes:
+            if cancelled():
+                return _result(found, total)
+            found.append(measure(case, nbytes, names))
+            emit(Points(points=(found[-1],), done=len(found), of=total))
+    return _result(found, total)
+
+
+def _result(found: list[Point], total: int) -> StrategyResult:
+    stopped = len(found) < total
+    notes = (f"stopped after {len(found)} of {total} points",) if stopped else ()
+    return StrategyResult(status="ok" if found else "cancelled", points=tuple(found),
+                          fits=fits(found), notes=notes)
+
+
+def measure(case: Case, nbytes: int, names: dict[str, Any]) -> Point:
+    """One point. Whatever the collective raises is the point's error; the others go on."""
+    try:
+        mesh = names["mesh"]
+        call = names["transfer"](case.kind, mesh, case.axes)
+        count = names["element_count"](case.kind, mesh, case.axes, nbytes, case.dtype)
+        argument = names["operand"](case.kind, mesh, count, case.dtype)
+        compiled = call.lower(argument).compile()
+        right = names["is_right"](case.kind, mesh, case.axes, compiled(argument), count, case.dtype)
+        summary = summarize(_samples(compiled, argument))
+    except Exception as error:  # the compiler's, or memory's
+        return case.point(nbytes, error=failure_of(error).message)
+    return case.point(nbytes, summary.median_s, summary.ci95_s, correct=right)
+
+
+def _samples(call: Callable[..., Any], argument: jax.Array) -> list[float]:
+    """Seconds per call of each sample; one lasts a turn at least, and all of them POINT_S."""
+    with timing.quiet():
+        fastest = min(timing.time_calls(call, (argument,), 1) for _ in range(WARM_CALLS))
+        calls = max(1, int(np.ceil(timing.TURN_S / fastest)))
+        count = int(np.clip(POINT_S / (calls * fastest), LEAST_SAMPLES, MOST_SAMPLES))
+        return [timing.time_calls(call, (argument,), calls) for _ in range(count)]

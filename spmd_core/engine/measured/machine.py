@@ -1,0 +1,23 @@
+"""Measures the machine itself: a run without strategies."""
+
+from collections.abc import Callable
+
+from spmd_core.engine import devices
+from spmd_core.engine.measured.calibration import run_calibration
+from spmd_core.engine.measured.collectives import STRATEGY, run_collectives
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.results.environment import Environment
+from spmd_core.results.result import Result
+from spmd_core.runs.events import Event, Finished
+
+_RUNS = {"collectives": run_collectives, "calibrate": run_calibration}
+
+
+def run(experiment: Experiment, run_id: str, environment: Environment,
+        emit: Callable[[Event], None], cancelled: Callable[[], bool]) -> Finished:
+    """Measure what the workload names; `partial` where `cancelled` said so first."""
+    found = _RUNS[experiment.workload](experiment, emit, cancelled)
+    measured = environment.model_copy(update={"load": devices.load()})
+    return Finished(result=Result(
+        run=run_id, experiment=experiment, environment=measured, partial=cancelled(),
+        notes=environment.notes, strategies={STRATEGY: found}))

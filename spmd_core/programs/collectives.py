@@ -1,0 +1,127 @@
+"""Collectives over axes of a mesh, one at a time: what each device sends, and what must come out.
+
+Every device of the mesh takes part: the groups over the chosen axes communicate at the same time,
+as in a program.
+"""
+
+import math
+from time import perf_counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+
+def group_size(mesh, axes):
+    """Devices of a group over these axes."""
+    return math.prod(mesh.shape[axis] for axis in axes)
+
+
+def body(kind, mesh, axes):
+    """What one device runs: its operand, one-dimensional, to its result."""
+    size = group_size(mesh, axes)
+    following = [(place, (place + 1) % size) for place in range(size)]
+    return {
+        "all-reduce": lambda x: jax.lax.psum(x, axes),
+        "all-gather": lambda x: jax.lax.all_gather(x, axes, tiled=True),
+        "reduce-scatter": lambda x: jax.lax.psum_scatter(x, axes, tiled=True),
+        "all-to-all": lambda x: jax.lax.all_to_all(x, axes, 0, 0, tiled=True),
+        "collective-permute": lambda x: jax.lax.ppermute(x, axes, following),
+    }[kind]
+
+
+def transfer(kind, mesh, axes):
+    """The compiled function's Python: arrays sharded over all devices to arrays alike."""
+    everywhere = P(mesh.axis_names)
+    if kind in ("host-to-device", "device-to-host"):
+        memory = "device" if kind == "host-to-device" else "pinned_host"
+        return jax.jit(jnp.copy, out_shardings=NamedSharding(mesh, everywhere, memory_kind=memory))
+    return jax.jit(jax.shard_map(body(kind, mesh, axes), mesh=mesh, in_specs=everywhere,
+                                 out_specs=everywhere, check_vma=False))
+
+
+def element_count(kind, mesh, axes, nbytes, dtype):
+    """Elements of a device's operand, so that `nbytes` are moved as nccl-tests counts them."""
+    size, each = group_size(mesh, axes), np.dtype(dtype).itemsize
+    whole = max(1, round(nbytes / each / size)) * size
+    return whole // size if kind == "all-gather" else whole
+
+
+def values(device, count, dtype):
+    """Ones and zeros, whose sums every dtype holds exactly; no two neighbors send the same."""
+    return ((np.arange(count) + device) % 3 == 0).astype(dtype)
+
+
+def operand(kind, mesh, count, dtype):
+    """The operand of every device, on the mesh."""
+    memory = "pinned_host" if kind == "host-to-device" else "device"
+    sharding = NamedSharding(mesh, P(mesh.axis_names), memory_kind=memory)
+    total = count * mesh.devices.size
+    return jax.make_array_from_callback(
+        (total,), sharding, lambda index: values((index[0].start or 0) // count, count, dtype))
+
+
+def groups(mesh, axes):
+    """[groups, devices of a group]: positions in the mesh."""
+    places = np.arange(mesh.devices.size).reshape(mesh.devices.shape)
+    within = [mesh.axis_names.index(axis) for axis in axes]
+    return np.moveaxis(places, within, range(-len(within), 0)).reshape(-1, group_size(mesh, axes))
+
+
+def expected(kind, members, place, count, dtype):
+    """What the device at `place` of a group must hold in the end."""
+    if kind in ("host-to-device", "device-to-host"):
+        return values(members[place], count, dtype)
+    if kind == "collective-permute":
+        return values(members[place - 1], count, dtype)
+    if kind == "all-gather":
+        return np.concatenate([values(member, count, dtype) for member in members])
+    part = slice(place * (count // len(members)), (place + 1) * (count // len(members)))
+    if kind == "all-to-all":
+        return np.concatenate([values(member, count, dtype)[part] for member in members])
+    total = sum(values(member, count, np.int64) for member in members)
+    return (total if kind == "all-reduce" else total[part]).astype(dtype)
+
+
+def is_right(kind, mesh, axes, output, count, dtype, devices=2):
+    """Whether the first and the last device of the mesh hold what they must."""
+    size = output.shape[0] // mesh.devices.size
+    held = {(shard.index[0].start or 0) // size: shard for shard in output.addressable_shards}
+    looked_at = sorted(held)[:: max(1, len(held) - 1)][:devices]
+    for members in groups(mesh, axes) if axes else [range(mesh.devices.size)]:
+        for place, device in enumerate(members):
+            if device in looked_at:
+                wanted = expected(kind, list(members), place, count, dtype)
+                if not np.array_equal(np.asarray(held[device].data), wanted):
+                    return False
+    return True
+
+
+def seconds_per_call(call, argument, samples=10):
+    """The median of a few calls, each waited for."""
+    jax.block_until_ready(call(argument))
+    times = []
+    for _ in range(samples):
+        start = perf_counter()
+        jax.block_until_ready(call(argument))
+        times.append(perf_counter() - start)
+    return float(np.median(times))
+
+
+def sweep(mesh, kinds, axes_of, sizes, dtype):
+    """Kind, axes and bytes -> seconds and algorithm bandwidth, measured one after another."""
+    found = {}
+    for kind in kinds:
+        for axes in axes_of if "host" not in kind else [()]:
+            call = transfer(kind, mesh, axes)
+            for nbytes in sizes:
+                count = element_count(kind, mesh, axes, nbytes, dtype)
+                argument = operand(kind, mesh, count, dtype)
+                right = is_right(kind, mesh, axes, call(argument), count, dtype)
+                seconds = seconds_per_call(call, argument)
+                name = f"{kind} over {'+'.join(axes) or 'every device'}, {nbytes} bytes"
+                found[name] = (f"{seconds * 1e6:.1f} us, {nbytes / seconds / 1e9:.3g} GB/s"
+                               f"{'' if right else ', WRONG'}")
+    return found

@@ -1,0 +1,59 @@
+"""What was measured of a machine: points and fits of its collectives, and its ceilings."""
+
+from spmd_core.frozen import Frozen
+
+Interval = tuple[float, float]
+
+
+class Point(Frozen):
+    """One size of one collective over some mesh axes; bandwidths in bytes per second.
+
+    `bytes` and both bandwidths are counted as nccl-tests does (`workloads/machine.py`). Times are
+    seconds; None where nothing was measured, or predicted.
+    """
+
+    kind: str
+    axes: tuple[str, ...]
+    devices: int  # in a group; all groups of the mesh communicate at the same time
+    dtype: str
+    bytes: int
+    time_s: float | None = None
+    ci95_s: Interval | None = None
+    algbw: float | None = None
+    busbw: float | None = None
+    predicted_s: float | None = None
+    correct: bool | None = None
+    error: str | None = None
+
+
+class Fit(Frozen):
+    """Time of a collective as latency + bytes x bus factor / bandwidth, with 95 % intervals.
+
+    `knee_bytes`: the size at which both parts are equal.
+    """
+
+    kind: str
+    axes: tuple[str, ...]
+    devices: int
+    latency_s: float
+    latency_ci95_s: Interval
+    bandwidth: float  # bytes per second, as bus bandwidth counts them
+    bandwidth_ci95: Interval
+    knee_bytes: float
+    worst_error: float  # the largest |fit / measured - 1| of its points
+
+
+class Ceiling(Frozen):
+    """The most of something that this machine was seen to do.
+
+    `value` is in `unit`, `interval` its 95 % interval; `spread` the middle half of the repeats
+    over their median, which is small on an idle machine.
+    """
+
+    name: str
+    title: str
+    value: float
+    interval: Interval
+    unit: str
+    spread: float = 0.0
+    data_sheet: float | None = None  # what the chip's data sheet says, in the same unit

@@ -1,0 +1,92 @@
+"""What collectives and ceilings of a machine come to, in words."""
+
+from collections.abc import Iterable, Sequence
+
+from spmd_core.results.machine import Ceiling, Fit, Point
+from spmd_core.results.result import Result
+from spmd_core.units import bytes_text, scaled_text, seconds_text
+from spmd_core.words.names import listed
+from spmd_core.workloads.machine import TRANSFERS
+
+NOT_CALIBRATED = "Measure the ceilings of this machine: then each point has a prediction beside it"
+NO_POINTS = "No point was measured."
+DEFINITIONS = (
+    "Algorithm bandwidth: bytes over time. Bus bandwidth: that times 2(n-1)/n for an all-reduce "
+    "among n devices, (n-1)/n for an all-gather, reduce-scatter and all-to-all, 1 for a permute "
+    "and for copies, as nccl-tests counts them: what each link carries.")
+
+
+def headline(result: Result) -> str:
+    """The answer of a run that measures its machine."""
+    found = next(iter(result.strategies.values()))
+    if result.experiment.what.has_formula:
+        return sweep_words(found.points)
+    return calibration_words(found.ceilings)
+
+
+def sweep_words(points: Sequence[Point]) -> str:
+    """The bus bandwidth of the first kind at its largest size, over each group of axes."""
+    timed = [point for point in points if point.time_s or point.predicted_s]
+    if not timed:
+        return NO_POINTS
+    kind = timed[0].kind
+    largest: dict[tuple[str, ...], Point] = {}
+    for point in timed:
+        if point.kind == kind and point.bytes >= largest.get(point.axes, point).bytes:
+            largest[point.axes] = point
+    parts = [f"{rate_words(_bus(point))} over {axes_words(axes)}"
+             for axes, point in largest.items()]
+    said = "Predicted: " if all(point.time_s is None for point in timed) else ""
+    at = bytes_text(max(point.bytes for point in largest.values()))
+    return f"{said}{kind_title(kind)} reaches {listed(parts)}, at {at}."
+
+
+def calibration_words(ceilings: Iterable[Ceiling]) -> str:
+    """What a device of this machine reaches: copies, matmuls, dispatch."""
+    known = {each.name: each for each in ceilings}
+    words = {"copy": "{} of copies", "matmul_float32": "{} of float32 matmuls",
+             "matmul_bfloat16": "{} in bfloat16", "dispatch_mesh": "{} per call"}
+    parts = [text.format(value_words(known[name])) for name, text in words.items()
+             if name in known]
+    return f"A device reaches {listed(parts)}." if parts else "Nothing was measured."
+
+
+def _bus(point: Point) -> float:
+    """Bus bandwidth of a point, measured, else predicted."""
+    seconds = point.time_s or point.predicted_s or float("inf")
+    return point.bytes / seconds * TRANSFERS[point.kind].bus_factor(point.devices)
+
+
+def kind_title(kind: str) -> str:
+    """`All-reduce` for `all-reduce`."""
+    return TRANSFERS[kind].title if kind in TRANSFERS else kind
+
+
+def axes_words(axes: Sequence[str]) -> str:
+    """`x and y`; of copies, which go over no axis, `every device`."""
+    return listed(list(axes)) if axes else "every device"
+
+
+def rate_words(rate: float | None) -> str:
+    """Bytes per second with a decimal prefix: `12.3 GB/s`."""
+    return "–" if rate is None else scaled_text(rate, "B/s")
+
+
+def value_words(ceiling: Ceiling) -> str:
+    """A ceiling's value in its unit."""
+    if ceiling.unit == "s":
+        return seconds_text(ceiling.value)
+    return scaled_text(ceiling.value, ceiling.unit)
+
+
+def interval_words(ceiling: Ceiling) -> str:
+    """The 95 % interval of a ceiling."""
+    low, high = (ceiling.model_copy(update={"value": value}) for value in ceiling.interval)
+    return f"{value_words(low)} to {value_words(high)}"
+
+
+def fit_words(fit: Fit) -> str:
+    """A fit in a line: latency, bandwidth, knee."""
+    return (f"{kind_title(fit.kind)} over {axes_words(fit.axes)}: {seconds_text(fit.latency_s)} + "
+            f"bytes at {rate_words(fit.bandwidth)}; both are equal at "
+            f"{bytes_text(fit.knee_bytes)}")

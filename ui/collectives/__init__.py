@@ -1,0 +1,1 @@
+"""The Collectives screen: its fields, its chart, and what a machine reaches."""

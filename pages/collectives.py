@@ -7,7 +7,7 @@ from spmd_core.words.names import ago
 from ui import cards, exports, links, live, shell, state
 from ui.collectives import answer, inputs
 from ui.lab import lab
-from ui.markdown import plain
+from ui.markdown import as_sentence, plain
 
 share = shell.open_page("collectives")
 what = inputs.what_input()
@@ -22,7 +22,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
     downloads = st.container(width="content")
     pressed = st.button(inputs.press_words(experiment), type="primary", key="measure",
                         icon=":material/network_check:", disabled=at_work)
-st.caption(plain(experiment.what.formula))
+st.caption(plain(as_sentence(experiment.what.formula)))
 
 misfit = None if refusal else links.misfit(experiment)
 if refusal:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from spmd_core.bandwidth.predicted import by_calibration
+from spmd_core.errors import UnreadableRun
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.results.result import Result, StrategyResult
 
@@ -24,7 +25,10 @@ def calibration(experiment: Experiment, latest: Latest, stored: Stored) -> Resul
     if experiment.place.is_absent:
         return None
     run = latest(calibration_of(experiment))
-    return stored(run) if run else None
+    try:
+        return stored(run) if run else None
+    except UnreadableRun:  # of another version: as good as none
+        return None
 
 
 def with_expected(result: Result, known: Result | None) -> Result:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spmd_core.results.result import Result, StrategyResult
@@ -16,6 +17,9 @@ def json_text(result: Result) -> str:
 CSV_COLUMNS = ("run", "experiment", "workload", "target", "mesh", "strategy", "status", "operands",
                "sample", "seconds", "outlier", "fits", "peak_bytes", "predicted_low_s",
                "predicted_s", "predicted_high_s")
+POINT_COLUMNS = ("run", "target", "mesh", "collective", "axes", "devices", "dtype", "bytes",
+                 "seconds", "seconds_low", "seconds_high", "algorithm_bytes_per_s",
+                 "bus_bytes_per_s", "predicted_s", "correct")
 
 
 def csv_text(*results: Result) -> str:
@@ -26,6 +30,10 @@ def csv_text(*results: Result) -> str:
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
+    if results and all(result.experiment.what.has_formula for result in results):
+        writer.writerow(POINT_COLUMNS)
+        writer.writerows(_point_rows(results))
+        return text.getvalue()
     writer.writerow(CSV_COLUMNS)
     for result in results:
         experiment = result.experiment
@@ -43,6 +51,17 @@ def csv_text(*results: Result) -> str:
             if not found.samples_s:
                 writer.writerow((*head, "", "", "", "", *predicted))
     return text.getvalue()
+
+
+def _point_rows(results: Sequence[Result]) -> Iterator[tuple[Any, ...]]:
+    """A row for each point of sweeps of collectives."""
+    for result in results:
+        mesh = mesh_text(result.experiment.mesh, " ")
+        for point in next(iter(result.strategies.values())).points:
+            low, high = point.ci95_s or ("", "")
+            yield (result.run, result.experiment.target, mesh, point.kind, "+".join(point.axes),
+                   point.devices, point.dtype, point.bytes, point.time_s, low, high, point.algbw,
+                   point.busbw, point.predicted_s, point.correct)
 
 
 def safe_cell(value: Any) -> Any:

@@ -2,13 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 
+from spmd_core.bandwidth.cases import Case
 from spmd_core.results.machine import Ceiling, Fit, Point
 from spmd_core.results.result import Result
-from spmd_core.units import bytes_text, scaled_text, seconds_text
+from spmd_core.units import bytes_text, count_text, scaled_text, seconds_text
 from spmd_core.words.names import listed
 from spmd_core.workloads.machine import TRANSFERS
 
 NOT_CALIBRATED = "Measure the ceilings of this machine: then each point has a prediction beside it"
+KNEES = "Dotted lines: the knee, where latency and bandwidth take equally long."
+CEILINGS = ("Copies, matmuls, dispatch, and latency and bandwidth of every collective: under 20 s. "
+            "What is expected of this machine elsewhere comes from these.")
 NO_POINTS = "No point was measured."
 DEFINITIONS = (
     "Algorithm bandwidth: bytes over time. Bus bandwidth: that times 2(n-1)/n for an all-reduce "
@@ -49,6 +53,16 @@ def calibration_words(ceilings: Iterable[Ceiling]) -> str:
     parts = [text.format(value_words(known[name])) for name, text in words.items()
              if name in known]
     return f"A device reaches {listed(parts)}." if parts else "Nothing was measured."
+
+
+def plan_words(found: Sequence[Case]) -> str:
+    """What a sweep will measure, before it does."""
+    kinds = list(dict.fromkeys(kind_title(case.kind).lower() for case in found))
+    groups = list(dict.fromkeys(axes_words(case.axes) for case in found))
+    count = sum(len(case.sizes) for case in found)
+    low, high = min(case.sizes[0] for case in found), max(case.sizes[-1] for case in found)
+    return (f"{count_text(count)} points: {listed(kinds)}, over {'; '.join(groups)}, from "
+            f"{bytes_text(low)} to {bytes_text(high)}.")
 
 
 def _bus(point: Point) -> float:

@@ -5,8 +5,8 @@ one outcome.
 import time
 from dataclasses import dataclass, replace
 
-from spmd_core.results.environment import Environment
 from spmd_core.bandwidth.fits import fits
+from spmd_core.results.environment import Environment
 from spmd_core.results.result import Failure, Result, StrategyResult
 from spmd_core.runs.events import (
     Event,

@@ -31,7 +31,7 @@ def sweep_chart(points: Sequence[Point], beside: Sequence[Point], quantity: str)
     y = {"field": "y", "type": "quantitative", "title": _TITLES[quantity],
          "scale": {"type": "log"}, "axis": {"format": ".3~g", "tickCount": 6}}
     color = {"field": "kind", "type": "nominal", "sort": order, "scale": {"domain": order},
-             "legend": {"orient": "top", "title": None, "columns": 4, "symbolStrokeWidth": 3}}
+             "legend": {"orient": "top", "title": None, "columns": 2, "symbolStrokeWidth": 3}}
     dash = {"field": "line", "type": "nominal", "sort": lines,
             "scale": {"domain": lines, "range": [_DASHES[name] for name in lines]},
             "legend": {"orient": "top", "title": None} if len(lines) > 1 else None}

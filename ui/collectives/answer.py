@@ -2,18 +2,24 @@
 
 import streamlit as st
 
+from spmd_core.bandwidth.cases import cases
 from spmd_core.bandwidth.known import calibration, calibration_of, measured, with_expected
+from spmd_core.bandwidth.predicted import on_topology
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.results.machine import Ceiling, Fit, Point
 from spmd_core.results.result import Result
 from spmd_core.units import bytes_text, seconds_text
 from spmd_core.words.bandwidth import (
+    CEILINGS,
+    KNEES,
     NOT_CALIBRATED,
     axes_words,
     calibration_words,
     interval_words,
     kind_title,
+    plan_words,
     rate_words,
+    sweep_words,
     value_words,
 )
 from spmd_core.words.experiments import experiment_words
@@ -43,7 +49,7 @@ def draw(result: Result, when: str) -> None:
     if found.ceilings:
         st.table(ceilings_table(found.ceilings), hide_index=True, border="horizontal")
     elif found.points:
-        _sweep(result, found.points)
+        _sweep(result.experiment, found.points, result.run)
     if found.fits:
         with st.expander("Latency and bandwidth, fitted", expanded=bool(found.ceilings)):
             st.dataframe(fits_table(found.fits), hide_index=True)
@@ -56,13 +62,22 @@ def draw(result: Result, when: str) -> None:
 
 def before(experiment: Experiment) -> None:
     """What is known before anything is measured: the ceilings of the last calibration."""
+    if not experiment.what.has_formula:
+        st.markdown(plain(CEILINGS))
+        return
+    if experiment.place.is_absent:
+        points = on_topology(experiment)
+        st.subheader(plain(sweep_words(points)), anchor=False)
+        _sweep(experiment, points, None)
+        return
+    st.subheader(plain(plan_words(cases(experiment))), anchor=False)
     known = calibration(experiment, lab().latest, lab().result)
     if known is not None:
-        st.subheader(plain(calibration_words(measured(known).ceilings)), anchor=False)
+        st.markdown(plain(calibration_words(measured(known).ceilings)))
         st.page_link(cards.page_of(known.experiment), label="Open the calibration",
                      icon=":material/open_in_new:",
                      query_params=cards.query(known.experiment, known.run))
-    elif experiment.what.has_formula and not experiment.place.is_absent:
+    else:
         _offer_calibration(experiment)
 
 
@@ -72,17 +87,18 @@ def _offer_calibration(experiment: Experiment) -> None:
                  query_params=cards.query(asked))
 
 
-def _sweep(result: Result, points: tuple[Point, ...]) -> None:
+def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -> None:
     """The chart of one group of axes, and the table of all points."""
     groups = list(dict.fromkeys("+".join(point.axes) for point in points))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         over = choices.one_of("Over", groups, choices.TAB, _over)
         quantity = choices.one_of("Show", chart.QUANTITIES, choices.VIEW)
-        other = _other(result)
+        other = _other(experiment, run)
     shown = [point for point in points if "+".join(point.axes) == over]
     beside = _of_other(other, over)
     st.vega_lite_chart(chart.sweep_chart(shown, beside, quantity), key="sweep-chart",
                        alt=chart.sweep_alt(shown, quantity), width="stretch")
+    st.caption(KNEES)
     with st.expander(f"All {len(points)} points as a table", key="points",
                      on_change="rerun") as numbers:
         if numbers.open:
@@ -93,11 +109,11 @@ def _over(group: str) -> str:
     return f"over {axes_words(group.split('+') if group else ())}"
 
 
-def _other(result: Result) -> str | None:
+def _other(experiment: Experiment, run: str | None) -> str | None:
     """Another stored sweep to hold beside this one: its run."""
     stored = {each.run: experiment_words(each.experiment)
-              for each in lab().history(workload=result.experiment.workload, over=True,
-                                        limit=MOST_OTHERS) if each.run != result.run}
+              for each in lab().history(workload=experiment.workload, over=True,
+                                        limit=MOST_OTHERS) if each.run != run}
     if not stored:
         return None
     chosen = st.selectbox("Beside", [_NOTHING, *stored], key="sweep-beside",

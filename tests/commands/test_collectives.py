@@ -1,0 +1,48 @@
+"""The two commands that measure a machine, through the real worker."""
+
+import json
+
+import pytest
+
+from spmd_core import __main__ as command_line
+from spmd_core.lab import Lab
+
+
+@pytest.fixture
+def said(data_folder, capsys):
+    """Runs a command and gives its exit code and its JSON."""
+    def run(*words):
+        code = command_line.main([*words, "--json"])
+        out = capsys.readouterr().out
+        return code, json.loads(out) if out else None
+
+    yield run
+    Lab.open().close()
+
+
+def test_a_calibration_gives_each_point_of_a_later_sweep_its_prediction(said):
+    code, found = said("calibrate", "--target", "cpu:4", "--mesh", "x=4")
+    assert code == 0
+    ceilings = {each["name"]: each for each in found["ceilings"]}
+    assert {"copy", "copy_in_place", "matmul_float32", "matmul_bfloat16",
+            "dispatch_mesh"} <= set(ceilings)
+    for each in ceilings.values():
+        low, high = each["interval"]
+        assert 0 < low <= each["value"] <= high and each["unit"] in ("B/s", "FLOP/s", "s")
+    code, swept = said("collectives", "--target", "cpu:4", "--mesh", "x=4", "--points", "3",
+                       "--largest", "65536", "--dtype", "bfloat16")
+    assert code == 0 and len(swept["points"]) == 15 and len(swept["fits"]) == 5
+    for point in swept["points"]:
+        assert point["correct"] is True and point["time_s"] > 0 and point["predicted_s"] > 0
+        assert point["algbw"] == pytest.approx(point["bytes"] / point["time_s"])
+
+
+def test_a_topology_that_is_not_attached_is_predicted_alone(said):
+    code, swept = said("collectives", "--target", "tpu:v5e:2x2", "--points", "2")
+    assert code == 0 and len(swept["points"]) == 10
+    assert all(point["time_s"] is None and point["predicted_s"] > 0 for point in swept["points"])
+
+
+def test_another_workload_is_no_sweep(data_folder, capsys):
+    assert command_line.main(["collectives", "recipe:layer"]) == 2
+    assert "workload layer is no sweep of collectives" in capsys.readouterr().err

@@ -13,6 +13,7 @@ NOT_CALIBRATED = "Measure the ceilings of this machine: then each point has a pr
 KNEES = "Dotted lines: the knee, where latency and bandwidth take equally long."
 CEILINGS = ("Copies, matmuls, dispatch, and latency and bandwidth of every collective: under 20 s. "
             "What is expected of this machine elsewhere comes from these.")
+NO_LIMIT = 1e14  # bytes per second: a straight line without a slope
 NO_POINTS = "No point was measured."
 DEFINITIONS = (
     "Algorithm bandwidth: bytes over time. Bus bandwidth: that times 2(n-1)/n for an all-reduce "
@@ -84,6 +85,14 @@ def axes_words(axes: Sequence[str]) -> str:
 def rate_words(rate: float | None) -> str:
     """Bytes per second with a decimal prefix: `12.3 GB/s`."""
     return "–" if rate is None else scaled_text(rate, "B/s")
+
+
+def rates_words(interval: tuple[float, float]) -> str:
+    """An interval of bytes per second; one that the points leave open above says so."""
+    low, high = interval
+    if high >= NO_LIMIT:
+        return f"{rate_words(low)} or more"
+    return f"{rate_words(low)} to {rate_words(high)}"
 
 
 def value_words(ceiling: Ceiling) -> str:

@@ -78,6 +78,8 @@ def _doing(status: RunStatus) -> str:
         return f"starting a worker on {status.experiment.target}"
     if status.experiment.what.is_small_program and status.phase == "first_run":
         return "running the program"
+    if status.experiment.what.is_of_machine and status.phase == "sample":
+        return "measuring"
     phase = (status.phase or "running").replace("_", " ")
     doing = _PHASES.get(status.phase or "", phase)
     return f"{doing} {title(status.strategy)}" if status.strategy else doing

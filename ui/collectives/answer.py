@@ -19,6 +19,7 @@ from spmd_core.words.bandwidth import (
     kind_title,
     plan_words,
     rate_words,
+    rates_words,
     sweep_words,
     value_words,
 )
@@ -149,7 +150,7 @@ def fits_table(fits: tuple[Fit, ...]) -> dict[str, list[str]]:
             "latency": [seconds_text(fit.latency_s) for fit in fits],
             "its 95 % interval": [span(*map(seconds_text, fit.latency_ci95_s)) for fit in fits],
             "bus bandwidth": [rate_words(fit.bandwidth) for fit in fits],
-            "its interval": [span(*map(rate_words, fit.bandwidth_ci95)) for fit in fits],
+            "its interval": [rates_words(fit.bandwidth_ci95) for fit in fits],
             "knee": [bytes_text(fit.knee_bytes) for fit in fits]}
 
 

@@ -118,7 +118,7 @@ def _other(experiment: Experiment, run: str | None) -> str | None:
     if not stored:
         return None
     chosen = st.selectbox("Beside", [_NOTHING, *stored], key="sweep-beside",
-                          format_func=lambda run: stored.get(run, run))
+                          format_func=lambda run: stored.get(run) or _NOTHING)
     return None if chosen == _NOTHING else chosen
 
 

@@ -1,7 +1,7 @@
 """One candidate of a search: what it is, how far it got, and what is known of its cost."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.plans import experiment_of
@@ -12,6 +12,19 @@ Fate = Literal["pruned", "estimated", "compiled", "measured", "failed"]
 Reason = Literal["does not divide", "does not fit", "equal to another by renaming",
                  "lower bound above the best", "excluded by what is fixed"]
 ORDER: dict[Fate, int] = {"measured": 0, "compiled": 1, "estimated": 2, "failed": 3, "pruned": 4}
+
+
+class Runnable(Protocol):
+    """What becomes an experiment when it is run."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for candidates that one run answers: strategies of one sharding."""
+        ...
+
+    def experiment(self, strategies: tuple[str, ...]) -> Experiment:
+        """The experiment under these strategies."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +50,7 @@ class Candidate:
     bound_s: float | None = None
     parts: tuple[tuple[str, float], ...] = ()  # seconds by kind, of an array program's formula
     plan: Plan | None = field(default=None, repr=False)
-    program_of: Experiment | None = field(default=None, repr=False)
+    point: Runnable | None = field(default=None, repr=False)  # what it is, without a plan
     run: str | None = None
     measured_s: float | None = None
     interval_s: tuple[float, float] | None = None
@@ -66,8 +79,8 @@ class Candidate:
     @property
     def experiment(self) -> Experiment:
         """What a run of it is; ValueError of one that was pruned before it was an experiment."""
-        if self.program_of is not None:
-            return self.program_of
+        if self.point is not None:
+            return self.point.experiment((self.strategy,))
         if self.plan is None:
             raise ValueError(f"{self.name} was pruned: it is no experiment")
         return experiment_of(self.plan)

@@ -24,7 +24,24 @@ _PLAN_FIELDS = ("fused_qkv", "fused_mlp", "state_dtype", "second_moment_dtype", 
                 "attention_blocks", "device_order", "compiler_flags", "activation", "gated", "tied")
 
 
-class ModelQuestion(Frozen):
+class Question(Frozen):
+    """What every question has: the goal, and an id under which its search goes on."""
+
+    minimize: Goal = "time"
+    price: Annotated[tuple[tuple[str, float], ...], PairsOf, AsObject] = ()
+
+    @property
+    def id(self) -> str:
+        """Hash of the canonical form (16 hex digits)."""
+        form = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(form.encode()).hexdigest()[:16]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form."""
+        return self.model_dump(mode="json")
+
+
+class ModelQuestion(Question):
     """A model on chips. `fixed` gives mesh axes their size (1: unused); `memory_bytes` is the most
     that a device may hold; `price` is by generation, per chip and hour, in any currency.
     """
@@ -40,8 +57,6 @@ class ModelQuestion(Frozen):
     offload: bool = True
     slices: str = "fewest"
     memory_bytes: StrictInt | None = Field(None, ge=1)
-    minimize: Goal = "time"
-    price: Annotated[tuple[tuple[str, float], ...], PairsOf, AsObject] = ()
     plan: Annotated[tuple[tuple[str, Any], ...], PairsOf, AsObject] = ()
 
     @field_validator("slices", mode="before")
@@ -107,16 +122,6 @@ class ModelQuestion(Frozen):
         found = {topology.target: topology for text in self.chips
                  for topology in read_chips(text, self.slices)}
         return tuple(sorted(found.values(), key=lambda each: (each.chips, each.target)))
-
-    @property
-    def id(self) -> str:
-        """Hash of the canonical form (16 hex digits): a search goes on under it."""
-        form = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(form.encode()).hexdigest()[:16]
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON form."""
-        return self.model_dump(mode="json")
 
 
 def read_question(data: Any) -> ModelQuestion:

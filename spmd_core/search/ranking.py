@@ -39,15 +39,14 @@ def ranking(found: Iterable[Candidate], goal: Goal = "time",
             price: dict[str, float] | None = None) -> list[Ranked]:
     """Candidates with a time, the best first; at equal scores the faster, then the simpler one.
 
-    What was measured stands before what was compiled, and that before what was estimated, only
-    where the goal's score is lower too: a measured time is not worse for being true. Candidates of
-    the same estimate, memory and target that nothing else tells apart are one entry.
+    What is known better stands first: measured before compiled before estimated. Candidates of the
+    same estimate, memory and target that nothing else tells apart are one entry.
     """
-    scored = sorted(((score(each, goal, price), each.seconds or 0.0, ORDER[each.fate], each.number,
+    scored = sorted(((ORDER[each.fate], score(each, goal, price), each.seconds or 0.0, each.number,
                       each) for each in found if each.is_ranked), key=lambda entry: entry[:4])
     entries: list[Ranked] = []
     places: dict[tuple[object, ...], int] = {}
-    for value, _, _, number, each in scored:
+    for _, value, _, number, each in scored:
         key = (each.target, each.tokens, each.seconds, each.memory_bytes, each.strategy,
                each.fate if each.fate == "estimated" else number)
         if key in places and each.fate == "estimated":
@@ -89,8 +88,11 @@ def _overlap(one: Estimate | None, tokens: int, other: Estimate | None, others: 
 
 
 def front(entries: Sequence[Ranked]) -> list[Candidate]:
-    """Candidates than which none is both faster per token and smaller, the fastest first."""
-    fastest = sorted((each.candidate for each in entries),
+    """Candidates than which none is both faster per token and smaller, the fastest first; of those
+    that are known as well as the winner is, where these are several.
+    """
+    best = [each for each in entries if each.candidate.fate == entries[0].candidate.fate]
+    fastest = sorted((each.candidate for each in (best if len(best) > 1 else entries)),
                      key=lambda each: ((each.seconds or 0.0) / each.tokens, each.memory_bytes or 0))
     kept: list[Candidate] = []
     for each in fastest:

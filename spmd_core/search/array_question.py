@@ -1,0 +1,117 @@
+"""What is asked of a search over the shardings of an experiment: which of its fields are open."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import StrictInt
+
+from spmd_core.errors import refuse, shorten
+from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.machine.targets import Target, default_target, parse_target
+from spmd_core.machine.topologies import get_topology
+from spmd_core.search.question import Question
+from spmd_core.units import mesh_text
+from spmd_core.workloads.strategies import ONE_DEVICE, SHARDING_STRATEGIES
+
+Open = Literal["mesh", "sharding", "overrides"]
+OPEN: tuple[Open, ...] = ("mesh", "sharding", "overrides")
+
+
+class ArrayQuestion(Question):
+    """An experiment with open fields. `spec` is its JSON form without them, `targets` where it may
+    run; `devices` are those of the target `local`, which only the devices themselves can tell.
+    """
+
+    kind: Literal["array"] = "array"
+    spec: dict[str, Any]
+    targets: tuple[str, ...]
+    searched: tuple[Open, ...]
+    devices: StrictInt | None = None
+
+    @property
+    def model(self) -> str:
+        """What is searched, as a title."""
+        return str(self.spec["workload"])
+
+    def count(self, target: str) -> int:
+        """Devices of a target; RequestError where they are not known."""
+        place = parse_target(target)
+        if place.is_absent:
+            return get_topology(place).devices
+        found = place.device_count or self.devices
+        if found is None:
+            raise refuse(f"target {target}", "has not been asked for its devices yet",
+                         f"run `python -m spmd_core devices --target {target}` first")
+        return found
+
+    def experiment(self, target: str, **fields: Any) -> Experiment:
+        """The experiment with its open fields filled in."""
+        return parse_experiment({**self.spec, "target": target, **fields})
+
+    @property
+    def sample(self) -> Experiment:
+        """The experiment on its first target, unsharded over one axis of all devices."""
+        target = self.targets[0]
+        mesh = self.spec.get("mesh") or {"x": self.count(target)}
+        return self.experiment(target, mesh=mesh)
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """Those that the spec names, else the workload's own but for those of one device."""
+        named = self.spec.get("strategies")
+        own = self.sample.what.default_strategies
+        return tuple(named or (name for name in own if name in SHARDING_STRATEGIES
+                               and name not in ONE_DEVICE))
+
+
+def read_array_question(data: Any, devices: int | None = None, **more: Any) -> ArrayQuestion:
+    """The question that a spec asks: `"mesh": null`, `"sharding": null` and `"overrides": null`
+    mean that they are searched. `target` may be a list. RequestError where it asks none.
+    """
+    if not isinstance(data, Mapping):
+        raise refuse(f"spec {shorten(data)}", "is not a JSON object",
+                     'write for example {"workload": "layer", "mesh": null}')
+    searched = tuple(name for name in OPEN if name in data and data[name] is None)
+    if "mesh" not in data:
+        searched = ("mesh", *searched)
+    if searched == ("mesh",) and not data.get("sharding") and not data.get("overrides"):
+        searched = ("mesh", "sharding")
+    if not searched:
+        raise refuse("spec with a mesh and a sharding", "leaves nothing to search",
+                     'write "mesh": null or "sharding": null for what is to be searched')
+    named = data.get("target") or default_target()
+    targets = [named] if isinstance(named, str) else named
+    if not isinstance(targets, list | tuple) or not targets:
+        raise refuse(f"target={shorten(named)}", "is no target and no list of targets",
+                     'write for example "tpu:v5e:4x4"')
+    texts = tuple(dict.fromkeys(_place(text).text for text in targets))
+    spec = {name: value for name, value in data.items()
+            if name != "target" and name not in searched and value is not None}
+    question = ArrayQuestion(spec=spec, targets=texts, searched=searched, devices=devices, **more)
+    _check(question)
+    return question
+
+
+def _place(text: Any) -> Target:
+    if not isinstance(text, str):
+        raise refuse(f"target={shorten(text)}", "is not a text", "write for example tpu:v5e:4x4")
+    return parse_target(text)
+
+
+def _check(question: ArrayQuestion) -> None:
+    """RequestError where the spec's other fields make no experiment, or one that cannot be timed."""
+    spec = {name: value for name, value in question.spec.items()
+            if name not in ("sharding", "overrides") or "mesh" not in question.searched}
+    for target in question.targets:
+        sample = parse_experiment({**spec, "target": target, "mesh": question.spec.get("mesh")
+                                   or {"x": question.count(target)}})
+        if not sample.what.is_predicted:
+            raise refuse(f"workload {sample.workload}", "has no sharding to search",
+                         "use a computation, for example matmul")
+        if sample.what.has_plan:
+            raise refuse("a training step", "is searched by its model",
+                         "use --model and --chips")
+        if "mesh" not in question.searched and sample.device_count != question.count(target):
+            raise refuse(f"mesh {mesh_text(sample.mesh)}",
+                         f"does not use the {question.count(target)} devices of {target}",
+                         "make its axes multiply to them, or search it with null")

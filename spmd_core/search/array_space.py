@@ -1,0 +1,168 @@
+"""The space of an experiment's shardings: meshes times assignments of their axes, in one order."""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.types import Axes, Mesh, Spec
+from spmd_core.search.array_question import ArrayQuestion
+from spmd_core.search.factors import MAX_AXES, factorizations
+from spmd_core.units import mesh_text
+from spmd_core.workloads.workload import Workload
+
+NAMES = ("x", "y", "z")
+Dims = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sharded:
+    """One way to shard an experiment: `table` says it dim by dim, `overrides` array by array."""
+
+    target: str
+    mesh: Mesh
+    table: tuple[tuple[str, Axes], ...] = ()
+    overrides: tuple[tuple[str, Spec], ...] = ()
+
+    @property
+    def words(self) -> str:
+        """As a name of a candidate has it: `x=2,y=4 · batch:x in:y`."""
+        said = [f"{dim}:{'+'.join(axes)}" for dim, axes in self.table if axes]
+        said += [f"{name}[{','.join('+'.join(axes) or '-' for axes in spec)}]"
+                 for name, spec in self.overrides]
+        return f"{mesh_text(self.mesh, ',')} · {' '.join(said) or 'replicated'}"
+
+    def spec(self, what: Workload, sizes: Dims, name: str) -> Spec:
+        """The spec of an operand or result."""
+        given = dict(self.overrides)
+        return given[name] if name in given else what.array(name).spec(sizes, dict(self.table))
+
+    def parts(self, axes: Axes) -> int:
+        """Devices along these mesh axes together."""
+        sizes = dict(self.mesh)
+        return math.prod(sizes[axis] for axis in axes)
+
+
+def shardings(question: ArrayQuestion) -> Iterator[Sharded]:
+    """Every way to shard it, in an order that depends on the question alone."""
+    for target in question.targets:
+        sample = question.sample if target == question.targets[0] else \
+            question.experiment(target, mesh={"x": 1}, sharding={}, overrides={})
+        for mesh in meshes(question, target):
+            if "overrides" in question.searched:
+                yield from _by_array(sample, target, mesh)
+            elif "sharding" in question.searched:
+                yield from _by_dim(sample, target, mesh)
+            else:
+                yield _as_given(question, target, mesh)
+
+
+def meshes(question: ArrayQuestion, target: str) -> Iterator[Mesh]:
+    """The spec's mesh, or every factorization of the devices, over the axes that a sharding names."""
+    given = question.spec.get("mesh")
+    if given is not None:
+        yield tuple((given if isinstance(given, list | tuple) else given.items()))
+        return
+    devices, named = question.count(target), _named_axes(question)
+    if named:
+        for sizes in itertools.product(range(1, devices + 1), repeat=len(named)):
+            if math.prod(sizes) == devices:
+                yield tuple(zip(named, sizes, strict=True))
+        return
+    for count in range(1, MAX_AXES + 1):
+        for sizes in factorizations(devices, count) if devices > 1 else ((1,),) * (count == 1):
+            yield tuple(zip(NAMES, sizes, strict=False))
+
+
+def _named_axes(question: ArrayQuestion) -> tuple[str, ...]:
+    """Axes that a given sharding or override names: a searched mesh has to have them."""
+    given = [*dict(question.spec.get("sharding") or {}).values(),
+             *(entry for spec in dict(question.spec.get("overrides") or {}).values()
+               for entry in spec)]
+    return tuple(dict.fromkeys(axis for entry in given if entry
+                               for axis in ([entry] if isinstance(entry, str) else entry)))
+
+
+def _as_given(question: ArrayQuestion, target: str, mesh: Mesh) -> Sharded:
+    found = question.spec
+    table = {dim: _axes(axes) for dim, axes in dict(found.get("sharding") or {}).items()}
+    specs = {name: tuple(map(_axes, spec))
+             for name, spec in dict(found.get("overrides") or {}).items()}
+    return Sharded(target, mesh, tuple(table.items()), tuple(specs.items()))
+
+
+def _axes(entry: str | list[str] | None) -> Axes:
+    return () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
+
+
+def dim_sets(what: Workload, sizes: Dims) -> list[tuple[str, ...]]:
+    """Dims that one mesh axis may shard: none, one, or the result's first with another that no
+    array has beside it, which is how fsdp stores weights.
+    """
+    dims = [dim for dim in what.dims if dim in sizes
+            and any(dim in array.dims and dim not in array.whole for array in what.arrays)]
+    together = {frozenset(pair) for array in what.arrays for pair in itertools.combinations(
+        [dim for dim in array.present(sizes) if dim not in array.whole], 2)}
+    first = rows_dim(what, sizes)
+    pairs = [(first, dim) for dim in dims if first in dims and dim != first
+             and frozenset((first, dim)) not in together]
+    return [(), *((dim,) for dim in dims), *pairs]
+
+
+def rows_dim(what: Workload, sizes: Dims) -> str:
+    """The dim that data parallelism shards: the first of the first result that has any."""
+    return next((dim for array in (*what.results, *what.operands) for dim in array.present(sizes)),
+                "")
+
+
+def _by_dim(sample: Experiment, target: str, mesh: Mesh) -> Iterator[Sharded]:
+    sets = dim_sets(sample.what, sample.sizes)
+    for chosen in itertools.product(sets, repeat=len(mesh)):
+        table: dict[str, list[str]] = {}
+        for (axis, _), dims in zip(mesh, chosen, strict=True):
+            for dim in dims:
+                table.setdefault(dim, []).append(axis)
+        yield Sharded(target, mesh, tuple((dim, tuple(table[dim])) for dim in sample.what.dims
+                                          if dim in table))
+
+
+def _by_array(sample: Experiment, target: str, mesh: Mesh) -> Iterator[Sharded]:
+    """Every spec of every operand and result; an operand of a result's dims is sharded as it is."""
+    what, sizes = sample.what, sample.sizes
+    results = {array.present(sizes): array.name for array in what.results}
+    free = [array for array in what.arrays
+            if results.get(array.present(sizes), array.name) == array.name]
+    choices = [list(_specs(array.present(sizes), mesh)) for array in free]
+    for chosen in itertools.product(*choices):
+        specs = {array.name: spec for array, spec in zip(free, chosen, strict=True)}
+        full = {array.name: specs.get(array.name) or specs[results[array.present(sizes)]]
+                for array in what.arrays}
+        yield Sharded(target, mesh, (), tuple(full.items()))
+
+
+def _specs(dims: tuple[str, ...], mesh: Mesh) -> Iterator[Spec]:
+    """Each axis shards one of the dims, or none."""
+    for places in itertools.product((None, *range(len(dims))), repeat=len(mesh)):
+        yield tuple(tuple(axis for (axis, _), place in zip(mesh, places, strict=True)
+                          if place == number) for number in range(len(dims)))
+
+
+def canonical(sharded: Sharded, what: Workload, sizes: Dims, simulated: bool) -> tuple[object, ...]:
+    """A key that shardings share which differ in the names of their axes only.
+
+    Simulated devices are alike, so that there also the order of the axes, axes of no use and how
+    many factors an axis is written in mean nothing. On TPUs axes lie on links: their order counts.
+    """
+    uses: dict[str, list[tuple[str, int]]] = {axis: [] for axis, _ in sharded.mesh}
+    for array in what.arrays:
+        for number, axes in enumerate(sharded.spec(what, sizes, array.name)):
+            for axis in axes:
+                uses[axis].append((array.name, number))
+    if not simulated:
+        return (sharded.target, *((size, tuple(uses[axis])) for axis, size in sharded.mesh))
+    merged: dict[tuple[tuple[str, int], ...], int] = {}
+    for axis, size in sharded.mesh:
+        if size > 1 and uses[axis]:
+            merged[tuple(uses[axis])] = merged.get(tuple(uses[axis]), 1) * size
+    return (sharded.target, *sorted(merged.items()))

@@ -20,7 +20,7 @@ FLOORS = (("errors",), ("units",), ("frozen",), ("settings",), ("machine",), ("h
           ("runs",), ("script",), ("ir",), ("cost",), ("estimate",), ("search",), ("sweep",),
           ("bandwidth",), ("words",),
           ("recipes",), ("store",), ("programs",), ("engine",), ("declare",), ("worker",), ("lab",),
-          ("commands",), ("__main__",), ("ui",), ("home", "pages"), ("app",),)
+          ("searching",), ("commands",), ("__main__",), ("ui",), ("home", "pages"), ("app",),)
 # The rooms of `ui`, from the bottom, by the same rule.
 UI_FLOORS = (("heap", "lab", "markdown", "state", "style", "choices"),
              ("charts", "tables", "inputs", "links", "cards", "exports"),

@@ -1,36 +1,73 @@
 """Searches the shardings of a model on chips, or of a spec on its target, and prints the best."""
 
 import json
-import time
+import signal
+import sys
 from argparse import Namespace
+from functools import cache
 
-from spmd_core.commands.search_arguments import add_arguments, check_budget, question_of
+from spmd_core.commands.run import interrupt
+from spmd_core.commands.search_arguments import (
+    BUDGET_S,
+    add_arguments,
+    check_budget,
+    question_of,
+)
 from spmd_core.commands.search_lines import lines, rules
 from spmd_core.errors import refuse, shorten
+from spmd_core.lab import Lab
 from spmd_core.search.answer import Answer
 from spmd_core.search.candidate import Candidate
-from spmd_core.search.models import candidates, space_size
-from spmd_core.words.search import why_not
+from spmd_core.searching.outcomes import fate_row
+from spmd_core.searching.search import Search, watch
+from spmd_core.store.searches import Searches
+from spmd_core.words.search import doing, why_not
 
 __all__ = ["add_arguments", "main"]
+_CLEAR = "\r\x1b[K"
 
 
 def main(arguments: Namespace) -> int:
     """Print the winner, the ranking and what was pruned: 0 where anything can run, else 1."""
     check_budget(arguments.budget)
-    question, begun = question_of(arguments), time.monotonic()
-    found = tuple(candidates(question))
-    answer = Answer(question, space_size(question), found, True, time.monotonic() - begun)
+    signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped keeps what was found
+    question = question_of(arguments, _lab)
+    budget_s = arguments.budget or (BUDGET_S if arguments.spec else None)
+    lab = _lab()
+    search = Search(lab, Searches(lab.folder), question, budget_s)
+    answer = watch(search, _show if sys.stderr.isatty() else _nothing)
+    if sys.stderr.isatty():
+        print(end=_CLEAR, file=sys.stderr, flush=True)
     asked = _named(answer, arguments.why_not) if arguments.why_not else None
     reasons = {"why_not": why_not(answer.winner, asked)} if asked else {}
     if arguments.json:
-        print(json.dumps({**answer.to_json(arguments.top), **reasons}))
+        fates = {"fates": [fate_row(each) for each in answer.found]} if arguments.fates else {}
+        print(json.dumps({**answer.to_json(arguments.top), **reasons, **fates}))
     else:
         said = lines(answer, arguments.top) + list(reasons.values())
         if arguments.axis_rules and answer.winner:
             said += rules(answer.winner)
         print("\n".join(said))
+    if search.problem:
+        print(f"paused: {search.problem}", file=sys.stderr)
+    if search.state == "cancelled":
+        return 130
     return 0 if answer.winner else 1
+
+
+@cache
+def _lab() -> Lab:
+    return Lab.open(serve=False)
+
+
+def _show(search: Search) -> None:
+    """One line on the terminal that says how far it is."""
+    print(_CLEAR + doing(search.answer, search.doing, search.spent_s)[:119], end="",
+          file=sys.stderr, flush=True)
+
+
+def _nothing(search: Search) -> None:
+    """Where nobody looks."""
 
 
 def _named(answer: Answer, text: str) -> Candidate:

@@ -1,20 +1,30 @@
 """The arguments of `python -m spmd_core search`, and the question that they ask."""
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from typing import Any
 
+from spmd_core.commands.spec import HELP, read_open_spec
 from spmd_core.errors import refuse, shorten
+from spmd_core.lab import Lab
+from spmd_core.machine.targets import default_target
 from spmd_core.plan.plan import AXES
 from spmd_core.plan.reading import parse_mesh
 from spmd_core.search.answer import TOP
+from spmd_core.search.array_question import ArrayQuestion, read_array_question
 from spmd_core.search.question import GOALS, REMATS, ModelQuestion, read_question
 
 _GIB = 2**30
+BUDGET_S = 60.0  # of a spec, which no instant estimate answers
+_OF_MODELS = ("model", "chips", "global_batch", "batch_per_device", "sequence", "fix", "remat",
+              "no_offload", "slices", "memory", "price")
 _FIXED = ("state_dtype", "second_moment_dtype", "parameter_dtype")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Arguments of `search`."""
+    parser.add_argument("spec", metavar="SPEC", nargs="?",
+                        help=f"instead of a model: {HELP}; its null fields are searched")
     parser.add_argument("--model", metavar="NAME", help="scaled:16, llama-3.1-8b and so on")
     parser.add_argument("--chips", metavar="v5p:64", action="append",
                         help="a number of chips, up to one (v5e:..256), or a topology "
@@ -39,18 +49,22 @@ def add_arguments(parser: ArgumentParser) -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", metavar="DTYPE",
                             help=f"as predict has it: {name.replace('_', ' ')}")
     parser.add_argument("--budget", type=float, metavar="SECONDS",
-                        help="for compiling and measuring what is best first; a model without it "
-                             "is estimated only")
+                        help=f"for compiling and measuring what is best first (default of a spec "
+                             f"{BUDGET_S:g}); a model without it is estimated only")
     parser.add_argument("--top", type=int, default=TOP, metavar="N",
                         help=f"rows of the ranking (default {TOP})")
     parser.add_argument("--why-not", metavar="NAME",
                         help="a candidate, by its name or a part of it such as tensor=4")
+    parser.add_argument("--fates", action="store_true",
+                        help="with --json: the fate of every candidate, too")
     parser.add_argument("--axis-rules", action="store_true",
                         help="print the winner's axis rules as MaxText and Flax write them")
 
 
-def question_of(arguments: Namespace) -> ModelQuestion:
-    """The question about a model; RequestError where something is missing or wrong."""
+def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion | ArrayQuestion:
+    """The question; RequestError where something is missing or wrong. `lab` is asked for devices."""
+    if arguments.spec:
+        return _of_spec(arguments, lab)
     for name in ("model", "chips"):
         if not getattr(arguments, name):
             raise refuse(f"search without --{name}", "is incomplete",
@@ -71,6 +85,21 @@ def question_of(arguments: Namespace) -> ModelQuestion:
         given["memory_bytes"] = int(arguments.memory * _GIB)
     fixed = {name: getattr(arguments, name) for name in _FIXED if getattr(arguments, name)}
     return read_question(given | {"offload": not arguments.no_offload, "plan": fixed})
+
+
+def _of_spec(arguments: Namespace, lab: Callable[[], Lab]) -> ArrayQuestion:
+    for name in (*_OF_MODELS, *_FIXED):
+        if getattr(arguments, name):
+            raise refuse(f"--{name.replace('_', '-')} with a spec", "means nothing",
+                         "say it in the spec, or describe a model without one")
+    data = read_open_spec(arguments.spec)
+    more: dict[str, Any] = {"minimize": arguments.minimize} if arguments.minimize else {}
+    named = data.get("target") or default_target() if isinstance(data, dict) else None
+    devices = None
+    if named == "local" or (isinstance(named, list) and "local" in named):
+        known = lab().devices("local") or lab().probe("local")
+        devices = known.device_count
+    return read_array_question(data, devices, **more)
 
 
 def _price(text: str) -> tuple[str, float]:

@@ -23,9 +23,7 @@ def lines(answer: Answer, top: int) -> list[str]:
     if near := words.ties_words(answer.ties):
         said.append(near)
     said.append(words.pruned_words(answer.pruned, answer.space))
-    state = "all of the space was looked at" if answer.complete else "not all of it was looked at"
-    return [*said, f"{state}, in {seconds_text(answer.seconds)}",
-            *(f"note: {note}" for note in answer.notes)]
+    return [*said, words.state_words(answer), *(f"note: {note}" for note in answer.notes)]
 
 
 def _row(place: int, entry: Ranked) -> tuple[str, ...]:

@@ -5,11 +5,12 @@ recipe.
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from spmd_core.errors import refuse, shorten
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import MAX_TEXT_BYTES, Experiment, parse_experiment_text
+from spmd_core.experiment.reading import load_json
 
 HELP = "a spec file, - for standard input, a link, or recipe:NAME"
 
@@ -33,6 +34,18 @@ def read_spec(word: str) -> Experiment:
     if link.looks_like_link(word):
         return link.decode(word)
     raise refuse(f"spec file {shorten(word)}", "does not exist", f"name {HELP}")
+
+
+def read_open_spec(word: str) -> Any:
+    """The JSON value of a spec file or of standard input, which need not be an experiment: a search
+    leaves fields open. Of a link or recipe, the experiment's JSON form with mesh and sharding open.
+    """
+    data = _read(sys.stdin.buffer) if word == "-" else _file(word)
+    if data is None or data.strip()[:1] != b"{":
+        return read_spec(word).to_json() | {"mesh": None, "sharding": None}
+    if len(data) > MAX_TEXT_BYTES:
+        return _from_bytes(data)
+    return load_json(data)
 
 
 def _file(word: str) -> bytes | None:

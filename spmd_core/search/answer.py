@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.candidate import Candidate
 from spmd_core.search.classics import Classic, classics
 from spmd_core.search.question import ModelQuestion
@@ -14,18 +15,33 @@ from spmd_core.search.ranking import Ranked, front, ranking, ties
 TOP = 20  # rows of the JSON form, unless asked for more
 
 
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The best two measured in the same shuffled rounds: the time of `slower` over that of `faster`
+    with its 95 % interval, and whether they differ.
+    """
+
+    faster: str
+    slower: str
+    ratio: float
+    interval: tuple[float, float]
+    differs: bool
+    rounds: int
+
+
 @dataclass(frozen=True)
 class Answer:
     """Candidates of one question as far as they are known. `complete`: all of the space was looked
     at, and nothing that could still win is left out.
     """
 
-    question: ModelQuestion
+    question: ModelQuestion | ArrayQuestion
     space: int
     found: Sequence[Candidate]
     complete: bool
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    proof: Proof | None = None
 
     @cached_property
     def ranking(self) -> list[Ranked]:
@@ -46,7 +62,15 @@ class Answer:
     @cached_property
     def ties(self) -> list[Candidate]:
         """Those that the winner cannot be told from."""
-        return ties(self.ranking)
+        found, proof = ties(self.ranking), self.proof
+        if proof is None or self.winner is None:
+            return found
+        pair = {proof.faster, proof.slower}
+        other = (pair - {self.winner.name}).pop() if self.winner.name in pair else None
+        kept = [each for each in found if each.name != other]
+        tied = [entry.candidate for entry in self.ranking[1:3]
+                if entry.candidate.name == other and not proof.differs]
+        return tied + kept
 
     @cached_property
     def front(self) -> list[Candidate]:
@@ -70,6 +94,7 @@ class Answer:
                 "ranking": [self._row(entry) for entry in self.ranking[:top]],
                 "ranked": len(self.ranking), "complete": self.complete,
                 "ties": [each.name for each in self.ties],
+                "proof": asdict(self.proof) if self.proof else None,
                 "front": [each.name for each in self.front],
                 "classics": [{"classic": each.title, "why": each.why,
                               "name": each.candidate.name if each.candidate else None,

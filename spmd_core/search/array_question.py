@@ -1,6 +1,7 @@
 """What is asked of a search over the shardings of an experiment: which of its fields are open."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import StrictInt
@@ -48,12 +49,17 @@ class ArrayQuestion(Question):
         """The experiment with its open fields filled in."""
         return parse_experiment({**self.spec, "target": target, **fields})
 
-    @property
+    @cached_property
     def sample(self) -> Experiment:
         """The experiment on its first target, unsharded over one axis of all devices."""
         target = self.targets[0]
-        mesh = self.spec.get("mesh") or {"x": self.count(target)}
-        return self.experiment(target, mesh=mesh)
+        return self.sample_on(target)
+
+    def sample_on(self, target: str) -> Experiment:
+        """The same on another target."""
+        if mesh := self.spec.get("mesh"):
+            return self.experiment(target, mesh=mesh)
+        return self.experiment(target, mesh={"x": self.count(target)}, sharding={}, overrides={})
 
     @property
     def strategies(self) -> tuple[str, ...]:
@@ -79,7 +85,7 @@ def read_array_question(data: Any, devices: int | None = None, **more: Any) -> A
     if not searched:
         raise refuse("spec with a mesh and a sharding", "leaves nothing to search",
                      'write "mesh": null or "sharding": null for what is to be searched')
-    named = data.get("target") or default_target()
+    named = data["target"] if data.get("target") is not None else default_target()
     targets = [named] if isinstance(named, str) else named
     if not isinstance(targets, list | tuple) or not targets:
         raise refuse(f"target={shorten(named)}", "is no target and no list of targets",
@@ -100,11 +106,8 @@ def _place(text: Any) -> Target:
 
 def _check(question: ArrayQuestion) -> None:
     """RequestError where the spec's other fields make no experiment, or one that cannot be timed."""
-    spec = {name: value for name, value in question.spec.items()
-            if name not in ("sharding", "overrides") or "mesh" not in question.searched}
     for target in question.targets:
-        sample = parse_experiment({**spec, "target": target, "mesh": question.spec.get("mesh")
-                                   or {"x": question.count(target)}})
+        sample = question.sample_on(target)
         if not sample.what.is_predicted:
             raise refuse(f"workload {sample.workload}", "has no sharding to search",
                          "use a computation, for example matmul")

@@ -47,8 +47,7 @@ class Sharded:
 def shardings(question: ArrayQuestion) -> Iterator[Sharded]:
     """Every way to shard it, in an order that depends on the question alone."""
     for target in question.targets:
-        sample = question.sample if target == question.targets[0] else \
-            question.experiment(target, mesh={"x": 1}, sharding={}, overrides={})
+        sample = question.sample_on(target)
         for mesh in meshes(question, target):
             if "overrides" in question.searched:
                 yield from _by_array(sample, target, mesh)
@@ -62,7 +61,7 @@ def meshes(question: ArrayQuestion, target: str) -> Iterator[Mesh]:
     """The spec's mesh, or every factorization of the devices, over the axes that a sharding names."""
     given = question.spec.get("mesh")
     if given is not None:
-        yield tuple((given if isinstance(given, list | tuple) else given.items()))
+        yield tuple(given if isinstance(given, list | tuple) else given.items())
         return
     devices, named = question.count(target), _named_axes(question)
     if named:

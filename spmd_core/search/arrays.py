@@ -10,7 +10,7 @@ from spmd_core.machine.targets import parse_target
 from spmd_core.machine.topologies import get_topology
 from spmd_core.results.prediction import Estimate
 from spmd_core.search.array_question import ArrayQuestion
-from spmd_core.search.array_space import Sharded, canonical, shardings
+from spmd_core.search.array_space import Sharded, canonical, rows_dim, shardings
 from spmd_core.search.candidate import Candidate, Reason
 from spmd_core.search.formula import Formula
 from spmd_core.search.rates import HostRates, Rates, TpuRates
@@ -36,6 +36,17 @@ class ArrayPoint:
                                         overrides=specs, strategies=strategies)
 
     @cached_property
+    def kind(self) -> str:
+        """Which classic it is, by what its table shards: the result's rows, weights, or both."""
+        what, sizes = self.question.sample.what, self.question.sample.sizes
+        table = {dim: set(axes) for dim, axes in self.sharded.table if axes}
+        rows = table.pop(rows_dim(what, sizes), set())
+        if not rows or not table:
+            return "data" if rows else "tensor" if len(table) == 1 else ""
+        shared = [bool(axes & rows) for axes in table.values()]
+        return "fsdp" if all(shared) else "mixed" if not any(shared) and len(table) == 1 else ""
+
+    @property
     def key(self) -> tuple[object, ...]:
         """What is run together: one sharding under all strategies."""
         return (self.sharded,)
@@ -81,9 +92,7 @@ class Space:
         devices, place = self.question.count(target), parse_target(target)
         rates: Rates = TpuRates(get_topology(place)) if place.is_absent else \
             HostRates(devices, self._cores)
-        mesh = self.question.spec.get("mesh") or {"x": devices}
-        spec = {"sharding": {}, "overrides": {}} if "mesh" in self.question.searched else {}
-        return Formula(self.question.experiment(target, mesh=mesh, **spec), rates, devices)
+        return Formula(self.question.sample_on(target), rates, devices)
 
     def _ruled_out(self, sharded: Sharded, seen: dict[object, int],
                    number: int) -> tuple[Reason, str, int | None] | None:

@@ -22,6 +22,11 @@ class Runnable(Protocol):
         """Equal for candidates that one run answers: strategies of one sharding."""
         ...
 
+    @property
+    def kind(self) -> str:
+        """Which classic it is: data, fsdp, tensor or mixed; "" for none of them."""
+        ...
+
     def experiment(self, strategies: tuple[str, ...]) -> Experiment:
         """The experiment under these strategies."""
         ...

@@ -2,7 +2,7 @@
 MaxText publishes for the model.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from spmd_core.machine.topologies import get_topology
@@ -24,13 +24,16 @@ class Classic:
     why: str = ""
 
 
-def _only(*names: str) -> Callable[[Mesh], bool]:
-    return lambda mesh: {name for name, size in mesh if size > 1} == set(names)
+_OF_MODELS = {("data",): "data", ("fsdp",): "fsdp", ("tensor",): "tensor",
+              ("fsdp", "tensor"): "fsdp x tensor"}
+_OF_ARRAYS = ("data", "fsdp", "tensor", "mixed")
 
 
-KINDS: tuple[tuple[str, Callable[[Mesh], bool]], ...] = (
-    ("data", _only("data")), ("fsdp", _only("fsdp")), ("tensor", _only("tensor")),
-    ("fsdp x tensor", _only("fsdp", "tensor")))
+def kind_of(candidate: Candidate) -> str:
+    """Which classic a candidate is; "" for none of them."""
+    if candidate.point is not None:
+        return candidate.point.kind
+    return _OF_MODELS.get(tuple(name for name, size in _mesh_of(candidate) if size > 1), "")
 
 
 def classics(entries: Iterable[Ranked], pruned: Iterable[Candidate], model: str,
@@ -39,26 +42,27 @@ def classics(entries: Iterable[Ranked], pruned: Iterable[Candidate], model: str,
     target = winner.target
     ranked = [each.candidate for each in entries if each.candidate.target == target]
     ruled = [each for each in pruned if each.target == target]
-    found = [_best(title, kind, ranked, ruled) for title, kind in KINDS]
+    if winner.plan is None:
+        found = [_best(title, ranked, ruled) for title in _OF_ARRAYS]
+        return [each for each in found if each.candidate or each.why]
+    found = [_best(title, ranked, ruled) for title in _OF_MODELS.values()]
     published = _published(model, winner, ranked, ruled)
     return [*found, *([published] if published else [])]
 
 
-def _best(title: str, kind: Callable[[Mesh], bool], ranked: list[Candidate],
-          pruned: list[Candidate]) -> Classic:
-    for each in ranked:
-        if each.plan is not None and kind(each.plan.mesh):
-            return Classic(title, each)
-    smallest = min((each for each in pruned if each.plan is not None and kind(each.plan.mesh)),
-                   key=lambda each: each.memory_bytes or 0, default=None)
-    if smallest is not None:
-        return Classic(title, None, smallest.detail)
-    text = [each for each in pruned if kind(_mesh_of(each))]
-    return Classic(title, None, text[0].detail if text else "")
+def _best(title: str, ranked: list[Candidate], pruned: list[Candidate]) -> Classic:
+    best = next((each for each in ranked if kind_of(each) == title), None)
+    if best is not None:
+        return Classic(title, best)
+    ruled = [each for each in pruned if each.equal is None and kind_of(each) == title]
+    first = min(ruled, key=lambda each: each.memory_bytes or 0, default=None)
+    return Classic(title, None, first.detail if first else "")
 
 
 def _mesh_of(candidate: Candidate) -> Mesh:
-    """The mesh that a candidate's name begins with: one that divides nothing has no plan."""
+    """A plan's mesh; of one that divides nothing, and so is no plan, what its name begins with."""
+    if candidate.plan is not None:
+        return candidate.plan.mesh
     pairs = [part.partition("=") for part in candidate.name.partition(" · ")[0].split(",")]
     return tuple((name, int(size)) for name, _, size in pairs if size.isdigit())
 

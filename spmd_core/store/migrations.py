@@ -99,4 +99,16 @@ MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
             "CREATE INDEX runs_by_state ON runs(state, lane, seq)",
         ),
     ),
+    (
+        "0006 searches",
+        (
+            """CREATE TABLE searches (
+                id TEXT PRIMARY KEY, question TEXT NOT NULL, state TEXT NOT NULL,
+                started_at REAL NOT NULL, updated_at REAL NOT NULL, spent_s REAL NOT NULL,
+                space INTEGER NOT NULL, words TEXT NOT NULL DEFAULT '', fates BLOB)""",
+            """CREATE TABLE search_outcomes (
+                search TEXT NOT NULL REFERENCES searches(id) ON DELETE CASCADE,
+                number INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (search, number))""",
+        ),
+    ),
 )

@@ -1,5 +1,6 @@
 """The sentences of a search: the winner and how sure, why it wins, what was pruned, why not."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from spmd_core.search.answer import Answer
@@ -37,12 +38,29 @@ def time_words(candidate: Candidate) -> str:
     return f"{said} {what} ({seconds_text(low)} to {seconds_text(high)})"
 
 
+def doing(answer: Answer, what: str, spent_s: float) -> str:
+    """What a search does now, and how far it is, in a line."""
+    counts = Counter(each.fate for each in answer.found)
+    known = " ".join(f"{count_text(counts[fate])} {FATES[fate]}," for fate in
+                     ("measured", "compiled", "failed") if counts[fate])
+    best = f" best {time_words(answer.winner)}" if answer.winner else ""
+    return (f"{spent_s:.0f} s  {what}: {count_text(len(answer.found))} of "
+            f"{count_text(answer.space)} looked at, {known}{best}").replace("  ", " ")
+
+
 def sure_words(answer: Answer) -> str:
     """How far the winner can be told from the others."""
-    winner, near = answer.winner, answer.ties
+    winner, near, proof = answer.winner, answer.ties, answer.proof
     if winner is None:
         return ""
-    how = {"measured": "Measured in shuffled rounds", "compiled": "Predicted from the compiled "
+    if proof is not None:
+        low, high = proof.interval
+        said = (f"{number_text(proof.ratio)}× ({number_text(low)} to {number_text(high)}) in "
+                f"{proof.rounds} shuffled rounds")
+        if not proof.differs:
+            return f"A tie with {proof.slower}: {said}."
+        return f"Proven against {proof.slower}: {said}."
+    how = {"measured": "Measured", "compiled": "Predicted from the compiled "
            "program"}.get(winner.fate, "Estimated, nothing was compiled")
     if not near:
         several = len(answer.ranking) > 1
@@ -64,6 +82,18 @@ def nothing_left(answer: Answer) -> str:
     because = f"is {reason}" if reason.startswith("excluded") else reason
     return (f"None of {count_text(answer.space)} candidates can run: {count_text(count)} are "
             f"pruned because each {because} ({example}): {fix}.")
+
+
+def state_words(answer: Answer) -> str:
+    """Whether anything that could still win was left out, and how long it took."""
+    took = f", in {seconds_text(answer.seconds)}" if answer.seconds else ""
+    if answer.complete:
+        return f"Complete: nothing that could win is left out{took}."
+    left = answer.space - len(answer.found)
+    if left:
+        return f"Not complete: {count_text(left)} candidates were not looked at{took}."
+    estimated = sum(1 for each in answer.found if each.fate == "estimated")
+    return f"Not complete: {count_text(estimated)} candidates are only estimated{took}."
 
 
 def pruned_words(pruned: Mapping[str, int], space: int) -> str:
@@ -95,7 +125,8 @@ def beats(winner: Candidate, other: Candidate, title: str | None = None) -> str:
     else:
         verb = f"Beats {name} by {_times(found.ratio)}"
     said = _differences(found)
-    return f"{verb}: {', '.join(said)}." if said else f"{verb}."
+    by = "" if winner.plan else " by the formula"
+    return f"{verb}: {', '.join(said)}{by}." if said else f"{verb}."
 
 
 def _differences(found: Difference) -> list[str]:

@@ -65,10 +65,11 @@ def _finished(experiment, run_id, environment, partial=False, notes=(), renew=Fa
     from spmd_core.results.result import Result, StrategyResult
     from spmd_core.runs.events import Finished
 
-    outcome = StrategyResult(status="cancelled" if partial else "ok", median_s=0.001,
-                             samples_s=(0.001,))
+    seconds = 0.001 * len(experiment.mesh)
+    outcome = StrategyResult(status="cancelled" if partial else "ok", median_s=seconds,
+                             samples_s=(seconds,))
     result = Result(run=run_id, experiment=experiment, environment=environment,
-                    strategies={"single": outcome}, partial=partial, notes=notes)
+                    strategies=dict.fromkeys(experiment.strategies, outcome), partial=partial, notes=notes)
     return Finished(result=result, renew_worker=renew)
 
 

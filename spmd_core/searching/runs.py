@@ -1,0 +1,50 @@
+"""Asks the Lab for the runs of a search, and waits for them no longer than the search may take."""
+
+import time
+from collections.abc import Callable
+
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.lab import Lab
+from spmd_core.results.result import Result
+from spmd_core.runs.states import RunStatus
+from spmd_core.store.limits import Asker
+
+LOOK_S = 0.2
+_CANCEL_S = 15.0  # to wait for a cancelled run to end: the next one would wait for it anyway
+
+
+class Runs:
+    """Runs of one search: `stop` says whether it was cancelled, `deadline` when its time is over
+    (monotonic seconds).
+    """
+
+    def __init__(self, lab: Lab, asker: Asker | None, stop: Callable[[], bool], deadline: float):
+        self._lab, self._asker, self._stop, self.deadline = lab, asker, stop, deadline
+        self.current: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the search has to end."""
+        return self._stop() or time.monotonic() >= self.deadline
+
+    def known(self, experiment: Experiment) -> Result | None:
+        """A stored result of an equal experiment."""
+        run = self._lab.latest(experiment)
+        return self._lab.result(run) if run else None
+
+    def run(self, experiment: Experiment) -> tuple[RunStatus | None, Result | None]:
+        """Queue it and wait: how it ended, and its result; (None, None) where the search ended
+        first. RequestError where it cannot run.
+        """
+        run = self.current = self._lab.submit(experiment, self._asker)
+        try:
+            while True:
+                status = self._lab.wait(run, LOOK_S)
+                if status.is_over:
+                    return status, self._lab.result(run)
+                if self.is_over:
+                    self._lab.cancel(run)
+                    self._lab.wait(run, _CANCEL_S)
+                    return None, None
+        finally:
+            self.current = None

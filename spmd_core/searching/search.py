@@ -1,0 +1,251 @@
+"""One search as it is carried out: its candidates, its state, and its answer at any moment."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from spmd_core.errors import LabError, RequestError
+from spmd_core.experiment.plans import experiment_of
+from spmd_core.lab import Lab
+from spmd_core.machine.targets import parse_target
+from spmd_core.search import models
+from spmd_core.search.answer import Answer, Proof
+from spmd_core.search.array_question import ArrayQuestion
+from spmd_core.search.arrays import Space
+from spmd_core.search.candidate import Candidate
+from spmd_core.search.question import ModelQuestion
+from spmd_core.searching.outcomes import answered, failed, fate_row, restored, to_stored
+from spmd_core.searching.prove import prove
+from spmd_core.searching.runs import Runs
+from spmd_core.store.limits import Asker
+from spmd_core.store.searches import Searches
+from spmd_core.words.search import headline
+
+MOST_RUNS = 60  # of one search, best first: what is left stays estimated
+CLASSICS_AFTER = 3  # runs after which the classics are tried, so that the winner is never behind
+REFINED, MOST_REFINED = 3, 5  # of the best, measured again with all samples before the proof
+QUICK = {"samples": 5, "min_seconds": 0.02}  # per strategy, to find the best few
+# of the budget, after which nothing new is measured, and nothing again: the rest proves
+FINDING, REFINING = 0.55, 0.7
+AnyQuestion = ModelQuestion | ArrayQuestion
+
+
+class Search:
+    """A question being answered. Every method may be called from any thread; `run` once at a time.
+
+    `budget_s` None: nothing is compiled or measured, only estimated.
+    """
+
+    def __init__(self, lab: Lab, store: Searches, question: AnyQuestion, budget_s: float | None,
+                 asker: Asker | None = None):
+        self.question, self.budget_s = question, budget_s
+        self._lab, self._store, self._asker = lab, store, asker
+        self._guard, self._stopped = threading.Lock(), threading.Event()
+        self._found: list[Candidate] = []
+        self._changed: set[int] = set()
+        self._proof: Proof | None = None
+        self.space, self.state, self.doing = 0, "running", "estimating"
+        self.problem = ""
+        self._begun, self._spent, self._version = time.monotonic(), 0.0, 0
+        self._answer: tuple[int, Answer] | None = None
+        self._left_out = True
+
+    def cancel(self) -> None:
+        """Stop soon, and keep what was found."""
+        self._stopped.set()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is looked at any more."""
+        return self.state != "running"
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds of work so far."""
+        return self._spent if self.is_over else time.monotonic() - self._begun
+
+    @property
+    def answer(self) -> Answer:
+        """What is known now."""
+        with self._guard:
+            if self._answer is None or self._answer[0] != self._version:
+                answer = Answer(self.question, self.space, tuple(self._found),
+                                not self._left_out, proof=self._proof)
+                self._answer = (self._version, answer)
+            return replace(self._answer[1], seconds=self.spent_s) if self.is_over \
+                else self._answer[1]
+
+    def run(self) -> Answer:
+        """Carry it out, going on from where an earlier search of the same question stopped."""
+        deadline = self._begun + (self.budget_s or 1e9)
+        try:
+            self._enumerate(deadline)
+            if self.budget_s is not None and not self._stopped.is_set():
+                self._work(Runs(self._lab, self._asker, self._stopped.is_set, deadline))
+            self._end("cancelled" if self._stopped.is_set() else "done")
+        except LabError as error:
+            self.problem = str(error)
+            self._end("paused")
+        return self.answer
+
+    # Steps ---------------------------------------------------------------------------------------
+
+    def _enumerate(self, deadline: float) -> None:
+        question = self.question
+        if isinstance(question, ModelQuestion):
+            self.space, every = models.space_size(question), models.candidates
+            found = every(question, self._stopped.is_set)
+        else:
+            space = Space(question, self._lab.hardware().cores)
+            self.space = space.size
+            found = space.candidates(self._stopped.is_set)
+        self._store.begin(question.id, question.to_json(), self.space)
+        outcomes = self._store.outcomes(question.id)
+        part: list[Candidate] = []
+        for each in found:
+            stored = outcomes.get(each.number)
+            part.append(restored(each, stored) if stored else each)
+            if len(part) >= 2000:
+                self._extend(part)
+                part = []
+            if self.budget_s is not None and time.monotonic() > deadline:
+                break
+        self._extend(part)
+        self._left_out = len(self._found) < self.space
+        if not self._left_out:
+            self._store.keep_fates(question.id, map(fate_row, self._found))
+
+    def _work(self, runs: Runs) -> None:
+        """Compile and measure the best first, then prove the winner."""
+        final = runs.deadline
+        attached = not any(parse_target(each).is_absent for each in self._targets())
+        if attached:
+            runs.deadline = self._begun + FINDING * (self.budget_s or 0.0)
+        tried: set[object] = set()
+        self.doing = "measuring" if attached else "compiling"
+        while not runs.is_over and len(tried) < MOST_RUNS:
+            group = self._next(tried, len(tried) >= CLASSICS_AFTER)
+            if not group:
+                break
+            tried.add(_key(group[0]))
+            self._try(runs, group, quick=attached)
+        runs.deadline = final
+        entries = self.answer.ranking
+        self._left_out |= any(entry.candidate.fate == "estimated" for entry in entries)
+        if attached and not runs.is_over:
+            self.doing = "measuring the best again"
+            runs.deadline = self._begun + REFINING * (self.budget_s or 0.0)
+            refined: set[object] = set()
+            while len(refined) < MOST_REFINED and not runs.is_over \
+                    and (group := self._unrefined(refined)):
+                refined.add(_key(group[0]))
+                self._try(runs, group, quick=False, again=True)
+            runs.deadline, self.doing = final, "proving the winner"
+            self._proof = prove(runs, self.answer.ranking, self._keep)
+            self._version += 1
+
+    def _targets(self) -> Sequence[str]:
+        return self.question.targets if isinstance(self.question, ArrayQuestion) else \
+            [each.target for each in self.question.topologies]
+
+    def _next(self, tried: set[object], with_classics: bool) -> list[Candidate]:
+        """Candidates of the best that was not tried: of the classics first, once some others were."""
+        self._prune_by_bound()
+        answer = self.answer
+        ranked = [entry.candidate for entry in answer.ranking]
+        if with_classics:
+            ranked = [each.candidate for each in answer.classics if each.candidate] + ranked
+        for each in ranked:
+            if each.fate == "estimated" and _key(each) not in tried:
+                key = _key(each)
+                return [other for other in self._found if other.fate == "estimated"
+                        and other.target == each.target and _key(other) == key]
+        return []
+
+    def _prune_by_bound(self) -> None:
+        """Rule out what cannot win: its lower bound is above the best that is known."""
+        known = [each.seconds for each in self._found
+                 if each.fate in ("measured", "compiled") and each.seconds is not None]
+        if not known or self.question.minimize != "time":
+            return
+        best = min(known)
+        late = [replace(each, fate="pruned", reason="lower bound above the best",
+                        detail="its lower bound is above the best time that is known")
+                for each in self._found
+                if each.fate == "estimated" and each.bound_s is not None and each.bound_s > best]
+        self._keep(late)
+
+    def _try(self, runs: Runs, group: list[Candidate], quick: bool, again: bool = False) -> None:
+        try:
+            experiment = experiment_of(group[0].plan) if group[0].plan else \
+                group[0].point.experiment(tuple(each.strategy for each in group))  # pyright: ignore[reportOptionalMemberAccess]
+            if quick:
+                experiment = experiment.vary(timing=QUICK)
+            result = runs.known(experiment)
+            if result is None:
+                status, result = runs.run(experiment)
+                if status is None:
+                    return
+                if result is None:
+                    why = status.error.message if status.error else f"the run {status.state}"
+                    self._keep(failed(group, why, status.run))
+                    return
+        except RequestError as error:
+            self._keep(failed(group, str(error)))
+            return
+        found = answered(group, result)
+        self._keep([each for each in found if not again or each.fate == "measured"])
+
+    def _unrefined(self, refined: set[object]) -> list[Candidate]:
+        """The best of the first few that was only measured quickly, with its fastest strategies:
+        few samples let the lucky ones look best.
+        """
+        ranked = [entry.candidate for entry in self.answer.ranking
+                  if entry.candidate.fate == "measured"]
+        key = next((_key(each) for each in ranked[:REFINED] if _key(each) not in refined), None)
+        return [each for each in ranked if key is not None and _key(each) == key][:2]
+
+    # State ---------------------------------------------------------------------------------------
+
+    def _extend(self, part: list[Candidate]) -> None:
+        with self._guard:
+            self._found.extend(part)
+            self._version += 1
+
+    def _keep(self, changed: Iterable[Candidate]) -> None:
+        """Take candidates as they are now, and store them."""
+        listed = list(changed)
+        if not listed:
+            return
+        with self._guard:
+            for each in listed:
+                self._found[each.number] = each
+            self._version += 1
+        self._store.keep_outcomes(self.question.id,
+                                  [(each.number, to_stored(each)) for each in listed])
+
+    def _end(self, state: str) -> None:
+        with self._guard:
+            self._spent, self.state = time.monotonic() - self._begun, state
+            self._version += 1
+        self._store.note(self.question.id, state, self._spent, headline(self.answer))
+
+
+def _key(candidate: Candidate) -> object:
+    """What one run answers."""
+    return candidate.point.key if candidate.point else candidate.number
+
+
+def watch(search: Search, on_change: Callable[[Search], None], every_s: float = 0.5) -> Answer:
+    """Run a search in a thread of its own and tell how it goes; its answer."""
+    thread = threading.Thread(target=search.run, name="search", daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(every_s)
+            on_change(search)
+    except KeyboardInterrupt:
+        search.cancel()
+        thread.join()
+    return search.answer

@@ -1,0 +1,104 @@
+"""A search as it is carried out, with real workers whose engine answers at once."""
+
+import threading
+
+import pytest
+
+from spmd_core.lab import Lab
+from spmd_core.search.array_question import read_array_question
+from spmd_core.search.question import read_question
+from spmd_core.searching.search import Search, watch
+from spmd_core.store.searches import Searches
+from tests.labs import HASTY, STANDIN, until
+
+SPEC = {"workload": "elementwise", "target": "cpu:8", "mesh": None, "sharding": None,
+        "dims": {"rows": 16, "cols": 8}, "strategies": ["auto", "shard_map"], "seed": 0}
+ABORT, ROUNDS = 8, 5
+
+
+@pytest.fixture
+def lab(data_folder, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
+    monkeypatch.setenv("STANDIN_LOG", str(data_folder.parent / "log"))
+    lab = Lab.open(data_folder, settings=HASTY)
+    yield lab
+    lab.close()
+
+
+@pytest.fixture
+def store(data_folder):
+    store = Searches(data_folder)
+    yield store
+    store.close()
+
+
+def search(lab, store, budget_s=60.0, **changes) -> Search:
+    return Search(lab, store, read_array_question(SPEC | changes), budget_s)
+
+
+def runs(lab) -> int:
+    log = lab.folder.parent / "log"
+    return len(log.read_text().splitlines()) if log.exists() else 0
+
+
+def test_the_best_is_measured_proven_and_remembered(lab, store):
+    first = search(lab, store)
+    answer = first.run()
+    assert first.state == "done" and answer.complete
+    assert answer.winner.fate == "measured" and len(answer.winner.experiment.mesh) == 1
+    assert answer.proof.rounds == 8 and answer.ties  # the stand-in's times are all alike
+    assert {each.fate for each in answer.found} == {"measured", "pruned"}
+    assert sum(answer.pruned.values()) + len(answer.ranking) == answer.space
+    stored = store.find(first.question.id)
+    assert stored.state == "done" and answer.winner.name in stored.words
+    assert len(store.fates(first.question.id)) == answer.space
+
+    before = runs(lab)
+    again = search(lab, store, None).run()  # as after a restart: nothing is run anew
+    assert runs(lab) == before
+    assert again.winner.name == answer.winner.name
+    assert [each.name for each in again.found if each.fate == "measured"] \
+        == [each.name for each in answer.found if each.fate == "measured"]
+
+
+def test_what_crashes_is_recorded_and_the_others_are_tried(lab, store):
+    answer = search(lab, store, mesh={"x": 8}, seed=ABORT, strategies=["auto"]).run()
+    assert answer.winner is None
+    failed = [each for each in answer.found if each.fate == "failed"]
+    assert len(failed) == 3 and all(each.run and each.detail for each in failed)
+
+
+def test_cancel_keeps_what_was_found(lab, store):
+    slow = search(lab, store, seed=ROUNDS, strategies=["auto"])
+    thread = threading.Thread(target=slow.run)
+    thread.start()
+    until(lambda: lab.active() and lab.active()[0].state == "running")
+    slow.cancel()
+    thread.join(20)
+    assert slow.state == "cancelled" and not lab.active()
+    assert slow.answer.ranking and not slow.answer.complete
+    assert store.find(slow.question.id).state == "cancelled"
+
+
+def test_a_model_is_estimated_without_a_run_and_a_thread_tells_how_it_goes(lab, store):
+    question = read_question({"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32,
+                              "remat": ["full"]})
+    seen = []
+    answer = watch(Search(lab, store, question, None), lambda one: seen.append(one.state), 0.05)
+    assert answer.complete and answer.winner.fate == "estimated" and runs(lab) == 0
+    assert seen[-1] == "done"
+
+
+def test_what_cannot_win_is_pruned_by_its_bound_and_by_nothing_else(lab, store):
+    one = search(lab, store)
+    one._enumerate(1e9)
+    best = next(each for each in one.answer.found if each.fate == "estimated")
+    lowest = min(each.bound_s for each in one.answer.found if each.fate == "estimated")
+    one._keep([type(best)(best.number, best.name, best.target, 8, "measured",
+                          measured_s=lowest * 1.5, point=best.point)])
+    one._prune_by_bound()
+    for each in one.answer.found:
+        if each.reason == "lower bound above the best":
+            assert each.bound_s > lowest * 1.5
+        elif each.fate == "estimated":
+            assert each.bound_s <= lowest * 1.5

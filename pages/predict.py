@@ -10,7 +10,7 @@ from spmd_core.words.names import ago
 from ui import course, exports, links, live, shell, state
 from ui.lab import find, lab
 from ui.markdown import plain
-from ui.predict import answer, inputs, keep
+from ui.predict import answer, inputs, keep, sweep
 
 share = shell.open_page("predict")
 keep.from_query()
@@ -44,8 +44,11 @@ elif misfit:
 elif pressed:
     live.ask("predict", experiment)
 
+swept = sweep.choose() and not misfit
 live.follow("predict", experiment, run, at_work)
-if status and result:
+if swept:
+    sweep.show(experiment)
+elif status and result:
     exports.menu(downloads, status.run, status.experiment)
     answer.headline(result, ago(status.finished_at or status.submitted_at))
     chosen = answer.choose(result)

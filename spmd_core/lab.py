@@ -143,6 +143,11 @@ class Lab:
         """Program texts of a strategy: program, jaxpr, stablehlo, hlo; empty where none are stored."""
         return self._unwritten.texts(run, strategy) or self._store.texts(run, strategy)
 
+    def text(self, run: str, strategy: str, name: str) -> str | None:
+        """One text that a strategy left, such as its timeline; None where it left none."""
+        return (self._unwritten.texts(run, strategy).get(name)
+                or self._store.text(run, strategy, name))
+
     def cancel(self, run: str) -> None:
         """Cancel a run: at once while queued; else ask the worker, and end it if it does not listen."""
         if self._store.cancel_queued(run):

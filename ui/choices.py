@@ -1,11 +1,19 @@
 """Choices that a link carries: which tab, strategy, text and view of it are open."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
 TAB, STRATEGY, TEXT, VIEW = "tab", "strategy", "text", "view"  # in the query string
-LINKED = (TAB, STRATEGY, TEXT, VIEW)
+SHOWN = "show"  # one of a screen's views, such as the sweep
+LINKED = (TAB, STRATEGY, TEXT, VIEW, SHOWN)
+
+
+def rename_tab(old: Mapping[str, str]) -> None:
+    """Open the tab that has now what the tab of a link had, by its name of before."""
+    name = st.query_params.get(TAB, "")
+    if name in old:
+        st.query_params[TAB] = st.session_state[TAB] = old[name]
 
 
 def one_of(label: str, options: Sequence[str], key: str,

@@ -20,7 +20,7 @@ from ui.markdown import plain
 
 _RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # what the Predict screen says beside the experiment
-_KEPT = ("sweep", "scaling", "measured", "tokens", "with")
+_KEPT = ("sweep", "scaling", "measured", "tokens", "with", "price", "at")
 
 
 def from_query(screen: str) -> None:

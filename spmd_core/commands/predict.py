@@ -24,6 +24,11 @@ from spmd_core.lab import Lab
 from spmd_core.plan.models import CHOICES, VARIABLE
 from spmd_core.plan.plan import Plan
 from spmd_core.plan.reading import parse_mesh, parse_plan
+from spmd_core.results.result import Result
+from spmd_core.timeline import text as timeline
+from spmd_core.timeline.perfetto import trace_text
+from spmd_core.words.experiments import experiment_words
+from spmd_core.words.timeline import names_of, row_words
 
 __all__ = ["add_arguments", "main"]
 
@@ -60,7 +65,7 @@ def _check_together(arguments: Namespace) -> None:
                          "means nothing", fix)
 
     if arguments.baseline:
-        others = given & {"spec", "target", "sweep", "strategy", "keep", "estimate"}
+        others = given & {"spec", "target", "sweep", "strategy", "keep", "estimate", "trace"}
         refused(described | others, "--baseline", "the file holds the plan that is compiled")
     if arguments.spec:
         refused(described | given & {"compiler_flags"}, "a spec",
@@ -69,12 +74,19 @@ def _check_together(arguments: Namespace) -> None:
         refused(given & {"strategy"}, "a model",
                 "its sharding follows from the names of its mesh axes")
     if arguments.estimate:
-        refused(given & {"keep", "fresh"}, "--estimate", "an estimate compiles nothing")
+        refused(given & {"keep", "fresh", "trace"}, "--estimate", "an estimate compiles nothing")
     if not arguments.sweep and arguments.scaling == "strong":
         refused({"scaling"}, "no --sweep", "add --sweep chips=8,64,512")
-    if arguments.keep and not (os.access(folder := Path(arguments.keep).parent, os.W_OK)
-                               and folder.is_dir() and not Path(arguments.keep).is_dir()):
-        raise refuse(f"--keep {shorten(arguments.keep)}", "is not a file that can be written",
+    if arguments.sweep:
+        refused(given & {"trace"}, "--sweep", "trace the points that matter one by one")
+    for name in ("keep", "trace"):
+        _check_writable(name, getattr(arguments, name))
+
+
+def _check_writable(name: str, path: str | None) -> None:
+    if path and not (os.access(folder := Path(path).parent, os.W_OK)
+                     and folder.is_dir() and not Path(path).is_dir()):
+        raise refuse(f"--{name} {shorten(path)}", "is not a file that can be written",
                      "name one in a folder that exists")
 
 
@@ -84,16 +96,30 @@ def _of_plan(arguments: Namespace, plan: Plan) -> int:
         return 0
     found = _predicted(experiment_of(plan), arguments.timeout, arguments.fresh)
     if arguments.keep:
-        _keep(arguments.keep, baseline.to_text(baseline.baseline_of(plan, found.prediction)))
+        _write("keep", arguments.keep,
+               baseline.to_text(baseline.baseline_of(plan, found.prediction)))
+    _trace(arguments, found)
     print_found(found, arguments.json, {"plan": plan.to_json()})
     return 0
 
 
-def _keep(path: str, text: str) -> None:
+def _trace(arguments: Namespace, found: Found) -> None:
+    """Write the timeline of a prediction where it is asked for."""
+    if not arguments.trace:
+        return
+    if found.trace is None:
+        raise refuse(f"--trace {shorten(arguments.trace)}", "has nothing to write: "
+                     + ("this prediction was stored without its timeline"
+                        if found.prediction.fits else "the program does not fit"),
+                     "add --fresh" if found.prediction.fits else "leave it out")
+    _write("trace", arguments.trace, found.trace)
+
+
+def _write(option: str, path: str, text: str) -> None:
     try:
         Path(path).write_text(text, "utf-8")
     except OSError as error:
-        raise refuse(f"--keep {shorten(path)}", f"cannot be written ({error.strerror})",
+        raise refuse(f"--{option} {shorten(path)}", f"cannot be written ({error.strerror})",
                      "name another file") from None
 
 
@@ -139,20 +165,30 @@ def _predicted(experiment: Experiment, timeout_s: float, fresh: bool) -> "Found"
     lab = Lab.open(serve=False)
     stored = None if fresh else lab.latest(experiment)
     if stored and (result := lab.result(stored)) and is_current(result):
-        return Found(only(result), f"compiled before, in run {stored}: --fresh compiles again")
+        return Found(only(result), f"compiled before, in run {stored}: --fresh compiles again",
+                     _stored_trace(lab, result))
     run, begun = lab.submit(experiment), time.monotonic()
     status, interrupted = follow(lab, run, timeout_s)
     if interrupted:
         raise KeyboardInterrupt
     result = lab.result(run)
     if status.state == "succeeded" and result:
-        return Found(only(result))
+        return Found(only(result), trace=_stored_trace(lab, result))
     if status.state == "cancelled" and time.monotonic() - begun >= timeout_s:
         raise WorkerError(f"the compile took longer than {timeout_s:g} s and was ended: allow it more time, or make the program smaller")
     error = status.error
     if error and error.kind in ("inexpressible", "RequestError"):
         raise RequestError(error.message)
     raise WorkerError(error.message if error else f"run {run} {status.state.replace('_', ' ')}")
+
+
+def _stored_trace(lab: Lab, result: Result) -> str | None:
+    """The timeline of a result of one strategy as a trace; None where none was stored."""
+    text = lab.text(result.run, next(iter(result.strategies)), timeline.NAME)
+    if text is None:
+        return None
+    return trace_text(timeline.from_text(text), experiment_words(result.experiment), names_of,
+                      row_words)
 
 
 def _of_spec(arguments: Namespace) -> int:
@@ -174,6 +210,7 @@ def _of_spec(arguments: Namespace) -> int:
         raise refuse(f"strategy {shorten(strategy)}", f"is not one of {experiment.workload}",
                      f"use {', '.join(experiment.what.strategies)}")
     found = _predicted(experiment.vary(strategies=[strategy]), arguments.timeout, arguments.fresh)
+    _trace(arguments, found)
     print_found(found, arguments.json, {"experiment": experiment.to_json(), "strategy": strategy})
     return 0
 

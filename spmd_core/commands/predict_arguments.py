@@ -24,6 +24,8 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="compile even where the same versions have predicted it before")
     parser.add_argument("--keep", metavar="FILE",
                         help="write the plan and its prediction as a baseline file")
+    parser.add_argument("--trace", metavar="FILE",
+                        help="write the step's timeline as a trace for Perfetto")
     parser.add_argument("--baseline", metavar="FILE", help="compile the plan of a baseline file "
                         "again; exit code 1 where something changed")
     parser.add_argument("--estimate", action="store_true",

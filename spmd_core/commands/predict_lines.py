@@ -24,6 +24,7 @@ class Found:
 
     prediction: Prediction
     origin: str = ""
+    trace: str | None = None  # of its timeline, for Perfetto, where that was stored
 
 
 def only(result: Result) -> Prediction:

@@ -20,6 +20,7 @@ class Segment:
     place: str  # computation
     count: int = 1
     detail: str = ""
+    loop: str = ""  # the innermost loop around it, from whose last walked turn it starts
 
 
 @dataclass(slots=True)

@@ -19,27 +19,31 @@ def wait(operands: list[Ready], state: State, place: str, by: str) -> None:
     late = latest(*operands)
     if late <= state.chip:
         return
-    cause = cause_of(*operands) or "copy"
-    state.segments.append(Segment(f"wait for {cause}", "wait", "chip", state.chip,
-                                  late - state.chip, place, 1, by))
-    _charge(cause, late, state)
+    _charge(cause_of(*operands) or "copy", late, state, place, by)
     state.chip = late
 
 
-def _charge(cause: str, late: float, state: State) -> None:
+def _charge(cause: str, late: float, state: State, place: str = "", by: str = "") -> None:
     """Charge the chip's wait until `late` to its cause, and what the cause began behind to that.
 
     So no collective is charged for longer than it runs: 4 bytes that queue behind 4 GiB are not
-    what the chip waits for.
+    what the chip waits for. Each part is a stretch of the timeline.
     """
+    def stood(since: float, end: float) -> None:
+        state.segments.append(Segment(f"wait for {cause}", "wait", "chip", since, end - since,
+                                      place, 1, by))
+
     kind, end = cause if cause in ("host", "copy") else "copy", late
     while end > state.chip and (busy := state.under_way.get(cause)) and busy.start < end:
         kind, since = busy.comm.kind, max(state.chip, busy.start)
         state.tally.note(busy.comm, cause, 0, max(0.0, min(end, busy.end) - since))
         state.tally.waits[kind] += end - since
+        stood(since, end)
         end, cause = since, busy.behind
     if end > state.chip:
         state.tally.waits[kind] += end - state.chip
+        cause = cause or kind
+        stood(state.chip, end)
 
 
 def finish(state: State) -> None:
@@ -81,7 +85,7 @@ def communicate(comm: Communication, instruction: Instruction, place: str, opera
     if comm.channel is not None:
         state.channels[comm.channel] = (end, instruction.name)
     if not asynchronous:
-        _charge(instruction.name, end, state)
+        _charge(instruction.name, end, state, place, instruction.name)
         state.tally.blocking += comm.seconds
         state.chip = end
     state.segments.append(Segment(instruction.name, comm.kind, "+".join(comm.resources) or "links",
@@ -107,6 +111,8 @@ def copy(instruction: Instruction, computation: Computation, operands: list[Read
         engine, seconds = "copy", hbm / (chip.device_hbm_bandwidth
                                          * (1.0 if fastest else HBM_EFFICIENCY))
     start = max(latest(*operands), state.links[engine], state.begin)
+    state.segments.append(Segment(instruction.name, "host" if host else "copy", engine, start,
+                                  seconds, computation.name, 1, instruction.op_name or ""))
     state.links[engine] = start + seconds
     state.tally.links[engine] += seconds
     state.tail = max(state.tail, start + seconds)

@@ -2,7 +2,7 @@
 notes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from spmd_core.communication.collectives import read_collectives
@@ -22,6 +22,7 @@ from spmd_core.units import bytes_text, seconds_text
 
 MAX_SEGMENTS, MAX_BUFFERS = 1200, 12
 NOTABLE = 0.03  # of the step
+Keep = Callable[[Walker, Walk], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +35,20 @@ class Useful:
 
 def predict(text: str, cluster: Cluster, memory: Mapping[str, int],
             mesh: tuple[tuple[str, int], ...], useful: Useful = Useful(),
-            collectives: tuple[Collective, ...] | None = None,) -> Prediction:
+            collectives: tuple[Collective, ...] | None = None,
+            keep: Keep | None = None) -> Prediction:
     """Price a compiled program. `memory` is the compiler's account in bytes, by the names of its
     analysis without `_size_in_bytes`.
 
     `collectives` are those of the same program where they have been read (with source and reason);
-    else they are read here.
+    else they are read here. `keep` is given the walk, for who wants each operation of it.
     ValueError or HloError where the program cannot be read.
     """
     module = parse_module(text)
     walker = Walker(module, cluster)
     walk = walker.entry()
+    if keep is not None:
+        keep(walker, walk)
     if collectives is None:
         collectives = read_collectives(module, mesh, places=cluster.coordinates)
     listed = priced(collectives, walk.tally, walker)

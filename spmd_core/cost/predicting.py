@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from spmd_core.cost.comm import Cluster
 from spmd_core.cost.memory import estimate_memory
-from spmd_core.cost.predict import Useful, predict
+from spmd_core.cost.predict import Keep, Useful, predict
 from spmd_core.cost.version import versions
 from spmd_core.errors import RequestError, WorkerError
 from spmd_core.experiment.experiment import Experiment
@@ -74,7 +74,7 @@ def before_compiling(plan: Plan) -> dict[str, Any]:
             "notes": list(not_cut(plan))}
 
 
-def of_plan(plan: Plan, answer: Answer) -> Prediction:
+def of_plan(plan: Plan, answer: Answer, keep: Keep | None = None) -> Prediction:
     """The prediction of a plan from what compiling it came to. RequestError or WorkerError where it
     was refused for anything but memory.
     """
@@ -86,21 +86,24 @@ def of_plan(plan: Plan, answer: Answer) -> Prediction:
             update={"before_compiling": before, "compile": facts})
     cluster = Cluster(plan.topology, answer.devices)
     found = predict(answer.text, cluster, answer.memory, plan.mesh, Useful(plan.flops, plan.tokens),
-                    answer.collectives)
+                    answer.collectives, keep)
     return _told(found, answer, facts).model_copy(update={"before_compiling": before})
 
 
-def of_experiment(experiment: Experiment, answer: Answer) -> Prediction:
-    """The prediction of one strategy of an experiment on an absent topology; errors as above."""
+def of_experiment(experiment: Experiment, answer: Answer,
+                  keep: Keep | None = None) -> Prediction:
+    """The prediction of one strategy of an experiment on an absent topology; errors as above.
+    `keep` is given the walk through the schedule, where there is one.
+    """
     if experiment.what.has_plan:
-        return of_plan(plan_of(experiment), answer)
+        return of_plan(plan_of(experiment), answer, keep)
     topology = get_topology(experiment.target)
     if answer.error is not None:
         return _refused(answer,
                         topology.chip.device_hbm_bytes).model_copy(
             update={"compile": dict(answer.facts)})
     found = predict(answer.text, Cluster(topology, answer.devices), answer.memory, experiment.mesh,
-                    collectives=answer.collectives)
+                    collectives=answer.collectives, keep=keep)
     return _told(found, answer, dict(answer.facts))
 
 

@@ -260,7 +260,8 @@ class Walker:
         worst = fall_behind(state, links, before, length, rest)
         for segment in walked:
             segment.count *= count
-            segment.start_s -= before if segment.place in (body.name, condition.name) else 0.0
+            if not segment.loop:  # those of a loop inside start with its own last turn
+                segment.loop, segment.start_s = instruction.name, segment.start_s - before
         state.segments.append(Segment(instruction.name, "loop", "chip", start, state.chip - start,
                                       computation.name, 1, f"{count} x {length:.6g} s"))
         state.segments.extend(walked)

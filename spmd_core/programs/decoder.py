@@ -1,6 +1,5 @@
 """A decoder-only transformer and its loss: scanned blocks, rematerialization by name, flash attention by a Pallas kernel."""
 
-import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_ke
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+
+from spmd_core.programs.decoder_parts import cross_entropy, layer_norm, rms_norm, rotate
 
 # dim of a parameter or activation -> mesh axes; an axis that an earlier dim of the same array uses is skipped
 TRAIN_RULES = {
@@ -102,30 +103,6 @@ def spec(dims: tuple[tuple[str, int], ...], rules: Mapping[str, tuple[str, ...]]
     return P(*entries)
 
 
-def rms_norm(x, scale):
-    wide = x.astype(jnp.float32)
-    normal = (wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + 1e-5)).astype(x.dtype)
-    return normal * scale.astype(x.dtype)
-
-
-def layer_norm(x, scale, bias):
-    wide = x.astype(jnp.float32)
-    centred = wide - jnp.mean(wide, axis=-1, keepdims=True)
-    normal = centred * jax.lax.rsqrt(jnp.mean(centred * centred, axis=-1, keepdims=True) + 1e-6)
-    return normal.astype(x.dtype) * scale.astype(x.dtype) + bias.astype(x.dtype)
-
-
-def rotate(x, positions):
-    """Rotary embedding of [batch, length, heads, head_dim], halves rotated against one another."""
-    half = x.shape[-1] // 2
-    timescale = 10000.0 ** (jnp.arange(half, dtype=jnp.float32) / half)
-    angle = positions[:, :, None, None].astype(jnp.float32) / timescale
-    first, second = jnp.split(x, 2, axis=-1)
-    sin, cos = jnp.sin(angle), jnp.cos(angle)
-    rotated = [(first * cos - second * sin).astype(x.dtype), (second * cos + first * sin).astype(x.dtype)]
-    return jnp.concatenate(rotated, axis=-1)
-
-
 class Model:
     """A decoder over a mesh: the functions that need the table of shardings."""
 
@@ -170,32 +147,45 @@ class Model:
     def attention(self, x, weights, positions, segments, window):
         c = self.config
         if c.fused_qkv:
-            query, key, value = jnp.moveaxis(jnp.einsum("bse,eqhd->bsqhd", x, weights["qkv"].astype(x.dtype)), 2, 0)
+            with jax.named_scope("qkv"):
+                query, key, value = jnp.moveaxis(jnp.einsum("bse,eqhd->bsqhd", x, weights["qkv"].astype(x.dtype)), 2, 0)
         else:
-            query, key, value = (jnp.einsum("bse,ehd->bshd", x, weights[name].astype(x.dtype)) for name in ("query", "key", "value"))
+            with jax.named_scope("query"):
+                query = jnp.einsum("bse,ehd->bshd", x, weights["query"].astype(x.dtype))
+            with jax.named_scope("key"):
+                key = jnp.einsum("bse,ehd->bshd", x, weights["key"].astype(x.dtype))
+            with jax.named_scope("value"):
+                value = jnp.einsum("bse,ehd->bshd", x, weights["value"].astype(x.dtype))
         if not c.positions:
             query, key = rotate(query, positions), rotate(key, positions)
         named = {}
         for name, array in (("query", query), ("key", key), ("value", value)):
             named[name] = checkpoint_name(self.cut(array, "batch", "length", "act_heads", "head_dim"), name).swapaxes(1, 2)
         attend: Callable[..., jax.Array] = self.flash if self.kernel else self.plain_attention  # pyright: ignore[reportAssignmentType]
-        mixed = jnp.swapaxes(attend(named["query"], named["key"], named["value"], segments, window), 1, 2)
+        with jax.named_scope("attention"):
+            mixed = jnp.swapaxes(attend(named["query"], named["key"], named["value"], segments, window), 1, 2)
         mixed = self.cut(mixed, "batch", "length", "act_heads", "head_dim")
-        return checkpoint_name(jnp.einsum("bshd,hde->bse", mixed, weights["out"].astype(x.dtype)), "out")
+        with jax.named_scope("out"):
+            return checkpoint_name(jnp.einsum("bshd,hde->bse", mixed, weights["out"].astype(x.dtype)), "out")
 
     def dense_mlp(self, x, weights):
         c = self.config
         act = getattr(jax.nn, c.activation)
         if c.fused_mlp:
-            both = jnp.einsum("bse,egm->bsgm", x, weights["up"].astype(x.dtype))
+            with jax.named_scope("gate and up"):
+                both = jnp.einsum("bse,egm->bsgm", x, weights["up"].astype(x.dtype))
             gate, up = checkpoint_name(both[:, :, 0], "mlp_gate"), checkpoint_name(both[:, :, 1], "mlp_up")
         else:
-            up = checkpoint_name(x @ weights["up"].astype(x.dtype), "mlp_up")
-            gate = checkpoint_name(x @ weights["gate"].astype(x.dtype), "mlp_gate") if c.gated else None
+            with jax.named_scope("up"):
+                up = checkpoint_name(x @ weights["up"].astype(x.dtype), "mlp_up")
+            with jax.named_scope("gate"):
+                gate = checkpoint_name(x @ weights["gate"].astype(x.dtype), "mlp_gate") if c.gated else None
         hidden = act(up) if gate is None else act(gate) * up
         hidden = self.cut(hidden, "batch", "length", "act_mlp")
-        return checkpoint_name(hidden @ weights["down"].astype(x.dtype), "mlp_down")
+        with jax.named_scope("down"):
+            return checkpoint_name(hidden @ weights["down"].astype(x.dtype), "mlp_down")
 
+    @jax.named_scope("experts")
     def expert_mlp(self, x, weights):
         """Each token to its best experts, each expert up to its capacity per sequence; the rest is dropped."""
         c = self.config
@@ -209,9 +199,12 @@ class Model:
         dispatch = slot.sum(2)
         combine = (slot * (best / best.sum(-1, keepdims=True))[..., None, None].astype(x.dtype)).sum(2)
         rows = jnp.einsum("bse,bsxc->xbce", x, dispatch)
-        gate = checkpoint_name(jnp.einsum("xbce,xem->xbcm", rows, weights["gate"].astype(x.dtype)), "mlp_gate")
-        up = checkpoint_name(jnp.einsum("xbce,xem->xbcm", rows, weights["up"].astype(x.dtype)), "mlp_up")
-        down = checkpoint_name(jnp.einsum("xbcm,xme->xbce", jax.nn.silu(gate) * up, weights["down"].astype(x.dtype)), "mlp_down")
+        with jax.named_scope("gate"):
+            gate = checkpoint_name(jnp.einsum("xbce,xem->xbcm", rows, weights["gate"].astype(x.dtype)), "mlp_gate")
+        with jax.named_scope("up"):
+            up = checkpoint_name(jnp.einsum("xbce,xem->xbcm", rows, weights["up"].astype(x.dtype)), "mlp_up")
+        with jax.named_scope("down"):
+            down = checkpoint_name(jnp.einsum("xbcm,xme->xbce", jax.nn.silu(gate) * up, weights["down"].astype(x.dtype)), "mlp_down")
         return jnp.einsum("xbce,bsxc->bse", down, combine)
 
     def normalize(self, x, weights, name):
@@ -247,11 +240,13 @@ class Model:
         """Hidden states [batch, length, embed] in bfloat16; the embedding is a matmul with the one-hot tokens."""
         c = self.config
         one_hot = (tokens[..., None] == jnp.arange(c.vocab)).astype(jnp.bfloat16)
-        x = self.cut(one_hot @ parameters["embedding"].astype(jnp.bfloat16), "batch", "length", "act_embed")
+        with jax.named_scope("embedding"):
+            x = self.cut(one_hot @ parameters["embedding"].astype(jnp.bfloat16), "batch", "length", "act_embed")
         if c.positions:
             rows = (positions[..., None] == jnp.arange(c.positions)).astype(jnp.bfloat16)
             x = x + rows @ parameters["position_embedding"].astype(jnp.bfloat16)
 
+        @jax.named_scope("layer")
         def block(x, weights):
             x = checkpoint_name(self.cut(x, "batch", "length", "act_embed"), "input")
             for part, window in zip(weights, c.windows, strict=True):
@@ -260,7 +255,8 @@ class Model:
 
         if c.remat != "none":
             block = jax.checkpoint(block, prevent_cse=False, policy=self.policy())
-        return jax.lax.scan(block, x, parameters["blocks"])[0]
+        with jax.named_scope("layers"):
+            return jax.lax.scan(block, x, parameters["blocks"])[0]
 
     def logits(self, parameters, tokens, positions, segments):
         """Logits [batch, length, vocab] in float32."""
@@ -268,33 +264,15 @@ class Model:
         x = rms_norm(self.hidden(parameters, tokens, positions, segments), parameters["final_norm"])
         dtype = jnp.float32 if c.logits_float32 else x.dtype
         table = parameters["embedding"].T if c.tied else parameters["logits"]
-        logits = self.cut(x.astype(dtype) @ table.astype(dtype), "batch", "length", "act_vocab").astype(jnp.float32)
+        with jax.named_scope("logits"):
+            logits = self.cut(x.astype(dtype) @ table.astype(dtype), "batch", "length", "act_vocab").astype(jnp.float32)
         return logits if c.logits_cap is None else jnp.tanh(logits / c.logits_cap) * c.logits_cap
 
     def loss(self, parameters, batch):
         """Mean cross entropy over the tokens of a batch of tokens, targets, positions and segments, each [batch, length]."""
         logits = self.logits(parameters, batch["tokens"], batch["positions"], batch["segments"])
         one_hot = jax.nn.one_hot(batch["targets"], self.config.vocab, dtype=jnp.float32)
-        entropy = self.cut(cross_entropy(logits, one_hot), "batch", "length")
+        with jax.named_scope("loss"):
+            entropy = self.cut(cross_entropy(logits, one_hot), "batch", "length")
         counted = batch["segments"] != 0
         return jnp.sum(entropy * counted) / (jnp.sum(counted) + 1e-8)
-
-
-@functools.partial(jax.custom_vjp)
-def cross_entropy(logits, targets):
-    return _cross_entropy(logits, targets)[0]
-
-
-def _cross_entropy(logits, targets):
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    weights = jnp.exp(shifted)
-    total = jnp.sum(weights, axis=-1, keepdims=True)
-    return jnp.log(total[..., 0]) - jnp.sum(targets * shifted, axis=-1), (targets, weights, total)
-
-
-def _cross_entropy_gradient(kept, gradient):
-    targets, weights, total = kept
-    return gradient[..., None] * (weights / total - targets), jnp.zeros_like(targets)
-
-
-cross_entropy.defvjp(_cross_entropy, _cross_entropy_gradient)

@@ -12,6 +12,7 @@ from spmd_core.programs.decoder import TRAIN_RULES, Decoder, Model, parameter_di
 RATE, DECAY, FIRST, SECOND, EPSILON, CLIP = 3e-5, 0.1, 0.9, 0.95, 1e-8, 1.0
 
 
+@jax.named_scope("global norm")
 def global_norm(tree):
     return jnp.sqrt(sum(jnp.sum(jnp.square(leaf.astype(jnp.float32))) for leaf in jax.tree.leaves(tree)))
 
@@ -25,6 +26,7 @@ def make_train_step(model: Model):
         gradients = jax.tree.map(lambda g: jnp.where(norm < CLIP, g, (g / norm.astype(g.dtype)) * CLIP), gradients)
         step = state["step"] + 1
 
+        @jax.named_scope("optimizer")
         def adam(p, g, mean, square):
             g = g.astype(jnp.float32)
             mean_new = FIRST * mean.astype(jnp.float32) + (1 - FIRST) * g

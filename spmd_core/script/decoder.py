@@ -14,7 +14,7 @@ from spmd_core.plan.plan import Plan
 from spmd_core.script.imports import spaced
 from spmd_core.script.parts import placed_devices
 
-_FILES = ("decoder", "decoder_step")  # in the order in which one builds on the other
+_FILES = ("decoder_parts", "decoder", "decoder_step")  # in the order in which one builds on the other
 
 
 def decoder_text(experiment: Experiment) -> str:
@@ -58,7 +58,7 @@ def _sources() -> tuple[str, ...]:
 @cache
 def _fields() -> dict[str, tuple[Any] | None]:
     """Fields of the configuration, each with its default; None where it has none."""
-    classes = [node for node in ast.parse(_sources()[0]).body
+    classes = [node for node in ast.parse(_sources()[_FILES.index("decoder")]).body
                if isinstance(node, ast.ClassDef) and node.name == "Decoder"]
     return {statement.target.id: None
             if statement.value is None else (ast.literal_eval(statement.value),)

@@ -187,6 +187,12 @@ class Store(Database):
                           (run, strategy))
         return {row["name"]: read.text_of(run, row["body"]) for row in rows}
 
+    def text(self, run: str, strategy: str, name: str) -> str | None:
+        """One of those texts; None where there is none of that name."""
+        rows = self._rows("SELECT body FROM texts WHERE run = ? AND strategy = ? AND name = ?",
+                          (run, strategy, name))
+        return read.text_of(run, rows[0]["body"]) if rows else None
+
     def history(self, *, workload: str | None = None, states: Sequence[str] = (),
                 text: str | None = None, limit: int = 200,) -> tuple[RunSummary, ...]:
         """Runs, newest first, in any of `states` if there are some. `text` is looked for in the

@@ -19,7 +19,8 @@ _BOUND = {
 # Kinds of time in a schedule, in the order of a legend.
 KINDS = {
     "matmul": "matrix products", "kernel": "attention kernels", "memory": "HBM-bound operations",
-    "hidden": "hidden communication", "exposed": "exposed communication", "wait": "waiting",
+    "compute": "computation", "hidden": "hidden communication",
+    "exposed": "exposed communication", "wait": "waiting for copies", "copy": "copies",
     "loop": "a loop inside",
 }
 _PARTS = {"kept by the forward pass": "saved activations"}  # keys are those of the JSON form
@@ -120,6 +121,30 @@ def share_words(name: str) -> str:
         waited = name.removeprefix("wait: ")
         return _WAITS.get(waited, f"exposed {waited}")
     return KINDS.get(name, name)
+
+
+def part_kind(words: str) -> str:
+    """The kind, as a legend has it, of such a part.
+
+    >>> part_kind("exposed all-gather"), part_kind("matrix products"), part_kind("waiting for the host")
+    ('exposed', 'matmul', 'wait')
+    """
+    known = {shown: kind for kind, shown in KINDS.items()}
+    if words in known:
+        return known[words]
+    communicates = words.startswith("exposed") or words == _WAITS["slices"]
+    return "exposed" if communicates else "wait"
+
+
+def bounds_words(found: Prediction) -> str:
+    """The step with all communication hidden, with none, and as it was scheduled; "" where the
+    bounds are not known."""
+    if found.bounds_s is None:
+        return ""
+    scheduled = seconds_text(sum(found.shares_s.values()))
+    return (f"{seconds_text(found.bounds_s.overlapped)} with all communication hidden, "
+            f"{seconds_text(found.bounds_s.sequential)} with none; {scheduled} by the compiler's "
+            "schedule.")
 
 
 def route_words(route: str) -> str:

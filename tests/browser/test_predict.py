@@ -41,7 +41,6 @@ def test_a_layer_from_click_to_answer(server, page):
     text = screen_text(page)
     assert re.search(r"predicted (fastest: |to take )[\d.]+ µs|No difference between", text)
     assert "60.0 MiB" in text
-    page.get_by_role("tab", name="Collectives").click()
     page.get_by_text("the contracted dim in is sharded over y").first.wait_for()
     assert "run=" in page.url
     page.reload()  # the link shows what is stored
@@ -61,9 +60,9 @@ def test_a_link_shows_the_stored_prediction_without_compiling(server, page, stor
         "stMetric").filter(
         has_text="Tokens per second").get_by_text(
         f"{prediction().tokens_per_s_per_chip:,.0f}").wait_for()
-    page.get_by_role("tab", name="Mesh on the torus").click()
+    page.get_by_role("tab", name="Memory").click()
     page.get_by_text("a torus of 16 × 16 over x and y").first.wait_for()
-    page.get_by_role("tab", name="Your own time").click()
+    page.get_by_role("tab", name="Beside").click()
     page.get_by_placeholder("e.g. 0.25").fill("0.016")
     page.keyboard.press("Enter")
     page.get_by_text("which is inside the predicted interval").wait_for()
@@ -99,7 +98,7 @@ def test_two_predictions_stand_side_by_side(server, page, stored):
     store(server.folder / "data",
           predicted(other, "20260101-000000-cccccc", auto=prediction(10**15)))
     visit(page, stored + "&with=20260101-000000-cccccc")
-    page.get_by_role("tab", name="Side by side").click()
+    page.get_by_role("tab", name="Beside").click()
     page.get_by_text("Both programs communicate alike.").wait_for()
     page.get_by_text("B against A").first.wait_for()
     assert "3 × 2,048 tokens per device" in screen_text(page)

@@ -18,13 +18,15 @@ from spmd_core.runs.states import RunStatus
 from spmd_core.units import bytes_text, number_text, seconds_text
 from spmd_core.words import predictions as words
 from spmd_core.words.names import title
+from spmd_core.words.timeline import ABOUT, STORED_BEFORE
 from ui import choices, state
 from ui.ir import viewer
 from ui.lab import lab
 from ui.markdown import as_sentence, plain
 from ui.predict import beside, charts, drafts, keep, nearest, tables, torus
-from ui.predict import sweep as sweep_view
 from ui.shell import refusal
+from ui.timeline import stored
+from ui.timeline import view as timeline_view
 
 SCREEN = "predict"
 
@@ -85,14 +87,7 @@ def before(experiment: Experiment) -> None:
                 plain(f"Not compiled yet: press Predict to compile it for {topology.name}."),
                 anchor=False)
         st.caption(plain(words.chip_words(topology)))
-    mesh, sweep = st.tabs(["Mesh on the torus", "Sweep"], key=choices.TAB, on_change="rerun",
-                          bind="query-params", default="Sweep" if sweep_view.is_linked() else None)
-    if sweep.open:
-        with sweep:
-            sweep_view.show(experiment)
-    else:
-        with mesh:
-            _mesh(experiment)
+    _mesh(experiment)
 
 
 def _mesh(experiment: Experiment) -> None:
@@ -189,60 +184,72 @@ def _metric(label: str, value: str, delta: str, color: str = "off") -> None:
     st.metric(label, value, delta, delta_color=color, delta_arrow="off", width="content")  # pyright: ignore[reportArgumentType]
 
 
+_TIME, _MEMORY, _BESIDE, _PROGRAMS = "Time", "Memory", "Beside", "Programs"
+_OLD_TABS = {  # of links of before
+    "Where the time goes": _TIME, "Collectives": _TIME, "Mesh on the torus": _MEMORY,
+    "Side by side": _BESIDE, "Your own time": _BESIDE, "Baseline": _BESIDE,
+}
+
+
 def details(result: Result, name: str) -> None:
     """Tabs, of which only the open one is made."""
     found = result.strategies[name].prediction
     assert found is not None
-    names = [*(["Where the time goes", "Collectives"] if found.predicted_s else []), "Memory",
-             "Mesh on the torus", "Side by side", "Your own time", "Baseline",
-             *(["Programs"] if found.fits else []), "Sweep"]
-    tabs = st.tabs(names, key=choices.TAB, on_change="rerun", bind="query-params",
-                   default="Sweep" if sweep_view.is_linked() else None)
+    names = [*([_TIME] if found.predicted_s else []), _MEMORY, _BESIDE,
+             *([_PROGRAMS] if found.fits else [])]
+    choices.rename_tab(_OLD_TABS)
+    tabs = st.tabs(names, key=choices.TAB, on_change="rerun", bind="query-params")
     opened, tab = next(((each, tab) for each, tab in zip(names, tabs, strict=True) if tab.open),
                        (names[0], tabs[0]))
     with tab:
-        if opened == "Where the time goes":
-            time_goes(found)
-        elif opened == "Collectives":
-            _collectives(result, name, found)
-        elif opened == "Memory":
+        if opened == _TIME:
+            _time(result, name, found)
+        elif opened == _MEMORY:
             _memory(found)
-        elif opened == "Mesh on the torus":
+            st.subheader("Mesh on the torus", anchor=False)
             _mesh(result.experiment)
-        elif opened == "Side by side":
-            beside.show(result, name)
-        elif opened == "Your own time":
-            keep.own_time(result, found)
-        elif opened == "Baseline":
-            keep.baseline(result, name, found)
-        elif opened == "Programs":
-            _programs(result, name)
+        elif opened == _BESIDE:
+            _besides(result, name, found)
         else:
-            sweep_view.show(result.experiment)
+            _programs(result, name)
 
 
-def time_goes(found: Prediction) -> None:
-    """The estimate by what takes it, and the schedule as a timeline."""
+def _time(result: Result, name: str, found: Prediction) -> None:
+    """Where the time goes: in all, operation by operation, and what communicates."""
     alt = "; ".join(f"{part} {seconds_text(share)}" for part, share in words.parts(found).items())
     st.vega_lite_chart(charts.shares_chart({"time": found}), alt=f"Where the estimate goes: {alt}",
                        key="shares")
-    if found.bounds_s is not None:
-        scheduled = seconds_text(sum(found.shares_s.values()))
-        st.caption(f"{seconds_text(found.bounds_s.overlapped)} with all communication hidden, "
-                   f"{seconds_text(found.bounds_s.sequential)} with none; {scheduled} by the "
-                   "compiler's schedule.")
-    places = charts.places(found)
-    if not places:
+    if bounds := words.bounds_words(found):
+        st.caption(plain(bounds))
+    st.subheader("Timeline", anchor=False)
+    _timeline(result, name)
+    st.subheader("Collectives", anchor=False)
+    _collectives(result, name, found)
+
+
+def _timeline(result: Result, name: str) -> None:
+    """The schedule, operation by operation; a sentence where none was stored."""
+    try:
+        timeline = stored.of_run(result.run, name)
+    except RequestError as error:
+        st.caption(plain(as_sentence(str(error))))
         return
-    names = list(places)
-    place = names[0] if len(names) == 1 else st.selectbox("Timeline of", names, format_func=places.__getitem__, key=f"timeline-of:{len(names)}",
-                                                          help="The step spends nearly all its time in loops over layers.")
-    st.vega_lite_chart(charts.timeline_chart(found, place),
-                       alt=f"Timeline of {places[place]}, by chip and links", key="timeline")
-    st.caption(
-        "The compiler's schedule, timed by the cost model. Communication runs on rows of its "
-        "own: hidden (gray) beside the chip's work, exposed (orange) where the chip waits for "
-        "it. Other waits of the chip are red. Point at a bar for details.")
+    if timeline is None:
+        st.caption(STORED_BEFORE)
+        return
+    timeline_view.show(timeline, f"{result.run}:{name}", f"{result.run}-{name}")
+    st.caption(ABOUT)
+
+
+def _besides(result: Result, name: str, found: Prediction) -> None:
+    """Another prediction, a time of one's own, a baseline: each beside this prediction."""
+    st.subheader("Another prediction", anchor=False)
+    beside.show(result, name)
+    if found.predicted_s is not None:
+        st.subheader("Your own time", anchor=False)
+        keep.own_time(result, found)
+    st.subheader("Baseline", anchor=False)
+    keep.baseline(result, name, found)
 
 
 def _collectives(result: Result, name: str, found: Prediction) -> None:

@@ -1,27 +1,13 @@
-"""Predictions to charts: the interval, where the time goes, the timeline of the schedule, memory
-against what there is.
-"""
+"""Predictions to charts: the interval, where the time goes, memory against what there is."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from spmd_core.results.prediction import Estimate, PredictedMemory, Prediction, TimelineSegment
+from spmd_core.results.prediction import Estimate, PredictedMemory, Prediction
 from spmd_core.units import bytes_text, seconds_text
-from spmd_core.words.predictions import KINDS, parts
+from spmd_core.words.predictions import KINDS, part_kind, parts
+from ui.charts import colors
 from ui.charts.base import BYTES, CONFIG, INK, SECONDS, Spec, rows_axis, unit
-
-MAX_DRAWN = 500  # segments of the timeline
-WORK = ("matmul", "kernel", "memory", "loop")
-_COLORS = {  # on light and dark alike, in the order of the legend
-    "matmul": "#3b76c4", "kernel": "#7a5cc7", "memory": "#5aa6a0", "hidden": "#a9b4c2",
-    "exposed": "#d9730d", "wait": "#c9485b", "loop": "#6c7686",
-}
-_SHADES = {
-    "exposed all-gather": "#d9730d", "exposed reduce-scatter": "#e8a15c",
-    "exposed all-reduce": "#b4541a", "exposed all-to-all": "#f0c27b",
-    "exposed collective-permute": "#96611f", "waiting for copies": "#c9485b",
-    "waiting for the host": "#e08a96",
-}
 
 
 def interval_chart(rows: Mapping[str, Estimate], measured_s: float | None = None) -> Spec:
@@ -79,151 +65,35 @@ def _end(data: dict[str, Any], x: dict[str, Any], y: dict[str, Any], field: str,
             "encoding": {"x": x | {"field": field}, "y": y, "text": {"field": "end"}}}
 
 
-def _color(part: str) -> str:
-    known = {words: _COLORS[kind] for kind, words in KINDS.items()}
-    return known.get(part) or _SHADES.get(part, "#8a8f98")
-
-
 def shares_chart(rows: Mapping[str, Prediction]) -> Spec:
-    """The estimate of each row as a bar, by what takes it."""
+    """The estimate of each row as a bar, by what takes it: one color for all that is exposed."""
     sums = {row: sum(prediction.shares_s.values()) for row, prediction in rows.items()}
     size, name = unit(list(sums.values()), SECONDS)
     names = list(dict.fromkeys(part for prediction in rows.values() for part in parts(prediction)))
     values = [{"row": row, "part": part, "x": time / size, "time": seconds_text(time),
-               "share": f"{time / (sums[row] or 1):.1%}", "at": names.index(part)}
+               "share": f"{time / (sums[row] or 1):.1%}", "at": names.index(part),
+               "kind": KINDS[part_kind(part)]}
               for row, prediction in rows.items() for part, time in parts(prediction).items()]
+    kinds = [kind for kind in colors.KINDS if any(part_kind(part) == kind for part in names)]
+    shown = [KINDS[kind] for kind in kinds]
     encoding: dict[str,
                    Any] = {"x": {"field": "x", "type": "quantitative",
                                  "title": f"estimate ({name})", "stack": True},
                            "y": rows_axis(list(rows)) if len(rows) > 1
                            else {"field": "row", "type": "nominal", "axis": None},
-                           "color": {"field": "part", "type": "nominal", "sort": names,
-                                     "scale": {"domain": names,
-                                               "range": [_color(part) for part in names]},
+                           "color": {"field": "kind", "type": "nominal", "sort": shown,
+                                     "scale": {"domain": shown,
+                                               "range": [colors.KINDS[kind] for kind in kinds]},
                                      "legend": {"orient": "top", "title": None, "columns": 3,
-                                                "labelLimit": 260}},
+                                                "labelLimit": 260, "symbolStrokeWidth": 0}},
                            "order": {"field": "at", "type": "quantitative"},
                            "tooltip": [{"field": "part", "title": "part"},
                                        {"field": "time", "title": "time"},
                                        {"field": "share", "title": "share"}],}
-    return {"layer": [{"data": {"values": values}, "mark": {"type": "bar", "height": 26},
-                       "encoding": encoding}], "height": {"step": 46}, "config": CONFIG}
-
-
-def places(prediction: Prediction) -> dict[str, str]:
-    """Computations that the timeline can show, the longest first, and what to call each."""
-    totals: dict[str, float] = {}
-    counts: dict[str, int] = {}
-    for segment in prediction.timeline:
-        if segment.kind != "loop" and segment.track == "chip":
-            totals[segment.place] = totals.get(segment.place,
-                                               0.0) + segment.duration_s * segment.count
-            counts[segment.place] = max(counts.get(segment.place, 0), segment.count)
-    found = {}
-    for place in sorted(totals, key=lambda place: -totals[place]):
-        times = f"one iteration of a loop of {counts[place]:,}" if counts[
-            place] > 1 else "outside the loops"
-        found[place] = f"{times}, {seconds_text(totals[place])} in all"
-    return found
-
-
-def split_exposed(segments: Sequence[TimelineSegment],
-                  hidden: Collection[str] = ()) -> list[tuple[TimelineSegment, str, float, float]]:
-    """Stretches of a place as (segment, kind, start, end), communication cut into what the chip
-    works under and what it stands still for.
-
-    `hidden` names collectives that nothing waits for. Gaps of the chip below a hundredth of the
-    whole are operations too short to be drawn.
-    """
-    whole = max((s.start_s + s.duration_s for s in segments), default=0.0)
-    busy = sorted((s.start_s, s.start_s + s.duration_s) for s in segments
-                  if s.track == "chip" and s.kind in WORK)
-    still = [(low, high) for low, high in _between(busy, whole) if high - low > 0.01 * whole]
-    found = []
-    for segment in segments:
-        start, end = segment.start_s, segment.start_s + segment.duration_s
-        if segment.track == "chip":
-            found.append((segment, segment.kind if segment.kind in WORK else "wait", start, end))
-            continue
-        at = start
-        for low, high in () if segment.name in hidden else still:
-            low, high = max(low, start), min(high, end)
-            if high > low:
-                found += [(segment, "hidden", at, low)] if low > at else []
-                found.append((segment, "exposed", low, high))
-                at = high
-        found += [(segment, "hidden", at, end)] if at < end else []
-    return found
-
-
-def _between(busy: Sequence[tuple[float, float]], whole: float) -> list[tuple[float, float]]:
-    """The gaps that sorted stretches leave of [0, whole]."""
-    gaps, at = [], 0.0
-    for low, high in busy:
-        if low > at:
-            gaps.append((at, low))
-        at = max(at, high)
-    return [*gaps, (at, whole)] if at < whole else gaps
-
-
-def track_words(track: str) -> str:
-    """A row of the timeline, e.g. `ici x++ici x-` is `links x`."""
-    if track == "chip":
-        return "chip"
-    axes = [name for name in "xyz" if f"ici {name}" in track]
-    named = {"dcn": "between slices", "core": "within a chip", "host in": "from the host",
-             "host out": "to the host", "copy": "copies"}
-    other = [words for part, words in named.items() if part in track.split("+")]
-    return ", ".join(([f"links along {', '.join(axes)}"] if axes else []) + other) or track
-
-
-def timeline_chart(prediction: Prediction, place: str) -> Spec:
-    """One pass through a computation: the chip on one row, links on others, exposed communication
-    in orange.
-    """
-    held = sorted((s for s in prediction.timeline if s.place == place),
-                  key=lambda s: -s.duration_s)[:MAX_DRAWN]
-    size, name = unit([max((s.start_s + s.duration_s for s in held), default=0.0)], SECONDS)
-    details = {each.name: each for each in prediction.collectives}
-    values = []
-    hidden = [each.name or "" for each in prediction.collectives
-              if each.exposed_in_all_s <= 0.005 * each.total_s]
-    for segment, kind, start, end in split_exposed(held, hidden):
-        collective = details.get(segment.name)
-        over = f"over {', '.join(collective.axes)}" if collective and collective.axes else ""
-        what = segment.kind if segment.track != "chip" else KINDS.get(segment.kind, segment.kind)
-        values.append({"track": track_words(segment.track), "kind": KINDS[kind],
-                       "from": start / size, "to": end / size,
-                       "what": " ".join(part for part in (what, over) if part),
-                       "name": segment.name, "time": seconds_text(segment.duration_s),
-                       "times": f"{segment.count:,}",
-                       "how": (collective.algorithm if collective else "") or "–",
-                       "detail": ((collective.route or "") if collective
-                                  else segment.detail)[-90:]})
-    tracks = sorted({value["track"] for value in values},
-                    key=lambda track: (track != "chip", track))
-    shown = [words for words in KINDS.values() if any(value["kind"] == words for value in values)]
-    encoding: dict[str,
-                   Any] = {"x": {"field": "from", "type": "quantitative",
-                                 "title": f"time since it begins ({name})",
-                                 "scale": {"nice": False}}, "x2": {"field": "to"},
-                           "y": {"field": "track", "type": "nominal", "sort": tracks, "title": None,
-                                 "scale": {"domain": tracks},
-                                 "axis": {"labelLimit": 150, "ticks": False, "domain": False}},
-                           "color": {"field": "kind", "type": "nominal", "sort": shown,
-                                     "scale": {"domain": shown,
-                                               "range": [_color(words) for words in shown]},
-                                     "legend": {"orient": "top", "title": None, "columns": 3,
-                                                "labelLimit": 260, "symbolType": "square",
-                                                "symbolStrokeWidth": 0}},
-                           "tooltip": [{"field": "what"}, {"field": "name"},
-                                       {"field": "time", "title": "takes"},
-                                       {"field": "times", "title": "times in a step"},
-                                       {"field": "how", "title": "algorithm"},
-                                       {"field": "detail", "title": "over, from"}],}
-    bar = {"type": "bar", "height": {"band": 0.72}}  # no stroke: the legend's boxes would get it
-    return {"layer": [{"data": {"values": values}, "mark": bar, "encoding": encoding}],
-            "height": {"step": 42}, "config": CONFIG}
+    bar = {"type": "bar", "height": 26, "stroke": "#80808066"}  # parts of one color stay apart
+    layer = {"data": {"values": values}, "mark": bar,
+             "encoding": encoding | {"detail": {"field": "part"}}}
+    return {"layer": [layer], "height": {"step": 46}, "config": CONFIG}
 
 
 def memory_chart(rows: Mapping[str, PredictedMemory]) -> Spec:

@@ -16,7 +16,7 @@ from spmd_core.sweep.variables import FIRST, VARIABLES, Variable
 from spmd_core.units import bytes_text, mesh_text, seconds_text
 from spmd_core.words.runs import paused_words
 from spmd_core.words.sweep import axis_title, headline, point_title
-from ui import links, state
+from ui import choices, links, state
 from ui.lab import Batch, lab
 from ui.markdown import plain
 from ui.predict import sweep_charts
@@ -58,9 +58,32 @@ def _asked() -> Asked:
     return st.session_state[state.seed("predict:sweep:asked", Asked())]
 
 
-def is_linked() -> bool:
-    """Whether the address bar holds a sweep."""
-    return "sweep" in st.query_params
+_VIEWS = {"step": "One prediction", "sweep": "Sweep"}
+
+
+def choose() -> bool:
+    """A switch between one prediction and a sweep; whether the sweep is open. The address bar says
+    which: `show=sweep`, or a sweep, or the tab that a sweep had before.
+    """
+    asked = st.query_params.get(choices.SHOWN)
+    is_open = asked == "sweep" or (asked is None and (
+        "sweep" in st.query_params or st.query_params.get(choices.TAB) == "Sweep"))
+    key = "predict:shown"
+    st.session_state[key] = "sweep" if is_open else "step"
+    st.segmented_control("What is shown", list(_VIEWS), format_func=_VIEWS.__getitem__, key=key,
+                         required=True, on_change=_turn, args=(key,),
+                         label_visibility="collapsed", width="content")
+    return is_open
+
+
+def _turn(key: str) -> None:
+    """Say in the address bar which view was chosen; a sweep is of its own view alone."""
+    for name in ("sweep", "scaling", choices.SHOWN):
+        st.query_params.pop(name, None)
+    if st.query_params.get(choices.TAB) == "Sweep":
+        del st.query_params[choices.TAB]
+    if st.session_state[key] == "sweep":
+        st.query_params[choices.SHOWN] = "sweep"
 
 
 # Fields
@@ -105,9 +128,9 @@ def _values(variable: Variable, experiment: Experiment, values: str, fresh: bool
     if variable.choices is None:
         return st.text_input("Values", key=_seeded(place, values, fresh), help=variable.help,
                              placeholder=variable.example)
-    choices = variable.choices()
-    key = _seeded(place, [v for v in values.split(variable.separator) if v in choices], fresh)
-    chosen = st.multiselect("Values", list(choices), key=key, format_func=choices.__getitem__,
+    offered = variable.choices()
+    key = _seeded(place, [v for v in values.split(variable.separator) if v in offered], fresh)
+    chosen = st.multiselect("Values", list(offered), key=key, format_func=offered.__getitem__,
                             help=variable.help)
     return variable.separator.join(chosen)
 

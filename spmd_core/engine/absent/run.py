@@ -36,6 +36,9 @@ from spmd_core.results.environment import Environment
 from spmd_core.results.prediction import PROGRAM, Prediction
 from spmd_core.results.result import Failure, MemoryBytes, Phases, Result, StrategyResult
 from spmd_core.runs.events import Event, Finished, Phase, Texts
+from spmd_core.timeline.of_walk import timeline_of
+from spmd_core.timeline.text import NAME as TIMELINE
+from spmd_core.timeline.text import to_text
 from spmd_core.workloads.strategies import ONE_DEVICE
 
 # a worker that once needed this much is renewed: a compiler gives little of it back
@@ -100,7 +103,9 @@ def _predict(experiment: Experiment, strategy: str, emit: Emit, folder: Path) ->
         if answer.text and len(experiment.strategies) > 1:
             facts[PROGRAM] = fingerprint(answer.text)
         tell("price")
-        prediction = of_experiment(experiment, replace(answer, facts=facts))
+        prediction = of_experiment(
+            experiment, replace(answer, facts=facts),
+            lambda *walk: texts.update({TIMELINE: to_text(timeline_of(*walk))}))
     except LabError as error:
         return StrategyResult(status="error", error=failure_of(error),
                               phases_s=Phases(**steps.seconds), warnings=warnings)

@@ -17,6 +17,7 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.runs.states import TIMING
 from spmd_core.settings import Settings
+from spmd_core.timeline import text as timeline
 from spmd_core.words.runs import headline
 from spmd_core.words.strategies import same_programs
 from spmd_core.workloads.decoder import DEFAULT_SPEC
@@ -82,9 +83,11 @@ def test_every_strategy_is_compiled_and_priced_and_nothing_is_executed(lab):
         assert "there is nothing to compile for absent ones" in result.strategies[
             name].error.message
     texts = lab.texts(run, "auto")
-    assert set(texts) == {"program", "jaxpr", "stablehlo",
-                          "hlo"} and "jax.devices()" in texts[
-        "program"] and "all-reduce" in texts["hlo"]
+    assert set(texts) == {"program", "jaxpr", "stablehlo", "hlo", timeline.NAME}
+    assert "jax.devices()" in texts["program"] and "all-reduce" in texts["hlo"]
+    whole = timeline.from_text(texts[timeline.NAME]).whole
+    assert whole.length_s == pytest.approx(auto.predicted_s.estimate)
+    assert {"matmul", "all-reduce"} <= {span.kind for span in whole.spans}
     assert lab.latest(result.experiment) == run and is_current(result)
     older = {
         name: found.model_copy(

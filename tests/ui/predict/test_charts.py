@@ -4,7 +4,7 @@ import altair
 import pytest
 
 from spmd_core.machine.topologies import get_topology
-from spmd_core.results.prediction import Estimate, TimelineSegment
+from spmd_core.results.prediction import Estimate
 from spmd_core.words.predictions import share_words
 from tests.ui.predictions import TOO_LARGE, prediction
 from ui.predict import charts, torus_chart
@@ -16,7 +16,6 @@ CHARTS = {
     "strategies": lambda: charts.interval_chart({"Automatic": TIME, "shard_map": TIME}),
     "shares": lambda: charts.shares_chart({"time": FOUND}),
     "shares of two": lambda: charts.shares_chart({"A": FOUND, "B": FOUND}),
-    "timeline": lambda: charts.timeline_chart(FOUND, "body"),
     "memory": lambda: charts.memory_chart({"peak": FOUND.memory_bytes}),
     "too much memory": lambda: charts.memory_chart({"peak": TOO_LARGE.memory_bytes}),
     "torus": lambda: torus("v5e:16x16", [("fsdp", 16), ("tensor", 16)], "fsdp"),
@@ -66,28 +65,6 @@ def test_a_large_cube_is_cut_off_and_says_so():
     chart = torus("v5p:16x20x28", [("fsdp", 8960)], "fsdp")
     assert len(rows(chart, 1)) == 3 * 320
     assert "the first 3 of 28 layers along z" in torus_chart.caption(topology).lower()
-
-
-def segment(track, kind, start, duration, name="a"):
-    return TimelineSegment(track=track, kind=kind, name=name, start_s=start, duration_s=duration,
-                           place="body")
-
-
-def test_communication_is_exposed_where_the_chip_stands_still():
-    found = charts.split_exposed([segment("chip", "matmul", 0.0, 1.0),
-                                  segment("ici x+", "all-gather", 0.5, 1.5),
-                                  segment("chip", "matmul", 2.0, 1.0)])
-    stretches = [(kind, start, end) for each, kind, start, end in found if each.track != "chip"]
-    assert stretches == [("hidden", 0.5, 1.0), ("exposed", 1.0, 2.0)]
-    named = charts.split_exposed([segment("chip", "matmul", 0.0, 1.0),
-                                  segment("ici x+", "all-gather", 0.5, 1.5, "b")], ["b"])
-    assert [kind for each, kind, _, _ in named if each.track != "chip"] == ["hidden"]
-
-
-def test_places_of_the_timeline_in_words():
-    assert charts.places(FOUND) == {"body": "one iteration of a loop of 10, 14.7 ms in all"}
-    assert charts.track_words("ici x++ici x-+ici y+") == "links along x, y"
-    assert charts.track_words("dcn") == "between slices"
 
 
 def test_parts_are_named_for_readers():

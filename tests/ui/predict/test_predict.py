@@ -251,3 +251,34 @@ def test_a_link_opens_its_tab_and_an_unknown_one_is_ignored(opened, query, peak)
     assert said(screen) == ""
     assert any("The largest arrays of the compiled program" in caption.value
                for caption in screen.caption) is peak
+
+
+@pytest.mark.parametrize(("tab", "now", "words"), [
+    ("Where the time goes", "Time", "stored without its timeline"),
+    ("Collectives", "Time", "total and exposed times are per step"),
+    ("Mesh on the torus", "Memory", "largest arrays of the compiled program"),
+    ("Side by side", "Beside", "No other prediction is stored yet"),
+    ("Baseline", "Beside", "No other prediction is stored yet")])
+def test_links_of_before_open_the_tab_that_has_it_now(opened, tab, now, words):
+    screen = opened(predicted(), experiment=link.encode(MODEL), tab=tab)
+    assert said(screen) == ""
+    assert any(words in caption.value for caption in screen.caption)
+    assert next(each for each in screen.tabs if each.label == now)
+
+
+def test_four_tabs_and_the_sweep_is_a_view_of_its_own(opened):
+    screen = opened(predicted(), experiment=link.encode(MODEL))
+    assert [tab.label for tab in screen.tabs] == ["Time", "Memory", "Beside", "Programs"]
+    field(screen, "button_group", "What is shown").set_value("sweep").run()
+    assert said(screen) == "" and not screen.tabs
+    assert field(screen, "selectbox", "Vary").value == "chips"
+    assert "sweep" in screen.query_params
+    field(screen, "button_group", "What is shown").set_value("step").run()
+    assert "sweep" not in screen.query_params and len(screen.tabs) == 4
+
+
+@pytest.mark.parametrize("query", [{"sweep": "chips=64,256"}, {"tab": "Sweep"}, {"show": "sweep"}])
+def test_a_link_to_a_sweep_opens_it(opened, query):
+    screen = opened(predicted(), experiment=link.encode(MODEL), **query)
+    assert said(screen) == "" and not screen.tabs
+    assert field(screen, "selectbox", "Vary").value == "chips"

@@ -1,0 +1,1 @@
+"""What happens when in a step, operation by operation: predicted, or traced on devices."""

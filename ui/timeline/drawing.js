@@ -1,0 +1,245 @@
+// Draws one scene of a timeline on a canvas. Pixels are CSS pixels; times are seconds.
+
+const AXIS = 22, GAP = 6, LEAST = 1;
+
+/** Where each row lies: labels in a column of their own, or above the rows where it is narrow. */
+function layout(scene, width) {
+  const narrow = width < 560, left = narrow ? 0 : 118, head = narrow ? 15 : 0;
+  let top = AXIS + 4;
+  const rows = scene.rows.map((title, number) => {
+    const height = number === 0 ? 46 : scene.small[number] ? 15 : 24;
+    const row = { title, top: top + head, height };
+    top += head + height + GAP;
+    return row;
+  });
+  return { left, narrow, rows, width, height: top + 4 };
+}
+
+/** A length of time with its unit, three digits. */
+function timeText(seconds, digits = 3) {
+  if (!seconds) return "0 s";
+  const [size, unit] = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]]
+    .find(([step]) => Math.abs(seconds) >= step) || [1e-9, "ns"];
+  const value = seconds / size;
+  const text = Math.abs(value) >= 999.5 && digits === 3 ? Math.round(value).toLocaleString("en") :
+    String(Number(value.toPrecision(digits)));
+  return `${text} ${unit}`;
+}
+
+/** Digits that tell a tick from the next. */
+function digitsFor(at, step) {
+  return at ? Math.min(15, Math.max(3, 1 + Math.ceil(Math.log10(Math.abs(at) / step)))) : 3;
+}
+
+function bytesText(count) {
+  const [size, unit] = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]
+    .find(([step]) => count >= step) || [1, "B"];
+  return `${(count / size).toFixed(size === 1 ? 0 : 1)} ${unit}`;
+}
+
+/** Ticks at round times. */
+function ticks(from, to, room) {
+  const rough = (to - from) / Math.max(2, room / 95), power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough);
+  const found = [];
+  for (let at = Math.ceil(from / step - 1e-9) * step; at <= to + step * 1e-9; at += step) {
+    found.push(at);
+  }
+  return found;
+}
+
+/** Text on a color: dark on a light one. */
+function inkOn(hex) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+  return 0.299 * red + 0.587 * green + 0.114 * blue > 150 ? "#14202c" : "#ffffff";
+}
+
+function shortened(paint, text, room) {
+  if (paint.measureText(text).width <= room) return text;
+  let least = 0, most = text.length;
+  while (least < most) {
+    const middle = (least + most + 1) >> 1;
+    if (paint.measureText(`${text.slice(0, middle)}…`).width <= room) least = middle;
+    else most = middle - 1;
+  }
+  return least < 3 ? "" : `${text.slice(0, least)}…`;
+}
+
+function drawAxis(paint, look, place, view, x) {
+  paint.fillStyle = look.text;
+  paint.strokeStyle = look.line;
+  paint.textAlign = "center";
+  const marks = ticks(view.from, view.to, place.width - place.left);
+  const step = marks.length > 1 ? marks[1] - marks[0] : 1;
+  for (const at of marks) {
+    const across = x(at);
+    paint.globalAlpha = 0.55;
+    paint.beginPath();
+    paint.moveTo(across, AXIS - 3);
+    paint.lineTo(across, place.height - 4);
+    paint.stroke();
+    paint.globalAlpha = 0.85;
+    const text = timeText(at, digitsFor(at, step)), half = paint.measureText(text).width / 2 + 1;
+    const near = Math.min(place.width - half, Math.max(place.left + half, across));
+    paint.fillText(text, near, 11);
+  }
+  paint.globalAlpha = 1;
+}
+
+function drawRows(paint, look, place) {
+  paint.textAlign = "left";
+  for (const row of place.rows) {
+    paint.fillStyle = look.soft;
+    paint.fillRect(place.left, row.top, place.width - place.left, row.height);
+    paint.fillStyle = look.text;
+    const high = place.narrow ? row.top - 4 : row.top + row.height / 2 + 4;
+    paint.fillText(shortened(paint, row.title, place.narrow ? place.width : place.left - 8), 0,
+      high);
+  }
+}
+
+/** A loop: its name above, and below what its passes spend their time on. */
+function drawLoop(paint, look, box, mix, text) {
+  const high = Math.round(box.height * 0.36);
+  paint.fillStyle = look.page;
+  paint.fillRect(box.x, box.y, box.width, box.height);
+  let at = box.x;
+  for (const [kind, share] of mix) {
+    paint.fillStyle = look.colors[kind];
+    paint.fillRect(at, box.y + box.height - high, share * box.width, high);
+    at += share * box.width;
+  }
+  paint.strokeStyle = look.colors.loop;
+  paint.strokeRect(box.x + 0.5, box.y + 0.5, Math.max(0, box.width - 1), box.height - 1);
+  paint.fillStyle = look.text;
+  const from = Math.max(box.x, box.least) + 6;
+  const room = Math.min(box.x + box.width, box.most) - from - 6;
+  if (room > 24) paint.fillText(shortened(paint, text, room), from, box.y + 19);
+}
+
+function drawPlain(paint, look, box, kind, text) {
+  const color = look.colors[kind];
+  paint.fillStyle = color;
+  paint.fillRect(box.x, box.y, box.width, box.height);
+  const from = Math.max(box.x, box.least) + 4;
+  const room = Math.min(box.x + box.width, box.most) - from - 4;
+  if (room < 26) return;
+  paint.fillStyle = inkOn(color);
+  paint.fillText(shortened(paint, text, room), from, box.y + box.height / 2 + 4);
+}
+
+/** During a loop: how much of it each other row is busy, and by what. */
+function drawAside(paint, look, box, aside, place) {
+  for (const [row, shares] of Object.entries(aside)) {
+    const { top, height } = place.rows[row];
+    let at = box.x;
+    for (const [kind, share] of shares) {
+      paint.globalAlpha *= 0.6;
+      paint.fillStyle = look.colors[kind];
+      paint.fillRect(at, top + height / 4, share * box.width, height / 2);
+      paint.globalAlpha /= 0.6;
+      at += share * box.width;
+    }
+  }
+}
+
+/** The box of a span; null where the view does not hold it. */
+function boxOf(scene, place, number, x) {
+  const row = place.rows[scene.row[number]];
+  const from = x(scene.start[number]), to = x(scene.start[number] + scene.length[number]);
+  if (to < place.left || from > place.width) return null;
+  return { x: from, y: row.top, width: Math.max(LEAST, to - from), height: row.height,
+    least: place.left, most: place.width };
+}
+
+function drawSpans(paint, look, scene, place, x, found) {
+  const drawn = place.rows.map(() => ({}));
+  scene.short.forEach((name, number) => {
+    const box = boxOf(scene, place, number, x);
+    if (!box) return;
+    const kind = scene.kind[number], pixel = Math.floor(box.x);
+    if (box.width <= LEAST) {  // hundreds may lie on one pixel
+      const held = drawn[scene.row[number]];
+      if (held[kind] === pixel) return;
+      held[kind] = pixel;
+    }
+    paint.globalAlpha = found && !found.has(number) ? 0.22 : 1;
+    if (kind === "loop") {
+      drawLoop(paint, look, box, scene.mix[number] || [], `${name} ×${scene.count[number]} ▸`);
+      drawAside(paint, look, box, scene.aside[number] || {}, place);
+    } else {
+      drawPlain(paint, look, box, kind, name);
+    }
+    for (const [from, to] of scene.exposed[number] || []) {
+      paint.fillStyle = look.colors.exposed;
+      paint.fillRect(x(from), box.y, Math.max(LEAST, x(to) - x(from)), box.height);
+    }
+  });
+  paint.globalAlpha = 1;
+}
+
+/** A line from the end of one span to the start (or the end) of another. */
+function drawLink(paint, place, scene, x, from, to, color, width, toEnd = false) {
+  const [one, two] = [from, to].map((number) => place.rows[scene.row[number]]);
+  const ahead = x(Math.min(scene.start[from] + scene.length[from],
+    scene.start[to] + (toEnd ? scene.length[to] : 1e9)));
+  const behind = x(scene.start[to] + (toEnd ? scene.length[to] : 0));
+  if (Math.max(ahead, behind) < place.left || Math.min(ahead, behind) > place.width) return;
+  const up = one.top > two.top;
+  const low = one === two ? one.top + one.height - 3 : up ? one.top : one.top + one.height;
+  const high = one === two ? low : up ? two.top + two.height : two.top;
+  const bend = one === two ? 14 : 0, middle = (low + high) / 2;
+  paint.strokeStyle = color;
+  paint.lineWidth = width;
+  paint.beginPath();
+  paint.moveTo(ahead, low);
+  paint.bezierCurveTo(ahead + 2, middle + bend, behind - 2, middle + bend, behind, high);
+  paint.stroke();
+  paint.lineWidth = 1;
+}
+
+/** What waits for what: of every wait wide enough, and of the picked operation. */
+function drawLinks(paint, look, scene, place, x, pick) {
+  scene.waits.forEach((awaited, number) => {
+    if (awaited === null || x(scene.length[number]) - x(0) < 3) return;
+    drawLink(paint, place, scene, x, awaited, number, look.colors.exposed, 1.5, true);
+  });
+  if (pick === null) return;
+  const box = boxOf(scene, place, pick, x);
+  for (const needed of scene.needs[pick] || []) {
+    drawLink(paint, place, scene, x, needed, pick, look.text, 1.2);
+  }
+  for (const user of scene.users[pick] || []) {
+    drawLink(paint, place, scene, x, pick, user, look.primary, 1.2);
+  }
+  if (!box) return;
+  paint.strokeStyle = look.text;
+  paint.lineWidth = 2;
+  paint.strokeRect(box.x - 1, box.y - 1, box.width + 2, box.height + 2);
+  paint.lineWidth = 1;
+}
+
+/** The whole scene, as far as the view goes. */
+function draw(canvas, look, scene, view, pick, found) {
+  const width = canvas.clientWidth, place = layout(scene, width);
+  const dense = window.devicePixelRatio || 1;
+  canvas.style.height = `${place.height}px`;
+  canvas.width = Math.round(width * dense);
+  canvas.height = Math.round(place.height * dense);
+  const paint = canvas.getContext("2d");
+  paint.scale(dense, dense);
+  paint.font = `12px ${look.font}`;
+  const scale = (width - place.left) / (view.to - view.from);
+  const x = (at) => place.left + (at - view.from) * scale;
+  drawRows(paint, look, place);
+  drawAxis(paint, look, place, view, x);
+  paint.save();
+  paint.beginPath();
+  paint.rect(place.left, 0, width - place.left, place.height);
+  paint.clip();
+  paint.textAlign = "left";
+  drawSpans(paint, look, scene, place, x, found);
+  drawLinks(paint, look, scene, place, x, pick);
+  paint.restore();
+  return { place, scale };
+}

@@ -1,0 +1,63 @@
+"""The timeline on a screen: the component, its table, and its download for Perfetto."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from spmd_core.timeline.perfetto import trace_text
+from spmd_core.timeline.values import Timeline
+from spmd_core.words.timeline import names_of, row_words
+from ui.timeline.data import component_data, table
+
+AT = "at"  # of the query string: the scene that is open, and the operation that is picked
+_FOLDER = Path(__file__).parent
+_SCRIPTS = ("drawing.js", "picked.js", "input.js", "timeline.js")
+
+
+def _text(name: str) -> str:
+    return (_FOLDER / name).read_text("utf-8")
+
+
+_component = st.components.v2.component(
+    "spmd_timeline", html=_text("timeline.html"), css=_text("timeline.css"),
+    js="\n".join(_text(name) for name in _SCRIPTS))
+
+
+@st.fragment
+def show(timeline: Timeline, name: str, title: str) -> None:
+    """Draw a timeline; `name` tells it from others, `title` is that of its file."""
+    scene, pick = place_of(st.query_params.get(AT, ""), timeline)
+    key = f"timeline:{name}"
+    data = component_data(timeline, name) | {"at": scene, "pick": pick}
+    _component(data=data, key=key, on_place_change=lambda: _keep(key))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.download_button(
+            "Trace for Perfetto", lambda: trace_text(timeline, title, names_of, row_words),
+            f"{title}.trace.json", "application/json", icon=":material/download:",
+            key=f"{key}:trace", on_click="ignore",
+            help="Open it at ui.perfetto.dev or in chrome://tracing")
+    with st.expander("The same as a table", key=f"{key}:table", on_change="rerun") as fold:
+        if fold.open:
+            st.dataframe(table(timeline, scene), hide_index=True, key=f"{key}:rows:{scene}")
+
+
+def place_of(text: str, timeline: Timeline) -> tuple[int, str]:
+    """The scene and the picked operation that a link names; the whole where there are none such.
+
+    >>> from spmd_core.timeline.values import Scene
+    >>> place_of("7:x", Timeline((Scene("", (), (), 1.0),)))
+    (0, '')
+    """
+    number, _, pick = text[:200].partition(":")
+    if not number.isascii() or not number.isdigit() or int(number[:6]) >= len(timeline.scenes):
+        return 0, ""
+    return int(number), pick
+
+
+def _keep(key: str) -> None:
+    """Say in the address bar where the viewer is."""
+    place = str(st.session_state.get(key, {}).get("place") or "")
+    if place in ("", "0:"):
+        st.query_params.pop(AT, None)
+    else:
+        st.query_params[AT] = place

@@ -1,6 +1,8 @@
 """What each collective of a module takes: its links, its seconds, and its bound."""
 
+import heapq
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -124,3 +126,32 @@ def _between_slices(start: Start, cluster: Cluster) -> Communication:
     return Communication(
         BETWEEN_SLICES, start.bytes, seconds, ("dcn",), group, "DCN between slices", True,
         start.outer.channel, start.outer.name, bound_s=bound)
+
+
+def overlapping_order(computation: Computation,
+                      seconds: Callable[[Instruction], float]) -> tuple[Instruction, ...]:
+    """The instructions of a computation in an order that hides communication: of those whose
+    operands are there, the one goes first on which the longest chain of collectives depends.
+
+    This is what the compiler's latency-hiding scheduler does where memory allows it. `seconds` of
+    an instruction that is no collective are 0.
+    """
+    place = {each.name: number for number, each in enumerate(computation.instructions)}
+    chain: dict[str, float] = {}
+    for each in reversed(computation.instructions):
+        later = max((chain[user.name] for user in computation.users[each.name]
+                     if user.name in chain), default=0.0)
+        chain[each.name] = later + seconds(each)
+    missing = {each.name: len({name for name in each.operands if name in place})
+               for each in computation.instructions}
+    queue = [(-chain[name], place[name]) for name, count in missing.items() if not count]
+    heapq.heapify(queue)
+    found: list[Instruction] = []
+    while queue:
+        each = computation.instructions[heapq.heappop(queue)[1]]
+        found.append(each)
+        for user in {user.name: user for user in computation.users[each.name]}.values():
+            missing[user.name] -= 1
+            if not missing[user.name]:
+                heapq.heappush(queue, (-chain[user.name], place[user.name]))
+    return tuple(found)

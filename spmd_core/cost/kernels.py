@@ -73,7 +73,7 @@ def attention_cost(kind: str, query: tuple[float, float, int, int], keys: int,
     pairs = batch * heads * queries * keys * kept / (rows * columns)
     flops = int(2 * (what.matmuls + what.wide) * pairs * head_dim)
     # megacore: the kernel's grid is split over two cores
-    cores = 2 if chip.generation in ("v4", "v5p") else 1
+    cores = chip.cores
     # per cycle; a narrow head leaves part of the unit idle
     rate = chip.device_flops / cores / chip.clock_hz * min(1.0, head_dim / chip.matrix_unit)
     # the larger unit takes two bfloat16 rows per cycle, one float32 row

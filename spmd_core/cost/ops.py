@@ -1,22 +1,19 @@
-"""How long one operation of a compiled module keeps a chip busy: matmuls by FLOPs and cycles, the
-rest by HBM bytes.
+"""How long one operation of a compiled module keeps a chip busy: matmuls by their shape, the rest
+by HBM bytes and vector work.
 """
 
 from dataclasses import dataclass
 
 from spmd_core.cost.constants import (
-    FUSED_MATMUL_FLOOR,
-    FUSED_MATMUL_LOW,
     HBM_EFFICIENCY,
     KERNEL_HIGH,
     KERNEL_LOW,
-    MATMUL_SHARE,
+    MATMUL_OFF,
     MEMORY_HIGH,
     OPERATION_S,
-    PLAIN_MATMUL_SHARE,
 )
-from spmd_core.cost.flops import Matmul, matmul, matmuls_in
-from spmd_core.cost.kernels import kernel_cost
+from spmd_core.cost.flops import Matmul, matmul, matmul_s, matmuls_in
+from spmd_core.cost.kernels import VECTOR_ELEMENTS, VECTOR_SLOTS, kernel_cost
 from spmd_core.cost.traffic import moved_bytes
 from spmd_core.hlo.module import HBM, Computation, Instruction, Module
 from spmd_core.machine.chips import Chip
@@ -25,6 +22,10 @@ NOTHING = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "af
            "partition-id", "replica-id", "add-dependency", "opt-barrier", "copy-done", "slice-done",
            "dynamic-slice-done", "dynamic-update-slice-done", "infeed", "outfeed", "domain",
            "get-dimension-size", "token",}
+ARITHMETIC = {"add", "subtract", "multiply", "maximum", "minimum", "select", "compare", "convert",
+              "negate", "abs", "and", "or", "xor", "clamp"}
+TRANSCENDENTAL = {"exponential", "log", "rsqrt", "sqrt", "tanh", "logistic", "divide", "power",
+                  "exponential-minus-one", "log-plus-one", "sine", "cosine", "erf"}
 SMALL_ELEMENTS = 1024  # up to a vector register: scalar work, hidden under the operations around it
 
 
@@ -57,14 +58,35 @@ def operation(module: Module, instruction: Instruction, computation: Computation
     matmuls = _matmuls(module, instruction, computation)
     nbytes = moved_bytes(module, instruction, computation)
     streaming = nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
+    vector = vector_s(module, instruction, chip)
     if matmuls:
-        return _matmul_work(instruction, matmuls, nbytes, streaming, chip)
-    if instruction.estimated_cycles is None and nbytes == 0:
+        return _matmul_work(matmuls, nbytes, streaming, vector, chip)
+    if nbytes == 0 and vector == 0.0:
         return Work(0.0, "none")
-    own = min(OPERATION_S, (instruction.estimated_cycles or 0) / chip.clock_hz)
-    return Work(max(streaming, own), "memory", 0, nbytes, "memory",
-                nbytes / chip.device_hbm_bandwidth, max(streaming, own) * MEMORY_HIGH,
-                nbytes / chip.device_hbm_bandwidth)
+    seconds = max(streaming, vector, OPERATION_S if nbytes else 0.0)
+    least = nbytes / chip.device_hbm_bandwidth
+    return Work(seconds, "memory", 0, nbytes, "memory", least, seconds * MEMORY_HIGH, least)
+
+
+def vector_s(module: Module, instruction: Instruction, chip: Chip) -> float:
+    """Seconds of the arithmetic on elements, were it alone: 1024 elements an operation, four
+    operations a cycle; what only one unit does (exponentials, roots) one.
+    """
+    callee = module.callee(instruction) if instruction.opcode == "fusion" else None
+    found = [instruction] if callee is None else _inside(module, callee)
+    registers = sum(each.shape.elements / VECTOR_ELEMENTS * (
+        1.0 if each.opcode in TRANSCENDENTAL else 1 / VECTOR_SLOTS)
+        for each in found if each.opcode in ARITHMETIC or each.opcode in TRANSCENDENTAL)
+    return registers / (chip.clock_hz * chip.cores)
+
+
+def _inside(module: Module, computation: Computation) -> list[Instruction]:
+    """The instructions of a fusion and of the fusions in it."""
+    found: list[Instruction] = []
+    for each in computation.instructions:
+        callee = module.callee(each) if each.opcode == "fusion" else None
+        found += [each] if callee is None else _inside(module, callee)
+    return found
 
 
 def _matmuls(module: Module, instruction: Instruction, computation: Computation) -> list[Matmul]:
@@ -80,23 +102,17 @@ def peak_seconds(matmuls: list[Matmul], chip: Chip) -> float:
     return sum(m.flops * m.passes / (chip.device_flops * rate.get(m.element, 1.0)) for m in matmuls)
 
 
-def _matmul_work(instruction: Instruction, matmuls: list[Matmul], nbytes: int, streaming: float,
+def _matmul_work(matmuls: list[Matmul], nbytes: int, streaming: float, vector: float,
                  chip: Chip) -> Work:
-    """The compiler's cycles where they are near the peak; a fused matmul no slower than a floor;
+    """The longest of the matrix unit's time, HBM's and that of vector work, which hide one another;
     never faster than the peaks.
     """
-    peak = peak_seconds(matmuls, chip)
-    cycles = instruction.estimated_cycles
-    compute = max(peak,
-                  min(cycles / chip.clock_hz,
-                      peak / FUSED_MATMUL_FLOOR)) if cycles else peak / MATMUL_SHARE
-    flops = sum(m.flops for m in matmuls)
+    compute = max(sum(matmul_s(each, chip) for each in matmuls), vector)
+    peak, fastest = peak_seconds(matmuls, chip), nbytes / chip.device_hbm_bandwidth
     bound = "compute" if compute >= streaming else "memory"
-    low = min(compute, peak / PLAIN_MATMUL_SHARE)
-    high = max(compute, min(cycles / chip.clock_hz, peak / FUSED_MATMUL_LOW)) if cycles else compute
-    return Work(max(compute, streaming), "matmul", flops, nbytes, bound,
-                max(low, nbytes / chip.device_hbm_bandwidth), max(high, streaming),
-                max(peak, nbytes / chip.device_hbm_bandwidth))
+    return Work(max(compute, streaming), "matmul", sum(each.flops for each in matmuls), nbytes,
+                bound, max(peak, compute / MATMUL_OFF, fastest),
+                max(compute * MATMUL_OFF, streaming), max(peak, fastest))
 
 
 def kernel(instruction: Instruction, computation: Computation, chip: Chip) -> Work:

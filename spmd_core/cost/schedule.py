@@ -2,10 +2,11 @@
 data flow beside them.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from spmd_core.cost.clocks import Ready, Segment, State, Tally, Walk, cause_of, latest
-from spmd_core.cost.comm import Cluster, Communication, channels_passed, find
+from spmd_core.cost.comm import Cluster, Communication, channels_passed, find, overlapping_order
 from spmd_core.cost.occupy import communicate, copy, fall_behind, finish, hold, pass_on, wait
 from spmd_core.cost.ops import NOTHING, Work, operation
 from spmd_core.hlo.collectives import is_done, kind_of, rendezvous
@@ -22,18 +23,21 @@ class Walker:
     """Walks computations of one module on one cluster."""
 
     def __init__(self, module: Module, cluster: Cluster, literal: bool = False,
-                 fastest: bool = False, like: "Walker | None" = None,) -> None:
+                 fastest: bool = False, like: "Walker | None" = None,
+                 overlapping: bool = False) -> None:
         """`literal`: an async op starts and holds up the chip where the compiler wrote its start
         and its done, not by data flow.
 
         `fastest`: everything at its peak or nominal rate, so that the walk ends no later than a
         machine could.
+        `overlapping`: in an order that hides communication, where the compiler's does not.
         `like`: a walker of the same module and cluster, whose costs of operations and collectives
         are used again.
         """
         self.module, self.cluster, self.chip, self.literal, self.fastest = module, cluster, cluster.topology.chip, literal, fastest
         same = like is not None and like.fastest == fastest
-        self.like = like
+        self.like, self.overlapping = like, overlapping
+        self.orders: dict[str, tuple[Instruction, ...]] = {}
         self.works: dict[int, Work] = like.works if like and same else {}
         self.comms: dict[int, Communication | None] = like.comms if like and same else {}
         self.holding: dict[int, bool] = like.holding if like and same else {}
@@ -65,6 +69,20 @@ class Walker:
             self.works[key] = replace(found, seconds=found.least) if self.fastest else found
         return self.works[key]
 
+    def _order(self, computation: Computation) -> Sequence[Instruction]:
+        """The instructions in the order in which they are looked at."""
+        if not self.overlapping:
+            return computation.instructions
+        if computation.name not in self.orders:
+            def seconds(instruction: Instruction) -> float:
+                if instruction.opcode in NOTHING or is_done(self.module, instruction):
+                    return 0.0
+                comm = self.comm(instruction, computation)
+                return comm.seconds if comm is not None else 0.0
+
+            self.orders[computation.name] = overlapping_order(computation, seconds)
+        return self.orders[computation.name]
+
     def _run(self, computation: Computation, given: dict[int, Ready], state: State) -> Ready:
         """Walk a computation in its order. What would have to wait stands aside, and what comes
         after it and is ready goes first.
@@ -73,7 +91,7 @@ class Walker:
         aside: list[Instruction] = []
         outer, state.begin = state.begin, state.chip
         self._pair_transfers(computation)
-        for instruction in computation.instructions:
+        for instruction in self._order(computation):
             if not self._holds_chip(instruction, computation) and self._known(instruction, values):
                 values[instruction.name] = self._step(instruction, computation, values, given,
                                                       state)

@@ -13,8 +13,8 @@ WEIGHT_PASSES = 2.0  # of a layer's weights made whole
 LOGIT_PASSES = 6.0  # of the logits in float32: largest, exponential, sum, gradient
 # A transfer over `tensor` runs beside the matmul that it feeds, part by part; shares that do not,
 # read off
-FIRST_PART = 0.15  # of a collective matmul's transfer, whose first part has nothing beside it
-LONE_GATHER = 0.6  # of a gather that several matmuls share, on a ring
+FIRST_PART = 0.1  # of a collective matmul's transfer, whose first part has nothing beside it
+LONE_GATHER = 0.8  # of a gather that several matmuls share, on a ring
 # the same on an axis that is no ring, where sums of a layer's outputs stop the chip
 LINE_GATHER = 0.8
 # devices up to which weights or their gradients pass in a ring beside parts of a matmul; read off

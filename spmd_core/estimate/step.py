@@ -10,11 +10,10 @@ from spmd_core.cost.constants import (
     HOST_EFFICIENCY,
     KERNEL_HIGH,
     KERNEL_LOW,
-    MATMUL_SHARE,
+    MATMUL_OFF,
     MEMORY_HIGH,
     OVERLAP_HIGH,
     OVERLAP_LOW,
-    PLAIN_MATMUL_SHARE,
     UNMODELLED,
 )
 from spmd_core.cost.links import straggling
@@ -112,10 +111,10 @@ def _interval(work: StepWork, moved: list[Transfer], exposed: _Exposed,
     total = work.total
     hidden = sum(each.seconds * each.count for each in moved) - sum(exposed.transfers)
     rest = (UNMODELLED * seconds, WITHOUT_COMPILING * seconds)
-    down = (total.matmul * (1 - MATMUL_SHARE / PLAIN_MATMUL_SHARE),
+    down = (total.matmul * (1 - 1 / MATMUL_OFF),
             total.kernel * (1 - 1 / KERNEL_LOW), total.memory * (1 - HBM_EFFICIENCY),
             OVERLAP_LOW * exposed.seconds, *rest)
-    up = (total.matmul * (1 - MATMUL_SHARE), total.kernel * (KERNEL_HIGH - 1),
+    up = (total.matmul * (MATMUL_OFF - 1), total.kernel * (KERNEL_HIGH - 1),
           total.memory * (MEMORY_HIGH - 1), OVERLAP_HIGH * hidden, *rest)
     return max(0.0, seconds - math.hypot(*down)), seconds + math.hypot(*up)
 

@@ -17,6 +17,7 @@ from spmd_core.machine.topologies import Topology
 from spmd_core.plan.plan import DATA_AXES, Plan
 from spmd_core.plan.sharding import CutArray
 
+SPARSE_CORES = ("v5p", "tpu7x")  # generations whose flags leave collectives to these
 GRADIENT = "transpose("  # in the name of an operation that makes gradients, as JAX writes it
 
 
@@ -123,14 +124,13 @@ def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, 
     """(gather's kind, what hides it, sum's kind, what hides that) for weights cut over these axes.
 
     Read off compiled steps. Over a whole slice the compiler makes a reduce-scatter a sum on every
-    device, which nothing hides; over three axes of v4 and v5p, a gather too. TPU7x leaves both to
-    its
+    device, which nothing hides; over three axes of v4, a gather too. v5p and TPU7x leave both to their
     SparseCores. Over part of a slice both run beside the work, but for sums of two weights of a
     layer.
     """
     where, generation = _where(shapes, axes), shapes.chip.generation
     whole = math.prod(span.size for span in where.spans) == math.prod(shapes.topology.shape)
-    if generation == "tpu7x":
+    if generation in SPARSE_CORES:
         return "all-gather", "layers", "reduce-scatter", "layers"
     if whole and len(where.spans) == 3:
         return "all-reduce", "", "all-reduce", ""
@@ -146,9 +146,11 @@ def _of_tensor(shapes: Shapes, matmuls: Mapping[str, float]) -> Iterator[Transfe
     layers, nbytes = shapes.size.layers, shapes.arrays.stream * shapes.tensor
     gather = _transfer(shapes, "all-gather", ("tensor",), nbytes, 0, "", name="activations")
     ring = all(span.wraps for span in gather.where.spans)
-    inputs = [name for name in ("mlp_up", "mlp_gate") if name in matmuls]
-    heads = ["query", "key", "value"]
-    again = [name for name in ("out", *inputs) if name in shapes.recomputed]
+    matmuls = _fused(shapes, matmuls)
+    inputs = [name for name in ("mlp_up", "mlp_gate", "mlp") if name in matmuls]
+    heads = [name for name in ("query", "key", "value", "heads") if name in matmuls]
+    again = [name for name in ("out", *inputs)
+             if (name if name != "mlp" else "mlp_up") in shapes.recomputed]
     backward = [*heads, *inputs]
     sums = ["out", "mlp_down", "out"] if not ring else []
     paired = ["out", "mlp_down", *inputs, *backward, "mlp_down", "out", *again]
@@ -161,6 +163,16 @@ def _of_tensor(shapes: Shapes, matmuls: Mapping[str, float]) -> Iterator[Transfe
                       kind="collective-permute" if ring else "reduce-scatter" if name in sums
                       else "all-gather", count=paired.count(name) * layers, alone=alone,
                       name=f"activations of {name}", op_name=GRADIENT if name in heads else "")
+
+
+def _fused(shapes: Shapes, matmuls: Mapping[str, float]) -> dict[str, float]:
+    """The matmuls with those that the plan fuses as one, which has one transfer."""
+    found = dict(matmuls)
+    for fused, name, parts in ((shapes.plan.fused_qkv, "heads", ("query", "key", "value")),
+                               (shapes.plan.fused_mlp, "mlp", ("mlp_up", "mlp_gate"))):
+        if fused:
+            found[name] = sum(found.pop(part) for part in parts)
+    return found
 
 
 def _of_activations(shapes: Shapes) -> Iterator[Transfer]:

@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spmd_core.cost.constants import HBM_EFFICIENCY, MATMUL_SHARE
+from spmd_core.cost.constants import HBM_EFFICIENCY
+from spmd_core.cost.flops import Matmul, matmul_s
 from spmd_core.cost.kernels import attention_cost, kept_pairs
 from spmd_core.estimate.constants import (
     HEAD_PASSES,
@@ -17,8 +18,6 @@ from spmd_core.estimate.constants import (
 )
 from spmd_core.estimate.shapes import Shapes
 from spmd_core.machine.chips import Chip
-
-ROWS = 8  # rows of a register: a matmul's rows are padded to these, its other dims to the unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +60,13 @@ class StepWork:
         return found
 
 
-def matmul_s(rows: float, inner: float, columns: float, chip: Chip) -> float:
+def product_s(rows: float, inner: float, columns: float, chip: Chip) -> float:
     """Seconds of [rows, inner] x [inner, columns] in bfloat16: the matrix unit's or HBM's time."""
-    unit = chip.matrix_unit
-    padded = 2.0 * _up(rows, ROWS) * _up(inner, unit) * _up(columns, unit)
     nbytes = 2.0 * (rows * inner + inner * columns + rows * columns)
     streaming = nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
-    return max(padded / (chip.device_flops * MATMUL_SHARE), streaming)
-
-
-def _up(size: float, multiple: int) -> float:
-    return -(-size // multiple) * multiple
+    sizes = [max(1, round(size)) for size in (rows, inner, columns)]
+    product = Matmul(2 * sizes[0] * sizes[1] * sizes[2], "bf16", 1, sizes[0], sizes[2])
+    return max(matmul_s(product, chip), streaming)
 
 
 def step_work(shapes: Shapes) -> StepWork:
@@ -99,18 +94,18 @@ def layer_matmuls(shapes: Shapes) -> Iterator[tuple[str, float]]:
     """Name -> seconds of each matmul of one layer's forward pass."""
     size, chip, rows = shapes.size, shapes.chip, shapes.matmul_rows
     heads, keys = shapes.projected_heads, shapes.projected_keys
-    yield "query", matmul_s(rows, size.embed, heads * size.head_dim, chip)
-    yield "key", matmul_s(rows, size.embed, keys * size.head_dim, chip)
-    yield "value", matmul_s(rows, size.embed, keys * size.head_dim, chip)
-    yield "out", matmul_s(rows, heads * size.head_dim, size.embed, chip)
+    yield "query", product_s(rows, size.embed, heads * size.head_dim, chip)
+    yield "key", product_s(rows, size.embed, keys * size.head_dim, chip)
+    yield "value", product_s(rows, size.embed, keys * size.head_dim, chip)
+    yield "out", product_s(rows, heads * size.head_dim, size.embed, chip)
     count, each, width = shapes.experts_here, shapes.expert_rows, shapes.mlp_here
-    yield "mlp_up", count * matmul_s(each, size.embed, width, chip)
+    yield "mlp_up", count * product_s(each, size.embed, width, chip)
     if size.gated:
-        yield "mlp_gate", count * matmul_s(each, size.embed, width, chip)
-    yield "mlp_down", count * matmul_s(each, width, size.embed, chip)
+        yield "mlp_gate", count * product_s(each, size.embed, width, chip)
+    yield "mlp_down", count * product_s(each, width, size.embed, chip)
     if size.experts > 1:  # rows to their experts and back, as matmuls with one-hot routes
         slots = count * each / max(1.0, rows / shapes.length)
-        yield "dispatch", 2 * matmul_s(rows, slots, size.embed, chip)
+        yield "dispatch", 2 * product_s(rows, slots, size.embed, chip)
 
 
 def _ring_s(shapes: Shapes) -> float:
@@ -125,7 +120,7 @@ def _ring_s(shapes: Shapes) -> float:
     for width in (heads, keys, keys, shapes.mlp_here, *((shapes.mlp_here,) if size.gated else ())):
         nbytes = parts * RING_PASSES * 2 * shapes.matmul_rows * width
         streaming = nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
-        late += max(0.0, streaming - matmul_s(shapes.matmul_rows, size.embed, width, chip))
+        late += max(0.0, streaming - product_s(shapes.matmul_rows, size.embed, width, chip))
     return late
 
 
@@ -159,7 +154,7 @@ def _tables(shapes: Shapes) -> Work:
     """Embedding (a matmul with one-hot tokens), logits and their gradients: five matmuls."""
     size, chip = shapes.size, shapes.chip
     vocab = size.vocab / shapes.cut_of("vocab")
-    one = matmul_s(shapes.matmul_rows, size.embed, vocab, chip)
+    one = product_s(shapes.matmul_rows, size.embed, vocab, chip)
     nbytes = LOGIT_PASSES * shapes.matmul_rows * vocab * 4
     return Work(5 * one, memory=nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY))
 

@@ -42,6 +42,7 @@ class Chip:
     # cubes wraps.
     wrap: Literal["full", "cubes"]
     devices_per_chip: int = 1
+    cores: int = 1  # of one JAX device: two share each operation of a megacore
     smallest: tuple[int, ...] | None = None  # of legal shapes, where no single chip is offered
     libtpu_name: str = ""  # of the generation in a topology's name; "": as the generation
     options: tuple[tuple[str, str], ...] = ()  # of libtpu's topology description
@@ -93,6 +94,7 @@ CHIPS: dict[str, Chip] = {
             link_bandwidth=50e9, dcn_bandwidth=6.25e9, host_bandwidth=15e9,
             clock_hz=1.05e9,
             torus_dims=3, max_shape=(16, 16, 16), wrap="cubes",
+            cores=2,
             options=(("chip_config_name", "megacore"),),
             sources=(f"peak, HBM bandwidth, clock, links: {ISCA}; capacity: {COMPILER}; host: "
                     f"{BOOK}; dcn: {GUESS}")),
@@ -111,7 +113,7 @@ CHIPS: dict[str, Chip] = {
             peak_flops=459e12, hbm_bytes=int(95.74 * GIB), hbm_bandwidth=2.765e12,
             link_bandwidth=100e9, dcn_bandwidth=6.25e9, host_bandwidth=15e9,
             clock_hz=1.75e9,
-            torus_dims=3, max_shape=(16, 20, 28), wrap="cubes",
+            torus_dims=3, max_shape=(16, 20, 28), wrap="cubes", cores=2,
             sources=(f"peak, HBM bandwidth, links (1,200 GB/s in all), dcn (50 Gbit/s): {DOCS}; "
                     f"host: {BOOK}; capacity, clock: {COMPILER}")),
         Chip(

@@ -12,7 +12,7 @@ share = shell.open_page("history")
 st.title("History")
 with st.container(horizontal=True, vertical_alignment="bottom"):
     text = st.text_input("Search", key="search", bind="query-params",
-                         placeholder="run id, dim, axis, strategy …", icon=":material/search:")
+                         placeholder="run, dim, axis …", icon=":material/search:")
     workload = st.selectbox("Workload", list(workload_names()), index=None, key="workload",
                             bind="query-params", placeholder="any", format_func=workload_title)
     state = st.selectbox("State", list(STATES), index=None, key="state", bind="query-params",

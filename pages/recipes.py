@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from spmd_core.recipes import RECIPES, groups
+from spmd_core.recipes import RECIPES, groups, problems
 from ui import course, links, shell
 from ui.lab import lab
 from ui.markdown import plain
@@ -23,6 +23,8 @@ for group in groups():
     here = [recipe for recipe in recipes if recipe.group == group]
     if here:
         st.subheader(plain(group), anchor=False)
+        if group == problems.GROUP:
+            st.caption(problems.ABOUT)
         course.lines(here, done)
 if not recipes:
     st.info(f"No recipe {'of this part ' if part else ''}has the words {plain(words)}. Try fewer, or another part of the course.")

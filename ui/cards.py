@@ -10,7 +10,7 @@ from spmd_core.experiment.experiment import Experiment
 from spmd_core.runs.states import RunStatus, RunSummary
 from spmd_core.units import seconds_text
 from spmd_core.words.experiments import experiment_words
-from spmd_core.words.names import ago, state_words, title
+from spmd_core.words.names import DOES_NOT_FIT, ago, outcome_words, state_words, title
 from spmd_core.words.screens import STARTS
 from ui.lab import find
 from ui.markdown import plain
@@ -60,12 +60,15 @@ def run_row(summary: RunSummary) -> None:
     """One line for a stored run: how it ended, what it was (a link that opens it), what came out,
     when.
     """
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(horizontal=True, vertical_alignment="center", gap="small",
+                      key=f"row-{summary.run}"):
         st.markdown(state_badge(summary.state, summary.partial), width=124)
         st.page_link(page_of(summary.experiment), label=plain(experiment_words(summary.experiment)),
                      width="stretch", query_params=query(summary.experiment, summary.run))
         fastest, seconds, predicted = summary.answer or ("", 0.0, False)
         answer = f"{title(fastest)} {seconds_text(seconds)}{', predicted' if predicted else ''}" if fastest else ""
+        if not answer and outcome_words(summary) == DOES_NOT_FIT:
+            answer = "does not fit"
         st.caption(" · ".join(part for part in (plain(answer), ago(summary.submitted_at)) if part),
                    width="content")
 

@@ -130,12 +130,13 @@ def lines(recipes: Sequence[Recipe], done: Collection[str]) -> None:
     `done` has the ids of experiments that ran to their end on this machine; those are marked.
     """
     for recipe in recipes:
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small",
+                          key=f"line-{recipe.name}"):
             is_done = recipe.experiment.id in done
             mark = ":green[:material/check_circle:]" if is_done else ":gray[:material/circle:]"
             st.markdown(f"{mark} :gray[{position(recipe)}]", width=64,
                         help="Done here" if is_done else None)
             st.page_link(f"pages/{recipe.screen}.py", label=f"**{plain(recipe.title)}**", width=280,
                          query_params=query(recipe.experiment), help=plain(recipe.why))
-            takes = f" Takes {recipe.takes}." if recipe.takes else ""
+            takes = f" Takes {recipe.takes}." if recipe.takes and recipe.claims is None else ""
             st.caption(plain(recipe.look_at + takes), width="stretch")

@@ -8,6 +8,7 @@ import streamlit as st
 from spmd_core.errors import shorten
 from spmd_core.runs.states import RunSummary
 from spmd_core.units import bytes_text
+from spmd_core.words.experiments import experiment_words
 from spmd_core.words.runs import ticked_words
 from ui import cards, exports, shell, state, tables
 from ui.compare import view
@@ -15,10 +16,11 @@ from ui.lab import lab, viewer
 from ui.markdown import plain
 
 _MOST_UNREAD, _OLDEST = 20, 20  # told of, and offered at once
+_ROWS, _TALL = 20, 700  # more rows than these scroll within so many pixels
 _RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the same side by side
 _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
-_ALT = ("Stored runs, newest first: when, state, experiment, fastest strategy, its time in "
-        "milliseconds, whether that was measured or predicted, run id")
+_ALT = ("Stored runs, newest first: when, experiment, time of the fastest strategy in milliseconds, "
+        "which strategy that is, whether it was measured or predicted, run id")
 
 
 def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
@@ -34,7 +36,8 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     event = st.dataframe(
         tables.runs_table(runs), key=key, hide_index=True, on_select="rerun",
         selection_mode="multi-row", selection_default={"selection": {"rows": rows}},
-        height=420 if len(runs) > 11 else "auto", column_config=_columns(), alt=_ALT)
+        height=_TALL if len(runs) > _ROWS else "content", column_config=_columns(),
+        placeholder=tables.NONE, alt=_ALT)
     picked = [runs[at] for at in sorted(event.selection.rows) if at < len(runs)] + hidden
     if told := ticked_words(len(picked), len(hidden)):
         st.caption(plain(told))
@@ -50,10 +53,13 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
 def _columns() -> dict[str, Any]:
     """Moments in the viewer's own time zone; times to three digits. Both sort by value."""
     zone = st.context.timezone
-    return {tables.WHEN: st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone=zone),
+    return {tables.WHEN: st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone=zone,
+                                                         width=128),
             tables.TIME_MS: st.column_config.NumberColumn(
-                format="%.3g", help="Milliseconds per call, or per training step"),
-            "Experiment": st.column_config.TextColumn(width="large")}
+                format="plain", help="Milliseconds per call, or per training step", width=88),
+            "Experiment": st.column_config.TextColumn(width=376),
+            "Fastest": st.column_config.TextColumn(width=110),
+            "Outcome": st.column_config.TextColumn(width=108)}
 
 
 def _hidden(asked: Sequence[str], runs: Sequence[RunSummary]) -> list[RunSummary]:
@@ -108,6 +114,8 @@ def actions(picked: Sequence[RunSummary]) -> None:
     if not picked:
         st.caption("Tick one run to open or export it, two to four to see them side by side, any number to delete them.")
         return
+    if len(picked) == 1:  # the table has no room for all of its name
+        st.markdown(plain(f"{experiment_words(picked[0].experiment)} · run {picked[0].run}"))
     with st.container(horizontal=True, vertical_alignment="center"):
         if len(picked) == 1:
             run = picked[0]

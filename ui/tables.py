@@ -11,7 +11,7 @@ from spmd_core.results.stats import too_few
 from spmd_core.runs.states import RunSummary
 from spmd_core.units import bytes_text, seconds_text
 from spmd_core.words.experiments import experiment_words, parts_words
-from spmd_core.words.names import state_words, title
+from spmd_core.words.names import outcome_words, title
 from spmd_core.words.predictions import off_words
 from spmd_core.words.runs import peak_words, time_words, verdict_words
 from spmd_core.words.strategies import ratio_words
@@ -19,7 +19,7 @@ from ui.markdown import plain
 
 NONE = "–"
 _RATE = "GB/s"
-WHEN, TIME_MS, PREDICTED = "When", "Time, ms", "predicted"  # of a run in the history
+WHEN, TIME_MS = "When", "Time, ms"  # of a run in the history
 NAMES = "ABCD"  # of runs that stand side by side
 _PREDICTED = "Predicted"
 PAIRED_RATIO = "Paired ratio per round"
@@ -185,17 +185,17 @@ def devices_table(environment: Environment) -> pd.DataFrame:
 
 
 def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
-    """Stored runs, newest first: moments and milliseconds as values, so that they sort as such."""
+    """Stored runs, newest first: what fits a narrow window comes first, and moments and milliseconds
+    (to three digits) are values, so that they sort as such.
+    """
     answers = [run.answer or (None, None, None) for run in runs]
     return pd.DataFrame({
         WHEN: pd.to_datetime([run.submitted_at for run in runs], unit="s", utc=True),
-        "State": [state_words(run.state) + (", partial" if run.partial else "") for run in runs],
         "Experiment": [experiment_words(run.experiment) for run in runs],
+        TIME_MS: pd.Series([None if time is None else float(f"{time * 1e3:.3g}")
+                            for _, time, _ in answers], dtype="float64"),
         "Fastest": [title(name) if name else NONE for name, _, _ in answers],
-        TIME_MS: pd.Series([None if time is None else time * 1e3 for _, time, _ in answers],
-                           dtype="float64"),
-        "How": [NONE if time is None else PREDICTED if predicted else "measured"
-                for _, time, predicted in answers],
+        "Outcome": [outcome_words(run) for run in runs],
         "Run": [run.run for run in runs]})
 
 

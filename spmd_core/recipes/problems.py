@@ -6,6 +6,8 @@ from typing import Any
 from spmd_core.recipes.recipe import Claims, Expected, Recipe
 
 GROUP = "Problems"
+ABOUT = ("Questions about large models. Predict answers them at once by an estimate; to compile one "
+         "there takes minutes.")
 _TAKES = "no time to estimate, and minutes to compile"
 
 

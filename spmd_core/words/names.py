@@ -4,9 +4,12 @@ import time
 from collections.abc import Sequence
 
 from spmd_core.results.environment import Environment
+from spmd_core.runs.states import RunSummary
 from spmd_core.units import mesh_text
 from spmd_core.workloads.catalog import WORKLOADS
 from spmd_core.workloads.strategies import STRATEGIES
+
+DOES_NOT_FIT = "Does not fit"
 
 
 def title(strategy: str) -> str:
@@ -36,6 +39,18 @@ def workload_title(name: str) -> str:
 def state_words(state: str) -> str:
     """A run state: `Succeeded`, `Timed out`."""
     return state[:1].upper() + state[1:].replace("_", " ")
+
+
+def outcome_words(run: RunSummary) -> str:
+    """How a stored run ended, and of one that succeeded whether its time was measured or predicted:
+    `Measured`, `Does not fit`, `Cancelled, partial`.
+    """
+    words = state_words(run.state)
+    if run.state == "succeeded" and run.answer is not None:
+        words = "Predicted" if run.answer[2] else "Measured"
+    elif run.state == "succeeded" and run.experiment.place.is_absent:
+        words = DOES_NOT_FIT  # on no strategy, or there would be a time
+    return f"{words}, partial" if run.partial else words
 
 
 def ago(moment: float, now: float | None = None) -> str:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 WHAT_THIS_IS = ("SPMD Lab runs JAX programs sharded over a mesh of devices, and shows what each "
-                "device holds, what communicates and why, and how long each strategy takes.")
+                "device holds, what communicates and why, and how long each strategy takes: on the "
+                "devices here, or predicted for TPUs that are not attached.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,9 @@ STARTS = (
     Start("predict", "Predict a training step",
           "Choose a model and TPUs that are not attached, and see whether it fits, how long a "
           "step takes, and what binds it."),
-    Start("recipes", "Open a classic example",
-          "The classic examples, cell by cell, each one click from running here."),
+    Start("recipes", "Open a recipe",
+          "The classic examples, cell by cell, and problems of large models, such as whether 70B "
+          "fits: one click each."),
 )
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from spmd_core.runs.states import RunSummary
 from spmd_core.words import runs
 from tests.ui.values import comparison, result, strategy
@@ -156,9 +158,12 @@ def test_a_run_in_the_history_has_its_median_or_what_was_predicted():
                        None, False, None, predicted),
             RunSummary("n", "failed", experiment, 0.0, 1.0, {}, None, False, None)]
     frame = tables.runs_table(runs)
+    large = replace(runs[1], experiment=experiment.vary(target="tpu:v5e:2x4"), predicted_s={})
+    outcomes = tables.runs_table([large, replace(runs[0], medians_s={}, partial=True)])["Outcome"]
+    assert outcomes.tolist() == ["Does not fit", "Succeeded, partial"]
     assert frame["When"].dt.tz is not None and frame["When"].is_monotonic_increasing
     assert frame["Time, ms"].tolist()[:2] == [0.02,
                                               200.0] and frame[
         "Time, ms"].isna().tolist() == [False, False, True]
-    assert frame["How"].tolist() == ["measured", "predicted", "–"]
+    assert frame["Outcome"].tolist() == ["Measured", "Predicted", "Failed"]
     assert frame["Fastest"].tolist() == ["Automatic", "shard_map", "–"]

@@ -22,6 +22,7 @@ CONFIG: Spec = {
 }
 # of numbers beside marks: dark on a light page, light on a dark one
 INK: Spec = {"color": "#ccd2da", "blend": "difference"}
+_VANISHES = 50.0  # a bar this many times shorter than the longest is not seen
 _PHASES = (("trace", "Trace"), ("lower", "Lower"), ("compile", "Compile"),
            ("first_run", "First run"))
 _MEMORY = (("argument", "Arguments"), ("output", "Results"), ("temp", "Temporaries"))
@@ -120,7 +121,7 @@ def _with_interval(strategy: StrategyResult) -> tuple[float, float, float] | Non
 
 def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
     """Times of several runs, measured or predicted, by strategy and run; `results` pairs each run's
-    label with its result.
+    label with its result. Bars from zero, or where these would vanish points on a log scale.
     """
     found = [(name, label, times) for label, result in results
              for name, strategy in result.strategies.items()
@@ -134,8 +135,7 @@ def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
         times = {"x": middle / size, "low": low / size, "high": high / size,
                  "time": seconds_text(middle)}
         values.append({"row": title(strategy), "run": label} | times)
-    x = {"field": "x", "type": "quantitative",
-         "title": f"time per call or step ({name}), with its interval", "scale": {"zero": True}}
+    x, mark = _times_axis([times for _, _, times in found], name)
     shared = {"y": rows_axis(list(dict.fromkeys(row["row"] for row in values))),
               "yOffset": {"field": "run", "sort": labels, "scale": {"domain": labels},
                           "bandPosition": 0.5},
@@ -144,9 +144,20 @@ def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
                         "legend": {"orient": "top", "title": None, "labelLimit": 400}},
               "tooltip": [{"field": "run"}, {"field": "row", "title": "strategy"},
                           {"field": "time", "title": "time"}],}
-    layers = [{"mark": {"type": "bar", "opacity": 0.5, "cornerRadiusEnd": 3},
-               "encoding": {"x": x, **shared}},
+    layers = [{"mark": mark, "encoding": {"x": x, **shared}},
               {"mark": {"type": "rule", "strokeWidth": 3},
                "encoding": {"x": x | {"field": "low"}, "x2": {"field": "high"}, **shared}}]
     return {"layer": [layer | {"data": {"values": values}} for layer in layers],
             "height": {"step": 20}, "config": CONFIG}
+
+
+def _times_axis(times: Sequence[tuple[float, float, float]], name: str) -> tuple[Spec, Spec]:
+    """The axis for (middle, low, high) of several runs, and the mark that fits it."""
+    title = f"time per call or step ({name}), with its interval"
+    axis: Spec = {"field": "x", "type": "quantitative"}
+    lowest, longest = min(low for _, low, _ in times), max(middle for middle, _, _ in times)
+    if 0 < lowest < longest / _VANISHES:
+        return (axis | {"title": f"{title}, log scale", "scale": {"type": "log", "zero": False}},
+                {"type": "point", "filled": True, "size": 90})
+    return (axis | {"title": title, "scale": {"zero": True}},
+            {"type": "bar", "opacity": 0.5, "cornerRadiusEnd": 3})

@@ -27,12 +27,14 @@ def offer(plan: Plan, estimate: Prediction) -> None:
 
 
 def verdict(experiment: Experiment) -> None:
-    """For a card: whether a model's step should fit, red and with the nearest plan where not."""
+    """For a card: whether the step that Predict has open should fit, red and with the nearest plan
+    where not.
+    """
     if not experiment.what.has_plan:
         return
     plan = plan_of(experiment)
     found = estimate_step(plan)
     said = predictions.estimate(found.before_compiling, plan)
-    shown = plain(f"{model_words(plan)} on {plan.topology.name}: {said}")
+    shown = plain(f"Open there: {model_words(plan)} on {plan.topology.name}. {said}")
     st.markdown(f":small[{shown}]" if found.fits else f":red[:material/error: {shown}]")
     offer(plan, found)

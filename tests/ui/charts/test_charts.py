@@ -79,3 +79,10 @@ def test_provisional_medians_and_two_runs_side_by_side():
     one, other = result({"auto": strategy(1e-3)}), result({"auto": strategy(2e-3)})
     both = side_by_side_chart([("A", one), ("B", other)])
     assert [(row["run"], row["x"]) for row in rows(both, "bar")] == [("A", 1.0), ("B", 2.0)]
+
+
+def test_times_side_by_side_that_differ_much_are_points_on_a_log_scale():
+    one, other = result({"auto": strategy(1e-5)}), result({"auto": strategy(1e-2)})
+    far, near = (side_by_side_chart([("A", one), ("B", each)]) for each in (other, one))
+    assert far["layer"][0]["encoding"]["x"]["scale"]["type"] == "log"
+    assert (far["layer"][0]["mark"]["type"], near["layer"][0]["mark"]["type"]) == ("point", "bar")

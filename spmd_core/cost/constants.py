@@ -44,8 +44,8 @@ NEARLY_FULL = 0.93
 # How far each part of the estimate may be off. The parts are taken for independent: their
 # deviations add up as squares
 MATMUL_OFF = 1.08  # matmuls faster or slower by this factor: what the fit leaves over; a guess
-KERNEL_LOW = 1.2  # faster: kernels by this factor, though never faster than their bundles; a guess
-KERNEL_HIGH = 1.2  # slower: kernels by this factor; a guess
+KERNEL_LOW = 1.18  # faster: kernels by this factor, though never faster than their bundles; a guess
+KERNEL_HIGH = 1.18  # slower: kernels by this factor; a guess
 MEMORY_HIGH = 1.2  # slower: the rest by this factor; a guess (faster: at nominal bandwidth)
 OVERLAP_LOW = 0.5  # faster: this share of the waiting is hidden after all; a guess
 OVERLAP_HIGH = 0.25  # slower: this share of what the walk hides is not hidden; a guess

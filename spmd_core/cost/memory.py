@@ -15,7 +15,7 @@ from spmd_core.plan.plan import DATA_AXES, Plan
 from spmd_core.plan.sharding import parameter_share
 
 _BYTES = {"float32": 4, "bfloat16": 2}
-LANES = 128  # the attention kernel stores its row sums once per lane
+LANES = 128  # the attention kernel leaves its row sums once per lane; they are kept once
 CAPACITY_FACTOR = 1.25  # rows of experts over the tokens that visit them
 
 
@@ -103,7 +103,7 @@ def _named(plan: Plan, a: Arrays) -> dict[str, float]:
     """
     return {"input": a.stream, "query": a.query, "key": a.key, "value": a.key, "out": a.stream,
             "mlp_up": a.wide, "mlp_gate": a.wide if plan.size.gated else 0.0, "mlp_down": 0.0,
-            "attention": a.query + a.sums}
+            "attention": a.query + a.sums / LANES}
 
 
 def _kept(plan: Plan, arrays: Arrays) -> tuple[float, float]:

@@ -106,3 +106,35 @@ def test_what_does_not_fit_says_by_how_much():
     memory = found.memory_bytes
     assert not found.fits and memory.missing == memory.peak - memory.capacity > 0
     assert found.predicted_s is not None
+
+
+PUBLISHED = (  # steps that ran, with what they keep and offload
+    {"target": "tpu:v5p:4x4x4", "model": "scaled:32", "mesh": {"fsdp": 16, "tensor": 4},
+     "batch_per_device": 6, "remat": "minimal"},
+    {"target": "tpu:v6e:16x16", "model": "llama-3.1-8b", "mesh": {"fsdp": 256},
+     "batch_per_device": 4, "sequence": 8192,
+     "offload": ["input", "query", "key", "value", "out"]},
+    {"target": "tpu:v5e:16x16", "model": "scaled:128", "mesh": {"fsdp": 16, "tensor": 16},
+     "batch_per_device": 1, "fused_qkv": True, "fused_mlp": True,
+     "offload": ["query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down"]},
+    {"target": "tpu:tpu7x:4x4x4", "model": "llama-3.1-70b", "mesh": {"fsdp": 128},
+     "batch_per_device": 2, "sequence": 8192, "save": ["attention", "query", "key", "value"],
+     "state_dtype": "bfloat16", "second_moment_dtype": "float32"},
+    {"target": "tpu:v5p:8x8x8", "model": "llama-3.1-405b", "mesh": {"fsdp": 512},
+     "batch_per_device": 2, "sequence": 8192, "offload": ["attention", "mlp_down"]},
+)
+STEPS_S = (7.696, 4.546, 12.681, 12.515)  # of the first four, as they were published
+
+
+@pytest.mark.parametrize("request_", PUBLISHED, ids=lambda each: each["model"])
+def test_a_step_that_ran_is_said_to_fit(request_):
+    assert estimate_step(parse_plan(request_)).fits
+
+
+@pytest.mark.parametrize(("request_", "seconds"), list(zip(PUBLISHED[:4], STEPS_S, strict=True)),
+                         ids=("v5p", "v6e", "v5e", "tpu7x"))
+def test_published_steps_are_estimated_within_a_twentieth_and_lie_in_the_interval(request_,
+                                                                                  seconds):
+    found = estimate_step(parse_plan(request_)).predicted_s
+    assert abs(found.estimate / seconds - 1) < 0.05
+    assert found.low < seconds < found.high and found.high < 1.3 * found.low

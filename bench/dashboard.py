@@ -5,6 +5,7 @@ over its websocket.
 import asyncio
 import os
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.browser.server import Server
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 RUN_TIMEOUT_S = 120
+PATIENCE_S = 180  # for one message of a server with many viewers
 # the default of Compare
 LAYER: dict[str, Any] = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8},
                          "sharding": {"in": "x"}}
@@ -44,6 +46,27 @@ def dashboard(experiments: list[dict[str, Any]]) -> Iterator[tuple[Server, list[
             server.stop()
 
 
+@contextmanager
+def asking(server: Server) -> Iterator[Lab]:
+    """The Lab of this process, which only asks: the dashboard works the queue, from its first
+    viewer on.
+    """
+    assert server.process is not None
+
+    async def open_overview() -> None:
+        async with viewer(server, "", "") as session:
+            await session.rerun()
+
+    asyncio.run(open_overview())
+    lab = Lab.open(server.folder / "data", serve=False)
+    try:
+        while lab.queue_holder != server.process.pid:
+            time.sleep(0.05)
+        yield lab
+    finally:
+        lab.close()
+
+
 class Viewer:
     """A session of one viewer: it reruns a screen and waits until the script is done, as a browser
     would.
@@ -51,32 +74,54 @@ class Viewer:
 
     def __init__(self, socket: Any, page: str, query: str):
         self._socket, self._page, self._query = socket, page, query
+        self._fragment: str | None = None  # the one that the screen wants run now and then
 
     async def rerun(self) -> int:
         """One run of the screen's script: how many charts it drew. SystemExit where the screen
         shows an exception.
         """
-        charts = 0
+        return await self._asked(self._request(), ForwardMsg.FINISHED_SUCCESSFULLY)
+
+    async def tick(self) -> int:
+        """One run of the fragment that the screen wants run now and then, as its timer would."""
+        if self._fragment is None:
+            raise SystemExit(f"{self._page} has nothing that runs now and then")
+        request = self._request()
+        request.rerun_script.fragment_id = self._fragment
+        request.rerun_script.is_auto_rerun = True
+        return await self._asked(request, ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY)
+
+    def _request(self) -> BackMsg:
         request = BackMsg()
         request.rerun_script.query_string = self._query
         request.rerun_script.page_name = self._page
+        return request
+
+    async def _asked(self, request: BackMsg, finished: int) -> int:
+        charts = 0
         await self._socket.send(request.SerializeToString())
         while True:
             message = ForwardMsg()
-            message.ParseFromString(await asyncio.wait_for(self._socket.recv(), 60))
+            message.ParseFromString(await asyncio.wait_for(self._socket.recv(), PATIENCE_S))
             if message.HasField("delta") and message.delta.new_element.HasField("exception"):
                 raise SystemExit(
                     f"{self._page} shows {message.delta.new_element.exception.message}")
             charts += message.HasField(
                 "delta") and message.delta.new_element.HasField("vega_lite_chart")
-            if message.WhichOneof("type") == "script_finished" and message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY:
+            if message.HasField("auto_rerun"):
+                self._fragment = message.auto_rerun.fragment_id
+            if message.WhichOneof("type") == "script_finished" \
+                    and message.script_finished == finished:
                 return charts
 
 
 @asynccontextmanager
 async def viewer(server: Server, page: str, query: str) -> AsyncIterator[Viewer]:
     """A viewer who has just opened a screen."""
-    async with websockets.connect(f"ws://127.0.0.1:{server.port}/_stcore/stream", subprotocols=["streamlit"], max_size=None) as socket:  # type: ignore[list-item]
+    address = f"ws://127.0.0.1:{server.port}/_stcore/stream"
+    async with websockets.connect(
+            address, subprotocols=["streamlit"],  # type: ignore[list-item]
+            max_size=None, open_timeout=PATIENCE_S) as socket:
         yield Viewer(socket, page, query)
 
 

@@ -10,11 +10,10 @@ import argparse
 import asyncio
 import sys
 
-from bench.dashboard import LAYER, dashboard, memory_mb, viewer
+from bench.dashboard import LAYER, asking, dashboard, memory_mb, viewer
 from bench.figures import Figures
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
-from spmd_core.lab import Lab
 from tests.browser.server import Server
 
 LIMIT_MB = 20.0
@@ -36,10 +35,8 @@ def main() -> int:
     ask.add_argument("--first", type=int, default=5)
     ask.add_argument("--json", action="store_true")
     options = ask.parse_args()
-    with dashboard([]) as (server, _):
+    with dashboard([]) as (server, _), asking(server) as lab:
         assert server.process is not None
-        # the dashboard works the queue; this process only asks
-        lab = Lab.open(server.folder / "data", serve=False)
         marks = {}
         for done in range(1, options.runs + 1):
             experiment = parse_experiment(LAYER | QUICK | {"seed": done})
@@ -48,7 +45,6 @@ def main() -> int:
             asyncio.run(look(server, f"experiment={encode(experiment)}&run={run}"))
             if done in (options.first, options.runs):
                 marks[done] = memory_mb(server.process.pid)
-        lab.close()
     growth = marks[options.runs] - marks[options.first]
     figures = Figures(options.json)
     note = f"{marks[options.first]:.1f} MB after {options.first}, {marks[options.runs]:.1f} MB after {options.runs}"

@@ -18,7 +18,7 @@ from spmd_core.results.environment import Environment
 from spmd_core.results.result import Result
 from spmd_core.runs.memory import check_runs_here
 from spmd_core.runs.states import COMPILING, TERMINAL, TIMING, RunStatus, RunSummary
-from spmd_core.settings import Settings, default_data_folder, read_settings
+from spmd_core.settings import Settings, default_data_folder, read_settings, resolved
 from spmd_core.store.limits import Asker, Room, check_asker, room
 from spmd_core.store.rows import Unread
 from spmd_core.store.store import Store
@@ -56,13 +56,11 @@ class Lab:
         """The Lab of a folder: the same object for the whole process.
 
         With `serve` this process works the queue for as long as it lives, runs of other processes
-        included; without, only
-        while a run that it submitted is not over. `settings` are read from the environment where
-        none are given.
-        StorageError where the folder cannot be used.
+        included; without, only while a run that it submitted is not over. `settings` are read from
+        the environment where none are given. StorageError where the folder cannot be used.
         """
         # two Labs on one folder would share its lock
-        folder = (data_folder or default_data_folder()).expanduser().resolve()
+        folder = resolved((data_folder or default_data_folder()).expanduser().absolute())
         with _opening:
             lab = _open_labs.get(folder)
             if lab is None:
@@ -106,7 +104,8 @@ class Lab:
         """A run as it stands; RequestError where there is none of that id."""
         if live := self._supervisor.at_hand(run):
             return live
-        return self._unwritten.status(run) or self._as_seen(self._stored(run))
+        return self._unwritten.status(run) or as_seen(self._stored(run), self._turn, self._stored,
+                                                      self._store.at_hand)
 
     def active(self) -> tuple[RunStatus, ...]:
         """Runs that are at hand or queued, in order, of both lanes."""
@@ -285,9 +284,6 @@ class Lab:
         if status is None:
             raise refuse(f"run {shorten(run)}", "is not stored here", "look it up in the history")
         return status
-
-    def _as_seen(self, status: RunStatus) -> RunStatus:
-        return as_seen(status, self._turn, self._stored, self._store.at_hand)
 
     def _is_wanted(self) -> bool:
         """Whether this process is to work the queue now."""

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
@@ -80,3 +81,9 @@ def default_data_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """SPMD_LAB_DATA, else the platform's user data folder."""
     chosen = environ.get("SPMD_LAB_DATA")
     return Path(chosen).expanduser() if chosen else Path(platformdirs.user_data_dir("spmd-lab"))
+
+
+@lru_cache(maxsize=64)
+def resolved(folder: Path) -> Path:
+    """A folder without links. Every screen asks twice a second, so it is looked up once."""
+    return folder.resolve()

@@ -23,8 +23,8 @@ PATIENCE_MS = 90_000  # a machine with other work beside takes many times as lon
 class Server:
     """One Streamlit process; a restart keeps the port and the data folder."""
 
-    def __init__(self, folder: Path, *options: str):
-        self.folder, self.options = folder, options
+    def __init__(self, folder: Path, *options: str, script: str = "app.py"):
+        self.folder, self.options, self.script = folder, options, script
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
@@ -32,8 +32,8 @@ class Server:
     def start(self) -> None:
         environ = {**os.environ, "SPMD_LAB_DATA": str(self.folder / "data"),
                    "SPMD_LAB_TARGET": "cpu:8"}
-        command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port",
-                   str(self.port), *self.options]
+        command = [sys.executable, "-m", "streamlit", "run", self.script,
+                   "--server.port", str(self.port), *self.options]
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=log, stderr=log,
                                             start_new_session=True)

@@ -35,12 +35,14 @@ def draw(view: View) -> None:
     found = lines(view.result)[:_MOST_LINKS]
     if not found:
         return
+    # by ids: what a button is given is kept with every session, for two minutes after its end
+    run, strategies = view.result.run, tuple(view.result.strategies)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption("Show in the compiled program:", width="content")
         for strategy, number in found:
             st.button(plain(f"{title(strategy)}, line {number}"), key=f"lead:{strategy}:{number}",
                       type="tertiary", icon=":material/code:", on_click=_lead,
-                      args=(view, strategy, number))
+                      args=(run, strategies, strategy, number))
 
 
 def lines(result: Result) -> list[tuple[str, int]]:
@@ -57,6 +59,6 @@ def lines(result: Result) -> list[tuple[str, int]]:
     return list(found)
 
 
-def _lead(view: View, strategy: str, number: int) -> None:
+def _lead(run: str, strategies: tuple[str, ...], strategy: str, number: int) -> None:
     answer.open_tab("Programs")
-    viewer.lead(view.result.run, tuple(view.result.strategies), answer.PROGRAMS, strategy, number)
+    viewer.lead(run, strategies, answer.PROGRAMS, strategy, number)

@@ -2,12 +2,16 @@
 leave as it was.
 """
 
+import gc
+import weakref
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.lab import Lab
 from tests.ui.predictions import store
 from tests.ui.values import result, strategy
+from ui.compare import view
 
 TABS = ("Errors are against a NumPy reference in float64.", "Every sample, in microseconds per call.",
         "8 simulated CPU devices sharing 2 cores, JAX 0.10.2")  # each begins what one tab says
@@ -102,4 +106,24 @@ def test_a_link_opens_its_tab_and_what_it_says_of_no_tab_is_ignored(data_folder,
     parts = [part.value.replace("\\", "").partition(" A row")[0]
              for part in (*screen.caption, *screen.markdown)]
     assert [sentence for sentence in TABS if sentence in parts] == [drawn]
+    Lab.open().close()
+
+
+def test_what_a_session_keeps_of_a_result_is_its_id(data_folder):
+    """Streamlit keeps a session, its widgets and what these were given for minutes after its end."""
+    collective = {"kind": "all-reduce", "axes": ["x"], "bytes": 512, "count": 1,
+                  "source": "layer_auto.py:7"}
+    stored = result({"auto": strategy(1e-5, collectives=[collective])})
+    store(data_folder, stored)
+    view.forget()
+    screen = AppTest.from_file("../../../home.py",
+                               default_timeout=30).switch_page("pages/compare.py")
+    screen.query_params["run"] = stored.run
+    screen.run()
+    assert said(screen) == ""
+    assert any("line 7" in button.label for button in screen.button)
+    table = weakref.ref(view.view(stored.run).times_table)
+    view.forget()
+    gc.collect()
+    assert table() is None
     Lab.open().close()

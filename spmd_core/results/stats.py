@@ -151,38 +151,35 @@ def rounds_to_add(rounds: Mapping[str, Rounds], pair: tuple[str, str], planned: 
                max(planned, math.ceil(planned * ((half / PRECISE_WITHIN) ** 2 - 1))))
 
 
-def compare(rounds: Mapping[str, Rounds]) -> Comparison | None:
+def compare(rounds: Mapping[str, Rounds], planned: int | None = None) -> Comparison | None:
     """Which strategy is fastest, and how the others compare by the rounds that they share; None
     without a strategy.
 
-    One statistic makes the order, the median that a reader sees first. A strategy is called slower
-    only where the
-    rounds that it shares with the fastest say so too; where they say otherwise, no difference can
-    be told. Which one
-    is fastest is itself chosen by the data, so the intervals are corrected (Bonferroni) for every
-    pair that could
-    have been compared.
+    One statistic makes the order, the median that a reader sees first: of the `planned` rounds,
+    since only the two best are measured longer. A strategy is called slower only where the rounds
+    that it shares with the fastest say so too; where they say otherwise, no difference can be told.
+    Which one is fastest is itself chosen by the data, so the intervals are corrected (Bonferroni)
+    for every pair that could have been compared.
     """
     measured = {name: values for name, values in rounds.items() if values}
     if not measured:
         return None
-    fastest = min(measured, key=lambda name: median_s(measured[name]))
-    ratios = _ratios_to(fastest, measured)
+    order = sorted(measured, key=lambda name: median_s(measured[name][:planned]))
+    fastest, ratios = order[0], _ratios_to(order, measured)
     tied = tuple(ratio.strategy for ratio in ratios if not ratio.differs)
     return Comparison(fastest=fastest, ratios=tuple(ratios), tied=tied)
 
 
-def _ratios_to(fastest: str, measured: Mapping[str, Rounds]) -> list[Ratio]:
-    """Every other strategy against `fastest`, in the order of their medians."""
-    alpha = (1 - CONFIDENCE) / max(1, len(measured) * (len(measured) - 1) // 2)
+def _ratios_to(order: Sequence[str], measured: Mapping[str, Rounds]) -> list[Ratio]:
+    """Every other strategy against the first, in this order."""
+    alpha = (1 - CONFIDENCE) / max(1, len(order) * (len(order) - 1) // 2)
     ratios = []
-    for name in sorted(measured, key=lambda name: median_s(measured[name])):
-        if name != fastest:
-            centre, low, high, apart = signed_rank_interval(log_ratios(measured[name],
-                                                                       measured[fastest]), alpha)
-            differs = apart and centre >= math.log1p(LUCK)
-            ratios.append(Ratio(strategy=name, ratio=math.exp(centre),
-                                interval=(math.exp(low), math.exp(high)), differs=differs))
+    for name in order[1:]:
+        centre, low, high, apart = signed_rank_interval(
+            log_ratios(measured[name], measured[order[0]]), alpha)
+        differs = apart and centre >= math.log1p(LUCK)
+        ratios.append(Ratio(strategy=name, ratio=math.exp(centre),
+                            interval=(math.exp(low), math.exp(high)), differs=differs))
     return ratios
 
 

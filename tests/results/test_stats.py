@@ -143,6 +143,15 @@ def test_where_medians_and_rounds_disagree_no_difference_is_told():
     assert comparison.ratios[0].ratio < 1
 
 
+def test_the_fastest_is_that_of_the_medians_that_are_shown():
+    """Of a few rounds that only the two best are measured longer, a reader's table says nothing."""
+    first = {"a": [(1.0,)] * 20, "b": [(1.2,)] * 20, "c": [(1.1,)] * 20}
+    longer = {"a": [(2.0,)] * 40, "c": [(2.1,)] * 40}
+    found = compare({name: turns + longer.get(name, []) for name, turns in first.items()}, 20)
+    assert found is not None
+    assert (found.fastest, [ratio.strategy for ratio in found.ratios]) == ("a", ["c", "b"])
+
+
 def test_others_come_in_the_order_of_their_medians():
     found = compare({"slow": rounds(4e-3), "single": rounds(1e-3), "middle": rounds(2e-3)})
     assert found is not None

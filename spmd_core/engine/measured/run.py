@@ -74,7 +74,7 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
         # which are about times, and a program as written has none
         notes=() if experiment.what.is_small_program else environment.notes,
         strategies={trial.strategy: strategy_result(trial, experiment, floor_of[trial.strategy], sampler.stopped) for trial in trials},
-        comparison=stats.compare(rankable_rounds(trials)))
+        comparison=stats.compare(rankable_rounds(trials), experiment.timing.samples))
     result = _with_sentence(result)
     forget_now_and_then()
     return Finished(result=result, renew_worker=any(map(_ran_out, trials)))

@@ -5,7 +5,7 @@ import streamlit as st
 from spmd_core.words.experiments import size_words
 from spmd_core.words.names import ago
 from spmd_core.words.strategies import PAIRED
-from ui import cards, course, exports, links, live, shell, state, tables
+from ui import cards, course, exports, links, live, next_step, shell, state, tables
 from ui.charts import curve
 from ui.compare import answer, communication, inputs
 from ui.compare import view as views
@@ -49,6 +49,7 @@ if status := live.follow("compare", experiment, run, at_work):
             if tables.PAIRED_RATIO in view.times_table:
                 st.caption(PAIRED)
         curve.draw_result(view.result)
+        next_step.draw(view.result)
         answer.notes(view.result)
         if len(view.collectives):
             communication.draw(view)

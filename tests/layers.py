@@ -18,13 +18,13 @@ HEAVY = {
 FLOORS = (("errors",), ("units",), ("frozen",), ("settings",), ("machine",), ("hlo",), ("plan",),
           ("workloads",), ("experiment",), ("reference",), ("results",), ("communication",),
           ("runs",), ("script",), ("ir",), ("cost",), ("estimate",), ("timeline",), ("search",),
-          ("sweep",), ("bandwidth",), ("words",),
+          ("sweep",), ("bandwidth",), ("words",), ("advice",),
           ("recipes",), ("store",), ("programs",), ("engine",), ("declare",), ("worker",), ("lab",),
           ("searching",), ("commands",), ("__main__",), ("ui",), ("home", "pages"), ("app",),)
 # The rooms of `ui`, from the bottom, by the same rule.
 UI_FLOORS = (("heap", "lab", "markdown", "state", "style", "choices"),
              ("charts", "tables", "inputs", "links", "cards", "exports"),
-             ("course", "hardware", "ir", "timeline"), ("shell",), ("live",), ("layout",),
+             ("course", "hardware", "ir", "next_step", "timeline"), ("shell",), ("live",), ("layout",),
              ("compare", "collectives"),
              ("predict",), ("side_by_side",), ("history",),)
 # Rooms that run jax: only the worker's own process, and they themselves, may import them.

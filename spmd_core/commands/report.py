@@ -3,6 +3,7 @@ needs to know."""
 
 from collections.abc import Iterator
 
+from spmd_core.advice.next import next_step
 from spmd_core.commands.machine_tables import of_machine
 from spmd_core.commands.table import table
 from spmd_core.recipes import differences_of
@@ -35,10 +36,17 @@ def report(result: Result) -> list[str]:
     if result.experiment.what.is_of_machine:
         return [*lines, "", *of_machine(result), *_remarks(result)]
     if is_predicted(result):
-        return [*lines, "", *table(_predicted(result), numbers=(2, 3, 7)), *_remarks(result)]
+        return [*lines, "", *table(_predicted(result), numbers=(2, 3, 7)), *_remarks(result),
+                *_next(result)]
     paired = [f"note: {PAIRED}"] if result.comparison and result.comparison.ratios else []
     rows = table(_measured(result), numbers=(1, 3, 4, 6))
-    return [*lines, "", *rows, *_remarks(result), *paired]
+    return [*lines, "", *rows, *_remarks(result), *paired, *_next(result)]
+
+
+def _next(result: Result) -> list[str]:
+    """What to try next, in a line."""
+    said = result.next or next_step(result)
+    return [f"next: {said.sentence}"] if said else []
 
 
 def _measured(result: Result) -> list[tuple[str, ...]]:

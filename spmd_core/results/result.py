@@ -4,6 +4,7 @@ import math
 from typing import Any, Literal
 
 from spmd_core.experiment.experiment import Experiment, Frozen
+from spmd_core.results.advice import Next
 from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment
 from spmd_core.results.machine import Ceiling, Fit, Point
@@ -180,6 +181,7 @@ class Result(Frozen):
     environment: Environment
     strategies: dict[str, StrategyResult]
     comparison: Comparison | None = None
+    next: Next | None = None  # what to try next
     partial: bool = False  # cancelled or crashed before it was done
     notes: tuple[str, ...] = ()
 

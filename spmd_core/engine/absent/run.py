@@ -11,6 +11,7 @@ from time import perf_counter
 
 import jax
 
+from spmd_core.advice.next import with_next
 from spmd_core.bandwidth.predicted import on_topology
 from spmd_core.communication.collectives import read_collectives
 from spmd_core.communication.reasons import Reasons
@@ -68,7 +69,7 @@ def predict_experiment(experiment: Experiment, run_id: str, environment: Environ
                     partial=partial, notes=environment.notes)
     # a compile that was not waited for goes on until its process ends
     is_busy = any(thread.name == COMPILE for thread in threading.enumerate())
-    return Finished(result=result, renew_worker=is_busy or _peak_bytes() > LARGE_BYTES)
+    return Finished(result=with_next(result), renew_worker=is_busy or _peak_bytes() > LARGE_BYTES)
 
 
 def _by_formula(experiment: Experiment, run_id: str, environment: Environment) -> Result:

@@ -1,0 +1,1 @@
+"""The next thing to try, from the facts of an answer."""

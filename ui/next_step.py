@@ -1,0 +1,28 @@
+"""The next thing to try: a sentence under the answer, and one click that opens it."""
+
+from functools import lru_cache
+
+import streamlit as st
+
+from spmd_core.advice.next import next_step
+from spmd_core.results.advice import Next
+from spmd_core.results.result import Result
+from ui import cards
+from ui.lab import lab
+from ui.markdown import plain
+
+
+def draw(result: Result) -> None:
+    """What to try next, where there is something. Results of before have none stored."""
+    said = result.next or _of_stored(result.run)
+    if said is None:
+        return
+    with st.container(key="next"):
+        st.page_link(cards.page_of(said.experiment), label=f"**Next:** {plain(said.sentence)}",
+                     icon=":material/arrow_forward:", query_params=cards.query(said.experiment))
+
+
+@lru_cache(maxsize=256)
+def _of_stored(run: str) -> Next | None:
+    result = lab().result(run)
+    return next_step(result) if result else None

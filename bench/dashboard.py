@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,17 @@ def asking(server: Server) -> Iterator[Lab]:
         lab.close()
 
 
+@dataclass
+class Drawn:
+    """What a run of a script sent, as far as measurements ask: charts, the messages of the
+    exceptions that it shows, and button's label -> its id.
+    """
+
+    charts: int = 0
+    exceptions: list[str] = field(default_factory=list)
+    buttons: dict[str, str] = field(default_factory=dict)
+
+
 class Viewer:
     """A session of one viewer: it reruns a screen and waits until the script is done, as a browser
     would.
@@ -80,9 +92,20 @@ class Viewer:
         """One run of the screen's script: how many charts it drew. SystemExit where the screen
         shows an exception.
         """
-        return await self._asked(self._request(), ForwardMsg.FINISHED_SUCCESSFULLY)
+        drawn = await self._asked(self._request(), ForwardMsg.FINISHED_SUCCESSFULLY)
+        if drawn.exceptions:
+            raise SystemExit(f"{self._page} shows {drawn.exceptions[0]}")
+        return drawn.charts
 
-    async def tick(self) -> int:
+    async def open(self, page: str, query: str, press: str | None = None) -> Drawn:
+        """Open a link on a page, or press the button of that id there."""
+        self._page, self._query = page, query
+        request = self._request()
+        if press is not None:
+            request.rerun_script.widget_states.widgets.add(id=press, trigger_value=True)
+        return await self._asked(request, ForwardMsg.FINISHED_SUCCESSFULLY)
+
+    async def tick(self) -> Drawn:
         """One run of the fragment that the screen wants run now and then, as its timer would."""
         if self._fragment is None:
             raise SystemExit(f"{self._page} has nothing that runs now and then")
@@ -97,22 +120,24 @@ class Viewer:
         request.rerun_script.page_name = self._page
         return request
 
-    async def _asked(self, request: BackMsg, finished: int) -> int:
-        charts = 0
+    async def _asked(self, request: BackMsg, finished: int) -> Drawn:
+        drawn = Drawn()
         await self._socket.send(request.SerializeToString())
         while True:
             message = ForwardMsg()
             message.ParseFromString(await asyncio.wait_for(self._socket.recv(), PATIENCE_S))
-            if message.HasField("delta") and message.delta.new_element.HasField("exception"):
-                raise SystemExit(
-                    f"{self._page} shows {message.delta.new_element.exception.message}")
-            charts += message.HasField(
-                "delta") and message.delta.new_element.HasField("vega_lite_chart")
+            if message.HasField("delta"):
+                element = message.delta.new_element
+                drawn.charts += element.HasField("vega_lite_chart")
+                if element.HasField("exception"):
+                    drawn.exceptions.append(element.exception.message)
+                if element.HasField("button"):
+                    drawn.buttons[element.button.label] = element.button.id
             if message.HasField("auto_rerun"):
                 self._fragment = message.auto_rerun.fragment_id
             if message.WhichOneof("type") == "script_finished" \
                     and message.script_finished == finished:
-                return charts
+                return drawn
 
 
 @asynccontextmanager

@@ -1,11 +1,14 @@
 """Mutated links and valid experiments on every screen: no traceback, no page error, no run stored.
 
-Links go through the screens as a browser sends them (the query string, the page's own decoding, one
+Links go to a running dashboard over its websocket as a browser sends them (the query string, one
 session after another), through the commands in one process, and some through processes of their
 own.
+
+    python -m bench.hostile_links [--page 10000] [--commands 10000] [--processes 300]
 """
 
 import argparse
+import asyncio
 import base64
 import contextlib
 import io
@@ -19,19 +22,26 @@ import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
+from bench.dashboard import Viewer, dashboard, viewer
 from bench.figures import Figures
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
+from spmd_core.lab import Lab
 from spmd_core.recipes import RECIPES
 from spmd_core.workloads.catalog import WORKLOADS
 from spmd_core.workloads.decoder import DEFAULT_SPEC
+from tests.browser.server import Server
 
 ROOT = Path(__file__).resolve().parents[1]
 SCREENS = ("layout", "compare", "predict")
+OTHERS = ("", "collectives", "history", "recipes")  # show no experiment of a link
 COMMANDS = ("layout", "script", "link", "history")
+VISITORS = 4  # at once
 LINKS_A_SESSION = 20  # what one link leaves in a session must not break the next
 JUNK: tuple[Any, ...] = (None, True, -1, 0, 1, 3, 7, 2**31, 2**70, 1.5, 1e308, "", "x", "y",
                          "batch", "__class__", "=1+1", "a" * 70, "x\ny", "\x00", "😀", "${7*7}",
@@ -127,48 +137,52 @@ def queries(count: int, seed: int) -> Iterator[tuple[str, dict[str, str]]]:
         if dice.random() < 0.05:
             del query["experiment"]
         # the step moves on with each turn through the valid ones: each of them meets each screen
-        yield SCREENS[(number // 3 + number // turn) % len(SCREENS)], query
+        screen = SCREENS[(number // 3 + number // turn) % len(SCREENS)]
+        yield dice.choice(OTHERS) if dice.random() < 0.05 else screen, query
 
 
-class Screens:
-    """One viewer after another, on the real pages; the exceptions that they show are counted."""
+class Dashboard:
+    """Links on a running dashboard, over its websocket; the exceptions that it shows are counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: Server):
         self.seen: Counter[str] = Counter()
         self.shown = self.crashed = 0
-        self._session: Any = None
+        self._server = server
 
-    def open(self, screen: str, query: dict[str, str]) -> None:
-        """Open a link on a screen, in the session of the links before or in a new one."""
-        from streamlit.testing.v1 import AppTest
+    async def visit(self, links: Iterator[tuple[str, dict[str, str]]]) -> None:
+        """Open the links, session after session, until there are none left."""
+        while some := list(islice(links, LINKS_A_SESSION)):
+            async with viewer(self._server, "", "") as session:
+                for screen, query in some:
+                    if not await self._opened(session, screen, urlencode(query, errors="replace")):
+                        break  # the session of before is not to blame for the next link's
 
-        if self._session is None or self.shown % LINKS_A_SESSION == 0:
-            self._session = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
+    async def _opened(self, session: Viewer, screen: str, query: str) -> bool:
         self.shown += 1
-        page = self._session.switch_page(f"pages/{screen}.py")
-        page.query_params.clear()
-        for name, value in query.items():
-            page.query_params[name] = value
-        page.run()
-        if not page.exception and (nearest := [button for button in page.button
-                                               if button.label.startswith("Use the nearest")]):
-            nearest[0].click()
-            page.run()
-        if page.exception:
+        said = len(self._server.log)
+        drawn = await session.open(screen, query)
+        nearest = [each for label, each in drawn.buttons.items()
+                   if label.startswith("Use the nearest")]
+        if nearest and not drawn.exceptions:
+            drawn = await session.open(screen, query, press=nearest[0])
+        if drawn.exceptions:
             self.crashed += 1
-            cause = page.exception[0]
-            place = next((line.strip() for line in reversed(list(cause.stack_trace))
-                          if "File" in line), "")
-            self.seen[f"{screen}: {cause.message[:110]} {place[-90:]}"] += 1
-            self._session = None
+            lines = self._server.log[said:].splitlines()  # the page itself tells no details
+            self.seen[f"{screen}: {lines[-1][:160] if lines else drawn.exceptions[0]}"] += 1
+        return not drawn.exceptions
 
 
-def through_screens(count: int, seed: int) -> Screens:
-    """Open so many links on the screens."""
-    screens = Screens()
-    for screen, query in queries(count, seed):
-        screens.open(screen, query)
-    return screens
+def over_websocket(count: int, seed: int) -> tuple[Dashboard, int]:
+    """Send so many links to a dashboard of its own; what it showed, and how many runs it stored."""
+    with dashboard([]) as (server, _):
+        opened = Dashboard(server)
+        links = queries(count, seed)
+
+        async def visitors() -> None:
+            await asyncio.gather(*(opened.visit(links) for _ in range(VISITORS)))
+
+        asyncio.run(visitors())
+        return opened, runs_stored(server.folder / "data")
 
 
 def through_commands(count: int, seed: int) -> Counter[str]:
@@ -223,35 +237,37 @@ def through_processes(count: int, seed: int) -> Counter[str]:
     return bad
 
 
-def runs_stored() -> int:
-    """Runs in the data folder: opening a link must not make one."""
-    from spmd_core.lab import Lab
-
-    return len(Lab.open(serve=False).history(limit=100_000))
+def runs_stored(folder: Path) -> int:
+    """Runs in a data folder: opening a link must not make one."""
+    lab = Lab.open(folder, serve=False)
+    try:
+        return len(lab.history(limit=100_000))
+    finally:
+        lab.close()
 
 
 def main() -> int:
     """Print each figure beside its goal; exit code 1 where one is missed."""
     ask = argparse.ArgumentParser()
-    ask.add_argument("--screens", type=int, default=10_000)
+    ask.add_argument("--page", type=int, default=10_000)
     ask.add_argument("--commands", type=int, default=10_000)
     ask.add_argument("--processes", type=int, default=300)
     ask.add_argument("--seed", type=int, default=9)
     options, figures = ask.parse_args(), Figures()
     logging.disable(logging.CRITICAL)  # each page error is counted and named below
+    page, stored = over_websocket(options.page, options.seed)
     with tempfile.TemporaryDirectory(prefix="spmd-lab-links-") as folder:
         os.environ |= {"SPMD_LAB_DATA": folder, "SPMD_LAB_TARGET": "cpu:8"}
-        screens = through_screens(options.screens, options.seed)
         commands = through_commands(options.commands, options.seed + 1)
         processes = through_processes(options.processes, options.seed + 2)
-        for cause, times in (screens.seen + commands + processes).most_common(20):
+        for cause, times in (page.seen + commands + processes).most_common(20):
             print(f"{times:5}  {cause}")
-        figures.add("page errors", screens.crashed, f"of {screens.shown}", most=0)
+        figures.add("page errors", page.crashed, f"of {page.shown}", most=0)
         figures.add("not a result or a sentence, in one process", commands.total(),
                     f"of {options.commands}", most=0)
         figures.add("not a result or a sentence, as processes", processes.total(),
                     f"of {options.processes}", most=0)
-        figures.add("runs stored", runs_stored(), most=0)
+        figures.add("runs stored", stored + runs_stored(Path(folder)), most=0)
     return figures.finish()
 
 

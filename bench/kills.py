@@ -41,10 +41,13 @@ SETTINGS = Settings(run_timeout_s=60, idle_s=60, cancel_grace_s=1, terminate_gra
                     lock_retry_s=0.2, poll_s=0.1, note_s=0.2)
 
 
-def spec(seed: int) -> dict[str, object]:
-    """A small experiment; the seed is how the stand-in engine behaves."""
-    return {"workload": "elementwise", "target": "cpu:8", "mesh": {"x": 8}, "seed": seed,
-            "dims": {"rows": 16, "cols": 8}, "sharding": {"rows": "x"}, "strategies": ["single"]}
+def spec(seed: int, is_absent: bool = False) -> dict[str, object]:
+    """A small experiment, to be timed here or compiled for an absent topology; the seed is how the
+    stand-in engine behaves.
+    """
+    where = {"target": "tpu:v5e:2x4"} if is_absent else {"target": "cpu:8"}
+    return {"workload": "elementwise", "mesh": {"x": 8}, "seed": seed, "strategies": ["single"],
+            "dims": {"rows": 16, "cols": 8}, "sharding": {"rows": "x"}} | where
 
 
 class Trial:
@@ -123,26 +126,43 @@ class Trial:
         self.lost += sum(self.lab._store.result(run) is None for run in self.finished)
 
     def kill_worker(self) -> None:
-        """Kill a worker in the middle of a run, or idle."""
-        run = self.lab.submit(parse_experiment(spec(self.dice.choice((QUICK, ROUNDS)))))
+        """Kill a worker in the middle of a run, or idle; a compile beside it, paused or not, or the
+        run that it is paused for, ends as if nothing had been.
+        """
+        is_compile, has_other = self.dice.random() < 0.5, self.dice.random() < 0.5
+        behaviour = self.dice.choice((QUICK, ROUNDS))
+        run = self.lab.submit(parse_experiment(spec(behaviour, is_compile)))
+        other = None
+        if has_other:
+            other = self.lab.submit(parse_experiment(spec(QUICK, not is_compile)))
         status = self.at_work(run)
-        pid = status.worker_pid if status else self.lab.worker_pid
-        if pid:
+        idle = self.lab.compiler_pid if is_compile else self.lab.worker_pid
+        if pid := status.worker_pid if status else idle:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.wait(run)
+        if other and (ended := self.wait(other)):
+            self.lost += ended.state != "succeeded"
 
     def kill_server(self) -> None:
-        """Kill the process that works the queue, while a run is at work and another waits."""
+        """Kill the process that works the queue, while a run is at work and at times a compile is
+        paused for it.
+        """
         with self.server() as process:
-            first = self.lab._store
-            first.submit(name := f"s{time.time_ns()}", parse_experiment(spec(ROUNDS)))
-            status = self.at_work(name)
+            runs = [f"s{time.time_ns()}"]
+            if self.dice.random() < 0.5:
+                runs.insert(0, f"c{time.time_ns()}")
+                self.lab._store.submit(runs[0], parse_experiment(spec(ROUNDS, is_absent=True)))
+                self.at_work(runs[0])
+            self.lab._store.submit(runs[-1], parse_experiment(spec(ROUNDS)))
+            self.at_work(runs[-1])
+            pids = [self.lab.status(name).worker_pid for name in runs]
             process.kill()
             process.wait()
-            self.no_orphan(status.worker_pid if status else None)
-            if status and not (seen := self.lab.status(name)).is_over:
-                self.count_stuck(f"{name} is {seen.state} after its server was killed")
+            for name, pid in zip(runs, pids, strict=True):
+                self.no_orphan(pid)
+                if pid and not (seen := self.lab.status(name)).is_over:
+                    self.count_stuck(f"{name} is {seen.state} after its server was killed")
         self.wait(self.lab.submit(parse_experiment(spec(QUICK))))
 
     def kill_command(self) -> None:

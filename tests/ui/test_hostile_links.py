@@ -1,9 +1,12 @@
 """Links that do harm or lie on the wrong screen: a sample of what `bench/hostile_links.py` sends."""
 
+from collections import Counter
+from typing import Any
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bench.hostile_links import Screens, code_of, queries, through_commands
+from bench.hostile_links import LINKS_A_SESSION, code_of, queries, through_commands
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
 from spmd_core.lab import Lab
@@ -29,6 +32,37 @@ def said(page):
     """Everything that a reader reads, without the escapes of Markdown."""
     parts = [*page.error, *page.info, *page.caption, *page.markdown, *page.subheader]
     return "\n".join(part.value for part in parts).replace("\\", "")
+
+
+class Screens:
+    """One viewer after another, on the real pages; the exceptions that they show are counted."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[str] = Counter()
+        self.shown = self.crashed = 0
+        self._session: Any = None
+
+    def open(self, screen: str, query: dict[str, str]) -> None:
+        """Open a link on a screen, in the session of the links before or in a new one."""
+        if self._session is None or self.shown % LINKS_A_SESSION == 0:
+            self._session = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
+        self.shown += 1
+        page = self._session.switch_page(f"pages/{screen}.py" if screen else "home.py")
+        page.query_params.clear()
+        for name, value in query.items():
+            page.query_params[name] = value
+        page.run()
+        if not page.exception and (nearest := [button for button in page.button
+                                               if button.label.startswith("Use the nearest")]):
+            nearest[0].click()
+            page.run()
+        if page.exception:
+            self.crashed += 1
+            cause = page.exception[0]
+            place = next((line.strip() for line in reversed(list(cause.stack_trace))
+                          if "File" in line), "")
+            self.seen[f"{screen}: {cause.message[:110]} {place[-90:]}"] += 1
+            self._session = None
 
 
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8"}

@@ -26,7 +26,7 @@ UI_FLOORS = (("heap", "lab", "markdown", "state", "style", "choices"),
              ("charts", "tables", "inputs", "links", "cards", "exports"),
              ("course", "hardware", "ir", "next_step", "timeline"), ("shell",), ("live",), ("layout",),
              ("compare", "collectives"),
-             ("predict",), ("side_by_side",), ("history",),)
+             ("predict",), ("search",), ("side_by_side",), ("history",),)
 # Rooms that run jax: only the worker's own process, and they themselves, may import them.
 JAX_ROOMS = ("spmd_core.engine", "spmd_core.programs")
 MAY_IMPORT_JAX_ROOMS = (

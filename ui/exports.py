@@ -32,6 +32,11 @@ def buttons(run: str, experiment: Experiment) -> None:
             "A Python script of plain JAX that reproduces the experiment without this project.")
 
 
+def text_button(label: str, make: Callable[[], str], file: str, words: str) -> None:
+    """A button that downloads a script, which is made when it is pressed."""
+    _button(label, make, file, "text/x-python", words)
+
+
 def _result(run: str) -> Result:
     result = lab().result(run)
     if result is None:

@@ -33,6 +33,11 @@ def submit(experiment: Experiment) -> str:
     return lab().submit(experiment, Asker(viewer()))
 
 
+def asker() -> Asker:
+    """Who asks for many runs at once, such as a search: together they count as one."""
+    return Asker(viewer(), secrets.token_hex(8))
+
+
 class Batch:
     """Queues runs that are asked for at once, such as a sweep: together they count as one."""
 

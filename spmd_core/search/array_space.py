@@ -10,7 +10,7 @@ from spmd_core.experiment.types import Axes, Mesh, Spec
 from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.factors import MAX_AXES, factorizations
 from spmd_core.units import mesh_text
-from spmd_core.workloads.workload import Workload
+from spmd_core.workloads.workload import Array, Workload
 
 NAMES = ("x", "y", "z")
 Dims = Mapping[str, int]
@@ -65,13 +65,45 @@ def meshes(question: ArrayQuestion, target: str) -> Iterator[Mesh]:
         return
     devices, named = question.count(target), _named_axes(question)
     if named:
-        for sizes in itertools.product(range(1, devices + 1), repeat=len(named)):
-            if math.prod(sizes) == devices:
-                yield tuple(zip(named, sizes, strict=True))
+        for sizes in _products(devices, len(named)):
+            yield tuple(zip(named, sizes, strict=True))
         return
     for count in range(1, MAX_AXES + 1):
         for sizes in factorizations(devices, count) if devices > 1 else ((1,),) * (count == 1):
             yield tuple(zip(NAMES, sizes, strict=False))
+
+
+def _products(devices: int, count: int) -> Iterator[tuple[int, ...]]:
+    """Ordered products of `count` factors, 1 among them, that are `devices`."""
+    if count == 1:
+        yield (devices,)
+        return
+    for first in range(1, devices + 1):
+        if devices % first == 0:
+            yield from ((first, *rest) for rest in _products(devices // first, count - 1))
+
+
+def size_of(question: ArrayQuestion) -> int:
+    """How many shardings there are, without listing them."""
+    total = 0
+    for target in question.targets:
+        sample = question.sample_on(target)
+        what, sizes = sample.what, sample.sizes
+        for mesh in meshes(question, target):
+            if "overrides" in question.searched:
+                total += math.prod((1 + len(array.present(sizes))) ** len(mesh)
+                                   for array in _free(what, sizes))
+            else:
+                total += len(dim_sets(what, sizes)) ** len(mesh) \
+                    if "sharding" in question.searched else 1
+    return total
+
+
+def _free(what: Workload, sizes: Dims) -> list[Array]:
+    """Arrays with a spec of their own: all but the operands that have a result's dims."""
+    results = {array.present(sizes): array.name for array in what.results}
+    return [array for array in what.arrays
+            if results.get(array.present(sizes), array.name) == array.name]
 
 
 def _named_axes(question: ArrayQuestion) -> tuple[str, ...]:
@@ -130,8 +162,7 @@ def _by_array(sample: Experiment, target: str, mesh: Mesh) -> Iterator[Sharded]:
     """Every spec of every operand and result; an operand of a result's dims is sharded as it is."""
     what, sizes = sample.what, sample.sizes
     results = {array.present(sizes): array.name for array in what.results}
-    free = [array for array in what.arrays
-            if results.get(array.present(sizes), array.name) == array.name]
+    free = _free(what, sizes)
     choices = [list(_specs(array.present(sizes), mesh)) for array in free]
     for chosen in itertools.product(*choices):
         specs = {array.name: spec for array, spec in zip(free, chosen, strict=True)}

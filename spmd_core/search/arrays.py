@@ -10,7 +10,7 @@ from spmd_core.machine.targets import parse_target
 from spmd_core.machine.topologies import get_topology
 from spmd_core.results.prediction import Estimate
 from spmd_core.search.array_question import ArrayQuestion
-from spmd_core.search.array_space import Sharded, canonical, rows_dim, shardings
+from spmd_core.search.array_space import Sharded, canonical, rows_dim, shardings, size_of
 from spmd_core.search.candidate import Candidate, Reason
 from spmd_core.search.formula import Formula
 from spmd_core.search.rates import HostRates, Rates, TpuRates
@@ -46,6 +46,12 @@ class ArrayPoint:
         shared = [bool(axes & rows) for axes in table.values()]
         return "fsdp" if all(shared) else "mixed" if not any(shared) and len(table) == 1 else ""
 
+    @cached_property
+    def alike(self) -> tuple[object, ...]:
+        """Equal for shardings that differ in the order and factors of their axes only."""
+        sample = self.question.sample_on(self.sharded.target)
+        return canonical(self.sharded, sample.what, sample.sizes, True)
+
     @property
     def key(self) -> tuple[object, ...]:
         """What is run together: one sharding under all strategies."""
@@ -63,7 +69,7 @@ class Space:
     @cached_property
     def size(self) -> int:
         """Candidates, before anything is pruned."""
-        return sum(1 for _ in shardings(self.question)) * len(self.question.strategies)
+        return size_of(self.question) * len(self.question.strategies)
 
     def candidates(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Candidate]:
         """Every candidate in order, pruned or estimated; until `stop`."""

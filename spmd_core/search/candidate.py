@@ -11,6 +11,7 @@ from spmd_core.results.prediction import Estimate
 Fate = Literal["pruned", "estimated", "compiled", "measured", "failed"]
 Reason = Literal["does not divide", "does not fit", "equal to another by renaming",
                  "lower bound above the best", "excluded by what is fixed"]
+MOST = 250_000  # candidates of a search: about half a GB, and a minute of estimates
 ORDER: dict[Fate, int] = {"measured": 0, "compiled": 1, "estimated": 2, "failed": 3, "pruned": 4}
 
 
@@ -20,6 +21,11 @@ class Runnable(Protocol):
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for candidates that one run answers: strategies of one sharding."""
+        ...
+
+    @property
+    def alike(self) -> tuple[object, ...]:
+        """Equal for candidates that differ in the order and factors of their axes only."""
         ...
 
     @property

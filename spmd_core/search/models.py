@@ -10,7 +10,7 @@ from spmd_core.plan.models import VARIABLE
 from spmd_core.plan.plan import AXES, Plan
 from spmd_core.plan.reading import parse_plan
 from spmd_core.plan.sharding import arrays
-from spmd_core.search.candidate import Candidate, Reason
+from spmd_core.search.candidate import MOST, Candidate, Reason
 from spmd_core.search.factors import named_meshes
 from spmd_core.search.policies import Policy, policies
 from spmd_core.search.question import BATCHES, ModelQuestion
@@ -55,8 +55,15 @@ class _Point:
 
 
 def space_size(question: ModelQuestion) -> int:
-    """Candidates of a question, before anything is pruned."""
-    return sum(len(point.policies) for point in _points(question))
+    """Candidates of a question, before anything is pruned; counted no further than one above
+    MOST.
+    """
+    total = 0
+    for point in _points(question):
+        total += len(point.policies)
+        if total > MOST:
+            break
+    return total
 
 
 def candidates(question: ModelQuestion,

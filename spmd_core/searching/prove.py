@@ -36,6 +36,8 @@ def prove(runs: Runs, entries: Sequence[Ranked],
             if found and found.median_s is not None:
                 seconds[variant.name] = found.median_s
                 samples[variant.name] += found.samples_s
+        if len(seconds) < len(best):
+            break
         rounds.append(seconds)
     comparison = study.compared(rounds)
     if comparison is None or not comparison.ratios:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from spmd_core.errors import LabError, RequestError
+from spmd_core.errors import LabError, RequestError, refuse
 from spmd_core.experiment.plans import experiment_of
 from spmd_core.lab import Lab
 from spmd_core.machine.targets import parse_target
@@ -13,7 +13,7 @@ from spmd_core.search import models
 from spmd_core.search.answer import Answer, Proof
 from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.arrays import Space
-from spmd_core.search.candidate import Candidate
+from spmd_core.search.candidate import MOST, Candidate
 from spmd_core.search.question import ModelQuestion
 from spmd_core.searching.outcomes import answered, failed, fate_row, restored, to_stored
 from spmd_core.searching.prove import prove
@@ -27,7 +27,7 @@ CLASSICS_AFTER = 3  # runs after which the classics are tried, so that the winne
 REFINED, MOST_REFINED = 3, 5  # of the best, measured again with all samples before the proof
 QUICK = {"samples": 5, "min_seconds": 0.02}  # per strategy, to find the best few
 # of the budget, after which nothing new is measured, and nothing again: the rest proves
-FINDING, REFINING = 0.55, 0.7
+FINDING, REFINING = 0.45, 0.6
 AnyQuestion = ModelQuestion | ArrayQuestion
 
 
@@ -71,10 +71,10 @@ class Search:
         with self._guard:
             if self._answer is None or self._answer[0] != self._version:
                 answer = Answer(self.question, self.space, tuple(self._found),
-                                not self._left_out, proof=self._proof)
+                                self.is_over and not self._left_out, self.spent_s,
+                                proof=self._proof)
                 self._answer = (self._version, answer)
-            return replace(self._answer[1], seconds=self.spent_s) if self.is_over \
-                else self._answer[1]
+            return self._answer[1]
 
     def run(self) -> Answer:
         """Carry it out, going on from where an earlier search of the same question stopped."""
@@ -87,6 +87,9 @@ class Search:
         except LabError as error:
             self.problem = str(error)
             self._end("paused")
+        except BaseException:  # a mistake of ours: who looks must not wait for ever
+            self.problem, self.state = "the search failed: the log of the server says why", "paused"
+            raise
         return self.answer
 
     # Steps ---------------------------------------------------------------------------------------
@@ -100,6 +103,10 @@ class Search:
             space = Space(question, self._lab.hardware().cores)
             self.space = space.size
             found = space.candidates(self._stopped.is_set)
+        if self.space > MOST:
+            raise refuse(f"a space of {self.space if self.space < 10**9 else 'over a billion'}"
+                         " candidates", f"is more than the {MOST:,} that a search looks at",
+                         "fix the mesh or an axis, or name fewer targets")
         self._store.begin(question.id, question.to_json(), self.space)
         outcomes = self._store.outcomes(question.id)
         part: list[Candidate] = []
@@ -156,12 +163,17 @@ class Search:
         ranked = [entry.candidate for entry in answer.ranking]
         if with_classics:
             ranked = [each.candidate for each in answer.classics if each.candidate] + ranked
-        for each in ranked:
-            if each.fate == "estimated" and _key(each) not in tried:
-                key = _key(each)
-                return [other for other in self._found if other.fate == "estimated"
-                        and other.target == each.target and _key(other) == key]
-        return []
+        left = [each for each in ranked if each.fate == "estimated" and _key(each) not in tried]
+        seen = {each.point.alike for each in self._found if each.point and _key(each) in tried} \
+            if left and left[0].point else set()
+        # what differs only in how its axes are written comes after what differs in more
+        first = next((each for each in left if each.point is None or each.point.alike not in seen),
+                     left[0] if left else None)
+        if first is None:
+            return []
+        key = _key(first)
+        return [each for each in self._found if each.fate == "estimated"
+                and each.target == first.target and _key(each) == key]
 
     def _prune_by_bound(self) -> None:
         """Rule out what cannot win: its lower bound is above the best that is known."""

@@ -14,6 +14,9 @@ GOALS = {"time": "time per token", "memory": "memory per device",
          "chip-seconds": "chip-seconds per token", "price": "price per token"}
 FATES = {"measured": "measured", "compiled": "compiled", "estimated": "estimate",
          "failed": "failed", "pruned": "pruned"}
+MEANING = {  # of what is searched, by the kind of its question
+    "model": "Every mesh, rematerialization and batch split that fits, estimated per token.",
+    "array": "Every mesh and every assignment of its axes, best first."}
 _MOST = 3  # kinds of time that a sentence names
 _ALIKE = 1.005  # closer than this, two times are the same to a reader
 
@@ -56,7 +59,9 @@ def sure_words(answer: Answer) -> str:
     if proof is not None:
         low, high = proof.interval
         said = (f"{number_text(proof.ratio)}× ({number_text(low)} to {number_text(high)}) in "
-                f"{proof.rounds} shuffled rounds")
+                f"{proof.rounds} shuffled round{'s' if proof.rounds > 1 else ''}")
+        if not proof.differs and low > 1:
+            return f"Not proven against {proof.slower}, in too few rounds to be sure: {said}."
         if not proof.differs:
             return f"A tie with {proof.slower}: {said}."
         return f"Proven against {proof.slower}: {said}."
@@ -125,13 +130,15 @@ def beats(winner: Candidate, other: Candidate, title: str | None = None) -> str:
     else:
         verb = f"Beats {name} by {_times(found.ratio)}"
     said = _differences(found)
-    by = "" if winner.plan else " by the formula"
+    by = "" if winner.plan or not found.seconds else " by the formula"
     return f"{verb}: {', '.join(said)}{by}." if said else f"{verb}."
 
 
 def _differences(found: Difference) -> list[str]:
+    less = [each for each in found.seconds if each[1] > 0]
+    told = [*less, *(each for each in found.seconds if each[1] <= 0)] if less else []
     said = [f"{seconds_text(abs(seconds))} {'less' if seconds > 0 else 'more'} {share_words(name)}"
-            for name, seconds in found.seconds[:_MOST]]
+            for name, seconds in told[:_MOST]]
     if abs(found.memory_bytes) >= 2**20:
         more = "less" if found.memory_bytes > 0 else "more"
         said.append(f"{bytes_text(abs(found.memory_bytes))} {more} memory")

@@ -1,0 +1,53 @@
+"""The Search screen: which sharding is best, how sure that is, and why not another."""
+
+import streamlit as st
+
+from spmd_core.search.array_question import ArrayQuestion
+from spmd_core.searching import running
+from spmd_core.words.search import MEANING
+from ui import links, shell
+from ui.lab import asker, lab
+from ui.markdown import plain
+from ui.search import answer, inputs, keep
+
+share = shell.open_page("search")
+broken = keep.from_query()
+with st.sidebar:
+    question, budget_s, refusal = inputs.fields()
+keep.write_query(question)
+search = running.find(lab(), question)
+at_work = search is not None and not search.is_over
+
+with st.container(horizontal=True, vertical_alignment="center"):
+    st.title("Search", width="stretch")
+    label = "Search on" if search and budget_s else "Search again" if search else "Search"
+    pressed = st.button(label, type="primary" if search is None else "secondary",
+                        icon=":material/travel_explore:", key="search",
+                        disabled=bool(refusal) or at_work)
+what = question.sample.what.title if isinstance(question, ArrayQuestion) else question.model
+where = question.targets if isinstance(question, ArrayQuestion) else question.chips
+st.caption(plain(f"{what} on {', '.join(where)}. {MEANING[question.kind]}"))
+
+if broken:
+    shell.refusal(f"This link cannot be opened. {broken}")
+if refusal:
+    shell.refusal(refusal)
+    st.caption("What you see below is of the last fields that were valid.")
+elif pressed:
+    if running.running() >= running.AT_ONCE:
+        shell.refusal("Two searches are at work already: wait for one, or cancel it.")
+    elif sentence := shell.attempt(running.start, lab(), question, budget_s, asker()):
+        shell.refusal(sentence)
+    else:
+        st.rerun()
+
+if at_work and search:
+    answer.watch(search)
+elif search:
+    if search.problem:
+        shell.refusal(f"The search paused. {search.problem}")
+    answer.headline(search.answer)
+    answer.details(search.answer)
+else:
+    keep.before()
+links.share_box(share, "search")

@@ -1,0 +1,84 @@
+"""The Search screen without a browser: nothing runs by itself, what is stored is shown, and a bad
+link or field is one sentence.
+"""
+
+from types import SimpleNamespace
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from spmd_core.lab import Lab
+from spmd_core.search.link import decode, encode
+from spmd_core.search.question import read_question
+from spmd_core.searching import running
+from tests.labs import ROOT, until
+
+SMALL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "sequence": 2048,
+         "remat": ["full"], "offload": False}
+
+
+@pytest.fixture
+def lab(data_folder, monkeypatch):
+    lab = Lab.open(serve=False)
+    monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda: lab))
+    yield lab
+    lab.close()
+
+
+def opened(**query) -> AppTest:
+    screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
+    screen.switch_page("pages/search.py")
+    for name, value in query.items():
+        screen.query_params[name] = value
+    screen.run()
+    assert not screen.exception
+    return screen
+
+
+def said(screen) -> str:
+    parts = (*screen.markdown, *screen.caption, *screen.error, *screen.info, *screen.subheader)
+    return "\n".join(each.value for each in parts).replace("\\", "")
+
+
+def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown(lab):
+    question = read_question(SMALL)
+    first = opened(search=encode(question))
+    assert "Press Search" in said(first) and running.running() == 0
+    search = running.start(lab, question, None)
+    until(lambda: search.is_over)
+    shown = opened(search=encode(question))
+    text = said(shown)
+    assert search.answer.winner.name in text and "Against the classics" in text
+    assert "nothing was compiled" in text
+    assert len(shown.dataframe[0].value) == 15
+    past = opened()
+    assert "Searched before" in said(past) and search.answer.winner.name in said(past)
+    next(each for each in past.button if each.label == "Open").click().run()
+    assert search.answer.winner.name in said(past)
+
+
+def test_a_bad_link_or_field_is_one_sentence(lab):
+    assert "This link cannot be opened" in said(opened(search="1.nonsense"))
+    screen = opened(search=encode(read_question(SMALL)))
+    chips = next(each for each in screen.text_input if each.label == "Chips")
+    chips.set_value("v5e:17").run()
+    assert "is no number of chips of TPU v5e" in said(screen)
+
+
+def test_a_link_is_the_question_and_cannot_set_the_compiler_s_files():
+    question = read_question(SMALL | {"fixed": {"data": 2}})
+    assert decode(encode(question)) == question
+    from spmd_core.search.array_question import read_array_question
+    array = read_array_question({"workload": "mlp", "target": ["cpu:8", "tpu:v5e:4x4"],
+                                 "mesh": None, "sharding": None, "dtype": "bfloat16"})
+    assert decode(encode(array)).id == array.id
+    harmful = read_question(SMALL | {"plan": {"compiler_flags": ["xla_dump_to=/tmp/x"]}})
+    with pytest.raises(ValueError, match="xla_dump_to"):
+        decode(encode(harmful))
+
+
+def test_a_space_beyond_all_bounds_is_refused_before_it_is_listed(lab):
+    huge = read_question({"model": "mixtral-8x7b", "chips": ["v5p:..8960"], "slices": "any"})
+    search = running.start(lab, huge, None)
+    until(lambda: search.is_over)
+    assert "is more than the 250,000" in search.problem

@@ -1,0 +1,155 @@
+"""What a search found: the winner first, the ranking, what was pruned, and why not another."""
+
+import pandas as pd
+import streamlit as st
+
+from spmd_core.script.export import script_text
+from spmd_core.search import axis_rules
+from spmd_core.search.answer import Answer
+from spmd_core.search.candidate import Candidate
+from spmd_core.search.ranking import Ranked
+from spmd_core.searching.search import Search
+from spmd_core.units import bytes_text, count_text, seconds_text
+from spmd_core.words import search as words
+from ui import cards, exports
+from ui.markdown import plain
+from ui.search import charts
+
+ROWS, MOST_LISTED = 15, 200
+INTERVAL_S = 1.0
+_TITLES = {"compare": "Compare", "predict": "Predict"}
+
+
+@st.fragment(run_every=INTERVAL_S)
+def watch(search: Search) -> None:
+    """How far a search is, what it has found, and a way to stop it; the screen is drawn anew when
+    it is over.
+    """
+    if search.is_over:
+        st.rerun()
+    with st.container(border=True, key="search-live"), st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(plain(words.doing(search.answer, search.doing, search.spent_s)),
+                    width="stretch")
+        if st.button("Cancel", key="search:cancel", icon=":material/stop_circle:",
+                     help="Keeps what was found; searching again goes on from there."):
+            search.cancel()
+    answer = search.answer
+    if answer.ranking:
+        st.dataframe(ranking_table(answer.ranking[:ROWS]), hide_index=True, key="search:live")
+
+
+def headline(answer: Answer) -> None:
+    """The winner with its number, and how sure it is."""
+    winner = answer.winner
+    if winner is None:
+        st.error(plain(words.headline(answer)), icon=":material/block:")
+        return
+    left, middle, right = st.columns([3, 3, 3])
+    left.metric("Time of a step" if winner.plan else "Time", seconds_text(winner.seconds))
+    middle.metric("Memory per device", bytes_text(winner.memory_bytes))
+    right.metric("Candidates", count_text(answer.space))
+    st.markdown(f"**{plain(winner.name)}**")
+    st.markdown(plain(words.sure_words(answer)))
+
+
+def details(answer: Answer) -> None:
+    """Everything else, in the order in which a reader asks for it."""
+    winner = answer.winner
+    st.caption(f"{plain(words.pruned_words(answer.pruned, answer.space))} "
+               f"{plain(words.state_words(answer))}")
+    if winner is None:
+        every(answer)
+        return
+    chosen = _ranking(answer) or winner
+    st.markdown(plain(words.why_not(winner, chosen)))
+    actions(chosen)
+    if told := answer.classics:
+        st.subheader("Against the classics", anchor=False)
+        for each in told:
+            st.markdown(f"- {plain(words.classic_words(winner, each))}")
+    if (chart := charts.front_chart(answer.ranking, answer.front)) is not None:
+        st.subheader("Time against memory", anchor=False)
+        st.vega_lite_chart(chart, alt=charts.front_alt(answer.front), key="search:front")
+    every(answer)
+
+
+def _ranking(answer: Answer) -> Candidate | None:
+    """The ranking; the candidate of the row that was chosen."""
+    st.subheader("Ranking", anchor=False)
+    shown = answer.ranking[:ROWS]
+    event = st.dataframe(ranking_table(shown), hide_index=True, key="search:ranking",
+                         on_select="rerun", selection_mode="single-row")
+    rest = len(answer.ranking) - len(shown)
+    more = f" {count_text(rest)} more are under *Every candidate*." if rest > 0 else ""
+    st.caption(f"Choose a row to see what it costs, and to open it.{more}")
+    rows = event["selection"]["rows"]
+    return shown[rows[0]].candidate if rows and rows[0] < len(shown) else None
+
+
+def ranking_table(entries: list[Ranked]) -> pd.DataFrame:
+    """A row per candidate, the best first."""
+    rows = []
+    for place, entry in enumerate(entries, 1):
+        each = entry.candidate
+        low, high = each.span or (None, None)
+        rows.append({"": place, "Time": seconds_text(each.seconds), **columns(each),
+                     "Memory": bytes_text(each.memory_bytes),
+                     "Interval": f"{seconds_text(low)} to {seconds_text(high)}" if low else "–",
+                     "Known by": words.FATES[each.fate],
+                     "Others": f"{count_text(len(entry.alike))} alike" if entry.alike else ""})
+    table = pd.DataFrame(rows)
+    return table if any(table["Others"]) else table.drop(columns="Others")
+
+
+def columns(candidate: Candidate) -> dict[str, str]:
+    """The parts of a candidate's name, by what they are."""
+    parts = candidate.name.split(" · ")
+    titles = ("Mesh", "Remat", "Batch", "Chips") if len(parts) == 4 else \
+        ("Mesh", "Sharding", "Strategy")
+    return dict(zip(titles, parts, strict=False))
+
+
+def actions(candidate: Candidate) -> None:
+    """Open a candidate on its screen, download its script, and its axis rules."""
+    experiment = candidate.experiment
+    page = cards.page_of(experiment)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        title = "Predict" if candidate.plan or experiment.place.is_absent else "Compare"
+        page = f"pages/{title.lower()}.py" if not candidate.plan else page
+        st.page_link(page, label=f"**Open on {title}**", icon=":material/open_in_new:",
+                     query_params=cards.query(experiment, candidate.run))
+        exports.text_button("Script", lambda: script_text(experiment), "search.py",
+                            "A Python script of plain JAX that reproduces it.")
+    if candidate.plan is not None:
+        with st.expander("Axis rules for MaxText and Flax"):
+            st.code(axis_rules.maxtext(candidate.plan), language="yaml")
+            st.code(axis_rules.flax(candidate.plan), language="python")
+
+
+def every(answer: Answer) -> None:
+    """Every candidate with its fate, filtered by words."""
+    box = st.expander(f"Every candidate ({count_text(len(answer.found))})",
+                      key="search:every", on_change="rerun")
+    if not box.open:  # tens of thousands of names: filtered only for who looks
+        return
+    with box:
+        left, right = st.columns([3, 2])
+        text = left.text_input("Words of the name", key="search:filter", placeholder="tensor=4",
+                               max_chars=100)
+        fate = right.selectbox("Fate", ["all", *words.FATES], key="search:fate")
+        wanted = text.replace(" · ", " ").split()
+        found = [each for each in answer.found if fate in ("all", each.fate)
+                 and all(word in each.name for word in wanted)]
+        if not found:
+            st.caption("No candidate has these words and this fate.")
+            return
+        st.dataframe(fates_table(found[:MOST_LISTED]), hide_index=True, key="search:fates")
+        st.caption(f"{count_text(min(MOST_LISTED, len(found)))} of {count_text(len(found))} shown.")
+
+
+def fates_table(candidates: list[Candidate]) -> pd.DataFrame:
+    """A row per candidate: what became of it, and why."""
+    return pd.DataFrame([{**columns(each), "Fate": words.FATES[each.fate],
+                          "Why": each.reason or "", "Rule": each.detail,
+                          "Time": seconds_text(each.seconds),
+                          "Memory": bytes_text(each.memory_bytes)} for each in candidates])

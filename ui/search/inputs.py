@@ -1,0 +1,172 @@
+"""The fields of the Search screen, as a question."""
+
+import json
+from typing import Any
+
+import streamlit as st
+
+from spmd_core.errors import RequestError, refuse
+from spmd_core.plan.models import PRESETS
+from spmd_core.plan.reading import parse_mesh
+from spmd_core.search.array_question import ArrayQuestion, read_array_question
+from spmd_core.search.link import AnyQuestion
+from spmd_core.search.question import GOALS, REMATS, ModelQuestion, read_question
+from spmd_core.words.search import GOALS as GOAL_WORDS
+from spmd_core.workloads.catalog import WORKLOADS
+from ui import state
+from ui.lab import lab
+
+SCREEN = "search"
+_MODELS = (*PRESETS, *(f"scaled:{1 << power}" for power in range(9)))
+_KINDS = {"model": "A model", "array": "A computation"}
+_GIB = 2**30
+DEFAULT = {"model": "llama-3.1-8b", "chips": ["v5p:16"], "global_batch": 64, "sequence": 4096}
+_DEFAULT_SPEC = {"workload": "mlp", "target": "cpu:8", "dims": {
+    "batch": 1024, "in": 256, "hidden": 1024, "out": 256}}
+BUDGET_S, MOST_S = 60, 3600
+
+
+def question() -> AnyQuestion:
+    """The question that the screen shows: the last valid one."""
+    held = state.aside(SCREEN, "question")
+    if held is None:
+        held = read_question(DEFAULT)
+        state.set_aside(SCREEN, "question", held)
+    return held
+
+
+def show(new: AnyQuestion) -> None:
+    """Make every field show this question."""
+    state.set_aside(SCREEN, "question", new)
+    state.set_aside(SCREEN, "generation", (state.aside(SCREEN, "generation") or 0) + 1)
+
+
+def fields() -> tuple[AnyQuestion, float | None, str | None]:
+    """Draw every field: the question, the seconds for compiling and measuring (None: only
+    estimates), and a sentence where the fields ask nothing.
+    """
+    now = question()
+    kind = st.segmented_control("Search", list(_KINDS), format_func=lambda name: _KINDS[name],
+                                key=_key("kind", now.kind), required=True)
+    try:
+        asked = _model(now if isinstance(now, ModelQuestion) else None) if kind == "model" \
+            else _array(now if isinstance(now, ArrayQuestion) else None)
+        refusal = None
+        state.set_aside(SCREEN, "question", asked)
+    except RequestError as error:
+        asked, refusal = now, str(error)
+    return asked, _budget(asked), refusal
+
+
+def _key(name: str, value: Any) -> str:
+    return state.seed(f"search:{state.aside(SCREEN, 'generation') or 0}:{name}", value)
+
+
+def _model(now: ModelQuestion | None) -> ModelQuestion:
+    now = now or read_question(DEFAULT)
+    models = list(dict.fromkeys((now.model, *_MODELS)))
+    model = st.selectbox("Model", models, key=_key("model", now.model))
+    chips = st.text_input("Chips", key=_key("chips", ", ".join(now.chips)), max_chars=200,
+                          help="`v5p:64` is 64 chips, `v5e:..256` any number up to 256, "
+                               "`v5p:4x4x4*2` one topology. Commas between several.")
+    left, right = st.columns(2)
+    batch = left.number_input("Global batch", 1, 2**24, key=_key("batch", now.global_batch or 64),
+                              help="Sequences in a step, over all devices.")
+    sequence = right.number_input("Sequence", 128, 2**20, step=128,
+                                  key=_key("sequence", now.sequence), help="Tokens of a sequence.")
+    goal = st.selectbox("Minimize", list(GOALS), key=_key("goal", now.minimize),
+                        format_func=lambda name: GOAL_WORDS[name])
+    given: dict[str, Any] = {"model": model, "global_batch": int(batch), "sequence": int(sequence),
+                             "chips": [part.strip() for part in chips.split(",") if part.strip()],
+                             "minimize": goal, "plan": dict(now.plan)}
+    if goal == "price":
+        price = st.text_input("Per chip and hour", max_chars=200, placeholder="v5p=4.2, v5e=1.2",
+                              key=_key("price", ", ".join(f"{name}={value:g}"
+                                                          for name, value in now.price)))
+        given["price"] = [_price(part) for part in price.split(",") if part.strip()]
+    return read_question(given | _fixed(now))
+
+
+def _fixed(now: ModelQuestion) -> dict[str, Any]:
+    with st.expander("What is fixed"):
+        axes = st.text_input("Mesh axes", key=_key("axes", ",".join(
+            f"{name}={size}" for name, size in now.fixed)), placeholder="data=4,tensor=1",
+            max_chars=100, help="Axes that keep this size; 1 leaves an axis unused.")
+        remat = st.multiselect("Rematerialization", list(REMATS), key=_key("remat", list(now.remat)))
+        offload = st.toggle("May offload to host memory", key=_key("offload", now.offload))
+        slices = st.text_input("Slices", key=_key("slices", now.slices), max_chars=6,
+                               help="`fewest`, `any`, or a number.")
+        memory = st.number_input("HBM per device, at most (GiB, 0: all of it)", 0.0, 1024.0,
+                                 key=_key("memory", (now.memory_bytes or 0) / _GIB))
+    return {"fixed": parse_mesh(axes) if axes.strip() else (), "remat": remat, "offload": offload,
+            "slices": slices.strip(), "memory_bytes": int(memory * _GIB) or None}
+
+
+def _price(text: str) -> tuple[str, float]:
+    name, _, value = text.strip().partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise refuse(f"price {text.strip()!r}", "is not a number per generation",
+                     "write for example v5p=4.2, v5e=1.2") from None
+
+
+def _array(now: ArrayQuestion | None) -> ArrayQuestion:
+    spec = _DEFAULT_SPEC if now is None else {**now.spec, "target": ", ".join(now.targets)}
+    names = [name for name, what in WORKLOADS.items() if what.is_predicted and not what.has_plan]
+    name = st.selectbox("Computation", names, key=_key("workload", spec["workload"]),
+                        format_func=lambda each: WORKLOADS[each].title)
+    what = WORKLOADS[name]
+    target = st.text_input("Targets", key=_key("target", spec["target"]), max_chars=200,
+                           help="`cpu:8`, `local`, or a topology such as `tpu:v5e:4x4`.")
+    sizes = spec.get("dims") if name == spec["workload"] else None
+    dims = st.text_input("Dims", key=_key(f"dims.{name}", _pairs(sizes or dict(what.defaults))),
+                         max_chars=400)
+    named = [each for each in spec.get("strategies", ()) if each in what.strategies]
+    usual = named or [each for each in what.default_strategies if each in ("auto", "shard_map")]
+    strategies = st.multiselect("Strategies", list(what.strategies),
+                                key=_key(f"strategies.{name}", usual))
+    each_array = st.toggle("Every spec of every array", key=_key("overrides", bool(
+        now and "overrides" in now.searched)),
+        help="Instead of dims: each operand and result is sharded by itself. A large space.")
+    rest = {field: value for field, value in spec.items() if field not in (
+        "workload", "target", "dims", "strategies", "sharding", "overrides")} if sizes else {}
+    asked = {**rest, "workload": name, "dims": dict(parse_mesh(dims.replace(" ", ""))),
+             "target": [part.strip() for part in target.split(",") if part.strip()],
+             "strategies": strategies or None}
+    if "mesh" not in rest:
+        asked["mesh"] = None
+    asked |= {"overrides": None} if each_array else {"sharding": None}
+    return read_array_question(asked, _devices(asked["target"]))
+
+
+def _devices(targets: list[str]) -> int | None:
+    known = lab().devices("local") if "local" in targets else None
+    return known.device_count if known else None
+
+
+def _pairs(sizes: dict[str, int]) -> str:
+    return ", ".join(f"{name}={size}" for name, size in sizes.items())
+
+
+def _budget(asked: AnyQuestion) -> float | None:
+    """Seconds for compiling and measuring."""
+    is_model = isinstance(asked, ModelQuestion)
+    seconds = st.number_input(
+        "Seconds to compile and measure", 0 if is_model else 1, MOST_S,
+        key=_key(f"budget.{asked.kind}", 0 if is_model else BUDGET_S),
+        help="The best first. 0: only the instant estimate of every candidate." if is_model else
+        "The best first. Simulated and attached devices are measured, TPUs that are not attached "
+        "compiled for.")
+    return float(seconds) or None
+
+
+def as_text(asked: AnyQuestion) -> str:
+    """The question for the command line: a spec, or arguments."""
+    if isinstance(asked, ArrayQuestion):
+        return json.dumps({**asked.spec, "target": list(asked.targets),
+                           **dict.fromkeys(asked.searched)})
+    words = [f"--model {asked.model}", f"--chips {','.join(asked.chips)}"]
+    if asked.global_batch:
+        words.append(f"--global-batch {asked.global_batch}")
+    return f"python -m spmd_core search {' '.join(words)} --sequence {asked.sequence}"

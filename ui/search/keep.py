@@ -1,0 +1,63 @@
+"""The question in the address bar, and what the screen shows before anything was searched."""
+
+import streamlit as st
+
+from spmd_core.errors import RequestError
+from spmd_core.search import link
+from spmd_core.search.link import AnyQuestion
+from spmd_core.searching import running
+from spmd_core.units import count_text
+from spmd_core.words.names import ago
+from ui import state
+from ui.lab import lab
+from ui.markdown import plain
+from ui.search import inputs
+
+QUERY = "search"
+
+
+def from_query() -> str | None:
+    """Take the address bar's question into the fields, once; a sentence where it holds none."""
+    code = st.query_params.get(QUERY, "")
+    if not code or code == state.aside(inputs.SCREEN, "link"):
+        return None
+    state.set_aside(inputs.SCREEN, "link", code)
+    try:
+        inputs.show(link.decode(code))
+    except RequestError as error:
+        return str(error)
+    return None
+
+
+def write_query(question: AnyQuestion) -> None:
+    """Make the address bar say what the screen shows."""
+    try:
+        code = link.encode(question)
+    except RequestError:
+        return
+    if st.query_params.get(QUERY) != code:
+        state.set_aside(inputs.SCREEN, "link", code)
+        st.query_params[QUERY] = code
+
+
+def before() -> None:
+    """What was searched here before, to be opened again."""
+    st.info("Press Search: every candidate is estimated at once, and the best are compiled and "
+            "measured for as long as the field in the sidebar says.",
+            icon=":material/travel_explore:")
+    past = running.latest(lab())
+    if not past:
+        return
+    st.subheader("Searched before", anchor=False)
+    for number, each in enumerate(past):
+        try:
+            question = link.question_of(each.question)
+        except RequestError:
+            continue
+        with st.container(horizontal=True, vertical_alignment="center", border=True):
+            st.markdown(f"{plain(each.words or 'Nothing was found yet.')}  \n"
+                        f"{count_text(each.space)} candidates, {ago(each.updated_at)}",
+                        width="stretch")
+            if st.button("Open", key=f"search:past:{number}"):
+                inputs.show(question)
+                st.rerun()

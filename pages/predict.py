@@ -7,7 +7,7 @@ import streamlit as st
 from spmd_core.experiment.plans import plan_of
 from spmd_core.words.experiments import model_words
 from spmd_core.words.names import ago
-from ui import course, exports, links, live, next_step, shell, state
+from ui import course, exports, links, live, next_step, price, shell, state
 from ui.lab import find, lab
 from ui.markdown import plain
 from ui.predict import answer, inputs, keep, sweep
@@ -16,6 +16,7 @@ share = shell.open_page("predict")
 keep.from_query()
 with st.sidebar:
     fields = inputs.predict_fields()
+    price.field()
 experiment, refusal = state.edit("predict", fields)
 run = state.run("predict")
 can_look = run is None and refusal is None and state.notice("predict") is None
@@ -26,12 +27,13 @@ result = answer.result_of(status, experiment)
 misfit = answer.misfit(experiment)
 
 at_work = live.is_at_work(run)
+swept = sweep.is_open() and not misfit
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Predict", width="stretch")
     downloads = st.container(width="content")
     label, kind = ("Predict again", "secondary") if result else ("Predict", "primary")
-    pressed = st.button(label, type=kind, icon=":material/play_arrow:", key="predict",
-                        disabled=bool(refusal or misfit) or at_work)
+    pressed = not swept and st.button(label, type=kind, icon=":material/play_arrow:",
+                                      key="predict", disabled=bool(refusal or misfit) or at_work)
 what = experiment.what.title if not experiment.what.has_plan else f"{experiment.what.title} of {model_words(plan_of(experiment))}"
 st.caption(f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the TPU compiler. No TPU is needed, nothing is executed.")
 
@@ -44,7 +46,7 @@ elif misfit:
 elif pressed:
     live.ask("predict", experiment)
 
-swept = sweep.choose() and not misfit
+sweep.choose()
 live.follow("predict", experiment, run, at_work)
 if swept:
     sweep.show(experiment)

@@ -23,7 +23,7 @@ FLOORS = (("errors",), ("units",), ("frozen",), ("settings",), ("machine",), ("h
           ("searching",), ("commands",), ("__main__",), ("ui",), ("home", "pages"), ("app",),)
 # The rooms of `ui`, from the bottom, by the same rule.
 UI_FLOORS = (("heap", "lab", "markdown", "state", "style", "choices"),
-             ("charts", "tables", "inputs", "links", "cards", "exports"),
+             ("charts", "tables", "inputs", "links", "cards", "exports", "price"),
              ("course", "hardware", "ir", "next_step", "timeline"), ("shell",), ("live",), ("layout",),
              ("compare", "collectives"),
              ("predict",), ("search",), ("side_by_side",), ("history",),)

@@ -10,7 +10,7 @@ from spmd_core.runs.states import RunSummary
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import ago
 from spmd_core.words.runs import headline
-from ui import tables
+from ui import price, tables
 from ui.charts import base
 from ui.lab import lab
 from ui.markdown import plain
@@ -54,4 +54,8 @@ def _times(found: Sequence[tuple[str, Result]]) -> None:
         return
     alt = "Time by strategy of each run; the numbers are in the table below"
     st.vega_lite_chart(chart, alt=alt, key="times-side-by-side")
-    st.table(tables.answers_table(found), hide_index=True, border="horizontal")
+    if any(each.prediction for _, result in found for each in result.strategies.values()):
+        with st.container(width=230):
+            price.field()
+    answers = tables.answers_table(found, price.now())
+    st.table(answers, hide_index=True, border="horizontal")

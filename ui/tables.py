@@ -1,6 +1,6 @@
 """Values to data frames, one function per table, in the words and units of the screen."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pandas as pd
 
@@ -10,6 +10,8 @@ from spmd_core.results.result import Ratio, Result, StrategyResult
 from spmd_core.results.stats import too_few
 from spmd_core.runs.states import RunSummary
 from spmd_core.units import bytes_text, seconds_text
+from spmd_core.words.costs import cost_of
+from spmd_core.words.costs import rows as cost_rows
 from spmd_core.words.experiments import experiment_words, parts_words
 from spmd_core.words.names import outcome_words, title
 from spmd_core.words.predictions import off_words
@@ -210,13 +212,33 @@ def differences_table(experiments: Sequence[Experiment]) -> pd.DataFrame:
         columns=["", *NAMES[:len(experiments)]])
 
 
-def answers_table(results: Sequence[tuple[str, Result]]) -> pd.DataFrame:
-    """Times and peak memory of several runs, measured or predicted, one row per strategy and one
-    column per run; `results` pairs each run's name with its result."""
+def answers_table(results: Sequence[tuple[str, Result]],
+                  price: float | None = None) -> pd.DataFrame:
+    """Times, peak memory and costs of several runs, measured or predicted, one row per strategy and
+    one column per run; `results` pairs each run's name with its result, and `price` is in dollars
+    per chip-hour."""
     names = dict.fromkeys(name for _, result in results for name in result.strategies)
-    rows = [_row_of(f"{title(name)}, {label}", name, results, words)
-            for name in names for label, words in (("time", time_words), ("memory", peak_words))]
+    costs: dict[str, dict[str, dict[str, str]]] = {each: {} for each in names}
+    for each in names:
+        for run, result in results:
+            found = result.strategies.get(each)
+            if found is not None and found.prediction is not None:
+                costs[each][run] = cost_rows(cost_of(found.prediction, price),
+                                             result.experiment.what.has_plan)
+    rows = [row for name in names for row in (
+        *(_row_of(f"{title(name)}, {label}", name, results, words)
+          for label, words in (("time", time_words), ("memory", peak_words))),
+        *_cost_rows(title(name), results, costs[name]))]
     return pd.DataFrame([row for row in rows if set(list(row.values())[1:]) != {NONE}])
+
+
+def _cost_rows(name: str, results: Sequence[tuple[str, Result]],
+               costs: Mapping[str, Mapping[str, str]]) -> list[dict[str, str]]:
+    """A row for each kind of cost that any run has; `costs` by run and label."""
+    labels = dict.fromkeys(label for found in costs.values() for label in found)
+    return [{"": f"{name}, {label if label == 'MFU' else label[0].lower() + label[1:]}"}
+            | {run: plain(costs.get(run, {}).get(label, NONE)) for run, _ in results}
+            for label in labels]
 
 
 def _row_of(label: str, name: str, results: Sequence[tuple[str, Result]],

@@ -92,14 +92,14 @@ def _check_writable(name: str, path: str | None) -> None:
 
 def _of_plan(arguments: Namespace, plan: Plan) -> int:
     if arguments.estimate:
-        print_estimate(plan, arguments.json)
+        print_estimate(plan, arguments.json, arguments.price_per_chip_hour)
         return 0
     found = _predicted(experiment_of(plan), arguments.timeout, arguments.fresh)
     if arguments.keep:
         _write("keep", arguments.keep,
                baseline.to_text(baseline.baseline_of(plan, found.prediction)))
     _trace(arguments, found)
-    print_found(found, arguments.json, {"plan": plan.to_json()})
+    print_found(found, arguments.json, {"plan": plan.to_json()}, arguments.price_per_chip_hour)
     return 0
 
 
@@ -211,7 +211,8 @@ def _of_spec(arguments: Namespace) -> int:
                      f"use {', '.join(experiment.what.strategies)}")
     found = _predicted(experiment.vary(strategies=[strategy]), arguments.timeout, arguments.fresh)
     _trace(arguments, found)
-    print_found(found, arguments.json, {"experiment": experiment.to_json(), "strategy": strategy})
+    print_found(found, arguments.json, {"experiment": experiment.to_json(), "strategy": strategy},
+                arguments.price_per_chip_hour)
     return 0
 
 

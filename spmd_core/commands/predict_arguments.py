@@ -1,13 +1,15 @@
 """The arguments of `python -m spmd_core predict`."""
 
 import math
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 
 from spmd_core.commands import predict_sweep
 from spmd_core.commands.spec import HELP
+from spmd_core.errors import RequestError
 from spmd_core.plan.models import ACTIVATIONS, VARIABLE
 from spmd_core.plan.plan import NAMES
 from spmd_core.settings import Settings
+from spmd_core.words.costs import read_price
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -24,6 +26,8 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="compile even where the same versions have predicted it before")
     parser.add_argument("--keep", metavar="FILE",
                         help="write the plan and its prediction as a baseline file")
+    parser.add_argument("--price-per-chip-hour", metavar="DOLLARS", type=_price,
+                        help="say what a step and a billion tokens cost")
     parser.add_argument("--trace", metavar="FILE",
                         help="write the step's timeline as a trace for Perfetto")
     parser.add_argument("--baseline", metavar="FILE", help="compile the plan of a baseline file "
@@ -82,6 +86,14 @@ def _add_sizes(parser: ArgumentParser) -> None:
 def _blocks(text: str) -> tuple[int, ...]:
     """One whole number, or three."""
     return tuple(int(part) for part in text.split(","))
+
+
+def _price(text: str) -> float:
+    """Dollars per chip-hour."""
+    try:
+        return read_price(text)
+    except RequestError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 def _seconds(text: str) -> float:

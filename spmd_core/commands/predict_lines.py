@@ -12,8 +12,9 @@ from spmd_core.estimate.step import estimate_step
 from spmd_core.plan.plan import Plan
 from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import Result
-from spmd_core.units import bytes_text, number_text, seconds_text
+from spmd_core.units import bytes_text, seconds_text
 from spmd_core.words import predictions
+from spmd_core.words.costs import cost_of, cost_words
 from spmd_core.words.nearest import arguments, nearest_json, nearest_words
 from spmd_core.words.predictions import parts
 
@@ -36,22 +37,25 @@ def only(result: Result) -> Prediction:
     return outcome.prediction
 
 
-def print_found(found: Found, as_json: bool, what: dict[str, Any]) -> None:
-    """Print a prediction, with `what` it is of in its JSON form."""
-    lines = _lines(found.prediction,
-                   "plan" in what) + [f"note: {found.origin}"] * bool(found.origin)
-    print(json.dumps({**what, **found.prediction.model_dump(mode="json")}) if as_json
-          else "\n".join(lines))
+def print_found(found: Found, as_json: bool, what: dict[str, Any],
+                price: float | None = None) -> None:
+    """Print a prediction, with `what` it is of in its JSON form, and its costs."""
+    lines = _lines(found.prediction, "plan" in what, price)
+    if as_json:
+        spent = cost_of(found.prediction, price).to_json()
+        print(json.dumps({**what, **found.prediction.model_dump(mode="json"), **spent}))
+    else:
+        print("\n".join(lines + [f"note: {found.origin}"] * bool(found.origin)))
 
 
-def _lines(prediction: Prediction, step: bool) -> list[str]:
+def _lines(prediction: Prediction, step: bool, price: float | None) -> list[str]:
     """The answer first, as on the screen; then time, memory, model and collectives."""
     memory, time = prediction.memory_bytes, prediction.predicted_s
     lines = [predictions.headline(prediction, step)]
     if time:
         span = f"{seconds_text(time.low)} to {seconds_text(time.high)}"
-        cost = f"{number_text(prediction.chip_seconds or 0.0)} chip-seconds"
-        lines.append(f"time: {seconds_text(time.estimate)} ({span}), {cost}")
+        lines.append(f"time: {seconds_text(time.estimate)} ({span})")
+        lines.append(f"cost: {cost_words(cost_of(prediction, price), step)}")
     if memory.host:
         lines.append(f"host memory: {bytes_text(memory.host)} per device")
     if prediction.mfu is not None:
@@ -81,17 +85,19 @@ def _collectives(prediction: Prediction) -> list[tuple[str, ...]]:
     return lines
 
 
-def print_estimate(plan: Plan, as_json: bool) -> None:
+def print_estimate(plan: Plan, as_json: bool, price: float | None = None) -> None:
     """The instant estimate: memory by the sizes, and the step's time, in the form of a prediction."""
     found = estimate_step(plan)
     if as_json:
         near = {} if found.fits else nearest_json(plan)
-        print(json.dumps({"plan": plan.to_json(), **found.model_dump(mode="json"), **near}))
+        spent = cost_of(found, price).to_json()
+        print(json.dumps({"plan": plan.to_json(), **found.model_dump(mode="json"), **near,
+                          **spent}))
         return
     said = found.before_compiling
     exposed = predictions.exposed_words(found)
     lines = [predictions.estimate(said, plan), *_nearest(plan, found.fits),
-             predictions.step_estimate(found),
+             predictions.step_estimate(found), f"cost: {cost_words(cost_of(found, price))}",
              f"per device: {predictions.parts_words(said['parts'])}",
              *([exposed] if exposed else []), "", *table(_collectives(found), numbers=(2, 3, 4, 5))]
     print("\n".join(lines + [f"note: {note}" for note in (*said["notes"], *found.notes)]))

@@ -19,14 +19,15 @@ from spmd_core.sweep.curves import Outcome, Row, curves, numbers_of, row_json
 from spmd_core.sweep.runs import Asked, cancel, look, start, to_compile
 from spmd_core.sweep.sweep import Point, Sweep, compile_seconds, parse_sweep, variants
 from spmd_core.sweep.variables import VARIABLES
-from spmd_core.units import bytes_text, seconds_text
+from spmd_core.units import bytes_text, number_text, seconds_text
+from spmd_core.words.costs import money_text
 from spmd_core.words.runs import phase_words
-from spmd_core.words.sweep import headline
+from spmd_core.words.sweep import headline, row_cost
 
 _CLEAR = "\r\x1b[K"
 _HEAD = ("target", "mesh", "step", "between", "MFU", "tokens/s/chip", "efficiency", "memory",
          "exposed", "binds", "state")
-_NUMBERS = (0, 3, 5, 6, 7, 8, 9)
+_NUMBERS = (0, 3, 5, 6, 7, 8, 9, 10)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -50,7 +51,7 @@ def main(arguments: Namespace, base: Experiment) -> int:
     points = variants(sweep)
     if arguments.estimate:
         rows = curves(points, [_estimated(point) for point in points])
-        _print(sweep, rows, arguments.json)
+        _print(sweep, rows, arguments.json, arguments.price_per_chip_hour)
         return 0 if any(row.outcome.state == "not compiled" for row in rows) else 1
     lab, asked = Lab.open(serve=False), Asked()
     missing = _all(points) if arguments.fresh else to_compile(points, look(lab, points))
@@ -66,7 +67,7 @@ def main(arguments: Namespace, base: Experiment) -> int:
         interrupted = True
         cancel(lab, look(lab, points, asked))
     rows = curves(points, look(lab, points, asked))
-    _print(sweep, rows, arguments.json)
+    _print(sweep, rows, arguments.json, arguments.price_per_chip_hour)
     if interrupted:
         return 130
     return 0 if any(row.outcome.numbers is not None for row in rows) else 1
@@ -102,26 +103,29 @@ def _show(point: Point, status: RunStatus) -> None:
           end="", file=sys.stderr, flush=True)
 
 
-def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool) -> None:
+def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool, price: float | None) -> None:
     if sys.stderr.isatty():
         print(_CLEAR, end="", file=sys.stderr, flush=True)
     if as_json:
-        print(json.dumps([row_json(row) for row in rows]))
+        print(json.dumps([row_json(row) | row_cost(row, price).to_json() for row in rows]))
         return
     if answer := headline(sweep, rows):
         print(f"{answer}\n")
-    listed = [(sweep.vary, *_HEAD), *(_cells(row) for row in rows)]
+    heads = (*_HEAD[:-2], "chip-s", *(("a step", "a billion tokens") if price else ()),
+             *_HEAD[-2:])
+    numbers = (*_NUMBERS, *((11, 12) if price else ()))
+    listed = [(sweep.vary, *heads), *(_cells(row, price) for row in rows)]
     if any(row_json(row)["mesh"] == row.point.label for row in rows):  # the first column says it
         print("\n".join(table([(cells[0], cells[1], *cells[3:]) for cells in listed],
-                              numbers=tuple(place - 1 for place in _NUMBERS if place))))
+                              numbers=tuple(place - 1 for place in numbers if place))))
     else:
-        print("\n".join(table(listed, numbers=_NUMBERS)))
+        print("\n".join(table(listed, numbers=numbers)))
     for row in rows:
         if words := row_json(row)["words"]:
             print(f"{row.point.label}: {words}")
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row, price: float | None) -> tuple[str, ...]:
     found, point = row.numbers, row.point
     known = row_json(row)
     peak = bytes_text(found.peak_bytes) if found.peak_bytes is not None else \
@@ -133,7 +137,15 @@ def _cells(row: Row) -> tuple[str, ...]:
             f"{found.tokens_per_s_per_chip:,.0f}" if found.tokens_per_s_per_chip else "–",
             _share(row.efficiency),
             f"{peak} of {bytes_text(point.capacity_bytes)}" if point.experiment else "–",
-            _share(row.exposed_share), found.binds or "–", row.outcome.state)
+            _share(row.exposed_share), *_costs(row, price), found.binds or "–", row.outcome.state)
+
+
+def _costs(row: Row, price: float | None) -> tuple[str, ...]:
+    """Chip-seconds of a step; with a price, what it and a billion tokens cost."""
+    spent = row_cost(row, price)
+    chips = number_text(spent.chip_seconds) if spent.chip_seconds is not None else "–"
+    money = (money_text(spent.money_per_step), money_text(spent.money_per_billion_tokens))
+    return (chips, *(money if price else ()))
 
 
 def _share(value: float | None) -> str:

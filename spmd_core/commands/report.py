@@ -8,7 +8,7 @@ from spmd_core.commands.machine_tables import of_machine
 from spmd_core.commands.table import table
 from spmd_core.recipes import differences_of
 from spmd_core.results.result import Result, StrategyResult
-from spmd_core.units import bytes_text, seconds_text
+from spmd_core.units import bytes_text, number_text, seconds_text
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import environment_words, title
 from spmd_core.words.predictions import bound_words, off_words
@@ -36,7 +36,7 @@ def report(result: Result) -> list[str]:
     if result.experiment.what.is_of_machine:
         return [*lines, "", *of_machine(result), *_remarks(result)]
     if is_predicted(result):
-        return [*lines, "", *table(_predicted(result), numbers=(2, 3, 7)), *_remarks(result),
+        return [*lines, "", *table(_predicted(result), numbers=(2, 3, 7, 8)), *_remarks(result),
                 *_next(result)]
     paired = [f"note: {PAIRED}"] if result.comparison and result.comparison.ratios else []
     rows = table(_measured(result), numbers=(1, 3, 4, 6))
@@ -68,7 +68,7 @@ def _measured(result: Result) -> list[tuple[str, ...]]:
 def _predicted(result: Result) -> list[tuple[str, ...]]:
     """A row for each strategy that was compiled for a topology that is not attached."""
     rows: list[tuple[str, ...]] = [("strategy", "fits", "predicted", "interval", "bound",
-                                    "collectives", "peak/device", "compile")]
+                                    "collectives", "peak/device", "chip-seconds", "compile")]
     for name, found in result.ordered:
         prediction, time = found.prediction, found.predicted_s
         held = prediction.memory_bytes if prediction else None
@@ -78,7 +78,10 @@ def _predicted(result: Result) -> list[tuple[str, ...]]:
         rows.append((named(name), fits, seconds_text(time.estimate if time else None),
                      _span((time.low, time.high) if time else None),
                      bound_words(prediction.binds if prediction else None),
-                     collectives_words(found), of, seconds_text(found.phases_s.compile)))
+                     collectives_words(found), of,
+                     number_text(prediction.chip_seconds)
+                     if prediction and prediction.chip_seconds is not None else "–",
+                     seconds_text(found.phases_s.compile)))
     return rows
 
 

@@ -4,7 +4,7 @@ point.
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -38,6 +38,7 @@ class Numbers:
     # collective -> seconds that the step waits for it
     exposed_s: dict[str, float] = field(default_factory=dict)
     binds: str | None = None
+    chip_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,8 @@ def numbers_of(prediction: Prediction) -> Numbers:
     return Numbers(prediction.fits, time.low if time else None, time.estimate if time else None,
                    time.high if time else None, prediction.mfu, prediction.tflops_per_chip,
                    prediction.tokens_per_s_per_chip, peak,
-                   {kind: s for kind, s in exposed.items() if s > 0}, prediction.binds)
+                   {kind: s for kind, s in exposed.items() if s > 0}, prediction.binds,
+                   prediction.chip_seconds)
 
 
 def outcome_of(run: str, found: StrategyResult) -> Outcome:
@@ -161,14 +163,17 @@ def row_json(row: Row) -> dict[str, Any]:
             "mfu": found.mfu, "tokens_per_s_per_chip": found.tokens_per_s_per_chip,
             "efficiency": row.efficiency, "peak_bytes": found.peak_bytes,
             "expected_bytes": point.expected_bytes, "capacity_bytes": point.capacity_bytes or None,
-            "exposed_share": row.exposed_share, "exposed_most": row.exposed_most,
+            "chip_seconds": found.chip_seconds, "exposed_share": row.exposed_share, "exposed_most": row.exposed_most,
             "binds": found.binds, "run": outcome.run, "words": point.refusal or outcome.words,}
 
 
-def csv_text(rows: Sequence[Row]) -> str:
-    """The rows as CSV with a head; empty cells where nothing is known."""
+def csv_text(rows: Sequence[Row],
+             more: Callable[[Row], dict[str, Any]] = lambda row: {}) -> str:
+    """The rows as CSV with a head, with `more` of each behind; empty cells where nothing is
+    known.
+    """
     written = io.StringIO()
-    listed = [row_json(row) for row in rows]
+    listed = [row_json(row) | more(row) for row in rows]
     writer = csv.DictWriter(written, fieldnames=list(listed[0]) if listed else ["value"],
                             lineterminator="\n")
     writer.writeheader()

@@ -8,6 +8,7 @@ from spmd_core.plan.plan import Plan
 from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import Result
 from spmd_core.units import bytes_text, number_text, scaled_text, seconds_text
+from spmd_core.words.costs import money_text
 from spmd_core.words.strategies import predicted
 
 _HOUR, _DAY = 3600.0, 86400.0
@@ -169,9 +170,10 @@ def operation(op: str | None) -> str:
     return "/".join((op or "").split("/")[-2:])[-44:]
 
 
-def run_words(found: Prediction, plan: Plan, tokens: float) -> str | None:
-    """What training on so many tokens takes: steps, days, chip-hours; None where it does not
-    fit."""
+def run_words(found: Prediction, plan: Plan, tokens: float,
+              price: float | None = None) -> str | None:
+    """What training on so many tokens takes: steps, days, chip-hours, and dollars at a price per
+    chip-hour; None where it does not fit."""
     time = found.predicted_s
     if time is None or tokens <= 0:
         return None
@@ -184,8 +186,9 @@ def run_words(found: Prediction, plan: Plan, tokens: float) -> str | None:
         return f"{number_text(days)} days" if days >= 1 else f"{number_text(hours)} hours"
 
     hours = chips * steps * time.estimate / _HOUR
-    return (f"{steps:,.0f} steps, {of(time.estimate)} without a stop "
-            f"({of(time.low)} to {of(time.high)}), {hours:,.0f} chip-hours on {chips:,} chips")
+    money = f", {money_text(hours * price)}" if price else ""
+    return (f"{steps:,.0f} steps, {of(time.estimate)} without a stop ({of(time.low)} to "
+            f"{of(time.high)}), {hours:,.0f} chip-hours on {chips:,} chips{money}")
 
 
 def measured_words(found: Prediction, measured_s: float) -> str | None:

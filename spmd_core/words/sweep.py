@@ -7,11 +7,18 @@ from itertools import pairwise
 from spmd_core.sweep.curves import Row
 from spmd_core.sweep.sweep import Point, Sweep
 from spmd_core.units import seconds_text
+from spmd_core.words.costs import Cost, cost
 from spmd_core.words.predictions import bound_words
 
 _PLURAL = re.compile(r"s")
 NOTABLE = 0.05  # of the step: exposed communication worth a word
 ALIKE = 0.02  # closer than this, two estimates are not told apart
+
+
+def row_cost(row: Row, price: float | None = None) -> Cost:
+    """What the step of a point costs; `price` in dollars per chip-hour."""
+    found = row.numbers
+    return cost(found.chip_seconds, found.tokens_per_s_per_chip, price, found.mfu)
 
 
 def axis_title(sweep: Sweep) -> str:

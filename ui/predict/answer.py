@@ -17,9 +17,10 @@ from spmd_core.results.result import Result
 from spmd_core.runs.states import RunStatus
 from spmd_core.units import bytes_text, number_text, seconds_text
 from spmd_core.words import predictions as words
+from spmd_core.words.costs import cost_of, cost_words, money_text
 from spmd_core.words.names import title
 from spmd_core.words.timeline import ABOUT, STORED_BEFORE
-from ui import choices, state
+from ui import choices, price, state
 from ui.ir import viewer
 from ui.lab import lab
 from ui.markdown import as_sentence, plain
@@ -76,6 +77,8 @@ def before(experiment: Experiment) -> None:
             _memory_headline(words.estimate(said, plan), said["fits"])
             nearest.offer(plan, found)
             st.markdown(plain(words.step_estimate(found)))
+            if cost := cost_words(cost_of(found, price.now())):
+                st.markdown(f"{plain(cost)}.")
             if exposed := words.exposed_words(found):
                 st.caption(as_sentence(exposed))
             st.caption(plain(f"{words.parts_words(said['parts'])}. Estimated from the sizes, without compiling: 24 of 25 "
@@ -140,7 +143,7 @@ def choose(result: Result) -> str | None:
             alt = "; ".join(f"{name} {seconds_text(time.estimate)}" for name, time in times.items())
             st.vega_lite_chart(charts.interval_chart(times), alt=f"Time by strategy: {alt}",
                                key="strategies")
-        st.table(tables.strategies_table(result), border="horizontal")
+        st.table(tables.strategies_table(result, price.now()), border="horizontal")
     if len(found) < 2:
         return next(iter(found), None)
     return choices.one_of("Details of", list(found), choices.STRATEGY, title)
@@ -161,8 +164,7 @@ def numbers(result: Result, name: str) -> None:
             if found.mfu and found.tflops_per_chip and found.tokens_per_s_per_chip:
                 _metric("MFU", f"{found.mfu:.1%}", f"{found.tflops_per_chip:,.0f} TFLOP/s per chip")
                 _metric("Tokens per second", f"{found.tokens_per_s_per_chip:,.0f}", "per chip")
-            _metric("Cost of a step" if model else "Cost", number_text(found.chip_seconds or 0.0),
-                    "chip-seconds")
+            _costs(found, model)
     if time is None:
         st.markdown("What helps: more chips, fewer sequences per device, *full* rematerialization, or offloading to the host."
                     if model else "What helps: more chips, or smaller dims.")
@@ -178,6 +180,26 @@ def numbers(result: Result, name: str) -> None:
     if found.notes:
         st.markdown("\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]"
                               for note in found.notes))
+
+
+def _costs(found: Prediction, model: bool) -> None:
+    """What a step and a billion tokens cost: money where there is a price, else chips' time."""
+    spent = cost_of(found, price.now())
+    if spent.chip_seconds is None:
+        return
+    chips = f"{number_text(spent.chip_seconds)} chip-seconds"
+    label = "Cost of a step" if model else "Cost"
+    if spent.money_per_step is None:
+        _metric(label, number_text(spent.chip_seconds), "chip-seconds")
+    else:
+        _metric(label, money_text(spent.money_per_step), chips)
+    if (hours := spent.chip_hours_per_billion_tokens) is None:
+        return
+    if spent.money_per_billion_tokens is None:
+        _metric("A billion tokens", number_text(hours), "chip-hours")
+    else:
+        _metric("A billion tokens", money_text(spent.money_per_billion_tokens),
+                f"{number_text(hours)} chip-hours")
 
 
 def _metric(label: str, value: str, delta: str, color: str = "off") -> None:

@@ -11,10 +11,11 @@ from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import Result
 from spmd_core.runs.states import RunSummary
 from spmd_core.units import bytes_text, seconds_text
+from spmd_core.words.costs import cost_of, money_text
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import ago, title
 from spmd_core.words.predictions import parts
-from ui import cards, state, tables
+from ui import cards, price, state, tables
 from ui.lab import lab
 from ui.markdown import plain
 from ui.predict import charts
@@ -81,7 +82,7 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
         st.vega_lite_chart(charts.shares_chart(timed), key="beside-shares",
                            alt="; ".join(f"{label}: {seconds_text(sum(each.shares_s.values()))}"
                                          for label, each in timed.items()))
-    st.table(numbers_table(here, there), border="horizontal")
+    st.table(numbers_table(here, there, price.now()), border="horizontal")
     st.markdown("**Collectives that differ**, by kind, axes and bytes")
     differ = collectives_difference(here, there)
     if differ["Collective"]:
@@ -94,8 +95,10 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
         st.table(fields, hide_index=True, border="horizontal")
 
 
-def numbers_table(here: Prediction, there: Prediction) -> dict[str, list[str]]:
-    """Time, MFU, memory and each share of both, with the change from A to B."""
+def numbers_table(here: Prediction, there: Prediction,
+                  dollars: float | None = None) -> dict[str, list[str]]:
+    """Time, MFU, costs (money at `dollars` per chip-hour), memory and each share of both, with the
+    change from A to B."""
     rows: list[tuple[str, float | None, float | None, str]] = []
 
     def add(label: str, ours: float | None, theirs: float | None, kind: str) -> None:
@@ -107,7 +110,13 @@ def numbers_table(here: Prediction, there: Prediction) -> dict[str, list[str]]:
         add(label, getattr(a, field, None), getattr(b, field, None), "s")
     add("MFU", here.mfu, there.mfu, "%")
     add("Tokens per second and chip", here.tokens_per_s_per_chip, there.tokens_per_s_per_chip, "n")
-    add("Chip-seconds", here.chip_seconds, there.chip_seconds, "n")
+    spent, other = cost_of(here, dollars), cost_of(there, dollars)
+    for label, field, kind in (("Chip-seconds", "chip_seconds", "n"),
+                               ("Cost", "money_per_step", "$"),
+                               ("Chip-hours per billion tokens", "chip_hours_per_billion_tokens",
+                                "n"),
+                               ("Cost per billion tokens", "money_per_billion_tokens", "$")):
+        add(label, getattr(spent, field), getattr(other, field), kind)
     add("Peak memory per device", here.memory_bytes.peak, there.memory_bytes.peak, "B")
     ours, theirs = parts(here), parts(there)
     for part in dict.fromkeys((*ours, *theirs)):
@@ -123,7 +132,8 @@ def _value(value: float | None, kind: str) -> str:
         return NONE
     if kind == "n":
         return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-    text = {"s": seconds_text, "B": bytes_text, "%": lambda share: f"{share:.1%}"}[kind](value)
+    text = {"s": seconds_text, "B": bytes_text, "%": lambda share: f"{share:.1%}",
+            "$": lambda amount: plain(money_text(amount))}[kind](value)
     return nowrap(text)
 
 

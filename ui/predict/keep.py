@@ -12,7 +12,7 @@ from spmd_core.experiment.plans import plan_of
 from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import Result
 from spmd_core.words import predictions
-from ui import state
+from ui import price, state
 from ui.markdown import plain
 from ui.predict import charts
 from ui.shell import refusal
@@ -69,7 +69,8 @@ def training_run(result: Result, found: Prediction) -> None:
                                  max_value=_MOST_TOKENS_E9, step=100.0, format="%g", key=key,
                                  placeholder="e.g. 1000", width=230)
         _kept("tokens", tokens)
-        words = predictions.run_words(found, plan_of(result.experiment), (tokens or 0) * 1e9)
+        words = predictions.run_words(found, plan_of(result.experiment), (tokens or 0) * 1e9,
+                                      price.now())
         st.markdown(plain(f"takes {words}.") if words
                     else ":gray[says how many days and chip-hours it takes.]", width="stretch")
 

@@ -14,9 +14,10 @@ from spmd_core.sweep.runs import Asked, cancel, look, start, to_compile
 from spmd_core.sweep.sweep import Point, Sweep, compile_seconds, parse_sweep, variants
 from spmd_core.sweep.variables import FIRST, VARIABLES, Variable
 from spmd_core.units import bytes_text, mesh_text, seconds_text
+from spmd_core.words.costs import rows as cost_rows
 from spmd_core.words.runs import paused_words
-from spmd_core.words.sweep import axis_title, headline, point_title
-from ui import choices, links, state
+from spmd_core.words.sweep import axis_title, headline, point_title, row_cost
+from ui import choices, links, price, state
 from ui.lab import Batch, lab
 from ui.markdown import plain
 from ui.predict import sweep_charts
@@ -61,19 +62,21 @@ def _asked() -> Asked:
 _VIEWS = {"step": "One prediction", "sweep": "Sweep"}
 
 
-def choose() -> bool:
-    """A switch between one prediction and a sweep; whether the sweep is open. The address bar says
-    which: `show=sweep`, or a sweep, or the tab that a sweep had before.
+def is_open() -> bool:
+    """Whether the screen shows a sweep. The address bar says so: `show=sweep`, or a sweep, or the
+    tab that a sweep had before.
     """
-    asked = st.query_params.get(choices.SHOWN)
-    is_open = asked == "sweep" or (asked is None and (
-        "sweep" in st.query_params or st.query_params.get(choices.TAB) == "Sweep"))
+    return (st.query_params.get(choices.SHOWN) == "sweep" or "sweep" in st.query_params
+            or st.query_params.get(choices.TAB) == "Sweep")
+
+
+def choose() -> None:
+    """A switch between one prediction and a sweep."""
     key = "predict:shown"
-    st.session_state[key] = "sweep" if is_open else "step"
+    st.session_state[key] = "sweep" if is_open() else "step"
     st.segmented_control("What is shown", list(_VIEWS), format_func=_VIEWS.__getitem__, key=key,
                          required=True, on_change=_turn, args=(key,),
                          label_visibility="collapsed", width="content")
-    return is_open
 
 
 def _turn(key: str) -> None:
@@ -260,7 +263,9 @@ def _table(sweep: Sweep, rows: Sequence[Row]) -> None:
     config = {"Open": st.column_config.LinkColumn("Open", display_text="open", width="small"),
               f"{title[0].upper()}{title[1:]}": st.column_config.TextColumn(pinned=True)}
     st.dataframe(listed, hide_index=True, column_config=config, key="sweep:table")
-    st.download_button("CSV", lambda: csv_text(rows), f"sweep-{sweep.vary}.csv", "text/csv",
+    dollars = price.now()  # a download is made later, outside of the screen's script
+    st.download_button("CSV", lambda: csv_text(rows, lambda row: row_cost(row, dollars).to_json()),
+                       f"sweep-{sweep.vary}.csv", "text/csv",
                        key="sweep:csv", icon=":material/download:", on_click="ignore",
                        help="All points with their numbers, in seconds and bytes")
 
@@ -281,10 +286,16 @@ def _cells(sweep: Sweep, row: Row, base: str) -> dict[str, str | None]:
              "Efficiency" if sweep.variable.scales else "Work/chip/s": f"{row.efficiency:.1%}"
              if row.efficiency is not None else None, "Memory": memory,
              "Exposed": f"{row.exposed_share:.1%}" if row.exposed_share is not None else None,
-             "Binds": found.binds, "State": _STATES[row.outcome.state],
+             **_costs(row), "Binds": found.binds, "State": _STATES[row.outcome.state],
              "Open": base + links.path(point.experiment, row.outcome.run, "predict"),}
     head = f"{title[0].upper()}{title[1:]}"
     return {head: point.label} | {name: cell for name, cell in cells.items() if name != head}
+
+
+def _costs(row: Row) -> dict[str, str]:
+    """The point's costs, with money where there is a price."""
+    return {label: text for label, text in cost_rows(row_cost(row, price.now())).items()
+            if label != "MFU"}
 
 
 def _words(row: Row) -> str | None:

@@ -6,7 +6,8 @@ from spmd_core.plan import sharding
 from spmd_core.plan.plan import Plan
 from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import Result
-from spmd_core.units import bytes_text, seconds_text
+from spmd_core.units import bytes_text, number_text, seconds_text
+from spmd_core.words.costs import Cost, cost_of, money_text
 from spmd_core.words.names import title
 from spmd_core.words.predictions import bound_words, operation, route_words
 from ui.markdown import plain
@@ -14,10 +15,11 @@ from ui.markdown import plain
 NONE = "–"
 
 
-def strategies_table(result: Result) -> dict[str, list[str]]:
+def strategies_table(result: Result, price: float | None = None) -> dict[str, list[str]]:
     """One row per strategy, the fastest first: time, interval, memory, what bounds it, exposed
-    communication."""
-    heads = ("Strategy", "Time", "Interval", "HBM per device", "Bound", "Exposed communication")
+    communication, chip-seconds, and their cost where there is a price per chip-hour."""
+    heads = ("Strategy", "Time", "Interval", "HBM per device", "Bound", "Exposed communication",
+             "Chip-seconds", *(("Cost",) if price else ()))
     table: dict[str, list[str]] = {head: [] for head in heads}
     for name, each in result.ordered:
         prediction = each.prediction
@@ -34,6 +36,11 @@ def strategies_table(result: Result) -> dict[str, list[str]]:
         table["Bound"].append(bound_words(prediction.binds) if prediction else NONE)
         exposed = sum(c.exposed_in_all_s for c in prediction.collectives) if prediction else 0.0
         table["Exposed communication"].append(nowrap(seconds_text(exposed)) if time else NONE)
+        spent = cost_of(prediction, price) if prediction else Cost()
+        table["Chip-seconds"].append(NONE if spent.chip_seconds is None
+                                     else number_text(spent.chip_seconds))
+        if price:
+            table["Cost"].append(plain(money_text(spent.money_per_step)))
     return table
 
 
@@ -42,14 +49,14 @@ def collectives_table(found: Prediction) -> dict[str, list[str]]:
     that is small is the last.
     """
     table: dict[str, list[str]] = {name: []
-                                   for name in ("Collective", "Over", "Bytes", "Times", "Total",
+                                   for name in ("Collective", "Bytes", "Times", "Total",
                                                 "Exposed", "Why")}
     for row in rows(found.collectives):
         axes = ", ".join(row.axes)
         route = "" if row.rest else route_words(row.first.route or "")
         hidden = row.exposed_s <= 0.005 * max(row.seconds, 1e-12)
-        table["Collective"].append(row.what)
-        table["Over"].append(": ".join(part for part in (axes, route) if part) or NONE)
+        over = ": ".join(part for part in (axes, route) if part)
+        table["Collective"].append(plain(f"{row.what}, over {over}" if over else row.what))
         table["Bytes"].append(nowrap(row.size))
         table["Times"].append(NONE if row.count is None else f"{row.count:,}")
         table["Total"].append(nowrap(seconds_text(row.seconds)))

@@ -282,3 +282,21 @@ def test_a_link_to_a_sweep_opens_it(opened, query):
     screen = opened(predicted(), experiment=link.encode(MODEL), **query)
     assert said(screen) == "" and not screen.tabs
     assert field(screen, "selectbox", "Vary").value == "chips"
+
+
+def test_a_price_of_a_link_turns_chips_time_into_money(opened):
+    screen = opened(predicted(), experiment=link.encode(MODEL), price="3.6", tokens="1000")
+    assert said(screen) == ""
+    shown = {label: text.replace("\\", "") for label, text in metrics(screen).items()}
+    assert shown["Cost of a step"] == "$0.00375" and shown["A billion tokens"].startswith("$")
+    assert any("on 256 chips, $" in text.value.replace("\\", "") for text in screen.markdown)
+    assert screen.query_params["price"] in ("3.6", ["3.6"])
+    field(screen, "number_input", "Price per chip-hour ($)").set_value(None).run()
+    assert metrics(screen)["Cost of a step"] == "3.75" and "price" not in screen.query_params
+
+
+@pytest.mark.parametrize("price", ["0", "-4", "nan", "<b>", "1e400", "9" * 5000])
+def test_a_price_that_is_none_is_left_out(opened, price):
+    screen = opened(experiment=link.encode(MODEL), price=price)
+    assert said(screen) == "" and not screen.exception
+    assert field(screen, "number_input", "Price per chip-hour ($)").value is None

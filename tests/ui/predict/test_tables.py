@@ -30,7 +30,7 @@ def test_strategies_are_compared():
 
 def test_collectives_have_their_axes_and_a_reason():
     table = plain_spaces(tables.collectives_table(prediction()))
-    assert table["Collective"] == ["all-gather"]
+    assert table["Collective"] == ["all-gather, over fsdp: torus of x (16, ring) and y (16, ring)"]
     assert table["Times"] == ["10"]
     assert table["Exposed"] == ["hidden"]
     assert table[

@@ -27,6 +27,8 @@ _CSS = """<style>
   .st-key-side-by-side [data-testid="stColumn"] {{ min-width: calc(50% - 1rem); }}
 }}
 @media (max-width: 1100px) {{
+  .st-key-menu {{ gap: 0.1rem; }}
+  .st-key-menu [data-testid="stPageLink-NavLink"] [data-testid="stIconMaterial"] {{ display: none; }}
   .st-key-picture-and-numbers > [data-testid="stHorizontalBlock"],
   .st-key-picture-and-numbers > div > [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
   .st-key-picture-and-numbers [data-testid="stColumn"] {{ min-width: 100%; }}

@@ -30,11 +30,12 @@ RECIPES = (
         screen="predict", takes=_TAKES, claims=Claims(varied_fits=False)),
     Recipe(
         "fsdp_or_tensor", "FSDP or tensor?", GROUP,
-        _plan("v5p:4x4x8", {"fsdp": 128}, "llama-3.1-70b", 128, 2048),
+        _plan("v5e:16x16", {"fsdp": 256}, "llama-2-70b", 256, 1024),
         "Exposed communication over fsdp: with so few tokens per device it is a third of the step.",
-        "Over fsdp, each layer's weights are gathered whatever the batch: few tokens per device "
-        "leave little work to hide them. Over tensor, activations move, which shrink with the "
-        "batch. A small tensor axis on a ring wins here; with more tokens per device, fsdp does.",
+        "Over fsdp, each layer's weights are gathered and their gradients summed whatever the "
+        "batch: few tokens per device leave little work to hide that. Over tensor, activations "
+        "move, which shrink with the batch: a small tensor axis wins here. With four times the "
+        "tokens per device, fsdp does.",
         screen="predict", takes=_TAKES, claims=Claims(varied_is_faster=True)),
     Recipe(
         "long_context", "Long context: what grows?", GROUP,
@@ -91,11 +92,12 @@ RECIPES = (
         claims=Claims(fits=False, nearest="block inputs offloaded")),
     Recipe(
         "scaling_out", "From 64 to 512 chips", GROUP,
-        _plan("v5p:4x4x4", {"fsdp": 64}, "llama-3.1-8b", 512, 4096),
+        _plan("v5e:8x8", {"fsdp": 64}, "llama-3.1-8b", 512, 2048),
         "MFU on 64 chips. Then the same batch on eight times the chips.",
-        "The batch stays, so that each device has an eighth of the work, but gathers the same "
-        "weights: what was hidden beside the work is exposed. With eight times the batch MFU "
-        "stays, and the optimizer sees fewer, larger steps.",
+        "The batch stays, so that each device has an eighth of the work, but communicates the "
+        "same weights and gradients: their share of the step grows, and eight times the chips "
+        "are not eight times as fast. With eight times the batch MFU stays, but the optimizer "
+        "takes fewer, larger steps.",
         screen="predict", takes=_TAKES, claims=Claims(varied_is_faster=True)),
     Recipe(
         "mfu_left", "What does an MFU below 45% leave?", GROUP,

@@ -140,4 +140,5 @@ class Recipe:
             return ()
         plan = plan_of(self.experiment)
         more = f" {moments_words(plan)}" if self.asks_moments else ""
-        return f"{in_a_line(plan)}{more}", in_a_line(plan_of(varied))
+        here = in_a_line(plan, offering=False)  # the screen offers it below
+        return f"{here}{more}", in_a_line(plan_of(varied))

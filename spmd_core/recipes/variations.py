@@ -108,7 +108,7 @@ VARIATIONS: dict[str, Variation] = {
     "two_processes": _sizes("two devices in each process", each=2),
     "fits_70b": Variation("a quarter of the chips, 16", {
         "target": "tpu:v5p:2x2x4", "mesh": {"fsdp": 16}, "dims": {"batch": 32, "sequence": 8192}}),
-    "fsdp_or_tensor": _mesh("four chips to a layer: tensor=4", fsdp=32, tensor=4),
+    "fsdp_or_tensor": _mesh("four chips to a layer: tensor=4", fsdp=64, tensor=4),
     "long_context": Variation("131,072 tokens", {"dims": {"batch": 64, "sequence": 131072}}),
     "mixture_of_experts": _mesh("four devices to the experts: expert=4", fsdp=16, expert=4),
     "remat_or_offload": Variation("save the projections, and offload them to the host", {
@@ -117,8 +117,8 @@ VARIATIONS: dict[str, Variation] = {
     "why_all_gather": Variation("replicate the weights: nothing is communicated",
                                 {"overrides": {}}),
     "host_memory": Variation("offload the block inputs", {"options": {"offload": "input"}}),
-    "scaling_out": Variation("512 chips, the same batch", {
-        "target": "tpu:v5p:8x8x8", "mesh": {"fsdp": 512}}),
+    "scaling_out": Variation("512 chips in two slices, the same batch", {
+        "target": "tpu:v5e:16x16*2", "mesh": {"data": 2, "fsdp": 256}}),
     "mfu_left": Variation("one sequence per device and minimal rematerialization", {
         "dims": {"batch": 256, "sequence": 8192}, "options": {"remat": "minimal"}}),
 }

@@ -12,15 +12,15 @@ _WIDTH = {"float32": 4, "bfloat16": 2}
 _LARGE = 0.02  # of the step: a part that a line names
 
 
-def in_a_line(plan: Plan) -> str:
-    """Memory, step time, MFU and where the time goes; where it does not fit, the nearest that
-    does.
+def in_a_line(plan: Plan, *, offering: bool = True) -> str:
+    """Memory, step time, MFU and where the time goes; where it does not fit, the nearest that does,
+    if that is not offered elsewhere.
     """
     found = estimate_step(plan)
     memory, time = found.memory_bytes, found.predicted_s
     said = memory_words(memory.peak, memory.capacity, found.fits, memory.missing, "should fit")
     if not found.fits or time is None:
-        return f"{said}. {nearest_words(plan, nearest_fit(plan))}"
+        return f"{said}. {nearest_words(plan, nearest_fit(plan))}" if offering else f"{said}."
     shares = [f"{name} {share / time.estimate:.0%}" for name, share in parts(found).items()
               if share > _LARGE * time.estimate]
     return (f"{said}. {seconds_text(time.estimate)} a step at {found.mfu or 0.0:.1%} MFU: "

@@ -62,9 +62,13 @@ def test_its_numbers_are_made_of_the_plan(name):
 def test_what_the_texts_say_beyond_the_claims():
     of = {name: RECIPES[name].experiment for name in PLANS}
     tensor = variation_of(RECIPES["fsdp_or_tensor"])
-    assert 0.3 < share(of["fsdp_or_tensor"], "exposed all-reduce") < 0.4
-    more = {"dims": {"batch": 1024, "sequence": 2048}}
+    assert 0.25 < share(of["fsdp_or_tensor"], "exposed all-reduce") < 0.4
+    more = {"dims": {"batch": 1024, "sequence": 1024}}
     assert pace(of["fsdp_or_tensor"].vary(**more)) < pace(tensor.vary(**more))
+    eight = variation_of(RECIPES["scaling_out"])
+    assert pace(of["scaling_out"]) / pace(eight) < 7
+    larger = estimated(eight.vary(dims={"batch": 4096, "sequence": 2048}))[1]
+    assert larger.mfu == pytest.approx(estimated(of["scaling_out"])[1].mfu, rel=0.1)
     assert share(of["long_context"], "attention kernels") > 0.5
     assert share(variation_of(RECIPES["long_context"]), "attention kernels") > 0.85
     split = variation_of(RECIPES["long_context"]).vary(
@@ -74,7 +78,7 @@ def test_what_the_texts_say_beyond_the_claims():
     saved = of["remat_or_offload"].vary(options={"model": "llama-2-70b", "remat": "minimal"})
     assert not estimated(saved)[1].fits
     mfu = estimated(of["mfu_left"])[1].mfu
-    assert 0.43 < mfu < 0.45 and 0.35 < share(of["mfu_left"], "attention kernels") < 0.45
+    assert 0.40 < mfu < 0.45 and 0.35 < share(of["mfu_left"], "attention kernels") < 0.45
 
 
 def test_why_all_gather_changes_to_nothing_communicated():

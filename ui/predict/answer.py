@@ -166,8 +166,7 @@ def numbers(result: Result, name: str) -> None:
                 _metric("Tokens per second", f"{found.tokens_per_s_per_chip:,.0f}", "per chip")
             _costs(found, model)
     if time is None:
-        st.markdown("What helps: more chips, fewer sequences per device, *full* rematerialization, or offloading to the host."
-                    if model else "What helps: more chips, or smaller dims.")
+        nearest.help_to_fit(result.experiment)
         st.vega_lite_chart(charts.memory_chart({"peak": memory}), alt=words.headline(found),
                            key="memory-over")
         return

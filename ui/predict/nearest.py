@@ -26,6 +26,21 @@ def offer(plan: Plan, estimate: Prediction) -> None:
                      query_params=parameters, width="content")
 
 
+def help_to_fit(experiment: Experiment) -> None:
+    """Of a compiled program that does not fit: the nearest plan that should, or what helps where
+    the estimate sees no need for one.
+    """
+    if not experiment.what.has_plan:
+        st.markdown("What helps: more chips, or smaller dims.")
+        return
+    plan = plan_of(experiment)
+    found = estimate_step(plan)
+    if found.fits:
+        st.markdown("What helps: more chips, fewer sequences per device, *full* rematerialization, "
+                    "or offloading to the host.")
+    offer(plan, found)
+
+
 def verdict(experiment: Experiment) -> None:
     """For a card: whether the step that Predict has open should fit, red and with the nearest plan
     where not.

@@ -115,7 +115,12 @@ def test_what_other_versions_predicted_says_so(opened):
 def test_what_does_not_fit_says_by_how_much_and_what_helps(opened):
     screen = opened(predicted(auto=TOO_LARGE), experiment=link.encode(MODEL))
     assert "4.0 GiB too much" in headings(screen)
-    assert any("What helps" in text.value for text in screen.markdown)
+    assert any("What helps" in text.value for text in screen.markdown)  # the estimate would fit
+    large = MODEL.vary(options={"model": "llama-2-70b", "remat": "full"})
+    screen = opened(predicted(large, "20260101-000001-abcdef", auto=TOO_LARGE),
+                    experiment=link.encode(large))
+    assert any("Nearest that should fit" in text.value for text in screen.markdown)
+    assert not any("What helps" in text.value for text in screen.markdown)
 
 
 def test_another_topology_is_filled_and_keeps_the_batch_per_device(opened):

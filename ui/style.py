@@ -8,8 +8,13 @@ _CSS = """<style>
 [data-testid="stPageLink-NavLink"]:focus-visible {{
   outline: 2px solid light-dark({light}, {dark}) !important; outline-offset: 1px;
 }}
+[data-testid="stDataFrame"]:focus-within {{ outline: 2px solid light-dark({light}, {dark}); }}
 [data-testid="stPageLink-NavLink"] p {{ white-space: normal; overflow: visible; }}
 [data-testid="stPageLink-NavLink"] > span {{ overflow: visible; white-space: normal; }}
+@media (max-width: 1500px) {{
+  .st-key-menu {{ gap: 0.15rem; }}
+  .st-key-menu [data-testid="stPageLink-NavLink"] > span:first-child {{ display: none; }}
+}}
 .st-key-starts [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
 @media (min-width: 641px) {{
   [class*="st-key-line-"], [class*="st-key-row-"] {{ flex-wrap: nowrap; }}
@@ -27,8 +32,6 @@ _CSS = """<style>
   .st-key-side-by-side [data-testid="stColumn"] {{ min-width: calc(50% - 1rem); }}
 }}
 @media (max-width: 1100px) {{
-  .st-key-menu {{ gap: 0.1rem; }}
-  .st-key-menu [data-testid="stPageLink-NavLink"] [data-testid="stIconMaterial"] {{ display: none; }}
   .st-key-picture-and-numbers > [data-testid="stHorizontalBlock"],
   .st-key-picture-and-numbers > div > [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
   .st-key-picture-and-numbers [data-testid="stColumn"] {{ min-width: 100%; }}

@@ -34,6 +34,7 @@ def test_the_cards_are_two_by_two_at_1000_and_one_by_one_at_390(server, new_page
     corners = [each.bounding_box()
                for each in page.locator(".st-key-starts [data-testid=stColumn]").all()]
     assert [len({box[side] for box in corners}) for side in ("x", "y")] == [2, 2]
+    assert page.locator(".st-key-menu").bounding_box()["height"] < 60  # one line, Share at its end
     page.set_viewport_size({"width": 390, "height": 900})
     page.wait_for_timeout(500)
     boxes = [each.bounding_box()

@@ -82,6 +82,24 @@ def measuring_table(result: Result) -> pd.DataFrame:
                          for name, found in result.ordered if found.samples_s])
 
 
+def roofs_table(result: Result) -> pd.DataFrame:
+    """The least time of each strategy by each ceiling of the machine; empty where it was not
+    calibrated.
+    """
+    rows = []
+    for name, found in result.ordered:
+        if found.roofline is None or found.predicted_s is None:
+            continue
+        roofs = found.roofline
+        rows.append({"Strategy": title(name), "Measured": _time(found.median_s),
+                     "Expected": _time(found.predicted_s.estimate),
+                     **{f"{what.capitalize()}, at least": _time(seconds)
+                        for what, seconds in roofs.roofs_s.items()},
+                     "Binds": roofs.binds,
+                     "Share reached": NONE if roofs.share is None else f"{roofs.share:.0%}"})
+    return pd.DataFrame(rows)
+
+
 def _time(seconds: float | None) -> str:
     """A duration that a narrow column does not break between number and unit."""
     return seconds_text(seconds).replace(" ", "\u00a0")

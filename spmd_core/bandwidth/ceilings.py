@@ -9,7 +9,6 @@ from spmd_core.results.machine import Ceiling
 BUSY = 0.25  # middle half of the repeats over the value: on an idle machine it is far less
 BEST = 10  # percentile of the seconds that is the value
 RESAMPLES = 1000
-TOO_HIGH = 1.05  # more than this share of a ceiling is a fault of the ceiling
 
 
 def ceiling(name: str, title: str, unit: str, work: float, seconds: Sequence[float],

@@ -4,7 +4,7 @@ import json
 import time
 from argparse import ArgumentParser, Namespace
 
-from spmd_core.commands.run import print_run
+from spmd_core.commands.run import on_this_machine, print_run
 from spmd_core.commands.spec import add_spec, read_spec
 from spmd_core.commands.table import table
 from spmd_core.errors import RequestError, refuse
@@ -79,7 +79,7 @@ def _delete(lab: Lab, arguments: Namespace) -> int:
 
 
 def _one(lab: Lab, arguments: Namespace) -> int:
-    status, result = lab.status(arguments.run), lab.result(arguments.run)
+    status, result = lab.status(arguments.run), on_this_machine(lab, lab.result(arguments.run))
     if arguments.csv:
         if result is None:
             raise refuse(f"run {arguments.run}", f"is {status.state} and has no result",

@@ -9,6 +9,7 @@ from spmd_core.commands.table import table
 from spmd_core.recipes import differences_of
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.units import bytes_text, number_text, seconds_text
+from spmd_core.words.bandwidth import roofline_words
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import environment_words, title
 from spmd_core.words.predictions import bound_words, off_words
@@ -133,6 +134,8 @@ def _of_strategy(name: str, found: StrategyResult) -> Iterator[str]:
             yield f"{name}: {array} = {values_text(reported, MAX_VALUES_SHOWN)}"
     if found.bytes_per_s is not None:
         yield f"{name}: {found.bytes_per_s / 1e9:.3g} GB/s"
+    if found.roofline and (said := roofline_words(found.roofline)):
+        yield f"{name}: {said}"
     if found.predicted_s and found.prediction_error is not None:
         off = off_words(found.prediction_error)
         yield f"{name}: predicted {seconds_text(found.predicted_s.estimate)}, {off}"

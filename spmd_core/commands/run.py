@@ -10,6 +10,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import NoReturn
 
+from spmd_core.bandwidth.known import calibration
+from spmd_core.bandwidth.roofline import with_roofline
 from spmd_core.commands.report import report
 from spmd_core.commands.spec import add_spec, read_spec
 from spmd_core.lab import Lab
@@ -36,13 +38,20 @@ def main(arguments: Namespace) -> int:
     lab = Lab.open(serve=False)
     run = lab.submit(experiment)
     status, interrupted = follow(lab, run)
-    result = lab.result(run)
+    result = on_this_machine(lab, lab.result(run))
     print_run(status, result, arguments.json)
     if interrupted:
         return 130
     if status.state == "failed":  # also a result that could not be stored
         return 1
     return 0 if result and any(found.status == "ok" for found in result.strategies.values()) else 1
+
+
+def on_this_machine(lab: Lab, result: Result | None) -> Result | None:
+    """A result with its roofs, where its target and mesh were calibrated."""
+    if result is None:
+        return None
+    return with_roofline(result, calibration(result.experiment, lab.latest, lab.result))
 
 
 def follow(lab: Lab, run: str, timeout_s: float | None = None) -> tuple[RunStatus, bool]:

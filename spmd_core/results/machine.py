@@ -57,3 +57,32 @@ class Ceiling(Frozen):
     unit: str
     spread: float = 0.0
     data_sheet: float | None = None  # what the chip's data sheet says, in the same unit
+
+
+class Roofline(Frozen):
+    """The least seconds that a machine's ceilings leave a program, by what is used up.
+
+    `share` is the largest roof over the measured time; None where nothing was measured.
+    """
+
+    compute_s: float
+    memory_s: float
+    communication_s: float
+    dispatch_s: float
+    share: float | None = None
+
+    @property
+    def roofs_s(self) -> dict[str, float]:
+        """Each roof by what is used up, in seconds."""
+        return {"compute": self.compute_s, "memory": self.memory_s,
+                "communication": self.communication_s, "dispatch": self.dispatch_s}
+
+    @property
+    def binds(self) -> str:
+        """What the largest roof is of."""
+        return max(self.roofs_s, key=self.roofs_s.__getitem__)
+
+    def reached(self, median_s: float | None) -> "Roofline":
+        """With the share of the largest roof that a measured time reaches."""
+        share = self.roofs_s[self.binds] / median_s if median_s else None
+        return self.model_copy(update={"share": share})

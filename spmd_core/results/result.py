@@ -7,7 +7,7 @@ from spmd_core.experiment.experiment import Experiment, Frozen
 from spmd_core.results.advice import Next
 from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment
-from spmd_core.results.machine import Ceiling, Fit, Point
+from spmd_core.results.machine import Ceiling, Fit, Point, Roofline
 from spmd_core.results.prediction import Estimate, Prediction
 
 Status = Literal["ok", "error", "cancelled"]
@@ -136,6 +136,7 @@ class StrategyResult(Frozen):
     points: tuple[Point, ...] = ()
     fits: tuple[Fit, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
+    roofline: Roofline | None = None  # by the latest calibration of the same target and mesh
     bytes_per_s: float | None = None  # of a transfer: bytes of the array over the median
     # of a training run: the loss of each step, and its seconds as step_s
     series: dict[str, tuple[float, ...]] = {}

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from spmd_core.bandwidth.cases import Case
-from spmd_core.results.machine import Ceiling, Fit, Point
+from spmd_core.bandwidth.roofline import TOO_HIGH
+from spmd_core.results.machine import Ceiling, Fit, Point, Roofline
 from spmd_core.results.result import Result
 from spmd_core.units import bytes_text, count_text, scaled_text, seconds_text
 from spmd_core.words.names import listed
@@ -113,3 +114,18 @@ def fit_words(fit: Fit) -> str:
     return (f"{kind_title(fit.kind)} over {axes_words(fit.axes)}: {seconds_text(fit.latency_s)} + "
             f"bytes at {rate_words(fit.bandwidth)}; both are equal at "
             f"{bytes_text(fit.knee_bytes)}")
+
+
+_ROOFS = {"compute": "this machine's matmul rate", "memory": "this machine's copy bandwidth",
+          "communication": "what its collectives are expected to take",
+          "dispatch": "its dispatch floor"}
+
+
+def roofline_words(found: Roofline) -> str | None:
+    """Which roof binds, and how near a measured time comes to it; None where nothing was timed."""
+    if found.share is None:
+        return None
+    said = f"{found.share:.0%} of {_ROOFS[found.binds]}, which binds"
+    if found.share > TOO_HIGH:
+        return f"{said}: more than there is, so that the ceiling is wrong; calibrate again"
+    return said

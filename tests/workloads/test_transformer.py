@@ -214,7 +214,7 @@ def test_both_are_compiled_for_a_pod_that_is_not_there(lab, workload, sharding, 
     dims = {"batch": 8, "sequence": 1024, "heads": 8, "kv_heads": 4,
             "head_dim": 128} | ({"embed": 1024, "mlp": 4096} if "mlp" in sharding else {})
     chosen = experiment(workload, dims, sharding, target="tpu:v5e:4x4", mesh={"x": 4, "y": 4},
-                        dtype="bfloat16")
+                        dtype="bfloat16", strategies=["auto", "shard_map"])
     run = lab.submit(chosen)
     assert lab.wait(run, 500).state == "succeeded"
     for outcome in lab.result(run).strategies.values():

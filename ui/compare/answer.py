@@ -13,8 +13,11 @@ from spmd_core.experiment.types import Spec
 from spmd_core.recipes import differences_of
 from spmd_core.results.result import ArrayReport, Result
 from spmd_core.script import program
+from spmd_core.units import seconds_text
 from spmd_core.words import runs as words
+from spmd_core.words.bandwidth import roofline_words
 from spmd_core.words.names import environment_words, title
+from spmd_core.words.predictions import off_words
 from spmd_core.workloads.strategies import STRATEGIES
 from ui import choices, tables
 from ui.compare import small_program
@@ -38,11 +41,24 @@ def headline(view: View, when: str) -> None:
         facts = [environment_words(result.environment), words.floor_words(result),
                  f"finished {when}", f"run {result.run}"]
         st.caption(plain(" · ".join(fact for fact in facts if fact)))
+        if said := _of_ceilings(result):
+            st.caption(plain(said))
     for message, names in words.failures(result).items():
         refusal(f"{', '.join(map(title, names))} failed: {message}")
     for name, found in result.strategies.items():
         if found.correct is False:
             refusal(words.wrong_words(name, found))
+
+
+def _of_ceilings(result: Result) -> str | None:
+    """How near the fastest strategy comes to this machine's ceilings, where they are known."""
+    name = result.order[0]
+    found = result.strategies[name]
+    said = roofline_words(found.roofline) if found.roofline else None
+    if said is None or found.prediction_error is None or found.predicted_s is None:
+        return None
+    expected = f"expected {seconds_text(found.predicted_s.estimate)}"
+    return f"{title(name)}: {said}; {expected}, {off_words(found.prediction_error)}."
 
 
 def verdict(result: Result) -> None:
@@ -167,6 +183,10 @@ def _samples(view: View) -> None:
 def _machine(view: View) -> None:
     environment = view.result.environment
     st.markdown(plain(environment_words(environment)))
+    roofs = tables.roofs_table(view.result)
+    if len(roofs):
+        st.markdown("Least time by this machine's ceilings, and what they let expect:")
+        st.table(roofs, hide_index=True, border="horizontal")
     st.dataframe(tables.devices_table(environment), hide_index=True)
 
 

@@ -7,6 +7,8 @@ from functools import lru_cache
 
 import pandas as pd
 
+from spmd_core.bandwidth.known import calibration
+from spmd_core.bandwidth.roofline import with_roofline
 from spmd_core.results.result import Result
 from ui import tables
 from ui.charts import base
@@ -53,6 +55,7 @@ def _view(run: str) -> View:
     result = lab().result(run)
     if result is None:
         raise LookupError(run)  # not kept: the result may still come
+    result = with_roofline(result, calibration(result.experiment, lab().latest, lab().result))
     return View(result, times_chart(result), times_alt(result), tables.times_table(result),
                 collectives_table(result), base.phases_chart(result), tables.phases_table(result),
                 base.memory_chart(result), tables.memory_table(result), tables.errors_table(result))

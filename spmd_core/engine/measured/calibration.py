@@ -11,6 +11,7 @@ import numpy as np
 from spmd_core.bandwidth.cases import cases
 from spmd_core.bandwidth.ceilings import ceiling, noted
 from spmd_core.bandwidth.fits import fits
+from spmd_core.bandwidth.roofline import ALONE
 from spmd_core.engine.lower import execute, file_name
 from spmd_core.engine.measured import timing
 from spmd_core.engine.measured.collectives import STRATEGY, measure
@@ -27,7 +28,7 @@ from spmd_core.workloads.workload import FLOATS
 COPY_BYTES = 32 * 2**20  # of a device's array: beyond what caches hold
 FIRST_SIDE, MOST_SIDE = 256, 8192  # of a square matmul, doubled until it takes LONG_S
 LONG_S = 5e-3
-ITEM_S, LEAST_REPEATS, MOST_REPEATS = 0.4, 7, 60
+ITEM_S, LEAST_REPEATS, MOST_REPEATS = 0.3, 7, 60
 POINTS = 5  # of each collective, from SMALLEST to LARGEST bytes
 SMALLEST, LARGEST = 1024, 4 * 2**20
 Emit = Callable[[Event], None]
@@ -94,32 +95,38 @@ def _sweep(experiment: Experiment) -> Experiment | None:
 
 
 def _items(names: dict[str, Any]) -> Iterator[Item]:
+    """All devices at once, then one alone, then what a call costs at least."""
     mesh = names["mesh"]
     chip = _chip(mesh.devices.flat[0].device_kind)
-    memory = chip.device_hbm_bandwidth if chip else None
-
-    def copy(function: str) -> Callable[[], tuple[float, Sequence[float]]]:
-        return lambda: _copy(names, function)
-
-    yield Item("copy", "Copy bandwidth, fresh result", "B/s", copy("copied"), memory)
-    yield Item("copy_in_place", "Copy bandwidth, result in place", "B/s", copy("copied_in_place"),
-               memory)
-    for dtype in FLOATS:
-        peak = chip.device_flops if chip and dtype == "bfloat16" else None
-        yield Item(f"matmul_{dtype}", f"Matmul rate, {dtype}", "FLOP/s",
-                   lambda dtype=dtype: _matmul(names, dtype), peak)
+    one = jax.sharding.Mesh(mesh.devices.reshape(-1)[:1], ("one",))
+    for where, title, suffix in ((mesh, "", ""), (one, ", one device alone", ALONE)):
+        yield from _rates(names, where, title, suffix, chip)
     yield Item("dispatch_single", "Dispatch floor, one device", "s", lambda: _floor(None, mesh))
     yield Item("dispatch_mesh", "Dispatch floor, all devices", "s", lambda: _floor(mesh, mesh))
+
+
+def _rates(names: dict[str, Any], mesh: Any, title: str, suffix: str,
+           chip: Chip | None) -> Iterator[Item]:
+    """Copies and matmuls on the devices of a mesh at once, per device."""
+    memory = chip.device_hbm_bandwidth if chip else None
+    yield Item(f"copy{suffix}", f"Copy bandwidth, fresh result{title}", "B/s",
+               partial(_copy, names, mesh, "copied"), memory)
+    yield Item(f"copy_in_place{suffix}", f"Copy bandwidth, result in place{title}", "B/s",
+               partial(_copy, names, mesh, "copied_in_place"), memory)
+    for dtype in FLOATS:
+        peak = chip.device_flops if chip and dtype == "bfloat16" else None
+        yield Item(f"matmul_{dtype}{suffix}", f"Matmul rate, {dtype}{title}", "FLOP/s",
+                   partial(_matmul, names, mesh, dtype), peak)
 
 
 def _chip(device_kind: str) -> Chip | None:
     return CHIPS.get(BY_DEVICE_KIND.get(device_kind, ""))
 
 
-def _copy(names: dict[str, Any], function: str) -> tuple[float, Sequence[float]]:
+def _copy(names: dict[str, Any], mesh: Any, function: str) -> tuple[float, Sequence[float]]:
     """Bytes read and written by a device, and the seconds of each repeat."""
-    array = names["filled"](names["mesh"], (COPY_BYTES // 4,), "float32")
-    call = names[function](names["mesh"]).lower(array).compile()
+    array = names["filled"](mesh, (COPY_BYTES // 4,), "float32")
+    call = names[function](mesh).lower(array).compile()
     held = [array]
 
     def once() -> jax.Array:
@@ -129,12 +136,12 @@ def _copy(names: dict[str, Any], function: str) -> tuple[float, Sequence[float]]
     return 2 * COPY_BYTES, _repeats(once)
 
 
-def _matmul(names: dict[str, Any], dtype: str) -> tuple[float, Sequence[float]]:
+def _matmul(names: dict[str, Any], mesh: Any, dtype: str) -> tuple[float, Sequence[float]]:
     """FLOPs of a device's matmul, the smallest that lasts long enough, and the seconds of each."""
     side = FIRST_SIDE
     while True:
-        factor = names["filled"](names["mesh"], (side, side), dtype)
-        call = names["multiplied"](names["mesh"]).lower(factor, factor).compile()
+        factor = names["filled"](mesh, (side, side), dtype)
+        call = names["multiplied"](mesh).lower(factor, factor).compile()
         timing.time_calls(call, (factor, factor), 1)
         if side >= MOST_SIDE or timing.time_calls(call, (factor, factor), 1) >= LONG_S:
             return 2.0 * side**3, _repeats(partial(call, factor, factor))

@@ -31,6 +31,7 @@ class Settings:
     queue_most: int = 50
     queue_most_of_viewer: int = 10  # the same of one viewer
     stored_most_bytes: int = 2 * 2**30  # of the database, above which a viewer's run is refused
+    dask: str = ""  # address of a Dask scheduler on whose workers a search compiles
 
     def longest_s(self, is_compiling: bool) -> float:
         """Seconds after which a run is ended."""
@@ -50,7 +51,16 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
                     queue_most_of_viewer=_whole(environ, "SPMD_LAB_QUEUE_PER_VIEWER",
                                                 defaults.queue_most_of_viewer),
                     stored_most_bytes=_whole(environ, "SPMD_LAB_STORED_BYTES",
-                                             defaults.stored_most_bytes),)
+                                             defaults.stored_most_bytes),
+                    dask=_address(environ, "SPMD_LAB_DASK"))
+
+
+def _address(environ: Mapping[str, str], name: str) -> str:
+    text = environ.get(name, "").strip()
+    if text and not text.startswith(("tcp://", "tls://")):
+        raise refuse(f"{name}={shorten(text)}", "is not the address of a Dask scheduler",
+                     f"use for example {name}=tcp://10.0.0.1:8786, or leave it out")
+    return text
 
 
 def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:

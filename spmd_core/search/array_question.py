@@ -105,7 +105,7 @@ def _place(text: Any) -> Target:
 
 
 def _check(question: ArrayQuestion) -> None:
-    """RequestError where the spec's other fields make no experiment, or one that cannot be timed."""
+    """RequestError where the other fields make no experiment, or one that cannot be timed."""
     for target in question.targets:
         sample = question.sample_on(target)
         if not sample.what.is_predicted:

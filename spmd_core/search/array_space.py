@@ -58,7 +58,7 @@ def shardings(question: ArrayQuestion) -> Iterator[Sharded]:
 
 
 def meshes(question: ArrayQuestion, target: str) -> Iterator[Mesh]:
-    """The spec's mesh, or every factorization of the devices, over the axes that a sharding names."""
+    """The spec's mesh, or every factorization of the devices over the axes that are named."""
     given = question.spec.get("mesh")
     if given is not None:
         yield tuple(given if isinstance(given, list | tuple) else given.items())

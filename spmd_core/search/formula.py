@@ -75,8 +75,8 @@ class Formula:
                               self._bytes(array) / _cut(sharded, self._spec(array, sharded)))
         for array in what.operands:
             spec = self._spec(array, sharded)
-            gathered = tuple(dict.fromkeys(axis for dim in _present(array, spec)
-                                           if dim not in array.whole for axis in stored.get(dim, ())))
+            parted = [dim for dim in _present(array, spec) if dim not in array.whole]
+            gathered = tuple(dict.fromkeys(axis for dim in parted for axis in stored.get(dim, ())))
             nbytes = self._bytes(array) / _cut(sharded, spec)
             self._add(parts, "all-gather", sharded, gathered, nbytes * sharded.parts(gathered))
         for array in what.program.between:

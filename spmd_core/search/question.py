@@ -105,9 +105,9 @@ class ModelQuestion(Question):
             if not 0 < value < 1e9:
                 raise refuse(f"price {name}={value:g}", "is not a price", "use a number above 0")
         for topology in self.topologies if self.minimize == "price" else ():
-            if topology.chip.generation not in priced:
-                raise refuse("minimize=price", f"needs one for {topology.chip.generation}",
-                             f"add the price, for example {topology.chip.generation}=4.2 per chip and hour")
+            if (name := topology.chip.generation) not in priced:
+                raise refuse("minimize=price", f"needs one for {name}",
+                             f"add the price, for example {name}=4.2 per chip and hour")
 
     @property
     def size(self) -> ModelSize:

@@ -1,4 +1,4 @@
-"""What a run's result says of the candidates that it answers; and how that is stored and restored."""
+"""What a run's result says of the candidates that it answers; how that is stored and restored."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,9 +12,12 @@ from spmd_core.units import bytes_text
 _STORED = ("fate", "reason", "detail", "memory_bytes", "run", "measured_s", "fingerprint")
 
 
-def answered(candidates: Sequence[Candidate], result: Result) -> list[Candidate]:
-    """The candidates, each as the result's strategy of its name says."""
-    return [_one(each, result.run, result.strategies.get(each.strategy)) for each in candidates]
+def answered(candidates: Sequence[Candidate], result: Result, kept: bool = True) -> list[Candidate]:
+    """The candidates, each as the result's strategy of its name says. `kept`: the run is stored
+    here.
+    """
+    run = result.run if kept else None
+    return [_one(each, run, result.strategies.get(each.strategy)) for each in candidates]
 
 
 def failed(candidates: Sequence[Candidate], why: str, run: str | None = None) -> list[Candidate]:
@@ -23,7 +26,7 @@ def failed(candidates: Sequence[Candidate], why: str, run: str | None = None) ->
             for each in candidates]
 
 
-def _one(candidate: Candidate, run: str, found: StrategyResult | None) -> Candidate:
+def _one(candidate: Candidate, run: str | None, found: StrategyResult | None) -> Candidate:
     if found is None or found.error is not None:
         error = found.error if found else None
         why = f"{error.kind}: {error.message}" if error else "the run ended before it"
@@ -40,7 +43,7 @@ def _one(candidate: Candidate, run: str, found: StrategyResult | None) -> Candid
                    predicted=found.predicted_s or candidate.predicted)
 
 
-def _predicted(candidate: Candidate, run: str, found: StrategyResult) -> Candidate:
+def _predicted(candidate: Candidate, run: str | None, found: StrategyResult) -> Candidate:
     prediction = found.prediction
     assert prediction is not None
     memory = prediction.memory_bytes

@@ -1,4 +1,4 @@
-"""Searches of this process: each runs in a thread of its own, and is found again by its question."""
+"""Searches of this process: each runs in its own thread, and is found again by its question."""
 
 import threading
 from pathlib import Path

@@ -27,6 +27,11 @@ class Runs:
         """Whether the search has to end."""
         return self._stop() or time.monotonic() >= self.deadline
 
+    @property
+    def left_s(self) -> float:
+        """Seconds until the deadline, at least 1."""
+        return max(1.0, min(self.deadline - time.monotonic(), 3600.0))
+
     def known(self, experiment: Experiment) -> Result | None:
         """A stored result of an equal experiment."""
         run = self._lab.latest(experiment)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from spmd_core.errors import LabError, RequestError, refuse
-from spmd_core.experiment.plans import experiment_of
+from spmd_core.experiment.experiment import Experiment
 from spmd_core.lab import Lab
 from spmd_core.machine.targets import parse_target
 from spmd_core.search import models
@@ -15,9 +15,11 @@ from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.arrays import Space
 from spmd_core.search.candidate import MOST, Candidate
 from spmd_core.search.question import ModelQuestion
+from spmd_core.searching.cluster import Cluster
 from spmd_core.searching.outcomes import answered, failed, fate_row, restored, to_stored
 from spmd_core.searching.prove import prove
 from spmd_core.searching.runs import Runs
+from spmd_core.settings import read_settings
 from spmd_core.store.limits import Asker
 from spmd_core.store.searches import Searches
 from spmd_core.words.search import headline
@@ -38,7 +40,8 @@ class Search:
     """
 
     def __init__(self, lab: Lab, store: Searches, question: AnyQuestion, budget_s: float | None,
-                 asker: Asker | None = None):
+                 asker: Asker | None = None, dask: str | None = None):
+        self._dask = read_settings().dask if dask is None else dask
         self.question, self.budget_s = question, budget_s
         self._lab, self._store, self._asker = lab, store, asker
         self._guard, self._stopped = threading.Lock(), threading.Event()
@@ -131,6 +134,8 @@ class Search:
             runs.deadline = self._begun + FINDING * (self.budget_s or 0.0)
         tried: set[object] = set()
         self.doing = "measuring" if attached else "compiling"
+        if self._dask and not attached:
+            self._compile_elsewhere(runs, tried)
         while not runs.is_over and len(tried) < MOST_RUNS:
             group = self._next(tried, len(tried) >= CLASSICS_AFTER)
             if not group:
@@ -152,12 +157,39 @@ class Search:
             self._proof = prove(runs, self.answer.ranking, self._keep)
             self._version += 1
 
+    def _compile_elsewhere(self, runs: Runs, tried: set[object]) -> None:
+        """Compile the best first on a Dask cluster; WorkerError where it does not answer or goes
+        away, which pauses the search.
+        """
+        cluster = Cluster(self._dask)
+        try:
+            while not runs.is_over:
+                while cluster.has_room and len(tried) < MOST_RUNS \
+                        and (group := self._next(tried, len(tried) >= CLASSICS_AFTER)):
+                    tried.add(_key(group[0]))
+                    try:
+                        experiment = _experiment(group)
+                    except RequestError as error:
+                        self._keep(failed(group, str(error)))
+                        continue
+                    if result := runs.known(experiment):
+                        self._keep(answered(group, result))
+                    else:
+                        cluster.submit(experiment, runs.left_s, group)
+                if cluster.is_idle:
+                    return
+                for group, found in cluster.finished():
+                    self._keep(failed(group, found) if isinstance(found, str)
+                               else answered(group, found, kept=False))
+        finally:
+            cluster.close()
+
     def _targets(self) -> Sequence[str]:
         return self.question.targets if isinstance(self.question, ArrayQuestion) else \
             [each.target for each in self.question.topologies]
 
     def _next(self, tried: set[object], with_classics: bool) -> list[Candidate]:
-        """Candidates of the best that was not tried: of the classics first, once some others were."""
+        """Candidates of the best that was not tried; of the classics first, once others were."""
         self._prune_by_bound()
         answer = self.answer
         ranked = [entry.candidate for entry in answer.ranking]
@@ -190,8 +222,7 @@ class Search:
 
     def _try(self, runs: Runs, group: list[Candidate], quick: bool, again: bool = False) -> None:
         try:
-            experiment = experiment_of(group[0].plan) if group[0].plan else \
-                group[0].point.experiment(tuple(each.strategy for each in group))  # pyright: ignore[reportOptionalMemberAccess]
+            experiment = _experiment(group)
             if quick:
                 experiment = experiment.vary(timing=QUICK)
             result = runs.known(experiment)
@@ -213,8 +244,7 @@ class Search:
         """The best of the first few that was only measured quickly, with its fastest strategies:
         few samples let the lucky ones look best.
         """
-        ranked = [entry.candidate for entry in self.answer.ranking
-                  if entry.candidate.fate == "measured"]
+        ranked = [one.candidate for one in self.answer.ranking if one.candidate.fate == "measured"]
         key = next((_key(each) for each in ranked[:REFINED] if _key(each) not in refined), None)
         return [each for each in ranked if key is not None and _key(each) == key][:2]
 
@@ -247,6 +277,14 @@ class Search:
 def _key(candidate: Candidate) -> object:
     """What one run answers."""
     return candidate.point.key if candidate.point else candidate.number
+
+
+def _experiment(group: Sequence[Candidate]) -> Experiment:
+    """What one run of these candidates is: a sharding under their strategies."""
+    first = group[0]
+    if first.point is None:
+        return first.experiment
+    return first.point.experiment(tuple(each.strategy for each in group))
 
 
 def watch(search: Search, on_change: Callable[[Search], None], every_s: float = 0.5) -> Answer:

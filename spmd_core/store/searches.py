@@ -1,4 +1,4 @@
-"""The searches of a data folder: what was asked, how far each got, and the fate of every candidate."""
+"""The searches of a data folder: what was asked, how far each got, every candidate's fate."""
 
 import json
 import time
@@ -35,7 +35,8 @@ class Searches(Database):
         now = time.time()
         with self._transaction() as db:
             db.execute(
-                """INSERT INTO searches (id, question, state, started_at, updated_at, spent_s, space)
+                """INSERT INTO searches
+                    (id, question, state, started_at, updated_at, spent_s, space)
                     VALUES (?, ?, 'running', ?, ?, 0, ?) ON CONFLICT (id) DO UPDATE
                     SET state = 'running', updated_at = excluded.updated_at,
                     space = excluded.space""",

@@ -27,7 +27,8 @@ def watch(search: Search) -> None:
     """
     if search.is_over:
         st.rerun()
-    with st.container(border=True, key="search-live"), st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(border=True, key="search-live"), \
+            st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(plain(words.doing(search.answer, search.doing, search.spent_s)),
                     width="stretch")
         if st.button("Cancel", key="search:cancel", icon=":material/stop_circle:",

@@ -92,7 +92,8 @@ def _fixed(now: ModelQuestion) -> dict[str, Any]:
         axes = st.text_input("Mesh axes", key=_key("axes", ",".join(
             f"{name}={size}" for name, size in now.fixed)), placeholder="data=4,tensor=1",
             max_chars=100, help="Axes that keep this size; 1 leaves an axis unused.")
-        remat = st.multiselect("Rematerialization", list(REMATS), key=_key("remat", list(now.remat)))
+        remat = st.multiselect("Rematerialization", list(REMATS),
+                               key=_key("remat", list(now.remat)))
         offload = st.toggle("May offload to host memory", key=_key("offload", now.offload))
         slices = st.text_input("Slices", key=_key("slices", now.slices), max_chars=6,
                                help="`fewest`, `any`, or a number.")

@@ -10,7 +10,10 @@ from playwright.sync_api import expect
 
 from spmd_core.experiment import link as links
 from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.timeline import text as timeline
 from tests.browser.server import screen_text, settled, visit
+from tests.timeline.values import EXPOSED
+from tests.timeline.values import timeline as exposed_timeline
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
 
 LAYER = {"workload": "layer", "target": "tpu:v5e:4x4", "mesh": {"x": 4, "y": 4},
@@ -125,3 +128,44 @@ def test_a_compile_is_cancelled(server, page):
 def test_a_damaged_link_is_refused(server, page):
     visit(page, f"{server.url}/predict?experiment=1.notalink")
     page.get_by_text("This link cannot be opened as it is.").wait_for()
+
+
+def test_a_timeline_is_walked_in(server, page):
+    texts = {"auto": {timeline.NAME: timeline.to_text(exposed_timeline(EXPOSED))}}
+    experiment = MODEL.vary(dims={"batch": 256, "sequence": 1024})
+    store(server.folder / "data", predicted(experiment, "20260101-000000-dddddd"), texts)
+    visit(page, address(server, experiment.to_json(), "20260101-000000-dddddd"))
+    walk, canvas = page.locator(".timeline"), page.locator(".timeline canvas")
+    expect(walk.locator(".path")).to_have_text("whole step")
+    expect(canvas).to_have_attribute("aria-label", re.compile("Timeline of whole step"))
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    canvas.click(position={"x": box["width"] / 2, "y": 50})  # the loop
+    expect(walk.locator(".path .here")).to_have_text("loop × 10")
+    page.wait_for_url("**at=1*")
+    drawn = int(walk.get_attribute("data-drawn"))
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 50)
+    page.mouse.wheel(0, -300)
+    page.wait_for_function("before => Number(document.querySelector('.timeline')?.dataset.drawn "
+                           "|| [...document.querySelectorAll('*')].find(each => each.shadowRoot"
+                           "?.querySelector('.timeline')).shadowRoot.querySelector('.timeline')"
+                           ".dataset.drawn) > before", arg=drawn)
+    page.keyboard.press("Home")
+    page.keyboard.press("/")
+    page.keyboard.type("all-gather")
+    page.keyboard.press("Enter")
+    pick = walk.locator(".pick")
+    expect(pick).to_contain_text("all-gather for")
+    assert re.search(r"Hidden\s*[\d.]+ µs\s*Exposed\s*112 µs", pick.inner_text())
+    page.wait_for_url("**at=1*begin*")
+    canvas.focus()
+    page.keyboard.press("Backspace")
+    expect(walk.locator(".path")).to_have_text("whole step")
+    page.keyboard.press("Enter")
+    expect(walk.locator(".path .here")).to_have_text("loop × 10")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Trace for Perfetto").click()
+    events = json.loads(download.value.path().read_text())["traceEvents"]
+    assert sum(each["ph"] == "X" for each in events) > 30
+    page.reload()  # the link says where
+    expect(page.locator(".timeline .path .here")).to_have_text("loop × 10")

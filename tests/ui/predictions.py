@@ -44,12 +44,12 @@ def predicted(experiment: Experiment = MODEL, run: str = "20260101-000000-abcdef
                                                  for name, each in found.items()}})
 
 
-def store(folder: Path, result: Result) -> None:
-    """Leave a result in a data folder, as a run that succeeded."""
+def store(folder: Path, result: Result, texts: dict[str, dict[str, str]] | None = None) -> None:
+    """Leave a result in a data folder, as a run that succeeded, with texts by strategy and name."""
     place = Store(folder)
     try:
         place.submit(result.run, result.experiment)
         assert place.start(result.run)
-        place.finish(result.run, "succeeded", result=result)
+        place.finish(result.run, "succeeded", result=result, texts=texts)
     finally:
         place.close()

@@ -212,8 +212,11 @@ _OLD_TABS = {  # of links of before
 }
 
 
+@st.fragment
 def details(result: Result, name: str) -> None:
-    """Tabs, of which only the open one is made."""
+    """Tabs, of which only the open one is made; another one is opened without the rest of the
+    screen.
+    """
     found = result.strategies[name].prediction
     assert found is not None
     names = [*([_TIME] if found.predicted_s else []), _MEMORY, _BESIDE,

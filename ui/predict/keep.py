@@ -84,7 +84,10 @@ def own_time(result: Result, found: Prediction) -> None:
                                  min_value=0.0, max_value=_LONGEST_S, step=0.001, format="%g",
                                  key=key, placeholder="e.g. 0.25",
                                  help="It stays with the link of this page.")
+    before = state.aside(SCREEN, "measured")
     _kept("measured", measured)
+    if measured != before:
+        st.rerun()  # the interval above shows it too, and only the tabs were drawn anew
     words = predictions.measured_words(found, measured or 0.0)
     if words is None or found.predicted_s is None:
         right.markdown(

@@ -67,7 +67,7 @@ def phase_words(status: RunStatus) -> str:
 
 def paused_words(status: RunStatus) -> str | None:
     """That a compile rests, and for what; None where it does not."""
-    return f"paused while {status.paused_for} is timed" if status.paused_for else None
+    return f"paused while a run is timed ({status.paused_for})" if status.paused_for else None
 
 
 def _doing(status: RunStatus) -> str:

@@ -93,7 +93,7 @@ def as_seen(status: RunStatus, turn: Turn, stored: Callable[[str], RunStatus],
         first = None if ahead else behind(status, at_hand())
         waiting_for = f"{ahead} queued before it" if ahead else "the current run"
         if first and first.lane != status.lane:
-            waiting_for = f"{experiment_words(first.experiment)} to be timed"
+            waiting_for = f"the run that is timed ({experiment_words(first.experiment)})"
         return replace(status, waiting_for=waiting_for)
     if nobody:
         status = stored(status.run)  # it may have been finished between the two looks

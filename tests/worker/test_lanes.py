@@ -101,7 +101,7 @@ def test_a_paused_compile_says_for_what_and_a_waiting_one_behind_what(lab):
     timed, next_timed = lab.submit(experiment(standin.ROUNDS)), lab.submit(experiment())
     status = paused(lab, first)
     what = experiment_words(experiment(standin.ROUNDS))
-    assert phase_words(status).endswith(f"; paused while {what} is timed")
+    assert phase_words(status).endswith(f"; paused while a run is timed ({what})")
     assert lab._store.status(first).paused_for == what  # and other processes can read it
     assert [each.run for each in lab.active()] == [first, second, timed, next_timed]
     assert [each.queue_position for each in lab.active()] == [None, 1, None, 1]
@@ -118,7 +118,7 @@ def test_a_compile_that_comes_while_a_run_is_timed_waits_for_it_in_the_queue(lab
     timed = lab.submit(experiment(standin.ROUNDS))
     sampling(lab, timed)
     compile_ = lab.submit(absent())
-    until(lambda: "to be timed" in lab.status(compile_).waiting_for)
+    until(lambda: "the run that is timed (" in lab.status(compile_).waiting_for)
     assert behind(lab.status(compile_), lab.active()).run == timed
     assert lab.compiler_pid is None  # not even the start of a compiler disturbs
     assert cancelled(lab, timed) == ["cancelled"]

@@ -49,7 +49,7 @@ def live_chart(medians_s: dict[str, float], strategies: tuple[str, ...]) -> Spec
             if strategy in medians_s]
     order = [title(strategy) for strategy in strategies]
     x = {"field": "x", "type": "quantitative",
-         "title": f"provisional median, time per call ({name})", "scale": {"zero": True},
+         "title": f"time per call ({name})", "scale": {"zero": True},
          "axis": {"tickCount": 6}}
     color = {"field": "row", "type": "nominal", "sort": order, "scale": {"domain": order},
              "legend": None}

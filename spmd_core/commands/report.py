@@ -4,12 +4,22 @@ needs to know."""
 from collections.abc import Iterator
 
 from spmd_core.advice.next import next_step
-from spmd_core.commands.machine_tables import of_machine
+from spmd_core.bandwidth.known import measured
 from spmd_core.commands.table import table
 from spmd_core.recipes import differences_of
+from spmd_core.results.machine import Point
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.units import bytes_text, number_text, seconds_text
-from spmd_core.words.bandwidth import roofline_words
+from spmd_core.words.bandwidth import (
+    DEFINITIONS,
+    axes_words,
+    fit_words,
+    interval_words,
+    kind_title,
+    rate_words,
+    roofline_words,
+    value_words,
+)
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import environment_words, title
 from spmd_core.words.predictions import bound_words, off_words
@@ -35,7 +45,7 @@ def report(result: Result) -> list[str]:
     if result.partial:
         lines.append("The run ended before it was done: these are the samples taken until then.")
     if result.experiment.what.is_of_machine:
-        return [*lines, "", *of_machine(result), *_remarks(result)]
+        return [*lines, "", *_of_machine(result), *_remarks(result)]
     if is_predicted(result):
         return [*lines, "", *table(_predicted(result), numbers=(2, 3, 7, 8)), *_remarks(result),
                 *_next(result)]
@@ -139,3 +149,33 @@ def _of_strategy(name: str, found: StrategyResult) -> Iterator[str]:
     if found.predicted_s and found.prediction_error is not None:
         off = off_words(found.prediction_error)
         yield f"{name}: predicted {seconds_text(found.predicted_s.estimate)}, {off}"
+
+
+def _of_machine(result: Result) -> list[str]:
+    """A row for each point or ceiling, then the fits in words."""
+    found = measured(result)
+    lines = list(_ceilings(result)) if found.ceilings else []
+    if found.points and not found.ceilings:
+        lines += table(_point_rows(found.points), numbers=(2, 3, 4, 5, 6))
+    if found.fits:
+        lines += ["", *map(fit_words, found.fits)]
+    return lines + ([f"note: {DEFINITIONS}"] if found.points else [])
+
+
+def _point_rows(points: tuple[Point, ...]) -> list[tuple[str, ...]]:
+    rows = [("collective", "over", "bytes", "time", "algorithm", "bus", "predicted", "values")]
+    for point in points:
+        right = {True: "right", False: "✗ wrong", None: "–"}[point.correct]
+        rows.append((kind_title(point.kind), axes_words(point.axes), bytes_text(point.bytes),
+                     seconds_text(point.time_s), rate_words(point.algbw), rate_words(point.busbw),
+                     seconds_text(point.predicted_s), point.error or right))
+    return rows
+
+
+def _ceilings(result: Result) -> Iterator[str]:
+    rows = [("ceiling", "value", "95 % interval", "data sheet")]
+    for each in measured(result).ceilings:
+        sheet = each.model_copy(update={"value": each.data_sheet}) if each.data_sheet else None
+        rows.append((each.title, value_words(each), interval_words(each),
+                     value_words(sheet) if sheet else "–"))
+    yield from table(rows, numbers=(1, 2, 3))

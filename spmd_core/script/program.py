@@ -11,8 +11,7 @@ from spmd_core.script.imports import spaced
 from spmd_core.script.maps import map_lines
 from spmd_core.script.parts import entry_text, mesh_lines, named, names, placed_lines, spec_text
 from spmd_core.script.source import computation_lines, program_source, select_source, table_spec
-from spmd_core.workloads.machine import chosen_axes, chosen_kinds, ladder
-from spmd_core.workloads.small_programs import program_file, with_mesh, with_sizes
+from spmd_core.script.written import written_text
 from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
 from spmd_core.workloads.workload import Array
 
@@ -28,46 +27,10 @@ def program_text(experiment: Experiment, strategy: str) -> str:
     Raises Inexpressible where the strategy cannot express the experiment's sharding.
     """
     if strategy == "as_written":
-        return (machine_text if experiment.what.is_of_machine else written_text)(experiment)
+        return written_text(experiment)
     parts = [header(experiment, strategy), operands_text(experiment),
              body_text(experiment, strategy)]
     return "\n".join(spaced("\n".join(parts).splitlines())) + "\n"
-
-
-def written_text(experiment: Experiment) -> str:
-    """The registered program's file with the chosen sizes, and the lines that make the experiment's
-    mesh after its imports.
-    """
-    imports = _mesh_imports(experiment)
-    source = with_sizes(program_file(experiment.option("program")), dict(experiment.options))
-    return with_mesh(source, imports, mesh_lines(experiment))
-
-
-def _mesh_imports(experiment: Experiment) -> str:
-    """The imports of the lines that make the mesh."""
-    if experiment.option("device_order") != "plain":
-        return "import jax\nfrom jax.sharding import AxisType"
-    return "import jax\nimport numpy as np\nfrom jax.sharding import AxisType, Mesh"
-
-
-def machine_text(experiment: Experiment) -> str:
-    """The program file that measures a machine, the mesh, and `program(mesh)` which calls it."""
-    source = with_mesh(program_source(experiment.workload), _mesh_imports(experiment),
-                       mesh_lines(experiment))
-    return f"{source.rstrip()}\n\n\n" + "\n".join(_machine_call(experiment)) + "\n"
-
-
-def _machine_call(experiment: Experiment) -> list[str]:
-    """`program(mesh)` of a text that measures a machine."""
-    if not experiment.what.has_formula:
-        return ["def program(mesh):", '    """Every ceiling, by its name."""',
-                "    return ceilings(mesh)"]
-    options = dict(experiment.options)
-    groups = chosen_axes(options, experiment.mesh)
-    sizes = ladder(options)
-    return ["def program(mesh):", '    """Every point, by its name."""',
-            f"    return sweep(mesh, {chosen_kinds(options)}, {groups}, {sizes}, "
-            f"{experiment.dtype!r})"]
 
 
 def header(experiment: Experiment, *strategies: str) -> str:

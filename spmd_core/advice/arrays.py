@@ -64,16 +64,25 @@ def dispatch_bound(facts: Facts) -> Next | None:
 
 def one_device_wins(facts: Facts) -> Next | None:
     """A strategy of one device is faster than every sharded one."""
-    sharded = [found.median_s for name, found in facts.result.strategies.items()
-               if name not in ONE_DEVICE and found.median_s]
+    sharded = {name: found.median_s for name, found in facts.result.strategies.items()
+               if name not in ONE_DEVICE and found.median_s}
     larger = grown(facts.experiment)
     if facts.name not in ONE_DEVICE or not sharded or not facts.found.median_s or larger is None:
         return None
-    ratio = min(sharded) / facts.found.median_s
+    best = min(sharded, key=sharded.__getitem__)
+    ratio = _paired(facts, best) or sharded[best] / facts.found.median_s
     if ratio <= PAYS:
         return None
     sentence = words.one_device_words(ratio, facts.name, _grown_sizes(facts, larger))
     return Next(rule="one_device_wins", number=ratio, experiment=larger, sentence=sentence)
+
+
+def _paired(facts: Facts, other: str) -> float | None:
+    """The ratio that the answer's headline and table give; None where they compare with another."""
+    answer = facts.result.comparison
+    if answer is None or answer.fastest != facts.name:
+        return None
+    return next((each.ratio for each in answer.ratios if each.strategy == other), None)
 
 
 def idle_axis(facts: Facts) -> Next | None:

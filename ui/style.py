@@ -31,6 +31,8 @@ _CSS = """<style>
   .st-key-side-by-side [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
   .st-key-side-by-side [data-testid="stColumn"] {{ min-width: calc(50% - 1rem); }}
 }}
+.st-key-collectives td:first-child, .st-key-collectives th:first-child {{ min-width: 9.5rem; }}
+.st-key-collectives td:last-child, .st-key-collectives th:last-child {{ min-width: 15rem; }}
 @media (max-width: 1100px) {{
   .st-key-picture-and-numbers > [data-testid="stHorizontalBlock"],
   .st-key-picture-and-numbers > div > [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}

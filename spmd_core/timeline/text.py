@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields as fields_of
 from typing import Any
 
 from spmd_core.errors import RequestError
@@ -10,8 +10,8 @@ from spmd_core.timeline.values import Scene, Span, Timeline
 
 NAME = "timeline"  # beside the program texts of a strategy
 _VERSION = 1
-_DEFAULTS = {each.name: each.default for each in fields(Span)}
-_SCENE = tuple(each.name for each in fields(Scene) if each.name != "spans")
+_DEFAULTS = {each.name: each.default for each in fields_of(Span)}
+_SCENE = tuple(each.name for each in fields_of(Scene) if each.name != "spans")
 
 
 def to_text(timeline: Timeline) -> str:
@@ -43,12 +43,15 @@ def from_text(text: str) -> Timeline:
         given = json.loads(text)
         if given["version"] != _VERSION:
             raise ValueError
-        scenes = tuple(Scene(spans=_spans(each["spans"]), **{
-            name: tuple(each[name]) if name == "rows" else each[name]
-            for name in _SCENE if name in each}) for each in given["scenes"])
-        return Timeline(scenes, bool(given["predicted"]))
+        return Timeline(tuple(map(_scene, given["scenes"])), bool(given["predicted"]))
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise RequestError("this timeline was stored by another version: predict again") from error
+
+
+def _scene(given: Mapping[str, Any]) -> Scene:
+    fields: dict[str, Any] = {name: given[name] for name in _SCENE if name in given}
+    fields["rows"] = tuple(given["rows"])
+    return Scene(spans=_spans(given["spans"]), **fields)
 
 
 def _spans(columns: Mapping[str, Sequence[Any]]) -> tuple[Span, ...]:

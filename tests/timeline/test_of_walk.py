@@ -38,6 +38,7 @@ def test_what_is_waited_for_is_exposed_where_the_chip_stands_still():
     body = timeline(EXPOSED).scenes[1]
     gather = by_name(body)["begin"]
     (wait,) = [span for span in body.spans if span.kind == "exposed"]
+    assert wait.waits_for is not None and wait.waiter is not None
     assert body.spans[wait.waits_for] is gather
     assert body.spans[wait.waiter].name == "after"
     assert gather.exposed_s == pytest.approx(wait.length_s) and 0 < wait.length_s < gather.length_s

@@ -12,6 +12,7 @@ from ui.tables import answers_table
 def test_money_is_the_price_of_the_chips_time():
     found = prediction()
     spent = cost_of(found, 3.6)
+    assert found.chip_seconds and found.tokens_per_s_per_chip
     assert spent.money_per_step == pytest.approx(found.chip_seconds * 0.001)
     hours = 1e9 / found.tokens_per_s_per_chip / 3600
     assert spent.chip_hours_per_billion_tokens == pytest.approx(hours)

@@ -280,7 +280,8 @@ def _collectives(result: Result, name: str, found: Prediction) -> None:
     if not found.collectives:
         st.caption("The compiled program has no communication.")
         return
-    st.table(tables.collectives_table(found), border="horizontal")
+    with st.container(key="collectives"):
+        st.table(tables.collectives_table(found), border="horizontal")
     st.caption("Bytes are per device and execution; total and exposed times are per step. Exposed is what the chip waits for.")
 
 

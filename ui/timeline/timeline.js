@@ -20,6 +20,19 @@ class Walk {
     this.found = null;
     listen(this);
     new ResizeObserver(() => this.later()).observe(this.canvas);
+    this.watch = setInterval(() => this.recolor(), 700);
+  }
+
+  /** Draw anew after the viewer has changed the theme, which no event tells. */
+  recolor() {
+    if (!this.root.isConnected) clearInterval(this.watch);
+    else if (this.data && this.themed !== this.theme()) this.later();
+  }
+
+  theme() {
+    const style = getComputedStyle(this.root);
+    return style.getPropertyValue("--st-text-color")
+      + style.getPropertyValue("--st-background-color");
   }
 
   /** New data; where the viewer is stays, if it is the same timeline. */
@@ -86,6 +99,7 @@ class Walk {
       this.waiting = 0;
       if (!this.canvas.clientWidth) return;
       const begun = performance.now();
+      this.themed = this.theme();
       this.drawn = draw(this.canvas, this.look(), this.scene, this.view, this.pick, this.found);
       this.root.dataset.drawn = String(Number(this.root.dataset.drawn || 0) + 1);
       this.root.dataset.took = (performance.now() - begun).toFixed(1);

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import streamlit as st
+from streamlit.components import v2
 
 from spmd_core.timeline.perfetto import trace_text
 from spmd_core.timeline.values import Timeline
@@ -18,7 +19,7 @@ def _text(name: str) -> str:
     return (_FOLDER / name).read_text("utf-8")
 
 
-_component = st.components.v2.component(
+_component = v2.component(
     "spmd_timeline", html=_text("timeline.html"), css=_text("timeline.css"),
     js="\n".join(_text(name) for name in _SCRIPTS))
 

@@ -170,6 +170,10 @@ class Lab:
         """Seconds after which a run of this experiment is ended."""
         return self._settings.longest_s(experiment.place.is_absent)
 
+    def last_took_s(self, experiment: Experiment) -> float | None:
+        """Seconds that the last run of this kind took; None where there was none."""
+        return self._store.last_took_s(experiment)
+
     def oldest_finished(self, limit: int) -> tuple[str, ...]:
         """Ids of the oldest runs that are over, to be offered for deletion."""
         return self._store.oldest_finished(limit)

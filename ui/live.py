@@ -6,7 +6,7 @@ from spmd_core.experiment.experiment import Experiment
 from spmd_core.runs.states import RunStatus, behind
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import state_words
-from spmd_core.words.runs import behind_words, phase_words
+from spmd_core.words.runs import behind_words, compile_words, phase_words
 from ui import cards, links, state
 from ui.charts import bandwidth, base, curve
 from ui.lab import find, lab, submit, viewer
@@ -15,7 +15,6 @@ from ui.shell import attempt, refusal
 
 _BUTTONS = {"compare": "Run", "predict": "Predict", "layout": "Place it on devices",
             "collectives": "Measure"}
-_COMPILING = "The compiler reports no progress: small programs take seconds, large models minutes."
 MOST_LISTED = 10  # of runs on Overview: a queue of a thousand would be sent twice a second
 # twice a second: a first median that is there within a second is also seen within a second
 INTERVAL_S = 0.5
@@ -83,9 +82,12 @@ def watch(run: str) -> None:
         _behind(status)
         compiled = status.experiment.place.is_absent
         what = "point" if status.experiment.what.is_of_machine else "step" if status.phase == "train" else "strategy" if compiled else "round"
-        rounds = f"{what} {status.done} of {status.of}" if status.of else _COMPILING if compiled else "not measuring yet"
+        share = min(1.0, status.done / status.of) if status.of else 0.0
+        rounds = f"{what} {status.done} of {status.of}" if status.of else "not measuring yet"
+        if compiled and not status.of and status.state != "queued":
+            share, rounds = compile_words(status, lab().last_took_s(status.experiment))
         if not status.experiment.what.is_small_program:
-            st.progress(min(1.0, status.done / status.of) if status.of else 0.0, text=rounds)
+            st.progress(share, text=plain(rounds))
         if status.points:
             _points(status)
         if status.series:

@@ -176,6 +176,16 @@ class Store(Database):
             ORDER BY seq DESC LIMIT 1""", (experiment_id,))
         return rows[0]["id"] if rows else None
 
+    def last_took_s(self, experiment: Experiment) -> float | None:
+        """Seconds that the last run of its kind took, of the same experiment where there is one:
+        same workload and target. None where none succeeded.
+        """
+        rows = self._rows("""SELECT finished_at - started_at AS seconds FROM runs JOIN experiments
+            ON experiments.id = runs.experiment WHERE state = 'succeeded' AND workload = ?
+            AND target = ? ORDER BY (experiment = ?) DESC, seq DESC LIMIT 1""",
+                          (experiment.workload, experiment.target, experiment.id))
+        return rows[0]["seconds"] if rows else None
+
     def succeeded(self) -> frozenset[str]:
         """Ids of the experiments of which a run succeeded."""
         rows = self._rows("SELECT DISTINCT experiment FROM runs WHERE state = 'succeeded'")

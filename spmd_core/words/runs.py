@@ -13,12 +13,15 @@ from spmd_core.words.names import title
 
 _PHASES = {
     "trace": "tracing", "lower": "tracing", "compile": "compiling",
-    "partition": "partitioning", "optimize": "fusing and laying out arrays of",
+    "partition": "partitioning", "optimize": "choosing layouts of",
     "schedule": "scheduling", "code": "making the code of",
     "price": "estimating the time of", "first_run": "running once", "warm_up": "warming up",
     "sample": "measuring", "train": "training", "check": "checking values",
     "write": "writing the result",
 }
+# of a compile for absent devices, in their order: a step's, and any other program's
+_STEP_STAGES = ("trace", "lower", "partition", "optimize", "schedule", "code", "price")
+_STAGES = ("trace", "lower", "compile", "price")
 _PERCENT = re.compile(r"(\d+)%")
 
 
@@ -83,6 +86,25 @@ def _doing(status: RunStatus) -> str:
     phase = (status.phase or "running").replace("_", " ")
     doing = _PHASES.get(status.phase or "", phase)
     return f"{doing} {title(status.strategy)}" if status.strategy else doing
+
+
+def compile_words(status: RunStatus, last_s: float | None) -> tuple[float, str]:
+    """How far a compile is, from 0 to 1, and the words for it: its stage, and how long the last one
+    of its kind took (`last_s`), where there was one.
+    """
+    stages = _STEP_STAGES if status.experiment.what.has_plan else _STAGES
+    if status.phase == "write":
+        place = len(stages)
+    else:
+        place = stages.index(status.phase) if status.phase in stages else -1
+    share = (place + 1) / (len(stages) + 1)
+    doing = _PHASES.get(status.phase or "", "loading the compiler").removesuffix(" of")
+    words = f"Stage {max(1, place + 1)} of {len(stages)}: {doing}." if place >= 0 \
+        else "Loading the compiler."
+    if last_s is None:
+        return share, words
+    known = min(0.95, (status.elapsed_s or 0.0) / last_s) if last_s else 0.0
+    return max(share, known), f"{words} The last one of this kind took {seconds_text(last_s)}."
 
 
 def behind_words(at_hand: RunStatus, longest_s: float) -> str:

@@ -291,3 +291,17 @@ def test_what_was_predicted_is_in_the_list_of_runs_and_older_files_go_on(data_fo
     (summary,) = store.history()
     assert (summary.predicted_s, summary.answer) == ({"auto": 0.2}, ("auto", 0.2, True))
     store.close()
+
+
+def test_how_long_the_last_run_of_a_kind_took(store):
+    assert store.last_took_s(experiment()) is None
+    for run in ("a", "b"):
+        submit_and_start(store, run)
+        store.finish(run, "succeeded", result=result_of(run))
+    store.submit("c", experiment())
+    store.start("c")
+    store.finish("c", "cancelled")
+    took = store.last_took_s(experiment())
+    status = store.status("b")
+    assert took == pytest.approx(status.finished_at - status.started_at)
+    assert store.last_took_s(experiment(target="cpu:4", mesh={"x": 4})) is None

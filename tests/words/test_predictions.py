@@ -13,11 +13,13 @@ from spmd_core.words.predictions import (
 )
 from tests.ui.predictions import MODEL, TOKENS, TOO_LARGE, predicted, prediction
 
+STEP_S = prediction().predicted_s.estimate
+
 
 def test_the_answer_says_how_long_and_what_binds():
     assert headline(prediction()) == (
-        "Step time 14.7 ms at 95.1% MFU, compute-bound. 8.0 GiB of 15.8 GiB per device: fits.")
-    assert headline(prediction(), step=False).startswith("Time 14.7 ms at")
+        "Step time 16.2 ms at 86.1% MFU, compute-bound. 8.0 GiB of 15.8 GiB per device: fits.")
+    assert headline(prediction(), step=False).startswith("Time 16.2 ms at")
 
 
 def test_what_does_not_fit_says_by_how_much():
@@ -35,14 +37,14 @@ def test_a_training_run_in_steps_days_and_chip_hours():
     steps = 1e12 / TOKENS
     assert words is not None
     assert words.startswith(
-        f"{steps:,.0f} steps, {steps * 0.014666667 / 3600:,.3g} hours without a stop")
-    assert words.endswith(f"{256 * steps * 0.014666667 / 3600:,.0f} chip-hours on 256 chips")
+        f"{steps:,.0f} steps, {steps * STEP_S / 3600:,.3g} hours without a stop")
+    assert words.endswith(f"{256 * steps * STEP_S / 3600:,.0f} chip-hours on 256 chips")
     assert run_words(TOO_LARGE, plan_of(MODEL), 1e12) is None
 
 
 def test_a_measured_time_is_inside_or_outside():
     assert measured_words(prediction(), 0.016) == (
-        "The estimate is 8.3% faster than measured (16 ms), which is inside the predicted interval.")
+        "The estimate is 1.3% slower than measured (16 ms), which is inside the predicted interval.")
     assert "outside" in (measured_words(prediction(), 0.2) or "")
 
 

@@ -4,7 +4,8 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.runs.states import RunStatus
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import ago, environment_words
-from spmd_core.words.runs import headline, phase_words
+from spmd_core.words.runs import compile_words, headline, phase_words
+from spmd_core.workloads.decoder import DEFAULT_SPEC
 from tests.ui.values import result, strategy
 
 
@@ -27,6 +28,17 @@ def test_what_a_run_is_doing():
     assert phase_words(RunStatus("r", "running", experiment, 0.0, phase="compile",
                                  strategy="auto")) == "compiling Automatic"
     assert phase_words(RunStatus("r", "starting", experiment, 0.0)) == "starting a worker on cpu:8"
+
+
+def test_a_compile_says_its_stage_and_how_long_the_last_one_took():
+    step = parse_experiment(DEFAULT_SPEC)
+    at = RunStatus("r", "running", step, 0.0, started_at=10.0, finished_at=16.0, phase="schedule")
+    assert compile_words(at, None) == (5 / 8, "Stage 5 of 7: scheduling.")
+    share, words = compile_words(at, 8.0)
+    assert (share, words) == (0.75, "Stage 5 of 7: scheduling. The last one of this kind took 8 s.")
+    assert compile_words(at, 2.0)[0] == 0.95  # it takes longer than the last one did
+    loading = RunStatus("r", "starting", step, 0.0, waiting_for="the TPU compiler to load")
+    assert compile_words(loading, None) == (0.0, "Loading the compiler.")
 
 
 def test_an_experiment_and_its_devices_in_a_line():

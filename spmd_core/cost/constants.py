@@ -17,7 +17,7 @@ DCN_EFFICIENCY = 0.8  # of the network cards' nominal rate; a guess
 # standard deviation of a slice's step over its mean: 2 slices 3 % and 32 slices 11 % slower than
 # one in MaxText's v5e tables
 SLICE_JITTER = 0.053
-HOST_EFFICIENCY = 0.8  # of the nominal rate to host memory; a guess
+HOST_EFFICIENCY = 0.9  # of the nominal rate to host memory; a guess, as of links
 # of nominal that streaming reaches; a guess, in line with STREAM-like results published for these
 # chips
 HBM_EFFICIENCY = 0.9

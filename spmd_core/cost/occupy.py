@@ -99,24 +99,27 @@ def copy(instruction: Instruction, computation: Computation, operands: list[Read
     """A copy between HBM, VMEM and host memory, on an engine of its own; `fastest`, at the nominal
     rate.
     """
-    sources = [computation.by_name[name] for name in instruction.operands
-               if name in computation.by_name]
-    hbm, host = async_copy_bytes(instruction, sources)
-    if host:
-        from_host = any(array.memory_space == HOST_MEMORY_SPACE for source in sources
-                        for array in source.arrays)
-        engine = "host in" if from_host and instruction.opcode != "dynamic-update-slice-start" else "host out"
-        seconds = host / (chip.host_bandwidth * (1.0 if fastest else HOST_EFFICIENCY))
-    else:
-        engine, seconds = "copy", hbm / (chip.device_hbm_bandwidth
-                                         * (1.0 if fastest else HBM_EFFICIENCY))
+    engine, seconds = copy_s(instruction, computation, chip, fastest)
     start = max(latest(*operands), state.links[engine], state.begin)
-    state.segments.append(Segment(instruction.name, "host" if host else "copy", engine, start,
-                                  seconds, computation.name, 1, instruction.op_name or ""))
     state.links[engine] = start + seconds
     state.tally.links[engine] += seconds
     state.tail = max(state.tail, start + seconds)
-    return Ready([start + seconds], ["host" if host else "copy"])
+    return Ready([start + seconds], ["copy" if engine == "copy" else "host"])
+
+
+def copy_s(instruction: Instruction, computation: Computation, chip: Chip,
+           fastest: bool = False) -> tuple[str, float]:
+    """(engine, seconds) of a copy, as above."""
+    sources = [computation.by_name[name] for name in instruction.operands
+               if name in computation.by_name]
+    hbm, host = async_copy_bytes(instruction, sources)
+    if not host:
+        return "copy", hbm / (chip.device_hbm_bandwidth * (1.0 if fastest else HBM_EFFICIENCY))
+    from_host = any(array.memory_space == HOST_MEMORY_SPACE for source in sources
+                    for array in source.arrays)
+    into = from_host and instruction.opcode != "dynamic-update-slice-start"
+    rate = chip.host_bandwidth * (1.0 if fastest else HOST_EFFICIENCY)
+    return "host in" if into else "host out", host / rate
 
 
 def hold(work: Work, instruction: Instruction, place: str, state: State) -> None:

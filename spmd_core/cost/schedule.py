@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from spmd_core.cost.clocks import Ready, Segment, State, Tally, Walk, cause_of, latest
 from spmd_core.cost.comm import Cluster, Communication, channels_passed, find, overlapping_order
-from spmd_core.cost.occupy import communicate, copy, fall_behind, finish, hold, pass_on, wait
+from spmd_core.cost.occupy import communicate, copy, copy_s, fall_behind, finish, hold, pass_on, wait
 from spmd_core.cost.ops import NOTHING, Work, operation
 from spmd_core.hlo.collectives import is_done, kind_of, rendezvous
 from spmd_core.hlo.module import Computation, Instruction, Module
@@ -16,6 +16,8 @@ from spmd_core.hlo.trip_counts import trip_count
 _FORWARD = ("bitcast", "copy-done", "slice-done", "dynamic-slice-done", "dynamic-update-slice-done",
             "opt-barrier", "add-dependency")
 _COPIES = ("copy-start", "slice-start", "dynamic-slice-start", "dynamic-update-slice-start")
+# of the collectives that hang on an operation: so long is it waited for rather than another begun
+PATIENCE = 0.1
 STEADY = 3  # iterations of a loop that are walked; the last one's length stands for the rest
 
 
@@ -38,6 +40,7 @@ class Walker:
         same = like is not None and like.fastest == fastest
         self.like, self.overlapping = like, overlapping
         self.orders: dict[str, tuple[Instruction, ...]] = {}
+        self.patience: dict[int, float] = {}  # seconds that the chip waits for an instruction
         self.works: dict[int, Work] = like.works if like and same else {}
         self.comms: dict[int, Communication | None] = like.comms if like and same else {}
         self.holding: dict[int, bool] = like.holding if like and same else {}
@@ -75,12 +78,16 @@ class Walker:
             return computation.instructions
         if computation.name not in self.orders:
             def seconds(instruction: Instruction) -> float:
+                if instruction.opcode in _COPIES:
+                    return copy_s(instruction, computation, self.chip)[1]
                 if instruction.opcode in NOTHING or is_done(self.module, instruction):
                     return 0.0
                 comm = self.comm(instruction, computation)
                 return comm.seconds if comm is not None else 0.0
 
-            self.orders[computation.name] = overlapping_order(computation, seconds)
+            found, chain = overlapping_order(computation, seconds)
+            self.orders[computation.name] = found
+            self.patience |= {id(each): PATIENCE * chain[each.name] for each in found}
         return self.orders[computation.name]
 
     def _run(self, computation: Computation, given: dict[int, Ready], state: State) -> Ready:
@@ -114,8 +121,9 @@ class Walker:
         while place < len(aside):
             instruction = aside[place]
             at_once = self.literal or not self._holds_chip(instruction, computation)
+            until = state.chip + self.patience.get(id(instruction), 0.0)
             if self._known(instruction,
-                           values) and (at_once or self._late(instruction, values) <= state.chip):
+                           values) and (at_once or self._late(instruction, values) <= until):
                 del aside[place]
                 values[instruction.name] = self._step(instruction, computation, values, given,
                                                       state)

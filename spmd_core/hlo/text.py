@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from types import MappingProxyType
 
 from spmd_core.errors import shorten
@@ -19,6 +20,8 @@ _MEMORY_SPACE = re.compile(r"S\((\d+)\)")
 _TILE = re.compile(r"T\(([0-9,]+)\)")
 _TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _NO_OPERANDS = ("parameter", "constant", "iota", "partition-id", "replica-id", "after-all")
+_SHORT_FORMS = {f"{name}-{end}" for name in ("slice", "dynamic-slice", "dynamic-update-slice", "copy")
+                for end in ("start", "done")}
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -49,8 +52,32 @@ def parse_module(text: str) -> Module:
         else:
             raise HloError(f"line {shorten(line, 120)} of a compiled program cannot be read")
     name = header.removeprefix("HloModule ").split(",")[0].strip()
-    return Module(name, tuple(computations), int(attributes.get("num_partitions", 1)),
+    return Module(name, _as_final(computations), int(attributes.get("num_partitions", 1)),
                   int(attributes.get("replica_count", 1)))
+
+
+def _as_final(computations: list[Computation]) -> tuple[Computation, ...]:
+    """Slices that run beside the work as a final program writes them: one that is scheduled, and
+    not yet made code of, has `async-start` with a computation of its own for `slice-start`.
+    """
+    roots = {each.name: each.root.opcode for each in computations if each.root is not None}
+    return tuple(_with_short_forms(each, roots) for each in computations)
+
+
+def _with_short_forms(computation: Computation, roots: dict[str, str]) -> Computation:
+    short: dict[str, str] = {}
+    found: list[Instruction] = []
+    for each in computation.instructions:
+        opcode = each.opcode
+        if opcode == "async-start" and (called := each.called()):
+            opcode = f"{roots.get(called[0])}-start"
+        elif opcode == "async-done" and each.operands:
+            opcode = short.get(each.operands[0], opcode).replace("-start", "-done")
+        if opcode in _SHORT_FORMS:
+            short[each.name] = opcode
+            each = replace(each, opcode=opcode)
+        found.append(each)
+    return replace(computation, instructions=tuple(found)) if short else computation
 
 
 def _logical_lines(text: str) -> Iterator[str]:

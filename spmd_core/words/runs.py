@@ -93,13 +93,11 @@ def compile_words(status: RunStatus, last_s: float | None) -> tuple[float, str]:
     of its kind took (`last_s`), where there was one.
     """
     stages = _STEP_STAGES if status.experiment.what.has_plan else _STAGES
-    if status.phase == "write":
-        place = len(stages)
-    else:
-        place = stages.index(status.phase) if status.phase in stages else -1
-    share = (place + 1) / (len(stages) + 1)
+    known_stages = (*stages, "write")
+    place = known_stages.index(status.phase) if status.phase in known_stages else -1
+    share = (place + 1) / (len(known_stages) + 1)
     doing = _PHASES.get(status.phase or "", "loading the compiler").removesuffix(" of")
-    words = f"Stage {max(1, place + 1)} of {len(stages)}: {doing}." if place >= 0 \
+    words = f"Stage {place + 1} of {len(known_stages)}: {doing}." if place >= 0 \
         else "Loading the compiler."
     if last_s is None:
         return share, words

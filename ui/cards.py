@@ -16,7 +16,8 @@ from ui.lab import find
 from ui.markdown import plain
 
 _ICONS = {"layout": ":material/grid_view:", "compare": ":material/speed:",
-          "predict": ":material/online_prediction:", "recipes": ":material/menu_book:"}
+          "predict": ":material/online_prediction:", "search": ":material/travel_explore:",
+          "recipes": ":material/menu_book:"}
 _COLORS = {"succeeded": "green", "queued": "blue", "starting": "blue", "running": "blue",
            "cancelled": "gray", "interrupted": "orange"}
 

@@ -19,7 +19,8 @@ from spmd_core.lab import Lab
 from spmd_core.search.answer import Answer
 from spmd_core.search.candidate import Candidate
 from spmd_core.searching.outcomes import fate_row
-from spmd_core.searching.search import Search, watch
+from spmd_core.searching.running import watch
+from spmd_core.searching.search import Search
 from spmd_core.store.searches import Searches
 from spmd_core.words.search import doing, why_not
 

@@ -37,16 +37,18 @@ def score(candidate: Candidate, goal: Goal = "time",
 
 def ranking(found: Iterable[Candidate], goal: Goal = "time",
             price: dict[str, float] | None = None) -> list[Ranked]:
-    """Candidates with a time, the best first; at equal scores the faster, then the simpler one.
+    """Candidates with a time, the best first; at equal scores the faster, then the smaller, then the
+    simpler one.
 
     What is known better stands first: measured before compiled before estimated. Candidates of the
     same estimate, memory and target that nothing else tells apart are one entry.
     """
-    scored = sorted(((ORDER[each.fate], score(each, goal, price), each.seconds or 0.0, each.number,
-                      each) for each in found if each.is_ranked), key=lambda entry: entry[:4])
+    scored = sorted(((ORDER[each.fate], score(each, goal, price), each.seconds or 0.0,
+                      each.memory_bytes or 0, each.number, each) for each in found
+                     if each.is_ranked), key=lambda entry: entry[:5])
     entries: list[Ranked] = []
     places: dict[tuple[object, ...], int] = {}
-    for _, value, _, number, each in scored:
+    for _, value, _, _, number, each in scored:
         key = (each.target, each.tokens, each.seconds, each.memory_bytes, each.strategy,
                each.fate if each.fate == "estimated" else number)
         if key in places and each.fate == "estimated":

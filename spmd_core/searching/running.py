@@ -1,9 +1,11 @@
 """Searches of this process: each runs in its own thread, and is found again by its question."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from spmd_core.lab import Lab
+from spmd_core.search.answer import Answer
 from spmd_core.searching.search import AnyQuestion, Search
 from spmd_core.store.limits import Asker
 from spmd_core.store.searches import Searches, StoredSearch
@@ -61,3 +63,17 @@ def running() -> int:
 def latest(lab: Lab, limit: int = 8) -> tuple[StoredSearch, ...]:
     """Stored searches, the last first."""
     return stored(lab).latest(limit)
+
+
+def watch(search: Search, on_change: Callable[[Search], None], every_s: float = 0.5) -> Answer:
+    """Run a search in a thread of its own and tell how it goes; its answer."""
+    thread = threading.Thread(target=search.run, name="search", daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(every_s)
+            on_change(search)
+    except KeyboardInterrupt:
+        search.cancel()
+        thread.join()
+    return search.answer

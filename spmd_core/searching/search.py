@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from spmd_core.errors import LabError, RequestError, refuse
@@ -25,7 +25,9 @@ from spmd_core.store.searches import Searches
 from spmd_core.words.search import headline
 
 MOST_RUNS = 60  # of one search, best first: what is left stays estimated
-CLASSICS_AFTER = 3  # runs after which the classics are tried, so that the winner is never behind
+# runs after which the classics are tried, so that the winner is never behind: of shardings, and of
+# models, of which one takes a minute
+CLASSICS_AFTER, CLASSICS_OF_MODELS_AFTER = 3, 1
 REFINED, MOST_REFINED = 3, 5  # of the best, measured again with all samples before the proof
 QUICK = {"samples": 5, "min_seconds": 0.02}  # per strategy, to find the best few
 # of the budget, after which nothing new is measured, and nothing again: the rest proves
@@ -86,6 +88,8 @@ class Search:
             self._enumerate(deadline)
             if self.budget_s is not None and not self._stopped.is_set():
                 self._work(Runs(self._lab, self._asker, self._stopped.is_set, deadline))
+            elif isinstance(self.question, ArrayQuestion):  # whose formula only orders
+                self._left_out |= any(each.fate == "estimated" for each in self._found)
             self._end("cancelled" if self._stopped.is_set() else "done")
         except LabError as error:
             self.problem = str(error)
@@ -137,7 +141,7 @@ class Search:
         if self._dask and not attached:
             self._compile_elsewhere(runs, tried)
         while not runs.is_over and len(tried) < MOST_RUNS:
-            group = self._next(tried, len(tried) >= CLASSICS_AFTER)
+            group = self._next(tried)
             if not group:
                 break
             tried.add(_key(group[0]))
@@ -165,7 +169,7 @@ class Search:
         try:
             while not runs.is_over:
                 while cluster.has_room and len(tried) < MOST_RUNS \
-                        and (group := self._next(tried, len(tried) >= CLASSICS_AFTER)):
+                        and (group := self._next(tried)):
                     tried.add(_key(group[0]))
                     try:
                         experiment = _experiment(group)
@@ -188,12 +192,13 @@ class Search:
         return self.question.targets if isinstance(self.question, ArrayQuestion) else \
             [each.target for each in self.question.topologies]
 
-    def _next(self, tried: set[object], with_classics: bool) -> list[Candidate]:
+    def _next(self, tried: set[object]) -> list[Candidate]:
         """Candidates of the best that was not tried; of the classics first, once others were."""
         self._prune_by_bound()
         answer = self.answer
         ranked = [entry.candidate for entry in answer.ranking]
-        if with_classics:
+        is_model = isinstance(self.question, ModelQuestion)
+        if len(tried) >= (CLASSICS_OF_MODELS_AFTER if is_model else CLASSICS_AFTER):
             ranked = [each.candidate for each in answer.classics if each.candidate] + ranked
         left = [each for each in ranked if each.fate == "estimated" and _key(each) not in tried]
         seen = {each.point.alike for each in self._found if each.point and _key(each) in tried} \
@@ -285,17 +290,3 @@ def _experiment(group: Sequence[Candidate]) -> Experiment:
     if first.point is None:
         return first.experiment
     return first.point.experiment(tuple(each.strategy for each in group))
-
-
-def watch(search: Search, on_change: Callable[[Search], None], every_s: float = 0.5) -> Answer:
-    """Run a search in a thread of its own and tell how it goes; its answer."""
-    thread = threading.Thread(target=search.run, name="search", daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(every_s)
-            on_change(search)
-    except KeyboardInterrupt:
-        search.cancel()
-        thread.join()
-    return search.answer

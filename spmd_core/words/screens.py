@@ -25,6 +25,9 @@ STARTS = (
     Start("predict", "Predict a training step",
           "Choose a model and TPUs that are not attached, and see whether it fits, how long a "
           "step takes, and what binds it."),
+    Start("search", "Search shardings",
+          "Choose a model and chips, or a computation: which mesh and sharding is best, how sure "
+          "that is, and why not another."),
     Start("recipes", "Open a recipe",
           "The classic examples, cell by cell, and problems of large models, such as whether 70B "
           "fits: one click each."),

@@ -96,6 +96,11 @@ def test_a_rank_front_and_score_are_those_of_brute_force(small):
     assert by_memory.memory_bytes == min(each.memory_bytes for each in ranked)
 
 
+def test_of_equal_times_the_smaller_is_first(small):
+    for one, other in zip(small.ranking, small.ranking[1:], strict=False):
+        assert (one.score, one.candidate.memory_bytes) < (other.score, other.candidate.memory_bytes)
+
+
 def test_a_measured_winner_is_tied_by_its_interval_alone():
     def measured(number: int, seconds: float, half: float) -> Candidate:
         return Candidate(number, f"c{number}", "cpu:8", 8, "measured", measured_s=seconds,

@@ -7,7 +7,8 @@ import pytest
 from spmd_core.lab import Lab
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.question import read_question
-from spmd_core.searching.search import Search, watch
+from spmd_core.searching.running import watch
+from spmd_core.searching.search import Search
 from spmd_core.store.searches import Searches
 from tests.labs import HASTY, STANDIN, until
 

@@ -34,6 +34,10 @@ _CSS = """<style>
 .st-key-collectives td:first-child, .st-key-collectives th:first-child {{ min-width: 9.5rem; }}
 .st-key-collectives td:last-child, .st-key-collectives th:last-child {{ min-width: 15rem; }}
 @media (max-width: 1100px) {{
+  [data-testid="stMain"] [data-testid="stHorizontalBlock"]:has(> [data-testid="stColumn"] table) {{
+    flex-wrap: wrap;
+  }}
+  [data-testid="stMain"] [data-testid="stColumn"]:has(table) {{ min-width: 100%; }}
   .st-key-picture-and-numbers > [data-testid="stHorizontalBlock"],
   .st-key-picture-and-numbers > div > [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
   .st-key-picture-and-numbers [data-testid="stColumn"] {{ min-width: 100%; }}

@@ -45,6 +45,8 @@ class NearestFit:
 def nearest_fit(plan: Plan) -> NearestFit | None:
     """The nearest plan that should fit to one that does not, by the order above; None where no
     slices of this generation hold one. Tens of milliseconds.
+
+    Of a plan that fits by the estimate, though not as compiled, another one.
     """
     for candidates in (_same_batch(plan), _smaller_batch(plan)):
         if nearest := _best(candidates):
@@ -106,7 +108,7 @@ def _same_batch(plan: Plan) -> Iterator[tuple[int, Plan]]:
 def _smaller_batch(plan: Plan) -> Iterator[tuple[int, Plan]]:
     """Plans that fit with as many sequences as there is room for, and the number of changes."""
     yield from ((changes, tried) for changes, change in [(0, {}), *_combined(plan, splits=True)]
-                if (tried := _with_room(plan, change)) is not None)
+                if (tried := _with_room(plan, change)) is not None and tried != plan)
 
 
 def _is_hopeless(plan: Plan) -> bool:
@@ -134,7 +136,8 @@ def _with_room(plan: Plan, change: Change, *, one: bool = False) -> Plan | None:
     least = of(1)
     if least is None or not _fits(least) or one:
         return least if least is not None and _fits(least) else None
-    low, high, best = 1, max(1, plan.batch // shards) + 1, least
+    # where nothing else is changed, fewer sequences than now
+    low, high, best = 1, max(1, plan.batch // shards) + bool(change), least
     while high - low > 1:  # more sequences never take less memory
         middle = (low + high) // 2
         tried = of(middle)

@@ -45,7 +45,7 @@ def test_the_cards_are_two_by_two_at_1000_and_one_by_one_at_390(server, new_page
 @pytest.mark.parametrize("width", [1000, 390])
 def test_no_table_and_no_link_is_cut_off(server, new_page, finished_run, width):
     page = new_page(viewport={"width": width, "height": 900})
-    for address in (finished_run, server.url, f"{server.url}/recipes"):
+    for address in (finished_run, server.url, f"{server.url}/recipes", f"{server.url}/predict"):
         visit(page, address)
         if address == finished_run:
             page.locator(".st-key-communication table").wait_for(timeout=PATIENCE_MS)

@@ -89,3 +89,12 @@ def test_the_sentence_says_each_change_memory_and_time():
     assert nearest_words(plan, near) == (
         "Nearest that should fit: 128 chips (v5e:8x16), mesh fsdp=128 and block inputs offloaded "
         "(5.0 GiB of host memory). 13.2 GiB of 15.8 GiB per device, about 16 s a step.")
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_plan_that_fits_by_the_estimate_alone_has_another_one_offered(batch):
+    plan = parse_plan(V5E | {"offload": ["input"], "batch_per_device": batch})
+    assert estimate_step(plan).fits
+    near = nearest_fit(plan)
+    assert near and near.plan != plan and near.found.fits
+    assert arguments(plan, near.plan)

@@ -167,8 +167,6 @@ def numbers(result: Result, name: str) -> None:
             _costs(found, model)
     if time is None:
         nearest.help_to_fit(result.experiment)
-        st.vega_lite_chart(charts.memory_chart({"peak": memory}), alt=words.headline(found),
-                           key="memory-over")
         return
     if len(result.strategies) == 1:
         measured = state.aside(SCREEN, "measured")

@@ -27,18 +27,13 @@ def offer(plan: Plan, estimate: Prediction) -> None:
 
 
 def help_to_fit(experiment: Experiment) -> None:
-    """Of a compiled program that does not fit: the nearest plan that should, or what helps where
-    the estimate sees no need for one.
-    """
+    """Of a compiled program that does not fit: what helps, where no plan is offered as the next."""
     if not experiment.what.has_plan:
         st.markdown("What helps: more chips, or smaller dims.")
         return
     plan = plan_of(experiment)
-    found = estimate_step(plan)
-    if found.fits:
-        st.markdown("What helps: more chips, fewer sequences per device, *full* rematerialization, "
-                    "or offloading to the host.")
-    offer(plan, found)
+    if nearest_fit(plan) is None:
+        st.markdown(plain(nearest_words(plan, None)))
 
 
 def verdict(experiment: Experiment) -> None:

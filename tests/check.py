@@ -18,14 +18,13 @@ from tests import needs
 ROOT = Path(__file__).resolve().parents[1]
 # Tests of values, texts and screens, in the process that runs them.
 FAST = tuple(f"tests/{room}" for room in (
-    "communication", "cost", "experiment", "hlo", "house/test_layers.py", "ir", "machine", "plan",
-    "reference", "results", "runs", "store", "sweep", "ui", "words"))
-# What also runs on the newer Python and JAX: what JAX has a part in. No pages and browsers, and
-# none
-# of what is about processes alone.
-ONCE = ("ui", "browser", "house", "commands", "lab", "worker", "workloads", "words", "plan", "cost",
-        "store", "sweep", "script/test_absent.py")
-CORE = tuple(f"--ignore=tests/{name}" for name in ONCE)
+    "advice", "communication", "cost", "experiment", "hlo", "house/test_layers.py", "ir", "machine",
+    "plan", "reference", "results", "runs", "store", "sweep", "timeline", "ui", "words"))
+# What also runs on the newer Python and JAX: programs that JAX traces, compiles and runs, and the
+# texts that are read of them. What is a value is the same there.
+NEWER = tuple(f"tests/{room}" for room in (
+    "recipes", "engine", "script/test_program.py", "communication", "hlo",
+    "machine/test_mesh_order.py", "experiment/test_layout.py", "bandwidth"))
 # A group of tests (tests/conftest.py) stays in one process, and shares what is slow to start. The
 # groups that take longest come first.
 GROUPS = ("--dist", "loadgroup", "--no-loadscope-reorder")
@@ -81,7 +80,7 @@ def everything() -> list[tuple[str, ...]]:
     with needs.NewerPython() as newer:  # which installs while these run
         failed = [*passes(RUFF), *passes(PYRIGHT)]
         another = newer.ready()
-        again = [(another, *PYTEST, "-n", "1", *CORE)] if another else []
+        again = [(another, *PYTEST, "-n", "1", *NEWER)] if another else []
         return failed + passes((sys.executable, *PYTEST, "-n", "2"), *again)
 
 

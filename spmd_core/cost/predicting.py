@@ -18,11 +18,14 @@ from spmd_core.plan.sharding import not_cut
 from spmd_core.results.collective import Collective
 from spmd_core.results.prediction import PredictedMemory, Prediction
 from spmd_core.results.result import Result
+from spmd_core.units import bytes_text
 
 _SIZE = re.compile(r"([0-9.]+)([KMGT]?)")
 _OVER = (re.compile(r"required for HLO temporaries \(([0-9.]+[KMGT])\) exceeds available HBM \(([0-9.]+[KMGT])\)"),
          re.compile(r"Used ([0-9.]+[KMGT]) of ([0-9.]+[KMGT]) hbm"))
 _OTHER_MEMORY = re.compile(r"memory space (vmem|smem|sflag)", re.IGNORECASE)
+_SCOPED = re.compile(r"allocation with size ([0-9.]+[KMGT]?)B? and limit ([0-9.]+[KMGT]?)")
+_KERNEL = re.compile(r"for %?([\w.\-]+) = ")
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -71,7 +74,7 @@ def before_compiling(plan: Plan) -> dict[str, Any]:
     estimate = estimate_memory(plan)
     return {"peak": estimate.peak, "parts": estimate.parts,
             "fits": estimate.peak <= plan.topology.chip.device_hbm_bytes,
-            "notes": list(not_cut(plan))}
+            "notes": [*not_cut(plan), *filter(None, [plan.kernel_refusal])]}
 
 
 def of_plan(plan: Plan, answer: Answer, keep: Keep | None = None) -> Prediction:
@@ -120,6 +123,8 @@ def _refused(answer: Answer, capacity: int) -> Prediction:
     words = " ".join((answer.error or "").split())
     if answer.error_kind in ("RequestError", "Inexpressible"):
         raise RequestError(words)
+    if "RESOURCE_EXHAUSTED" in words and (match := _SCOPED.search(words)):
+        raise WorkerError(_vmem_words(words, *match.groups()))
     if "RESOURCE_EXHAUSTED" not in words or (_OTHER_MEMORY.search(words)
                                              and "hbm" not in words.lower()):
         raise WorkerError(f"the compiler refused the program ({answer.error_kind}): {words[:1000]}")
@@ -132,6 +137,16 @@ def _refused(answer: Answer, capacity: int) -> Prediction:
     return Prediction(fits=False,
                       memory_bytes=PredictedMemory(peak=peak, capacity=capacity, missing=missing),
                       notes=(words[:600],))
+
+
+def _vmem_words(words: str, needed: str, limit: str) -> str:
+    """That a kernel runs out of vector memory: which one, by how much, and what to do."""
+    found = _KERNEL.search(words)
+    kernel = f"kernel {found[1]}" if found else "a kernel"
+    over = bytes_text(max(0, _bytes(needed) - _bytes(limit)))
+    return (f"{kernel} runs out of vector memory: it needs {bytes_text(_bytes(needed))}, {over} "
+            f"more than the {bytes_text(_bytes(limit))} that it may take: use smaller attention "
+            "blocks, or raise xla_tpu_scoped_vmem_limit_kib")
 
 
 def _bytes(text: str) -> int:

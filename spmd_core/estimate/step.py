@@ -76,7 +76,8 @@ def estimate_step(plan: Plan) -> Prediction:
                       chip_seconds=topology.chips * seconds, binds=_binds(shares), shares_s=shares,
                       collectives=_collectives(moved, exposed), notes=(NOTE,),
                       before_compiling={"peak": memory.peak, "parts": memory.parts,
-                                        "fits": not missing, "notes": list(not_cut(plan))})
+                                        "fits": not missing, "notes": [*not_cut(plan),
+                                                  *filter(None, [plan.kernel_refusal])]})
 
 
 def step_time(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: int) -> Estimate:

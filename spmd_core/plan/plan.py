@@ -22,7 +22,15 @@ from pydantic import (
 from spmd_core.errors import refuse, shorten
 from spmd_core.frozen import AsObject, Frozen, PairsOf
 from spmd_core.machine.topologies import Topology, get_topology
-from spmd_core.plan.blocks import Blocks, check_blocks, kernel_blocks, read_blocks
+from spmd_core.plan.blocks import (
+    VMEM_FLAG,
+    VMEM_LIMITS_KIB,
+    Blocks,
+    check_blocks,
+    kernel_blocks,
+    read_blocks,
+    too_large,
+)
 from spmd_core.plan.flags import GENERATION_FLAGS, PUBLISHED_FLAGS, flag_refusal
 from spmd_core.plan.models import CHOICES, VARIABLE, ModelSize, get_model
 from spmd_core.units import bytes_text
@@ -255,6 +263,16 @@ class Plan(Frozen):
     def kernel_blocks(self) -> Blocks:
         """Blocks of the attention kernel: queries, keys, keys per matmul."""
         return kernel_blocks(self.attention_blocks, self.topology.chip.generation, self.sequence)
+
+    @property
+    def kernel_refusal(self) -> str | None:
+        """Why the attention kernel cannot be compiled with its blocks; None where the sizes do not
+        tell.
+        """
+        asked = self.flags.get(VMEM_FLAG, "")
+        generation = self.topology.chip.generation
+        limit = int(asked) if asked.isdigit() else VMEM_LIMITS_KIB.get(generation)
+        return too_large(self.kernel_blocks, self.size.head_dim, limit)
 
     @property
     def moment_dtypes(self) -> tuple[str, str]:

@@ -31,3 +31,19 @@ def test_what_cannot_be_expressed_is_a_bad_request():
         of_experiment(layer,
                       Answer(error_kind="Inexpressible",
                              error="pmap is called on attached devices: use auto or shard_map"))
+
+
+def test_a_kernel_that_runs_out_of_vector_memory_is_a_sentence():
+    """The compiler says it in a thousand words, and with a whole program in thirty thousand."""
+    words = ("RESOURCE_EXHAUSTED: E1001: CompileTimeScopedVmemOom: Ran out of memory in memory "
+             "space vmem while allocating on stack for %splash_mha_fwd_segmented_residuals.1 = "
+             "(f32[2048,128]{1,0}) custom-call(%a). Scoped allocation with size 23.76M and limit "
+             "16.00M exceeded scoped vmem limit by 7.76M. " + "x" * 30_000)
+    plan = parse_plan({"target": "tpu:v5e:2x2", "model": "scaled:1", "mesh": {"fsdp": 4},
+                       "batch_per_device": 1})
+    with pytest.raises(WorkerError) as refused:
+        of_plan(plan, Answer(error_kind="JaxRuntimeError", error=words))
+    assert str(refused.value) == (
+        "kernel splash_mha_fwd_segmented_residuals.1 runs out of vector memory: it needs 23.8 MiB, "
+        "7.8 MiB more than the 16.0 MiB that it may take: use smaller attention blocks, or raise "
+        "xla_tpu_scoped_vmem_limit_kib")

@@ -13,8 +13,9 @@ from jax.sharding import Mesh
 
 from spmd_core.engine.absent.topology import devices_of
 from spmd_core.engine.lower import Steps, execute, file_name
-from spmd_core.errors import Inexpressible, refuse
+from spmd_core.errors import Inexpressible, RequestError, refuse
 from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.plans import plan_of
 from spmd_core.machine.topologies import get_topology
 from spmd_core.script.decoder import decoder_text
 from spmd_core.script.program import program_text
@@ -39,6 +40,8 @@ def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahe
     ahead of time; RequestError where the
     mesh is larger than the topology."""
     if experiment.what.has_plan:
+        if refusal := plan_of(experiment).kernel_refusal:
+            raise RequestError(refusal)
         text, file = decoder_text(experiment), file_name(NAME, strategy)
         with _standing_for(devices_of(get_topology(experiment.target))):
             names = execute(text, file)

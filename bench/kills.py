@@ -45,9 +45,9 @@ def spec(seed: int, is_absent: bool = False) -> dict[str, object]:
     """A small experiment, to be timed here or compiled for an absent topology; the seed is how the
     stand-in engine behaves.
     """
-    where = {"target": "tpu:v5e:2x4"} if is_absent else {"target": "cpu:8"}
-    return {"workload": "elementwise", "mesh": {"x": 8}, "seed": seed, "strategies": ["single"],
-            "dims": {"rows": 16, "cols": 8}, "sharding": {"rows": "x"}} | where
+    return {"workload": "elementwise", "target": "tpu:v5e:2x4" if is_absent else "cpu:8",
+            "mesh": {"x": 8}, "seed": seed, "strategies": ["single"],
+            "dims": {"rows": 16, "cols": 8}, "sharding": {"rows": "x"}}
 
 
 class Trial:

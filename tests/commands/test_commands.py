@@ -292,7 +292,7 @@ def test_a_terminal_sees_the_progress_and_then_a_clean_line(tmp_path):
     shown = os.read(leader, 100_000).decode()
     os.close(leader)
     assert Result.model_validate_json(out).run
-    assert "compile" in shown and shown.endswith("\r\x1b[K")
+    assert "compiling" in shown and shown.endswith("\r\x1b[K")
 
 
 def test_a_reader_that_leaves_is_no_error():

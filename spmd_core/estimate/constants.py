@@ -1,22 +1,22 @@
 """What the instant estimate assumes beyond the cost model's own constants.
 
 "Read off" is: off 21 scheduled modules of v4, v5e, v5p, v6e and TPU7x, on 1 to 8 slices, which
-`bench/instant_estimate.py` lists. No constant was fitted to a published step time.
+`bench/instant_estimate.py` lists, and off 16 of them again. None here was fitted to a published step.
 """
 
 # Passes over HBM of what is not a matmul, in one layer's forward and backward work; read off
 STREAM_PASSES = 20.0  # of the residual stream as a device holds it
-WHOLE_STREAM_PASSES = 38.0  # of the stream gathered over `tensor`, where it is cut so
+WHOLE_STREAM_PASSES = 28.0  # of the stream gathered over `tensor`, where it is cut so
 HEAD_PASSES = 9.6  # of queries, and twice of keys
 WIDE_PASSES = 2.0  # of a projection of the mlp
 WEIGHT_PASSES = 2.0  # of a layer's weights made whole
 LOGIT_PASSES = 6.0  # of the logits in float32: largest, exponential, sum, gradient
 # A transfer over `tensor` runs beside the matmul that it feeds, part by part; shares that do not,
 # read off
-FIRST_PART = 0.1  # of a collective matmul's transfer, whose first part has nothing beside it
+FIRST_PART = 0.15  # of a collective matmul's transfer, whose first part has nothing beside it
 LONE_GATHER = 0.8  # of a gather that several matmuls share, on a ring
 # the same on an axis that is no ring, where sums of a layer's outputs stop the chip
-LINE_GATHER = 0.8
+LINE_GATHER = 0.6
 # devices up to which weights or their gradients pass in a ring beside parts of a matmul; read off
 RING = 16
 # over the wide side of such a matmul for each of its parts: HBM binds it; read off

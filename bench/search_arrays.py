@@ -3,6 +3,7 @@ is, how many programs it compiles, and that it is never behind the classics. Sim
 """
 
 import argparse
+import math
 import sys
 import tempfile
 import time
@@ -10,10 +11,17 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from bench.figures import Figures
 from spmd_core.lab import Lab
+from spmd_core.results.result import Ratio
+from spmd_core.results.stats import signed_rank_interval
 from spmd_core.search.array_question import read_array_question
+from spmd_core.search.study import Study, Variant
 from spmd_core.searching import search as searching
+from spmd_core.searching.prove import TURN, measured
+from spmd_core.searching.runs import Runs
 from spmd_core.searching.search import Search
 from spmd_core.settings import read_settings
 from spmd_core.store.searches import Searches
@@ -39,25 +47,38 @@ def searched(lab: Lab, store: Searches, spec: dict, budget_s: float) -> Search:
     return search
 
 
-def regret(lab: Lab, store: Searches, spec: dict, budget_s: float) -> tuple[float, int, float]:
-    """(time of the search's winner over the best of all, how many were measured in all, over the
-    best classic): every sharding that is not equal to another is measured by the same runs, from
-    which the search goes on, until none is left.
+def regret(lab: Lab, store: Searches, spec: dict, budget_s: float) -> tuple[list[Ratio], int]:
+    """(the search's winner against the best of all and the best classic, in the same shuffled
+    rounds, as a ratio of times with its interval; how many were measured in all).
+
+    Every sharding that is not equal to another is measured by the same runs, from which the search
+    goes on until none is left.
     """
-    first = searched(lab, store, spec, budget_s)
-    winner = first.answer.winner
+    winner = searched(lab, store, spec, budget_s).answer.winner
     assert winner is not None
     most, searching.MOST_RUNS = searching.MOST_RUNS, 10**6
     try:
-        everything = searched(lab, store, spec, 3600.0)
+        answer = searched(lab, store, spec, 3600.0).answer
     finally:
         searching.MOST_RUNS = most
-    measured = {each.number: each for each in everything.answer.found if each.fate == "measured"}
-    best = min(each.measured_s or 0.0 for each in measured.values())
-    mine = measured[winner.number].measured_s or 0.0
-    classic = [each.candidate.measured_s for each in everything.answer.classics
-               if each.candidate and each.candidate.measured_s]
-    return mine / best, len(measured), mine / min(classic, default=mine)
+    assert answer.winner is not None
+    classic = next(entry.candidate for entry in answer.ranking
+                   if entry.candidate.number in [each.candidate.number for each in answer.classics
+                                                 if each.candidate])
+    runs = Runs(lab, None, lambda: False, time.monotonic() + 3600.0)
+    found = []
+    for rival in (answer.winner, classic):
+        if rival.number == winner.number:
+            found.append(Ratio(strategy=rival.name, ratio=1.0, interval=(1.0, 1.0), differs=False))
+            continue
+        pair = Study(tuple(Variant(each.name, each.experiment.vary(timing=TURN))
+                           for each in (winner, rival)))
+        rounds, _ = measured(runs, pair)
+        centre, low, high, _ = signed_rank_interval(np.array(
+            [math.log(each[winner.name] / each[rival.name]) for each in rounds]), 0.05)
+        found.append(Ratio(strategy=rival.name, ratio=math.exp(centre),
+                           interval=(math.exp(low), math.exp(high)), differs=low > 0 or high < 0))
+    return found, sum(each.fate == "measured" for each in answer.found)
 
 
 def main() -> int:
@@ -82,11 +103,13 @@ def main() -> int:
             for dims in WORKLOADS[name]:
                 spec = {"workload": name, "target": "cpu:8", "mesh": None, "sharding": None,
                         "dims": dims, "strategies": ["auto", "shard_map"]}
-                ratio, count, classic = regret(lab, store, spec, asked.budget)
+                ratios, count = regret(lab, store, spec, asked.budget)
                 label = f"{name} {'x'.join(map(str, dims.values()))}"
-                figures.add(f"{label}: winner over best", ratio, most=REGRET,
-                            note=f"of {count} measured")
-                figures.add(f"{label}: winner over best classic", classic, most=REGRET)
+                for ratio, rival in zip(ratios, ("best", "best classic"), strict=True):
+                    low, high = ratio.interval
+                    behind = ratio.ratio if ratio.differs else 1.0
+                    figures.add(f"{label}: winner over {rival}", behind, most=REGRET,
+                                note=f"{low:.2f} to {high:.2f}, of {count} measured")
         store.close()
         lab.close()
     return figures.finish()

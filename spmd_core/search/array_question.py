@@ -77,9 +77,10 @@ def read_array_question(data: Any, devices: int | None = None, **more: Any) -> A
     if not isinstance(data, Mapping):
         raise refuse(f"spec {shorten(data)}", "is not a JSON object",
                      'write for example {"workload": "layer", "mesh": null}')
-    searched = tuple(name for name in OPEN if name in data and data[name] is None)
+    searched: tuple[Open, ...] = tuple(
+        name for name in OPEN if name in data and data[name] is None)
     if "mesh" not in data:
-        searched = ("mesh", *searched)
+        searched = (OPEN[0], *searched)
     if searched == ("mesh",) and not data.get("sharding") and not data.get("overrides"):
         searched = ("mesh", "sharding")
     if not searched:

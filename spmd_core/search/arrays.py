@@ -35,9 +35,13 @@ class ArrayPoint:
         return self.question.experiment(self.sharded.target, mesh=self.sharded.mesh, sharding=table,
                                         overrides=specs, strategies=strategies)
 
-    @cached_property
+    @property
     def kind(self) -> str:
         """Which classic it is, by what its table shards: the result's rows, weights, or both."""
+        return self._kind
+
+    @cached_property
+    def _kind(self) -> str:
         what, sizes = self.question.sample.what, self.question.sample.sizes
         table = {dim: set(axes) for dim, axes in self.sharded.table if axes}
         rows = table.pop(rows_dim(what, sizes), set())
@@ -46,9 +50,13 @@ class ArrayPoint:
         shared = [bool(axes & rows) for axes in table.values()]
         return "fsdp" if all(shared) else "mixed" if not any(shared) and len(table) == 1 else ""
 
-    @cached_property
+    @property
     def alike(self) -> tuple[object, ...]:
         """Equal for shardings that differ in the order and factors of their axes only."""
+        return self._alike
+
+    @cached_property
+    def _alike(self) -> tuple[object, ...]:
         sample = self.question.sample_on(self.sharded.target)
         return canonical(self.sharded, sample.what, sample.sizes, True)
 

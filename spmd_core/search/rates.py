@@ -21,13 +21,32 @@ MOST_HOST_BANDWIDTH = 1e12
 
 
 class Rates(Protocol):
-    """What a device does per second. `devices` is how many of the mesh share the machine."""
+    """What a device does per second: as expected, and as limits (`most`) that nothing passes."""
 
-    flops: float  # FLOP/s of one device
-    bandwidth: float  # bytes per second of one device's memory
-    most_flops: float
-    most_bandwidth: float
-    most_link: float  # bytes per second into one device, over all its links
+    @property
+    def flops(self) -> float:
+        """FLOP/s of one device."""
+        ...
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes per second of one device's memory."""
+        ...
+
+    @property
+    def most_flops(self) -> float:
+        """FLOP/s of one device, as a limit."""
+        ...
+
+    @property
+    def most_bandwidth(self) -> float:
+        """Bytes per second of one device's memory, as a limit."""
+        ...
+
+    @property
+    def most_link(self) -> float:
+        """Bytes per second into one device, over all its links, as a limit."""
+        ...
 
     def collective(self, kind: str, mesh: Mesh, axes: Axes, nbytes: float) -> float:
         """Seconds of a collective of `nbytes`, the larger of operand and result on a device."""

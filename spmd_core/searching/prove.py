@@ -11,7 +11,7 @@ from spmd_core.search.ranking import Ranked
 from spmd_core.search.study import Study, Variant
 from spmd_core.searching.runs import Runs
 
-_TIMING = {"samples": 5, "min_seconds": 0.02}  # of each turn of a round
+TURN = {"samples": 5, "min_seconds": 0.02}  # of each turn of a round
 
 
 def prove(runs: Runs, entries: Sequence[Ranked],
@@ -22,10 +22,24 @@ def prove(runs: Runs, entries: Sequence[Ranked],
     best = [entry.candidate for entry in entries if entry.candidate.fate == "measured"][:2]
     if len(best) < 2:
         return None
-    study = Study(tuple(Variant(each.name, each.experiment.vary(timing=_TIMING))
+    study = Study(tuple(Variant(each.name, each.experiment.vary(timing=TURN))
                         for each in best))
+    rounds, samples = measured(runs, study)
+    comparison = study.compared(rounds)
+    if comparison is None or not comparison.ratios:
+        return None
+    keep([_as_measured(each, samples[each.name]) for each in best if samples[each.name]])
+    ratio = comparison.ratios[0]
+    return Proof(comparison.fastest, ratio.strategy, ratio.ratio, ratio.interval, ratio.differs,
+                 len(rounds))
+
+
+def measured(runs: Runs, study: Study) -> tuple[list[dict[str, float]], dict[str, list[float]]]:
+    """(seconds by variant, round by round; all samples by variant), until the time is over. A round
+    that is not whole does not count.
+    """
     rounds: list[dict[str, float]] = []
-    samples: dict[str, list[float]] = {each.name: [] for each in best}
+    samples: dict[str, list[float]] = {variant.name: [] for variant in study.variants}
     for order in study.order():
         seconds: dict[str, float] = {}
         for variant in order:
@@ -36,16 +50,10 @@ def prove(runs: Runs, entries: Sequence[Ranked],
             if found and found.median_s is not None:
                 seconds[variant.name] = found.median_s
                 samples[variant.name] += found.samples_s
-        if len(seconds) < len(best):
+        if len(seconds) < len(study.variants):
             break
         rounds.append(seconds)
-    comparison = study.compared(rounds)
-    if comparison is None or not comparison.ratios:
-        return None
-    keep([_as_measured(each, samples[each.name]) for each in best if samples[each.name]])
-    ratio = comparison.ratios[0]
-    return Proof(comparison.fastest, ratio.strategy, ratio.ratio, ratio.interval, ratio.differs,
-                 len(rounds))
+    return rounds, samples
 
 
 def _as_measured(candidate: Candidate, samples: list[float]) -> Candidate:

@@ -13,7 +13,7 @@ count = sum(recipe.experiment.id in done for recipe in RECIPES.values())
 st.title("Recipes")
 st.markdown(f"{len(RECIPES)} classic examples and problems in order, {count} done here. Each opens with everything filled in. "
             "Nothing runs before you press Run, Place or Predict there. Then vary a field, or go on to the next.")
-words = st.text_input("Search", key="search", placeholder="Search: psum, in_axes, gradient…",
+words = st.text_input("Search", key="search", placeholder="Search: psum, in_axes, fsdp…",
                       icon=":material/search:", max_chars=100, label_visibility="collapsed",
                       bind="query-params")
 part = st.pills("Part of the course", list(groups()), key="part", label_visibility="collapsed")

@@ -157,7 +157,7 @@ def _times_axis(times: Sequence[tuple[float, float, float]], name: str) -> tuple
     axis: Spec = {"field": "x", "type": "quantitative"}
     lowest, longest = min(low for _, low, _ in times), max(middle for middle, _, _ in times)
     if 0 < lowest < longest / _VANISHES:
-        return (axis | {"title": f"{title}, log scale", "scale": {"type": "log", "zero": False}},
+        return (axis | {"title": f"{title}, logarithmic", "scale": {"type": "log", "zero": False}},
                 {"type": "point", "filled": True, "size": 90})
     return (axis | {"title": title, "scale": {"zero": True}},
             {"type": "bar", "opacity": 0.5, "cornerRadiusEnd": 3})

@@ -31,8 +31,9 @@ _CSS = """<style>
   .st-key-side-by-side [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
   .st-key-side-by-side [data-testid="stColumn"] {{ min-width: calc(50% - 1rem); }}
 }}
-.st-key-collectives td:first-child, .st-key-collectives th:first-child {{ min-width: 9.5rem; }}
-.st-key-collectives td:last-child, .st-key-collectives th:last-child {{ min-width: 15rem; }}
+.st-key-collectives td:first-child, .st-key-collectives td:last-child {{
+  min-width: 6.5rem; overflow-wrap: anywhere;
+}}
 @media (max-width: 1100px) {{
   [data-testid="stMain"] [data-testid="stHorizontalBlock"]:has(> [data-testid="stColumn"] table) {{
     flex-wrap: wrap;

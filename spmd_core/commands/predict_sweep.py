@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from spmd_core.commands.run import wait
 from spmd_core.commands.table import table
 from spmd_core.errors import refuse
-from spmd_core.estimate.step import estimate_step
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.plans import plan_of
 from spmd_core.lab import Lab
 from spmd_core.runs.states import RunStatus
-from spmd_core.sweep.curves import Outcome, Row, curves, numbers_of, row_json
-from spmd_core.sweep.runs import Asked, cancel, look, start, to_compile
+from spmd_core.sweep.curves import Row, curves, row_json
+from spmd_core.sweep.runs import Asked, cancel, estimated, look, start, to_compile
 from spmd_core.sweep.sweep import Point, Sweep, compile_seconds, parse_sweep, variants
 from spmd_core.sweep.variables import VARIABLES
 from spmd_core.units import bytes_text, number_text, seconds_text
@@ -50,7 +48,7 @@ def main(arguments: Namespace, base: Experiment) -> int:
     sweep = parse_sweep(base, arguments.sweep, arguments.scaling)
     points = variants(sweep)
     if arguments.estimate:
-        rows = curves(points, [_estimated(point) for point in points])
+        rows = curves(points, [estimated(point) for point in points])
         _print(sweep, rows, arguments.json, arguments.price_per_chip_hour)
         return 0 if any(row.outcome.state == "not compiled" for row in rows) else 1
     lab, asked = Lab.open(serve=False), Asked()
@@ -71,15 +69,6 @@ def main(arguments: Namespace, base: Experiment) -> int:
     if interrupted:
         return 130
     return 0 if any(row.outcome.numbers is not None for row in rows) else 1
-
-
-def _estimated(point: Point) -> Outcome:
-    """How a point stands without compiling, with the instant estimate of a model's step."""
-    if point.experiment is None:
-        return Outcome("refused", words=point.refusal)
-    if point.is_too_large or not point.experiment.what.has_plan:
-        return Outcome("too large" if point.is_too_large else "not compiled")
-    return Outcome("not compiled", numbers_of(estimate_step(plan_of(point.experiment))))
 
 
 def _all(points: Sequence[Point]) -> tuple[Point, ...]:

@@ -68,6 +68,12 @@ class Row:
         return self.outcome.numbers or Numbers(fits=False)
 
     @property
+    def is_estimated(self) -> bool:
+        """Whether its numbers are the instant estimate's: nothing was compiled yet."""
+        return self.outcome.numbers is not None and self.outcome.state in (
+            "not compiled", "waiting", "running")
+
+    @property
     def mfu_interval(self) -> tuple[float, float] | None:
         """MFU at the slowest and at the fastest of the step's interval."""
         found = self.numbers

@@ -3,20 +3,44 @@ cancelled together.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
 from spmd_core.cost.predicting import is_outdated
 from spmd_core.errors import LabError
+from spmd_core.estimate.step import estimate_step
 from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.plans import plan_of
+from spmd_core.plan.plan import Plan
 from spmd_core.results.result import Result
 from spmd_core.runs.states import RunStatus
-from spmd_core.sweep.curves import Outcome, failure, outcome_of
+from spmd_core.sweep.curves import Numbers, Outcome, State, failure, numbers_of, outcome_of
 from spmd_core.sweep.sweep import Point
 
 # each a few numbers: a sweep that is looked at every second would else read whole results again
 POINTS_KEPT = 512
+
+
+def estimated(point: Point, outcome: Outcome | None = None) -> Outcome:
+    """How a point stands, with the instant estimate of a model's step where it is not compiled yet;
+    without an outcome, of a point that nothing was asked of."""
+    if outcome is None:
+        state: State = "refused" if point.experiment is None else \
+            "too large" if point.is_too_large else "not compiled"
+        outcome = Outcome(state, words=point.refusal)
+    known = outcome.numbers is not None or outcome.state not in (
+        "not compiled", "waiting", "running")
+    if known or point.experiment is None or not point.experiment.what.has_plan:
+        return outcome
+    plan = plan_of(point.experiment)  # frozen, and so it has a hash, of which pyright is not told
+    return replace(outcome, numbers=_estimate(plan))  # pyright: ignore[reportArgumentType]
+
+
+@lru_cache(maxsize=POINTS_KEPT)
+def _estimate(plan: Plan) -> Numbers:
+    return numbers_of(estimate_step(plan))
 
 
 class Queue(Protocol):

@@ -10,7 +10,7 @@ import streamlit as st
 from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.sweep.curves import Outcome, Row, csv_text, curves
-from spmd_core.sweep.runs import Asked, cancel, look, start, to_compile
+from spmd_core.sweep.runs import Asked, cancel, estimated, look, start, to_compile
 from spmd_core.sweep.sweep import Point, Sweep, compile_seconds, parse_sweep, variants
 from spmd_core.sweep.variables import FIRST, VARIABLES, Variable
 from spmd_core.units import bytes_text, mesh_text, seconds_text
@@ -43,7 +43,7 @@ def show(experiment: Experiment) -> None:
     _write_query(sweep)
     points = variants(sweep)
     outcomes = look(lab(), points, _asked())
-    rows = curves(points, outcomes)
+    rows = curves(points, list(map(estimated, points, outcomes)))
     _controls(sweep, points, outcomes)
     if answer := headline(sweep, rows):
         st.markdown(f"**{plain(answer)}**")
@@ -274,11 +274,11 @@ def _cells(sweep: Sweep, row: Row, base: str) -> dict[str, str | None]:
     point, found, title = row.point, row.numbers, axis_title(sweep)
     between = f"{seconds_text(found.low_s)} – {seconds_text(found.high_s)}" if found.step_s else None
     memory = bytes_text(found.peak_bytes) if found.peak_bytes is not None else None
-    if memory is None and point.expected_bytes is not None:
+    if (memory is None or row.is_estimated) and point.expected_bytes is not None:
         memory = f"about {bytes_text(point.expected_bytes)}"
     mesh = mesh_text(point.experiment.mesh, " ") if point.experiment else None
     cells = {"Topology": point.experiment.target.removeprefix("tpu:") if point.experiment
-             and sweep.variable.scales else None, "Mesh": mesh,
+             and sweep.variable.scales else None, "Mesh": mesh, "State": _state(row),
              "Step": seconds_text(found.step_s) if found.step_s else None, "Between": between,
              "MFU": f"{found.mfu:.1%}" if found.mfu is not None else None,
              "Tokens/s/chip": f"{found.tokens_per_s_per_chip:,.0f}" if found.tokens_per_s_per_chip
@@ -286,16 +286,22 @@ def _cells(sweep: Sweep, row: Row, base: str) -> dict[str, str | None]:
              "Efficiency" if sweep.variable.scales else "Work/chip/s": f"{row.efficiency:.1%}"
              if row.efficiency is not None else None, "Memory": memory,
              "Exposed": f"{row.exposed_share:.1%}" if row.exposed_share is not None else None,
-             **_costs(row), "Binds": found.binds, "State": _STATES[row.outcome.state],
+             **_costs(row), "Binds": found.binds,
              "Open": base + links.path(point.experiment, row.outcome.run, "predict"),}
     head = f"{title[0].upper()}{title[1:]}"
     return {head: point.label} | {name: cell for name, cell in cells.items() if name != head}
 
 
+def _state(row: Row) -> str:
+    guessed = row.is_estimated and row.outcome.state == "not compiled"
+    return _STATES[row.outcome.state] + (", estimated" if guessed else "")
+
+
 def _costs(row: Row) -> dict[str, str]:
-    """The point's costs, with money where there is a price."""
-    return {label: text for label, text in cost_rows(row_cost(row, price.now())).items()
-            if label != "MFU"}
+    """The point's costs: money where there is a price, else chips' time."""
+    found = cost_rows(row_cost(row, price.now()))
+    wanted = "Cost" if price.now() else "Chip"
+    return {label: text for label, text in found.items() if label.startswith(wanted)}
 
 
 def _words(row: Row) -> str | None:

@@ -76,7 +76,7 @@ def memory_chart(sweep: Sweep, rows: Sequence[Row]) -> Spec:
             needed = peak if peak is not None else point.expected_bytes
             told = "" if needed is None else f"{bytes_text(needed)} needed, "
             crossed.append({**_place(sweep, row), "y": limit, "said": f"does not fit: {told}capacity {bytes_text(point.capacity_bytes)}"})
-        elif peak is not None:
+        elif peak is not None and not row.is_estimated:
             values.append(_value(sweep, row, peak / size, None, None,
                                  f"{bytes_text(peak)} by the compiler"))
         elif point.expected_bytes is not None:
@@ -176,8 +176,9 @@ def _place(sweep: Sweep, row: Row) -> dict[str, Any]:
 
 def _value(sweep: Sweep, row: Row, y: float, low: float | None, high: float | None,
            said: str) -> dict[str, Any]:
-    return {**_place(sweep, row), "y": y,
-            "said": said} | ({} if low is None or high is None else {"low": low, "high": high})
+    guessed = {"said": f"{said}, estimated"} if row.is_estimated else {"said": said}
+    span = {} if low is None or high is None else {"low": low, "high": high}
+    return {**_place(sweep, row), "y": y, "estimated": row.is_estimated} | guessed | span
 
 
 def _is_steep(values: Sequence[float]) -> bool:
@@ -230,6 +231,8 @@ def _chart(sweep: Sweep, rows: Sequence[Row], values: list[dict[str, Any]], titl
     """
     y: Spec = {"field": "y", "type": "quantitative", "title": None,
                "scale": {"type": "log"} if log else {"zero": zero}, "axis": {"tickCount": 4}}
+    if zero and values and not any(value["y"] for value in values):
+        y["scale"] = {"domain": [0, 1]}  # of nothing but zeros there is no axis
     x = _x_axis(sweep, rows)
     tips = {"tooltip": [{"field": "label", "title": axis_title(sweep)},
                         {"field": "said", "title": title}]}
@@ -244,8 +247,11 @@ def _chart(sweep: Sweep, rows: Sequence[Row], values: list[dict[str, Any]], titl
     if not sweep.is_categorical:
         layers.append({"data": {"values": values}, "mark": {"type": "line", "strokeWidth": 2},
                        "encoding": {"x": x, "y": y, "color": _OWN}})
-    layers.append({"data": {"values": values}, "mark": point,
-                   "encoding": {"x": x, "y": y, "color": _OWN, **tips}})
+    for guessed in (True, False):  # hollow where nothing was compiled
+        layers.append({"data": {"values": [value for value in values
+                                           if value.get("estimated", False) == guessed]},
+                       "mark": point | {"filled": not guessed},
+                       "encoding": {"x": x, "y": y, "color": _OWN, **tips}})
     heading = {"text": title + (", logarithmic" if log else ""), "anchor": "start", "fontSize": 13,
                "fontWeight": 600, "offset": 8}
     return {"layer": layers, "encoding": {"x": x, "y": y}, "title": heading, "height": HEIGHT_PX,

@@ -57,7 +57,7 @@ def collectives_table(found: Prediction) -> dict[str, list[str]]:
         hidden = row.exposed_s <= 0.005 * max(row.seconds, 1e-12)
         over = ": ".join(part for part in (axes, route) if part)
         table["Collective"].append(plain(f"{row.what}, over {over}" if over else row.what))
-        table["Bytes"].append(nowrap(row.size))
+        table["Bytes"].append(" to ".join(map(nowrap, row.size.split(" to "))))
         table["Times"].append(NONE if row.count is None else f"{row.count:,}")
         table["Total"].append(nowrap(seconds_text(row.seconds)))
         table["Exposed"].append("hidden" if hidden else nowrap(seconds_text(row.exposed_s)))

@@ -62,7 +62,10 @@ def test_it_says_what_a_press_costs_and_compiles_nothing_before(lab):
     assert "5 compiles, roughly 5 min on an idle machine; 0 of 5 points are known already." in texts(test)
     assert lab.queue == []
     assert test.query_params["sweep"] == "chips=8,64,256,1024,4096"
-    assert {row["State"] for row in table(test).values()} == {"not compiled yet"}
+    assert {row["State"] for row in table(test).values()} == {
+        "not compiled yet, estimated"}
+    assert "5 of 5 points are estimates, not compiled." in texts(test)
+    assert all(row["Step"] and "%" in row["MFU"] for row in table(test).values())
     assert table(test)["4,096"]["Topology"] == "v5p:16x16x16"
     assert table(test)["8"]["Memory"].startswith("about ")
 
@@ -73,7 +76,8 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
             found=found(1.0, 64, 8e15))
     test.run()
     assert "2 compiles, roughly 2 min on an idle machine; 1 of 3 points are known already." in texts(test)
-    assert "At 64 chips a step takes 1 s, 62% MFU." in texts(test)
+    assert "2 of 3 points are estimates, not compiled." in texts(test)
+    assert table(test)["64"]["Step"] == "1 s" and table(test)["64"]["State"] == "predicted"
     test.button(key="sweep:start").click().run()
     assert [status.experiment.target for status in lab.queue] == ["tpu:v5p:2x2x2", "tpu:v5p:8x8x8"]
     lab.queue[0] = replace(lab.queue[0], state="running", phase="compile", started_at=1.0)

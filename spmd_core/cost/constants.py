@@ -48,7 +48,7 @@ KERNEL_LOW = 1.18  # faster: kernels by this factor, though never faster than th
 KERNEL_HIGH = 1.18  # slower: kernels by this factor; a guess
 MEMORY_HIGH = 1.2  # slower: the rest by this factor; a guess (faster: at nominal bandwidth)
 OVERLAP_LOW = 0.5  # faster: this share of the waiting is hidden after all; a guess
-OVERLAP_HIGH = 0.25  # slower: this share of what the walk hides is not hidden; a guess
+OVERLAP_HIGH = 0.12  # slower: this share of what the walk hides is not hidden; a guess
 # of the step, either way: another compiler's version, other flags, input, jitter between hosts; a
 # guess
 UNMODELLED = 0.09

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictInt, ValidationError, field_validator, model_validator
@@ -95,6 +96,13 @@ class ModelQuestion(Question):
             if size > most:
                 raise refuse(f"{name}={size}", f"is more than the {most} devices",
                              f"use at most {most}")
+
+        together = math.prod(size for _, size in self.fixed)
+        if all(topology.devices % together for topology in self.topologies):
+            names = " and ".join(f"{name}={size}" for name, size in self.fixed)
+            counts = ", ".join(sorted({str(each.devices) for each in self.topologies}))[:60]
+            raise refuse(names, f"does not divide the devices of these chips ({counts})",
+                         "use sizes that multiply to a divisor of them")
 
     def _check_price(self) -> None:
         priced = dict(self.price)

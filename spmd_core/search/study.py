@@ -8,7 +8,8 @@ from spmd_core.experiment.experiment import Experiment
 from spmd_core.results.result import Comparison
 from spmd_core.results.stats import compare
 
-ROUNDS = 8  # paired rounds from which a signed-rank interval of 95 % can exclude no difference
+# Paired rounds; from FEWEST on a signed-rank interval of 95 % can exclude that there is no difference
+ROUNDS, FEWEST = 8, 6
 
 
 @dataclass(frozen=True, slots=True)

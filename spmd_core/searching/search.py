@@ -90,9 +90,10 @@ class Search:
                 self._work(Runs(self._lab, self._asker, self._stopped.is_set, deadline))
             elif isinstance(self.question, ArrayQuestion):  # whose formula only orders
                 self._left_out |= any(each.fate == "estimated" for each in self._found)
+            self._left_out |= self._stopped.is_set()
             self._end("cancelled" if self._stopped.is_set() else "done")
         except LabError as error:
-            self.problem = str(error)
+            self.problem, self._left_out = str(error), True
             self._end("paused")
         except BaseException:  # a mistake of ours: who looks must not wait for ever
             self.problem, self.state = "the search failed: the log of the server says why", "paused"

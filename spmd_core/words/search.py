@@ -7,6 +7,7 @@ from spmd_core.search.answer import Answer
 from spmd_core.search.candidate import Candidate
 from spmd_core.search.classics import Classic
 from spmd_core.search.compared import Difference, compared
+from spmd_core.search.study import FEWEST
 from spmd_core.units import bytes_text, count_text, number_text, seconds_text
 from spmd_core.words.predictions import share_words
 
@@ -57,11 +58,13 @@ def sure_words(answer: Answer) -> str:
     if winner is None:
         return ""
     if proof is not None:
+        if proof.rounds < FEWEST:
+            many = "1 shuffled round" if proof.rounds == 1 else f"{proof.rounds} shuffled rounds"
+            return (f"Measured, and not proven: there was time for {many} against "
+                    f"{proof.slower}, {FEWEST} are needed.")
         low, high = proof.interval
         said = (f"{number_text(proof.ratio)}× ({number_text(low)} to {number_text(high)}) in "
-                f"{proof.rounds} shuffled round{'s' if proof.rounds > 1 else ''}")
-        if not proof.differs and low > 1:
-            return f"Not proven against {proof.slower}, in too few rounds to be sure: {said}."
+                f"{proof.rounds} shuffled rounds")
         if not proof.differs:
             return f"A tie with {proof.slower}: {said}."
         return f"Proven against {proof.slower}: {said}."

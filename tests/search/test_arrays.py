@@ -6,10 +6,11 @@ import math
 import pytest
 
 from spmd_core.errors import RequestError
-from spmd_core.search.answer import Answer
+from spmd_core.search.answer import Answer, Proof
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.array_space import canonical, meshes, shardings
 from spmd_core.search.arrays import Space
+from spmd_core.search.candidate import Candidate
 from spmd_core.search.study import Study, Variant
 from spmd_core.words import search as words
 from tests.labs import experiment
@@ -167,3 +168,14 @@ def test_an_empty_space_names_the_rule():
     space = Space(question, 2)
     answer = Answer(question, space.size, list(space.candidates()), True)
     assert "in=5 does not divide over x=8" in words.headline(answer)
+
+
+@pytest.mark.parametrize(("rounds", "differs", "said"), [
+    (8, True, "Proven against b: 1.2× (1.1 to 1.3) in 8 shuffled rounds."),
+    (8, False, "A tie with b: 1.2× (1.1 to 1.3) in 8 shuffled rounds."),
+    (2, False, "there was time for 2 shuffled rounds against b, 6 are needed")])
+def test_how_sure_the_winner_is_in_words(rounds, differs, said):
+    best = Candidate(0, "a", "cpu:8", 8, "measured", measured_s=1.0, interval_s=(0.9, 1.1))
+    proof = Proof("a", "b", 1.2, (1.1, 1.3), differs, rounds)
+    answer = Answer(read_array_question(OPEN), 1, [best], True, proof=proof)
+    assert said in words.sure_words(answer)

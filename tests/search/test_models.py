@@ -160,6 +160,7 @@ def test_the_winner_as_maxtext_and_flax_write_it():
     ({"chips": ["v9:64"]}, "is not one that the TPU compiler knows"),
     ({"fixed": {"warp": 2}}, "is not one that a decoder is sharded over"),
     ({"fixed": {"data": 512}}, "is more than the 16 devices"),
+    ({"fixed": {"data": 3}}, "data=3 does not divide the devices of these chips"),
     ({"minimize": "price"}, "needs one for v5e"),
     ({"batch_per_device": 2}, "say the same twice"),
     ({"slices": "many"}, "is not a number of slices")])

@@ -90,7 +90,7 @@ def test_an_address_that_does_not_answer_pauses_with_a_sentence(data_folder, mon
     try:
         search = Search(lab, store, read_array_question(SPEC), 5.0, dask="tcp://127.0.0.1:9")
         search.run()
-        assert search.state == "paused" and search.answer.ranking
+        assert search.state == "paused" and search.answer.ranking and not search.answer.complete
         assert "tcp://127.0.0.1:9' does not answer" in search.problem
     finally:
         store.close()

@@ -33,6 +33,13 @@ class PingCommand(Frozen):
     command: Literal["ping"] = "ping"
 
 
+class RestedCommand(Frozen):
+    """Down, just before a paused worker goes on: for how long it was stopped, without knowing."""
+
+    command: Literal["rested"] = "rested"
+    seconds: float
+
+
 class Pong(Frozen):
     """Up, at once, whatever else is going on."""
 
@@ -104,7 +111,8 @@ class Failed(Frozen):
     error: Failure
 
 
-Command = Annotated[RunCommand | CancelCommand | PingCommand, Field(discriminator="command")]
+Command = Annotated[RunCommand | CancelCommand | PingCommand | RestedCommand,
+                    Field(discriminator="command")]
 Event = Annotated[
     Started | Ready | Phase | Progress | Points | Texts | Finished | Failed | Pong,
     Field(discriminator="event")]

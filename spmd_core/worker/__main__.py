@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from typing import NoReturn
@@ -28,6 +29,7 @@ from spmd_core.runs.events import (
     PingCommand,
     Pong,
     Ready,
+    RestedCommand,
     RunCommand,
     Started,
 )
@@ -46,6 +48,7 @@ class Commands:
         self._runs: queue.Queue[RunCommand] = queue.Queue()
         self._current: str | None = None
         self._cancelled: set[str | None] = set()
+        self._rested_s = 0.0
         threading.Thread(target=self._read, name="commands", daemon=True).start()
 
     def next_run(self) -> RunCommand:
@@ -58,6 +61,10 @@ class Commands:
         """Whether the current run was cancelled."""
         return self._current in self._cancelled
 
+    def clock(self) -> float:
+        """Seconds, as time.perf_counter() counts them, without those in which it was paused."""
+        return time.perf_counter() - self._rested_s
+
     def _read(self) -> None:
         try:
             while data := self._channel.recv(READ_BYTES):
@@ -66,6 +73,8 @@ class Commands:
                         self._cancelled.add(command.run or self._current)
                     elif isinstance(command, PingCommand):
                         self._emit(Pong())
+                    elif isinstance(command, RestedCommand):
+                        self._rested_s += command.seconds
                     else:
                         self._runs.put(command)
         except (OSError, WorkerError) as error:
@@ -142,7 +151,7 @@ def _compile_only(target: str, commands: Commands, emit: Callable[[Event], None]
                 command.experiment.target)
             emit(Ready(environment=environment))
         finished = predict_run.predict_experiment(command.experiment, command.run, environment,
-                                                  emit, commands.is_cancelled)
+                                                  emit, commands.is_cancelled, commands.clock)
         emit(Phase(phase="write"))
         emit(finished)
         if finished.renew_worker:

@@ -17,7 +17,7 @@ from pathlib import Path
 from spmd_core.errors import WorkerError
 from spmd_core.machine import dump_folder
 from spmd_core.results.environment import Environment
-from spmd_core.runs.events import EVENTS, Command, Event, PingCommand, Pong
+from spmd_core.runs.events import EVENTS, Command, Event, PingCommand, Pong, RestedCommand
 from spmd_core.worker.last_words import failing_line
 from spmd_core.worker.protocol import READ_BYTES, Lines, encode
 
@@ -42,6 +42,7 @@ class Worker:
         self.is_broken = False  # the stream ended, or carried junk
         self.may_be_paused = False  # once it has said that it ends with this process
         self.is_paused = False
+        self._paused_at = 0.0
         self._is_ended = False
         self._lines: Lines[Event] = Lines(EVENTS)
         try:
@@ -114,11 +115,13 @@ class Worker:
         """Stop the process group where it is, without its knowing. It can still be killed."""
         if not self.is_gone():
             self._signal(signal.SIGSTOP)
-            self.is_paused = True
+            if not self.is_paused:
+                self.is_paused, self._paused_at = True, time.monotonic()
 
     def resume(self) -> None:
         """Let a paused process group go on."""
         if self.is_paused and not self._is_ended:
+            self.send(RestedCommand(seconds=time.monotonic() - self._paused_at))
             self._signal(signal.SIGCONT)
         self.is_paused = False
 

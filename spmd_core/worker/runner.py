@@ -49,7 +49,7 @@ class Runner:
         return False
 
     def _be_still(self) -> None:
-        """The run is over for the worker."""
+        """The worker is idle, or gone; said once more where an error ended the run here."""
 
     # One run
     # ----------------------------------------------------------------------------------------------
@@ -66,10 +66,7 @@ class Runner:
                                  error=Failure(kind=type(error).__name__, message=str(error))),
                          None)
             return
-        try:
-            self._follow(run, worker)
-        finally:
-            self._be_still()
+        self._follow(run, worker)
         outcome = run.outcome or Outcome("interrupted")  # no outcome: this process ends
         tail = ""
         if outcome.state != "succeeded":
@@ -77,6 +74,7 @@ class Runner:
         if outcome.renew_worker or outcome.state == "interrupted" or worker.is_gone():
             self.host.release()
         worker.resume()  # it is idle, or gone
+        self._be_still()
         self.host.rest()
         self._finish(run, outcome, tail or None)
 

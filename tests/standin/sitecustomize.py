@@ -51,8 +51,12 @@ def run_experiment(experiment, run_id, environment, emit, cancelled):
                      renew=experiment.seed == RENEW)
 
 
-def predict_experiment(experiment, run_id, environment, emit, cancelled):
-    return run_experiment(experiment, run_id, environment, emit, cancelled)
+def predict_experiment(experiment, run_id, environment, emit, cancelled, clock):
+    started, wall = clock(), time.perf_counter()
+    found = run_experiment(experiment, run_id, environment, emit, cancelled)
+    rested = (time.perf_counter() - wall) - (clock() - started)
+    notes = (f"rested for {rested:.1f} s",)
+    return found.model_copy(update={"result": found.result.model_copy(update={"notes": notes})})
 
 
 def _progress(emit, done):

@@ -93,6 +93,8 @@ def test_a_timed_run_begins_and_ends_while_a_compile_is_at_hand_and_paused(lab):
     done = status.done
     until(lambda: lab.status(compile_).done > done)  # it goes on
     assert cancelled(lab, compile_) == ["cancelled"]
+    (told,) = lab.result(compile_).notes  # its own clock stood, so that no pause is in its seconds
+    assert told.startswith("rested for ") and told != "rested for 0.0 s"
 
 
 def test_a_paused_compile_says_for_what_and_a_waiting_one_behind_what(lab):

@@ -52,9 +52,10 @@ Emit = Callable[[Event], None]
 
 
 def predict_experiment(experiment: Experiment, run_id: str, environment: Environment, emit: Emit,
-                       cancelled: Callable[[], bool]) -> Finished:
+                       cancelled: Callable[[], bool],
+                       clock: Callable[[], float] = perf_counter) -> Finished:
     """Predict it under each of its strategies; `partial` where `cancelled` said so first. A failure
-    of a strategy stays its own.
+    of a strategy stays its own. `clock`: seconds, which stand while the process is paused.
     """
     outcomes: dict[str, StrategyResult] = {}
     if experiment.what.has_formula:
@@ -62,7 +63,7 @@ def predict_experiment(experiment: Experiment, run_id: str, environment: Environ
     with dump_folder() as folder:
         for strategy in experiment.strategies:
             outcomes[strategy] = StrategyResult(status="cancelled") if cancelled() \
-                else _predict(experiment, strategy, emit, folder)
+                else _predict(experiment, strategy, emit, folder, clock)
     forget_now_and_then()
     partial = any(outcome.status == "cancelled" for outcome in outcomes.values())
     result = Result(run=run_id, experiment=experiment, environment=environment, strategies=outcomes,
@@ -87,11 +88,12 @@ def _peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _predict(experiment: Experiment, strategy: str, emit: Emit, folder: Path) -> StrategyResult:
+def _predict(experiment: Experiment, strategy: str, emit: Emit, folder: Path,
+             clock: Callable[[], float]) -> StrategyResult:
     def tell(phase: str) -> None:
         emit(Phase(phase=phase, strategy=strategy))
 
-    started, steps, texts, warnings = perf_counter(), Steps(tell), {}, ()
+    started, steps, texts, warnings = clock(), Steps(tell, clock=clock), {}, ()
     try:
         ahead = lower_experiment(experiment, strategy, steps)
         texts = ahead.texts | {
@@ -100,7 +102,7 @@ def _predict(experiment: Experiment, strategy: str, emit: Emit, folder: Path) ->
         texts["hlo"] = answer.text
         facts = {"lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")),
                  "compile_s": steps.seconds["compile"], "peak_rss_bytes": _peak_bytes(),
-                 "versions": versions(), "elapsed_s": perf_counter() - started}
+                 "versions": versions(), "elapsed_s": clock() - started}
         if answer.text and len(experiment.strategies) > 1:
             facts[PROGRAM] = fingerprint(answer.text)
         tell("price")
@@ -130,7 +132,7 @@ def _compile(experiment: Experiment, strategy: str, ahead: Ahead, steps: Steps,
     other refusal passes. A training step is compiled until it is scheduled.
     """
     with captured() as log:
-        begun = perf_counter()
+        begun = steps.clock()
         try:
             found = compile_early(ahead.lowered, folder, steps.phase) \
                 if experiment.what.has_plan else steps("compile", ahead.lowered.compile)
@@ -139,7 +141,7 @@ def _compile(experiment: Experiment, strategy: str, ahead: Ahead, steps: Steps,
                 raise
             return Answer(error_kind=type(error).__name__, error=str(error)), ()
         finally:
-            steps.seconds["compile"] = perf_counter() - begun
+            steps.seconds["compile"] = steps.clock() - begun
     if isinstance(found, Scheduled):
         answer = scheduled_program(ahead.lowered, found, ahead.mesh)
         module = parse_module(found.text)

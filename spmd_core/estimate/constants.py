@@ -20,5 +20,5 @@ LINE_GATHER = 0.6
 # devices up to which weights or their gradients pass in a ring beside parts of a matmul; read off
 RING = 16
 # over the wide side of such a matmul for each of its parts: HBM binds it; read off
-RING_PASSES = 1.7
+RING_PASSES = 0.7
 WITHOUT_COMPILING = 0.05  # of the step, either way: what the compiler would have told; a guess

@@ -102,7 +102,7 @@ def memory_account(text: str) -> dict[str, int]:
 
     `temp` is the heap that the temporaries share, gaps between them included.
     """
-    found = dict.fromkeys(("argument", "output", "alias", "temp", "host_temp"), 0)
+    found: dict[str, int] = {"argument": 0, "output": 0, "alias": 0, "temp": 0, "host_temp": 0}
     for match in _ALLOCATION.finditer(text):
         nbytes, what = int(match[1]), match[2]
         color = _COLOR.search(what)

@@ -57,11 +57,37 @@ def parse_module(text: str) -> Module:
 
 
 def _as_final(computations: list[Computation]) -> tuple[Computation, ...]:
-    """Slices that run beside the work as a final program writes them: one that is scheduled, and
-    not yet made code of, has `async-start` with a computation of its own for `slice-start`.
+    """A program that is scheduled, and not yet made code of, as a final one is written: slices
+    that run beside the work have `async-start` with a computation of their own for `slice-start`,
+    and parts of a tuple, since JAX 0.12, `%name#1` for an instruction of their own.
     """
+    computations = [_with_parts(each) for each in computations]
     roots = {each.name: each.root.opcode for each in computations if each.root is not None}
     return tuple(_with_short_forms(each, roots) for each in computations)
+
+
+def _with_parts(computation: Computation) -> Computation:
+    """With a get-tuple-element for each `name#index` among the operands, before its first use."""
+    if not any("#" in name for each in computation.instructions for name in each.operands):
+        return computation
+    found: dict[str, Instruction] = {}
+    for each in computation.instructions:
+        for name in each.operands:
+            _add_part(name, found)
+        found[each.name] = each
+    return replace(computation, instructions=tuple(found.values()))
+
+
+def _add_part(name: str, found: dict[str, Instruction]) -> None:
+    whole, mark, index = name.rpartition("#")
+    if name in found or not mark or not index.isdigit():
+        return
+    _add_part(whole, found)
+    if whole not in found or int(index) >= len(found[whole].shape.parts):
+        raise HloError(f"operand {shorten(name)} of a compiled program is no part of a tuple")
+    shape = found[whole].shape.parts[int(index)]
+    found[name] = Instruction(name, "get-tuple-element", shape, (whole,), f"%{whole}",
+                              MappingProxyType({"index": index}))
 
 
 def _with_short_forms(computation: Computation, roots: dict[str, str]) -> Computation:

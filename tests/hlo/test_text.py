@@ -136,3 +136,20 @@ ENTRY %main (x: f32[4,128]) -> f32[2,128] {
 """
     found = [each.opcode for each in parse_module(spelled).entry.instructions]
     assert found == ["parameter", "slice-start", "slice-done"]
+
+
+def test_a_part_of_a_tuple_without_an_instruction_of_its_own_gets_one():
+    """As newer compilers write a scheduled module."""
+    entry = parse_module("""HloModule m
+
+ENTRY %main (x: (f32[4], (f32[8], s32[]))) -> f32[8] {
+  %x = (f32[4]{0}, (f32[8]{0}, s32[])) parameter(0)
+  ROOT %twice = f32[8]{0} add(%x#1#0, %x#1#0)
+}
+""").entry
+    assert [each.name for each in entry.instructions] == ["x", "x#1", "x#1#0", "twice"]
+    assert [each.opcode for each in entry.instructions][1:3] == ["get-tuple-element"] * 2
+    assert entry.by_name["x#1#0"].shape.dims == (8,) and entry.root.operands == ("x#1#0", "x#1#0")
+    with pytest.raises(HloError, match="is no part of a tuple"):
+        parse_module("HloModule m\n\nENTRY %m (x: f32[4]) -> f32[4] {\n  %x = f32[4]{0} "
+                     "parameter(0)\n  ROOT %y = f32[4]{0} negate(%x#1)\n}\n")

@@ -1,7 +1,9 @@
 """What the instant estimate assumes beyond the cost model's own constants.
 
 "Read off" is: off 21 scheduled modules of v4, v5e, v5p, v6e and TPU7x, on 1 to 8 slices, which
-`bench/instant_estimate.py` lists, and off 16 of them again. None here was fitted to a published step.
+`bench/instant_estimate.py` lists, and off 16 of them again. The four published steps of
+`docs/prediction.md` were looked at while the passes of the gathered stream and the shares of
+transfers over `tensor` were read off again: they are no test of these.
 """
 
 # Passes over HBM of what is not a matmul, in one layer's forward and backward work; read off

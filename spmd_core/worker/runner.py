@@ -121,7 +121,8 @@ class Runner:
                 run.take(event)
         except WorkerError as error:
             worker.stop(self._settings.terminate_grace_s)
-            run.crashed(f"broke the protocol ({error})")
+            run.crashed(f"broke the protocol ({error}); where the code was updated, start the "
+                        "dashboard again")
         if run.outcome is None and (is_gone or worker.is_broken):
             status = worker.reap()
             words = "" if status == -signal.SIGKILL else worker.failing_line()

@@ -183,7 +183,7 @@ def test_layout_link_and_script_load_neither_jax_nor_the_lab():
 
 
 BAD = [
-    ([], "no command was given: use one of devices, layout, run, history, script, predict, link"),
+    ([], f"no command was given: use one of {', '.join(command_line.COMMANDS)}, or --help"),
     (["walk"], "command 'walk' does not exist: use one of devices, layout"),
     (["run"], "the following arguments are required: SPEC: see python -m spmd_core run --help"),
     (["run", "recipe:layer", "--jsn"], "unrecognized arguments: --jsn"),

@@ -58,9 +58,11 @@ def operand(kind, mesh, count, dtype):
     """The operand of every device, on the mesh."""
     memory = "pinned_host" if kind == "host-to-device" else "device"
     sharding = NamedSharding(mesh, P(mesh.axis_names), memory_kind=memory)
-    total = count * mesh.devices.size
-    return jax.make_array_from_callback(
-        (total,), sharding, lambda index: values((index[0].start or 0) // count, count, dtype))
+
+    def part(index):
+        return values((index[0].start or 0) // count, count, dtype)
+
+    return jax.make_array_from_callback((count * mesh.devices.size,), sharding, part)
 
 
 def groups(mesh, axes):
@@ -81,7 +83,7 @@ def expected(kind, members, place, count, dtype):
     part = slice(place * (count // len(members)), (place + 1) * (count // len(members)))
     if kind == "all-to-all":
         return np.concatenate([values(member, count, dtype)[part] for member in members])
-    total = sum(values(member, count, np.int64) for member in members)
+    total = np.sum([values(member, count, np.int64) for member in members], axis=0)
     return (total if kind == "all-reduce" else total[part]).astype(dtype)
 
 

@@ -84,7 +84,7 @@ class Cluster:
             time.sleep(_WAIT_S)
         here = remote.versions_here()
         try:
-            found = self._client.run(remote.versions_here)
+            found: Any = self._client.run(remote.versions_here)
         except Exception as error:  # whatever a worker of another installation raises, in its words
             raise WorkerError(f"a Dask worker of {shorten(self.address)} cannot run SPMD Lab "
                               f"({_words(error)}): start workers in its folder, with its Python"

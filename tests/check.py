@@ -25,6 +25,8 @@ FAST = tuple(f"tests/{room}" for room in (
 NEWER = tuple(f"tests/{room}" for room in (
     "recipes", "engine", "script/test_program.py", "communication", "hlo",
     "machine/test_mesh_order.py", "experiment/test_layout.py", "bandwidth"))
+# Minutes there, and nothing that JAX does otherwise: they compile the same for each policy.
+ONCE = ("--ignore=tests/engine/absent/test_remat.py",)
 # A group of tests (tests/conftest.py) stays in one process, and shares what is slow to start. The
 # groups that take longest come first.
 GROUPS = ("--dist", "loadgroup", "--no-loadscope-reorder")
@@ -80,7 +82,7 @@ def everything() -> list[tuple[str, ...]]:
     with needs.NewerPython() as newer:  # which installs while these run
         failed = [*passes(RUFF), *passes(PYRIGHT)]
         another = newer.ready()
-        again = [(another, *PYTEST, "-n", "1", *NEWER)] if another else []
+        again = [(another, *PYTEST, "-n", "1", *NEWER, *ONCE)] if another else []
         return failed + passes((sys.executable, *PYTEST, "-n", "2"), *again)
 
 

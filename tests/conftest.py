@@ -33,6 +33,19 @@ settings.load_profile("ci")
 TOGETHER = ("browser", "script", "workloads", "recipes", "commands", "worker", "engine")
 
 
+# Half of the browser's files, by the time that they take: each half has a dashboard of its own.
+ANOTHER_DASHBOARD = ("test_running.py", "test_predict.py", "test_widths.py", "test_training.py",
+                     "test_programs.py")
+
+
+def group(path: Path) -> str:
+    """The tests that stay in one process with those of a file."""
+    folder = path.relative_to(Path(__file__).parent).parts[0]
+    if folder == "browser" and path.name in ANOTHER_DASHBOARD:
+        return "another browser"
+    return folder if folder in ("browser", "recipes") else str(path)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Put each test in the group that one process runs: its file's, or its folder's where files
@@ -44,9 +57,7 @@ def pytest_collection_modifyitems(items):
 
     items.sort(key=place)  # a stable sort: within a folder as collected
     for item in items:
-        folder = item.path.relative_to(Path(__file__).parent).parts[0]
-        item.add_marker(pytest.mark.xdist_group(folder if folder in ("browser", "recipes")
-                                                else str(item.path)))
+        item.add_marker(pytest.mark.xdist_group(group(item.path)))
 
 
 @pytest.fixture

@@ -206,8 +206,9 @@ def _fit_blocks(found: dict[str, Any], sequence: int, say: Say) -> None:
     """Blocks of the attention kernel that divide the sequence and one another."""
     asked = found.get("attention_blocks") or 0
     block = min(asked, sequence)
-    if asked and (sequence % block or asked < BLOCK):
-        found["attention_blocks"] = max(BLOCK, math.gcd(block, sequence))
+    if asked and (sequence % block or block % BLOCK):  # keys come in as many: whole registers
+        fitting = math.gcd(max(1, block // BLOCK), sequence // BLOCK)
+        found["attention_blocks"] = BLOCK * fitting
         say(f"attention_blocks={block} does not fit sequence={sequence}: {found['attention_blocks']} is used.")
     whole = found.get("attention_blocks") or 0
     for name in ("keys_block", "compute_block"):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from spmd_core.words.screens import STARTS
 from tests.browser.server import PATIENCE_MS, visit
 
 PRIMARY = {"light": "rgb(31, 95, 191)", "dark": "rgb(106, 165, 255)"}
@@ -33,13 +34,14 @@ def test_the_cards_are_two_by_two_at_1000_and_one_by_one_at_390(server, new_page
     page = visit(new_page(viewport={"width": 1000, "height": 900}), server.url)
     corners = [each.bounding_box()
                for each in page.locator(".st-key-starts [data-testid=stColumn]").all()]
-    assert [len({box[side] for box in corners}) for side in ("x", "y")] == [2, 2]
+    rows = -(-len(STARTS) // 2)
+    assert [len({box[side] for box in corners}) for side in ("x", "y")] == [2, rows]
     assert page.locator(".st-key-menu").bounding_box()["height"] < 60  # one line, Share at its end
     page.set_viewport_size({"width": 390, "height": 900})
     page.wait_for_timeout(500)
     boxes = [each.bounding_box()
              for each in page.locator(".st-key-starts [data-testid=stColumn]").all()]
-    assert [len({box[side] for box in boxes}) for side in ("x", "y")] == [1, 4]
+    assert [len({box[side] for box in boxes}) for side in ("x", "y")] == [1, len(STARTS)]
 
 
 @pytest.mark.parametrize("width", [1000, 390])

@@ -21,7 +21,7 @@ def said(data_folder, capsys):
 
 
 def test_a_calibration_gives_each_point_of_a_later_sweep_its_prediction(said):
-    code, found = said("calibrate", "--target", "cpu:4", "--mesh", "x=4")
+    code, found = said("calibrate", "--target", "cpu:2", "--mesh", "x=2")
     assert code == 0
     ceilings = {each["name"]: each for each in found["ceilings"]}
     assert {"copy", "copy_in_place", "matmul_float32", "matmul_bfloat16",
@@ -29,7 +29,7 @@ def test_a_calibration_gives_each_point_of_a_later_sweep_its_prediction(said):
     for each in ceilings.values():
         low, high = each["interval"]
         assert 0 < low <= each["value"] <= high and each["unit"] in ("B/s", "FLOP/s", "s")
-    code, swept = said("collectives", "--target", "cpu:4", "--mesh", "x=4", "--points", "3",
+    code, swept = said("collectives", "--target", "cpu:2", "--mesh", "x=2", "--points", "3",
                        "--largest", "65536", "--dtype", "bfloat16")
     assert code == 0 and len(swept["points"]) == 15 and len(swept["fits"]) == 5
     for point in swept["points"]:

@@ -63,7 +63,7 @@ def with_options(**changes):
     (with_options(
         compiler_flags="xla_tpu_dot_dot_fusion=true --xla_dump_to=/tmp xla_other=1 junk"),
         "compiler_flags", "xla_tpu_dot_dot_fusion=true", "a link may set only those of a list"),
-    (with_options(attention_blocks=300), "attention_blocks", 128,
+    (with_options(attention_blocks=300), "attention_blocks", 256,
      "attention_blocks=300 does not fit sequence=2048"),
     (with_options(model="llama-3.1-8b", fused_qkv=True), "fused_qkv", False,
      "fused_qkv needs as many key heads as heads"),

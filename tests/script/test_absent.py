@@ -57,10 +57,11 @@ def test_a_script_compiles_the_module_that_was_priced(lab, spec, tmp_path):
             assert strategy == "vmap" and f"{strategy}:" not in done.stdout
             continue
         memory = found.prediction.memory_bytes
-        assert int(
-            said[
-                f"{strategy}: peak_memory"]) == memory.peak and int(
-            said[f"{strategy}: argument_size"]) == memory.argument
+        assert int(said[f"{strategy}: argument_size"]) == memory.argument
+        # an answer from the schedule counts arguments and temporaries; the code comes later
+        is_final = found.prediction.program != "scheduled"
+        peak = int(said[f"{strategy}: peak_memory"])
+        assert peak == memory.peak if is_final else peak >= memory.peak
         kinds = Counter(COLLECTIVE.findall(lab.texts(run, strategy)["hlo"]))
         assert re.findall(rf"^{strategy}: ([a-z-]+) x (\d+)$", done.stdout,
                           re.MULTILINE) == [(kind, str(n)) for kind, n in sorted(kinds.items())]

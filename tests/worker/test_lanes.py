@@ -4,6 +4,7 @@ compile's worker is paused while something is timed, and neither costs the other
 
 import os
 import signal
+import time
 from dataclasses import replace
 
 import pytest
@@ -86,6 +87,8 @@ def test_a_timed_run_begins_and_ends_while_a_compile_is_at_hand_and_paused(lab):
     timed = lab.submit(experiment(standin.ROUNDS))
     sampling(lab, timed)
     assert is_stopped(pid)
+    began = time.monotonic()
+    until(lambda: time.monotonic() - began > 0.2)  # long enough to be told in tenths of a second
     assert cancelled(lab, timed) == ["cancelled"]
     status = until(lambda: not (status := lab.status(compile_)).paused_for and status)
     assert (status.state, status.worker_pid, is_stopped(pid)) == ("running", pid, False)

@@ -168,9 +168,9 @@ def shape_input(screen: str, mesh: list[list[Any]]) -> dict[str, Any]:
     now = draft["sharding"] if override is None else dict(zip(draft["dims"], override,
                                                               strict=False))
     sharding = {}
-    for dim, size in dims.items():
-        label = f"{dim} = {size}, sharded over" if isinstance(size, int) else f"{dim} sharded over"
-        axes = axes_input(screen, f"sharding.{dim}", label, now.get(dim), mesh)
+    for dim in dims:
+        # not with its size: a widget whose label changes begins anew, and may lose what was chosen
+        axes = axes_input(screen, f"sharding.{dim}", f"{dim} sharded over", now.get(dim), mesh)
         if axes is not None:
             sharding[dim] = axes
     return {"dims": dims} | ({"sharding": sharding} if override is None

@@ -13,11 +13,9 @@ from spmd_core.experiment.types import Spec
 from spmd_core.recipes import differences_of
 from spmd_core.results.result import ArrayReport, Result
 from spmd_core.script import program
-from spmd_core.units import seconds_text
 from spmd_core.words import runs as words
 from spmd_core.words.bandwidth import roofline_words
 from spmd_core.words.names import environment_words, title
-from spmd_core.words.predictions import off_words
 from spmd_core.workloads.strategies import STRATEGIES
 from ui import choices, tables
 from ui.compare import small_program
@@ -55,10 +53,7 @@ def _of_ceilings(result: Result) -> str | None:
     name = result.order[0]
     found = result.strategies[name]
     said = roofline_words(found.roofline) if found.roofline else None
-    if said is None or found.prediction_error is None or found.predicted_s is None:
-        return None
-    expected = f"expected {seconds_text(found.predicted_s.estimate)}"
-    return f"{title(name)}: {said}; {expected}, {off_words(found.prediction_error)}."
+    return f"{title(name)}: {said}." if said else None
 
 
 def verdict(result: Result) -> None:

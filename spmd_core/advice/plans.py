@@ -19,7 +19,7 @@ from spmd_core.units import mesh_text
 from spmd_core.words import advice as words
 from spmd_core.words.names import listed
 from spmd_core.words.nearest import changes
-from spmd_core.words.predictions import bound_words
+from spmd_core.words.predictions import parts
 from spmd_core.workloads.decoder import NAME
 
 WORTH = 0.02  # of the time per token: less is within what the estimate is off
@@ -105,12 +105,14 @@ def _more_chips(plan: Plan, found: Prediction) -> Next | None:
     here = plan.topology
     topology = next(iter(larger(here)), Topology(here.chip, here.shape, here.slices * 2))
     mesh = resized(plan.mesh, topology, workload=NAME, slices=plan.topology.slices).mesh
-    share = max(found.shares_s.values()) / total
+    shares = parts(found)  # by what the screens call them
+    most = max(shares, key=shares.__getitem__)
+    share = shares[most] / total
     try:
         other = parse_plan(plan.to_json() | {"target": topology.target, "mesh": mesh})
     except RequestError:
         return None
-    sentence = words.more_chips_words(share, bound_words(found.binds),
+    sentence = words.more_chips_words(share, most,
                                       f"{topology.target} with {mesh_text(mesh)}")
     return Next(rule="more_chips", number=share, experiment=experiment_of(other),
                 sentence=sentence)

@@ -62,8 +62,8 @@ def plan_words(share: float, change: str, before_s: float, after_s: float) -> st
 
 def more_chips_words(share: float, what: str, target: str) -> str:
     """What the step is made of, where no neighbor is better: more chips are what is left."""
-    return (f"{share:.0%} of the step is {what}, and no change of one axis or policy makes it "
-            f"shorter: try {target}.")
+    return (f"{share:.0%} of the step is {what}, and no change of one axis or policy takes less "
+            f"time per token: try {target}.")
 
 
 def _sizes(sizes: Mapping[str, int]) -> str:

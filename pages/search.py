@@ -7,15 +7,16 @@ from spmd_core.searching import running
 from spmd_core.words.search import MEANING
 from ui import links, shell
 from ui.lab import asker, lab
-from ui.markdown import plain
+from ui.markdown import as_sentence, plain
 from ui.search import answer, inputs, keep
 
 share = shell.open_page("search")
 broken = keep.from_query()
 with st.sidebar:
     question, budget_s, refusal = inputs.fields()
+broken = keep.still(broken, question)
 keep.write_query(question)
-search = running.find(lab(), question)
+search = None if broken else running.find(lab(), question)  # of which question, below a bad link?
 at_work = search is not None and not search.is_over
 
 with st.container(horizontal=True, vertical_alignment="center"):
@@ -29,7 +30,7 @@ where = question.targets if isinstance(question, ArrayQuestion) else question.ch
 st.caption(plain(f"{what} on {', '.join(where)}. {MEANING[question.kind]}"))
 
 if broken:
-    shell.refusal(f"This link cannot be opened. {broken}")
+    shell.refusal(f"This link cannot be opened as it is. {as_sentence(broken)}")
 if refusal:
     shell.refusal(refusal)
     st.caption("What you see below is of the last fields that were valid.")

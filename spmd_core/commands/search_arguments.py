@@ -5,14 +5,14 @@ from collections.abc import Callable
 from typing import Any
 
 from spmd_core.commands.spec import HELP, read_open_spec
-from spmd_core.errors import refuse, shorten
+from spmd_core.errors import refuse
 from spmd_core.lab import Lab
 from spmd_core.machine.targets import default_target
 from spmd_core.plan.plan import AXES
 from spmd_core.plan.reading import parse_mesh
 from spmd_core.search.answer import TOP
 from spmd_core.search.array_question import ArrayQuestion, read_array_question
-from spmd_core.search.question import GOALS, REMATS, ModelQuestion, read_question
+from spmd_core.search.question import GOALS, REMATS, ModelQuestion, read_prices, read_question
 
 _GIB = 2**30
 BUDGET_S = 60.0  # of a spec, which no instant estimate answers
@@ -80,7 +80,7 @@ def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion |
     if arguments.remat:
         given["remat"] = tuple(part for part in arguments.remat.split(",") if part)
     if arguments.price:
-        given["price"] = tuple(_price(part) for part in arguments.price.split(","))
+        given["price"] = read_prices(arguments.price)
     if arguments.memory is not None:
         given["memory_bytes"] = int(arguments.memory * _GIB)
     fixed = {name: getattr(arguments, name) for name in _FIXED if getattr(arguments, name)}
@@ -100,15 +100,6 @@ def _of_spec(arguments: Namespace, lab: Callable[[], Lab]) -> ArrayQuestion:
         known = lab().devices("local") or lab().probe("local")
         devices = known.device_count
     return read_array_question(data, devices, **more)
-
-
-def _price(text: str) -> tuple[str, float]:
-    name, _, value = text.strip().partition("=")
-    try:
-        return name, float(value)
-    except ValueError:
-        raise refuse(f"price {shorten(text)}", "is not a number per generation",
-                     "write for example v5p=4.2,v5e=1.2") from None
 
 
 def check_budget(budget: float | None) -> None:

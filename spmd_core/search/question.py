@@ -132,6 +132,19 @@ class ModelQuestion(Question):
         return tuple(sorted(found.values(), key=lambda each: (each.chips, each.target)))
 
 
+def read_prices(text: str) -> tuple[tuple[str, float], ...]:
+    """`v5p=4.2, v5e=1.2` as (generation, price per chip and hour); RequestError for anything else."""
+    found = []
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, _, value = part.partition("=")
+        try:
+            found.append((name, float(value)))
+        except ValueError:
+            raise refuse(f"price {shorten(part)}", "is not a number per generation",
+                         "write for example v5p=4.2,v5e=1.2") from None
+    return tuple(found)
+
+
 def read_question(data: Any) -> ModelQuestion:
     """The question that a JSON object asks; RequestError, in one sentence, where it asks none."""
     try:

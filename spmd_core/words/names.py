@@ -48,6 +48,8 @@ def outcome_words(run: RunSummary) -> str:
     words = state_words(run.state)
     if run.state == "succeeded" and run.answer is not None:
         words = "Predicted" if run.answer[2] else "Measured"
+    elif run.state == "succeeded" and run.experiment.what.is_of_machine:  # of many, none the time
+        words = "Predicted" if run.experiment.place.is_absent else "Measured"
     elif run.state == "succeeded" and run.experiment.place.is_absent:
         words = DOES_NOT_FIT  # on no strategy, or there would be a time
     return f"{words}, partial" if run.partial else words

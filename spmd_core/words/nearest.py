@@ -34,7 +34,7 @@ def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
     if near.batch_per_device != plan.batch_per_device:
         yield _batch(plan, near)
     if near.remat != plan.remat:
-        yield f"{near.remat} rematerialization"
+        yield f"{'no' if near.remat == 'none' else near.remat} rematerialization"
     elif near.save != plan.save and not set(plan.save) - set(near.save) <= set(near.offload):
         yield "nothing saved by name"
     if more := [name for name in near.offload if name not in plan.offload]:

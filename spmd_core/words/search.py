@@ -104,6 +104,13 @@ def state_words(answer: Answer) -> str:
     return f"Not complete: {count_text(estimated)} candidates are only estimated{took}."
 
 
+def ranked_words(answer: Answer) -> str:
+    """How many candidates stand in how many rows of the ranking, where not all are shown."""
+    count = sum(1 + len(entry.alike) for entry in answer.ranking)
+    return (f"{count_text(count)} candidates in {count_text(len(answer.ranking))} rows, equal ones "
+            "in one: *Every candidate* lists them all.")
+
+
 def pruned_words(pruned: Mapping[str, int], space: int) -> str:
     """How many of the space were pruned, and why."""
     if not pruned:

@@ -12,6 +12,7 @@ from spmd_core.search.link import decode, encode
 from spmd_core.search.question import read_question
 from spmd_core.searching import running
 from tests.labs import ROOT, until
+from ui.search.inputs import DEFAULT
 
 SMALL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "sequence": 2048,
          "remat": ["full"], "offload": False}
@@ -51,6 +52,8 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
     assert search.answer.winner.name in text and "Against the classics" in text
     assert "nothing was compiled" in text
     assert len(shown.dataframe[0].value) == 15
+    fit = search.answer.space - sum(search.answer.pruned.values())
+    assert f"{fit:,} candidates in {len(search.answer.ranking):,} rows" in text
     past = opened()
     assert "Searched before" in said(past) and search.answer.winner.name in said(past)
     next(each for each in past.button if each.label == "Open").click().run()
@@ -58,7 +61,14 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
 
 
 def test_a_bad_link_or_field_is_one_sentence(lab):
-    assert "This link cannot be opened" in said(opened(search="1.nonsense"))
+    search = running.start(lab, read_question(DEFAULT), None)  # what the fields begin with
+    until(lambda: search.is_over)
+    broken = opened(search="1.nonsense")
+    for screen in (broken, broken.run()):  # until a field says something else
+        assert "This link cannot be opened as it is. Link" in said(screen)
+        assert "Against the classics" not in said(screen)  # no answer: of which question?
+    broken.number_input[0].set_value(128).run()
+    assert "This link" not in said(broken)
     screen = opened(search=encode(read_question(SMALL)))
     chips = next(each for each in screen.text_input if each.label == "Chips")
     chips.set_value("v5e:17").run()

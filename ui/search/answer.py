@@ -81,7 +81,7 @@ def _ranking(answer: Answer) -> Candidate | None:
     event = st.dataframe(ranking_table(shown), hide_index=True, key="search:ranking",
                          on_select="rerun", selection_mode="single-row")
     rest = len(answer.ranking) - len(shown)
-    more = f" {count_text(rest)} more are under *Every candidate*." if rest > 0 else ""
+    more = f" {words.ranked_words(answer)}" if rest > 0 else ""
     st.caption(f"Choose a row to see what it costs, and to open it.{more}")
     rows = event["selection"]["rows"]
     return shown[rows[0]].candidate if rows and rows[0] < len(shown) else None

@@ -5,12 +5,12 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.errors import RequestError, refuse
+from spmd_core.errors import RequestError
 from spmd_core.plan.models import PRESETS
 from spmd_core.plan.reading import parse_mesh
 from spmd_core.search.array_question import ArrayQuestion, read_array_question
 from spmd_core.search.link import AnyQuestion
-from spmd_core.search.question import GOALS, REMATS, ModelQuestion, read_question
+from spmd_core.search.question import GOALS, REMATS, ModelQuestion, read_prices, read_question
 from spmd_core.words.search import GOALS as GOAL_WORDS
 from spmd_core.workloads.catalog import WORKLOADS
 from ui import state
@@ -83,7 +83,7 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
         price = st.text_input("Per chip and hour", max_chars=200, placeholder="v5p=4.2, v5e=1.2",
                               key=_key("price", ", ".join(f"{name}={value:g}"
                                                           for name, value in now.price)))
-        given["price"] = [_price(part) for part in price.split(",") if part.strip()]
+        given["price"] = read_prices(price)
     return read_question(given | _fixed(now))
 
 
@@ -101,15 +101,6 @@ def _fixed(now: ModelQuestion) -> dict[str, Any]:
                                  key=_key("memory", (now.memory_bytes or 0) / _GIB))
     return {"fixed": parse_mesh(axes) if axes.strip() else (), "remat": remat, "offload": offload,
             "slices": slices.strip(), "memory_bytes": int(memory * _GIB) or None}
-
-
-def _price(text: str) -> tuple[str, float]:
-    name, _, value = text.strip().partition("=")
-    try:
-        return name, float(value)
-    except ValueError:
-        raise refuse(f"price {text.strip()!r}", "is not a number per generation",
-                     "write for example v5p=4.2, v5e=1.2") from None
 
 
 def _array(now: ArrayQuestion | None) -> ArrayQuestion:

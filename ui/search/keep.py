@@ -20,13 +20,26 @@ def from_query() -> str | None:
     """Take the address bar's question into the fields, once; a sentence where it holds none."""
     code = st.query_params.get(QUERY, "")
     if not code or code == state.aside(inputs.SCREEN, "link"):
-        return None
+        return state.aside(inputs.SCREEN, "broken")
     state.set_aside(inputs.SCREEN, "link", code)
+    broken = None
     try:
         inputs.show(link.decode(code))
     except RequestError as error:
-        return str(error)
-    return None
+        broken = str(error)
+    state.set_aside(inputs.SCREEN, "broken", broken)
+    state.set_aside(inputs.SCREEN, "instead", None)
+    return broken
+
+
+def still(broken: str | None, question: AnyQuestion) -> str | None:
+    """A broken link's sentence until the fields ask something else than what stood beside it."""
+    beside = state.aside(inputs.SCREEN, "instead")
+    if broken is None or beside not in (None, question):
+        state.set_aside(inputs.SCREEN, "broken", None)
+        return None
+    state.set_aside(inputs.SCREEN, "instead", question)
+    return broken
 
 
 def write_query(question: AnyQuestion) -> None:

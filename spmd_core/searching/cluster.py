@@ -15,6 +15,7 @@ AHEAD = 2  # tasks per worker, so that none waits for the next
 RETRIES = 1  # of a task that failed by itself; one whose worker died goes to another worker
 _GONE_S = 20.0  # without a word from the scheduler: it is gone
 _WAIT_S = 0.3
+_ENDED = ("finished", "error", "cancelled")  # states of a task
 
 
 class Cluster:
@@ -68,7 +69,8 @@ class Cluster:
         WorkerError where the scheduler is gone.
         """
         self._check_scheduler()
-        done = [future for future in self._tasks if future.done()]
+        # what was done and lost with its worker is computed again: it has not ended
+        done = [future for future in self._tasks if future.status in _ENDED]
         if not done:
             time.sleep(_WAIT_S)
         for future in done:

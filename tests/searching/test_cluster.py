@@ -50,6 +50,26 @@ def address(file) -> str:
     return json.loads(file.read_text())["address"]
 
 
+class Task:
+    """A future as far as `finished` looks at it."""
+
+    def __init__(self, status):
+        self.status = status
+
+    def done(self):
+        return True
+
+
+def test_a_result_that_was_lost_with_its_worker_is_waited_for():
+    cluster = Cluster.__new__(Cluster)
+    cluster._client = Task("running")  # all that is asked of it is its status, too
+    lost = Task("lost")
+    cluster._tasks = {lost: "what"}
+    assert list(cluster.finished()) == [] and not cluster.is_idle
+    lost.status = "cancelled"
+    assert list(cluster.finished()) == [("what", "its task was cancelled")]
+
+
 def test_a_worker_that_dies_costs_a_try_and_a_scheduler_that_goes_pauses(
         processes, data_folder, monkeypatch):
     started, file = processes

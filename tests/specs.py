@@ -1,4 +1,6 @@
-"""Experiments to test with: a hypothesis strategy over valid ones, and the longest one there is."""
+"""Experiments to test with: a hypothesis strategy over valid ones, the longest one there is, and the
+longest compile.
+"""
 
 import math
 from typing import Any
@@ -6,9 +8,15 @@ from typing import Any
 from hypothesis import strategies as st
 
 from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.workloads import decoder
 from spmd_core.workloads.catalog import WORKLOADS, Workload
 from spmd_core.workloads.options import Choice
 
+# It keeps the compiler busy for half a minute at the least: what is cancelled, paused or limited
+# in mid-compile.
+LONGEST_COMPILE = decoder.DEFAULT_SPEC | {
+    "target": "tpu:tpu7x:4x4x4", "mesh": {"fsdp": 128}, "dims": {"batch": 256, "sequence": 8192},
+    "options": {"model": "llama-3.1-70b", "remat": "full"}}
 COMPUTATIONS = tuple(workload for workload in WORKLOADS.values() if workload.operands)
 
 

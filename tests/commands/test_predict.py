@@ -12,9 +12,9 @@ import pytest
 from spmd_core.lab import Lab
 from spmd_core.results.result import Result
 from spmd_core.units import bytes_text
-from spmd_core.workloads.decoder import DEFAULT_SPEC
 from tests.commands.test_commands import call
 from tests.labs import ROOT, until
+from tests.specs import LONGEST_COMPILE
 
 pytest.importorskip("libtpu")
 
@@ -152,26 +152,20 @@ def test_what_is_no_baseline_is_one_sentence(tmp_path, content, said):
         "\n") == 1
 
 
-def test_a_time_limit_ends_the_compile_with_a_sentence():
-    plan = ["--target", "tpu:v5e:16x16", "--model", "scaled:16", "--mesh", "fsdp=256",
-            "--batch-per-device", "6", "--timeout", "1"]
-    done = call("predict", *plan, timeout=200)
+def test_a_time_limit_ends_the_compile_with_a_sentence(tmp_path):
+    path = tmp_path / "long.json"
+    path.write_text(json.dumps(LONGEST_COMPILE))
+    done = call("predict", str(path), "--timeout", "1", timeout=200)
     assert done.returncode == 1 and done.stdout == ""
     assert "the compile took longer than 1 s and was ended: allow it more time, or make the program smaller" in done.stderr
     assert json.loads(call("history", "--json").stdout)[0]["status"] == "cancelled"
-
-
-# a minute of a core
-LONG = DEFAULT_SPEC | {
-    "target": "tpu:tpu7x:4x4x4", "mesh": {"fsdp": 128}, "dims": {"batch": 256, "sequence": 8192},
-    "options": {"model": "llama-3.1-70b", "remat": "full"}}
 
 
 def test_ctrl_c_cancels_a_prediction(folder):
     command = [sys.executable, "-m", "spmd_core", "run", "-"]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, text=True)
-    process.stdin.write(json.dumps(LONG))
+    process.stdin.write(json.dumps(LONGEST_COMPILE))
     process.stdin.close()
     lab = Lab.open(folder, serve=False)
     (run,) = until(lambda: [status.run for status in lab.active() if status.state == "running"],

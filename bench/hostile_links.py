@@ -38,8 +38,17 @@ from spmd_core.workloads.decoder import DEFAULT_SPEC
 from tests.browser.server import Server
 
 ROOT = Path(__file__).resolve().parents[1]
-SCREENS = ("layout", "compare", "predict")
-OTHERS = ("", "collectives", "history", "recipes")  # show no experiment of a link
+SCREENS = ("layout", "compare", "predict", "collectives")
+OTHERS = ("", "history", "recipes")  # show no experiment of a link
+QUESTIONS: tuple[dict[str, Any], ...] = (  # as the Search screen has them in its links
+    {"kind": "model", "model": "llama-3.1-70b", "chips": ["v5p:64"], "global_batch": 512,
+     "sequence": 8192, "fixed": {"fsdp": 16}, "remat": ["full"], "memory_bytes": 2**34},
+    {"kind": "model", "model": "scaled:1", "chips": ["v5e:16", "v6e:8"], "batch_per_device": 2,
+     "minimize": "price", "price": {"v5e": 1.2, "v6e": 2.7}, "plan": {"tied": True}},
+    {"kind": "array", "spec": {"workload": "layer", "dtype": "bfloat16"}, "targets": ["cpu:8"],
+     "searched": ["mesh", "sharding"], "devices": 8},
+    {"kind": "array", "spec": {"workload": "contraction", "mesh": {"x": 2, "y": 4}},
+     "targets": ["tpu:v5e:2x4"], "searched": ["overrides"], "minimize": "memory"})
 COMMANDS = ("layout", "script", "link", "history")
 VISITORS = 4  # at once
 LINKS_A_SESSION = 20  # what one link leaves in a session must not break the next
@@ -117,15 +126,29 @@ def hostile(count: int, seed: int) -> Iterator[str]:
         spec: Any = dice.choice(pool)
         for _ in range(dice.choice((1, 1, 1, 2, 4))):
             spec = mutated(spec, dice)
-        code = code_of(spec)
-        if dice.random() < 0.1:
-            at = dice.randrange(len(code))
-            code = code[:at] + dice.choice(("", "A", "%", "\x00", "é", code)) + code[at + 1:]
-        yield code
+        yield damaged(code_of(spec), dice)
+
+
+def damaged(code: str, dice: random.Random) -> str:
+    """One code in ten as if it were copied badly."""
+    if dice.random() >= 0.1:
+        return code
+    at = dice.randrange(len(code))
+    return code[:at] + dice.choice(("", "A", "%", "\x00", "é", code)) + code[at + 1:]
+
+
+def searched(dice: random.Random) -> dict[str, str]:
+    """The query of a link to the Search screen: one of its questions, most of them mutated."""
+    question: Any = dice.choice(QUESTIONS)
+    for _ in range(dice.choice((0, 1, 1, 2, 4))):
+        question = mutated(question, dice)
+    return {"search": damaged(code_of(question), dice)}
 
 
 def queries(count: int, seed: int) -> Iterator[tuple[str, dict[str, str]]]:
-    """(screen, query): a link on each screen in turn, at times with a run or a view as well."""
+    """(screen, query): a link on each screen in turn, at times with a run or a view as well, at
+    times on Search.
+    """
     dice, turn = random.Random(seed), 3 * len(valid_codes())
     for number, code in enumerate(hostile(count, seed)):
         query = {"experiment": code}
@@ -136,6 +159,9 @@ def queries(count: int, seed: int) -> Iterator[tuple[str, dict[str, str]]]:
                                             "chips:0"))}
         if dice.random() < 0.05:
             del query["experiment"]
+        if dice.random() < 0.15:
+            yield "search", searched(dice)
+            continue
         # the step moves on with each turn through the valid ones: each of them meets each screen
         screen = SCREENS[(number // 3 + number // turn) % len(SCREENS)]
         yield dice.choice(OTHERS) if dice.random() < 0.05 else screen, query

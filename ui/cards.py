@@ -17,7 +17,8 @@ from ui.markdown import plain
 
 _ICONS = {"layout": ":material/grid_view:", "compare": ":material/speed:",
           "predict": ":material/online_prediction:", "search": ":material/travel_explore:",
-          "recipes": ":material/menu_book:"}
+          "collectives": ":material/share:", "recipes": ":material/menu_book:"}
+_IN_A_ROW = 3
 _COLORS = {"succeeded": "green", "queued": "blue", "starting": "blue", "running": "blue",
            "cancelled": "gray", "interrupted": "orange"}
 
@@ -27,7 +28,8 @@ def starts(now: Mapping[str, Callable[[], None]]) -> None:
     what a card says of what is there now.
     """
     with st.container(key="starts"):
-        for column, start in zip(st.columns(len(STARTS)), STARTS, strict=True):
+        places = [place for _ in range(0, len(STARTS), _IN_A_ROW) for place in st.columns(_IN_A_ROW)]
+        for column, start in zip(places, STARTS, strict=False):
             with column.container(border=True, height="stretch"):
                 st.markdown(f"#### {_ICONS[start.screen]} {start.screen.capitalize()}")
                 st.markdown(start.words)

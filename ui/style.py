@@ -15,16 +15,10 @@ _CSS = """<style>
   .st-key-menu {{ gap: 0.15rem; }}
   .st-key-menu [data-testid="stPageLink-NavLink"] > span:first-child {{ display: none; }}
 }}
-.st-key-starts [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
 @media (min-width: 641px) {{
   [class*="st-key-line-"], [class*="st-key-row-"] {{ flex-wrap: nowrap; }}
   [class*="st-key-line-"] > :last-child, [class*="st-key-row-"] > :nth-child(2) {{
     flex: 1 1 0; min-width: 0;
-  }}
-}}
-@media (min-width: 641px) and (max-width: 1000px) {{
-  .st-key-starts [data-testid="stColumn"] {{
-    flex: 1 1 calc(50% - 1rem); min-width: calc(50% - 1rem);
   }}
 }}
 @media (min-width: 641px) and (max-width: 1100px) {{

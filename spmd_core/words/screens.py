@@ -28,6 +28,9 @@ STARTS = (
     Start("search", "Search shardings",
           "Choose a model and chips, or a computation: which mesh and sharding is best, how sure "
           "that is, and why not another."),
+    Start("collectives", "Measure collectives",
+          "Time every collective over every axis of a mesh here, or predict it for TPUs that are "
+          "not attached: latency, bandwidth, and the machine's ceilings."),
     Start("recipes", "Open a recipe",
           "The classic examples, cell by cell, and problems of large models, such as whether 70B "
           "fits: one click each."),

@@ -26,6 +26,7 @@ TAIL_BYTES = 16 * 1024
 MAX_SEARCHED_BYTES = 2**20  # a dump of many threads can be longer than the tail that is kept
 MAX_STDERR_BYTES = 16 * 2**20
 _PUNCH_HOLE = 0x03  # linux/falloc.h: FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
+STOP_S = 1.0  # a thread in the kernel's hands, on a slow disk say, stops later than the others
 UNKILLABLE_S = 10.0  # how long to wait for a process that the kernel does not let go of
 
 
@@ -112,9 +113,12 @@ class Worker:
         return self.is_broken or self._process.poll() is not None
 
     def pause(self) -> None:
-        """Stop the process group where it is, without its knowing. It can still be killed."""
+        """Stop the process group where it is, without its knowing; return once it stands, or after
+        STOP_S. It can still be killed.
+        """
         if not self.is_gone():
             self._signal(signal.SIGSTOP)
+            self._wait_for_stop()
             if not self.is_paused:
                 self.is_paused, self._paused_at = True, time.monotonic()
 
@@ -183,6 +187,14 @@ class Worker:
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
+
+    def _wait_for_stop(self) -> None:
+        # each thread stops on its own way out of the kernel: until the last, one of them computes
+        deadline = time.monotonic() + STOP_S
+        how = os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG
+        with contextlib.suppress(ChildProcessError):
+            while os.waitid(os.P_PID, self.pid, how) is None and time.monotonic() < deadline:
+                time.sleep(0.0005)
 
     def _wait(self, timeout_s: float) -> int | None:
         deadline = time.monotonic() + timeout_s

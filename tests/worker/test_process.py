@@ -1,13 +1,14 @@
 """One worker process, spoken to directly."""
 
 import os
+import signal
 import socket
 
 import pytest
 
 from spmd_core.runs.events import CancelCommand, Finished, Progress, Ready, RunCommand
 from spmd_core.worker.process import Worker, ending_text
-from tests.labs import STANDIN, experiment, is_running, until
+from tests.labs import STANDIN, experiment, is_running, is_stopped, until
 from tests.standin import sitecustomize as standin
 
 
@@ -74,6 +75,20 @@ def test_speaking_to_a_dead_worker_says_that_it_is_gone(worker):
 def test_a_stopped_worker_stays_stopped(worker):
     assert worker.stop(1.0) == -15
     assert worker.stop(1.0) == -15
+    assert worker.is_gone()
+
+
+def test_a_paused_worker_stands_as_soon_as_it_is_told_so_and_a_dead_one_costs_no_wait(worker):
+    listen(worker, Ready)
+    start(worker, "a", standin.ROUNDS)
+    listen(worker, Progress)
+    for _ in range(20):
+        worker.pause()
+        assert is_stopped(worker.pid)
+        worker.resume()
+    os.kill(worker.pid, signal.SIGKILL)
+    until(lambda: not is_running(worker.pid))
+    worker.pause()
     assert worker.is_gone()
 
 

@@ -96,7 +96,7 @@ def watch(run: str) -> None:
             medians = dict(status.medians_s)
             with st.container(key="live-medians"):
                 st.caption(plain(base.medians_alt(medians)))
-                st.vega_lite_chart(base.live_chart(medians, status.experiment.strategies),
+                st.vega_lite_chart(base.live_chart(medians, tuple(row.key for row in status.experiment.rows)),
                                    alt=base.medians_alt(medians), key="live-chart")
 
 

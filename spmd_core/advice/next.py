@@ -11,6 +11,8 @@ def next_step(result: Result) -> Next | None:
     machine's own figures, or nothing that ran.
     """
     what = result.experiment.what
+    if result.experiment.variants:
+        return next_step(result.of_variant(result.row(result.order[0]).variant))
     name = next((name for name in result.order if result.strategies[name].status == "ok"), None)
     if name is None or what.kind not in ("computation", "plan"):
         return None

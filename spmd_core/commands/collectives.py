@@ -9,7 +9,7 @@ from typing import Any
 
 from spmd_core.bandwidth.known import calibration, measured, with_expected
 from spmd_core.commands.run import follow, interrupt, print_run
-from spmd_core.commands.spec import HELP, read_spec
+from spmd_core.commands.spec import HELP, read_one
 from spmd_core.errors import refuse
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.lab import Lab
@@ -70,7 +70,7 @@ def _experiment(arguments: Namespace) -> Experiment:
     """The experiment that a spec and the options name; options win."""
     given: dict[str, Any] = {}
     if arguments.spec:
-        experiment = read_spec(arguments.spec)
+        experiment = read_one(arguments.spec)
         if experiment.workload != WORKLOAD:
             raise refuse(f"workload {experiment.workload}", "is no sweep of collectives",
                          f"use {WORKLOAD}, or `run` for this one")

@@ -12,6 +12,7 @@ from spmd_core.lab import Lab
 from spmd_core.results.export import csv_text
 from spmd_core.runs.states import STATES, RunSummary
 from spmd_core.units import mesh_text, seconds_text
+from spmd_core.words.names import title
 from spmd_core.workloads.catalog import get_workload
 
 MAX_LIMIT = 100_000
@@ -101,6 +102,7 @@ def _table(listed: list[RunSummary]) -> list[str]:
         fastest, time_of = "–", "–"
         if summary.answer is not None:
             fastest, seconds, predicted = summary.answer
+            fastest = title(fastest) if summary.experiment.variants else fastest
             time_of = f"{seconds_text(seconds)}{', predicted' if predicted else ''}"
         rows.append((summary.run, when, summary.state, summary.experiment.workload,
                      summary.experiment.target, mesh, fastest, time_of))

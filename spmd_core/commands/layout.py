@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from spmd_core.commands.draw import draw
-from spmd_core.commands.spec import add_spec, read_spec
+from spmd_core.commands.spec import add_spec, read_one
 from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.layout import dtype_of, layout_json, layout_of
@@ -69,7 +69,7 @@ def _experiment(arguments: Namespace) -> Experiment:
                for given in (arguments.mesh, arguments.shape, arguments.partition,
                              arguments.dtype)):
             raise RequestError("a spec was given, and --mesh, --shape, --spec or --dtype as well: give one or the other")
-        return read_spec(arguments.spec)
+        return read_one(arguments.spec)
     if arguments.mesh is None or arguments.shape is None:
         raise RequestError(
             "there is nothing to lay out: name a spec, or give --mesh x=2,y=4 and --shape 4,8")

@@ -14,7 +14,7 @@ from spmd_core.commands import predict_sweep
 from spmd_core.commands.predict_arguments import add_arguments
 from spmd_core.commands.predict_lines import Found, only, print_estimate, print_found
 from spmd_core.commands.run import follow, interrupt
-from spmd_core.commands.spec import read_spec
+from spmd_core.commands.spec import read_one
 from spmd_core.cost import baseline
 from spmd_core.cost.predicting import is_current
 from spmd_core.errors import RequestError, WorkerError, refuse, shorten
@@ -130,7 +130,7 @@ def _base(arguments: Namespace) -> Experiment:
     if not arguments.spec:
         return experiment_of(plan_from(arguments))
     changes: dict[str, Any] = {"target": arguments.target} if arguments.target else {}
-    return read_spec(arguments.spec).vary(**changes
+    return read_one(arguments.spec).vary(**changes
                                           | ({"strategies": [arguments.strategy]}
                                              if arguments.strategy else {}))
 
@@ -192,7 +192,7 @@ def _stored_trace(lab: Lab, result: Result) -> str | None:
 
 
 def _of_spec(arguments: Namespace) -> int:
-    experiment = read_spec(arguments.spec)
+    experiment = read_one(arguments.spec)
     if arguments.target:
         experiment = experiment.vary(target=arguments.target)
     if experiment.what.has_plan:

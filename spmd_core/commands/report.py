@@ -66,7 +66,7 @@ def _measured(result: Result) -> list[tuple[str, ...]]:
     ratios = {ratio.strategy: ratio_words(ratio) for ratio in found_ratios}
     if result.comparison:
         ratios[result.comparison.fastest] = "fastest"
-    rows: list[tuple[str, ...]] = [("strategy", "median", "95 % interval", "paired ratio",
+    rows: list[tuple[str, ...]] = [(_head(result), "median", "95 % interval", "paired ratio",
                                     "compile", "collectives", "peak/device", "values")]
     for name, found in result.ordered:
         peak = found.memory_bytes.peak if found.memory_bytes else None
@@ -78,7 +78,7 @@ def _measured(result: Result) -> list[tuple[str, ...]]:
 
 def _predicted(result: Result) -> list[tuple[str, ...]]:
     """A row for each strategy that was compiled for a topology that is not attached."""
-    rows: list[tuple[str, ...]] = [("strategy", "fits", "predicted", "interval", "bound",
+    rows: list[tuple[str, ...]] = [(_head(result), "fits", "predicted", "interval", "bound",
                                     "collectives", "peak/device", "chip-seconds", "compile")]
     for name, found in result.ordered:
         prediction, time = found.prediction, found.predicted_s
@@ -96,10 +96,14 @@ def _predicted(result: Result) -> list[tuple[str, ...]]:
     return rows
 
 
+def _head(result: Result) -> str:
+    return "variant · strategy" if result.experiment.variants else "strategy"
+
+
 def named(strategy: str) -> str:
     """A strategy as sentences name it, and as a spec does where that differs."""
     shown = title(strategy)
-    return shown if shown == strategy else f"{shown} ({strategy})"
+    return shown if "/" in strategy or shown == strategy else f"{shown} ({strategy})"
 
 
 def _span(interval: tuple[float, float] | None) -> str:

@@ -15,6 +15,7 @@ from spmd_core.bandwidth.roofline import with_roofline
 from spmd_core.commands.report import report
 from spmd_core.commands.spec import add_spec, read_spec
 from spmd_core.lab import Lab
+from spmd_core.results.export import result_json
 from spmd_core.results.result import Result
 from spmd_core.runs.states import RunStatus
 from spmd_core.units import seconds_text
@@ -51,7 +52,8 @@ def on_this_machine(lab: Lab, result: Result | None) -> Result | None:
     """A result with its roofs, where its target and mesh were calibrated."""
     if result is None:
         return None
-    return with_roofline(result, calibration(result.experiment, lab.latest, lab.result))
+    return result.by_variant(lambda each: with_roofline(
+        each, calibration(each.experiment, lab.latest, lab.result)))
 
 
 def follow(lab: Lab, run: str, timeout_s: float | None = None) -> tuple[RunStatus, bool]:
@@ -97,7 +99,7 @@ def print_run(status: RunStatus, result: Result | None, as_json: bool) -> None:
         unfinished = {"run": status.run, "status": status.state,
                       "experiment": status.experiment.to_json(),
                       "error": status.error.model_dump() if status.error else None}
-        print(json.dumps(result.model_dump(mode="json") if result else unfinished))
+        print(json.dumps(result_json(result) if result else unfinished))
     elif result:
         print("\n".join(report(result)))
     if status.state != "succeeded":

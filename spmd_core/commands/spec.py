@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import IO, Any
 
-from spmd_core.errors import refuse, shorten
+from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import MAX_TEXT_BYTES, Experiment, parse_experiment_text
 from spmd_core.experiment.reading import load_json
@@ -36,16 +36,33 @@ def read_spec(word: str) -> Experiment:
     raise refuse(f"spec file {shorten(word)}", "does not exist", f"name {HELP}")
 
 
+def read_one(word: str) -> Experiment:
+    """The experiment that a word names; RequestError for a study of several."""
+    experiment = read_spec(word)
+    if experiment.variants:
+        raise _several(len(experiment.variants))
+    return experiment
+
+
+def _several(count: int) -> RequestError:
+    return refuse(f"a study of {count} variants", "is several experiments, and this takes one",
+                  "name one of them, or run the study with `run`")
+
+
 def read_open_spec(word: str) -> Any:
     """The JSON value of a spec file or of standard input, which need not be an experiment: a search
     leaves fields open. Of a link or recipe, the experiment's JSON form with mesh and sharding open.
     """
     data = _read(sys.stdin.buffer) if word == "-" else _file(word)
     if data is None or data.strip()[:1] != b"{":
-        return read_spec(word).to_json() | {"mesh": None, "sharding": None}
+        return read_one(word).to_json() | {"mesh": None, "sharding": None}
     if len(data) > MAX_TEXT_BYTES:
         return _from_bytes(data)
-    return load_json(data)
+    found = load_json(data)
+    for field in ("study", "variants"):
+        if isinstance(found, dict) and isinstance(found.get(field), list):
+            raise _several(len(found[field]))
+    return found
 
 
 def _file(word: str) -> bytes | None:

@@ -4,14 +4,22 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import PlainSerializer, ValidationError, model_validator
+from pydantic import (
+    PlainSerializer,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.experiment import options as experiment_options
-from spmd_core.experiment import reading, rules
+from spmd_core.experiment import reading, rules, variants
 from spmd_core.experiment.reading import load_json
 from spmd_core.experiment.types import Axes, Fields, MemoryKind, Mesh, Spec, axes_json
 from spmd_core.frozen import AsObject, Frozen
@@ -31,10 +39,28 @@ class Timing(Frozen):
     min_seconds: float = 0.2
 
 
+class Variant(Frozen):
+    """One of the experiments that a study measures side by side."""
+
+    name: str
+    experiment: "Experiment"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One program of a run: a strategy, of a variant where there are several."""
+
+    key: str  # names it in the result: the strategy, or `variant/strategy`
+    variant: str  # "" where the experiment stands alone
+    experiment: "Experiment"
+    strategy: str
+
+
 class Experiment(Frozen):
     """What is run. Fields are as in the JSON form; `sharding` maps each dim to its mesh axes.
 
     `reading` and `rules` say what a field may be, before any value is made; here are only types.
+    A study is an experiment with `variants`, of which it is itself the first.
     """
 
     version: Literal[1] = 1
@@ -51,11 +77,31 @@ class Experiment(Frozen):
     strategies: tuple[str, ...]
     timing: Timing = Timing()
     seed: int = 0
+    variants: tuple[Variant, ...] = ()  # at least two, or none
 
     @model_validator(mode="before")
     @classmethod
     def _read(cls, data: Any) -> Any:
-        return _canonical_fields(data) if isinstance(data, Mapping) else data
+        if not isinstance(data, Mapping):
+            return data
+        given, entries = variants.opened(data)
+        if len(entries) < 2:
+            return _canonical_fields(given)
+        found = _variants(entries)
+        return {name: getattr(found[0].experiment, name) for name in cls.model_fields} | {
+            "variants": found}
+
+    @model_serializer(mode="wrap")
+    def _write(self, fields: SerializerFunctionWrapHandler,
+               info: SerializationInfo) -> dict[str, Any]:
+        """Variants as what they change, and no field of that name where there are none."""
+        data = fields(self)
+        data.pop("variants", None)
+        if self.variants:
+            data["variants"] = [{"name": each.name, "changes": {
+                field: value for field, value in each.experiment.model_dump(mode=info.mode).items()
+                if value != data[field]}} for each in self.variants]
+        return data
 
     @cached_property
     def what(self) -> Workload:
@@ -67,6 +113,18 @@ class Experiment(Frozen):
     def place(self) -> Target:
         """Where it runs: the target, parsed once."""
         return parse_target(self.target)
+
+    @property
+    def members(self) -> tuple[Variant, ...]:
+        """The variants; of an experiment that stands alone itself, without a name."""
+        return self.variants or (Variant.model_construct(name="", experiment=self),)
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """What is run side by side: every strategy of every variant, in order."""
+        return tuple(Row(f"{each.name}/{strategy}" if each.name else strategy, each.name,
+                         each.experiment, strategy)
+                     for each in self.members for strategy in each.experiment.strategies)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -154,6 +212,29 @@ def _in_order(what: Workload, fields: Fields) -> dict[str, Any]:
     return {"sharding": tuple((dim, table[dim]) for dim in what.dims if table.get(dim)),
             "overrides": ordered("overrides", None), "memory": ordered("memory", "device"),
             "data": ordered("data", "normal")}
+
+
+def _variants(entries: list[variants.Entry]) -> tuple[Variant, ...]:
+    """The variants of a study, each with a name; RequestError where they cannot be compared."""
+    found = []
+    for place, (name, fields) in enumerate(entries, 1):
+        try:
+            found.append(parse_experiment(fields))
+        except RequestError as error:
+            raise variants.in_variant(name, place, error) from None
+    forms = [each.to_json() for each in found]
+    given = [name for name, _ in entries]
+    variants.check(given, forms, bool(found[0].what.results),
+                   sum(len(each.strategies) for each in found))
+    names = variants.names_of(forms, given)
+    return tuple(Variant.model_construct(name=name, experiment=each)
+                 for name, each in zip(names, found, strict=True))
+
+
+def study_of(members: list[tuple[str | None, Experiment]]) -> Experiment:
+    """The study of these experiments, named by what differs where they have no name."""
+    return parse_experiment({"study": [{"experiment": each.to_json()} | (
+        {"name": name} if name else {}) for name, each in members]})
 
 
 def parse_experiment(data: Any) -> Experiment:

@@ -47,7 +47,10 @@ def nearest(data: Any, device_count: int | None = None, target: str | None = Non
         "workload") is None or data.get("mesh") is None or data.get("version", 1) != 1:
         return Nearest(parse_experiment(data), ())  # raises: there is nothing to start from
     said: list[str] = []
-    return Nearest(parse_experiment(_repair(dict(data), device_count, target, said.append)),
+    if "variants" in data:
+        said.append("A study is not changed variant by variant: its first one is left.")
+    first = {name: value for name, value in data.items() if name != "variants"}
+    return Nearest(parse_experiment(_repair(first, device_count, target, said.append)),
                    tuple(said))
 
 

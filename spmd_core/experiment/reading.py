@@ -189,7 +189,7 @@ def read_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     for field in given:
         if field not in READERS:
             raise refuse(f"field {shorten(field)}", "is not part of an experiment",
-                         f"leave it out, or use one of {', '.join(READERS)}")
+                         f"leave it out, or use one of {', '.join((*READERS, 'variants'))}")
     # a value that was read before, such as the timing of another experiment, is taken as it is
     return {field: given[field] if isinstance(given[field], BaseModel) else read(given[field])
             for field, read in READERS.items() if field in given}

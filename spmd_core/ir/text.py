@@ -110,8 +110,10 @@ class ProgramText:
 
 
 def file_name(workload: str, strategy: str) -> str:
-    """The name under which a program text is executed, as source lines quote it."""
-    return f"{workload}_{strategy.replace('(', '_').replace(')', '')}.py"
+    """The name under which a program text is executed, as source lines quote it. `strategy` may be
+    that of a study's row, `variant/strategy`.
+    """
+    return f"{workload}_{strategy.rpartition('/')[2].replace('(', '_').replace(')', '')}.py"
 
 
 def made_from(ops: Sequence[Op], file: str, line: int) -> list[Op]:

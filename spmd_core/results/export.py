@@ -7,12 +7,34 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spmd_core.results.result import Result, StrategyResult
+from spmd_core.results.stats import compare
 from spmd_core.units import mesh_text
 
 
 def json_text(result: Result) -> str:
     """The whole result, as `python -m spmd_core run --json` prints it, indented."""
-    return json.dumps(result.model_dump(mode="json"), indent=2) + "\n"
+    return json.dumps(result_json(result), indent=2) + "\n"
+
+
+def result_json(result: Result) -> dict[str, Any]:
+    """A result as plain JSON values; of a study the results of its variants, and how all rows
+    (`variant/strategy`) compare.
+    """
+    if not result.experiment.variants:
+        return result.model_dump(mode="json")
+    whole = result.model_dump(mode="json", exclude={"strategies", "experiment"})
+    variants = [{"name": each.name} | _ranked(result.of_variant(each.name)).model_dump(mode="json")
+                for each in result.experiment.variants]
+    return {"run": result.run, "variants": variants} | whole
+
+
+def _ranked(alone: Result) -> Result:
+    """The result of one variant with how its own strategies compare, by the rounds that it has."""
+    rounds = {name: found.turns_s for name, found in alone.strategies.items()
+              if found.turns_s and found.status == "ok" and found.correct}
+    compared = compare(rounds, alone.experiment.timing.samples)
+    return alone.model_copy(update={"comparison": compared})
+
 
 CSV_COLUMNS = ("run", "experiment", "workload", "target", "mesh", "strategy", "status", "operands",
                "sample", "seconds", "outlier", "fits", "peak_bytes", "predicted_low_s",
@@ -26,7 +48,7 @@ def csv_text(*results: Result) -> str:
     """One row per sample, in the order taken; a strategy without samples has one row, its sample
     and seconds empty.
 
-    `operands` is `unsharded` for the second timing of `constrained`; seconds are per call.
+    Of a study the first column is the variant. `operands` is `unsharded` for the second timing of `constrained`; seconds are per call.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -34,13 +56,15 @@ def csv_text(*results: Result) -> str:
         writer.writerow(POINT_COLUMNS)
         writer.writerows(_point_rows(results))
         return text.getvalue()
-    writer.writerow(CSV_COLUMNS)
+    of_study = any(result.experiment.variants for result in results)
+    writer.writerow(("variant", *CSV_COLUMNS) if of_study else CSV_COLUMNS)
     for result in results:
-        experiment = result.experiment
-        mesh = mesh_text(experiment.mesh, " ")
-        for strategy, found in result.strategies.items():
-            head = (result.run, experiment.id, experiment.workload, experiment.target, mesh,
-                    strategy, found.status)
+        for name, found in result.strategies.items():
+            row = result.row(name)
+            experiment = row.experiment
+            head = (*([row.variant] if of_study else []), result.run, experiment.id,
+                    experiment.workload, experiment.target, mesh_text(experiment.mesh, " "),
+                    row.strategy, found.status)
             predicted = _predicted(found)
             for number, seconds in enumerate(found.samples_s):
                 writer.writerow((*head, "placed", number, seconds, number in found.outliers,

@@ -1,9 +1,11 @@
 """The result of a run: what was measured, with None wherever nothing was."""
 
 import math
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Literal
 
-from spmd_core.experiment.experiment import Experiment, Frozen
+from spmd_core.experiment.experiment import Experiment, Frozen, Row
 from spmd_core.results.advice import Next
 from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment
@@ -175,7 +177,10 @@ class Comparison(Frozen):
 
 
 class Result(Frozen):
-    """The outcome of a run, as `python -m spmd_core run --json` prints it."""
+    """The outcome of a run, as `python -m spmd_core run --json` prints it.
+
+    Of a study `strategies` has every row: `variant/strategy` -> what it was.
+    """
 
     run: str
     experiment: Experiment
@@ -203,6 +208,34 @@ class Result(Frozen):
     def ordered(self) -> tuple[tuple[str, StrategyResult], ...]:
         """Name and outcome of every strategy, in that order."""
         return tuple((name, self.strategies[name]) for name in self.order)
+
+    @cached_property
+    def _rows(self) -> dict[str, Row]:
+        return {row.key: row for row in self.experiment.rows}
+
+    def row(self, name: str) -> Row:
+        """The variant, experiment and strategy of one of `strategies`."""
+        return self._rows.get(name) or Row(name, "", self.experiment, name)
+
+    def of_variant(self, name: str) -> "Result":
+        """What was found of one variant of a study, as if it had been run alone; the order of its
+        strategies is left to `stats.compare`.
+        """
+        rows = [row for row in self.experiment.rows if row.variant == name]
+        found = {row.strategy: self.strategies[row.key] for row in rows
+                 if row.key in self.strategies}
+        return self.model_copy(update={"experiment": rows[0].experiment, "strategies": found,
+                                       "comparison": None, "next": None})
+
+    def by_variant(self, change: "Callable[[Result], Result]") -> "Result":
+        """The result with the strategies of each variant as `change` leaves them."""
+        if not self.experiment.variants:
+            return change(self)
+        found = dict(self.strategies)
+        for each in self.experiment.variants:
+            changed = change(self.of_variant(each.name)).strategies
+            found |= {f"{each.name}/{name}": outcome for name, outcome in changed.items()}
+        return self.model_copy(update={"strategies": found})
 
     @property
     def medians_s(self) -> dict[str, float | None]:

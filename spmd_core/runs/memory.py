@@ -37,11 +37,18 @@ class MemoryNeed:
 
 
 def memory_need(experiment: Experiment) -> MemoryNeed:
-    """The least that a run allocates: operands and results of every strategy, and the draws on the
-    host.
+    """The least that a run allocates: operands and results of every strategy of every variant, and
+    the draws on the host, which variants of one dtype share.
 
     What the compiler needs besides is not known before it has compiled.
     """
+    needs = [_need(each.experiment) for each in experiment.members]
+    return MemoryNeed(max(need.host_bytes for need in needs),
+                      sum(need.device_bytes for need in needs),
+                      sum(need.all_device_bytes for need in needs))
+
+
+def _need(experiment: Experiment) -> MemoryNeed:
     what, sizes = experiment.what, experiment.sizes
     if experiment.what.is_small_program:
         chosen = _program_sizes(experiment)
@@ -108,6 +115,14 @@ def check_runs_here(experiment: Experiment, hardware: Hardware,
     """RequestError where the experiment cannot run on this machine: no such target, a mesh larger
     than it, or too little memory. `known` gives what a target's devices last said of themselves.
     """
+    for each in experiment.members:
+        _check_alone(each.experiment, hardware, known)
+    if not experiment.place.is_absent:
+        check_memory(experiment, known(experiment.target), hardware)
+
+
+def _check_alone(experiment: Experiment, hardware: Hardware,
+                 known: Callable[[str], Environment | None]) -> None:
     check_present(experiment.what)
     target = experiment.place
     if target.is_absent:
@@ -118,7 +133,6 @@ def check_runs_here(experiment: Experiment, hardware: Hardware,
         raise refuse("target local", "finds no accelerator on this machine", "use cpu:8")
     environment = known(target.text)
     check_fits_target(experiment.mesh, target, environment.device_count if environment else None)
-    check_memory(experiment, environment, hardware)
 
 
 def check_memory(experiment: Experiment, environment: Environment | None,

@@ -70,25 +70,47 @@ def report(strategy, output, seconds):
             wrong.append(f"{{strategy}}: {{judged.wrong:,}} of {{judged.compared:,}} elements of {{name}} are wrong")
 '''
 
+_WRONG = "wrong = []  # what was found wrong\n"
+
 
 def script_text(experiment: Experiment, result: Result | None = None) -> str:
     """A Python script in cells (`# %%`): what each strategy runs, its time and its values, compared
-    with those of the result.
+    with those of the result. Of a study one variant after the other, each by itself.
     """
+    parts = [_head(experiment, result), *(_of_study(experiment, result) if experiment.variants
+                                          else _cells(experiment, result))]
+    if any(part.startswith("# %% measuring") for part in parts):
+        parts.append("# %% verdict\nif wrong:\n    raise SystemExit(\"\\n\".join(wrong))")
+    return "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _of_study(experiment: Experiment, result: Result | None) -> list[str]:
+    """The cells of every variant, without those that stand as they are from the variant before."""
+    parts: list[str] = []
+    standing: dict[str, str] = {}  # title of a cell -> its latest text
+    for each in experiment.variants:
+        parts.append(f"# %% variant\nprint({f'variant {each.name}'!r})")
+        own = result.of_variant(each.name) if result else None
+        for cell in _cells(each.experiment, own):
+            title = cell.strip("\n").partition("\n")[0]
+            if title in standing:  # what was found wrong before stays
+                cell = cell.replace(_WRONG, "")
+            if standing.get(title) != cell.replace(_WRONG, ""):
+                parts.append(cell)
+            standing[title] = cell.replace(_WRONG, "")
+    return parts
+
+
+def _cells(experiment: Experiment, result: Result | None) -> list[str]:
     if experiment.place.is_absent:
-        return "\n\n\n".join(part.strip("\n")
-                             for part in [_head(experiment, result),
-                                          *absent_cells(experiment)]) + "\n"
+        return absent_cells(experiment)
     strategies = [strategy for strategy in experiment.strategies if strategy != "as_written"]
-    parts = [_head(experiment, result), _devices(experiment, result)]
+    parts = [_devices(experiment, result)]
     if strategies:
         parts += [f"# %% imports\nimport math\nimport statistics\nfrom time import perf_counter\n{header(experiment, *strategies)}",
                   "# %% operands\n" + "\n".join(spaced(operands_text(experiment).splitlines())),
                   "\n".join(spaced(judging_cell(experiment, strategies, _platform(experiment, result)))), _measuring(experiment, result)]
-    parts += [_cell(experiment, strategy, result) for strategy in experiment.strategies]
-    if strategies:
-        parts.append("# %% verdict\nif wrong:\n    raise SystemExit(\"\\n\".join(wrong))")
-    return "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
+    return parts + [_cell(experiment, strategy, result) for strategy in experiment.strategies]
 
 
 def _head(experiment: Experiment, result: Result | None) -> str:

@@ -13,7 +13,13 @@ from spmd_core.words.names import listed, mesh_words, titles, workload_title
 
 
 def experiment_words(experiment: Experiment) -> str:
-    """What is computed, how it is sharded and where, then whatever is not at its default."""
+    """What is computed, how it is sharded and where, then whatever is not at its default; of a
+    study its variants' names, and the first one in full.
+    """
+    if experiment.variants:
+        names = "; ".join(each.name for each in experiment.variants)
+        first = experiment_words(experiment.variants[0].experiment)
+        return f"Study of {len(experiment.variants)} variants ({names}): {first}"
     if experiment.what.has_plan:
         return ", ".join(_of_plan(plan_of(experiment)))
     where = f"mesh {mesh_words(experiment.mesh)} on {experiment.target}"

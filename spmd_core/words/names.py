@@ -13,7 +13,10 @@ DOES_NOT_FIT = "Does not fit"
 
 
 def title(strategy: str) -> str:
-    """A strategy's name in sentences and tables."""
+    """A strategy's name in sentences and tables; that of a study's row with its variant's."""
+    variant, _, own = strategy.rpartition("/")
+    if variant:
+        return f"{variant} · {title(own)}"
     return STRATEGIES[strategy].title if strategy in STRATEGIES else strategy
 
 

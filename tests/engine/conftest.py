@@ -23,7 +23,8 @@ def run(environment):
     """Runs an experiment, quickly unless it says otherwise, and keeps the events that it emits."""
 
     def run(cancelled=lambda: False, **spec):
-        experiment = parse_experiment({"target": "cpu:8", "timing": QUICK} | spec)
+        given = spec if "study" in spec else {"target": "cpu:8", "timing": QUICK} | spec
+        experiment = parse_experiment(given)
         run.events.clear()
         return run_experiment(experiment, "run-1", environment, run.events.append, cancelled)
 

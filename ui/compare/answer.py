@@ -139,7 +139,7 @@ def _layouts(view: View) -> None:
                                  key=f"array:{','.join(arrays)}",
                                  label_visibility="collapsed") or next(iter(arrays))
     report = arrays[array]
-    held = layout(view.result.experiment.mesh, report.shape, spec_of(report))
+    held = layout(view.result.row(name).experiment.mesh, report.shape, spec_of(report))
     st.vega_lite_chart(picture.picture(held, report.dtype),
                        alt=picture.alt_text(held, report.dtype), key="held")
 

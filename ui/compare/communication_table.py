@@ -9,7 +9,7 @@ import pandas as pd
 
 from spmd_core.communication.rows import is_ring, kind_words
 from spmd_core.errors import Inexpressible
-from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.experiment import Experiment, Row
 from spmd_core.ir.text import file_name
 from spmd_core.results.collective import Collective
 from spmd_core.results.result import Result
@@ -46,7 +46,7 @@ def collectives_table(result: Result) -> pd.DataFrame:
         for item in summed(found.collectives):
             row = rows.setdefault((_what(item), _reason(item)), _Row())
             row.strategies[name] = None
-            row.places.setdefault(_place(result.experiment, name, item), []).append(name)
+            row.places.setdefault(_place(result.row(name), item), []).append(name)
     return pd.DataFrame([{"Strategy": ", ".join(map(title, row.strategies)),
                           "Collective, bytes per device": what,
                           "Why, and where": ". ".join(part for part in (reason, *_places_words(row))
@@ -87,14 +87,14 @@ def _reason(item: Collective) -> str:
     return plain((item.reason or "").replace("`", "").rstrip("."))
 
 
-def _place(experiment: Experiment, strategy: str, item: Collective) -> tuple[str, str]:
+def _place(row: Row, item: Collective) -> tuple[str, str]:
     """The number and the text of the line of the program that is shown; else what is known, and no
     number.
     """
     file, _, number = (item.source or "").rpartition(":")
-    lines = program_lines(experiment, strategy)
-    if file == file_name(experiment.workload,
-                         strategy) and number.isdigit() and 0 < int(number) <= len(lines):
+    lines = program_lines(row.experiment, row.strategy)
+    if file == file_name(row.experiment.workload,
+                         row.strategy) and number.isdigit() and 0 < int(number) <= len(lines):
         code = lines[int(number) - 1].strip().replace("`", "'")
         return number, code if len(code) <= _CODE_CHARACTERS else code[: _CODE_CHARACTERS - 1] + "…"
     return "", plain(item.source or item.op or "")

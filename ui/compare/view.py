@@ -55,7 +55,8 @@ def _view(run: str) -> View:
     result = lab().result(run)
     if result is None:
         raise LookupError(run)  # not kept: the result may still come
-    result = with_roofline(result, calibration(result.experiment, lab().latest, lab().result))
+    result = result.by_variant(lambda each: with_roofline(
+        each, calibration(each.experiment, lab().latest, lab().result)))
     return View(result, times_chart(result), times_alt(result), tables.times_table(result),
                 collectives_table(result), base.phases_chart(result), tables.phases_table(result),
                 base.memory_chart(result), tables.memory_table(result), tables.errors_table(result))

@@ -26,7 +26,7 @@ from spmd_core.engine.measured.run import forget_now_and_then
 from spmd_core.engine.measured.trial import failure_of
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.errors import LabError
-from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.experiment import Experiment, Row
 from spmd_core.hlo.fingerprint import fingerprint
 from spmd_core.hlo.module import Module
 from spmd_core.hlo.text import parse_module
@@ -61,9 +61,9 @@ def predict_experiment(experiment: Experiment, run_id: str, environment: Environ
     if experiment.what.has_formula:
         return Finished(result=_by_formula(experiment, run_id, environment))
     with dump_folder() as folder:
-        for strategy in experiment.strategies:
-            outcomes[strategy] = StrategyResult(status="cancelled") if cancelled() \
-                else _predict(experiment, strategy, emit, folder, clock)
+        for row in experiment.rows:
+            outcomes[row.key] = StrategyResult(status="cancelled") if cancelled() \
+                else _predict(row, len(experiment.rows) == 1, emit, folder, clock)
     forget_now_and_then()
     partial = any(outcome.status == "cancelled" for outcome in outcomes.values())
     result = Result(run=run_id, experiment=experiment, environment=environment, strategies=outcomes,
@@ -88,10 +88,12 @@ def _peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _predict(experiment: Experiment, strategy: str, emit: Emit, folder: Path,
+def _predict(row: Row, alone: bool, emit: Emit, folder: Path,
              clock: Callable[[], float]) -> StrategyResult:
+    experiment, strategy = row.experiment, row.strategy
+
     def tell(phase: str) -> None:
-        emit(Phase(phase=phase, strategy=strategy))
+        emit(Phase(phase=phase, strategy=row.key))
 
     started, steps, texts, warnings = clock(), Steps(tell, clock=clock), {}, ()
     try:
@@ -103,7 +105,7 @@ def _predict(experiment: Experiment, strategy: str, emit: Emit, folder: Path,
         facts = {"lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")),
                  "compile_s": steps.seconds["compile"], "peak_rss_bytes": _peak_bytes(),
                  "versions": versions(), "elapsed_s": clock() - started}
-        if answer.text and len(experiment.strategies) > 1:
+        if answer.text and not alone:
             facts[PROGRAM] = fingerprint(answer.text)
         tell("price")
         prediction = of_experiment(
@@ -118,7 +120,7 @@ def _predict(experiment: Experiment, strategy: str, emit: Emit, folder: Path,
         return StrategyResult(status="error", error=failure, phases_s=Phases(**steps.seconds),
                               warnings=warnings)
     finally:
-        emit(Texts(strategy=strategy, texts={name: text for name, text in texts.items() if text}))
+        emit(Texts(strategy=row.key, texts={name: text for name, text in texts.items() if text}))
     return StrategyResult(status="ok", phases_s=Phases(**steps.seconds),
                           predicted_s=prediction.predicted_s, prediction=prediction,
                           memory_bytes=_memory(prediction),

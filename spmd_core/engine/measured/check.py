@@ -38,7 +38,8 @@ ALIKE = (
 class Checker:
     """Compares results with the reference; `operands` are filled by the time it is first needed.
 
-    Strategies that round alike share one reference.
+    Strategies that round alike share one reference, those of several variants too where these have
+    the same operands.
     """
 
     experiment: Experiment
@@ -51,7 +52,7 @@ class Checker:
         results, trial.to_check = trial.to_check, {}
         if not results or trial.failure is not None:
             return
-        expected, notes = self._expected(trial.strategy)
+        expected, notes = self._expected(trial)
         trial.notes += notes
         if not expected:
             return
@@ -75,8 +76,9 @@ class Checker:
         if sum(result.nbytes for result in trial.to_check.values()) > LARGE_BYTES:
             self.check(trial)
 
-    def _expected(self, strategy: str) -> tuple[dict[str, Reference], list[str]]:
-        how = arithmetic(self.experiment, self.platform, strategy)
+    def _expected(self, trial: Trial) -> tuple[dict[str, Reference], list[str]]:
+        experiment = trial.row.experiment if trial.row else self.experiment
+        how = arithmetic(experiment, self.platform, trial.strategy)
         if how not in self._found:
             self._found[how] = self._computed(how)
         return self._found[how]

@@ -2,7 +2,7 @@
 what happens on the way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import count
 from typing import Any
@@ -20,7 +20,7 @@ from spmd_core.engine.measured.report import strategy_result
 from spmd_core.engine.measured.sample import Sampler, rankable_rounds
 from spmd_core.engine.measured.train import Training
 from spmd_core.engine.measured.trial import OUT_OF_MEMORY, Trial
-from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.experiment import Experiment, Row
 from spmd_core.results import stats
 from spmd_core.results.environment import Environment
 from spmd_core.results.result import Result
@@ -43,43 +43,58 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
     _wake_compiler()
     if experiment.what.is_of_machine:
         return machine.run(experiment, run_id, environment, emit, cancelled)
-    trials = [Trial(strategy) for strategy in experiment.strategies]
-    operands = Operands()
-    checker = Checker(experiment, operands, environment.platform)
+    trials = [Trial(row.strategy, row) for row in experiment.rows]
+    checkers = Checkers(environment.platform)
     sampler = Sampler(experiment, trials, emit, cancelled)
     for trial in trials:
         if cancelled():
             sampler.stopped = True
             break
-        _prepare(trial, experiment, operands, emit)
+        checker = checkers.of(trial)
+        _prepare(trial, checker.operands, emit)
         checker.check_if_large(trial)
     sampler.warm_up()
     sampler.measure()
     emit(Phase(phase="check"))
     for trial in trials:
-        checker.check(trial)
+        checkers.of(trial).check(trial)
     sampler.remeasure()
-    if experiment.what.training.carried and experiment.option("steps") and not sampler.stopped:
-        training = Training(experiment, trials, emit, cancelled)
-        training.run()
-        sampler.stopped = training.stopped
-    floors = _floors(experiment)
-    floor_s = floors.get("mesh", floors.get("single"))
-    measured = environment.model_copy(
-        update={"load": devices.load(), "dispatch_floor_s": floor_s})
-    floor_of = {trial.strategy: floors.get("single" if trial.strategy in ONE_DEVICE else "mesh")
-                for trial in trials}
+    _train(experiment, trials, sampler)
+    result = _result(experiment, run_id, environment, trials, sampler.stopped)
+    forget_now_and_then()
+    return Finished(result=result, renew_worker=any(map(_ran_out, trials)))
+
+
+def _train(experiment: Experiment, trials: Sequence[Trial], sampler: Sampler) -> None:
+    """The steps of a training workload, where some are asked for: of each variant in turn."""
+    if not experiment.what.training.carried:
+        return
+    for each in experiment.members:
+        if each.experiment.option("steps") and not sampler.stopped:
+            own = [trial for trial in trials if trial.row and trial.row.variant == each.name]
+            training = Training(each.experiment, own, sampler.emit, sampler.cancelled)
+            training.run()
+            sampler.stopped = training.stopped
+
+
+def _result(experiment: Experiment, run_id: str, environment: Environment,
+            trials: Sequence[Trial], stopped: bool) -> Result:
+    """What the trials found, the answer in words, and what to try next."""
+    floors = Floors()
+    floor_of = {row.key: floors.of(row) for row in experiment.rows}
+    on_mesh = [floor_of[row.key] for row in experiment.rows if row.strategy not in ONE_DEVICE]
+    measured = environment.model_copy(update={
+        "load": devices.load(), "dispatch_floor_s": next(iter([*on_mesh, *floor_of.values()]))})
     result = Result(
-        run=run_id, experiment=experiment, environment=measured, partial=sampler.stopped,
+        run=run_id, experiment=experiment, environment=measured, partial=stopped,
         # which are about times, and a program as written has none
         notes=() if experiment.what.is_small_program else environment.notes,
-        strategies={trial.strategy: strategy_result(trial, experiment, floor_of[trial.strategy], sampler.stopped) for trial in trials},
+        strategies={row.key: strategy_result(trial, row.experiment, floor_of[row.key], stopped)
+                    for row, trial in zip(experiment.rows, trials, strict=True)},
         comparison=stats.compare(rankable_rounds(trials), experiment.timing.samples))
     from spmd_core.advice.next import with_next  # 0.4 s, which no first median is to wait for
 
-    result = with_next(_with_sentence(result))
-    forget_now_and_then()
-    return Finished(result=result, renew_worker=any(map(_ran_out, trials)))
+    return with_next(_with_sentence(result))
 
 
 def _ran_out(trial: Trial) -> bool:
@@ -112,26 +127,51 @@ def forget_now_and_then() -> None:
         jax.clear_caches()
 
 
-def _prepare(trial: Trial, experiment: Experiment, operands: dict[str, Any], emit: Emit) -> None:
+def _prepare(trial: Trial, operands: dict[str, Any], emit: Emit) -> None:
+    assert trial.row is not None
     try:
-        prepare(trial, experiment, operands,
-                lambda phase: emit(Phase(phase=phase, strategy=trial.strategy)))
+        prepare(trial, trial.row.experiment, operands,
+                lambda phase: emit(Phase(phase=phase, strategy=trial.key)))
     except Exception as error:  # whatever a strategy raises is its result, kind and words; the others go on
         trial.fail(error)
     if trial.texts:
-        emit(Texts(strategy=trial.strategy, texts=trial.texts))
+        emit(Texts(strategy=trial.key, texts=trial.texts))
         trial.texts = {}  # megabytes, for large programs
 
 
-def _floors(experiment: Experiment) -> dict[str, float]:
-    """Dispatch floor in seconds of one device ("single"), and of the mesh ("mesh") where a strategy
-    uses it.
-    """
-    floors = {}
-    if set(experiment.strategies) & set(ONE_DEVICE):
-        floors["single"] = timing.dispatch_floor_s(None, jax.devices()[0])
-    if set(experiment.strategies) - set(ONE_DEVICE):
-        imports = "import jax\nimport numpy as np\nfrom jax.sharding import AxisType, Mesh\n"
-        mesh = execute(imports + "\n".join(mesh_lines(experiment)) + "\n", "mesh.py")["mesh"]
-        floors["mesh"] = timing.dispatch_floor_s(mesh, jax.devices()[0])
-    return floors
+class Checkers:
+    """The operands and the reference of each trial: one for all variants that have the same."""
+
+    def __init__(self, platform: str) -> None:
+        self._platform = platform
+        self._operands: dict[tuple[object, ...], Operands] = {}
+        self._found: dict[tuple[object, ...], Checker] = {}
+
+    def of(self, trial: Trial) -> Checker:
+        """What judges a trial; its `operands` are drawn once."""
+        assert trial.row is not None
+        experiment = trial.row.experiment
+        drawn = experiment.dtype, experiment.options
+        key = *drawn, experiment.device_count
+        if key not in self._found:
+            operands = self._operands.setdefault(drawn, Operands())
+            self._found[key] = Checker(experiment, operands, self._platform)
+        return self._found[key]
+
+
+class Floors:
+    """Dispatch floors in seconds: of one device, and of each mesh that a row uses."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, ...], float] = {}
+
+    def of(self, row: Row) -> float:
+        """What any program of a row's devices costs at least."""
+        lines = () if row.strategy in ONE_DEVICE else tuple(mesh_lines(row.experiment))
+        if lines not in self._found:
+            mesh = None
+            if lines:
+                imports = "import jax\nimport numpy as np\nfrom jax.sharding import AxisType, Mesh\n"
+                mesh = execute(imports + "\n".join(lines) + "\n", "mesh.py")["mesh"]
+            self._found[lines] = timing.dispatch_floor_s(mesh, jax.devices()[0])
+        return self._found[lines]

@@ -56,7 +56,7 @@ class Sampler:
             return
         planned = self.experiment.timing.samples
         count = stats.rounds_to_add(rounds, pair, planned)
-        best = [trial for trial in self.trials if trial.strategy in pair]
+        best = [trial for trial in self.trials if trial.key in pair]
         if count > planned and count * sum(_seconds_of_round(trial)
                                            for trial in best) > MORE_ROUNDS_S:
             count = planned
@@ -67,7 +67,7 @@ class Sampler:
         def after_round(done: int) -> None:
             if done == count or monotonic() - self._told >= PROGRESS_INTERVAL_S:
                 self._told = monotonic()
-                medians = {trial.strategy: stats.median_s(trial.program.rounds)
+                medians = {trial.key: stats.median_s(trial.program.rounds)
                            for trial in self.trials if trial.program and trial.program.rounds}
                 self.emit(Progress(done=before + done, of=of, medians_s=medians))
 
@@ -89,7 +89,7 @@ class Sampler:
 
 def rankable_rounds(trials: Sequence[Trial]) -> dict[str, stats.Rounds]:
     """Rounds of the strategies that were timed and are not known to be wrong."""
-    return {trial.strategy: trial.program.rounds for trial in trials
+    return {trial.key: trial.program.rounds for trial in trials
             if trial.program and trial.program.rounds and trial.failure is None and trial.correct}
 
 

@@ -58,7 +58,7 @@ class Training:
         if trial.failure is not None or trial.program is None:
             return
         what, curve = self.experiment.what, self.experiment.what.training.curve or ""
-        arguments = self._arguments.setdefault(trial.strategy, list(trial.program.arguments))
+        arguments = self._arguments.setdefault(trial.key, list(trial.program.arguments))
         try:
             start = perf_counter()
             output = timing.block(trial.program.call(*arguments))
@@ -75,9 +75,9 @@ class Training:
 
     def _tell(self, done: int, steps: int) -> None:
         self._told = monotonic()
-        series = {labelled(name, trial.strategy): thinned(values) for trial in self.trials
+        series = {labelled(name, trial.key): thinned(values) for trial in self.trials
                   for name, values in trial.series.items()}
-        medians = {trial.strategy: float(np.median(trial.program.samples_s))
+        medians = {trial.key: float(np.median(trial.program.samples_s))
                    for trial in self.trials if trial.program and trial.program.rounds}
         self.emit(Progress(done=done, of=steps, medians_s=medians, series=series))
 

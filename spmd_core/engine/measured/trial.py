@@ -11,6 +11,7 @@ import numpy as np
 from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.measured.timing import Timed
 from spmd_core.errors import Inexpressible, WrongResult
+from spmd_core.experiment.experiment import Row
 from spmd_core.reference.reference import Error
 from spmd_core.results.collective import Collective
 from spmd_core.results.prediction import Prediction
@@ -25,6 +26,8 @@ class Trial:
     """A strategy under way; each step fills in what it learns."""
 
     strategy: str
+    # where several variants are measured: the row that it is of, and its own experiment
+    row: Row | None = None
     phases_s: dict[str, float] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -46,6 +49,11 @@ class Trial:
     wrong: Wrong | None = None
     correct: bool | None = None
     failure: Failure | None = None
+
+    @property
+    def key(self) -> str:
+        """Its name in the result."""
+        return self.row.key if self.row else self.strategy
 
     @property
     def timed(self) -> list[Timed]:

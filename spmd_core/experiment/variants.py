@@ -1,0 +1,172 @@
+"""A study: variants of an experiment that are measured side by side; how they are read, named by
+what differs, and which can be compared.
+
+Everything here is about JSON forms; `experiment` makes values of them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from spmd_core.errors import RequestError, refuse, shorten
+from spmd_core.experiment.reading import first_twice
+
+MAX_VARIANTS, MAX_ROWS = 24, 96  # rows: variants x strategies
+MAX_NAME = 60
+# what may differ, in the order in which a name tells it
+VARYING = ("mesh", "sharding", "overrides", "memory", "dtype", "options", "strategies")
+_NAMING = VARYING[:-1]  # strategies only where nothing else differs: a row says its own
+EXAMPLE = '{"study": [{"name": "rows", "experiment": {...}}, {"name": "columns", "experiment": {...}}]}'
+Entry = tuple[str | None, Mapping[str, Any]]  # name (None: by what differs), fields that differ
+Fields = dict[str, Any]
+
+
+def opened(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Entry]]:
+    """An experiment's fields, and its variants; none where it stands alone.
+
+    A study is written as a list of experiments (`study`), or as an experiment and what each variant
+    changes in it (`variants`). The fields are those of the first variant.
+    """
+    if "study" in data:
+        if others := [name for name in data if name != "study"]:
+            raise refuse(f"field {shorten(others[0])}", "stands beside a study",
+                         "write it into each of the study's experiments")
+        entries = _entries(data["study"], "study", "experiment")
+        return entries[0][1], entries
+    alone = {name: value for name, value in data.items() if name != "variants"}
+    if data.get("variants") is None:
+        return alone, []
+    entries = [(name, alone | dict(changes))
+               for name, changes in _entries(data["variants"], "variants", "changes")]
+    return entries[0][1], entries
+
+
+def _entries(given: Any, field: str, inside: str) -> list[Entry]:
+    """The variants as they were written."""
+    if not isinstance(given, list | tuple) or not given:
+        raise refuse(f"{field}={shorten(given)}", "is not a list of variants",
+                     f"write for example {EXAMPLE}")
+    if len(given) > MAX_VARIANTS:
+        raise refuse(f"{len(given)} variants", f"are more than a study's {MAX_VARIANTS}",
+                     "leave some out, or make two studies")
+    return [_entry(each, place, inside) for place, each in enumerate(given, 1)]
+
+
+def _entry(given: Any, place: int, inside: str) -> Entry:
+    if not isinstance(given, Mapping) or not isinstance(given.get(inside), Mapping):
+        raise refuse(f"variant {place}={shorten(given)}", f"has no object {inside}",
+                     f"write for example {EXAMPLE}")
+    if unknown := [name for name in given if name not in ("name", inside)]:
+        raise refuse(f"field {shorten(unknown[0])} of variant {place}", "is not known here",
+                     f"use name and {inside}")
+    if any(name in given[inside] for name in ("study", "variants")):
+        raise refuse(f"variant {place}", "is itself a study", "list its variants one by one")
+    name = given.get("name")
+    if name is not None and (not isinstance(name, str) or not name.isprintable()
+                             or not 1 <= len(name.strip()) <= MAX_NAME):
+        raise refuse(f"name {shorten(name)} of variant {place}", "is not a name",
+                     f"use 1 to {MAX_NAME} characters, or leave it out")
+    return (name.strip() if isinstance(name, str) else None), given[inside]
+
+
+def in_variant(name: str | None, place: int, error: RequestError) -> RequestError:
+    """The refusal of one variant's fields, with the variant that they are of."""
+    return RequestError(f"variant {shorten(name) if name else place}: {error}")
+
+
+def check(given: Sequence[str | None], forms: Sequence[Fields], comparable: bool,
+          rows: int) -> None:
+    """RequestError where variants cannot be measured side by side. `given`: the names that they
+    were given; `forms`: their canonical JSON forms; `comparable`: whether the workload has results.
+    """
+    names = [shorten(name) if name else str(place) for place, name in enumerate(given, 1)]
+    if (twice := first_twice(name for name in given if name)) is not None:
+        raise refuse(f"name {shorten(twice)}", "is that of two variants", "name each differently")
+    first = forms[0]
+    if not comparable:
+        raise refuse(f"a study of workload {first['workload']}",
+                     "has variants that share no result to compare", "run them one by one")
+    for name, form in zip(names, forms, strict=True):
+        both = f"variants {names[0]} and {name}"
+        if (form["workload"], form["dims"]) != (first["workload"], first["dims"]):
+            raise refuse(both, f"share no result to compare ({_computed(first)}; {_computed(form)})",
+                         "give them one workload with the same dims")
+        for field, value in first.items():
+            if field not in VARYING and form[field] != value:
+                raise refuse(f"{both} with {field}={shorten(value)} and {shorten(form[field])}",
+                             "cannot be measured in the same rounds",
+                             f"give all variants the same {field}")
+    if rows > MAX_ROWS:
+        raise refuse(f"a study of {rows} rows (variants x strategies)",
+                     f"is larger than {MAX_ROWS}", "take fewer variants or strategies")
+
+
+def _computed(form: Fields) -> str:
+    sizes = " ".join(f"{dim}={size}" for dim, size in form["dims"].items())
+    return f"{form['workload']} {sizes}".strip()
+
+
+def names_of(forms: Sequence[Fields], given: Sequence[str | None] = ()) -> tuple[str, ...]:
+    """A name for each variant: the one given, else what it has otherwise than the others do.
+
+    >>> names_of([{"mesh": [["x", 8]]}, {"mesh": [["x", 2], ["y", 4]]}])
+    ('mesh x=8', 'mesh x=2 y=4')
+    """
+    named = list(given) or [None] * len(forms)
+    found: list[str] = []
+    for form, name in zip(forms, named, strict=True):
+        parts = _difference(form, forms, _NAMING) or _difference(form, forms, VARYING[-1:])
+        own = name or _short(", ".join(parts) or "as it is")
+        taken = {*found, *(other for other in named if other)}
+        if name is None:
+            own = next(text for number in range(1, len(forms) + 2)
+                       if (text := own if number == 1 else f"{own[:MAX_NAME - 5]} ({number})")
+                       not in taken)
+        found.append(own)
+    return tuple(found)
+
+
+def _difference(form: Fields, forms: Sequence[Fields], fields: Sequence[str]) -> list[str]:
+    return [text for field in fields if field in form for text in _field_words(field, form, forms)]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_NAME else text[:MAX_NAME - 1] + "…"
+
+
+def _field_words(field: str, form: Fields, forms: Sequence[Fields]) -> Iterator[str]:
+    """What a field of one variant says, as far as the variants differ in it."""
+    now = form[field]
+    if all(each[field] == now for each in forms):
+        return
+    if field == "mesh":
+        yield "mesh " + " ".join(f"{axis}={size}" for axis, size in now)
+    elif field == "sharding":
+        yield ", ".join(f"{dim} over {_axes(axes)}" for dim, axes in now.items()) or "replicated"
+    elif field == "strategies":
+        yield " ".join(now)
+    elif field == "dtype":
+        yield now
+    else:
+        yield from _pairs_words(field, now, forms)
+
+
+def _pairs_words(field: str, now: Fields, forms: Sequence[Fields]) -> Iterator[str]:
+    """Of overrides, memory and options, those entries that differ."""
+    for name in dict.fromkeys(name for each in forms for name in each[field]):
+        value = now.get(name)
+        if all(each[field].get(name) == value for each in forms):
+            continue
+        if field == "memory":
+            yield f"{name} in {value or 'device'}"
+        elif field == "overrides":
+            yield f"{name} as the table says" if value is None else f"{name} {_spec(value)}"
+        else:
+            yield f"{name.replace('_', ' ')} {'default' if value is None else value}"
+
+
+def _axes(axes: Any) -> str:
+    return axes if isinstance(axes, str) else "+".join(axes or ())
+
+
+def _spec(spec: Sequence[Any]) -> str:
+    return "(" + ", ".join(_axes(axes) or "None" for axes in spec) + ")"

@@ -17,14 +17,14 @@ HEAVY = {
 # Floors of the house, from the bottom; a room imports only from rooms on floors below its own.
 FLOORS = (("errors",), ("units",), ("frozen",), ("settings",), ("machine",), ("hlo",), ("plan",),
           ("workloads",), ("experiment",), ("reference",), ("results",), ("communication",),
-          ("runs",), ("script",), ("ir",), ("cost",), ("estimate",), ("timeline",), ("search",),
+          ("runs",), ("script",), ("ir",), ("cost",), ("estimate",), ("timeline",), ("arrows",), ("search",),
           ("sweep",), ("bandwidth",), ("words",), ("advice",),
           ("recipes",), ("store",), ("programs",), ("engine",), ("declare",), ("worker",), ("lab",),
           ("searching",), ("commands",), ("__main__",), ("ui",), ("home", "pages"), ("app",),)
 # The rooms of `ui`, from the bottom, by the same rule.
 UI_FLOORS = (("heap", "lab", "markdown", "state", "style", "choices"),
              ("charts", "tables", "inputs", "links", "cards", "exports", "price"),
-             ("course", "hardware", "ir", "next_step", "timeline"), ("shell",), ("live",), ("layout",),
+             ("arrows", "course", "hardware", "ir", "next_step", "timeline"), ("shell",), ("live",), ("layout",),
              ("compare", "collectives"),
              ("predict",), ("search",), ("side_by_side",), ("history",),)
 # Rooms that run jax: only the worker's own process, and they themselves, may import them.

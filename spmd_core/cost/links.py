@@ -167,6 +167,9 @@ def dcn_bandwidth(topology: Topology, rates: Rates = EXPECTED) -> float:
     return topology.chip.dcn_bandwidth * rates.dcn
 
 
+Hop = tuple[Coordinates, int, int]  # a link: from the device there, along an axis, +1 or -1
+
+
 @dataclass(frozen=True, slots=True)
 class Paths:
     """The ways of a permute's messages: those over the busiest link, hops of the longest, links
@@ -179,29 +182,33 @@ class Paths:
     crosses_slices: bool
 
 
+def hops_between(topology: Topology, source: Coordinates, target: Coordinates) -> list[Hop]:
+    """The links of the shortest path between two devices of a slice, axis after axis."""
+    here, found = list(source), []
+    for axis, length in enumerate(topology.shape):
+        wraps = topology.wraps[axis]
+        ahead = (target[axis] - here[axis]) % length if wraps else target[axis] - here[axis]
+        steps = ahead - length if wraps and ahead > length / 2 else ahead
+        sign = 1 if steps > 0 else -1
+        for _ in range(abs(steps)):
+            found.append((tuple(here), axis, sign))
+            here[axis] = (here[axis] + sign) % length
+    return found
+
+
 def paths(topology: Topology, pairs: Sequence[tuple[int, int]],
           coordinates: Sequence[Coordinates]) -> Paths:
     """Where the messages of (source, target) pairs go: each on its shortest path, axis after axis."""
-    loads: Counter[tuple[Coordinates, int, int]] = Counter()
+    loads: Counter[Hop] = Counter()
     longest, crosses_slices, used = 0, False, set()
-    wraps = topology.wraps
     for source, target in pairs:
-        here, there = list(coordinates[source]), coordinates[target]
-        if here[-1] != there[-1]:
+        if coordinates[source][-1] != coordinates[target][-1]:
             crosses_slices = True
             continue
-        distance = 0
-        for axis, length in enumerate(topology.shape):
-            ahead = (there[axis] - here[axis]) % length if wraps[axis] else there[axis] - here[axis]
-            steps = ahead - length if wraps[axis] and ahead > length / 2 else ahead
-            sign = 1 if steps > 0 else -1
-            for _ in range(abs(steps)):
-                loads[(tuple(here), axis, sign)] += 1
-                here[axis] = (here[axis] + sign) % length
-            if steps:
-                used.add(f"ici {'xyz'[axis]}{'+' if sign > 0 else '-'}")
-            distance += abs(steps)
-        longest = max(longest, distance)
+        way = hops_between(topology, coordinates[source], coordinates[target])
+        loads.update(way)
+        used.update(f"ici {'xyz'[axis]}{'+' if sign > 0 else '-'}" for _, axis, sign in way)
+        longest = max(longest, len(way))
     return Paths(max(loads.values(), default=0), longest,
                  tuple(sorted(used | ({"dcn"} if crosses_slices else set()))), crosses_slices)
 

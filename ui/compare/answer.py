@@ -18,6 +18,7 @@ from spmd_core.words.bandwidth import roofline_words
 from spmd_core.words.names import environment_words, title
 from spmd_core.workloads.strategies import STRATEGIES
 from ui import choices, tables
+from ui.arrows import view as arrows
 from ui.compare import small_program
 from ui.compare.view import View
 from ui.ir import viewer
@@ -104,7 +105,9 @@ def open_tab(name: str) -> None:
 
 def _tabs(view: View) -> list[str]:
     arrays = any(found.operands or found.outputs for found in view.result.strategies.values())
-    there = {"Layouts": arrays, "Phases": view.phases, "Memory": view.memory, "Samples": view.times}
+    sends = any(found.collectives for found in view.result.strategies.values())
+    there = {"Arrows": sends, "Layouts": arrays, "Phases": view.phases, "Memory": view.memory,
+             "Samples": view.times}
     return [name for name in _DRAW if there.get(name, True)]
 
 
@@ -151,6 +154,14 @@ def spec_of(report: ArrayReport) -> Spec:
     return (*entries, *((),) * (len(report.shape) - len(entries)))
 
 
+def _arrows(view: View) -> None:
+    shown = {name: found.collectives for name, found in view.result.strategies.items()
+             if found.collectives}
+    name = next(iter(shown)) if len(shown) == 1 else choices.one_of(
+        "Strategy", list(shown), choices.STRATEGY, title)
+    arrows.show(view.result, name, shown[name])
+
+
 def _phases(view: View) -> None:
     if view.phases is not None:
         st.vega_lite_chart(view.phases, alt="Seconds of each phase by strategy; the numbers are in the table below", key="phases")
@@ -195,8 +206,8 @@ def _strategy_choice(names: Iterable[str], where: str) -> str:
                                 label_visibility="collapsed") or offered[0]
 
 
-_DRAW = {"Values": _values, "Layouts": _layouts, "Phases": _phases, "Memory": _memory,
-         "Programs": _programs, "Samples": _samples, "Machine": _machine}
+_DRAW = {"Values": _values, "Arrows": _arrows, "Layouts": _layouts, "Phases": _phases,
+         "Memory": _memory, "Programs": _programs, "Samples": _samples, "Machine": _machine}
 
 
 def before(experiment: Experiment) -> None:

@@ -21,6 +21,7 @@ from spmd_core.words.costs import cost_of, cost_words, money_text
 from spmd_core.words.names import title
 from spmd_core.words.timeline import ABOUT, STORED_BEFORE
 from ui import choices, price, state
+from ui.arrows import view as arrows
 from ui.ir import viewer
 from ui.lab import lab
 from ui.markdown import as_sentence, plain
@@ -203,7 +204,7 @@ def _metric(label: str, value: str, delta: str, color: str = "off") -> None:
     st.metric(label, value, delta, delta_color=color, delta_arrow="off", width="content")  # pyright: ignore[reportArgumentType]
 
 
-_TIME, _MEMORY, _BESIDE, _PROGRAMS = "Time", "Memory", "Beside", "Programs"
+_TIME, _ARROWS, _MEMORY, _BESIDE, _PROGRAMS = "Time", "Arrows", "Memory", "Beside", "Programs"
 _OLD_TABS = {  # of links of before
     "Where the time goes": _TIME, "Collectives": _TIME, "Mesh on the torus": _MEMORY,
     "Side by side": _BESIDE, "Your own time": _BESIDE, "Baseline": _BESIDE,
@@ -217,7 +218,8 @@ def details(result: Result, name: str) -> None:
     """
     found = result.strategies[name].prediction
     assert found is not None
-    names = [*([_TIME] if found.predicted_s else []), _MEMORY, _BESIDE,
+    names = [*([_TIME] if found.predicted_s else []),
+             *([_ARROWS] if found.collectives else []), _MEMORY, _BESIDE,
              *([_PROGRAMS] if found.fits else [])]
     choices.rename_tab(_OLD_TABS)
     tabs = st.tabs(names, key=choices.TAB, on_change="rerun", bind="query-params")
@@ -226,6 +228,8 @@ def details(result: Result, name: str) -> None:
     with tab:
         if opened == _TIME:
             _time(result, name, found)
+        elif opened == _ARROWS:
+            arrows.show(result, name, found.collectives)
         elif opened == _MEMORY:
             _memory(found)
             st.subheader("Mesh on the torus", anchor=False)

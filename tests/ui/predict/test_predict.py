@@ -272,15 +272,16 @@ def test_links_of_before_open_the_tab_that_has_it_now(opened, tab, now, words):
     assert next(each for each in screen.tabs if each.label == now)
 
 
-def test_four_tabs_and_the_sweep_is_a_view_of_its_own(opened):
+def test_five_tabs_and_the_sweep_is_a_view_of_its_own(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL))
-    assert [tab.label for tab in screen.tabs] == ["Time", "Memory", "Beside", "Programs"]
+    assert [tab.label for tab in screen.tabs] == ["Time", "Arrows", "Memory", "Beside",
+                                                 "Programs"]
     field(screen, "button_group", "What is shown").set_value("sweep").run()
     assert said(screen) == "" and not screen.tabs
     assert field(screen, "selectbox", "Vary").value == "chips"
     assert "sweep" in screen.query_params
     field(screen, "button_group", "What is shown").set_value("step").run()
-    assert "sweep" not in screen.query_params and len(screen.tabs) == 4
+    assert "sweep" not in screen.query_params and len(screen.tabs) == 5
 
 
 @pytest.mark.parametrize("query", [{"sweep": "chips=64,256"}, {"tab": "Sweep"}, {"show": "sweep"}])
@@ -307,3 +308,10 @@ def test_a_price_that_is_none_is_left_out(opened, price):
     screen = opened(experiment=link.encode(MODEL), price=price)
     assert said(screen) == "" and not screen.exception
     assert field(screen, "number_input", "Price per chip-hour ($)").value is None
+
+
+@pytest.mark.parametrize("query", [{}, {"arrows": "99"}, {"arrows": "<b>"}])
+def test_the_arrows_need_the_program_text_of_more_than_64_devices(opened, query):
+    screen = opened(predicted(), experiment=link.encode(MODEL), tab="Arrows", **query)
+    assert said(screen) == ""
+    assert any("Which devices take part in" in each.value for each in screen.markdown)

@@ -1,0 +1,1 @@
+"""Who sends to whom: the bytes of collectives on the links between devices."""

@@ -1,0 +1,158 @@
+"""The sentences about who sends to whom: the busiest link, what an arrow is, what is not known."""
+
+from collections.abc import Sequence
+
+from spmd_core.arrows.flows import PERMUTE, SEND
+from spmd_core.arrows.groups import Groups, follows_axes
+from spmd_core.arrows.placed import Placed
+from spmd_core.arrows.scene import Scene
+from spmd_core.arrows.traffic import Link, Traffic
+from spmd_core.communication.rows import Row
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.results.collective import Collective
+from spmd_core.units import bytes_text, count_text, scaled_text, seconds_text
+from spmd_core.words.names import listed
+
+ALL = "All together"
+_GROUPS = 3  # of devices, that a label names
+_DEVICES = 4
+_SHARED = ("Bytes by the algorithm that the cost model assumes: a ring passes shards half each way "
+           "round, a line both ways at once, and axes share in proportion to their bandwidth; an "
+           "all-to-all takes the shortest way.")
+_NO_LINKS = ("Links between these devices are not known. Each group passes shards round a ring in "
+             "its own order; an all-to-all goes from each to each.")
+_SIMULATED = ("Simulated devices share memory: an arrow is who sends to whom, no wire. Each group "
+              "passes shards round a ring in its own order; an all-to-all goes from each to each.")
+
+
+def headline(stand: Placed, found: Traffic, when: str) -> str:
+    """The answer: the busiest link, and how long it takes at its nominal rate; `when` is e.g. `in
+    one call`.
+    """
+    busiest = found.busiest
+    if busiest is None:
+        return nothing(found)
+    size = bytes_text(busiest.nbytes)
+    said = f"The busiest link carries {size} {when}, {ends(stand, busiest)}{over(busiest)}"
+    if seconds := link_seconds(stand, busiest):
+        said += f": {seconds_text(seconds)} at {_rate(stand, busiest)}"
+    others = found.as_busy
+    return said + (f"; {count_text(others)} more carry as much." if others > 1 else
+                   "; 1 more carries as much." if others else ".")
+
+
+def nothing(found: Traffic) -> str:
+    """Why there is no arrow."""
+    if found.unread:
+        return (f"Which devices take part in {_many(found.unread)} is not known: the result names "
+                "no groups, and its program text is not there or names others.")
+    if found.one_device:
+        return "Nothing is sent: each group is one device."
+    return "Nothing is sent: no collective moves any byte between devices."
+
+
+def _many(count: int) -> str:
+    return "1 collective" if count == 1 else f"{count_text(count)} collectives"
+
+
+def ends(stand: Placed, link: Link) -> str:
+    """From which device to which, by JAX's numbers: `device 3 → 4`."""
+    return f"device {stand.numbers[link.source]} → {stand.numbers[link.target]}"
+
+
+def over(link: Link) -> str:
+    """The end of a sentence: over which mesh axes."""
+    return f" over {listed([f'`{axis}`' for axis in link.axes])}" if link.axes else ""
+
+
+def way_words(stand: Placed, link: Link) -> str:
+    """What kind of link it is: `ICI x+`, `DCN`, `within the chip`, or the sender's ring."""
+    if link.way == "dcn":
+        return "DCN"
+    if link.way == "chip":
+        return "within the chip"
+    if link.way:
+        return f"ICI {link.way}"
+    return "direct" if link.kind == PERMUTE or stand.topology else "ring"
+
+
+def link_seconds(stand: Placed, link: Link) -> float | None:
+    """Seconds of a link's bytes at its nominal rate; None where that is not known."""
+    rate = _rate_of(stand, link)
+    return link.nbytes / rate if rate else None
+
+
+def _rate_of(stand: Placed, link: Link) -> float | None:
+    if stand.topology is None or link.way in ("", "chip"):
+        return None
+    chip = stand.topology.chip
+    return chip.dcn_bandwidth if link.way == "dcn" else chip.link_bandwidth
+
+
+def _rate(stand: Placed, link: Link) -> str:
+    return f"its nominal {scaled_text(_rate_of(stand, link) or 0.0, 'B/s')}"
+
+
+def about(stand: Placed, experiment: Experiment) -> str:
+    """What the arrows are, and by what algorithm."""
+    if stand.topology is not None:
+        return _SHARED
+    return _SIMULATED if experiment.place.is_simulated else _NO_LINKS
+
+
+def notes(found: Traffic, drawn: Scene) -> list[str]:
+    """What the picture leaves out or assumes."""
+    said = []
+    if drawn.by_host:
+        inside = f"; {bytes_text(drawn.inside)} stay within hosts" if drawn.inside else ""
+        said.append(f"Drawn by host: a square is a host of up to 2 × 2 chips{inside}.")
+    if drawn.planes < drawn.planes_in_all:
+        said.append(f"{drawn.planes} of {drawn.planes_in_all} planes are drawn, from that of the "
+                    "busiest link on.")
+    if found.as_listed:
+        said.append(f"{_many(found.as_listed)} among devices that fill no subgrid of the torus: "
+                    "drawn as a ring in the order of the group.")
+    if found.unread and found.links:
+        said.append(f"{_many(found.unread)} not drawn: which devices take part is not known.")
+    if found.unknown_count:
+        said.append(f"{_many(found.unknown_count)} run an unknown number of times: counted once.")
+    if found.one_device and found.links:
+        said.append(f"{_many(found.one_device)} among one device each: nothing is sent.")
+    ways = {link.way for link in found.links}
+    if ways & {"z+", "z-"}:
+        said.append("An arrow aslant leads to the next plane along z.")
+    if "dcn" in ways:
+        said.append("A dashed arrow leads to another slice, over DCN.")
+    return said
+
+
+def row_label(row: Row, stand: Placed, groups: Groups | None) -> str:
+    """One choice of collectives: `all-reduce over x, 4.0 MiB × 12`; devices where no axis fits."""
+    times = "" if row.count == 1 else ", count unknown" if row.count is None \
+        else f" × {count_text(row.count)}"
+    return f"{row.what}{among(row.first, stand, groups)}, {row.size}{times}"
+
+
+def among(collective: Collective, stand: Placed, groups: Groups | None) -> str:
+    """Who takes part: mesh axes, or the devices where the groups follow none."""
+    if groups is None or collective.kind == SEND or follows_axes(groups, collective, stand):
+        return f" over {listed(collective.axes)}" if collective.axes else ""
+    if collective.kind == PERMUTE or all(len(group) < 2 for group in groups):
+        return ""
+    named = [_devices(sorted(stand.numbers[at] for at in group)) for group in groups[:_GROUPS]]
+    rest = f" | … ({len(groups)} groups)" if len(groups) > _GROUPS else ""
+    return f" among devices {' | '.join(named)}{rest}"
+
+
+def _devices(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_DEVICES]))
+    return shown if len(numbers) <= _DEVICES else f"{shown} … ({len(numbers)})"
+
+
+def alt(stand: Placed, found: Traffic, drawn: Scene, when: str) -> str:
+    """The picture in words, for who cannot see it."""
+    noun = "hosts" if drawn.by_host else "nodes"
+    return (f"{headline(stand, found, when)} {len(drawn.nodes)} {noun}, "
+            f"{count_text(len(drawn.arrows))} arrows; the numbers are in the table below.")
+
+

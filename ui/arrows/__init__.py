@@ -1,0 +1,1 @@
+"""The mesh with arrows: devices where they stand, and who sends to whom."""

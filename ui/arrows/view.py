@@ -1,0 +1,105 @@
+"""Who sends to whom, on a screen: the busiest link in a sentence, the picture, the links as a table."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import streamlit as st
+
+from spmd_core.arrows.groups import groups_in_mesh
+from spmd_core.arrows.placed import Placed, placed
+from spmd_core.arrows.scene import scene
+from spmd_core.arrows.traffic import Traffic, traffic
+from spmd_core.communication.rows import Row, rows
+from spmd_core.results.collective import Collective
+from spmd_core.results.result import Result
+from spmd_core.units import bytes_text, seconds_text
+from spmd_core.words import arrows as words
+from ui import choices
+from ui.arrows import chart
+from ui.lab import lab
+from ui.markdown import plain
+
+MOST_ROWS, MOST_LINKS = 24, 200
+_NAMED = 64  # devices: of more, a result does not name the groups, and the program's text does
+
+
+def show(result: Result, strategy: str, collectives: Sequence[Collective]) -> None:
+    """The picture of a strategy's collectives, one of them or all."""
+    if not collectives:
+        st.caption("The compiled program has no communication.")
+        return
+    experiment = result.experiment
+    stand = placed(experiment, result.environment)
+    text = _text(result.run, strategy) if experiment.device_count > _NAMED else None
+    listed = rows(collectives)[:MOST_ROWS]
+    row, every_time = _choose(listed, stand, text)
+    chosen = collectives if row is None else row.members
+    found = traffic(stand, chosen, text, every_time)
+    many = "step" if experiment.what.has_plan else "call"
+    when = f"in one {many}" if every_time else "each time it runs"
+    st.markdown(f"**{_code(words.headline(stand, found, when))}**")
+    if found.busiest is None:
+        return
+    drawn = scene(stand, found)
+    st.vega_lite_chart(chart.chart(stand, drawn), alt=words.alt(stand, found, drawn, when),
+                       key="arrows")
+    st.caption(plain(" ".join([*words.notes(found, drawn), words.about(stand, experiment)])))
+    _table(stand, found)
+
+
+def _choose(listed: Sequence[Row], stand: Placed, text: str | None) -> tuple[Row | None, bool]:
+    """Which collectives are drawn, None for all; and whether each as often as it runs."""
+    labels = {"all": words.ALL}
+    for number, row in enumerate(listed, 1):
+        groups = groups_in_mesh(row.first, stand, text)
+        labels[str(number)] = words.row_label(row, stand, groups)
+    options = list(labels) if len(listed) > 1 else ["1"]
+    if st.session_state.get(choices.ARROWS) not in options:
+        st.session_state[choices.ARROWS] = options[0]
+    left, right = st.columns([3, 1], vertical_alignment="bottom")
+    chosen = left.selectbox("Collective", options, format_func=labels.__getitem__,
+                            key=choices.ARROWS, bind="query-params", label_visibility="collapsed")
+    row = None if chosen == "all" else listed[int(chosen) - 1]
+    if row is not None and len(row.members) == 1 and row.count == 1:
+        return row, True
+    once = right.toggle("One execution", key="once",
+                        help="Bytes of one execution of each collective, not of all of them.")
+    return row, not once
+
+
+@lru_cache(maxsize=4)
+def _kept(run: str, strategy: str) -> str:
+    text = lab().text(run, strategy, "hlo")
+    if text is None:
+        raise LookupError(run)  # not kept: it may still come
+    return text
+
+
+def _text(run: str, strategy: str) -> str | None:
+    try:
+        return _kept(run, strategy)
+    except LookupError:
+        return None
+
+
+def _table(stand: Placed, found: Traffic) -> None:
+    with st.expander("Every link as a table", key="links", on_change="rerun") as fold:
+        if fold.open:
+            few = found.links[:MOST_LINKS]
+            st.dataframe({
+                "From": [stand.numbers[link.source] for link in few],
+                "To": [stand.numbers[link.target] for link in few],
+                "Bytes": [bytes_text(link.nbytes) for link in few],
+                "Over": [", ".join(link.axes) or "–" for link in few],
+                "Mostly": [link.kind for link in few],
+                "Link": [words.way_words(stand, link) for link in few],
+                "At its nominal rate": [seconds_text(words.link_seconds(stand, link))
+                                        for link in few]}, hide_index=True)
+            if len(found.links) > MOST_LINKS:
+                st.caption(f"The busiest {MOST_LINKS} of {len(found.links):,} links.")
+
+
+def _code(sentence: str) -> str:
+    """Markdown of a sentence whose names of axes stand in backticks."""
+    parts = sentence.split("`")
+    return "".join(f"`{part}`" if at % 2 else plain(part) for at, part in enumerate(parts))

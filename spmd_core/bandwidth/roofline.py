@@ -10,6 +10,7 @@ the floor, which their own latency contains.
 import math
 from collections.abc import Mapping, Sequence
 
+from spmd_core.bandwidth.expected import ALONE, FLOOR, Machine, interval
 from spmd_core.bandwidth.known import measured
 from spmd_core.bandwidth.predicted import expected
 from spmd_core.experiment.experiment import Experiment
@@ -20,7 +21,6 @@ from spmd_core.results.result import Result, StrategyResult
 from spmd_core.workloads.strategies import ONE_DEVICE
 from spmd_core.workloads.workload import DTYPE_BYTES, element_count
 
-ALONE = "_alone"  # in the name of a ceiling of one device while the others rest
 TOO_HIGH = 1.05  # of a ceiling: more is a fault of the ceiling
 
 
@@ -30,21 +30,35 @@ def with_roofline(result: Result, known: Result | None) -> Result:
     """
     if known is None or result.experiment.what.kind != "computation":
         return result
-    ceilings = {each.name: each for each in measured(known).ceilings}
-    lines = measured(known).fits
-    found = {name: _with(result.experiment, name, each, ceilings, lines)
+    machine = Machine(measured(known))
+    found = {name: _with(result.experiment, name, each, machine)
              for name, each in result.strategies.items()}
     return result.model_copy(update={"strategies": found})
 
 
 def _with(experiment: Experiment, name: str, found: StrategyResult,
-          ceilings: Mapping[str, Ceiling], lines: Sequence[Fit]) -> StrategyResult:
-    roofs = roofline(experiment, name, found.collectives or (), ceilings, lines)
+          machine: Machine) -> StrategyResult:
+    roofs = roofline(experiment, name, found.collectives or (), machine.ceilings,
+                     machine.found.fits)
     if roofs is None:
         return found
-    time = found.predicted_s or expected_s(roofs, ceilings)
+    time = found.predicted_s or _by_operations(experiment, name, found, machine) or \
+        expected_s(roofs, machine.ceilings)
     return found.model_copy(update={"roofline": roofs.reached(found.median_s),
                                     "predicted_s": time})
+
+
+def _by_operations(experiment: Experiment, strategy: str, found: StrategyResult,
+                   machine: Machine) -> Estimate | None:
+    """What a compiled program is expected to take, by its operations; None where they were not
+    read, or the calibration has no costs.
+    """
+    if found.operations is None or not machine.is_whole:
+        return None
+    seconds = machine.alone_s(found.operations, experiment.dtype) if strategy in ONE_DEVICE else \
+        machine.seconds(found.operations, found.collectives or (), experiment.dtype)
+    spread = machine.ceilings[FLOOR].spread
+    return interval(seconds, spread) if math.isfinite(seconds) else None
 
 
 def roofline(experiment: Experiment, strategy: str, collectives: Sequence[Collective],

@@ -29,6 +29,8 @@ def main(arguments: Namespace) -> int:
         print(json.dumps({
             "run": result.run, "target": experiment.target, "mesh": experiment.axis_sizes,
             "ceilings": [each.model_dump(mode="json") for each in found.ceilings],
+            "operations": [each.model_dump(mode="json") for each in found.costs],
+            "moves": [each.model_dump(mode="json") for each in found.move_costs],
             "collectives": [fit.model_dump(mode="json") for fit in found.fits],
             "notes": [*found.notes, *result.notes]}))
     else:

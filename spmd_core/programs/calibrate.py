@@ -2,6 +2,7 @@
 mesh at once, each on data of its own.
 """
 
+import math
 from time import perf_counter
 
 import jax
@@ -37,6 +38,67 @@ def copied_in_place(mesh):
 def multiplied(mesh):
     """A matmul on each device: [devices, n, n] by [devices, n, n]."""
     return jax.jit(lambda a, b: jnp.einsum("dij,djk->dik", a, b), out_shardings=everywhere(mesh))
+
+
+def products(mesh, count):
+    """On each device `count` times a product of a [rows, inner], b [inner, columns] and
+    c [columns, inner], each of two matmuls that wait for one another.
+    """
+    def chained(a, b, c):
+        for _ in range(count):
+            a = (a @ b) @ c
+        return a
+
+    return jax.jit(on_each(mesh, chained, 3))
+
+
+def moves(mesh, kind, axes, count):
+    """On each device `count` collectives over mesh axes, each of what the one before gave."""
+    size = math.prod(mesh.shape[axis] for axis in axes)
+    following = [(place, (place + 1) % size) for place in range(size)]
+
+    def once(x):
+        if kind == "all-gather":
+            return jax.lax.all_gather(x[: x.size // size], axes, tiled=True)
+        if kind == "all-reduce":
+            return jax.lax.psum(x, axes)
+        if kind == "all-to-all":
+            return jax.lax.all_to_all(x, axes, 0, 0, tiled=True)
+        return jax.lax.ppermute(x, axes, following)
+
+    def chained(x):
+        for _ in range(count):
+            x = once(x)
+        return x
+
+    return jax.jit(on_each(mesh, chained, 1))
+
+
+def loops(mesh, across, count):
+    """On each device `count` loops over an array, in the order of memory or across it. Which of two
+    alike runs is only known when it does, so that they do not become one.
+    """
+    def once(x, added):
+        return (x.T if across else x) + added
+
+    def chained(which, x):
+        for _ in range(count):
+            x = jax.lax.cond(which[0] > 0, lambda x: once(x, 1), lambda x: once(x, 2), x)
+        return x
+
+    return jax.jit(on_each(mesh, chained, 2))
+
+
+def sigmoids(mesh):
+    """A transcendental function of each element."""
+    return jax.jit(on_each(mesh, jax.nn.sigmoid, 1))
+
+
+def on_each(mesh, function, operands):
+    """A function of each device's own part of its operands, which are as `filled` makes them."""
+    whole = P(mesh.axis_names)
+    return jax.shard_map(lambda *parts: function(*(part[0] for part in parts))[None], mesh=mesh,
+                         in_specs=(whole,) * operands, out_specs=whole, check_vma=False)
 
 
 def best_seconds(call, *arguments, repeats=9):

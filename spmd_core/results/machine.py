@@ -1,5 +1,7 @@
 """What was measured of a machine: points and fits of its collectives, and its ceilings."""
 
+from typing import Literal
+
 from spmd_core.frozen import Frozen
 
 Interval = tuple[float, float]
@@ -41,6 +43,37 @@ class Fit(Frozen):
     bandwidth_ci95: Interval
     knee_bytes: float
     worst_error: float  # the largest |fit / measured - 1| of its points
+
+
+class Operation(Frozen):
+    """What each device does, `count` times: a matmul of `sizes` rows, inner, columns; or an
+    elementwise loop that reads and writes `sizes` bytes, in their order (`copy`) or across it
+    (`relayout`); or as many elements of a transcendental function; or a fresh result of as many
+    bytes, beyond writing it.
+    """
+
+    kind: Literal["matmul", "copy", "relayout", "transcendental", "result"]
+    sizes: tuple[int, ...]
+    count: int = 1
+
+
+class Cost(Frozen):
+    """Seconds that an operation was measured to take while all devices do the same, beyond what the
+    call takes that it is part of.
+    """
+
+    operation: Operation
+    seconds: float
+
+
+class MoveCost(Frozen):
+    """The same of a collective of `bytes`, as a `Point` counts them, over mesh axes."""
+
+    kind: str
+    axes: tuple[str, ...]
+    devices: int
+    bytes: int
+    seconds: float
 
 
 class Ceiling(Frozen):

@@ -9,7 +9,7 @@ from spmd_core.experiment.experiment import Experiment, Frozen, Row
 from spmd_core.results.advice import Next
 from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment
-from spmd_core.results.machine import Ceiling, Fit, Point, Roofline
+from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
 from spmd_core.results.prediction import Estimate, Prediction
 
 Status = Literal["ok", "error", "cancelled"]
@@ -127,6 +127,8 @@ class StrategyResult(Frozen):
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()  # what the compiler wrote on stderr
     collectives: tuple[Collective, ...] | None = None
+    # what a device does besides collectives, as compiled; None where that was not read
+    operations: tuple[Operation, ...] | None = None
     memory_bytes: MemoryBytes | None = None
     predicted_s: Estimate | None = None
     # of a compile-only target: all that the compiled module says
@@ -138,6 +140,8 @@ class StrategyResult(Frozen):
     points: tuple[Point, ...] = ()
     fits: tuple[Fit, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
+    costs: tuple[Cost, ...] = ()
+    move_costs: tuple[MoveCost, ...] = ()
     roofline: Roofline | None = None  # by the latest calibration of the same target and mesh
     bytes_per_s: float | None = None  # of a transfer: bytes of the array over the median
     # of a training run: the loss of each step, and its seconds as step_s

@@ -10,11 +10,12 @@ import numpy as np
 
 from spmd_core.bandwidth.cases import cases
 from spmd_core.bandwidth.ceilings import ceiling, noted
+from spmd_core.bandwidth.expected import ALONE
 from spmd_core.bandwidth.fits import fits
-from spmd_core.bandwidth.roofline import ALONE
 from spmd_core.engine.lower import execute, file_name
 from spmd_core.engine.measured import timing
 from spmd_core.engine.measured.collectives import STRATEGY, measure
+from spmd_core.engine.measured.operations import Costs
 from spmd_core.engine.measured.trial import failure_of
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.machine.chips import BY_DEVICE_KIND, CHIPS, Chip
@@ -28,9 +29,10 @@ from spmd_core.workloads.workload import FLOATS
 COPY_BYTES = 32 * 2**20  # of a device's array: beyond what caches hold
 FIRST_SIDE, MOST_SIDE = 256, 8192  # of a square matmul, doubled until it takes LONG_S
 LONG_S = 5e-3
-ITEM_S, LEAST_REPEATS, MOST_REPEATS = 0.3, 7, 60
-POINTS = 5  # of each collective, from SMALLEST to LARGEST bytes
+ITEM_S, LEAST_REPEATS, MOST_REPEATS = 0.2, 7, 60
+POINTS = 3  # of each collective, from SMALLEST to LARGEST bytes
 SMALLEST, LARGEST = 1024, 4 * 2**20
+POINT_S = 0.03  # of each point
 Emit = Callable[[Event], None]
 Cancelled = Callable[[], bool]
 
@@ -69,17 +71,32 @@ def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
         except Exception as error:  # the compiler's, or memory's: the others go on
             notes.append(f"{item.title} could not be measured: {failure_of(error).message}")
         emit(Progress(done=len(found), of=total))
+    costs = _costs(names, cancelled, notes)
     of_collectives = execute(program_text(sweep, STRATEGY), "collectives.py") if sweep else {}
     for case, nbytes in every:
         if cancelled():
             break
-        points.append(measure(case, nbytes, of_collectives))
+        points.append(measure(case, nbytes, of_collectives, POINT_S))
         emit(Progress(done=len(found) + len(points), of=total))
     notes += noted(found)
     if len(found) + len(points) + len(notes) < total and cancelled():
         notes.append(f"stopped after {len(found) + len(points)} of {total} measurements")
     return StrategyResult(status="ok" if found else "cancelled", ceilings=tuple(found),
-                          points=tuple(points), fits=fits(points), notes=tuple(notes))
+                          costs=costs.costs,
+                          move_costs=costs.move_costs, points=tuple(points), fits=fits(points), notes=tuple(notes))
+
+
+def _costs(names: dict[str, Any], cancelled: Cancelled, notes: list[str]) -> StrategyResult:
+    """What single operations cost, until it is cancelled."""
+    costs = Costs(names)
+    for measured in costs.measurements():
+        if cancelled():
+            break
+        try:
+            measured()
+        except Exception as error:  # as above
+            notes.append(f"an operation could not be measured: {failure_of(error).message}")
+    return costs.known
 
 
 def _sweep(experiment: Experiment) -> Experiment | None:

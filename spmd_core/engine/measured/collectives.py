@@ -53,8 +53,8 @@ def _result(found: list[Point], total: int) -> StrategyResult:
                           fits=fits(found), notes=notes)
 
 
-def measure(case: Case, nbytes: int, names: dict[str, Any]) -> Point:
-    """One point. Whatever the collective raises is the point's error; the others go on."""
+def measure(case: Case, nbytes: int, names: dict[str, Any], lasting_s: float = POINT_S) -> Point:
+    """One point, measured for `lasting_s` seconds once it is warm. Whatever the collective raises is the point's error; the others go on."""
     try:
         mesh = names["mesh"]
         call = names["transfer"](case.kind, mesh, case.axes)
@@ -62,16 +62,16 @@ def measure(case: Case, nbytes: int, names: dict[str, Any]) -> Point:
         argument = names["operand"](case.kind, mesh, count, case.dtype)
         compiled = call.lower(argument).compile()
         right = names["is_right"](case.kind, mesh, case.axes, compiled(argument), count, case.dtype)
-        summary = summarize(_samples(compiled, argument))
+        summary = summarize(_samples(compiled, argument, lasting_s))
     except Exception as error:  # the compiler's, or memory's
         return case.point(nbytes, error=failure_of(error).message)
     return case.point(nbytes, summary.median_s, summary.ci95_s, correct=right)
 
 
-def _samples(call: Callable[..., Any], argument: jax.Array) -> list[float]:
-    """Seconds per call of each sample; one lasts a turn at least, and all of them POINT_S."""
+def _samples(call: Callable[..., Any], argument: jax.Array, lasting_s: float) -> list[float]:
+    """Seconds per call of each sample; one lasts a turn at least, and all of them `lasting_s`."""
     with timing.quiet():
         fastest = min(timing.time_calls(call, (argument,), 1) for _ in range(WARM_CALLS))
         calls = max(1, int(np.ceil(timing.TURN_S / fastest)))
-        count = int(np.clip(POINT_S / (calls * fastest), LEAST_SAMPLES, MOST_SAMPLES))
+        count = int(np.clip(lasting_s / (calls * fastest), LEAST_SAMPLES, MOST_SAMPLES))
         return [timing.time_calls(call, (argument,), calls) for _ in range(count)]

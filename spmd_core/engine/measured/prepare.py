@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from spmd_core.bandwidth.operations import operations_of
 from spmd_core.communication.collectives import read_collectives
 from spmd_core.communication.reasons import Reasons
 from spmd_core.engine.absent.topology import coordinates
@@ -85,6 +86,7 @@ def _read_collectives(trial: Trial, experiment: Experiment, compiled: Any,
         mesh = () if trial.strategy in ONE_DEVICE else experiment.mesh
         positions = tuple(order.index(device)
                           for device in compiled.runtime_executable().local_devices())
+        trial.operations = operations_of(module)
         trial.collectives = read_collectives(module, mesh, file=file, positions=positions,
                                              devices=tuple(device.id for device in order),
                                              places=_places(order),

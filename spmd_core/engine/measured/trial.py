@@ -14,6 +14,7 @@ from spmd_core.errors import Inexpressible, WrongResult
 from spmd_core.experiment.experiment import Row
 from spmd_core.reference.reference import Error
 from spmd_core.results.collective import Collective
+from spmd_core.results.machine import Operation
 from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import ArrayReport, Failure, MemoryBytes, Wrong
 
@@ -35,6 +36,7 @@ class Trial:
     program: Timed | None = None
     from_unsharded: Timed | None = None
     collectives: tuple[Collective, ...] | None = None
+    operations: tuple[Operation, ...] | None = None  # besides collectives
     memory_bytes: MemoryBytes | None = None
     # on attached TPUs: what the cost model says of the program that is timed
     prediction: Prediction | None = None

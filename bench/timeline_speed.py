@@ -28,7 +28,7 @@ PLAN = {"target": "tpu:v5p:8x8x8", "model": "llama-2-70b", "mesh": [["fsdp", 512
 COMPILE_S = 1800
 REPEATS = 7
 # resolves once the canvas has been drawn again, with the milliseconds since `act` was called
-_UNTIL_DRAWN = """async ([selector, act]) => {
+UNTIL_DRAWN = """async ([selector, act]) => {
   const root = [...document.querySelectorAll("*")].map((each) => each.shadowRoot)
     .find((each) => each && each.querySelector(".timeline"))?.querySelector(".timeline")
     || document.querySelector(".timeline");
@@ -102,9 +102,9 @@ def _browse(server: Server, query: str, figures: Figures) -> None:
                                 ("panned by a key", "ArrowRight", 100)):
             taken = []
             for _ in range(REPEATS):
-                taken.append(page.evaluate(_UNTIL_DRAWN, ["", act]))
+                taken.append(page.evaluate(UNTIL_DRAWN, ["", act]))
                 if act == "Enter":
-                    page.evaluate(_UNTIL_DRAWN, ["", "Backspace"])
+                    page.evaluate(UNTIL_DRAWN, ["", "Backspace"])
             figures.add(f"{what}, median", statistics.median(taken), "ms", most=most,
                         note=f"worst {max(taken):.0f} ms")
         browser.close()

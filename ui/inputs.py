@@ -251,6 +251,11 @@ def choice_input(screen: str, field: str, label: str, options: tuple[str, ...], 
                         help=text)
 
 
+def toggle_input(screen: str, field: str, label: str, now: bool, text: str | None = None) -> bool:
+    """Something that is on or off."""
+    return st.toggle(label, key=state.seed(state.key(screen, field), now), help=text)
+
+
 def strategies_input(screen: str, field: str, offered: Sequence[str],
                      now: Sequence[str]) -> list[str]:
     """Strategies to choose from. Those of `now` keep their order, which is part of an experiment,

@@ -150,6 +150,8 @@ def _of_strategy(name: str, found: StrategyResult) -> Iterator[str]:
         yield f"{name}: {found.bytes_per_s / 1e9:.3g} GB/s"
     if found.roofline and (said := roofline_words(found.roofline)):
         yield f"{name}: {said}"
+    if found.trace is not None:
+        yield from (f"{name}: {said}" for said in (found.trace.sentence, *found.trace.notes))
     if found.predicted_s and found.prediction_error is not None:
         off = off_words(found.prediction_error)
         yield f"{name}: predicted {seconds_text(found.predicted_s.estimate)}, {off}"

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from spmd_core.errors import refuse, shorten
-from spmd_core.workloads.options import Choice, Option
+from spmd_core.workloads.options import Choice, Flag, Option
 from spmd_core.workloads.small_programs import check_sizes, program_names, program_sizes
 from spmd_core.workloads.strategies import MAP_STRATEGIES
 from spmd_core.workloads.workload import Workload
 
 PRECISION = Choice(("default", "high", "highest"))
 DEVICE_ORDER = Choice(("topology", "plain"))
+TRACE = Flag()  # a few calls are traced after the timing
 BY_POSITION = "by position"  # in_axes as the dims of the operands say
 
 
@@ -25,7 +26,8 @@ def source_of(options: Mapping[str, Any]) -> str | None:
 def option_choices(workload: Workload) -> dict[str, Option]:
     """The options of a workload that an experiment may choose, by name."""
     precision = {"precision": PRECISION} if workload.uses_precision else {}
-    return {"device_order": DEVICE_ORDER} | precision | dict(workload.options)
+    trace = {"trace": TRACE} if workload.is_traceable else {}
+    return {"device_order": DEVICE_ORDER} | precision | dict(workload.options) | trace
 
 
 def later_options(workload: Workload) -> dict[str, Any]:
@@ -35,7 +37,8 @@ def later_options(workload: Workload) -> dict[str, Any]:
     """
     later = {name: option.default for name, option in workload.options.items() if option.later}
     maps = set(workload.strategies) & set(MAP_STRATEGIES)
-    return later | ({"in_axes": BY_POSITION} if maps else {})
+    in_axes = {"in_axes": BY_POSITION} if maps else {}
+    return later | in_axes | ({"trace": TRACE.default} if workload.is_traceable else {})
 
 
 def fill_options(workload: Workload, given: Any) -> dict[str, Any]:

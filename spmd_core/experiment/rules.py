@@ -201,3 +201,10 @@ def check_compiles(what: Workload, target: Target) -> None:
     if not (what.results or what.compile_only or what.has_formula):
         raise refuse(f"workload {what.name}", f"has nothing to compile for {target.text}",
                      "use a computation, for example layer, or a target such as cpu:8")
+
+
+def check_traces(options: tuple[tuple[str, Any], ...], target: Target) -> None:
+    """A trace is asked for only where something runs."""
+    if target.is_absent and dict(options).get("trace"):
+        raise refuse("trace=true", f"finds nothing to trace on {target.text}, where nothing runs",
+                     "leave trace out, or choose a target such as cpu:8")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from spmd_core.errors import Inexpressible, refuse
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.mapped import read_plan
-from spmd_core.experiment.rules import check_compiles, check_fits_target
+from spmd_core.experiment.rules import check_compiles, check_fits_target, check_traces
 from spmd_core.machine.hardware import Hardware
 from spmd_core.machine.topologies import get_topology
 from spmd_core.reference.reference import FULL_FLOPS
@@ -128,6 +128,7 @@ def _check_alone(experiment: Experiment, hardware: Hardware,
     if target.is_absent:
         check_fits_target(experiment.mesh, target, get_topology(target).devices)
         check_compiles(experiment.what, target)
+        check_traces(experiment.options, target)
         return
     if target.is_attached and hardware.accelerator is None:
         raise refuse("target local", "finds no accelerator on this machine", "use cpu:8")

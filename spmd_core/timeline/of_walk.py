@@ -98,8 +98,8 @@ class _Builder:
         exposed = tuple((max(low, segment.start_s), min(high, end)) for low, high in stood
                         if low < end and high > segment.start_s)
         return Span(segment.name, segment.kind, 0, segment.start_s, segment.duration_s,
-                    op=self._op(instruction, segment.kind), source=_source(instruction),
-                    line=_line(instruction), nbytes=nbytes or None,
+                    op=self._op(instruction, segment.kind), source=source_of(instruction),
+                    line=line_of(instruction), nbytes=nbytes or None,
                     flops=work.flops or None if work is not None else None, exposed=exposed,
                     exposed_s=sum(high - low for low, high in stood),
                     needs=needs.of(instruction, computation),
@@ -139,7 +139,7 @@ def _stretches(segments: Sequence[Segment],
     return found
 
 
-def _line(instruction: Instruction) -> str:
+def line_of(instruction: Instruction) -> str:
     """The instruction as text, without layouts and attributes."""
     operands = ", ".join(instruction.operands)
     return shorten_line(f"{instruction.name} = {_shape(instruction.shape)} "
@@ -157,7 +157,7 @@ def _shape(shape: Shape) -> str:
     return f"{shape.element}[{','.join(map(str, shape.dims))}]"
 
 
-def _source(instruction: Instruction) -> str:
+def source_of(instruction: Instruction) -> str:
     """File, line and function of the program that made an instruction; "" where it does not say."""
     if not instruction.frames:
         return ""

@@ -1,7 +1,7 @@
 """A timeline as a trace that Perfetto and chrome://tracing open."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ class _Writer:
     names: Sequence[Sequence[str]]
     rows: list[str]
     passes: dict[int, int]
+    process: int = 1
     events: list[dict[str, Any]] = field(default_factory=list)
     flows: int = 0
 
@@ -44,7 +45,7 @@ class _Writer:
 
     def _complete(self, name: str, kind: str, row: int, begin_s: float, length_s: float,
                   args: dict[str, Any]) -> None:
-        self.events.append({"ph": "X", "name": name, "cat": kind, "pid": 1, "tid": row,
+        self.events.append({"ph": "X", "name": name, "cat": kind, "pid": self.process, "tid": row,
                             "ts": round(begin_s * _US, 4), "dur": round(length_s * _US, 4),
                             "args": args})
 
@@ -53,7 +54,8 @@ class _Writer:
         span = scene.spans[at]
         source = scene.spans[span.waits_for or 0]
         self.flows += 1
-        shared = {"cat": "wait", "name": "waits for", "id": self.flows, "pid": 1}
+        shared = {"cat": "wait", "name": "waits for", "id": self.flows + 1_000_000 * self.process,
+                  "pid": self.process}
         self.events += [
             shared | {"ph": "s", "tid": self._row(scene, source.row),
                       "ts": round((begin_s + source.start_s) * _US, 4)},
@@ -68,13 +70,20 @@ def trace_text(timeline: Timeline, title: str, names: Callable[[Scene], Sequence
 
     The format: perfetto.dev/docs/getting-started/other-formats#chrome-json-format
     """
-    rows = list(dict.fromkeys(row for scene in timeline.scenes for row in scene.rows))
-    writer = _Writer(timeline, [names(scene) for scene in timeline.scenes], rows,
-                     _passes(timeline))
-    writer.scene(0, 0.0)
-    head = list(_head(title, [row_name(row) for row in rows]))
-    return json.dumps({"displayTimeUnit": "ms", "traceEvents": head + writer.events},
-                      separators=(",", ":"))
+    return traces_text({title: timeline}, names, row_name)
+
+
+def traces_text(timelines: Mapping[str, Timeline], names: Callable[[Scene], Sequence[str]],
+                row_name: Callable[[str], str] = str) -> str:
+    """Several timelines in one trace, each a process by its title, all from time 0 on."""
+    events = list[dict[str, Any]]()
+    for number, (title, timeline) in enumerate(timelines.items(), start=1):
+        rows = list(dict.fromkeys(row for scene in timeline.scenes for row in scene.rows))
+        writer = _Writer(timeline, [names(scene) for scene in timeline.scenes], rows,
+                         _passes(timeline), number)
+        writer.scene(0, 0.0)
+        events += [*_head(title, [row_name(row) for row in rows], number), *writer.events]
+    return json.dumps({"displayTimeUnit": "ms", "traceEvents": events}, separators=(",", ":"))
 
 
 def _passes(timeline: Timeline) -> dict[int, int]:
@@ -85,9 +94,10 @@ def _passes(timeline: Timeline) -> dict[int, int]:
     return inside if whole <= MOST_EVENTS else dict.fromkeys(inside, 1)
 
 
-def _head(title: str, rows: Sequence[str]) -> Iterator[dict[str, Any]]:
-    yield {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": title}}
+def _head(title: str, rows: Sequence[str], process: int) -> Iterator[dict[str, Any]]:
+    yield {"ph": "M", "name": "process_name", "pid": process, "args": {"name": title}}
     for number, name in enumerate(rows):
-        yield {"ph": "M", "name": "thread_name", "pid": 1, "tid": number, "args": {"name": name}}
-        yield {"ph": "M", "name": "thread_sort_index", "pid": 1, "tid": number,
+        yield {"ph": "M", "name": "thread_name", "pid": process, "tid": number,
+               "args": {"name": name}}
+        yield {"ph": "M", "name": "thread_sort_index", "pid": process, "tid": number,
                "args": {"sort_index": number}}

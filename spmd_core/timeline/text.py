@@ -9,6 +9,7 @@ from spmd_core.errors import RequestError
 from spmd_core.timeline.values import Scene, Span, Timeline
 
 NAME = "timeline"  # beside the program texts of a strategy
+TRACED = "trace"  # likewise, of what the devices did
 _VERSION = 1
 _DEFAULTS = {each.name: each.default for each in fields_of(Span)}
 _SCENE = tuple(each.name for each in fields_of(Scene) if each.name != "spans")

@@ -11,6 +11,7 @@ WAIT, EXPOSED, LOOP = "wait", "exposed", "loop"  # a chip stands still for copie
 # Kinds of spans that keep a chip at work; other kinds are collectives, by their own names
 AT_WORK = ("matmul", "kernel", "memory", "compute", LOOP)
 COPIES = ("copy", "host")
+BESIDE = ", beside"  # in the name of a row: of what runs on a device while another operation does
 
 
 @dataclass(frozen=True, slots=True)

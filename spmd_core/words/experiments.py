@@ -50,7 +50,8 @@ def _chosen(experiment: Experiment) -> Iterator[str]:
         option = choices.get(name)
         default = option.default if option else None
         if name not in ("source", "program") and value != default:
-            yield f"{name.replace('_', ' ')} {value}"
+            said = name.replace("_", " ")
+            yield "traced" if name == "trace" else f"{said} {value}"
     if experiment.strategies != experiment.what.default_strategies:
         yield titles(experiment.strategies)
     timing, usual = experiment.timing, Timing()

@@ -59,6 +59,8 @@ def short_name(name: str) -> str:
 def _wait_name(span: Span, names: Sequence[str | None]) -> str:
     if span.name in _WAITS:
         return _WAITS[span.name]
+    if span.name.startswith("device "):
+        return f"waits for {span.name}"
     awaited = names[span.waits_for] if span.waits_for is not None else None
     return f"waits for {awaited or path_words(span.op, span.name) or span.name}"
 
@@ -87,6 +89,17 @@ def _what(span: Span, primitive: str) -> str:
     if primitive and not _NAMED.match(primitive):
         return _PRIMITIVES.get(primitive, primitive.replace("_", " "))
     return _base(span)
+
+
+def operation_kind(kind: str, op: str) -> str:
+    """What an operation of a kind does, by its path.
+
+    >>> operation_kind("matmul", "jit(f)/dot_general"), operation_kind("compute", "jit(f)/mul")
+    ('matmul', 'multiply')
+    """
+    primitive = op.rsplit("/", 1)[-1]
+    plain = kind in ("compute", "copy", "wait")
+    return _PRIMITIVES.get(primitive, primitive.replace("_", " ")) if plain else kind
 
 
 def path_words(op: str, what: str, source: str = "", but: str = "") -> str:
@@ -144,7 +157,7 @@ def scene_words(timeline: Timeline, number: int) -> str:
     """What a scene is, for the way back: `whole step`, or the loop's name and how often it runs."""
     scene = timeline.scenes[number]
     if scene.parent is None:
-        return "whole step" if timeline.predicted else "whole trace"
+        return "whole step" if timeline.predicted else "one step, as traced"
     above = timeline.scenes[scene.parent]
     at = next(at for at, span in enumerate(above.spans) if span.inside == number)
     return f"{names_of(above)[at]} × {scene.times // above.times:,}"
@@ -181,7 +194,7 @@ def scene_summary(timeline: Timeline, number: int) -> str:
     left = (f" {scene.left_out:,} shorter operations, {seconds_text(scene.left_out_s)} together, "
             "are left out." if scene.left_out else "")
     what = "One pass" if scene.parent is not None else "The whole step" \
-        if timeline.predicted else "The whole trace"
+        if timeline.predicted else "One step, as traced"
     return f"{what}: {seconds_text(scene.length_s)}{passes}{waits}.{left}"
 
 
@@ -190,6 +203,9 @@ ABOUT = ("The compiler's schedule, timed by the cost model. Links and copies hav
          "for it. A line joins what is waited for with the wait.")
 STORED_BEFORE = ("This prediction was stored without its timeline: press Predict again to see "
                  "every operation.")
+# Kinds of time as a traced step has them, where they are not those of a prediction
+TRACED_KINDS = {"memory": "other computation", "wait": "waiting for other devices",
+                "hidden": "hidden collectives", "exposed": "exposed collectives"}
 COMPONENT = {  # what the component says by itself
     "title": "Timeline", "path": "Where you are in the timeline", "search": "Search operations",
     "in": "Zoom in", "out": "Zoom out", "all": "All", "here": "here", "in_all": "in all",

@@ -180,6 +180,11 @@ class Workload:
         return self.kind in ("computation", "plan")
 
     @property
+    def is_traceable(self) -> bool:
+        """Whether its calls are timed on devices, and so can be traced there."""
+        return self.kind in ("computation", "transfer")
+
+    @property
     def option_defaults(self) -> dict[str, Any]:
         """The default of each option of its own."""
         return {name: option.default for name, option in self.options.items()}

@@ -12,13 +12,20 @@ import numpy as np
 import pytest
 
 from spmd_core import __main__ as command_line
+from spmd_core.commands.run import write_traces
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import decode, encode
 from spmd_core.lab import Lab
 from spmd_core.results.environment import Environment
 from spmd_core.results.result import Result
+from spmd_core.timeline.recorded import Recorded
+from spmd_core.timeline.text import TRACED, to_text
+from spmd_core.timeline.traced import of_recorded
 from spmd_core.words.layouts import devices_text
 from tests.labs import until
+from tests.timeline.test_traced import FACTS
+from tests.timeline.test_traced import call as call_events
+from tests.ui.predictions import store
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = {"workload": "layer", "mesh": {"x": 8}, "sharding": {"in": "x"}, "target": "cpu:8",
@@ -65,6 +72,23 @@ def test_run_prints_a_table_for_people():
     assert done.returncode == 0 and done.stderr == ""
     assert "As written: global shape: (32,)" in done.stdout and "As written: device local shape: (4,)" in done.stdout
     assert "As written: y = 0 2 4 6 8 10 12 14 …" in done.stdout
+
+
+def test_the_traced_steps_of_all_strategies_are_one_file(finished, tmp_path, capsys):
+    file, step = tmp_path / "steps.json", to_text(of_recorded(Recorded(call_events(), ()), FACTS)[0])
+    lab = Lab.open(tmp_path / "data", serve=False)
+    try:
+        write_traces(lab, finished, file)
+        assert "no trace" in capsys.readouterr().err and not file.exists()
+        store(tmp_path / "data", finished, {name: {TRACED: step} for name in ("auto", "single")})
+        write_traces(lab, finished, file)
+    finally:
+        lab.close()
+    events = json.loads(file.read_text())["traceEvents"]
+    assert {each["args"]["name"]: each["pid"] for each in events if each["name"] == "process_name"
+            } == {"Single device": 1, "Automatic": 2}
+    assert sum(each["ph"] == "X" and each["pid"] == 2 for each in events) == 5
+    assert "open it at ui.perfetto.dev" in capsys.readouterr().err
 
 
 def test_history_lists_runs_and_prints_one(finished):
@@ -220,6 +244,9 @@ BAD = [
      "mesh of 1099511627776 devices is larger than anything built"),
     (["layout", "--mesh", "x=2", "--shape", "4", "--dtype", "float99"],
      "dtype 'float99' is not known here"),
+    (["run", "recipe:layer", "--trace", "no/such/folder/t.json"],
+     "trace file 'no/such/folder/t.json' cannot be written: name a file in a folder that exists"),
+    (["run", "recipe:local_shape", "--trace", "t.json"], "has no timed calls to trace"),
     (["history", "--limit", "many"], "limit 'many' is not a number of runs: use 1 to 100000"),
     (["history", "--state", "odd"], "state 'odd' does not exist: use one of queued"),
     (["history", "--workload", "odd"], "workload 'odd' does not exist"),

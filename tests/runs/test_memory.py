@@ -8,7 +8,7 @@ from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.machine.hardware import Hardware
 from spmd_core.results.environment import Device, Environment
-from spmd_core.runs.memory import check_memory, memory_need
+from spmd_core.runs.memory import check_memory, check_runs_here, memory_need
 
 MACHINE = Hardware(None, None, (), (), cores=2, memory_bytes=16 * 2**30, available_bytes=8 * 2**30)
 TPU = Hardware("tpu", "TPU v5e", ("/dev/accel0",), (), cores=2, memory_bytes=16 * 2**30,
@@ -49,6 +49,15 @@ def test_ten_to_the_twelve_elements_are_refused_with_bytes_and_limit():
     assert str(caught.value) == (
         "elementwise with rows=1000000, cols=1000000 needs 18.2 TiB for operands and results and does not fit in the 8.0 GiB of memory "
         "that are free on this machine, which the 8 simulated devices share: use smaller dims, fewer strategies, or more sharding")
+
+
+def test_nothing_is_traced_where_nothing_runs():
+    absent = layer(target="tpu:v5e:2x4", options={"trace": True}, strategies=["auto"])
+    with pytest.raises(RequestError, match="trace=true finds nothing to trace on tpu:v5e:2x4"):
+        check_runs_here(absent, MACHINE, lambda target: None)
+    plain = absent.vary(options=dict(absent.options) | {"trace": False})
+    check_runs_here(plain, MACHINE, lambda target: None)
+    assert plain == layer(target="tpu:v5e:2x4", strategies=["auto"])
 
 
 def test_replication_over_simulated_devices_counts():

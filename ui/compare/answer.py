@@ -16,10 +16,11 @@ from spmd_core.script import program
 from spmd_core.words import runs as words
 from spmd_core.words.bandwidth import roofline_words
 from spmd_core.words.names import environment_words, title
+from spmd_core.words.traces import traced
 from spmd_core.workloads.strategies import STRATEGIES
 from ui import choices, tables
 from ui.arrows import view as arrows
-from ui.compare import small_program
+from ui.compare import small_program, trace
 from ui.compare.view import View
 from ui.ir import viewer
 from ui.layout import picture
@@ -106,9 +107,12 @@ def open_tab(name: str) -> None:
 def _tabs(view: View) -> list[str]:
     arrays = any(found.operands or found.outputs for found in view.result.strategies.values())
     sends = any(found.collectives for found in view.result.strategies.values())
-    there = {"Arrows": sends, "Layouts": arrays, "Phases": view.phases, "Memory": view.memory,
-             "Samples": view.times}
-    return [name for name in _DRAW if there.get(name, True)]
+    there = {trace.TAB: trace.offered(view), "Arrows": sends, "Layouts": arrays,
+             "Phases": view.phases, "Memory": view.memory, "Samples": view.times}
+    names = [name for name in _DRAW if there.get(name, True)]
+    if traced(view.result):  # what was asked for stands first
+        names.insert(0, names.pop(names.index(trace.TAB)))
+    return names
 
 
 def _values(view: View) -> None:
@@ -207,7 +211,8 @@ def _strategy_choice(names: Iterable[str], where: str) -> str:
 
 
 _DRAW = {"Values": _values, "Arrows": _arrows, "Layouts": _layouts, "Phases": _phases,
-         "Memory": _memory, "Programs": _programs, "Samples": _samples, "Machine": _machine}
+         "Memory": _memory, "Programs": _programs, "Samples": _samples, "Machine": _machine,
+         trace.TAB: trace.draw}
 
 
 def before(experiment: Experiment) -> None:

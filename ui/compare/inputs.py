@@ -7,6 +7,7 @@ import streamlit as st
 from spmd_core.experiment.options import BY_POSITION, later_options, option_choices, source_of
 from spmd_core.recipes import RECIPES
 from spmd_core.words.names import workload_title
+from spmd_core.words.traces import ASK, TRACE_HELP
 from spmd_core.workloads.catalog import WORKLOADS, Workload, get_workload, workload_names
 from spmd_core.workloads.options import Choice, Whole
 from spmd_core.workloads.small_programs import program_sizes
@@ -134,6 +135,9 @@ def _measuring(what: Workload, options: dict[str, Any]) -> dict[str, Any]:
         text = f"The axis of {names} that is mapped, or None: 0, None. {BY_POSITION}: where the mapped dim stands."
         options |= {"in_axes": inputs.text_input(_SCREEN, "in_axes", "in_axes of vmap and pmap",
                                                  now, text)}
+    if what.is_traceable:
+        options |= {"trace": inputs.toggle_input(
+            _SCREEN, "trace", ASK, bool(draft["options"].get("trace")), TRACE_HELP)}
     # at their default they are left out, as in an experiment: a field that was only drawn is no
     # change
     chosen = {name: value for name, value in options.items()

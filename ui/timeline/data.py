@@ -4,11 +4,12 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from spmd_core.timeline.values import COPIES, LOOP, Scene, Span, Timeline, mix
+from spmd_core.timeline.values import BESIDE, COPIES, LOOP, Scene, Span, Timeline, mix
 from spmd_core.units import seconds_text
 from spmd_core.words.predictions import KINDS
 from spmd_core.words.timeline import (
     COMPONENT,
+    TRACED_KINDS,
     names_of,
     row_words,
     scene_alt,
@@ -33,9 +34,17 @@ def component_data(timeline: Timeline, name: str) -> dict[str, Any]:
     scenes = [_scene(timeline, number) for number in range(len(timeline.scenes))]
     kinds = {kind for scene in scenes for kind in (*scene["kind"], *(
         "exposed" for stretches in scene["exposed"] if stretches))} - {LOOP}
+    if not timeline.predicted and all(_is_exposed(span) for _, span in timeline.all_spans()):
+        kinds -= {"hidden"}
+    words = KINDS if timeline.predicted else KINDS | TRACED_KINDS
     return {"id": hashlib.sha256(name.encode()).hexdigest()[:16], "scenes": scenes,
             "colors": colors.KINDS, "words": COMPONENT,
-            "legend": [(kind, KINDS[kind]) for kind in colors.KINDS if kind in kinds]}
+            "legend": [(kind, words[kind]) for kind in colors.KINDS if kind in kinds]}
+
+
+def _is_exposed(span: Span) -> bool:
+    """Whether nothing of a collective is hidden beside work, or it is none."""
+    return not span.is_communication or span.exposed_s > 0.99 * span.length_s
 
 
 def _scene(timeline: Timeline, number: int) -> dict[str, Any]:
@@ -47,7 +56,8 @@ def _scene(timeline: Timeline, number: int) -> dict[str, Any]:
         "end": max([scene.length_s, *(span.end_s for span in spans)]),
         "times": scene.times, "parent": scene.parent,
         "rows": [row_words(row) for row in scene.rows],
-        "small": [row in _SMALL for row in scene.rows],
+        "small": [row in _SMALL or BESIDE in row for row in scene.rows],
+        "tall": timeline.predicted,  # the first row, of the chip; devices are all alike
         "names": names, "short": [short_name(name) for name in names], "kind": [drawn_kind(span) for span in spans],
         "row": [span.row for span in spans], "start": [span.start_s for span in spans],
         "length": [span.length_s for span in spans],

@@ -7,7 +7,7 @@ function layout(scene, width) {
   const narrow = width < 560, left = narrow ? 0 : 118, head = narrow ? 15 : 0;
   let top = AXIS + 4;
   const rows = scene.rows.map((title, number) => {
-    const height = number === 0 ? 46 : scene.small[number] ? 15 : 24;
+    const height = number === 0 && scene.tall ? 46 : scene.small[number] ? 15 : 24;
     const row = { title, top: top + head, height };
     top += head + height + GAP;
     return row;

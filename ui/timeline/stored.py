@@ -7,19 +7,19 @@ from spmd_core.timeline.values import Timeline
 from ui.lab import lab
 
 
-def of_run(run: str, strategy: str) -> Timeline | None:
-    """The timeline of a strategy of a run; None where it left none. RequestError where another
+def of_run(run: str, strategy: str, name: str = NAME) -> Timeline | None:
+    """A timeline of a strategy of a run, the predicted one unless named; None where it left none. RequestError where another
     version wrote it.
     """
     try:
-        return _of_run(run, strategy)
+        return _of_run(run, strategy, name)
     except LookupError:
         return None
 
 
 @lru_cache(maxsize=8)
-def _of_run(run: str, strategy: str) -> Timeline:
-    text = lab().text(run, strategy, NAME)
+def _of_run(run: str, strategy: str, name: str) -> Timeline:
+    text = lab().text(run, strategy, name)
     if text is None:
         raise LookupError(run)  # not kept: it may still come
     return from_text(text)

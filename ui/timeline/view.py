@@ -25,12 +25,14 @@ _component = v2.component(
 
 
 @st.fragment
-def show(timeline: Timeline, name: str, title: str) -> None:
-    """Draw a timeline; `name` tells it from others, `title` is that of its file."""
-    scene, pick = place_of(st.query_params.get(AT, ""), timeline)
+def show(timeline: Timeline, name: str, title: str, at: str = AT) -> None:
+    """Draw a timeline; `name` tells it from others, `title` is that of its file, and `at` the part
+    of the query string that says where in it the viewer is.
+    """
+    scene, pick = place_of(st.query_params.get(at, ""), timeline)
     key = f"timeline:{name}"
     data = component_data(timeline, name) | {"at": scene, "pick": pick}
-    _component(data=data, key=key, on_place_change=lambda: _keep(key))
+    _component(data=data, key=key, on_place_change=lambda: _keep(key, at))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.download_button(
             "Trace for Perfetto", lambda: trace_text(timeline, title, names_of, row_words),
@@ -55,10 +57,10 @@ def place_of(text: str, timeline: Timeline) -> tuple[int, str]:
     return int(number), pick
 
 
-def _keep(key: str) -> None:
+def _keep(key: str, at: str) -> None:
     """Say in the address bar where the viewer is."""
     place = str(st.session_state.get(key, {}).get("place") or "")
     if place in ("", "0:"):
-        st.query_params.pop(AT, None)
+        st.query_params.pop(at, None)
     else:
-        st.query_params[AT] = place
+        st.query_params[at] = place

@@ -26,6 +26,9 @@ from spmd_core.hlo.module import HloError
 from spmd_core.machine.topologies import Coordinates
 from spmd_core.results.result import MemoryBytes
 from spmd_core.script.program import program_text
+from spmd_core.timeline.of_walk import timeline_of
+from spmd_core.timeline.text import NAME as TIMELINE
+from spmd_core.timeline.text import to_text
 from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
 
 Tell = Callable[[str], None]
@@ -63,6 +66,7 @@ def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operan
     if lowered.compiled is None:
         trial.collectives = ()  # on one device
     else:
+        trial.compiled = lowered.compiled
         trial.memory_bytes = memory_bytes(lowered.compiled, host_bytes(lowered.arguments))
         _read_collectives(trial, experiment, lowered.compiled, order)
         _price(trial, experiment, lowered.compiled, order)
@@ -104,7 +108,9 @@ def _places(order: list[JaxDevice]) -> tuple[Coordinates, ...]:
 def _price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]) -> None:
     """What the cost model says of the program, where the devices are TPUs."""
     mesh = () if trial.strategy in ONE_DEVICE else experiment.mesh
-    found = attached.price(mesh, compiled, order, jax.devices(), trial.collectives)
+    found = attached.price(
+        mesh, compiled, order, jax.devices(), trial.collectives,
+        lambda *walk: trial.texts.update({TIMELINE: to_text(timeline_of(*walk))}))
     if isinstance(found, str):
         trial.notes.append(found)
     else:

@@ -12,7 +12,7 @@ import numpy as np
 
 from spmd_core.engine import devices
 from spmd_core.engine.lower import execute
-from spmd_core.engine.measured import machine, timing
+from spmd_core.engine.measured import machine, timing, tracing
 from spmd_core.engine.measured.check import Checker
 from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.prepare import prepare
@@ -60,7 +60,7 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
         checkers.of(trial).check(trial)
     sampler.remeasure()
     _train(experiment, trials, sampler)
-    result = _result(experiment, run_id, environment, trials, sampler.stopped)
+    result = _result(experiment, run_id, environment, trials, sampler)
     forget_now_and_then()
     return Finished(result=result, renew_worker=any(map(_ran_out, trials)))
 
@@ -78,18 +78,21 @@ def _train(experiment: Experiment, trials: Sequence[Trial], sampler: Sampler) ->
 
 
 def _result(experiment: Experiment, run_id: str, environment: Environment,
-            trials: Sequence[Trial], stopped: bool) -> Result:
+            trials: Sequence[Trial], sampler: Sampler) -> Result:
     """What the trials found, the answer in words, and what to try next."""
     floors = Floors()
     floor_of = {row.key: floors.of(row) for row in experiment.rows}
     on_mesh = [floor_of[row.key] for row in experiment.rows if row.strategy not in ONE_DEVICE]
     measured = environment.model_copy(update={
         "load": devices.load(), "dispatch_floor_s": next(iter([*on_mesh, *floor_of.values()]))})
+    if experiment.what.is_traceable and experiment.option("trace") and not sampler.stopped:
+        tracing.trace(trials, environment, sampler.emit, sampler.cancelled)
     result = Result(
-        run=run_id, experiment=experiment, environment=measured, partial=stopped,
+        run=run_id, experiment=experiment, environment=measured, partial=sampler.stopped,
         # which are about times, and a program as written has none
         notes=() if experiment.what.is_small_program else environment.notes,
-        strategies={row.key: strategy_result(trial, row.experiment, floor_of[row.key], stopped)
+        strategies={row.key: strategy_result(trial, row.experiment, floor_of[row.key],
+                                              sampler.stopped)
                     for row, trial in zip(experiment.rows, trials, strict=True)},
         comparison=stats.compare(rankable_rounds(trials), experiment.timing.samples))
     from spmd_core.advice.next import with_next  # 0.4 s, which no first median is to wait for

@@ -17,6 +17,7 @@ from spmd_core.results.collective import Collective
 from spmd_core.results.machine import Operation
 from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import ArrayReport, Failure, MemoryBytes, Wrong
+from spmd_core.results.trace import Trace
 
 MAX_MESSAGE_CHARACTERS = 2000
 OUT_OF_MEMORY = "resource_exhausted"
@@ -34,12 +35,14 @@ class Trial:
     warnings: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
     program: Timed | None = None
+    compiled: Any = None  # what `program` calls, where one compiled program stands for the call
     from_unsharded: Timed | None = None
     collectives: tuple[Collective, ...] | None = None
     operations: tuple[Operation, ...] | None = None  # besides collectives
     memory_bytes: MemoryBytes | None = None
     # on attached TPUs: what the cost model says of the program that is timed
     prediction: Prediction | None = None
+    trace: Trace | None = None
     operands: dict[str, ArrayReport] = field(default_factory=dict)
     outputs: dict[str, ArrayReport] = field(default_factory=dict)
     printed: dict[str, str] = field(default_factory=dict)
@@ -66,7 +69,7 @@ class Trial:
     def fail(self, error: BaseException) -> None:
         """Record why this strategy stops here, and let go of what it holds on the devices."""
         self.failure = failure_of(error)
-        self.program = self.from_unsharded = None
+        self.program = self.from_unsharded = self.compiled = None
         if not isinstance(error, Inexpressible | WrongResult):
             traceback.print_exception(error, limit=-8, file=sys.stderr)
 

@@ -84,7 +84,7 @@ def test_a_run_keeps_the_prediction_beside_its_measurement(run, monkeypatch):
     made = Prediction.model_validate({"fits": True, "memory_bytes": {"capacity": 1},
                                       "predicted_s": {"low": 1e-6, "estimate": 2e-6, "high": 3e-6}})
     monkeypatch.setattr(attached, "price",
-                        lambda mesh, compiled, used, every, collectives: made
+                        lambda mesh, compiled, used, every, collectives, keep: made
                         if len(used) == len(every) else "not predicted: why")
     found = run(**spec).result.strategies
     assert {found[name].predicted_s.estimate

@@ -9,6 +9,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.lab import Lab
+from spmd_core.timeline.recorded import Recorded
+from spmd_core.timeline.text import TRACED, to_text
+from spmd_core.timeline.traced import of_recorded
+from spmd_core.words.traces import trace_words
+from tests.timeline.test_traced import FACTS, call
 from tests.ui.predictions import store
 from tests.ui.values import result, strategy
 from ui.compare import view
@@ -106,6 +111,34 @@ def test_a_link_opens_its_tab_and_what_it_says_of_no_tab_is_ignored(data_folder,
     parts = [part.value.replace("\\", "").partition(" A row")[0]
              for part in (*screen.caption, *screen.markdown)]
     assert [sentence for sentence in TABS if sentence in parts] == [drawn]
+    Lab.open().close()
+
+
+def test_a_traced_step_stands_first_and_an_untraced_run_can_be_traced(data_folder):
+    timeline, trace = of_recorded(Recorded(call(), ()), FACTS)
+    trace = trace.model_copy(update={"sentence": trace_words(trace)})
+    stored = result({"auto": strategy(1e-5, trace=trace.model_dump())})
+    store(data_folder, stored, {"auto": {TRACED: to_text(timeline)}})
+    plain = result({"auto": strategy(1e-5)}, run="20260101-000000-aaaaaa")
+    store(data_folder, plain)
+    view.forget()
+    screen = AppTest.from_file("../../../home.py",
+                               default_timeout=30).switch_page("pages/compare.py")
+    screen.query_params["run"] = stored.run
+    screen.run()
+    assert said(screen) == ""
+    assert [tab.label for tab in screen.tabs][:2] == ["Trace", "Values"]
+    assert any("Step 5 s: 3 s compute, 1 s collectives (1 s exposed)" in part.value.replace("\\", "")
+               for part in screen.markdown)
+    devices, operations = [frame.value for frame in screen.dataframe]
+    assert list(devices["Waiting for devices"]) == ["2 s", "0 s"]
+    assert set(operations["Operation"]) == {"up matmul", "down all-reduce",
+                                            "waits for devices at all-reduce"}
+    screen.query_params["run"] = plain.run
+    screen.query_params["tab"] = "Trace"
+    screen.run()
+    assert "Trace a step" in [button.label for button in screen.button]
+    view.forget()
     Lab.open().close()
 
 

@@ -1,0 +1,177 @@
+"""Traces a few calls of each strategy after the timing, and reads what JAX's profiler recorded."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from spmd_core.engine.hlo import read_module
+from spmd_core.engine.measured.timing import block
+from spmd_core.engine.measured.trial import Trial
+from spmd_core.hlo.module import HloError, Module
+from spmd_core.machine.dump_folder import dump_folder
+from spmd_core.results import stats
+from spmd_core.results.environment import Environment
+from spmd_core.results.trace import Trace
+from spmd_core.runs.events import Event as RunEvent
+from spmd_core.runs.events import Phase, Texts
+from spmd_core.timeline.facts import Facts
+from spmd_core.timeline.recorded import HOST, Event, Recorded
+from spmd_core.timeline.text import TRACED, to_text
+from spmd_core.timeline.traced import of_host, of_recorded
+from spmd_core.timeline.values import Timeline
+from spmd_core.words import traces as words
+
+CALLS, LONG_S = 3, 2.0  # of calls that take longer, one is traced
+MOST_EVENTS = 300_000  # read of one trace, about 3 s
+_CALL = "spmd_lab_call"
+_DEVICE = re.compile(r"/device:(?:TPU|GPU|[A-Z]+):(\d+)$")
+_LINES = ("XLA Ops", "Async XLA Ops")  # of a TPU; of a GPU the streams
+_NS = 1e-9
+# Of host threads: what the thread pools say of themselves, and the ends of what has begun
+_NOISE = ("ThreadpoolListener", "end: ")
+
+
+def trace(trials: Sequence[Trial], environment: Environment, emit: Callable[[RunEvent], None],
+          cancelled: Callable[[], bool]) -> None:
+    """Trace every strategy that was timed. A trace that fails is its own reason: what was measured
+    stays.
+    """
+    for trial in trials:
+        if cancelled():
+            return
+        if trial.program is None or trial.failure is not None:
+            continue
+        emit(Phase(phase="profile", strategy=trial.key))
+        try:
+            trial.trace, found = _traced(trial, environment)
+        except Exception as error:  # whatever the profiler or the program raises under it
+            said = " ".join(str(error).split())[:300] or type(error).__name__
+            trial.trace, found = Trace(reason=words.RUNNING if "already" in said else said), None
+        if found is not None:
+            emit(Texts(strategy=trial.key, texts={TRACED: to_text(found)}))
+        trial.trace = trial.trace.model_copy(
+            update={"sentence": words.trace_words(trial.trace)})
+
+
+def _traced(trial: Trial, environment: Environment) -> tuple[Trace, Timeline | None]:
+    recorded = record(trial)
+    found = of_recorded(recorded, Facts(_module(trial), trial.collectives or ()))
+    if found is None:
+        host = of_host(recorded)
+        reason = words.no_events(environment.platform) if host else words.NOTHING
+        return Trace(reason=reason), host
+    timeline, account = found
+    timed_s = stats.median_s(trial.program.rounds) if trial.program and trial.program.rounds \
+        else None
+    notes = [words.calls_words(len(account.calls_s), account.step_s or 0.0, timed_s)]
+    if environment.simulated and environment.cores and len(account.devices) > environment.cores:
+        notes.append(words.shared_words(len(account.devices), environment.cores))
+    if recorded.left_out:
+        notes.append(words.left_words(recorded.left_out))
+    return account.model_copy(update={"notes": tuple(notes)}), timeline
+
+
+def _module(trial: Trial) -> Module | None:
+    """The compiled program; None where the call is not one, or it cannot be read."""
+    if trial.compiled is None:
+        return None
+    try:
+        return read_module(trial.compiled)
+    except HloError:
+        return None
+
+
+def record(trial: Trial) -> Recorded:
+    """A few calls of a trial's program under the profiler. RuntimeError where one runs already."""
+    program = trial.program
+    assert program is not None
+    count = CALLS if program.fastest_s < LONG_S else 1
+    with dump_folder() as folder:
+        jax.profiler.start_trace(str(folder), profiler_options=_options())
+        try:
+            for number in range(count):
+                with jax.profiler.StepTraceAnnotation(_CALL, step_num=number):
+                    block(program.call(*program.arguments))
+        finally:
+            jax.profiler.stop_trace()
+        files = sorted(Path(folder).rglob("*.xplane.pb"))
+        if not files:
+            return Recorded((), ())
+        return read(jax.profiler.ProfileData.from_file(str(files[-1])))
+
+
+def _options() -> Any:
+    """Without Python's own calls, which slow the host down, and without the program itself."""
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0
+    with suppress(AttributeError):
+        options.enable_hlo_proto = False
+    return options
+
+
+def read(data: Any) -> Recorded:
+    """A profile as values: device events by their instruction, on all the platforms that JAX has.
+
+    A TPU or GPU has a plane of its own; simulated devices are told by `device_ordinal`, a stat of
+    the events of the host's threads.
+    """
+    events, calls, host, seen = list[Event](), list[tuple[float, float]](), list[Event](), 0
+    for plane in data.planes:
+        device = _DEVICE.match(plane.name)
+        for line in plane.lines:
+            if device is not None:
+                found = list(_of_device(line, int(device[1])))
+                seen += len(found)
+                events += found
+                continue
+            own, marked, others = _of_host(line)
+            seen += len(own)
+            events, calls = events + own, calls + marked
+            if marked:
+                host = others
+    kept = events if seen <= MOST_EVENTS else sorted(
+        events, key=lambda event: event.start_s)[:MOST_EVENTS]
+    return Recorded(tuple(kept), tuple(sorted(calls)), tuple(host), seen - len(kept))
+
+
+def _of_device(line: Any, device: int) -> Iterator[Event]:
+    """Events of a TPU's lines of operations, and of a GPU's streams."""
+    stream = line.name.startswith("Stream")
+    if line.name not in _LINES and not stream:
+        return
+    for event in line.events:
+        name = dict(event.stats).get("hlo_op") if stream else None
+        if stream and name is None:
+            continue  # a kernel of no instruction, such as the profiler's own
+        yield _event(event, device, _instruction(str(name or event.name)),
+                     line.name.startswith("Async"))
+
+
+def _of_host(line: Any) -> tuple[list[Event], list[tuple[float, float]], list[Event]]:
+    """Of a host's thread: operations of simulated devices, calls that were marked, and the rest."""
+    events, calls, others = list[Event](), list[tuple[float, float]](), list[Event]()
+    for event in line.events:
+        if event.name.startswith(_NOISE):
+            continue
+        if event.name == _CALL:
+            calls.append((event.start_ns * _NS, (event.start_ns + event.duration_ns) * _NS))
+            continue
+        stats_ = dict(event.stats)
+        if "hlo_op" in stats_ and "device_ordinal" in stats_:
+            events.append(_event(event, int(stats_["device_ordinal"]), str(stats_["hlo_op"])))
+        elif event.duration_ns > 0:
+            others.append(_event(event, HOST, event.name))
+    return events, calls, others
+
+
+def _event(event: Any, device: int, name: str, beside: bool = False) -> Event:
+    return Event(device, name, event.start_ns * _NS, event.duration_ns * _NS, beside)
+
+
+def _instruction(name: str) -> str:
+    """The instruction that an event names: `%fusion.1 = f32[8]{0} fusion(…)` is `fusion.1`."""
+    return name.split(" = ", 1)[0].lstrip("%").strip()

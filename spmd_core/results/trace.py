@@ -1,0 +1,62 @@
+"""What a traced step spent its time on, device by device and operation by operation."""
+
+from spmd_core.frozen import Frozen
+
+
+class TracedDevice(Frozen):
+    """Seconds of the step on one device: what it computes, the exposed part of its collectives,
+    waits, copies and idle time are together the step.
+
+    A collective begins when the last of its devices has come to it: until then the others wait for
+    that device (`waits_s`). `exposed_s` is the part of `collectives_s` in which the device computes
+    nothing; copies count where it does neither.
+    """
+
+    device: int  # JAX's number of it
+    compute_s: float
+    collectives_s: float
+    exposed_s: float
+    waits_s: float
+    copies_s: float
+    idle_s: float
+
+
+class TracedOperation(Frozen):
+    """An instruction of the compiled program: its seconds in the step on each device, all its
+    executions together. `device_s` is in the order of the trace's devices, None where it did not
+    run; left out above 64 devices.
+    """
+
+    name: str
+    kind: str  # matmul, compute, copy, wait, or the collective's
+    op: str = ""
+    source: str = ""
+    count: int
+    mean_s: float
+    least_s: float
+    most_s: float
+    slowest: int  # the device of `most_s`
+    device_s: tuple[float | None, ...] = ()
+
+
+class Trace(Frozen):
+    """One call among `calls` that were traced after the timing: the one of median length.
+
+    `step_s` is from the first operation of any device to the end of the last; the other seconds are
+    means over the devices. `skew` is (most - least) / most of the devices' computing time. Where
+    nothing could be traced, `reason` says why and all else is None.
+    """
+
+    reason: str | None = None
+    sentence: str = ""
+    step_s: float | None = None
+    calls_s: tuple[float, ...] = ()  # of every call, by the clock of the trace
+    compute_s: float | None = None
+    collectives_s: float | None = None
+    exposed_s: float | None = None
+    waits_s: float | None = None
+    skew: float | None = None
+    devices: tuple[TracedDevice, ...] = ()
+    operations: tuple[TracedOperation, ...] = ()  # the longest first
+    other_operations: int = 0  # that are not listed
+    notes: tuple[str, ...] = ()

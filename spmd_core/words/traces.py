@@ -1,0 +1,97 @@
+"""The sentences about a traced step."""
+
+from spmd_core.results.result import Result
+from spmd_core.results.trace import Trace, TracedOperation
+from spmd_core.units import seconds_text
+from spmd_core.words.timeline import operation_kind, path_words
+
+ABOUT = ("One call, traced after the timing, so that the profiler slows no sample. A collective "
+         "begins when the last of its devices has come to it: until then the others wait for that "
+         "device. Click an operation for its instruction and its source line.")
+NEVER_TRACED = ("This run was not traced. Trace a step to see what each device did when; it is "
+                "done after the timing.")
+TRACE_HELP = ("After the timing, record a few calls with JAX's profiler: what each device did "
+              "when, operation by operation.")
+PREDICTED_ABOVE = "Predicted, by the cost model:"
+TRACED_BELOW = "Traced on the devices:"
+_KINDS = {"matmul": "matrix product", "compute": "computation", "copy": "copy",
+          "wait": "waiting for devices"}
+
+
+def trace_words(trace: Trace) -> str:
+    """What a step's time went to: means over the devices.
+
+    >>> trace_words(Trace(step_s=1.2e-3, compute_s=7e-4, collectives_s=4e-4, exposed_s=3e-4,
+    ...                   waits_s=0.0, skew=0.12))
+    'step 1.2 ms: 700 µs compute, 400 µs collectives (300 µs exposed), devices differ by 12 %'
+    """
+    if trace.step_s is None:
+        return f"not traced: {trace.reason}"
+    parts = [f"{seconds_text(trace.compute_s)} compute",
+             f"{seconds_text(trace.collectives_s)} collectives "
+             f"({seconds_text(trace.exposed_s)} exposed)" if trace.collectives_s
+             else "no collectives"]
+    if trace.waits_s and trace.waits_s > 0.01 * trace.step_s:
+        parts.append(f"{seconds_text(trace.waits_s)} waiting for other devices")
+    if trace.skew is not None:
+        parts.append(f"devices differ by {100 * trace.skew:.0f} %")
+    return f"step {seconds_text(trace.step_s)}: {', '.join(parts)}"
+
+
+def calls_words(calls: int, traced_s: float, timed_s: float | None) -> str:
+    """How many calls were traced, and how long they took beside those that were timed."""
+    beside = f", where the median without it is {seconds_text(timed_s)}" if timed_s else ""
+    return (f"{calls} call{'s' if calls != 1 else ''} traced, this one the median; with the "
+            f"profiler on it takes {seconds_text(traced_s)}{beside}")
+
+
+def shared_words(devices: int, cores: int) -> str:
+    """That simulated devices take turns on the cores."""
+    return (f"{devices} simulated devices share {cores} core{'s' if cores != 1 else ''}: an "
+            "operation's time includes what it waits for a core")
+
+
+def no_events(platform: str) -> str:
+    """Why there is no timeline of the devices."""
+    return (f"JAX's profiler recorded no operation of a device on {platform}; below is what the "
+            "host did")
+
+
+ASK = "Trace a step"
+NOTHING = "JAX's profiler recorded nothing, neither of the devices nor of the host"
+RUNNING = ("another profiler is recording in the worker process: end it (jax.profiler.stop_trace) "
+           "or restart SPMD Lab, and run again")
+
+
+def left_words(left: int) -> str:
+    """That a trace was too long to be read to its end."""
+    return f"{left:,} events were left out: trace a smaller program for all of them"
+
+
+def operation_words(each: TracedOperation) -> str:
+    """What an operation is called: its path in the program, else the instruction's name."""
+    kind = kind_words(each.kind)
+    if each.kind == "wait":
+        return f"waits for devices at {each.name}"
+    if "/" not in each.op:
+        return f"{kind} {each.name}"
+    return path_words(each.op, operation_kind(each.kind, each.op), each.source)
+
+
+def others_words(count: int) -> str:
+    """That shorter operations are not listed."""
+    return f"{count:,} shorter operation{'s' if count != 1 else ''} are not listed."
+
+
+def kind_words(kind: str) -> str:
+    """A kind of time in a traced step.
+
+    >>> kind_words("matmul"), kind_words("all-gather")
+    ('matrix product', 'all-gather')
+    """
+    return _KINDS.get(kind, kind)
+
+
+def traced(result: Result) -> dict[str, Trace]:
+    """The traces of a result by strategy, in its order."""
+    return {name: found.trace for name, found in result.ordered if found.trace is not None}

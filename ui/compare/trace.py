@@ -1,0 +1,119 @@
+"""What happened on the devices: the traced step of a strategy, device by device."""
+
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from spmd_core.errors import RequestError
+from spmd_core.results.trace import Trace
+from spmd_core.timeline import text
+from spmd_core.units import seconds_text
+from spmd_core.words import traces as words
+from spmd_core.words.names import title
+from ui import choices, live, state
+from ui.compare.view import View
+from ui.markdown import as_sentence, plain
+from ui.timeline import stored
+from ui.timeline import view as timeline_view
+
+TAB = "Trace"
+_COLUMNS = 16  # devices up to which each has a column of its own
+_ROWS = 12  # of a table that is as high as its rows
+
+
+def draw(view: View) -> None:
+    """The answer in a sentence, the timeline, and the tables; a way to get them where there are
+    none.
+    """
+    found = words.traced(view.result)
+    if not found:
+        _ask(view)
+        return
+    names = list(found)
+    name = names[0] if len(names) == 1 else choices.one_of("Strategy", names, choices.STRATEGY,
+                                                           title)
+    trace = found[name]
+    st.markdown(f"**{plain(as_sentence(trace.sentence))}**")
+    if trace.notes:
+        st.caption(plain(" ".join(as_sentence(note) for note in trace.notes)))
+    run = view.result.run
+    if _timeline(run, name, text.NAME, words.PREDICTED_ABOVE):
+        st.caption(words.TRACED_BELOW)
+    if _timeline(run, name, text.TRACED) and trace.step_s is not None:
+        st.caption(words.ABOUT)
+    if trace.devices:
+        _tables(trace)
+
+
+def _ask(view: View) -> None:
+    """A button that runs the same experiment again, with a trace."""
+    experiment = view.result.experiment
+    st.caption(words.NEVER_TRACED)
+    if st.button(words.ASK, key="trace:ask", icon=":material/timeline:", help=words.TRACE_HELP):
+        traced = experiment.vary(options=dict(experiment.options) | {"trace": True})
+        state.replace("compare", traced)
+        live.ask("compare", traced)
+
+
+def offered(view: View) -> bool:
+    """Whether there is a trace, or one could be asked for."""
+    experiment = view.result.experiment
+    return bool(words.traced(view.result)) or (
+        experiment.what.is_traceable and not experiment.place.is_absent)
+
+
+def _timeline(run: str, strategy: str, name: str, above: str = "") -> bool:
+    """Draw a stored timeline, where there is one that this version reads; whether there is."""
+    try:
+        found = stored.of_run(run, strategy, name)
+    except RequestError as error:
+        st.caption(plain(as_sentence(str(error))))
+        return False
+    if found is None:
+        return False
+    if above:
+        st.caption(above)
+    at = timeline_view.AT if name == text.TRACED else f"{timeline_view.AT}_{name}"
+    timeline_view.show(found, f"{run}:{strategy}:{name}", f"{run}-{strategy}-{name}", at)
+    return True
+
+
+def _tables(trace: Trace) -> None:
+    st.markdown("**By device**")
+    _table(device_rows(trace), "trace:devices")
+    st.markdown("**By operation**")
+    _table(operation_rows(trace), "trace:operations")
+    if trace.other_operations:
+        st.caption(words.others_words(trace.other_operations))
+
+
+def _table(rows: list[dict[str, Any]], key: str) -> None:
+    height = "content" if len(rows) <= _ROWS else 460
+    st.dataframe(rows, hide_index=True, key=key, height=height)
+
+
+def device_rows(trace: Trace) -> list[dict[str, Any]]:
+    """Where each device's time went."""
+    columns: dict[str, Callable[[Any], float]] = {
+        "Compute": lambda each: each.compute_s, "Collectives": lambda each: each.collectives_s,
+        "Exposed": lambda each: each.exposed_s, "Waiting for devices": lambda each: each.waits_s,
+        "Copies": lambda each: each.copies_s, "Idle": lambda each: each.idle_s}
+    return [{"Device": str(each.device)} | {name: seconds_text(of(each))
+                                            for name, of in columns.items()}
+            for each in trace.devices]
+
+
+def operation_rows(trace: Trace) -> list[dict[str, Any]]:
+    """Seconds of each operation and collective, of few devices one by one."""
+    rows: list[dict[str, Any]] = []
+    for each in trace.operations:
+        row: dict[str, Any] = {"Operation": words.operation_words(each),
+                               "Kind": words.kind_words(each.kind),
+                               "Times": each.count, "Mean": seconds_text(each.mean_s),
+                               "Slowest": f"{seconds_text(each.most_s)} on {each.slowest}"}
+        if each.device_s and len(trace.devices) <= _COLUMNS:
+            row |= {f"Device {device.device}": seconds_text(seconds)
+                    for device, seconds in zip(trace.devices, each.device_s, strict=True)}
+        rows.append(row | {"Source": each.source or "–", "Instruction": each.name})
+    return rows

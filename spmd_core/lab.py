@@ -83,17 +83,19 @@ class Lab:
 
     # Runs ---------------------------------------------------------------------------------------
 
-    def submit(self, experiment: Experiment, asker: Asker | None = None) -> str:
+    def submit(self, experiment: Experiment, asker: Asker | None = None,
+               compile_only: bool = False) -> str:
         """Queue an experiment; the run's id. RequestError where it cannot run on its target.
 
         `asker`: the viewer of a dashboard, who has limits; None: the command line, which has none.
+        `compile_only`: nothing is executed; such a run is in no list, and is no answer of `latest`.
         """
         check_runs_here(experiment, self.hardware(), self._store.environment)
         if asker is not None:
             check_asker(self._store, self._settings, asker, experiment)
         run = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
         viewer, batch = (asker.viewer, asker.batch) if asker else (None, None)
-        self._store.submit(run, experiment, viewer, batch)
+        self._store.submit(run, experiment, viewer, batch, compile_only)
         if not self._serve:  # not before it is stored: it would be taken for one that is over
             with self._guard:
                 self._own_runs.add(run)

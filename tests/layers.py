@@ -18,9 +18,9 @@ HEAVY = {
 FLOORS = (("errors",), ("units",), ("frozen",), ("settings",), ("machine",), ("hlo",), ("plan",),
           ("workloads",), ("experiment",), ("reference",), ("results",), ("communication",),
           ("runs",), ("script",), ("ir",), ("cost",), ("estimate",), ("timeline",), ("arrows",), ("search",),
-          ("sweep",), ("bandwidth",), ("words",), ("advice",),
+          ("sweep",), ("bandwidth",), ("words",), ("advice",), ("remedies",),
           ("recipes",), ("store",), ("programs",), ("engine",), ("declare",), ("worker",), ("lab",),
-          ("searching",), ("commands",), ("__main__",), ("ui",), ("home", "pages"), ("app",),)
+          ("searching",), ("trying",), ("commands",), ("__main__",), ("ui",), ("home", "pages"), ("app",),)
 # The rooms of `ui`, from the bottom, by the same rule.
 UI_FLOORS = (("heap", "lab", "markdown", "state", "style", "choices"),
              ("charts", "tables", "inputs", "links", "cards", "exports", "price"),

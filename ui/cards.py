@@ -81,7 +81,7 @@ def elsewhere(active: Sequence[RunStatus], last: str | None) -> None:
     shown before the fields were edited.
     """
     shown = {status.run: "Running now" if status.state == "running" else state_words(status.state)
-             for status in active}
+             for status in active if not status.compile_only}
     if last is not None and last not in shown:
         shown[last] = "Shown before"
     for run, words in shown.items():

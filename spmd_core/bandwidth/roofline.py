@@ -31,13 +31,14 @@ def with_roofline(result: Result, known: Result | None) -> Result:
     if known is None or result.experiment.what.kind != "computation":
         return result
     machine = Machine(measured(known))
-    found = {name: _with(result.experiment, name, each, machine)
+    found = {name: with_roofs(result.experiment, name, each, machine)
              for name, each in result.strategies.items()}
     return result.model_copy(update={"strategies": found})
 
 
-def _with(experiment: Experiment, name: str, found: StrategyResult,
-          machine: Machine) -> StrategyResult:
+def with_roofs(experiment: Experiment, name: str, found: StrategyResult,
+               machine: Machine) -> StrategyResult:
+    """One strategy's program with its roofs, and what they let expect where nothing else does."""
     roofs = roofline(experiment, name, found.collectives or (), machine.ceilings,
                      machine.found.fits)
     if roofs is None:
@@ -73,7 +74,7 @@ def roofline(experiment: Experiment, strategy: str, collectives: Sequence[Collec
         return None
     rate, *copies, floor = (ceilings[name].value for name in names)
     copy = max(copies)  # a fresh result costs the pages that it lies on, which are used again
-    moved = 0.0 if alone else sum(_seconds(each, lines, floor) for each in collectives)
+    moved = 0.0 if alone else sum(beyond_floor_s(each, lines, floor) for each in collectives)
     return Roofline(compute_s=flops(experiment, strategy) / rate,
                     memory_s=least_bytes(experiment, strategy) / copy,
                     communication_s=moved, dispatch_s=floor)
@@ -107,7 +108,7 @@ def least_bytes(experiment: Experiment, strategy: str) -> float:
     return total
 
 
-def _seconds(each: Collective, lines: Sequence[Fit], floor_s: float) -> float:
+def beyond_floor_s(each: Collective, lines: Sequence[Fit], floor_s: float) -> float:
     """Seconds that a collective takes beyond the floor of the call that it is part of, by the line
     of its kind and axes; by that of its kind among as many devices where its axes have none.
     """

@@ -7,12 +7,14 @@ import os
 import signal
 import time
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from spmd_core.commands import predict_sweep
 from spmd_core.commands.predict_arguments import add_arguments
 from spmd_core.commands.predict_lines import Found, only, print_estimate, print_found
+from spmd_core.commands.remedies import with_tried
 from spmd_core.commands.run import follow, interrupt
 from spmd_core.commands.spec import read_one
 from spmd_core.cost import baseline
@@ -27,6 +29,7 @@ from spmd_core.plan.reading import parse_mesh, parse_plan
 from spmd_core.results.result import Result
 from spmd_core.timeline import text as timeline
 from spmd_core.timeline.perfetto import trace_text
+from spmd_core.trying.running import told
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.timeline import names_of, row_words
 
@@ -65,7 +68,8 @@ def _check_together(arguments: Namespace) -> None:
                          "means nothing", fix)
 
     if arguments.baseline:
-        others = given & {"spec", "target", "sweep", "strategy", "keep", "estimate", "trace"}
+        others = given & {"spec", "target", "sweep", "strategy", "keep", "estimate", "trace",
+                          "remedies"}
         refused(described | others, "--baseline", "the file holds the plan that is compiled")
     if arguments.spec:
         refused(described | given & {"compiler_flags"}, "a spec",
@@ -74,11 +78,12 @@ def _check_together(arguments: Namespace) -> None:
         refused(given & {"strategy"}, "a model",
                 "its sharding follows from the names of its mesh axes")
     if arguments.estimate:
-        refused(given & {"keep", "fresh", "trace"}, "--estimate", "an estimate compiles nothing")
+        refused(given & {"keep", "fresh", "trace", "remedies"}, "--estimate", "an estimate compiles nothing")
     if not arguments.sweep and arguments.scaling == "strong":
         refused({"scaling"}, "no --sweep", "add --sweep chips=8,64,512")
     if arguments.sweep:
-        refused(given & {"trace"}, "--sweep", "trace the points that matter one by one")
+        refused(given & {"trace", "remedies"}, "--sweep",
+                "ask it of the points that matter, one by one")
     for name in ("keep", "trace"):
         _check_writable(name, getattr(arguments, name))
 
@@ -94,7 +99,7 @@ def _of_plan(arguments: Namespace, plan: Plan) -> int:
     if arguments.estimate:
         print_estimate(plan, arguments.json, arguments.price_per_chip_hour)
         return 0
-    found = _predicted(experiment_of(plan), arguments.timeout, arguments.fresh)
+    found = _predicted(experiment_of(plan), arguments)
     if arguments.keep:
         _write("keep", arguments.keep,
                baseline.to_text(baseline.baseline_of(plan, found.prediction)))
@@ -156,16 +161,27 @@ def plan_from(arguments: Namespace) -> Plan:
                          "fused_mlp": arguments.fused_mlp})
 
 
-def _predicted(experiment: Experiment, timeout_s: float, fresh: bool) -> "Found":
-    """The prediction of an experiment with one strategy: a stored one by the same versions, unless
-    it is to be `fresh`; else a new run's.
+def _predicted(experiment: Experiment, arguments: Namespace) -> "Found":
+    """The prediction of an experiment with one strategy, with what would remove its collectives
+    where that is asked for.
+    """
+    lab = Lab.open(serve=False)
+    found = _compiled(lab, experiment, arguments.timeout, arguments.fresh)
+    if not arguments.remedies:
+        return found
+    result = with_tried(lab, found.result)
+    return replace(found, prediction=only(result), result=result)
+
+
+def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -> "Found":
+    """A stored prediction by the same versions, unless it is to be `fresh`; else a new run's.
 
     WorkerError, in the compiler's words, where there is none.
     """
-    lab = Lab.open(serve=False)
     stored = None if fresh else lab.latest(experiment)
     if stored and (result := lab.result(stored)) and is_current(result):
-        return Found(only(result), f"compiled before, in run {stored}: --fresh compiles again",
+        result = told(lab, result)
+        return Found(only(result), result, f"compiled before, in run {stored}: --fresh compiles again",
                      _stored_trace(lab, result))
     run, begun = lab.submit(experiment), time.monotonic()
     status, interrupted = follow(lab, run, timeout_s)
@@ -173,7 +189,7 @@ def _predicted(experiment: Experiment, timeout_s: float, fresh: bool) -> "Found"
         raise KeyboardInterrupt
     result = lab.result(run)
     if status.state == "succeeded" and result:
-        return Found(only(result), trace=_stored_trace(lab, result))
+        return Found(only(result), result, trace=_stored_trace(lab, result))
     if status.state == "cancelled" and time.monotonic() - begun >= timeout_s:
         raise WorkerError(f"the compile took longer than {timeout_s:g} s and was ended: allow it more time, or make the program smaller")
     error = status.error
@@ -209,7 +225,7 @@ def _of_spec(arguments: Namespace) -> int:
     if strategy not in experiment.what.strategies:
         raise refuse(f"strategy {shorten(strategy)}", f"is not one of {experiment.workload}",
                      f"use {', '.join(experiment.what.strategies)}")
-    found = _predicted(experiment.vary(strategies=[strategy]), arguments.timeout, arguments.fresh)
+    found = _predicted(experiment.vary(strategies=[strategy]), arguments)
     _trace(arguments, found)
     print_found(found, arguments.json, {"experiment": experiment.to_json(), "strategy": strategy},
                 arguments.price_per_chip_hour)
@@ -228,7 +244,8 @@ def _compare(arguments: Namespace) -> int:
     if arguments.compiler_flags:
         plan = parse_plan(plan.to_json() | {"compiler_flags": [*plan.compiler_flags,
                                                                *arguments.compiler_flags.split()]})
-    prediction = _predicted(experiment_of(plan), arguments.timeout, fresh=True).prediction
+    prediction = _compiled(Lab.open(serve=False), experiment_of(plan), arguments.timeout,
+                           fresh=True).prediction
     found = baseline.changes(before, baseline.baseline_of(plan, prediction))
     if arguments.json:
         print(json.dumps({"changes": found, **prediction.model_dump(mode="json")}))

@@ -4,6 +4,7 @@ import math
 from argparse import ArgumentParser, ArgumentTypeError
 
 from spmd_core.commands import predict_sweep
+from spmd_core.commands.remedies import HELP as REMEDIES
 from spmd_core.commands.spec import HELP
 from spmd_core.errors import RequestError
 from spmd_core.plan.models import ACTIVATIONS, VARIABLE
@@ -34,6 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         "again; exit code 1 where something changed")
     parser.add_argument("--estimate", action="store_true",
                         help="estimate the step from the plan at once; compile nothing")
+    parser.add_argument("--remedies", action="store_true", help=REMEDIES)
     predict_sweep.add_arguments(parser)
 
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from spmd_core.commands import remedies
 from spmd_core.commands.table import table
 from spmd_core.communication.rows import SMALL_WORDS, rows
 from spmd_core.errors import WorkerError
@@ -24,6 +25,7 @@ class Found:
     """A prediction, and where it comes from if it was not compiled now."""
 
     prediction: Prediction
+    result: Result
     origin: str = ""
     trace: str | None = None  # of its timeline, for Perfetto, where that was stored
 
@@ -40,7 +42,7 @@ def only(result: Result) -> Prediction:
 def print_found(found: Found, as_json: bool, what: dict[str, Any],
                 price: float | None = None) -> None:
     """Print a prediction, with `what` it is of in its JSON form, and its costs."""
-    lines = _lines(found.prediction, "plan" in what, price)
+    lines = [*_lines(found.prediction, "plan" in what, price), *remedies.lines(found.result)]
     if as_json:
         spent = cost_of(found.prediction, price).to_json()
         print(json.dumps({**what, **found.prediction.model_dump(mode="json"), **spent}))

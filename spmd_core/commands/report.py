@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from spmd_core.advice.next import next_step
 from spmd_core.bandwidth.known import measured
+from spmd_core.commands import remedies
 from spmd_core.commands.table import table
 from spmd_core.recipes import differences_of
 from spmd_core.results.machine import Point
@@ -48,10 +49,11 @@ def report(result: Result) -> list[str]:
         return [*lines, "", *_of_machine(result), *_remarks(result)]
     if is_predicted(result):
         return [*lines, "", *table(_predicted(result), numbers=(2, 3, 7, 8)), *_remarks(result),
-                *_next(result)]
+                *remedies.lines(result), *_next(result)]
     paired = [f"note: {PAIRED}"] if result.comparison and result.comparison.ratios else []
     rows = table(_measured(result), numbers=(1, 3, 4, 6))
-    return [*lines, "", *rows, *_remarks(result), *paired, *_next(result)]
+    return [*lines, "", *rows, *_remarks(result), *paired, *remedies.lines(result),
+            *_next(result)]
 
 
 def _next(result: Result) -> list[str]:

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from spmd_core.bandwidth.known import calibration
 from spmd_core.bandwidth.roofline import with_roofline
+from spmd_core.commands.remedies import HELP, with_tried
 from spmd_core.commands.report import report
 from spmd_core.commands.spec import add_spec, read_spec
 from spmd_core.errors import refuse, shorten
@@ -23,6 +24,7 @@ from spmd_core.results.result import Result
 from spmd_core.runs.states import RunStatus
 from spmd_core.timeline.perfetto import traces_text
 from spmd_core.timeline.text import TRACED, from_text
+from spmd_core.trying.running import told
 from spmd_core.units import seconds_text
 from spmd_core.words.names import title
 from spmd_core.words.runs import phase_words
@@ -37,6 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_spec(parser)
     parser.add_argument("--trace", metavar="FILE",
                         help="trace a few calls after the timing, and write the steps for Perfetto")
+    parser.add_argument("--remedies", action="store_true", help=HELP)
 
 
 def main(arguments: Namespace) -> int:
@@ -51,6 +54,8 @@ def main(arguments: Namespace) -> int:
     run = lab.submit(experiment)
     status, interrupted = follow(lab, run)
     result = on_this_machine(lab, lab.result(run))
+    if arguments.remedies and result and status.state == "succeeded":
+        result = with_tried(lab, result)
     print_run(status, result, arguments.json)
     if arguments.trace:
         write_traces(lab, result, Path(arguments.trace))
@@ -87,10 +92,12 @@ def write_traces(lab: Lab, result: Result | None, file: Path) -> None:
 
 
 def on_this_machine(lab: Lab, result: Result | None) -> Result | None:
-    """A result with its roofs, where its target and mesh were calibrated."""
+    """A result with its roofs, where its target and mesh were calibrated, and with what was found
+    to remove its collectives.
+    """
     if result is None:
         return None
-    return result.by_variant(lambda each: with_roofline(
+    return told(lab, result).by_variant(lambda each: with_roofline(
         each, calibration(each.experiment, lab.latest, lab.result)))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import model_validator
 
 from spmd_core.frozen import Frozen
+from spmd_core.results.remedy import Removal
 
 
 class Part(Frozen):
@@ -46,6 +47,8 @@ class Collective(Frozen):
     exposed_total_s: float | None = None
     route: str | None = None
     algorithm: str = ""
+    # what would remove it, as compiled; None where that was not tried
+    remove: Removal | None = None
 
     @property
     def times(self) -> int:

@@ -16,6 +16,7 @@ class RunCommand(Frozen):
     command: Literal["run"] = "run"
     run: str
     experiment: Experiment
+    compile_only: bool = False
 
 
 class CancelCommand(Frozen):

@@ -17,9 +17,12 @@ STATES = ACTIVE + TERMINAL
 LANES = TIMING, COMPILING = ("timing", "compiling")
 
 
-def lane_of_target(target: str) -> str:
-    """The lane that the runs of a target wait in."""
-    return COMPILING if parse_target(target).is_absent else TIMING
+def lane_of_target(target: str, compile_only: bool = False) -> str:
+    """The lane that the runs of a target wait in. What is only compiled goes beside what is timed,
+    but for attached accelerators: the worker of the timing lane holds them.
+    """
+    place = parse_target(target)
+    return COMPILING if place.is_absent or (compile_only and place.is_simulated) else TIMING
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +50,12 @@ class RunStatus:
     stderr_tail: str | None = None
     worker_pid: int | None = None
     paused_for: str | None = None  # in words, what is timed while this run's worker rests
+    compile_only: bool = False  # nothing of it is executed, and no screen lists it
 
     @property
     def lane(self) -> str:
         """The lane of the queue that it waits and runs in."""
-        return lane_of_target(self.experiment.target)
+        return lane_of_target(self.experiment.target, self.compile_only)
 
     @property
     def is_over(self) -> bool:

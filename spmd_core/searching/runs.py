@@ -37,11 +37,12 @@ class Runs:
         run = self._lab.latest(experiment)
         return self._lab.result(run) if run else None
 
-    def run(self, experiment: Experiment) -> tuple[RunStatus | None, Result | None]:
+    def run(self, experiment: Experiment,
+            compile_only: bool = False) -> tuple[RunStatus | None, Result | None]:
         """Queue it and wait: how it ended, and its result; (None, None) where the search ended
         first. RequestError where it cannot run.
         """
-        run = self.current = self._lab.submit(experiment, self._asker)
+        run = self.current = self._lab.submit(experiment, self._asker, compile_only)
         try:
             while True:
                 status = self._lab.wait(run, LOOK_S)

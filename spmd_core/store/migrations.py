@@ -111,4 +111,12 @@ MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
                 number INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (search, number))""",
         ),
     ),
+    (
+        "0007 what would remove a collective",
+        (
+            "ALTER TABLE runs ADD COLUMN compile_only INTEGER NOT NULL DEFAULT 0",
+            """CREATE TABLE remedies (
+                run TEXT PRIMARY KEY REFERENCES runs(id) ON DELETE CASCADE, body BLOB NOT NULL)""",
+        ),
+    ),
 )

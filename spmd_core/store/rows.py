@@ -82,6 +82,7 @@ def status_of(row: sqlite3.Row) -> RunStatus:
             finished_at=_seconds(row["finished_at"]), queue_position=row["position"],
             error=failure_of(row), stderr_tail=_text(row["stderr_tail"]),
             worker_pid=row["worker_pid"] if isinstance(row["worker_pid"], int) else None,
+            compile_only=bool(row["compile_only"]),
             **_progress(row))
     except (RequestError, ValueError, TypeError) as error:
         raise unreadable(str(row["id"]), "experiment", error) from error

@@ -35,17 +35,17 @@ class Store(Database):
     # -----------------------------------------------------------------------------------------------------------
 
     def submit(self, run: str, experiment: Experiment, viewer: str | None = None,
-               batch: str | None = None) -> None:
+               batch: str | None = None, compile_only: bool = False) -> None:
         """Put a run at the end of the queue; `viewer` None: of the command line."""
         spec = json.dumps(experiment.to_json(), separators=(",", ":"))
         with self._transaction() as db:
             db.execute("INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)",
                        (experiment.id, spec, experiment.workload, experiment.target))
             db.execute(
-                """INSERT INTO runs (id, experiment, state, submitted_at, viewer, batch, lane)
-                    VALUES (?, ?, 'queued', ?, ?, ?, ?)""",
+                """INSERT INTO runs (id, experiment, state, submitted_at, viewer, batch, lane,
+                    compile_only) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?)""",
                 (run, experiment.id, time.time(), viewer, batch,
-                 lane_of_target(experiment.target)))
+                 lane_of_target(experiment.target, compile_only), int(compile_only)))
 
     def queue_lengths(self, viewer: str) -> tuple[int, int]:
         """Runs that are not over, all and of one viewer; those of one batch count as one."""
@@ -173,6 +173,7 @@ class Store(Database):
     def latest(self, experiment_id: str) -> str | None:
         """The newest run of an experiment that succeeded; None where there is none."""
         rows = self._rows("""SELECT id FROM runs JOIN results ON run = id WHERE experiment = ? AND state = 'succeeded' AND partial = 0
+            AND compile_only = 0
             ORDER BY seq DESC LIMIT 1""", (experiment_id,))
         return rows[0]["id"] if rows else None
 
@@ -182,13 +183,14 @@ class Store(Database):
         """
         rows = self._rows("""SELECT finished_at - started_at AS seconds FROM runs JOIN experiments
             ON experiments.id = runs.experiment WHERE state = 'succeeded' AND workload = ?
-            AND target = ? ORDER BY (experiment = ?) DESC, seq DESC LIMIT 1""",
+            AND compile_only = 0 AND target = ? ORDER BY (experiment = ?) DESC, seq DESC LIMIT 1""",
                           (experiment.workload, experiment.target, experiment.id))
         return rows[0]["seconds"] if rows else None
 
     def succeeded(self) -> frozenset[str]:
         """Ids of the experiments of which a run succeeded."""
-        rows = self._rows("SELECT DISTINCT experiment FROM runs WHERE state = 'succeeded'")
+        rows = self._rows("SELECT DISTINCT experiment FROM runs WHERE state = 'succeeded' "
+                          "AND compile_only = 0")
         return frozenset(row["experiment"] for row in rows)
 
     def texts(self, run: str, strategy: str) -> dict[str, str]:
@@ -208,7 +210,7 @@ class Store(Database):
         """Runs, newest first, in any of `states` if there are some. `text` is looked for in the
         run's id and in the experiment's JSON form.
         """
-        conditions: list[str] = ["1"]
+        conditions: list[str] = ["compile_only = 0"]
         values: list[Any] = []
         if workload is not None:
             conditions.append("workload = ?")

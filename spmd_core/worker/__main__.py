@@ -118,7 +118,7 @@ def _measure(target: str, commands: Commands, emit: Callable[[Event], None]) -> 
     """Run each experiment on the devices of the target, which must stay what they were."""
     # jax loads here, after the thread that watches the parent
     from spmd_core.engine import devices
-    from spmd_core.engine.measured import run
+    from spmd_core.engine.measured import compiled, run
 
     ready = devices.describe(target)
     emit(Ready(environment=ready))
@@ -129,8 +129,8 @@ def _measure(target: str, commands: Commands, emit: Callable[[Event], None]) -> 
         if now != (ready.platform, ready.device_kind):
             raise WorkerError(f"platform {environment.platform} is not the {ready.platform} that "
                               "the worker started with: run it again")
-        finished = run.run_experiment(command.experiment, command.run, environment, emit,
-                                      commands.is_cancelled)
+        work = compiled.compile_experiment if command.compile_only else run.run_experiment
+        finished = work(command.experiment, command.run, environment, emit, commands.is_cancelled)
         emit(Phase(phase="write"))
         emit(finished)
 

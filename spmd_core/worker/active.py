@@ -37,8 +37,10 @@ class ActiveRun:
     """A run from leaving the queue to its outcome. `now` is monotonic seconds."""
 
     def __init__(self, status: RunStatus, settings: Settings, now: float):
-        self._is_compiling = status.experiment.place.is_absent
-        waiting_for = "the TPU compiler to load" if self._is_compiling else f"the devices of {status.experiment.target}"
+        is_absent = status.experiment.place.is_absent
+        self._is_compiling = is_absent or status.compile_only
+        self._compiler = "the TPU compiler" if is_absent else "the compiler"
+        waiting_for = f"{self._compiler} to load" if self._is_compiling else f"the devices of {status.experiment.target}"
         self.status = replace(status, state="starting", queue_position=None, started_at=time.time(),
                               waiting_for=waiting_for)
         self.texts: dict[str, dict[str, str]] = {}
@@ -124,7 +126,7 @@ class ActiveRun:
         message = (f"the worker process {ending}{phase}{strategy}{said}{'; ' if said else ': '}"
                    f"{own}run it again, or make it smaller")
         if self._is_compiling:
-            message = f"the TPU compiler's process {ending}{phase}{strategy}{said}"
+            message = f"{self._compiler}'s process {ending}{phase}{strategy}{said}"
         self.outcome = Outcome("crashed", self._partial(),
                                Failure(kind="WorkerCrashed", message=message))
 

@@ -80,14 +80,15 @@ class Runner:
 
     def _follow(self, run: ActiveRun, worker: Worker) -> None:
         """Listen to the worker until the run has an outcome, or this process ends."""
-        next_note = next_look = 0.0
+        next_note, next_look, experiment = 0.0, 0.0, run.status.experiment
         while run.outcome is None and not self._is_stopping:
             if self._give_way(run, worker):
                 next_note = 0.0
             if worker.environment and not run.is_sent:
                 self._before_sending(run)
                 run.ready(worker.environment)
-                worker.send(RunCommand(run=run.status.run, experiment=run.status.experiment))
+                worker.send(RunCommand(run=run.status.run, experiment=experiment,
+                                       compile_only=run.status.compile_only))
                 next_note = 0.0
             status, now = replace(run.status, worker_pid=worker.pid), time.monotonic()
             self._publish(status)

@@ -91,6 +91,18 @@ def test_the_traced_steps_of_all_strategies_are_one_file(finished, tmp_path, cap
     assert "open it at ui.perfetto.dev" in capsys.readouterr().err
 
 
+def test_run_says_what_would_remove_a_collective():
+    spec = QUICK | {"dims": {"batch": 64, "in": 2048, "out": 512}, "strategies": ["auto"]}
+    result = Result.model_validate_json(call("run", "-", "--remedies", "--json",
+                                             stdin=json.dumps(spec)).stdout)
+    (found,) = result.strategies["auto"].collectives
+    assert found.kind == "all-reduce" and found.remove.removes, found.remove
+    assert found.remove.experiment.id != result.experiment.id
+    assert "no all-reduce over `x`" in found.remove.sentence
+    told = call("history", "--run", result.run)
+    assert f"remedy, Automatic: {found.remove.sentence}" in told.stdout, "stored with the run"
+
+
 def test_history_lists_runs_and_prints_one(finished):
     listed = json.loads(call("history", "--json").stdout)
     mine = next(entry for entry in listed if entry["run"] == finished.run)

@@ -9,7 +9,7 @@ import sys
 import time
 import types
 
-QUICK, ENDLESS, STUBBORN, STRAY, JUNK, ROUNDS, DEAF, RENEW, ABORT, LARGE, RAISES, NOISY, NO_DEVICES, HALF_LINE = range(14)
+QUICK, ENDLESS, STUBBORN, STRAY, JUNK, ROUNDS, DEAF, RENEW, ABORT, LARGE, RAISES, NOISY, NO_DEVICES, HALF_LINE, SUMS = range(15)
 
 
 def describe(target, expected_device_count=None):
@@ -49,6 +49,26 @@ def run_experiment(experiment, run_id, environment, emit, cancelled):
     emit(Texts(strategy="single", texts={"program": "text " * (size // 5)}))
     return _finished(experiment, run_id, environment, notes=("x" * size,),
                      renew=experiment.seed == RENEW)
+
+
+def compile_experiment(experiment, run_id, environment, emit, cancelled):
+    """As if compiled: a sum over `x` where rows are sharded over it and y is not; sharded columns
+    are fatal.
+    """
+    from spmd_core.results.collective import Collective
+    from spmd_core.results.result import MemoryBytes
+
+    if experiment.seed == SUMS and "cols" in dict(experiment.sharding):
+        os.abort()
+    found = run_experiment(experiment, run_id, environment, emit, cancelled)
+    sums = (Collective(kind="all-reduce", axes=("x",), bytes=2**24, count=1),)
+    listed = sums if dict(experiment.sharding) and not experiment.overrides else ()
+    held = MemoryBytes(argument=2**20 if listed else 2**21, output=0, temp=0)
+    compiled = {name: each.model_copy(update={"collectives": listed, "memory_bytes": held})
+                for name, each in found.result.strategies.items()}
+    here = environment.model_copy(update={"simulated": True, "cores": 2})
+    return found.model_copy(update={"result": found.result.model_copy(
+        update={"strategies": compiled, "environment": here})})
 
 
 def predict_experiment(experiment, run_id, environment, emit, cancelled, clock):
@@ -128,6 +148,7 @@ if "-m" in sys.orig_argv and "spmd_core.worker" in sys.orig_argv:
     engine.devices = types.SimpleNamespace(describe=describe)
     engine.measured = types.ModuleType("spmd_core.engine.measured")
     engine.measured.run = types.SimpleNamespace(run_experiment=run_experiment)
+    engine.measured.compiled = types.SimpleNamespace(compile_experiment=compile_experiment)
     engine.absent = types.ModuleType("spmd_core.engine.absent")
     engine.absent.devices = types.SimpleNamespace(describe=describe)
     engine.absent.run = types.SimpleNamespace(predict_experiment=predict_experiment)

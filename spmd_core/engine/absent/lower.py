@@ -58,8 +58,8 @@ def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahe
         experiment.workload, strategy)
     with _standing_for(devices):
         names = execute(text, file)
-    structs = _structs(experiment, names)
-    traced = steps("trace", lambda: names["program"].trace(*structs))
+    shapes = structs(experiment, names)
+    traced = steps("trace", lambda: names["program"].trace(*shapes))
     lowered = steps("lower", traced.lower)
     mesh = names.get("mesh")
     if not isinstance(mesh, Mesh):
@@ -80,7 +80,7 @@ def _standing_for(devices: list[Any]) -> Iterator[None]:
         jax.devices = attached
 
 
-def _structs(experiment: Experiment, names: dict[str, Any]) -> list[jax.ShapeDtypeStruct]:
+def structs(experiment: Experiment, names: dict[str, Any]) -> list[jax.ShapeDtypeStruct]:
     """Operands as shapes; one without a placement goes whole to every device of the mesh, since an
     absent device holds no array.
     """

@@ -68,8 +68,8 @@ def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operan
     else:
         trial.compiled = lowered.compiled
         trial.memory_bytes = memory_bytes(lowered.compiled, host_bytes(lowered.arguments))
-        _read_collectives(trial, experiment, lowered.compiled, order)
-        _price(trial, experiment, lowered.compiled, order)
+        read_program(trial, experiment, lowered.compiled, order)
+        price(trial, experiment, lowered.compiled, order)
     output = _first_run(trial, lambda: lowered.call(*lowered.arguments), tell)
     for name, array in named_results(experiment, output,
                                      result_shapes(experiment, trial.strategy)).items():
@@ -81,9 +81,11 @@ def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operan
                                      lowered.unsharded)
 
 
-def _read_collectives(trial: Trial, experiment: Experiment, compiled: Any,
-                      order: list[JaxDevice]) -> None:
-    """What cannot be read is said aloud and left unknown, never counted as no communication."""
+def read_program(trial: Trial, experiment: Experiment, compiled: Any,
+                 order: list[JaxDevice]) -> None:
+    """The collectives and operations of a compiled program. What cannot be read is said aloud and
+    left unknown, never counted as no communication.
+    """
     file = file_name(experiment.workload, trial.strategy)
     try:
         module = read_module(compiled)
@@ -105,7 +107,7 @@ def _places(order: list[JaxDevice]) -> tuple[Coordinates, ...]:
                                      for device in order) else ()
 
 
-def _price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]) -> None:
+def price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]) -> None:
     """What the cost model says of the program, where the devices are TPUs."""
     mesh = () if trial.strategy in ONE_DEVICE else experiment.mesh
     found = attached.price(

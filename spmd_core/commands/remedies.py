@@ -1,0 +1,53 @@
+"""`--remedies`: tries what would remove the collectives of a result, and tells it."""
+
+import sys
+from collections.abc import Iterator
+
+from spmd_core.lab import Lab
+from spmd_core.remedies.attached import is_guessed, with_remedies
+from spmd_core.results.remedy import Nothing
+from spmd_core.results.result import Result
+from spmd_core.trying.running import store, watch
+from spmd_core.trying.tryout import Tryout
+from spmd_core.words.names import titles
+from spmd_core.words.remedies import GUESSED, doing_words, what_words
+
+HELP = ("compile what would remove each collective worth more than 2%% of the time, and say "
+        "what that costs")
+_CLEAR = "\r\x1b[K"
+
+
+def with_tried(lab: Lab, result: Result) -> Result:
+    """The result with what would remove its collectives; Ctrl-C keeps what was found until then."""
+    tryout = Tryout(lab, store(lab), result)
+    answers = watch(tryout, _show if sys.stderr.isatty() else _nothing)
+    if sys.stderr.isatty():
+        print(end=_CLEAR, file=sys.stderr, flush=True)
+    if tryout.problem:
+        print(f"not all was tried: {tryout.problem}", file=sys.stderr)
+    return with_remedies(result, answers)
+
+
+def lines(result: Result) -> Iterator[str]:
+    """A line for each answer, with the strategies that it is of."""
+    said: dict[str, list[str]] = {}
+    for name, found in result.strategies.items():
+        for each in found.collectives or ():
+            if each.remove is not None:
+                text = f"{what_words(each)}: {each.remove.reason}" \
+                    if isinstance(each.remove, Nothing) else each.remove.sentence
+                if name not in said.setdefault(text, []):
+                    said[text].append(name)
+    for text, names in said.items():
+        yield f"remedy, {titles(names)}: {text}"
+    if is_guessed(result):
+        yield f"note: {GUESSED}"
+
+
+def _show(tryout: Tryout) -> None:
+    print(_CLEAR + doing_words(tryout.done, tryout.of, tryout.doing)[:119], end="",
+          file=sys.stderr, flush=True)
+
+
+def _nothing(tryout: Tryout) -> None:
+    """Where nobody looks."""

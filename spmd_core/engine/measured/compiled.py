@@ -1,0 +1,70 @@
+"""Compiles an experiment for the devices that are here and executes nothing: what its programs
+communicate and the memory that they take.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from spmd_core.engine.absent.lower import structs
+from spmd_core.engine.lower import Steps, execute, file_name
+from spmd_core.engine.measured.prepare import memory_bytes, price, read_program
+from spmd_core.engine.measured.report import strategy_result
+from spmd_core.engine.measured.run import forget_now_and_then
+from spmd_core.engine.measured.trial import Trial, device_order
+from spmd_core.engine.stderr import captured, compiler_warnings
+from spmd_core.errors import Inexpressible
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.results.environment import Environment
+from spmd_core.results.result import Result
+from spmd_core.runs.events import Event, Finished, Phase
+from spmd_core.script.program import program_text
+from spmd_core.workloads.strategies import MAP_STRATEGIES
+
+
+def compile_experiment(experiment: Experiment, run_id: str, environment: Environment,
+                       emit: Callable[[Event], None],
+                       cancelled: Callable[[], bool]) -> Finished:
+    """Compile every strategy; `partial` where `cancelled` said so first. A failure of a strategy
+    stays its own. No text is sent: the run that executes a program leaves its texts.
+    """
+    trials = []
+    for strategy in experiment.strategies:
+        trial = Trial(strategy)
+        if not cancelled():
+            trials.append(trial)
+            try:
+                _compile(trial, experiment, emit)
+            except Exception as error:  # whatever a strategy raises is its result
+                trial.fail(error)
+    found = {trial.strategy: strategy_result(trial, experiment, None, False) for trial in trials}
+    forget_now_and_then()
+    partial = len(found) < len(experiment.strategies)
+    return Finished(result=Result(run=run_id, experiment=experiment, environment=environment,
+                                  strategies=found, partial=partial))
+
+
+def _compile(trial: Trial, experiment: Experiment, emit: Callable[[Event], None]) -> None:
+    if trial.strategy in MAP_STRATEGIES:
+        raise Inexpressible(f"{trial.strategy} is called, not compiled ahead of time: use auto or "
+                            "shard_map")
+    steps = Steps(lambda phase: emit(Phase(phase=phase, strategy=trial.strategy)))
+    names = execute(program_text(experiment, trial.strategy),
+                    file_name(experiment.workload, trial.strategy))
+    _, order = device_order(names)
+    shapes = structs(experiment, names)
+    with captured() as log:
+        traced = steps("trace", lambda: names["program"].trace(*shapes))
+        lowered = steps("lower", traced.lower)
+        program = steps("compile", lowered.compile)
+    trial.phases_s, trial.warnings = steps.seconds, compiler_warnings(log[0])
+    trial.memory_bytes = memory_bytes(program, _host_bytes(shapes))
+    read_program(trial, experiment, program, order)
+    price(trial, experiment, program, order)
+
+
+def _host_bytes(shapes: list[Any]) -> int:
+    """Bytes per device of the operands that are to lie in pinned host memory."""
+    return sum(math.prod(each.sharding.shard_shape(each.shape)) * each.dtype.itemsize
+               for each in shapes
+               if each.sharding is not None and each.sharding.memory_kind == "pinned_host")

@@ -1,0 +1,1 @@
+"""What would remove a collective: candidate changes, and what compiling one says of it."""

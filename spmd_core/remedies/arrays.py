@@ -1,0 +1,140 @@
+"""Changes to a computation of arrays that may remove a collective: of the sharding of a dim, an
+operand or a result, of memory, of the strategy.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from spmd_core.errors import Inexpressible, RequestError
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.types import Axes, Spec, axes_json
+from spmd_core.machine.topologies import get_topology
+from spmd_core.remedies.candidate import MOST, Candidate
+from spmd_core.results.collective import Collective
+from spmd_core.results.remedy import Change
+from spmd_core.script.program import program_text
+from spmd_core.search.array_space import Sharded
+from spmd_core.search.formula import Formula
+from spmd_core.search.rates import HostRates, Rates, TpuRates
+from spmd_core.words import remedies as words
+from spmd_core.workloads.strategies import ONE_DEVICE, SHARDING_STRATEGIES
+
+# Changes, their words, and the fields of the JSON form that they replace
+Move = tuple[tuple[Change, ...], str, dict[str, Any]]
+
+
+def candidates(experiment: Experiment, strategy: str, found: Collective,
+               cores: int = 1) -> list[Candidate]:
+    """At most MOST changes to try for one collective of a strategy, the cheapest first by a closed
+    form; without those that the rules refuse or the strategy cannot express.
+    """
+    base, kept, seen = experiment.vary(strategies=[strategy]), [], {}
+    formula = _formula(base, cores)
+    for changes, said, fields in _moves(base, strategy, frozenset(found.axes)):
+        try:
+            varied = base.vary(**fields)
+            (name,) = varied.strategies
+            program_text(varied, name)
+        except (RequestError, Inexpressible):
+            continue
+        if varied.id in seen or varied.id == base.id:
+            continue
+        seen[varied.id] = None
+        kept.append(Candidate(varied, name, changes, said, _seconds(formula, varied, name)))
+    return sorted(kept, key=lambda each: each.seconds)[:MOST]  # stable: the plainest change first
+
+
+def _moves(base: Experiment, strategy: str, axes: frozenset[str]) -> Iterator[Move]:
+    """Every change of one thing, the plainest first."""
+    if axes:
+        yield from _of_dims(base, axes)
+        yield from _of_arrays(base, axes)
+    for name in base.what.strategies:
+        if name in SHARDING_STRATEGIES and name not in (strategy, *ONE_DEVICE):
+            change = Change(field="strategies", before=strategy, after=name)
+            yield (change,), words.strategy_words(name, strategy), {"strategies": [name]}
+    kinds = dict(base.memory)
+    for name, kind in kinds.items():
+        left = {other: at for other, at in kinds.items() if other != name}
+        change = Change(field="memory", name=name, before=kind, after="device")
+        yield (change,), words.memory_words(name), {"memory": left}
+
+
+def _of_dims(base: Experiment, axes: frozenset[str]) -> Iterator[Move]:
+    """A dim that is sharded over these axes left replicated, or another sharded in its place."""
+    table = dict(base.sharding)
+    for dim, used in table.items():
+        if not axes & set(used):
+            continue
+        left = tuple(axis for axis in used if axis not in axes)
+        moved = tuple(axis for axis in used if axis in axes)
+        change = _sharding(dim, used, left)
+        yield (change,), words.dim_words(dim, left), {"sharding": _table(table | {dim: left})}
+        for other in base.sizes:
+            if other != dim and not axes & set(table.get(other, ())):
+                full = table | {dim: left, other: (*table.get(other, ()), *moved)}
+                both = change, _sharding(other, table.get(other, ()), full[other])
+                yield both, words.moved_words(dim, other, full[other]), {"sharding": _table(full)}
+
+
+def _sharding(dim: str, before: Axes, after: Axes) -> Change:
+    return Change(field="sharding", name=dim, before=axes_json(before), after=axes_json(after))
+
+
+def _of_arrays(base: Experiment, axes: frozenset[str]) -> Iterator[Move]:
+    """One operand or result left replicated over these axes, as the table has it, or, of a result,
+    sharded over them.
+    """
+    given, results = dict(base.overrides), {each.name for each in base.what.results}
+    for array in base.what.arrays:
+        spec, dims = base.spec(array.name), array.present(base.sizes)
+        tried: list[Spec] = []
+        if axes & {axis for entry in spec for axis in entry}:
+            tried.append(tuple(tuple(axis for axis in entry if axis not in axes)
+                               for entry in spec))
+        elif array.name in results:
+            tried += _sharded(spec, tuple(axis for axis, _ in base.mesh if axis in axes))
+        if array.name in given:
+            tried.append(base.table_spec(array.name))
+        for after in tried:
+            change = Change(field="overrides", name=array.name, before=_spec(spec),
+                            after=_spec(after))
+            said = words.array_words(array.name, array.name in results, dims, after)
+            own = {name: _spec(each) for name, each in given.items()} | {array.name: _spec(after)}
+            if after == base.table_spec(array.name):
+                del own[array.name]
+            yield (change,), said, {"overrides": own}
+
+
+def _sharded(spec: Spec, axes: Axes) -> Iterator[Spec]:
+    """A spec with one dim more sharded over these axes, the first dims first."""
+    for place in range(len(spec)):
+        yield tuple((*entry, *axes) if number == place else entry
+                    for number, entry in enumerate(spec))
+
+
+def _spec(spec: Spec) -> list[Any]:
+    return [axes_json(entry) for entry in spec]
+
+
+def _table(table: Mapping[str, Axes]) -> dict[str, Any]:
+    return {dim: axes_json(axes) for dim, axes in table.items() if axes}
+
+
+def _formula(base: Experiment, cores: int) -> Formula:
+    rates: Rates = TpuRates(get_topology(base.place)) if base.place.is_absent else \
+        HostRates(base.device_count, cores)
+    return Formula(base, rates, base.device_count)
+
+
+def _seconds(formula: Formula, varied: Experiment, strategy: str) -> float:
+    """By the closed form of a search, never below its bound; infinite where it has none."""
+    overrides = varied.overrides and tuple(
+        (array.name, varied.spec(array.name)) for array in varied.what.arrays)
+    sharded = Sharded(varied.target, varied.mesh, varied.sharding, tuple(overrides))
+    try:
+        return max(formula.bound(sharded, strategy),
+                   sum(formula.parts(sharded, strategy).values()))
+    except (RequestError, ValueError, KeyError):  # a mesh that no link model takes
+        return math.inf

@@ -1,0 +1,58 @@
+"""Changes to a training plan that may remove a collective or make it less: of the mesh's axes and
+of the rematerialization policy.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from spmd_core.advice.plans import INNER, neighbors, per_token
+from spmd_core.errors import RequestError
+from spmd_core.estimate.nearest_fit import NearestFit
+from spmd_core.estimate.step import estimate_step
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.plans import experiment_of, plan_of
+from spmd_core.plan.plan import Plan
+from spmd_core.plan.reading import parse_plan
+from spmd_core.remedies.candidate import MOST, Candidate
+from spmd_core.results.collective import Collective
+from spmd_core.results.remedy import Change
+from spmd_core.words.names import listed
+from spmd_core.words.nearest import changes
+
+
+def candidates(experiment: Experiment, found: Collective) -> list[Candidate]:
+    """At most MOST plans to try for one collective, the fastest first by the instant estimate; all
+    train on as many tokens, so that their times compare.
+    """
+    plan, kept = plan_of(experiment), {}
+    for other in (*_without(plan, found.axes), *neighbors(plan)):
+        if other.tokens != plan.tokens or other == plan:
+            continue
+        near = NearestFit(other, estimate_step(other))
+        varied = experiment_of(other)
+        kept[varied.id] = Candidate(varied, varied.strategies[0], _changes(plan, other),
+                                    listed(list(changes(plan, near))) or "another mesh",
+                                    per_token(other, near.found) * other.tokens)
+    return sorted(kept.values(), key=lambda each: each.seconds)[:MOST]
+
+
+def _without(plan: Plan, axes: tuple[str, ...]) -> Iterator[Plan]:
+    """Plans whose mesh has none of the inner axes that a collective runs over: fsdp has them."""
+    sizes = dict(plan.mesh)
+    for axis in axes:
+        if axis in INNER and sizes.get(axis, 1) > 1:
+            left = {name: size for name, size in sizes.items() if name != axis}
+            fields: dict[str, Any] = {"mesh": left | {"fsdp": left.get("fsdp", 1) * sizes[axis]}}
+            try:
+                yield parse_plan(plan.to_json() | fields)
+            except RequestError:
+                continue
+
+
+def _changes(plan: Plan, other: Plan) -> tuple[Change, ...]:
+    found = []
+    if dict(plan.mesh) != dict(other.mesh):
+        found.append(Change(field="mesh", before=dict(plan.mesh), after=dict(other.mesh)))
+    if plan.remat != other.remat:
+        found.append(Change(field="options", name="remat", before=plan.remat, after=other.remat))
+    return tuple(found)

@@ -1,0 +1,153 @@
+"""What would remove the collectives of one run, tried by compiling: its state and its answers at
+any moment.
+"""
+
+import contextlib
+import math
+import threading
+
+from spmd_core.bandwidth.known import calibration
+from spmd_core.cost.predicting import is_current
+from spmd_core.errors import LabError, RequestError
+from spmd_core.experiment.experiment import Experiment, Row
+from spmd_core.experiment.types import Mesh
+from spmd_core.lab import Lab
+from spmd_core.remedies import arrays, plans
+from spmd_core.remedies.attached import Answers
+from spmd_core.remedies.candidate import Candidate, Target
+from spmd_core.remedies.expected import Costs, Rates, costs, rates_of
+from spmd_core.remedies.judged import Tried, answer, settles, targets, verdict
+from spmd_core.results.remedy import Removal
+from spmd_core.results.result import Result, StrategyResult
+from spmd_core.searching.runs import Runs
+from spmd_core.store.limits import Asker
+from spmd_core.store.remedies import Remedies
+from spmd_core.trying.stored import to_stored
+from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
+
+
+class Tryout:
+    """The collectives of a run being tried. Every method may be called from any thread; `run` once.
+
+    `state`: running, done, cancelled or stopped (then `problem` says why).
+    """
+
+    def __init__(self, lab: Lab, store: Remedies, result: Result, asker: Asker | None = None):
+        self.result, self.state, self.problem = result, "running", ""
+        self.done, self.of, self.doing = 0, 0, ""  # collectives judged, of how many; what compiles
+        self._lab, self._store = lab, store
+        self._stopped = threading.Event()
+        self._runs = Runs(lab, asker, self._stopped.is_set, math.inf)
+        self._found: dict[str, dict[int, Removal]] = {}
+        self._rates: dict[Mesh, Rates | None] = {}  # of the target with each mesh
+        self._compiled: dict[str, StrategyResult | None] = {}  # by id of the experiment
+
+    def cancel(self) -> None:
+        """Stop soon, and keep what was found."""
+        self._stopped.set()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is tried any more."""
+        return self.state != "running"
+
+    @property
+    def answers(self) -> Answers:
+        """What is known now."""
+        return {name: dict(found) for name, found in list(self._found.items())}
+
+    def run(self) -> Answers:
+        """Try the collectives that are worth it, strategy by strategy, the longest first."""
+        state = "stopped"
+        try:
+            work = [(self.result.row(name), each) for name, found in self.result.strategies.items()
+                    for each in self._targets(self.result.row(name), found)]
+            self.of = len(work)
+            for row, target in work:
+                if self._stopped.is_set():
+                    break
+                self._judge(row, target)
+            state = "cancelled" if self._stopped.is_set() else "done"
+            self._keep(state)
+        except LabError as error:
+            self.problem = str(error)
+        finally:
+            self.doing, self.state = "", state
+        return self.answers
+
+    def _targets(self, row: Row, found: StrategyResult) -> list[Target]:
+        if row.strategy in (*ONE_DEVICE, *MAP_STRATEGIES) or found.status != "ok":
+            return []
+        expected = self._costs(row.experiment, row.strategy, found)
+        return [] if expected is None else targets(found, expected)
+
+    def _costs(self, experiment: Experiment, name: str, found: StrategyResult) -> Costs | None:
+        mesh = experiment.mesh
+        if mesh not in self._rates:
+            known = calibration(experiment, self._lab.latest, self._lab.result)
+            self._rates[mesh] = rates_of(experiment, self.result.environment, known)
+        return costs(experiment, name, found, self._rates[mesh])
+
+    def _judge(self, row: Row, target: Target) -> None:
+        """Compile its candidates until one settles it; the best is the answer."""
+        experiment, base = row.experiment, self.result.strategies[row.key]
+        expected = self._costs(experiment, row.strategy, base)
+        assert expected is not None
+        tried: list[Tried] = []
+        for candidate in self._candidates(row, target):
+            if self._stopped.is_set():
+                return
+            self.doing = candidate.words
+            tried.append(self._tried(candidate, base.operations is not None))
+            if settles(target, expected, verdict(target, base, tried[-1])):
+                break
+        if self._stopped.is_set():
+            return
+        found = answer(experiment, base, expected, target, tried)
+        self._found.setdefault(row.key, {}).update(dict.fromkeys(target.numbers, found))
+        self.done += 1
+        self._keep("running")
+
+    def _candidates(self, row: Row, target: Target) -> list[Candidate]:
+        if row.experiment.what.has_plan:
+            return plans.candidates(row.experiment, target.first)
+        cores = self.result.environment.cores or 1
+        return arrays.candidates(row.experiment, row.strategy, target.first, cores)
+
+    def _tried(self, candidate: Candidate, by_operations: bool) -> Tried:
+        """The candidate, compiled, at the time that is expected of it in the way in which that of
+        the program as it is was: results of before do not say its operations.
+        """
+        key = candidate.experiment.id
+        if key not in self._compiled:
+            self._compiled[key] = self._compile(candidate)
+        found = self._compiled[key]
+        if found is None or found.status != "ok" or found.collectives is None:
+            return Tried(candidate)
+        if not by_operations:
+            found = found.model_copy(update={"operations": None})
+        return Tried(candidate, found,
+                     self._costs(candidate.experiment, candidate.strategy, found))
+
+    def _compile(self, candidate: Candidate) -> StrategyResult | None:
+        """The candidate's program; None where it cannot be compiled, whatever that costs the
+        compiler's process.
+        """
+        experiment, result = candidate.experiment, None
+        for row in self.result.experiment.rows:  # such as another strategy, which ran beside it
+            if row.strategy == candidate.strategy and row.key in self.result.strategies \
+                    and experiment == row.experiment.vary(strategies=[row.strategy]):
+                return self.result.strategies[row.key]
+        with contextlib.suppress(RequestError):
+            if experiment.place.is_absent:
+                result = self._runs.known(experiment)
+                if result is None or not is_current(result):
+                    _, result = self._runs.run(experiment)
+            else:
+                status, result = self._runs.run(experiment, compile_only=True)
+                if status is not None:
+                    self._lab.delete([status.run])
+        return result.strategies.get(candidate.strategy) if result else None
+
+    def _keep(self, state: str) -> None:
+        self._store.keep(self.result.run, to_stored(state, self._found))

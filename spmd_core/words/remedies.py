@@ -1,0 +1,115 @@
+"""What would remove a collective, in words: the change, what it removes, and what that costs."""
+
+from collections.abc import Sequence
+
+from spmd_core.experiment.types import Axes, Spec
+from spmd_core.results.collective import Collective
+from spmd_core.units import bytes_text, seconds_text
+from spmd_core.words.names import listed, title
+
+_MOST_NEW = 2  # collectives that come instead, in a sentence
+_SUMS = ("all-reduce", "reduce-scatter")
+
+
+def over_words(axes: Axes) -> str:
+    """E.g. "`x` and `y`"."""
+    return listed([f"`{axis}`" for axis in axes])
+
+
+def dim_words(dim: str, left: Axes) -> str:
+    """A dim that is no longer sharded over some axes."""
+    return f"shard `{dim}` over {over_words(left)} alone" if left else f"leave `{dim}` replicated"
+
+
+def moved_words(dim: str, other: str, axes: Axes) -> str:
+    """Another dim sharded in place of one."""
+    return f"shard `{other}` over {over_words(axes)} in place of `{dim}`"
+
+
+def array_words(name: str, is_result: bool, dims: Sequence[str], spec: Spec) -> str:
+    """One operand stored, or one result requested, in another sharding."""
+    parts = [f"over {over_words(axes)} along `{dim}`"
+             for dim, axes in zip(dims, spec, strict=True) if axes]
+    if not parts:
+        return f"request `{name}` replicated" if is_result else f"store `{name}` replicated"
+    return f"{'request' if is_result else 'store'} `{name}` sharded {' and '.join(parts)}"
+
+
+def strategy_words(name: str, instead_of: str) -> str:
+    """Another strategy."""
+    return f"use {title(name)} in place of {title(instead_of)}"
+
+
+def memory_words(name: str) -> str:
+    """An operand in device memory."""
+    return f"keep `{name}` in device memory"
+
+
+def what_words(each: Collective) -> str:
+    """E.g. "all-reduce over `x`"."""
+    return f"{each.kind} over {over_words(each.axes)}" if each.axes else each.kind
+
+
+def remedy_words(change: str, before: Collective, after: Sequence[Collective],
+                 new: Sequence[Collective], memory_bytes: int | None,
+                 seconds: tuple[float, float]) -> str:
+    """Both sides of a change that was compiled: what it removes, and what that costs. `after`:
+    those of the collectives that are still there; `new`: those that came instead.
+    """
+    removed = f"no {what_words(before)}" if not after else _less(before, after)
+    more = sorted({what_words(each) for each in new})
+    comes = f", {listed([f'{_a(each)} {each}' for each in more[:_MOST_NEW]])} instead" \
+        if more else ""
+    held = f"; {memory_change(memory_bytes)}" if memory_bytes is not None else ""
+    return f"{change}: {removed}{comes}{held}; predicted {_times(*seconds)}"
+
+
+def memory_change(nbytes: int) -> str:
+    """E.g. "+4.0 MiB per device"."""
+    if nbytes == 0:
+        return "as much memory"
+    return f"{'+' if nbytes > 0 else '-'}{bytes_text(abs(nbytes))} per device"
+
+
+def nothing_words(each: Collective, dims: Sequence[str], tried: int, failed: int,
+                  slower: tuple[str, float, float] | None) -> str:
+    """Why nothing removes a collective: what needs it, and what the best that was tried would take.
+
+    `dims`: the dims whose sum it makes; `slower`: change, seconds before and after.
+    """
+    needs = f"the sum over {listed([f'`{dim}`' for dim in dims])} needs it" \
+        if dims and each.kind in _SUMS else (each.reason or "the program needs it").rstrip(".")
+    if slower is not None:
+        change, *seconds = slower
+        return (f"nothing removes it in less time: {needs}; {change}, and it is "
+                f"{_times(*seconds)}")
+    none = f" (none of {tried} changes tried)" if tried > 1 else ""
+    if tried and failed == tried:
+        none = f" ({tried} tried, and none compiled)"
+    return f"nothing removes it: {needs}{none}"
+
+
+def _less(before: Collective, after: Sequence[Collective]) -> str:
+    """The collective stays, and moves less."""
+    size = sum(each.bytes * each.times for each in after)
+    return f"{what_words(before)} of {bytes_text(size)} in all"
+
+
+def _times(before: float, after: float) -> str:
+    return f"{seconds_text(before)} -> {seconds_text(after)}"
+
+
+def _a(noun: str) -> str:
+    return "an" if noun[0] in "aeiou" else "a"
+
+
+GUESSED = ("the seconds of these are guesses: this target and mesh were not calibrated, and "
+           "`calibrate` measures what they go by")
+
+
+def doing_words(done: int, of: int, change: str) -> str:
+    """How far the trying is."""
+    if not of:
+        return "looking for collectives that are worth it"
+    return f"collective {min(done + 1, of)} of {of}: compiling {change}" if change else \
+        f"{done} of {of} collectives tried"

@@ -1,0 +1,67 @@
+"""What would remove a run's collectives, tried through real processes of the compiling lane."""
+
+import threading
+
+import pytest
+
+from spmd_core.lab import Lab
+from spmd_core.remedies import arrays
+from spmd_core.remedies.attached import with_remedies
+from spmd_core.results.collective import Collective
+from spmd_core.results.remedy import Remedy
+from spmd_core.runs.states import COMPILING
+from spmd_core.trying.running import known, store
+from spmd_core.trying.tryout import Tryout
+from tests.labs import HASTY, STANDIN, experiment, until
+from tests.standin import sitecustomize as standin
+
+SUM = {"workload": "contraction", "dims": {"rows": 4096, "cols": 1024}, "mesh": {"x": 8},
+       "sharding": {"rows": "x"}, "strategies": ["auto"]}
+SUM_OVER_X = Collective(kind="all-reduce", axes=("x",), bytes=2**24, count=1)
+
+
+@pytest.fixture
+def lab(data_folder, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
+    opened = Lab.open(data_folder, settings=HASTY)
+    yield opened
+    opened.close()
+
+
+def compiled(lab, **changes):
+    """A run that was only compiled, and its result."""
+    run = lab.submit(experiment(standin.SUMS, **SUM | changes), compile_only=True)
+    assert lab.status(run).lane == COMPILING and lab.wait(run, 60).state == "succeeded"
+    return lab.result(run)
+
+
+def test_a_candidate_that_ends_the_compiler_costs_itself_alone(lab):
+    result = compiled(lab)
+    tryout = Tryout(lab, store(lab), result)
+    fatal, *_ = arrays.candidates(result.experiment, "auto", SUM_OVER_X)
+    assert "cols" in dict(fatal.experiment.sharding), "the first one"
+    worker = lab.compiler_pid
+    tryout.run()
+    assert tryout.state == "done" and lab.compiler_pid != worker, "it needed another process"
+    (found,) = with_remedies(result, tryout.answers).strategies["auto"].collectives
+    assert isinstance(found.remove, Remedy) and found.remove.removes
+    assert found.remove.memory_bytes == 2**20
+    assert found.remove.predicted_s.after < found.remove.predicted_s.before
+    assert found.remove.sentence.startswith("request `y` sharded over `x` along `cols`: "
+                                            "no all-reduce over `x`; +1.0 MiB per device")
+    assert known(lab, result.run) == ("done", tryout.answers), "as stored"
+    assert lab.history() == () and lab.latest(result.experiment) is None
+
+
+def test_what_was_found_stays_when_it_is_cancelled(lab):
+    result = compiled(lab)
+    slow = result.model_copy(update={"experiment": result.experiment.vary(seed=standin.ROUNDS)})
+    tryout = Tryout(lab, store(lab), slow)
+    thread = threading.Thread(target=tryout.run)
+    thread.start()
+    until(lambda: lab.active())
+    tryout.cancel()
+    thread.join()
+    assert tryout.state == "cancelled" and tryout.answers == {}
+    until(lambda: not lab.active())
+    assert known(lab, result.run) == ("cancelled", {})

@@ -1,31 +1,23 @@
 """The instant estimate of a step against the compiled prediction: 60 plans, v4 to TPU7x, 1 to 8
 slices.
 
-Compiled predictions come from the folder `--data`: a run's that the Lab stored there, or a
-scheduled
-module that this script kept there (`<plan id>.hlo.gz`), priced anew. `--compile N` compiles N of
-those
-that are missing, up to the schedule (about 20 s of a core each; TPU7x minutes), and keeps them. The
-published steps follow, which no constant of the estimate was fitted to.
+Compiled predictions come from the data folder `--data`. `--compile N` makes N of those that are
+missing there (5 to 45 s of two idle cores each). The published steps follow; docs/prediction.md
+says what was read off them.
 """
 
 import argparse
-import gzip
 import os
 import sys
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 
 from bench.figures import Figures
-from spmd_core.cost.comm import Cluster
-from spmd_core.cost.predict import Useful, predict
 from spmd_core.cost.predicting import is_current
 from spmd_core.estimate.step import estimate_step
 from spmd_core.experiment.plans import experiment_of
 from spmd_core.lab import Lab
-from spmd_core.machine.mesh_order import mesh_places
 from spmd_core.plan.plan import Plan
 from spmd_core.plan.reading import parse_plan
 from spmd_core.settings import read_settings
@@ -100,42 +92,18 @@ def plan_of(row: Row) -> Plan:
                        "sequence": sequence, "batch_per_device": batch, **more})
 
 
-def stored(lab: Lab, folder: Path, plan: Plan) -> float | None:
-    """Seconds of the compiled prediction, from a stored run or a kept module; None where there is
-    neither.
+def compiled(lab: Lab, plan: Plan, may_compile: bool) -> float | None:
+    """Seconds of the compiled prediction, from a stored run of the same versions or a new one; None
+    where there is neither, or where it does not fit.
     """
     run = lab.latest(experiment_of(plan))
     result = lab.result(run) if run else None
-    if result and is_current(result) and (found := result.strategies["auto"].prediction):
-        return found.predicted_s.estimate if found.predicted_s else None
-    kept = folder / f"{plan.id}.hlo.gz"
-    if not kept.exists():
+    if may_compile and not (result and is_current(result)):
+        result = lab.result(lab.wait(lab.submit(experiment_of(plan))).run)
+    if not result or not is_current(result):
         return None
-    places = mesh_places(plan.topology, [size for _, size in plan.mesh], plan.device_order)
-    devices = tuple(tuple(place) for place in places.reshape(-1, 5).tolist())
-    text = gzip.decompress(kept.read_bytes()).decode()
-    found = predict(text, Cluster(plan.topology, devices), {}, plan.mesh,
-                    Useful(plan.flops, plan.tokens))
-    return found.predicted_s.estimate if found.predicted_s else None
-
-
-def keep_module(folder: Path, plan: Plan) -> None:
-    """Compile a plan until the compiler has scheduled it, and keep that module."""
-    with tempfile.TemporaryDirectory(prefix="instant-estimate-") as name:
-        dump = Path(name)
-        os.environ["XLA_FLAGS"] = f"--xla_dump_to={name} --xla_dump_hlo_as_text --xla_dump_hlo_module_re=train_step"
-        settings = replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S,
-                           cancel_grace_s=0.0)
-        lab = Lab.open(dump / "data", settings=settings)
-        try:
-            run = lab.submit(experiment_of(plan))
-            while not lab.wait(run, 0.5).is_over and not list(dump.glob("*buffer-assignment.txt")):
-                pass
-            lab.cancel(run)  # what follows is code, which takes minutes
-        finally:
-            lab.close()
-        for text in sorted(dump.glob("*after_optimizations.txt"))[-1:]:
-            (folder / f"{plan.id}.hlo.gz").write_bytes(gzip.compress(text.read_bytes(), 6))
+    found = result.strategies["auto"].prediction
+    return found.predicted_s.estimate if found and found.predicted_s else None
 
 
 def main() -> int:
@@ -149,18 +117,19 @@ def main() -> int:
     asked, figures = ask.parse_args(), Figures()
     asked.data.mkdir(parents=True, exist_ok=True)
     plans, errors, left = [plan_of(row) for row in ROWS], [], asked.compile
-    lab = Lab.open(asked.data, serve=False)
+    settings = replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S)
+    lab = Lab.open(asked.data, settings=settings)
     for plan in plans:
-        compiled_s = stored(lab, asked.data, plan)
+        compiled_s = compiled(lab, plan, may_compile=False)
         if compiled_s is None and left:
             left -= 1
-            keep_module(asked.data, plan)
-            compiled_s = stored(lab, asked.data, plan)
+            compiled_s = compiled(lab, plan, may_compile=True)
         if compiled_s is not None:
             estimate = estimate_step(plan).predicted_s
             errors.append(estimate.estimate / compiled_s - 1 if estimate else float("nan"))
             mesh = ",".join(f"{name}={size}" for name, size in plan.mesh)
             print(f"{plan.target[4:]:16} {plan.model:16} {mesh:24} {compiled_s:8.3f} s compiled, {errors[-1]:+6.1%}", flush=True)
+    lab.close()
     _accuracy(figures, sorted(abs(error) for error in errors))
     _speed(figures, plans)
     for name, row, published_s in PUBLISHED:

@@ -21,15 +21,16 @@ FAST = tuple(f"tests/{room}" for room in (
     "advice", "communication", "cost", "experiment", "hlo", "house/test_layers.py", "ir", "machine",
     "plan", "reference", "results", "runs", "store", "sweep", "timeline", "ui", "words"))
 # What also runs on the newer Python and JAX: programs that JAX traces, compiles and runs, and the
-# texts that are read of them. What is a value is the same there.
-NEWER = tuple(f"tests/{room}" for room in (
-    "recipes", "engine", "script/test_program.py", "communication", "hlo",
-    "machine/test_mesh_order.py", "experiment/test_layout.py", "bandwidth"))
-# Minutes there, and nothing that JAX does otherwise: they compile the same for each policy.
-ONCE = ("--ignore=tests/engine/absent/test_remat.py",)
+# texts that are read of them. What is a value is the same there, and so are the judgements of values.
+NEWER = (*(f"tests/{room}" for room in (
+    "recipes/test_recipes.py", "engine", "script/test_program.py", "communication", "hlo",
+    "machine/test_mesh_order.py", "experiment/test_layout.py")),
+    *(f"--ignore=tests/engine/{name}.py" for name in (
+        "absent/test_remat", "measured/test_check", "measured/test_rounding_noise")))
 # A group of tests (tests/conftest.py) stays in one process, and shares what is slow to start. The
 # groups that take longest come first.
 GROUPS = ("--dist", "loadgroup", "--no-loadscope-reorder")
+PROCESSES = "3"  # keep both cores of a small machine busy: browser tests mostly wait
 RUFF = (sys.executable, "-m", "ruff", "check")
 PYRIGHT = (sys.executable, "-m", "pyright", "--pythonpath", sys.executable)
 PYTEST = ("-m", "pytest", *GROUPS)
@@ -39,8 +40,7 @@ def passes(*commands: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Run commands side by side, each told with its output and seconds as one piece; those that
     failed.
 
-    The first writes to the terminal as it runs. Two keep both cores of a small machine busy:
-    browser tests mostly wait.
+    The first writes to the terminal as it runs.
     """
     first, *others = commands
     print(f"+ {words(first)}", flush=True)
@@ -82,8 +82,8 @@ def everything() -> list[tuple[str, ...]]:
     with needs.NewerPython() as newer:  # which installs while these run
         failed = [*passes(RUFF), *passes(PYRIGHT)]
         another = newer.ready()
-        again = [(another, *PYTEST, "-n", "1", *NEWER, *ONCE)] if another else []
-        return failed + passes((sys.executable, *PYTEST, "-n", "2"), *again)
+        again = [(another, *PYTEST, "-n", "1", *NEWER)] if another else []
+        return failed + passes((sys.executable, *PYTEST, "-n", PROCESSES), *again)
 
 
 def words(command: tuple[str, ...]) -> str:

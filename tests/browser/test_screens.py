@@ -9,6 +9,8 @@ from tests.browser.server import Server, answered, screen_text, settled, visit
 from ui.shell import PAGES
 
 SCREENS = tuple("" if name == "overview" else name for name in PAGES)
+FITS = """() => { const main = document.querySelector('[data-testid="stMain"]');
+  return main.scrollWidth - main.clientWidth <= 1; }"""
 BACKGROUND = {"light": (255, 255, 255), "dark": (18, 22, 28)}
 
 
@@ -84,10 +86,10 @@ def test_an_open_address_without_login_is_pointed_out(tmp_path, page):
 
 
 @pytest.mark.parametrize("theme", BACKGROUND)
-def test_both_themes_are_readable_on_every_screen(server, new_page, theme):
+def test_every_screen_is_readable_and_no_wider_than_its_window(server, new_page, finished_run, theme):
     page = new_page(color_scheme=theme)
-    for screen in SCREENS:
-        visit(page, f"{server.url}/{screen}")
+    for address in (*(f"{server.url}/{screen}" for screen in SCREENS), finished_run):
+        visit(page, address)
         background = rgb(
             page.get_by_test_id(
                 "stApp").evaluate("element => getComputedStyle(element).backgroundColor"))
@@ -96,15 +98,9 @@ def test_both_themes_are_readable_on_every_screen(server, new_page, theme):
                         page.get_by_test_id("stPageLink").first.locator("p")):
             assert contrast(rgb(element.evaluate("element => getComputedStyle(element).color")),
                             background) >= 7
-
-
-@pytest.mark.parametrize("width", [1280, 800])
-def test_no_screen_is_wider_than_its_window(server, new_page, finished_run, width):
-    page = new_page(viewport={"width": width, "height": 900})
-    for address in (*(f"{server.url}/{screen}" for screen in SCREENS), finished_run):
-        visit(page, address)
-        main = page.get_by_test_id("stMain")
-        assert main.evaluate("element => element.scrollWidth - element.clientWidth") <= 1, address
+        for width in (800, 1280):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_function(FITS)
 
 
 def rgb(text: str) -> tuple[int, ...]:

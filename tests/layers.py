@@ -17,8 +17,8 @@ HEAVY = {
 # Floors of the house, from the bottom; a room imports only from rooms on floors below its own.
 FLOORS = (("errors",), ("units",), ("frozen",), ("settings",), ("machine",), ("hlo",), ("plan",),
           ("workloads",), ("experiment",), ("reference",), ("results",), ("communication",),
-          ("runs",), ("script",), ("ir",), ("cost",), ("estimate",), ("timeline",), ("arrows",), ("search",),
-          ("sweep",), ("bandwidth",), ("words",), ("advice",), ("remedies",),
+          ("runs",), ("script",), ("ir",), ("cost",), ("estimate",), ("timeline",), ("arrows",),
+          ("bandwidth",), ("search",), ("sweep",), ("words",), ("advice",), ("remedies",),
           ("recipes",), ("store",), ("programs",), ("engine",), ("declare",), ("worker",), ("lab",),
           ("searching",), ("trying",), ("commands",), ("__main__",), ("ui",), ("home", "pages"), ("app",),)
 # The rooms of `ui`, from the bottom, by the same rule.

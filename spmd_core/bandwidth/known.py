@@ -1,10 +1,13 @@
 """What is known of a machine from its last calibration."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from spmd_core.bandwidth.expected import Machine
 from spmd_core.bandwidth.predicted import by_calibration
 from spmd_core.errors import UnreadableRun
 from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.experiment.types import Mesh
+from spmd_core.machine.targets import parse_target
 from spmd_core.results.result import Result, StrategyResult
 
 Latest = Callable[[Experiment], str | None]
@@ -29,6 +32,19 @@ def calibration(experiment: Experiment, latest: Latest, stored: Stored) -> Resul
         return stored(run) if run else None
     except UnreadableRun:  # of another version: as good as none
         return None
+
+
+def machine_on(target: str, meshes: Iterable[Mesh], latest: Latest,
+               stored: Stored) -> Machine | None:
+    """The first whole calibration of a target over one of these meshes; None where there is none,
+    or the target is not attached.
+    """
+    for mesh in meshes if not parse_target(target).is_absent else ():
+        found = calibration(parse_experiment({"workload": "calibrate", "target": target,
+                                              "mesh": dict(mesh)}), latest, stored)
+        if found and (machine := Machine(measured(found))).is_whole:
+            return machine
+    return None
 
 
 def with_expected(result: Result, known: Result | None) -> Result:

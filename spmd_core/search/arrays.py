@@ -1,9 +1,11 @@
 """The candidates of an experiment's shardings: each pruned, or estimated in closed form."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
+from spmd_core.bandwidth.expected import Machine
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.types import axes_json
 from spmd_core.machine.targets import parse_target
@@ -13,7 +15,7 @@ from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.array_space import Sharded, canonical, rows_dim, shardings, size_of
 from spmd_core.search.candidate import Candidate, Reason
 from spmd_core.search.formula import Formula
-from spmd_core.search.rates import HostRates, Rates, TpuRates
+from spmd_core.search.rates import CalibratedRates, HostRates, Rates, TpuRates
 from spmd_core.units import bytes_text
 from spmd_core.workloads.strategies import ONE_DEVICE
 
@@ -67,10 +69,13 @@ class ArrayPoint:
 
 
 class Space:
-    """The shardings of a question, with the formula of each target. `cores` are this machine's."""
+    """The shardings of a question, with the formula of each target. `cores` are this machine's,
+    `machines` what was calibrated, by target.
+    """
 
-    def __init__(self, question: ArrayQuestion, cores: int):
-        self.question, self._cores = question, cores
+    def __init__(self, question: ArrayQuestion, cores: int,
+                 machines: Mapping[str, Machine] = MappingProxyType({})):
+        self.question, self._cores, self._machines = question, cores, machines
         self._last: tuple[tuple[Sharded, bool], tuple[dict[str, float], float, float]] | None = None
         self._formulas = {target: self._formula(target) for target in question.targets}
 
@@ -104,9 +109,12 @@ class Space:
 
     def _formula(self, target: str) -> Formula:
         devices, place = self.question.count(target), parse_target(target)
+        sample = self.question.sample_on(target)
         rates: Rates = TpuRates(get_topology(place)) if place.is_absent else \
             HostRates(devices, self._cores)
-        return Formula(self.question.sample_on(target), rates, devices)
+        if isinstance(rates, HostRates) and target in self._machines:
+            rates = CalibratedRates(self._machines[target], rates, sample.dtype)
+        return Formula(sample, rates, devices)
 
     def _ruled_out(self, sharded: Sharded, seen: dict[object, int],
                    number: int) -> tuple[Reason, str, int | None] | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.types import Axes, Spec
 from spmd_core.search.array_space import Sharded, rows_dim
-from spmd_core.search.rates import Rates
+from spmd_core.search.rates import Rates, Sizes
 from spmd_core.workloads.strategies import ONE_DEVICE
 from spmd_core.workloads.workload import DTYPE_BYTES, Array, Workload, element_count
 
@@ -50,15 +50,30 @@ class Formula:
         flops = what.flops(self.experiment.sizes)
         if strategy in ONE_DEVICE:
             whole = sum(map(self._bytes, what.arrays))
-            return self._work(flops, whole)
+            return self._work(flops, whole, None)
         if sharded.overrides:
             return min((self._by_plan(sharded, flops, plan) for plan in self._plans(sharded)),
                        key=lambda parts: sum(parts.values()))
         return self._by_table(sharded, flops)
 
-    def _work(self, flops: float, nbytes: float) -> Parts:
-        matmul, memory = flops / self.rates.flops, nbytes / self.rates.bandwidth
-        return {"matmul": matmul, "memory": max(0.0, memory - matmul)}
+    def _work(self, flops: float, nbytes: float, sizes: Sizes | None) -> Parts:
+        matmul, memory = self.rates.matmul_s(flops, sizes), self.rates.memory_s(nbytes)
+        parts = {"matmul": matmul, "memory": max(0.0, memory - matmul)}
+        return parts | ({"dispatch": self.rates.floor_s} if self.rates.floor_s else {})
+
+    def _matmul(self, sharded: Sharded, split: dict[str, Axes]) -> Sizes | None:
+        """Rows, inner and columns of a device's matmul where each dim's work is split over these
+        axes; None where the workload is not a single contraction of two arrays.
+        """
+        what, sizes = self.experiment.what, self.experiment.sizes
+        if not _is_one_contraction(what) or not what.contracted:
+            return None
+        local = {dim: max(1, sizes[dim] // sharded.parts(split.get(dim, ())))
+                 for dim in what.dims if dim in sizes}
+        result, left = what.results[0], what.operands[0]
+        rows = math.prod(local[dim] for dim in result.present(sizes) if dim in left.dims)
+        columns = math.prod(local[dim] for dim in result.present(sizes) if dim not in left.dims)
+        return rows, math.prod(local.get(dim, 1) for dim in what.contracted), columns
 
     def _by_table(self, sharded: Sharded, flops: float) -> Parts:
         """Each dim is sharded alike everywhere: sums over sharded dims, and gathers of what a
@@ -67,7 +82,8 @@ class Formula:
         table, what = dict(sharded.table), self.experiment.what
         stored, work = self._split(sharded)
         used = {axis for axes in table.values() for axis in axes}
-        parts = self._work(flops / sharded.parts(tuple(used)), self.held(sharded))
+        parts = self._work(flops / sharded.parts(tuple(used)), self.held(sharded),
+                           self._matmul(sharded, work))
         for dim in what.contracted:
             if work.get(dim) and dim not in what.program.gathered:
                 for array in self._summed(dim):
@@ -129,7 +145,9 @@ class Formula:
     def _by_plan(self, sharded: Sharded, flops: float, plan: dict[str, str]) -> Parts:
         """Operands are moved to where the split needs them, the result to where it is wanted."""
         what, sizes = self.experiment.what, self.experiment.sizes
-        parts = self._work(flops / sharded.parts(tuple(plan)), self.held(sharded))
+        split = {dim: tuple(axis for axis, at in plan.items() if at == dim) for dim in what.dims}
+        parts = self._work(flops / sharded.parts(tuple(plan)), self.held(sharded),
+                           self._matmul(sharded, split))
         for array in what.arrays:
             is_result = array in what.results
             stored = _places(array, sharded.spec(what, sizes, array.name))

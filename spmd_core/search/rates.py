@@ -1,13 +1,16 @@
 """What the closed-form estimate and the lower bound take devices to do per second."""
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
+from spmd_core.bandwidth.expected import Machine
 from spmd_core.cost.constants import HBM_EFFICIENCY, MATMUL_SHARE
 from spmd_core.cost.links import EXPECTED, collective_s
 from spmd_core.estimate.transfers import route_of
 from spmd_core.experiment.types import Axes, Mesh
 from spmd_core.machine.topologies import Topology
+from spmd_core.results.machine import Operation
 
 # Of simulated devices, which share the cores of one machine; near a 2-core server: guesses that
 # only order candidates, since whatever may win is measured
@@ -20,17 +23,25 @@ MOST_CORE_FLOPS = 3.2e11
 MOST_HOST_BANDWIDTH = 1e12
 
 
+Sizes = tuple[int, int, int]
+
+
 class Rates(Protocol):
-    """What a device does per second: as expected, and as limits (`most`) that nothing passes."""
+    """What devices take, as expected; and what they do per second, as limits (`most`) that nothing
+    passes.
+    """
 
     @property
-    def flops(self) -> float:
-        """FLOP/s of one device."""
+    def floor_s(self) -> float:
+        """Seconds of a call that does nothing."""
         ...
 
-    @property
-    def bandwidth(self) -> float:
-        """Bytes per second of one device's memory."""
+    def matmul_s(self, flops: float, sizes: Sizes | None) -> float:
+        """Seconds of FLOPs on one device, in a matmul of rows, inner, columns where it is one."""
+        ...
+
+    def memory_s(self, nbytes: float) -> float:
+        """Seconds of reading and writing bytes on one device."""
         ...
 
     @property
@@ -58,16 +69,15 @@ class TpuRates:
     """Rates of a topology's devices."""
 
     topology: Topology
+    floor_s: float = 0.0
 
-    @property
-    def flops(self) -> float:
-        """What matmuls reach."""
-        return self.topology.chip.device_flops * MATMUL_SHARE
+    def matmul_s(self, flops: float, sizes: Sizes | None) -> float:
+        """At what matmuls reach."""
+        return flops / (self.topology.chip.device_flops * MATMUL_SHARE)
 
-    @property
-    def bandwidth(self) -> float:
-        """What streaming reaches."""
-        return self.topology.chip.device_hbm_bandwidth * HBM_EFFICIENCY
+    def memory_s(self, nbytes: float) -> float:
+        """At what streaming reaches."""
+        return nbytes / (self.topology.chip.device_hbm_bandwidth * HBM_EFFICIENCY)
 
     @property
     def most_flops(self) -> float:
@@ -98,16 +108,15 @@ class HostRates:
 
     devices: int
     cores: int
+    floor_s: float = 0.0
 
-    @property
-    def flops(self) -> float:
-        """A device's share of the cores."""
-        return CORE_FLOPS * self.cores / self.devices
+    def matmul_s(self, flops: float, sizes: Sizes | None) -> float:
+        """By a device's share of the cores."""
+        return flops / (CORE_FLOPS * self.cores / self.devices)
 
-    @property
-    def bandwidth(self) -> float:
-        """A device's share of the memory."""
-        return HOST_BANDWIDTH / self.devices
+    def memory_s(self, nbytes: float) -> float:
+        """By a device's share of the memory."""
+        return nbytes / (HOST_BANDWIDTH / self.devices)
 
     @property
     def most_flops(self) -> float:
@@ -127,4 +136,50 @@ class HostRates:
     def collective(self, kind: str, mesh: Mesh, axes: Axes, nbytes: float) -> float:
         """Copies through the host's memory, after all devices of a group have met."""
         times = 2 if kind == "all-reduce" else 1
-        return CPU_COLLECTIVE_S + times * nbytes / self.bandwidth
+        return CPU_COLLECTIVE_S + times * self.memory_s(nbytes)
+
+
+@dataclass(frozen=True)
+class CalibratedRates:
+    """What a calibration measured of a target's devices; the limits are those of `guessed`."""
+
+    machine: Machine
+    guessed: HostRates
+    dtype: str = "float32"
+
+    @property
+    def floor_s(self) -> float:
+        """As measured."""
+        return self.machine.floor_s
+
+    def matmul_s(self, flops: float, sizes: Sizes | None) -> float:
+        """At the rate of that shape; of a cube where there is none."""
+        side = max(1, round((flops / 2) ** (1 / 3)))
+        shape = sizes or (side, side, side)
+        seconds = self.machine.operation_s(Operation(kind="matmul", sizes=shape), self.dtype)
+        return seconds * flops / (2 * math.prod(shape))
+
+    def memory_s(self, nbytes: float) -> float:
+        """As an elementwise loop."""
+        return self.machine.operation_s(Operation(kind="copy", sizes=(max(1, int(nbytes)),)))
+
+    @property
+    def most_flops(self) -> float:
+        """As a limit."""
+        return self.guessed.most_flops
+
+    @property
+    def most_bandwidth(self) -> float:
+        """As a limit."""
+        return self.guessed.most_bandwidth
+
+    @property
+    def most_link(self) -> float:
+        """As a limit."""
+        return self.guessed.most_link
+
+    def collective(self, kind: str, mesh: Mesh, axes: Axes, nbytes: float) -> float:
+        """As measured over these axes, or among as many devices."""
+        sizes = dict(mesh)
+        return self.machine.collective_s(kind, axes, math.prod(sizes[axis] for axis in axes),
+                                         nbytes)

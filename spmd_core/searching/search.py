@@ -15,6 +15,7 @@ from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.arrays import Space
 from spmd_core.search.candidate import MOST, Candidate
 from spmd_core.search.question import ModelQuestion
+from spmd_core.searching.calibrated import machines_of
 from spmd_core.searching.cluster import Cluster
 from spmd_core.searching.outcomes import answered, failed, fate_row, restored, to_stored
 from spmd_core.searching.prove import prove
@@ -22,7 +23,7 @@ from spmd_core.searching.runs import Runs
 from spmd_core.settings import read_settings
 from spmd_core.store.limits import Asker
 from spmd_core.store.searches import Searches
-from spmd_core.words.search import headline
+from spmd_core.words.search import headline, rates_words
 
 MOST_RUNS = 60  # of one search, best first: what is left stays estimated
 # runs after which the classics are tried, so that the winner is never behind: of shardings, and of
@@ -55,6 +56,7 @@ class Search:
         self._begun, self._spent, self._version = time.monotonic(), 0.0, 0
         self._answer: tuple[int, Answer] | None = None
         self._left_out = True
+        self._notes: tuple[str, ...] = ()
 
     def cancel(self) -> None:
         """Stop soon, and keep what was found."""
@@ -77,7 +79,7 @@ class Search:
             if self._answer is None or self._answer[0] != self._version:
                 answer = Answer(self.question, self.space, tuple(self._found),
                                 self.is_over and not self._left_out, self.spent_s,
-                                proof=self._proof)
+                                self._notes, self._proof)
                 self._answer = (self._version, answer)
             return self._answer[1]
 
@@ -108,7 +110,9 @@ class Search:
             self.space, every = models.space_size(question), models.candidates
             found = every(question, self._stopped.is_set)
         else:
-            space = Space(question, self._lab.hardware().cores)
+            machines = machines_of(self._lab, question)
+            self._notes = rates_words(question.targets, machines)
+            space = Space(question, self._lab.hardware().cores, machines)
             self.space = space.size
             found = space.candidates(self._stopped.is_set)
         if self.space > MOST:

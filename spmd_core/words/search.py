@@ -1,8 +1,9 @@
 """The sentences of a search: the winner and how sure, why it wins, what was pruned, why not."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from spmd_core.machine.targets import parse_target
 from spmd_core.search.answer import Answer
 from spmd_core.search.candidate import Candidate
 from spmd_core.search.classics import Classic
@@ -40,6 +41,15 @@ def time_words(candidate: Candidate) -> str:
     what = "a step" if candidate.plan else "predicted"
     low, high = candidate.span or (0.0, 0.0)
     return f"{said} {what} ({seconds_text(low)} to {seconds_text(high)})"
+
+
+def rates_words(targets: Iterable[str], calibrated: Collection[str]) -> tuple[str, ...]:
+    """What the estimates of attached targets are made of, each in a sentence."""
+    here = [target for target in targets if not parse_target(target).is_absent]
+    return tuple(f"Estimates by the calibration of {target}." if target in calibrated else
+                 f"{target} is not calibrated: estimates are guesses until something is measured; "
+                 f"`python -m spmd_core calibrate --target {target}`, or Collectives, measures its "
+                 "rates." for target in here)
 
 
 def doing(answer: Answer, what: str, spent_s: float) -> str:

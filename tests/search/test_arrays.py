@@ -13,6 +13,7 @@ from spmd_core.search.arrays import Space
 from spmd_core.search.candidate import Candidate
 from spmd_core.search.study import Study, Variant
 from spmd_core.words import search as words
+from tests.bandwidth.test_expected import machine
 from tests.labs import experiment
 
 MATMUL = {"workload": "matmul", "target": "cpu:8", "dims": {"m": 64, "k": 64, "n": 64}}
@@ -179,3 +180,20 @@ def test_how_sure_the_winner_is_in_words(rounds, differs, said):
     proof = Proof("a", "b", 1.2, (1.1, 1.3), differs, rounds)
     answer = Answer(read_array_question(OPEN), 1, [best], True, proof=proof)
     assert said in words.sure_words(answer)
+
+
+def test_a_calibration_takes_the_place_of_the_guessed_rates():
+    spec = {"workload": "matmul", "target": "cpu:8", "mesh": {"x": 8}, "sharding": None,
+            "dims": {"m": 64, "k": 64, "n": 64}, "strategies": ["auto"]}
+    question, here = read_array_question(spec), machine()
+    found = {each.name: dict(each.parts) for each in
+             Space(question, 2, {"cpu:8": here}).candidates() if each.fate == "estimated"}
+    parts = found["x=8 · m:x · auto"]
+    assert parts["dispatch"] == here.floor_s
+    assert parts["matmul"] == pytest.approx(2e-9 * 8 * 64 * 64, rel=0.05)  # c is added, too
+    guessed = {each.name: dict(each.parts) for each in Space(question, 2).candidates()
+               if each.fate == "estimated"}
+    assert guessed.keys() == found.keys() and "dispatch" not in guessed["x=8 · m:x · auto"]
+    assert words.rates_words(("cpu:8",), {"cpu:8": here}) == ("Estimates by the calibration of cpu:8.",)
+    assert "`python -m spmd_core calibrate --target cpu:8`" in words.rates_words(("cpu:8",), {})[0]
+    assert words.rates_words(("tpu:v5e:2x4",), {}) == ()

@@ -57,7 +57,7 @@ def details(answer: Answer) -> None:
     """Everything else, in the order in which a reader asks for it."""
     winner = answer.winner
     st.caption(f"{plain(words.pruned_words(answer.pruned, answer.space))} "
-               f"{plain(words.state_words(answer))}")
+               f"{plain(words.state_words(answer))} {plain(' '.join(answer.notes))}")
     if winner is None:
         every(answer)
         return

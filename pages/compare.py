@@ -7,7 +7,7 @@ from spmd_core.words.names import ago
 from spmd_core.words.strategies import PAIRED
 from ui import cards, course, exports, links, live, next_step, shell, state, tables
 from ui.charts import curve
-from ui.compare import answer, communication, inputs
+from ui.compare import answer, communication, inputs, study, variants
 from ui.compare import view as views
 from ui.lab import lab
 from ui.markdown import plain
@@ -28,6 +28,7 @@ if experiment.dims:
     st.caption(
         f"{plain(experiment.what.title)}: `{experiment.what.formula}` · {size_words(experiment)}")
 
+variants.draw(experiment)
 course.hint(experiment)
 misfit = None if refusal else links.misfit(experiment)
 if refusal:
@@ -56,7 +57,7 @@ if status := live.follow("compare", experiment, run, at_work):
         answer.details(view)
 elif run is None:
     cards.elsewhere(lab().active(), state.last_run("compare"))
-    if misfit is None:
+    if misfit is None and not study.last_answer(experiment):
         answer.before(experiment)
 
 links.write_query("compare", experiment, run)

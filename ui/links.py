@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.errors import RequestError, UnreadableRun, refuse, shorten
 from spmd_core.experiment import link
-from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.rules import check_compiles, check_fits_target
 from spmd_core.machine.targets import accelerator_files, default_target
 from spmd_core.machine.topologies import get_topology
@@ -53,10 +53,18 @@ def from_query(screen: str) -> None:
         state.set_notice(screen, state.Notice(sentence, elsewhere=opened))
         state.set_run(screen, None)
         return
-    if opened.to_json() != state.draft(screen):
+    if opened != _shown(screen):
         state.replace(screen, opened)
     state.set_notice(screen, None)
     state.set_run(screen, run)
+
+
+def _shown(screen: str) -> Experiment | None:
+    """The experiment that a screen's fields describe; None where they describe none."""
+    try:
+        return parse_experiment(state.whole(screen))
+    except RequestError:
+        return None
 
 
 def _opened(screen: str, code: str, run: str | None) -> Experiment:
@@ -73,6 +81,9 @@ def wrong_screen(screen: str, experiment: Experiment) -> str | None:
     Each screen draws the fields of some kinds of workload, and has none for the others.
     """
     what = experiment.what
+    if experiment.variants and screen != "compare":
+        return str(refuse(f"a study of {len(experiment.variants)} variants",
+                          f"is not shown on {screen.capitalize()}", "open it on Compare"))
     if screen == "layout" and not what.is_bare_array:
         return str(refuse(what.name, "is a computation, and Layout shows one array",
                           f"open it on {link.screen_of(experiment).capitalize()}"))
@@ -92,6 +103,8 @@ def wrong_screen(screen: str, experiment: Experiment) -> str | None:
 def _screen_for(experiment: Experiment) -> str:
     """The screen that has fields for an experiment, whatever its target."""
     what = experiment.what
+    if experiment.variants:
+        return "compare"
     if what.is_of_machine:
         return "collectives"
     if what.is_bare_array:

@@ -6,6 +6,7 @@ as the JSON form of an experiment, valid or not, so that a bad entry loses nothi
 seeded from the draft.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,11 @@ import streamlit as st
 
 from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.experiment.variants import VARYING, names_of
 from spmd_core.workloads.catalog import Workload, get_workload
 from spmd_core.workloads.decoder import DEFAULT_SPEC
+
+VariantForm = tuple[str | None, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +73,28 @@ def edit(screen: str, changed: dict[str, Any]) -> tuple[Experiment, str | None]:
     moved = changed != draft(screen)
     st.session_state[_durable(screen, "draft")] = changed
     try:
-        after = parse_experiment(changed)
+        after = parse_experiment(whole(screen))
     except RequestError as error:
         return before, str(error)
     if moved:
         set_notice(screen, None)
     if after != before:
         st.session_state[_durable(screen, "experiment")] = after
+        if (shown := run(screen)) is not None:
+            set_aside(screen, "edited", shown)
         set_run(screen, None)
     return after, None
 
 
 def replace(screen: str, new: Experiment) -> None:
-    """Make `new` the screen's experiment, and every field show it."""
+    """Make `new` the screen's experiment, and every field show it; of a study, its first variant."""
     st.session_state[_durable(screen, "experiment")] = new
-    replace_draft(screen, new.to_json())
+    forms = [each.experiment.to_json() for each in new.variants]
+    named = zip(new.variants, names_of(forms), forms, strict=True)
+    set_variants(screen, [(None if each.name == own else each.name, form)
+                          for each, own, form in named])
+    set_aside(screen, "edited", None)
+    replace_draft(screen, new.members[0].experiment.to_json())
 
 
 def replace_draft(screen: str, new: dict[str, Any]) -> None:
@@ -91,6 +102,42 @@ def replace_draft(screen: str, new: dict[str, Any]) -> None:
     st.session_state[_durable(screen, "draft")] = new
     generation = _durable(screen, "generation")
     st.session_state[generation] = st.session_state.get(generation, 0) + 1
+
+
+def variants(screen: str) -> list[VariantForm]:
+    """(name, None where it follows from what differs; JSON form) of every variant of the screen's
+    study; empty where its experiment stands alone. The draft is that of `variant_at`, and what all
+    variants share is as the draft says.
+    """
+    listed = list(aside(screen, "variants") or ())
+    if listed:
+        now = draft(screen)
+        shared = {field: value for field, value in now.items() if field not in VARYING}
+        listed = [(name, form | shared) for name, form in listed]
+        at = variant_at(screen)
+        listed[at] = listed[at][0], now
+    return listed
+
+
+def variant_at(screen: str) -> int:
+    """Which variant the fields show."""
+    return aside(screen, "variant_at") or 0
+
+
+def set_variants(screen: str, listed: Sequence[VariantForm], at: int = 0) -> None:
+    """Make these the variants of the screen's study, of which the fields show that at `at`."""
+    several = list(listed) if len(listed) > 1 else []
+    set_aside(screen, "variants", several)
+    set_aside(screen, "variant_at", at if several else 0)
+
+
+def whole(screen: str) -> dict[str, Any]:
+    """What the screen's fields say with all variants, as the JSON form of an experiment."""
+    listed = variants(screen)
+    if not listed:
+        return draft(screen)
+    return {"study": [{"experiment": form} | ({"name": name} if name else {})
+                      for name, form in listed]}
 
 
 def change_workload(screen: str, name: str) -> None:
@@ -111,6 +158,7 @@ def change_workload(screen: str, name: str) -> None:
                                      "strategies": [strategy for strategy in old["strategies"]
                                                     if strategy in what.strategies]
                                      or list(what.default_strategies),}
+    set_variants(screen, [])  # a study is of one workload
     replace_draft(screen, parse_or_keep(new))
 
 
@@ -122,6 +170,7 @@ def change_dims(screen: str, what: Workload, options: dict[str, Any]) -> None:
                  "dims": {dim: old["dims"].get(dim, what.defaults.get(dim)) for dim in kept},
                  "sharding": {dim: axes for dim, axes in old["sharding"].items()
                               if dim in what.dims}}
+    set_variants(screen, [])
     replace_draft(screen, parse_or_keep(new))
 
 

@@ -30,24 +30,28 @@ PAIRED_RATIO = "Paired ratio per round"
 def times_table(result: Result) -> pd.DataFrame:
     """Median, interval, ratio to the fastest and verdict on the values, one row per strategy, the
     fastest first (two for `constrained`)."""
-    ratios = {ratio.strategy: ratio
-              for ratio in result.comparison.ratios} if result.comparison else {}
+    compared = against(result)
     rows = []
     for name, found in result.ordered:
-        ratio = ratios.get(name)
-        fastest = result.comparison is not None and result.comparison.fastest == name
-        against = "fastest" if fastest else _ratio(ratio) if ratio else NONE
         rows.append(_times_row(title(name), found.median_s, found) | {
-            "95 % interval": _interval(found.ci95_s), _RATE: _rate(found),
-            _PREDICTED: _predicted(found), PAIRED_RATIO: against})
+            "95 % interval": interval_text(found.ci95_s), _RATE: _rate(found),
+            _PREDICTED: _predicted(found), PAIRED_RATIO: compared.get(name, NONE)})
         if found.from_unsharded is not None:
             rows.append(_times_row(f"{title(name)}, from unsharded operands",
                                    found.from_unsharded.median_s, found))
-    return _without_empty(pd.DataFrame(rows), _RATE, _PREDICTED, PAIRED_RATIO)
+    return without_empty(pd.DataFrame(rows), _RATE, _PREDICTED, PAIRED_RATIO)
+
+
+def against(result: Result) -> dict[str, str]:
+    """How each strategy that is ranked compares with the fastest, in words."""
+    if result.comparison is None:
+        return {}
+    return {result.comparison.fastest: "fastest"} | {
+        ratio.strategy: _ratio(ratio) for ratio in result.comparison.ratios}
 
 
 def _times_row(label: str, median_s: float | None, found: StrategyResult) -> dict[str, str]:
-    return {"Strategy": label, "Median per call": _time(median_s), "95 % interval": NONE,
+    return {"Strategy": label, "Median per call": time_text(median_s), "95 % interval": NONE,
             _RATE: NONE, _PREDICTED: NONE, PAIRED_RATIO: NONE, "Values": verdict_words(found)}
 
 
@@ -60,11 +64,11 @@ def _predicted(found: StrategyResult) -> str:
     """What the cost model says of the program that was timed, and by how much it is off."""
     if found.predicted_s is None:
         return NONE
-    error, time = found.prediction_error, _time(found.predicted_s.estimate)
+    error, time = found.prediction_error, time_text(found.predicted_s.estimate)
     return time if error is None else f"{time}, {off_words(error)}"
 
 
-def _without_empty(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+def without_empty(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
     """Without those of the columns that say nothing of any strategy."""
     return frame.drop(columns=[column for column in columns
                                if column in frame and set(frame[column]) == {NONE}])
@@ -91,22 +95,23 @@ def roofs_table(result: Result) -> pd.DataFrame:
         if found.roofline is None or found.predicted_s is None:
             continue
         roofs = found.roofline
-        rows.append({"Strategy": title(name), "Measured": _time(found.median_s),
-                     "Expected": _time(found.predicted_s.estimate),
-                     **{f"{what.capitalize()}, at least": _time(seconds)
+        rows.append({"Strategy": title(name), "Measured": time_text(found.median_s),
+                     "Expected": time_text(found.predicted_s.estimate),
+                     **{f"{what.capitalize()}, at least": time_text(seconds)
                         for what, seconds in roofs.roofs_s.items()},
                      "Binds": roofs.binds,
                      "Share reached": NONE if roofs.share is None else f"{roofs.share:.0%}"})
     return pd.DataFrame(rows)
 
 
-def _time(seconds: float | None) -> str:
+def time_text(seconds: float | None) -> str:
     """A duration that a narrow column does not break between number and unit."""
     return seconds_text(seconds).replace(" ", "\u00a0")
 
 
-def _interval(interval: tuple[float, float] | None) -> str:
-    return NONE if interval is None else f"{_time(interval[0])} to {_time(interval[1])}"
+def interval_text(interval: tuple[float, float] | None) -> str:
+    """From where to where a duration is known to lie."""
+    return NONE if interval is None else f"{time_text(interval[0])} to {time_text(interval[1])}"
 
 
 def _ratio(ratio: Ratio) -> str:
@@ -117,7 +122,7 @@ def _ratio(ratio: Ratio) -> str:
 def _spread(found: StrategyResult) -> str:
     if found.iqr_s is None or not found.median_s:
         return NONE
-    return f"{_time(found.iqr_s)} ({found.iqr_s / found.median_s:.0%})"
+    return f"{time_text(found.iqr_s)} ({found.iqr_s / found.median_s:.0%})"
 
 
 def samples_table(result: Result) -> pd.DataFrame:
@@ -134,11 +139,11 @@ def samples_table(result: Result) -> pd.DataFrame:
 
 def phases_table(result: Result) -> pd.DataFrame:
     """Seconds of every phase before the steady state."""
-    return pd.DataFrame([{"Strategy": title(name), "Trace": _time(found.phases_s.trace),
-                          "Lower": _time(found.phases_s.lower),
-                          "Compile": _time(found.phases_s.compile),
-                          "First run": _time(found.phases_s.first_run),
-                          "Then, per call": _time(found.median_s)}
+    return pd.DataFrame([{"Strategy": title(name), "Trace": time_text(found.phases_s.trace),
+                          "Lower": time_text(found.phases_s.lower),
+                          "Compile": time_text(found.phases_s.compile),
+                          "First run": time_text(found.phases_s.first_run),
+                          "Then, per call": time_text(found.median_s)}
                          for name, found in result.ordered])
 
 

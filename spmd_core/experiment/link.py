@@ -168,8 +168,10 @@ def looks_like_link(text: str) -> bool:
 
 def screen_of(experiment: Experiment) -> str:
     """The screen that shows an experiment: `predict` on absent TPUs, elsewhere `layout` for a bare
-    array and `compare` for a computation.
+    array and `compare` for a computation; a study is always on `compare`.
     """
+    if experiment.variants:
+        return "compare"
     if experiment.what.is_of_machine:
         return "collectives"
     if experiment.place.is_absent:

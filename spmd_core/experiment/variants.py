@@ -14,7 +14,7 @@ MAX_VARIANTS, MAX_ROWS = 24, 96  # rows: variants x strategies
 MAX_NAME = 60
 # what may differ, in the order in which a name tells it
 VARYING = ("mesh", "sharding", "overrides", "memory", "dtype", "options", "strategies")
-_NAMING = VARYING[:-1]  # strategies only where nothing else differs: a row says its own
+_NAMING = VARYING[:-1]  # a row says its own strategy
 EXAMPLE = '{"study": [{"name": "rows", "experiment": {...}}, {"name": "columns", "experiment": {...}}]}'
 Entry = tuple[str | None, Mapping[str, Any]]  # name (None: by what differs), fields that differ
 Fields = dict[str, Any]
@@ -114,8 +114,10 @@ def names_of(forms: Sequence[Fields], given: Sequence[str | None] = ()) -> tuple
     named = list(given) or [None] * len(forms)
     found: list[str] = []
     for form, name in zip(forms, named, strict=True):
-        parts = _difference(form, forms, _NAMING) or _difference(form, forms, VARYING[-1:])
-        own = name or _short(", ".join(parts) or "as it is")
+        parts = _difference(form, forms, _NAMING)
+        if not parts and all(len(each["strategies"]) == 1 for each in forms):
+            parts = _difference(form, forms, VARYING[-1:])
+        own = name or _short(", ".join(parts) or f"variant {len(found) + 1}")
         taken = {*found, *(other for other in named if other)}
         if name is None:
             own = next(text for number in range(1, len(forms) + 2)

@@ -27,14 +27,16 @@ def names(found: Experiment) -> list[str]:
 def test_variants_without_a_name_are_named_by_what_differs():
     assert names(study(ROWS, COLUMNS)) == ["batch over x", "in over x"]
     assert names(study(ROWS, GRID)) == ["mesh x=8, batch over x", "mesh x=2 y=4, batch over x, in over y"]
-    assert names(study(ROWS, ROWS, names=["A"])) == ["A", "as it is"]
-    assert names(study(ROWS, ROWS, ROWS)) == ["as it is", "as it is (2)", "as it is (3)"]
+    assert names(study(ROWS, ROWS, names=["A"])) == ["A", "variant 2"]
+    assert names(study(ROWS, ROWS, names=["variant 2"])) == ["variant 2", "variant 2 (2)"]
+    assert names(study(ROWS, ROWS, ROWS)) == ["variant 1", "variant 2", "variant 3"]
     high = ROWS | {"options": {"precision": "highest"}, "memory": {"weights": "pinned_host"}}
     assert names(study(ROWS, high)) == ["weights in device, precision default",
                                         "weights in pinned_host, precision highest"]
-    both = ROWS | {"strategies": ["single", "auto"]}
-    assert names(study(ROWS, both)) == ["auto", "single auto"]
-    assert names(study(both, COLUMNS)) == ["batch over x", "in over x"]  # a row says its strategy
+    both, one = ({"strategies": each} for each in (["single", "auto"], ["shard_map"]))
+    assert names(study(ROWS, ROWS | one)) == ["auto", "shard_map"]
+    assert names(study(ROWS, ROWS | both)) == ["variant 1", "variant 2"]
+    assert names(study(ROWS | both, COLUMNS)) == ["batch over x", "in over x"]
 
 
 def test_a_study_is_its_first_variant_with_others_beside_it_and_comes_back_from_json_and_link():

@@ -20,7 +20,7 @@ from spmd_core.words.traces import traced
 from spmd_core.workloads.strategies import STRATEGIES
 from ui import choices, tables
 from ui.arrows import view as arrows
-from ui.compare import small_program, trace
+from ui.compare import small_program, study, trace
 from ui.compare.view import View
 from ui.ir import viewer
 from ui.layout import picture
@@ -222,6 +222,9 @@ def before(experiment: Experiment) -> None:
                 icon=":material/play_circle:")
         st.code(program.program_text(experiment, "as_written"), language="python",
                 line_numbers=True)
+        return
+    if experiment.variants:
+        study.before(experiment)
         return
     st.info("Nothing has been computed yet. Press Run to time these strategies side by side.",
             icon=":material/play_circle:")

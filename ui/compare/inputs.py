@@ -12,6 +12,7 @@ from spmd_core.workloads.catalog import WORKLOADS, Workload, get_workload, workl
 from spmd_core.workloads.options import Choice, Whole
 from spmd_core.workloads.small_programs import program_sizes
 from ui import inputs, state
+from ui.compare import variants
 
 _SCREEN = "compare"
 # program -> its words: the title of its recipe, or its own name where several recipes show it
@@ -31,6 +32,7 @@ def compare_fields() -> dict[str, Any]:
     """Draw every field of the screen; what they say now. Changing the workload changes the fields,
     so the screen is drawn anew.
     """
+    variants.name_field()
     draft = state.draft(_SCREEN)
     known = {name: get_workload(name) for name in workload_names()}
     names = tuple(name for name, what in known.items()

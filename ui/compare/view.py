@@ -13,6 +13,7 @@ from spmd_core.results.result import Result
 from ui import tables
 from ui.charts import base
 from ui.charts.times import times_alt, times_chart
+from ui.compare import rows
 from ui.compare.communication_table import collectives_table
 from ui.lab import lab
 
@@ -57,6 +58,12 @@ def _view(run: str) -> View:
         raise LookupError(run)  # not kept: the result may still come
     result = result.by_variant(lambda each: with_roofline(
         each, calibration(each.experiment, lab().latest, lab().result)))
-    return View(result, times_chart(result), times_alt(result), tables.times_table(result),
+    if result.experiment.variants:
+        times, alt, table = rows.chart(result), rows.chart_alt(result), rows.rows_table(result)
+    else:
+        times, alt, table = None, "", tables.times_table(result)
+    if (measured := times_chart(result)) is not None:
+        times, alt = measured, times_alt(result)
+    return View(result, times, alt, table,
                 collectives_table(result), base.phases_chart(result), tables.phases_table(result),
                 base.memory_chart(result), tables.memory_table(result), tables.errors_table(result))

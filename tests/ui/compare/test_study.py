@@ -1,0 +1,112 @@
+"""Compare as the screen of a study: adding a variant, editing it in place, its link, its one table."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from spmd_core.experiment import link
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.lab import Lab
+from spmd_core.results.result import Result
+from tests.ui.predictions import prediction, store
+from tests.ui.values import ENVIRONMENT, comparison, strategy
+from ui.compare import view
+from ui.compare.rows import rows_table
+
+LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "strategies": ["auto"]}
+STUDY = parse_experiment({"study": [{"experiment": LAYER | {"sharding": {"in": "x"}}},
+                                    {"name": "[b](c)", "experiment": LAYER}]})
+RESULT = Result.model_validate({
+    "run": "20260101-000000-abcdef", "experiment": STUDY, "environment": ENVIRONMENT,
+    "strategies": {"in over x/auto": strategy(3e-5), "[b](c)/auto": strategy(1e-5)},
+    "comparison": comparison("[b](c)/auto", ("in over x/auto", 3.0, True))})
+
+
+@pytest.fixture
+def screen(data_folder):
+    yield AppTest.from_file("../../../home.py",
+                            default_timeout=30).switch_page("pages/compare.py")
+    Lab.open().close()
+
+
+def named(widgets, label):
+    return next(each for each in widgets if each.label == label)
+
+
+def shown(screen):
+    """The experiment of the address bar."""
+    assert not screen.exception
+    given = screen.query_params["experiment"]
+    return link.decode(given if isinstance(given, str) else given[0])
+
+
+def test_a_variant_is_a_copy_that_is_edited_in_place_and_can_be_removed(screen):
+    screen.run()
+    alone = shown(screen)
+    named(screen.button, "Add a variant").click().run()
+    assert [each.name for each in shown(screen).variants] == ["variant 1", "variant 2"]
+    named(screen.get("button_group"), "Mesh axes").set_value(2).run()
+    named(screen.number_input, "Axis 2 size").set_value(2)
+    named(screen.number_input, "Axis 1 size").set_value(4).run()
+    found = shown(screen)
+    assert [each.name for each in found.variants] == ["mesh x=8", "mesh x=4 y=2"]
+    assert found.variants[0].experiment == alone
+    assert found.variants[1].experiment.strategies == ("auto", "constrained", "shard_map")
+    # what all share is changed for all
+    named(screen.number_input, "out").set_value(8).run()
+    assert {each.experiment.sizes["out"] for each in shown(screen).variants} == {8}
+    named(screen.text_input, "Name of variant 2 of 2").set_value("grid").run()
+    assert [each.name for each in shown(screen).variants] == ["mesh x=8", "grid"]
+    named(screen.get("button_group"), "Fields show").set_value(0).run()
+    assert named(screen.number_input, "Axis 1 size").value == 8
+    named(screen.button, "Remove this one").click().run()
+    left = shown(screen)
+    assert not left.variants and left.axis_sizes == {"x": 4, "y": 2} and left.sizes["out"] == 8
+
+
+def test_a_link_opens_a_study_with_its_answer_which_stays_greyed_while_a_field_is_edited(
+        screen, data_folder):
+    view.forget()
+    store(data_folder, RESULT)
+    screen.query_params["experiment"] = link.encode(STUDY)
+    screen.query_params["run"] = RESULT.run
+    screen.run()
+    assert shown(screen) == STUDY
+    assert "is fastest: 10 µs per call" in screen.subheader[0].value.replace("\\", "")
+    rows = screen.table[0].value
+    assert list(rows["Strategy"]) == ["Automatic"] * 2 and "MFU" not in rows
+    assert list(rows["Time"]) == ["10\u00a0µs", "30\u00a0µs"]
+    assert list(rows["Paired ratio per round"]) == ["fastest", "3.00× (2.70 to 3.30)"]
+    named(screen.number_input, "in").set_value(64).run()
+    told = [each.value for each in screen.info]
+    assert any("as they were" in each for each in told)
+    assert "2 of 2 variants are not in the answer below" in "".join(
+        each.value for each in screen.caption)
+    assert "is fastest: 10 µs" in screen.subheader[0].value.replace("\\", "")  # and it is still there, greyed
+    assert "run" not in screen.query_params
+
+
+def test_measured_and_predicted_rows_have_one_table():
+    predicted = RESULT.model_copy(update={"comparison": None, "strategies": {
+        name: found.model_copy(update={
+            "median_s": None, "samples_s": (), "prediction": prediction(),
+            "predicted_s": prediction().predicted_s}) for name, found in RESULT.strategies.items()}})
+    table = rows_table(predicted)
+    assert list(table.columns) == ["Variant", "Strategy", "Time", "Interval", "Peak per device",
+                                   "Communication", "MFU", "Values"]
+    assert table["Time"][0].endswith(", predicted") and table["Values"][0] == "fits"
+    assert " to " in table["Interval"][0] and table["MFU"][0].endswith("%")
+
+
+@pytest.mark.parametrize(("data", "words"), [
+    ({"study": 7}, "is not a list of variants"),
+    (LAYER | {"variants": [{"changes": {"workload": "matmul"}}, {"changes": {}}]}, "share no result"),
+    ({"study": [{"experiment": {"study": []}}] * 3}, "is itself a study"),
+    ({"study": [{"experiment": LAYER}] * 30}, "more than a study's"),
+])
+def test_a_hostile_link_is_one_sentence_and_changes_no_field(screen, data, words):
+    screen.query_params["experiment"] = link.pack(data)
+    screen.run()
+    assert not screen.exception
+    (said,) = [each.value.replace("\\", "") for each in screen.error]
+    assert words in said and len(said) < 400
+    assert named(screen.number_input, "in").value == 32

@@ -1,0 +1,74 @@
+"""A study on Compare before it is run: its variants, and the last answer while fields are edited."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from spmd_core.experiment.experiment import Experiment, Variant
+from spmd_core.words import runs as words
+from spmd_core.words.experiments import sharding_words
+from spmd_core.words.names import listed, mesh_words, titles
+from ui import state, tables
+from ui.compare import view as views
+from ui.lab import find
+from ui.markdown import plain
+
+_STALE = """<style>.st-key-stale { opacity: 0.45; }</style>"""
+
+
+def before(experiment: Experiment) -> None:
+    """What a press of Run will measure: a line for each variant."""
+    verb = "predict" if experiment.place.is_absent else "measure"
+    st.info(f"Nothing has been computed yet. Press Run to {verb} these variants side by side.",
+            icon=":material/play_circle:")
+    st.table(_members(experiment.members), hide_index=True, border="horizontal")
+
+
+def _differences(before: Experiment, now: Experiment) -> None:
+    """What is otherwise in the fields than in the answer: field by field, or variant by variant."""
+    if not before.variants and not now.variants:
+        found = tables.differences_table([before, now])
+        st.table(found.rename(columns={"A": "Below", "B": "Now"}), hide_index=True,
+                 border="horizontal")
+        return
+    measured = {each.experiment for each in before.members}
+    new = [each for each in now.members if each.experiment not in measured]
+    gone = [each.name for each in before.variants
+            if each.experiment not in {other.experiment for other in now.members}]
+    if new:
+        st.table(_members(new), hide_index=True, border="horizontal")
+    told = f"{len(new)} of {len(now.members)} variants are not in the answer below"
+    left = f"; it has {listed(gone)}, which these fields do not" if gone else ""
+    st.caption(plain(f"{told}{left}."))
+
+
+def _members(variants: Sequence[Variant]) -> pd.DataFrame:
+    return pd.DataFrame([{"Variant": plain(each.name),
+                          "Mesh": plain(mesh_words(each.experiment.mesh)),
+                          "Sharding": plain(sharding_words(each.experiment)),
+                          "Strategies": plain(titles(each.experiment.strategies))}
+                         for each in variants])
+
+
+def last_answer(experiment: Experiment) -> bool:
+    """The answer that the screen showed before its fields were edited, greyed, below what differs;
+    False where there is none of this workload.
+    """
+    run = state.aside("compare", "edited")
+    status = find(run) if run else None
+    if status is None or status.experiment.workload != experiment.workload:
+        return False
+    shown = views.view(status.run)
+    if shown is None or experiment.what.is_small_program:
+        return False
+    st.info("The answer below is of the fields as they were. Press Run to compute these.",
+            icon=":material/edit:")
+    _differences(status.experiment, experiment)
+    with st.container(key="stale"):
+        st.html(_STALE)
+        st.subheader(plain(words.headline(shown.result)), anchor=False)
+        if shown.times:
+            st.vega_lite_chart(shown.times, alt=shown.times_alt, key="stale-times")
+        st.table(shown.times_table, hide_index=True, border="horizontal")
+    return True

@@ -1,0 +1,84 @@
+"""The variants of a study on Compare: which one the fields show; adding, naming and removing one."""
+
+from typing import Any
+
+import streamlit as st
+
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.variants import MAX_NAME, MAX_VARIANTS, names_of
+from spmd_core.workloads.strategies import ONE_DEVICE
+from ui import state
+from ui.markdown import plain
+
+_SCREEN = "compare"
+_ADD = "Duplicates what the fields say as a row of its own, to be changed there: mesh, sharding, \
+memory, options and strategies may differ. All rows are then measured in the same rounds."
+
+
+def name_field() -> None:
+    """In a study, which variant the fields are of; its name can be changed."""
+    listed = state.variants(_SCREEN)
+    if not listed:
+        return
+    at = state.variant_at(_SCREEN)
+    name, form = listed[at]
+    key = state.seed(state.key(_SCREEN, "variant.name"), name or "")
+    given = st.text_input(f"Name of variant {at + 1} of {len(listed)}", key=key,
+                          max_chars=MAX_NAME, placeholder=_names(listed)[at],
+                          help="Left empty, it is named by what differs.").strip() or None
+    if given != name:
+        listed[at] = given, form
+        state.set_variants(_SCREEN, listed, at)
+
+
+def draw(experiment: Experiment) -> None:
+    """The variants to choose from, and buttons to add one and to remove the chosen one."""
+    if not experiment.what.results:  # with nothing to compare
+        return
+    listed = state.variants(_SCREEN)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="variants"):
+        if listed:
+            _choose(listed)
+        st.button("Add a variant", icon=":material/add:", key="variant:add", on_click=_add,
+                  type="tertiary", disabled=len(listed) >= MAX_VARIANTS, help=_ADD)
+        if listed:
+            st.button("Remove this one", icon=":material/remove:", key="variant:remove",
+                      on_click=_remove, type="tertiary",
+                      help="Takes the variant that the fields show out of the study.")
+
+
+def _names(listed: list[state.VariantForm]) -> tuple[str, ...]:
+    return names_of([form for _, form in listed], [name for name, _ in listed])
+
+
+def _choose(listed: list[state.VariantForm]) -> None:
+    at, names = state.variant_at(_SCREEN), _names(listed)
+    chosen = st.pills("Fields show", range(len(listed)), default=at, required=True,
+                      format_func=lambda place: plain(names[place]),
+                      key=state.key(_SCREEN, f"variant.at/{len(listed)}"))
+    if chosen is not None and chosen != at:
+        _show(listed, chosen)
+        st.rerun()
+
+
+def _show(listed: list[state.VariantForm], at: int) -> None:
+    """Make these the variants, and the fields show that at `at`."""
+    state.set_variants(_SCREEN, listed, at)
+    state.replace_draft(_SCREEN, listed[at][1])
+
+
+def _add() -> None:
+    now: dict[str, Any] = dict(state.draft(_SCREEN))
+    listed = state.variants(_SCREEN) or [(None, now)]
+    at = state.variant_at(_SCREEN) + 1
+    # one device does the same under every sharding: once is enough
+    sharded = [name for name in now["strategies"] if name not in ONE_DEVICE]
+    listed.insert(at, (None, now | {"strategies": sharded or now["strategies"]}))
+    _show(listed, at)
+
+
+def _remove() -> None:
+    listed = state.variants(_SCREEN)
+    at = state.variant_at(_SCREEN)
+    del listed[at]
+    _show(listed, min(at, len(listed) - 1))

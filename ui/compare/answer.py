@@ -163,7 +163,8 @@ def _arrows(view: View) -> None:
              if found.collectives}
     name = next(iter(shown)) if len(shown) == 1 else choices.one_of(
         "Strategy", list(shown), choices.STRATEGY, title)
-    arrows.show(view.result, name, shown[name])
+    own = view.result.model_copy(update={"experiment": view.result.row(name).experiment})
+    arrows.show(own, name, shown[name])
 
 
 def _phases(view: View) -> None:

@@ -6,6 +6,7 @@ from spmd_core.runs.states import STATES
 from spmd_core.words.names import state_words, workload_title
 from spmd_core.workloads.catalog import workload_names
 from ui import history, links, shell, side_by_side
+from ui.compare import beside
 from ui.lab import lab
 
 share = shell.open_page("history")
@@ -25,6 +26,7 @@ if runs:
     history.actions(picked)
     if side_by_side.FEWEST <= len(picked) <= side_by_side.MOST:
         side_by_side.draw(picked)
+    beside.draw(runs)
 elif text or workload or state:
     st.info("No stored run fits these filters: clear one of them.",
             icon=":material/filter_alt_off:")

@@ -77,7 +77,9 @@ def roofline(experiment: Experiment, strategy: str, collectives: Sequence[Collec
     moved = 0.0 if alone else sum(beyond_floor_s(each, lines, floor) for each in collectives)
     return Roofline(compute_s=flops(experiment, strategy) / rate,
                     memory_s=least_bytes(experiment, strategy) / copy,
-                    communication_s=moved, dispatch_s=floor)
+                    communication_s=moved, dispatch_s=floor,
+                    ideal_s=experiment.what.flops(experiment.sizes) / rate
+                    / (1 if alone else experiment.device_count))
 
 
 def flops(experiment: Experiment, strategy: str) -> float:

@@ -105,8 +105,9 @@ def of_experiment(experiment: Experiment, answer: Answer,
         return _refused(answer,
                         topology.chip.device_hbm_bytes).model_copy(
             update={"compile": dict(answer.facts)})
+    useful = Useful(int(experiment.what.flops(experiment.sizes)))
     found = predict(answer.text, Cluster(topology, answer.devices), answer.memory, experiment.mesh,
-                    collectives=answer.collectives, keep=keep)
+                    useful, collectives=answer.collectives, keep=keep)
     return _told(found, answer, dict(answer.facts))
 
 

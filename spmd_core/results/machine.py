@@ -103,6 +103,8 @@ class Roofline(Frozen):
     communication_s: float
     dispatch_s: float
     share: float | None = None
+    ideal_s: float | None = None  # all FLOPs, shared by all devices, at their matmul rate
+    mfu: float | None = None  # that over the measured time
 
     @property
     def roofs_s(self) -> dict[str, float]:
@@ -116,6 +118,7 @@ class Roofline(Frozen):
         return max(self.roofs_s, key=self.roofs_s.__getitem__)
 
     def reached(self, median_s: float | None) -> "Roofline":
-        """With the share of the largest roof that a measured time reaches."""
+        """With the share of the largest roof that a measured time reaches, and its MFU."""
         share = self.roofs_s[self.binds] / median_s if median_s else None
-        return self.model_copy(update={"share": share})
+        mfu = self.ideal_s / median_s if median_s and self.ideal_s else None
+        return self.model_copy(update={"share": share, "mfu": mfu})

@@ -1,7 +1,9 @@
 """What collectives and ceilings of a machine come to, in words."""
 
+import math
 from collections.abc import Iterable, Sequence
 
+from spmd_core.bandwidth.beside import FEWEST_RANKED, Pair, median_error, spearman
 from spmd_core.bandwidth.cases import Case
 from spmd_core.bandwidth.roofline import TOO_HIGH
 from spmd_core.results.machine import Ceiling, Fit, Point, Roofline
@@ -126,6 +128,22 @@ def roofline_words(found: Roofline) -> str | None:
     if found.share is None:
         return None
     said = f"{found.share:.0%} of {_ROOFS[found.binds]}, which binds"
+    if found.mfu:
+        said += f"; MFU {found.mfu:.1%}, by the matmul rate that was measured"
     if found.share > TOO_HIGH:
         return f"{said}: more than there is, so that the ceiling is wrong; calibrate again"
     return said
+
+
+def beside_words(pairs: Sequence[Pair]) -> str:
+    """How well what was predicted of some runs holds: median error, order, and how many."""
+    if not pairs:
+        return ("No run here has both: calibrate a target on Collectives, and its runs have a "
+                "prediction beside what was measured.")
+    said = (f"{median_error(pairs):.0%} median error of {count_text(len(pairs))} timed "
+            f"{'program' if len(pairs) == 1 else 'programs'}")
+    if len(pairs) >= FEWEST_RANKED:
+        said += f"; rank correlation {spearman(pairs):.2f}"
+    worst = max(pairs, key=lambda each: abs(math.log(each.predicted_s / each.measured_s)))
+    return (f"{said}. Furthest off: {worst.name}, predicted {seconds_text(worst.predicted_s)}, "
+            f"measured {seconds_text(worst.measured_s)}.")

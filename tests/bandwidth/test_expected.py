@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from spmd_core.bandwidth.beside import Pair, median_error, spearman
 from spmd_core.bandwidth.expected import Machine
 from spmd_core.bandwidth.operations import operations_of
 from spmd_core.bandwidth.roofline import with_roofline
@@ -11,7 +12,9 @@ from spmd_core.hlo.text import parse_module
 from spmd_core.results.collective import Collective
 from spmd_core.results.machine import Cost, MoveCost, Operation, Point
 from spmd_core.results.result import StrategyResult
+from spmd_core.words.bandwidth import beside_words, roofline_words
 from tests.bandwidth.test_roofline import CEILINGS, LINE, MATMUL, result
+from ui.charts.beside import beside_chart
 
 PROGRAM = """HloModule m, is_scheduled=true, num_partitions=4
 
@@ -111,3 +114,26 @@ def test_one_device_alone_is_as_much_faster_as_its_ceilings():
     assert here.alone_s(work) == pytest.approx(1e-5 + 2e-9 * 32**3 / 2 + 1e-4 / 2)
     nothing = Machine(StrategyResult(status="ok", costs=here.found.costs))
     assert math.isinf(nothing.alone_s(work))
+
+
+def test_predicted_beside_measured_has_its_error_and_its_order():
+    pairs = [Pair(str(at), f"program {at}", predicted, measured) for at, (predicted, measured) in
+             enumerate([(1.0, 1.0), (2.2, 2.0), (3.0, 4.0), (5.0, 8.0), (9.0, 10.0)])]
+    assert median_error(pairs) == pytest.approx(0.1)
+    assert spearman(pairs) == pytest.approx(1.0)
+    assert spearman([*pairs[:2], Pair("t", "tie", 2.2, 0.5)]) == pytest.approx(0.0)
+    said = beside_words(pairs)
+    assert said.startswith("10% median error of 5 timed programs; rank correlation 1.00.")
+    assert "Furthest off: program 3, predicted 5 s, measured 8 s" in said
+    assert "calibrate" in beside_words([])
+    chart = beside_chart(pairs)
+    assert len(chart["layer"][-1]["data"]["values"]) == 5
+    assert chart["layer"][-1]["data"]["values"][3]["off"] == "-38%"
+
+
+def test_mfu_counts_all_devices_and_is_said_with_what_binds():
+    found = with_roofline(result(MATMUL | {"strategies": ["auto"]}), result(
+        {"workload": "calibrate", "target": "cpu:8", "mesh": {"x": 2, "y": 4}},
+        strategies={"as_written": machine().found}, comparison=None)).strategies["auto"]
+    assert found.roofline.mfu == pytest.approx(found.roofline.ideal_s / 5e-3)
+    assert "; MFU 53." in roofline_words(found.roofline)

@@ -68,3 +68,13 @@ def test_a_link_to_runs_that_are_not_stored_says_so(opened):
     screen = opened("20200101-000000-abcdef", FIRST)
     assert "The link names 20200101-000000-abcdef, not stored here" in said(screen)
     assert "hidden" not in said(screen)
+
+
+def test_what_was_predicted_of_runs_stands_beside_what_was_measured(opened, data_folder):
+    again = strategy(2e-5) | {"predicted_s": {"low": 1e-5, "estimate": 1e-5, "high": 3e-5}}
+    store(data_folder, result({"auto": again}, run="20260101-000003-dddddd"))
+    screen = opened()
+    assert "median error" not in said(screen)  # read only for who opens it
+    screen.session_state["history:beside"] = True
+    screen.run()
+    assert "50% median error of 1 timed program." in said(screen)

@@ -131,17 +131,35 @@ def two_best(rounds: Mapping[str, Rounds]) -> tuple[str, str] | None:
     return first, second
 
 
+def contenders(rounds: Mapping[str, Rounds], planned: int | None = None) -> tuple[str, ...] | None:
+    """The fastest, and those near it that cannot be told from it yet; the two best where all others
+    can. None where there are fewer.
+    """
+    compared = compare(rounds, planned)
+    if compared is None or not compared.ratios:
+        return None
+    near = [each.strategy for each in compared.ratios
+            if not each.differs and abs(math.log(each.ratio)) <= NEAR]
+    return (compared.fastest, *near) if near else two_best(rounds)
+
+
+def corrected(count: int) -> float:
+    """The probability of a false difference that each pair among `count` may have (Bonferroni)."""
+    return (1 - CONFIDENCE) / max(1, count * (count - 1) // 2)
+
+
 def median_s(rounds: Rounds) -> float:
     """Median over rounds of the median over turns, in seconds."""
     return float(np.median([np.median(turns) for turns in rounds]))
 
 
-def rounds_to_add(rounds: Mapping[str, Rounds], pair: tuple[str, str], planned: int) -> int:
+def rounds_to_add(rounds: Mapping[str, Rounds], pair: tuple[str, str], planned: int,
+                  alpha: float = 1 - CONFIDENCE) -> int:
     """How many rounds to measure the two best again: as planned; fewer where they lie far apart,
-    more where they lie close and are noisy.
+    more where they lie close and are noisy. `alpha`: what their interval may miss.
     """
     estimate, low, high, _ = signed_rank_interval(log_ratios(rounds[pair[0]], rounds[pair[1]]),
-                                                  1 - CONFIDENCE)
+                                                  alpha)
     half = (high - low) / 2
     if abs(estimate) > NEAR + half:
         return max(1, planned // 4)
@@ -172,7 +190,7 @@ def compare(rounds: Mapping[str, Rounds], planned: int | None = None) -> Compari
 
 def _ratios_to(order: Sequence[str], measured: Mapping[str, Rounds]) -> list[Ratio]:
     """Every other strategy against the first, in this order."""
-    alpha = (1 - CONFIDENCE) / max(1, len(order) * (len(order) - 1) // 2)
+    alpha = corrected(len(order))
     ratios = []
     for name in order[1:]:
         centre, low, high, apart = signed_rank_interval(

@@ -7,6 +7,8 @@ from scipy import stats as scipy_stats
 from spmd_core.results.stats import (
     bootstrap_interval,
     compare,
+    contenders,
+    corrected,
     log_ratios,
     median_s,
     rounds_to_add,
@@ -174,3 +176,19 @@ def test_too_few_rounds_are_named_where_times_lie_far_apart():
     assert found and found.tied == ("b",) and too_few(found.ratios[0])
     alike = compare({"a": [(1e-6,), (1.1e-6,)], "b": [(1.1e-6,), (1e-6,)]})
     assert alike and not too_few(alike.ratios[0])
+
+
+def test_what_is_near_the_fastest_and_not_told_from_it_is_measured_further():
+    generator = np.random.default_rng(0)
+
+    def rounds(center, noise, count=20):
+        return [(center * (1 + noise * generator.standard_normal()),) for _ in range(count)]
+
+    near = {"a": rounds(1.0, 0.02), "b": rounds(1.02, 0.02), "far": rounds(2.0, 0.02)}
+    found = contenders(near, 20)
+    assert found[0] in "ab" and set(found) == {"a", "b"}
+    assert set(contenders({"a": rounds(1.0, 0.001), "b": rounds(1.5, 0.001)}, 20)) == {"a", "b"}
+    assert contenders({"a": rounds(1.0, 0.01)}, 20) is None
+    noisy = {"a": rounds(1.0, 0.2), "b": rounds(1.02, 0.2)}
+    assert rounds_to_add(noisy, ("a", "b"), 20, corrected(12)) >= rounds_to_add(
+        noisy, ("a", "b"), 20)

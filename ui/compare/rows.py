@@ -5,8 +5,7 @@ import pandas as pd
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.units import bytes_text, seconds_text
 from spmd_core.words import runs as words
-from spmd_core.words.costs import cost_of
-from spmd_core.words.costs import rows as cost_rows
+from spmd_core.words.costs import mfu_text
 from spmd_core.words.names import title
 from ui import tables
 from ui.charts import base
@@ -24,7 +23,7 @@ def rows_table(result: Result) -> pd.DataFrame:
         "Variant": plain(result.row(name).variant), "Strategy": title(result.row(name).strategy),
         **_time(found), tables.PAIRED_RATIO: compared.get(name, NONE),
         "Peak per device": _peak(found), "Communication": words.collectives_words(found),
-        "MFU": cost_rows(cost_of(found.prediction)).get("MFU", NONE) if found.prediction else NONE,
+        "MFU": mfu_text(result.row(name), found),
         "Values": words.verdict_words(found) if found.median_s is not None else _fits(found)}
         for name, found in result.ordered])
     return tables.without_empty(frame, tables.PAIRED_RATIO, "MFU")

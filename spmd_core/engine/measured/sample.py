@@ -49,16 +49,21 @@ class Sampler:
         self._rounds(self.trials, planned, before=0, of=planned)
 
     def remeasure(self) -> None:
-        """Further rounds of the two best of those with right values."""
+        """Further rounds of the two best of those with right values; in a study of all that cannot
+        be told from the fastest, since many are compared and few rounds tell few pairs apart.
+        """
         rounds = rankable_rounds(self.trials)
-        pair = stats.two_best(rounds)
-        if pair is None or self._stop():
-            return
         planned = self.experiment.timing.samples
-        count = stats.rounds_to_add(rounds, pair, planned)
-        best = [trial for trial in self.trials if trial.key in pair]
-        if count > planned and count * sum(_seconds_of_round(trial)
-                                           for trial in best) > MORE_ROUNDS_S:
+        of_study = bool(self.experiment.variants)
+        names = stats.contenders(rounds, planned) if of_study else stats.two_best(rounds)
+        if names is None or self._stop():
+            return
+        alpha = stats.corrected(len(rounds) if of_study else 2)
+        count = max(stats.rounds_to_add(rounds, (names[0], other), planned, alpha)
+                    for other in names[1:])
+        best = [trial for trial in self.trials if trial.key in names]
+        allowed_s = MORE_ROUNDS_S * len(best) / 2
+        if count > planned and count * sum(map(_seconds_of_round, best)) > allowed_s:
             count = planned
         self.emit(Phase(phase="sample"))
         self._rounds(best, count, before=planned, of=planned + count)

@@ -5,7 +5,7 @@ import streamlit as st
 from spmd_core.words.experiments import size_words
 from spmd_core.words.names import ago
 from spmd_core.words.strategies import PAIRED
-from ui import cards, course, exports, links, live, next_step, shell, state, tables
+from ui import cards, course, exports, links, live, next_step, remedies, shell, state, tables
 from ui.charts import curve
 from ui.compare import answer, communication, inputs, study, variants
 from ui.compare import view as views
@@ -54,6 +54,7 @@ if status := live.follow("compare", experiment, run, at_work):
         answer.notes(view.result)
         if len(view.collectives):
             communication.draw(view)
+            remedies.draw(view.result)
         answer.details(view)
 elif run is None:
     cards.elsewhere(lab().active(), state.last_run("compare"))

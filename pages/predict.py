@@ -7,7 +7,7 @@ import streamlit as st
 from spmd_core.experiment.plans import plan_of
 from spmd_core.words.experiments import model_words
 from spmd_core.words.names import ago
-from ui import course, exports, links, live, next_step, price, shell, state
+from ui import course, exports, links, live, next_step, price, remedies, shell, state
 from ui.lab import find, lab
 from ui.markdown import plain
 from ui.predict import answer, inputs, keep, sweep
@@ -58,6 +58,7 @@ elif status and result:
         answer.numbers(result, chosen)
         next_step.draw(result)
         answer.details(result, chosen)
+        remedies.draw(result, [chosen])
 elif not misfit:
     answer.before(experiment)
 

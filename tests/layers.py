@@ -24,7 +24,7 @@ FLOORS = (("errors",), ("units",), ("frozen",), ("settings",), ("machine",), ("h
 # The rooms of `ui`, from the bottom, by the same rule.
 UI_FLOORS = (("heap", "lab", "markdown", "state", "style", "choices"),
              ("charts", "tables", "inputs", "links", "cards", "exports", "price"),
-             ("arrows", "course", "hardware", "ir", "next_step", "timeline"), ("shell",), ("live",), ("layout",),
+             ("arrows", "course", "hardware", "ir", "next_step", "timeline"), ("shell",), ("live", "remedies"), ("layout",),
              ("compare", "collectives"),
              ("predict",), ("search",), ("side_by_side",), ("history",),)
 # Rooms that run jax: only the worker's own process, and they themselves, may import them.

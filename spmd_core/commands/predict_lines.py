@@ -18,6 +18,7 @@ from spmd_core.words import predictions
 from spmd_core.words.costs import cost_of, cost_words
 from spmd_core.words.nearest import arguments, nearest_json, nearest_words
 from spmd_core.words.predictions import parts
+from spmd_core.words.remedies import why_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def _collectives(prediction: Prediction) -> list[tuple[str, ...]]:
         ("collective", "axes", "bytes", "count", "total", "exposed", "over", "why")]
     for row in rows(prediction.collectives):
         route = "" if row.rest else predictions.route_words(row.first.route or "")
-        why = SMALL_WORDS if row.rest else (row.first.reason or "").replace("`", "")
+        why = SMALL_WORDS if row.rest else why_words(row.first).replace("`", "")
         lines.append((row.what, " ".join(row.axes), row.size,
                       "–" if row.count is None else f"{row.count:,}", seconds_text(row.seconds),
                       seconds_text(row.exposed_s), route, why))

@@ -92,7 +92,7 @@ def rows(collectives: Sequence[Collective]) -> tuple[Row, ...]:
     for each in collectives:
         key = (each.kind, each.asked, each.axes)
         if not is_ring(each):
-            key = (*key, each.bytes, each.route, each.reason)
+            key = (*key, each.bytes, each.route, each.reason, each.warning)
         alike.setdefault(key, []).append(each)
     found = sorted((Row(tuple(group)) for group in alike.values()), key=lambda row: -row.seconds)
     return _folded(found)

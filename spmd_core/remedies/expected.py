@@ -51,14 +51,13 @@ def _guessed(experiment: Experiment, environment: Environment) -> Machine:
     devices = experiment.device_count
     host = HostRates(devices, environment.cores or 1)
     floor = environment.dispatch_floor_s or FLOOR_S
-    values = {"copy": host.bandwidth, "copy_in_place": host.bandwidth,
-              "matmul_float32": host.flops, "dispatch_mesh": floor}
-    values |= {f"copy{ALONE}": host.bandwidth * devices,
-               f"copy_in_place{ALONE}": host.bandwidth * devices,
-               f"matmul_float32{ALONE}": host.flops * devices, "dispatch_single": floor}
+    flops, rate = 1 / host.matmul_s(1.0, None), 1 / host.memory_s(1.0)
+    values = {"copy": rate, "copy_in_place": rate, "matmul_float32": flops, "dispatch_mesh": floor}
+    values |= {f"copy{ALONE}": rate * devices, f"copy_in_place{ALONE}": rate * devices,
+               f"matmul_float32{ALONE}": flops * devices, "dispatch_single": floor}
     ceilings = tuple(Ceiling(name=name, title=name, value=value, unit="", interval=(value, value))
                      for name, value in values.items())
-    start, rate = floor + CPU_COLLECTIVE_S, host.bandwidth
+    start = floor + CPU_COLLECTIVE_S
     lines = tuple(Fit(kind=kind, axes=(), devices=devices, latency_s=start, bandwidth=rate,
                       latency_ci95_s=(start, start), bandwidth_ci95=(rate, rate),
                       knee_bytes=start * rate, worst_error=1.0)

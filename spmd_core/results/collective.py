@@ -47,6 +47,7 @@ class Collective(Frozen):
     exposed_total_s: float | None = None
     route: str | None = None
     algorithm: str = ""
+    warning: str | None = None  # what the compiler warned of where it made this one
     # what would remove it, as compiled; None where that was not tried
     remove: Removal | None = None
 

@@ -45,6 +45,11 @@ def memory_words(name: str) -> str:
     return f"keep `{name}` in device memory"
 
 
+def why_words(each: Collective) -> str:
+    """Why a collective is there, and what the compiler warned of; "" where nothing tells."""
+    return ". ".join(part.rstrip(".") for part in (each.reason, each.warning) if part)
+
+
 def what_words(each: Collective) -> str:
     """E.g. "all-reduce over `x`"."""
     return f"{each.kind} over {over_words(each.axes)}" if each.axes else each.kind
@@ -107,9 +112,14 @@ GUESSED = ("the seconds of these are guesses: this target and mesh were not cali
            "`calibrate` measures what they go by")
 
 
+TRIES = ("Compiles up to 8 changes for each collective worth more than 2 % of the time, until one "
+         "removes it. Nothing is executed, and nothing that is timed is disturbed.")
+NOTHING_WORTH = "No collective takes more than 2 % of the predicted time: nothing was tried."
+
+
 def doing_words(done: int, of: int, change: str) -> str:
     """How far the trying is."""
     if not of:
         return "looking for collectives that are worth it"
-    return f"collective {min(done + 1, of)} of {of}: compiling {change}" if change else \
+    return f"collective {min(done + 1, of)} of {of}, compiling: {change}" if change else \
         f"{done} of {of} collectives tried"

@@ -16,6 +16,7 @@ from spmd_core.results.result import Result
 from spmd_core.script import program
 from spmd_core.units import bytes_text
 from spmd_core.words.names import title
+from spmd_core.words.remedies import why_words
 from ui.markdown import plain
 
 NONE = "–"
@@ -61,7 +62,7 @@ def summed(collectives: Sequence[Collective]) -> list[Collective]:
     found: dict[tuple[object, ...], Collective] = {}
     for item in collectives:
         key = (item.kind, item.asked, item.axes, item.reason, item.source,
-               item.op if item.source is None else None, item.count is None)
+               item.op if item.source is None else None, item.count is None, item.warning)
         if not is_ring(item):
             key = (*key, item.bytes)
         before = found.get(key)
@@ -84,7 +85,7 @@ def _what(item: Collective) -> str:
 
 
 def _reason(item: Collective) -> str:
-    return plain((item.reason or "").replace("`", "").rstrip("."))
+    return plain(why_words(item).replace("`", ""))
 
 
 def _place(row: Row, item: Collective) -> tuple[str, str]:

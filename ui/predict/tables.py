@@ -10,6 +10,7 @@ from spmd_core.units import bytes_text, number_text, seconds_text
 from spmd_core.words.costs import Cost, cost_of, money_text
 from spmd_core.words.names import title
 from spmd_core.words.predictions import bound_words, operation, route_words
+from spmd_core.words.remedies import why_words
 from ui.markdown import plain
 
 NONE = "–"
@@ -61,7 +62,7 @@ def collectives_table(found: Prediction) -> dict[str, list[str]]:
         table["Times"].append(NONE if row.count is None else f"{row.count:,}")
         table["Total"].append(nowrap(seconds_text(row.seconds)))
         table["Exposed"].append("hidden" if hidden else nowrap(seconds_text(row.exposed_s)))
-        why = SMALL_WORDS if row.rest else row.first.reason or NONE
+        why = SMALL_WORDS if row.rest else why_words(row.first) or NONE
         table["Why"].append(plain(why.replace("`", "")))
     return table
 

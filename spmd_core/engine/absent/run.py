@@ -15,6 +15,7 @@ from spmd_core.advice.next import with_next
 from spmd_core.bandwidth.predicted import on_topology
 from spmd_core.communication.collectives import read_collectives
 from spmd_core.communication.reasons import Reasons
+from spmd_core.communication.warned import with_warnings
 from spmd_core.cost.predicting import Answer, of_experiment
 from spmd_core.cost.version import versions
 from spmd_core.engine.absent.early import COMPILE, Scheduled, compile_early
@@ -152,8 +153,9 @@ def _compile(experiment: Experiment, strategy: str, ahead: Ahead, steps: Steps,
         module = read_module(found)
         if experiment.what.has_plan:
             answer = replace(answer, notes=(NOT_EARLY,))
-    collectives = _collectives(experiment, strategy, ahead, module, answer.devices)
-    return replace(answer, collectives=collectives), compiler_warnings(log[0])
+    collectives, warnings = _collectives(experiment, strategy, ahead, module,
+                                         answer.devices), compiler_warnings(log[0])
+    return replace(answer, collectives=with_warnings(collectives, warnings)), warnings
 
 
 def _collectives(experiment: Experiment, strategy: str, ahead: Ahead, module: Module,

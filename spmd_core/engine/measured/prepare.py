@@ -11,6 +11,7 @@ import numpy as np
 from spmd_core.bandwidth.operations import operations_of
 from spmd_core.communication.collectives import read_collectives
 from spmd_core.communication.reasons import Reasons
+from spmd_core.communication.warned import with_warnings
 from spmd_core.engine.absent.topology import coordinates
 from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.hlo import read_module
@@ -93,10 +94,11 @@ def read_program(trial: Trial, experiment: Experiment, compiled: Any,
         positions = tuple(order.index(device)
                           for device in compiled.runtime_executable().local_devices())
         trial.operations = operations_of(module)
-        trial.collectives = read_collectives(module, mesh, file=file, positions=positions,
-                                             devices=tuple(device.id for device in order),
-                                             places=_places(order),
-                                             reasons=Reasons(experiment, trial.strategy, module))
+        found = read_collectives(module, mesh, file=file, positions=positions,
+                                 devices=tuple(device.id for device in order),
+                                 places=_places(order),
+                                 reasons=Reasons(experiment, trial.strategy, module))
+        trial.collectives = with_warnings(found, trial.warnings)
     except HloError as error:
         trial.warnings = (*trial.warnings, f"the collectives of this program are unknown: {error}")
 

@@ -9,6 +9,7 @@ import weakref
 import numpy as np
 import pytest
 
+from spmd_core.communication.warned import REPLICATES
 from spmd_core.engine.measured import prepare, sample
 from spmd_core.engine.measured import run as engine_run
 from spmd_core.runs.events import EVENTS, Finished
@@ -123,6 +124,8 @@ def test_a_full_rematerialization_is_attached_to_the_strategy_that_caused_it(run
     (warning,) = strategies["explicit"].warnings
     assert warning.startswith("The compiler found no efficient way from one sharding to another and replicates the array")
     assert 'op_name="weights"' in warning
+    (warned,) = [each for each in strategies["explicit"].collectives if each.warning]
+    assert warned.kind == "all-gather" and warned.warning == REPLICATES
     assert "Involuntary full rematerialization" in capfd.readouterr().err  # passed through
 
 

@@ -1,0 +1,162 @@
+"""Whether what is suggested to remove a collective removes it, and says what compiling it gives.
+
+    python -m bench.remedies [--programs 30] [--seed 0]
+
+Random programs on 8 simulated devices and, by turns, on tpu:v5e:2x4 (needs libtpu): a sharding
+without communication, into which one collective is planted that takes time: a summed dim sharded
+in place of the rows, an operand stored apart, a result wanted replicated. So every one can be
+removed. Each suggestion is compiled again from its JSON form, and judged here by kinds and axes
+alone: there are fewer of that collective, in less time, and memory and both times are those said.
+Simulated devices are judged by a calibration, which takes a quarter of a minute for each mesh.
+"""
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from bench.compiled import own_lab
+from bench.figures import Figures
+from spmd_core.bandwidth.known import calibration, calibration_of
+from spmd_core.errors import Inexpressible, RequestError
+from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.lab import Lab
+from spmd_core.remedies.attached import with_remedies
+from spmd_core.remedies.candidate import WORTH
+from spmd_core.remedies.expected import Costs, costs, held_bytes, rates_of
+from spmd_core.results.collective import Collective
+from spmd_core.results.remedy import Remedy
+from spmd_core.results.result import Result
+from spmd_core.script.program import program_text
+from spmd_core.trying.running import store
+from spmd_core.trying.tryout import Tryout
+
+MESHES = ({"x": 8}, {"x": 2, "y": 4}, {"x": 4, "y": 2})
+STRATEGIES = ("auto", "constrained", "explicit", "shard_map")
+SIZES = (256, 512, 1024, 2048)
+LESS = 0.97  # of its time takes a program without what was planted in it
+# workload -> the dim of rows, dims that are summed over, and those that are left as they are
+WORKLOADS = {"layer": ("batch", ("in",)), "mlp": ("batch", ("in", "hidden")),
+             "matmul": ("m", ("k",)), "dot": ("n", ("k",))}
+FIRST = {"layer": ("x", "weights"), "mlp": ("x", "w1", "w2"), "matmul": ("a", "b"), "dot": ("v", "u")}
+
+
+def planted(draw: random.Random, target: str) -> tuple[Experiment, Experiment] | None:
+    """A program without communication, and the same with a collective planted; None where the
+    rules refuse one.
+    """
+    name = draw.choice(list(WORKLOADS))
+    rows, summed = WORKLOADS[name]
+    mesh = draw.choice(MESHES)
+    sample = parse_experiment({"workload": name, "target": "cpu:8", "mesh": mesh})
+    dims = {dim: draw.choice(SIZES) for dim in sample.sizes if dim != "batch" or name != "matmul"}
+    axis = draw.choice(list(mesh))
+    clean: dict[str, Any] = {"workload": name, "target": target, "mesh": mesh, "dims": dims,
+                             "sharding": {rows: list(mesh)}, "strategies": [draw.choice(STRATEGIES)]}
+    left = [each for each in mesh if each != axis]
+    fault = draw.choice(("summed", "stored", "wanted"))
+    changed: dict[str, Any] = dict(clean)
+    if fault == "summed":
+        changed["sharding"] = {rows: left, draw.choice(summed): axis}
+    elif fault == "stored":
+        array = sample.what.array(draw.choice(FIRST[name]))
+        dim = draw.choice([each for each in array.present(dims) if each != rows])
+        changed["overrides"] = {array.name: [axis if each == dim else None
+                                             for each in array.present(dims)]}
+    else:
+        result = sample.what.results[0]
+        changed["overrides"] = {result.name: [None for _ in result.present(dims)]}
+    try:
+        both = parse_experiment(clean), parse_experiment(changed)
+        for each in both:
+            program_text(each, each.strategies[0])
+    except (RequestError, Inexpressible):
+        return None
+    return both
+
+
+def compiled(lab: Lab, experiment: Experiment) -> tuple[Result, Costs] | None:
+    """The compiled program, and what it is expected to take; None where it does not compile."""
+    run = lab.submit(experiment, compile_only=not experiment.place.is_absent)
+    status, result = lab.wait(run), lab.result(run)
+    if status.state != "succeeded" or result is None:
+        return None
+    name = experiment.strategies[0]
+    known = calibration(experiment, lab.latest, lab.result)
+    rates = rates_of(experiment, result.environment, known)
+    expected = costs(experiment, name, result.strategies[name], rates)
+    return None if expected is None else (result, expected)
+
+
+def programs(lab: Lab, draw: random.Random) -> Iterator[tuple[Result, Costs]]:
+    """Programs with a planted collective that is worth trying for, compiled."""
+    for turn in range(10_000):
+        both = planted(draw, "cpu:8" if turn % 2 else "tpu:v5e:2x4")
+        if both is None:
+            continue
+        clean, changed = (compiled(lab, each) for each in both)
+        if clean is None or changed is None or clean[1].total_s > LESS * changed[1].total_s:
+            continue
+        if max(changed[1].each_s, default=0.0) > WORTH * changed[1].total_s:
+            yield changed
+
+
+def fault_of(lab: Lab, result: Result, before: Costs) -> str:
+    """What is wrong with what is suggested for the collective that takes longest; "" if nothing."""
+    name = result.experiment.strategies[0]
+    place = before.each_s.index(max(before.each_s))
+    tryout = Tryout(lab, store(lab), result)
+    tryout.run()
+    listed = with_remedies(result, tryout.answers).strategies[name].collectives or ()
+    found = listed[place].remove
+    if not isinstance(found, Remedy):
+        return f"nothing was found: {found.reason if found else tryout.problem or 'not tried'}"
+    print(f"  {found.sentence}", flush=True)
+    own = found.strategy or name
+    again = compiled(lab, parse_experiment(found.experiment.to_json()).vary(strategies=[own]))
+    if again is None:
+        return "it does not compile"
+    there, seconds = again[0].strategies[own], again[1].total_s
+    if count(there.collectives or (), listed[place]) >= count(listed, listed[place]):
+        return "the collective is still there"
+    if (held_bytes(there) or 0) - (held_bytes(result.strategies[name]) or 0) != found.memory_bytes:
+        return "memory is not what was said"
+    if abs(seconds / found.predicted_s.after - 1) > 1e-6 or seconds >= before.total_s:
+        return f"it takes {seconds:.3g} s, and {found.predicted_s.after:.3g} s were said"
+    return ""
+
+
+def count(listed: tuple[Collective, ...], like: Collective) -> int:
+    """How many collectives of a kind there are over the same axes."""
+    return sum(each.kind == like.kind and each.axes == like.axes for each in listed)
+
+
+def main() -> int:
+    """Print each program that fails, and the figure."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--programs", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    good, begun = 0, time.monotonic()
+    with own_lab() as lab:
+        for mesh in MESHES:
+            here = parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": mesh})
+            lab.wait(lab.submit(calibration_of(here)))
+        found = programs(lab, random.Random(arguments.seed))
+        for number in range(1, arguments.programs + 1):
+            result, before = next(found)
+            said = fault_of(lab, result, before)
+            good += not said
+            if said:
+                print(f"{number}: {said}: {result.experiment.to_json()}", flush=True)
+    figures = Figures()
+    figures.add(f"remedies: of {arguments.programs} programs", good,
+                least=round(arguments.programs * 28 / 30),
+                note=f"{time.monotonic() - begun:.0f} s")
+    return figures.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""What would remove the collectives of a run: a button that has it tried, how far that is, and a
+link for each answer.
+"""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from spmd_core.remedies.attached import is_guessed, with_remedies
+from spmd_core.results.collective import Collective
+from spmd_core.results.remedy import Nothing, Removal
+from spmd_core.results.result import Result
+from spmd_core.trying import running
+from spmd_core.words.names import titles
+from spmd_core.words.remedies import GUESSED, NOTHING_WORTH, TRIES, doing_words, what_words
+from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
+from ui import cards
+from ui.lab import asker, lab, viewer
+from ui.markdown import as_sentence, coded, plain
+from ui.shell import refusal
+
+INTERVAL_S = 0.5
+HEADING = "What would remove them"
+Group = tuple[Collective, Removal, list[str]]  # and the strategies that it is of
+
+
+def draw(result: Result, names: Sequence[str] | None = None) -> None:
+    """The answers for these strategies (None: all), or the button that asks for them; nothing
+    where nothing communicates.
+    """
+    shown = [name for name in names or result.order
+             if result.strategies[name].collectives
+             and result.row(name).strategy not in (*ONE_DEVICE, *MAP_STRATEGIES)]
+    if not shown or result.partial:
+        return
+    st.subheader(HEADING, anchor=False)
+    tryout = running.find(lab(), result.run)
+    if tryout is not None and not tryout.is_over:
+        _watch(result.run, tuple(shown))
+        return
+    known = running.known(lab(), result.run)
+    if known is None:
+        _ask("Try changes", result)
+        return
+    state, answers = known
+    _answers(with_remedies(result, answers), shown)
+    if tryout is not None and tryout.problem:
+        refusal(f"Not all was tried: {tryout.problem}")
+    if state == "done" and not any(answers.get(name) for name in shown):
+        st.caption(plain(NOTHING_WORTH))
+    elif state != "done":
+        _ask("Try them all", result)
+
+
+def _ask(label: str, result: Result) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", key="line-remedies"):
+        pressed = st.button(label, key="remedies", icon=":material/build:")
+        st.caption(plain(TRIES))
+    if not pressed:
+        return
+    taken = lab().room(viewer())
+    if taken.own >= taken.own_most or taken.queued >= taken.queued_most:
+        refusal(f"Nothing was begun: {taken.words} Wait for one, or cancel one on Overview.")
+        return
+    running.start(lab(), result, asker())
+    st.rerun()
+
+
+@st.fragment(run_every=INTERVAL_S)
+def _watch(run: str, names: tuple[str, ...]) -> None:
+    """How far it is, what was found so far, and a way to stop it."""
+    tryout = running.find(lab(), run)
+    if tryout is None or tryout.is_over:
+        st.rerun()
+    with st.container(border=True, key="trying"):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            words = doing_words(tryout.done, tryout.of, tryout.doing)
+            st.markdown(coded(as_sentence(words)), width="stretch")
+            if st.button("Cancel", key="remedies:cancel", icon=":material/stop_circle:"):
+                tryout.cancel()
+        st.progress(tryout.done / tryout.of if tryout.of else 0.0)
+    _answers(with_remedies(tryout.result, tryout.answers), names)
+
+
+def _answers(result: Result, names: Sequence[str]) -> None:
+    """A line for each answer: what collective it is of, and the change that one click opens."""
+    found = grouped(result, names)
+    alone = len(names) == 1
+    for each, removal, whose in found:
+        of = "" if alone else f" · {plain(titles(whose))}"
+        said = f"**{coded(what_words(each))}**{of}"
+        if isinstance(removal, Nothing):
+            st.markdown(f"{said}  \n{coded(as_sentence(removal.reason))}")
+            continue
+        st.markdown(said)
+        st.page_link(cards.page_of(removal.experiment), icon=":material/arrow_forward:",
+                     label=coded(as_sentence(removal.sentence)),
+                     query_params=cards.query(removal.experiment))
+    if found and is_guessed(result):
+        st.caption(coded(as_sentence(GUESSED)))
+
+
+def grouped(result: Result, names: Sequence[str]) -> list[Group]:
+    """Each different answer of these strategies once, in their order."""
+    found: dict[tuple[str, str], Group] = {}
+    for name in names:
+        for each in result.strategies[name].collectives or ():
+            if each.remove is None:
+                continue
+            said = each.remove.reason if isinstance(each.remove, Nothing) \
+                else each.remove.sentence
+            group = found.setdefault((what_words(each), said), (each, each.remove, []))
+            if name not in group[2]:
+                group[2].append(name)
+    return list(found.values())

@@ -45,7 +45,7 @@ else:
     st.caption(plain(f"Nothing runs and nothing waits. {lab().room(viewer()).words}"))
 
 st.subheader("Lately", anchor=False)
-recent = lab().history(over=True, limit=6)
+recent = lab().history(over=True, limit=6, searched=False)
 for summary in recent:
     cards.run_row(summary)
 if recent:

@@ -7,7 +7,6 @@ from spmd_core.words.names import state_words, workload_title
 from spmd_core.workloads.catalog import workload_names
 from ui import history, links, shell, side_by_side
 from ui.compare import beside
-from ui.lab import lab
 
 share = shell.open_page("history")
 st.title("History")
@@ -18,7 +17,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
                             bind="query-params", placeholder="any", format_func=workload_title)
     state = st.selectbox("State", list(STATES), index=None, key="state", bind="query-params",
                          placeholder="any", format_func=state_words)
-runs = lab().history(workload=workload, state=state, text=text or None)
+runs = history.listed(workload, state, text or None)
 
 history.upkeep()
 if runs:

@@ -23,7 +23,7 @@ from spmd_core.store.limits import Asker, Room, check_asker, room
 from spmd_core.store.rows import Unread
 from spmd_core.store.store import Store
 from spmd_core.worker.following import Followed, answered, as_seen
-from spmd_core.worker.supervisor import Supervisor
+from spmd_core.worker.supervisor import Supervisor, compilers
 from spmd_core.worker.turn import Turn
 from spmd_core.worker.unwritten import Unwritten
 
@@ -84,17 +84,18 @@ class Lab:
     # Runs ---------------------------------------------------------------------------------------
 
     def submit(self, experiment: Experiment, asker: Asker | None = None,
-               compile_only: bool = False) -> str:
+               compile_only: bool = False, batch: str | None = None) -> str:
         """Queue an experiment; the run's id. RequestError where it cannot run on its target.
 
         `asker`: the viewer of a dashboard, who has limits; None: the command line, which has none.
+        `batch` is that of the command line's runs, as `search …` of those of a search.
         `compile_only`: nothing is executed; such a run is in no list, and is no answer of `latest`.
         """
         check_runs_here(experiment, self.hardware(), self._store.environment)
         if asker is not None:
             check_asker(self._store, self._settings, asker, experiment)
         run = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
-        viewer, batch = (asker.viewer, asker.batch) if asker else (None, None)
+        viewer, batch = (asker.viewer, asker.batch) if asker else (None, batch)
         self._store.submit(run, experiment, viewer, batch, compile_only)
         if not self._serve:  # not before it is stored: it would be taken for one that is over
             with self._guard:
@@ -192,17 +193,18 @@ class Lab:
         return followed.wait(timeout_s, on_change)
 
     def history(self, *, workload: str | None = None, state: str | None = None,
-                text: str | None = None, limit: int = 200,
-                over: bool = False) -> tuple[RunSummary, ...]:
+                text: str | None = None, limit: int = 200, over: bool = False,
+                searched: bool | None = None) -> tuple[RunSummary, ...]:
         """Stored runs, newest first. `text` is looked for in the run's id and the experiment's JSON
-        form; `over`: without those that wait or run.
+        form; `over`: without those that wait or run; `searched`: only those of searches, or none.
         """
         states: tuple[str, ...] = () if state is None else (state,)
         if state == "interrupted":
             states = (state, *AT_WORK)
         elif state is None and over:
             states = tuple(TERMINAL)
-        summaries = self._store.history(workload=workload, states=states, text=text, limit=limit)
+        summaries = self._store.history(workload=workload, states=states, text=text, limit=limit,
+                                        searched=searched)
         seen = [replace(summary, state=self.status(summary.run).state)
                 if summary.state in AT_WORK else summary for summary in summaries]
         return tuple(summary for summary in seen if state in (None, summary.state))
@@ -264,6 +266,11 @@ class Lab:
     def compiler_pid(self) -> int | None:
         """The worker process that compiles for absent devices, where this process has one."""
         return self._supervisor.lanes[COMPILING].host.pid
+
+    @property
+    def compilers(self) -> int:
+        """How many runs of a batch are compiled at the same time for absent devices."""
+        return compilers(self._settings, self.hardware())
 
     @property
     def queue_holder(self) -> int | None:

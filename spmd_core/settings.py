@@ -31,6 +31,8 @@ class Settings:
     queue_most: int = 50
     queue_most_of_viewer: int = 10  # the same of one viewer
     stored_most_bytes: int = 2 * 2**30  # of the database, above which a viewer's run is refused
+    # workers that compile a search or a sweep at the same time; 0: as cores and memory allow
+    compilers: int = 0
     dask: str = ""  # address of a Dask scheduler on whose workers a search compiles
 
     def longest_s(self, is_compiling: bool) -> float:
@@ -52,6 +54,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
                                                 defaults.queue_most_of_viewer),
                     stored_most_bytes=_whole(environ, "SPMD_LAB_STORED_BYTES",
                                              defaults.stored_most_bytes),
+                    compilers=_whole(environ, "SPMD_LAB_COMPILERS", defaults.compilers),
                     dask=_address(environ, "SPMD_LAB_DASK"))
 
 
@@ -83,7 +86,7 @@ def _whole(environ: Mapping[str, str], name: str, default: int) -> int:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0):
         raise refuse(f"{name}={shorten(text)}", "is not a whole number above 0",
-                     f"use for example {name}={default}, or leave it out")
+                     f"use for example {name}={default or 2}, or leave it out")
     return int(text)
 
 

@@ -14,7 +14,7 @@ from spmd_core.settings import Settings
 ROOT = Path(__file__).resolve().parents[1]
 STANDIN = ROOT / "tests" / "standin"
 HASTY = Settings(run_timeout_s=60, idle_s=60, cancel_grace_s=0.4, terminate_grace_s=0.4,
-                 lock_retry_s=0.2, poll_s=0.05, note_s=0.1)
+                 lock_retry_s=0.2, poll_s=0.05, note_s=0.1, compilers=1)
 
 
 def experiment(behaviour: int = 0, **changes: Any) -> Experiment:

@@ -9,7 +9,7 @@ from spmd_core.errors import shorten
 from spmd_core.runs.states import RunSummary
 from spmd_core.units import bytes_text
 from spmd_core.words.experiments import experiment_words
-from spmd_core.words.runs import ticked_words
+from spmd_core.words.runs import searched_words, ticked_words
 from ui import cards, exports, shell, state, tables
 from ui.compare import view
 from ui.lab import lab, viewer
@@ -21,6 +21,19 @@ _RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the
 _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
 _ALT = ("Stored runs, newest first: when, experiment, time of the fastest strategy in milliseconds, "
         "which strategy that is, whether it was measured or predicted, run id")
+
+
+def listed(workload: str | None, state: str | None, text: str | None) -> Sequence[RunSummary]:
+    """The runs that fit the filters; those of searches, which are many and quick, on demand."""
+    def found(searched: bool | None) -> Sequence[RunSummary]:
+        return lab().history(workload=workload, state=state, text=text, searched=searched)
+
+    of_searches = found(True)
+    if not of_searches:
+        return found(None)
+    shown = st.toggle(searched_words(len(of_searches)), key="searched", bind="query-params",
+                      help="What a search measured or compiled on its way. Search lists them, too.")
+    return found(None if shown else False)
 
 
 def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:

@@ -25,6 +25,8 @@ class Cluster:
     answer, has no workers, or runs other versions.
     """
 
+    keeps = False  # results are not stored here
+
     def __init__(self, address: str):
         from distributed import Client
 

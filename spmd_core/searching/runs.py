@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.lab import Lab
@@ -15,11 +16,13 @@ _CANCEL_S = 15.0  # to wait for a cancelled run to end: the next one would wait 
 
 class Runs:
     """Runs of one search: `stop` says whether it was cancelled, `deadline` when its time is over
-    (monotonic seconds).
+    (monotonic seconds), `batch` what they are asked for in.
     """
 
-    def __init__(self, lab: Lab, asker: Asker | None, stop: Callable[[], bool], deadline: float):
-        self._lab, self._asker, self._stop, self.deadline = lab, asker, stop, deadline
+    def __init__(self, lab: Lab, asker: Asker | None, stop: Callable[[], bool], deadline: float,
+                 batch: str | None = None):
+        self._lab, self._stop, self.deadline, self._batch = lab, stop, deadline, batch
+        self._asker = replace(asker, batch=batch or asker.batch) if asker else None
         self.current: str | None = None
 
     @property
@@ -42,7 +45,8 @@ class Runs:
         """Queue it and wait: how it ended, and its result; (None, None) where the search ended
         first. RequestError where it cannot run.
         """
-        run = self.current = self._lab.submit(experiment, self._asker, compile_only)
+        run = self.current = self._lab.submit(experiment, self._asker, compile_only,
+                                                 self._batch)
         try:
             while True:
                 status = self._lab.wait(run, LOOK_S)

@@ -18,6 +18,7 @@ from spmd_core.search.question import ModelQuestion
 from spmd_core.searching.calibrated import machines_of
 from spmd_core.searching.cluster import Cluster
 from spmd_core.searching.outcomes import answered, failed, fate_row, restored, to_stored
+from spmd_core.searching.pool import Pool
 from spmd_core.searching.prove import prove
 from spmd_core.searching.runs import Runs
 from spmd_core.settings import read_settings
@@ -55,7 +56,7 @@ class Search:
         self.problem = ""
         self._begun, self._spent, self._version = time.monotonic(), 0.0, 0
         self._answer: tuple[int, Answer] | None = None
-        self._left_out = True
+        self._left_out, self._batch = True, f"search {question.id}"
         self._notes: tuple[str, ...] = ()
 
     def cancel(self) -> None:
@@ -89,7 +90,8 @@ class Search:
         try:
             self._enumerate(deadline)
             if self.budget_s is not None and not self._stopped.is_set():
-                self._work(Runs(self._lab, self._asker, self._stopped.is_set, deadline))
+                self._work(Runs(self._lab, self._asker, self._stopped.is_set, deadline,
+                                self._batch))
             elif isinstance(self.question, ArrayQuestion):  # whose formula only orders
                 self._left_out |= any(each.fate == "estimated" for each in self._found)
             self._left_out |= self._stopped.is_set()
@@ -143,8 +145,8 @@ class Search:
             runs.deadline = self._begun + FINDING * (self.budget_s or 0.0)
         tried: set[object] = set()
         self.doing = "measuring" if attached else "compiling"
-        if self._dask and not attached:
-            self._compile_elsewhere(runs, tried)
+        if not attached:
+            self._compile(runs, tried)
         while not runs.is_over and len(tried) < MOST_RUNS:
             group = self._next(tried)
             if not group:
@@ -166,32 +168,31 @@ class Search:
             self._proof = prove(runs, self.answer.ranking, self._keep)
             self._version += 1
 
-    def _compile_elsewhere(self, runs: Runs, tried: set[object]) -> None:
-        """Compile the best first on a Dask cluster; WorkerError where it does not answer or goes
-        away, which pauses the search.
+    def _compile(self, runs: Runs, tried: set[object]) -> None:
+        """Compile the best first, several at a time: on a Dask cluster where there is one, else
+        here; WorkerError where it does not answer or goes away, which pauses the search.
         """
-        cluster = Cluster(self._dask)
+        pool = Cluster(self._dask) if self._dask else Pool(self._lab, self._asker, self._batch)
         try:
             while not runs.is_over:
-                while cluster.has_room and len(tried) < MOST_RUNS \
+                while pool.has_room and len(tried) < MOST_RUNS \
                         and (group := self._next(tried)):
                     tried.add(_key(group[0]))
                     try:
                         experiment = _experiment(group)
+                        if result := runs.known(experiment):
+                            self._keep(answered(group, result))
+                        else:
+                            pool.submit(experiment, runs.left_s, group)
                     except RequestError as error:
                         self._keep(failed(group, str(error)))
-                        continue
-                    if result := runs.known(experiment):
-                        self._keep(answered(group, result))
-                    else:
-                        cluster.submit(experiment, runs.left_s, group)
-                if cluster.is_idle:
+                if pool.is_idle:
                     return
-                for group, found in cluster.finished():
+                for group, found in pool.finished():
                     self._keep(failed(group, found) if isinstance(found, str)
-                               else answered(group, found, kept=False))
+                               else answered(group, found, kept=pool.keeps))
         finally:
-            cluster.close()
+            pool.close()
 
     def _targets(self) -> Sequence[str]:
         return self.question.targets if isinstance(self.question, ArrayQuestion) else \

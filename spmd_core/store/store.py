@@ -72,10 +72,13 @@ class Store(Database):
             f"SELECT id FROM runs WHERE NOT {_IN_ACTIVE} ORDER BY seq LIMIT ?", (limit,))
         return tuple(row["id"] for row in rows)
 
-    def next_queued(self, lane: str) -> RunStatus | None:
-        """The run at the head of a lane; UnreadableRun where this version cannot read it."""
+    def next_queued(self, lane: str, of_batches: bool = False) -> RunStatus | None:
+        """The run at the head of a lane, or the first `of_batches` there; UnreadableRun where this
+        version cannot read it.
+        """
+        only = "AND batch IS NOT NULL" if of_batches else ""
         rows = self._rows(
-            f"{_STATUS} WHERE state = 'queued' AND lane = ? ORDER BY seq LIMIT 1", (lane,))
+            f"{_STATUS} WHERE state = 'queued' AND lane = ? {only} ORDER BY seq LIMIT 1", (lane,))
         return read.status_of(rows[0]) if rows else None
 
     def refuse_queued(self, run: str, error: Failure) -> bool:
@@ -206,11 +209,14 @@ class Store(Database):
         return read.text_of(run, rows[0]["body"]) if rows else None
 
     def history(self, *, workload: str | None = None, states: Sequence[str] = (),
-                text: str | None = None, limit: int = 200,) -> tuple[RunSummary, ...]:
+                text: str | None = None, limit: int = 200,
+                searched: bool | None = None) -> tuple[RunSummary, ...]:
         """Runs, newest first, in any of `states` if there are some. `text` is looked for in the
-        run's id and in the experiment's JSON form.
+        run's id and in the experiment's JSON form; `searched`: only those of searches, or none.
         """
         conditions: list[str] = ["compile_only = 0"]
+        if searched is not None:
+            conditions.append(f"COALESCE(batch, '') {'' if searched else 'NOT'} LIKE 'search %'")
         values: list[Any] = []
         if workload is not None:
             conditions.append("workload = ?")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from spmd_core.communication.rows import kind_words
 from spmd_core.results.result import ArrayReport, Result, StrategyResult
 from spmd_core.runs.states import COMPILING, RunStatus
-from spmd_core.units import bytes_text, seconds_text, value_text
+from spmd_core.units import bytes_text, count_text, seconds_text, value_text
 from spmd_core.words import bandwidth, predictions, strategies, values
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import title
@@ -22,6 +22,7 @@ _PHASES = {
 # of a compile for absent devices, in their order: a step's, and any other program's
 _STEP_STAGES = ("trace", "lower", "partition", "optimize", "schedule", "code", "price")
 _STAGES = ("trace", "lower", "compile", "price")
+MOST_LISTED = 200  # runs of a list, unless asked for more
 _PERCENT = re.compile(r"(\d+)%")
 
 
@@ -157,6 +158,12 @@ def peak_words(found: StrategyResult) -> str | None:
         return f"{bytes_text(found.prediction.memory_bytes.peak)} per device"
     peak = found.memory_bytes.peak if found.memory_bytes is not None else None
     return None if peak is None else f"{bytes_text(peak)} per device"
+
+
+def searched_words(count: int) -> str:
+    """The runs of searches, which History shows on demand. At most MOST_LISTED are counted."""
+    more = " or more" if count >= MOST_LISTED else ""
+    return f"Show {count_text(count)}{more} {'run' if count == 1 else 'runs'} of searches"
 
 
 def ticked_words(ticked: int, hidden: int) -> str | None:

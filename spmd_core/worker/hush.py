@@ -7,17 +7,18 @@ STILL_S = 10.0  # a compiler that only loads cannot be paused yet: so long a tim
 
 
 class Hush:
-    """Between the lane that times (`begin`, `end`) and the one that compiles (`stir`, `still`)."""
+    """Between the lane that times (`begin`, `end`) and those that compile (`stir`, `still`)."""
 
     def __init__(self) -> None:
         self.timed: str | None = None  # what is timed now, in words
         self._ring: Callable[[], None] = lambda: None
         self._guard = threading.Lock()
+        self._stirring: set[str] = set()  # names of the lanes whose compiler works
         self._is_still = threading.Event()
         self._is_still.set()
 
     def tell(self, ring: Callable[[], None]) -> None:
-        """`ring` wakes the lane that compiles."""
+        """`ring` wakes the lanes that compile."""
         self._ring = ring
 
     def begin(self, what: str) -> None:
@@ -34,13 +35,19 @@ class Hush:
         if was_timed:
             self._ring()
 
-    def stir(self) -> bool:
-        """Whether a compiler may work, as it then does until `still`; not while a run is timed."""
+    def stir(self, lane: str) -> bool:
+        """Whether a lane's compiler may work, as it then does until `still`; not while a run is
+        timed.
+        """
         with self._guard:
             if self.timed is None:
+                self._stirring.add(lane)
                 self._is_still.clear()
             return self.timed is None
 
-    def still(self) -> None:
-        """No compiler works now: it is idle, or paused."""
-        self._is_still.set()
+    def still(self, lane: str) -> None:
+        """A lane's compiler does not work now: it is idle, or paused."""
+        with self._guard:
+            self._stirring.discard(lane)
+            if not self._stirring:
+                self._is_still.set()

@@ -4,6 +4,7 @@ runs one at a time in one permanent thread.
 
 import threading
 import time
+from typing import Any
 
 from spmd_core.errors import LabError, StorageError, UnreadableRun, WorkerError
 from spmd_core.results.result import Failure
@@ -114,14 +115,17 @@ class Lane(Runner):
 
     def _take_one(self) -> bool:
         """Answer what was asked of this lane, and work the run at its head; False: there is none."""
-        for request in self._store.requests():
-            target = request.target
-            if request.kind == "probe" and target and lane_of_target(target) == self.name:
-                self._store.answer(request.id, self._probed(target))
+        self._answer_probes()
         status = self._next()
         if status and self._store.start(status.run):
             self._run(ActiveRun(status, self._settings, time.monotonic()))
         return status is not None
+
+    def _answer_probes(self) -> None:
+        for request in self._store.requests():
+            target = request.target
+            if request.kind == "probe" and target and lane_of_target(target) == self.name:
+                self._store.answer(request.id, self._probed(target))
 
     def _next(self) -> RunStatus | None:
         """The head of the queue; what this version cannot read is failed, and the next one looked
@@ -129,11 +133,14 @@ class Lane(Runner):
         """
         while True:
             try:
-                return self._store.next_queued(self.name)
+                return self._queued()
             except UnreadableRun as error:
                 reason = Failure(kind="Unreadable", message=str(error))
                 if not self._store.refuse_queued(error.run, reason):
                     return None  # cancelled just now
+
+    def _queued(self) -> RunStatus | None:
+        return self._store.next_queued(self.name)
 
     def _probed(self, target: str) -> str | None:
         """Start a worker, and keep what it says of its devices; why that failed, where it did."""
@@ -184,7 +191,7 @@ class CompilingLane(Lane):
     name = COMPILING
 
     def _may_begin(self) -> bool:
-        return self._hush.stir()
+        return self._hush.stir(self._thread.name)
 
     def _give_way(self, run: ActiveRun, worker: Worker) -> bool:
         timed, now = self._hush.timed, time.monotonic()
@@ -192,8 +199,8 @@ class CompilingLane(Lane):
             return False
         if timed:
             worker.pause()
-            self._hush.still()
-        elif self._hush.stir():
+            self._hush.still(self._thread.name)
+        elif self._hush.stir(self._thread.name):
             worker.resume()
         else:
             return False  # another run is timed by now: the next round says which
@@ -201,4 +208,20 @@ class CompilingLane(Lane):
         return True
 
     def _be_still(self) -> None:
-        self._hush.still()
+        self._hush.still(self._thread.name)
+
+
+class HelpingLane(CompilingLane):
+    """One more compiler, for what was asked for at once: a search's candidates, the points of a
+    sweep. What was asked for alone waits for the lane of its kind, as if there were no other.
+    """
+
+    def __init__(self, number: int, *shared: Any):
+        super().__init__(*shared)
+        self._thread.name = f"spmd-lab-{self.name}-{number}"
+
+    def _answer_probes(self) -> None:
+        """The first lane of this kind does."""
+
+    def _queued(self) -> RunStatus | None:
+        return self._store.next_queued(self.name, of_batches=True)

@@ -4,14 +4,26 @@ import threading
 from collections.abc import Callable
 
 from spmd_core.errors import StorageError, UnreadableRun
+from spmd_core.machine.hardware import Hardware, read_hardware
 from spmd_core.runs.states import COMPILING, TIMING, RunStatus
 from spmd_core.settings import Settings
 from spmd_core.store.store import Store
 from spmd_core.worker.bell import Bell
 from spmd_core.worker.hush import Hush
-from spmd_core.worker.lane import CompilingLane, Lane, TimingLane
+from spmd_core.worker.lane import CompilingLane, HelpingLane, Lane, TimingLane
 from spmd_core.worker.turn import Turn
 from spmd_core.worker.unwritten import Unwritten
+
+COMPILER_BYTES = 3 * 2**30  # of memory for each: what compiling a large model takes
+MOST_COMPILERS = 8
+
+
+def compilers(settings: Settings, hardware: Hardware) -> int:
+    """How many workers may compile at the same time, at least one."""
+    if settings.compilers:
+        return min(settings.compilers, MOST_COMPILERS)
+    room = hardware.available_bytes // COMPILER_BYTES if hardware.available_bytes else 1
+    return max(1, min(hardware.cores, room, MOST_COMPILERS))
 
 
 class Supervisor:
@@ -29,7 +41,9 @@ class Supervisor:
         shared = (store, settings, self.unwritten, self.changed, hush)
         self.lanes: dict[str, Lane] = {TIMING: TimingLane(*shared),
                                        COMPILING: CompilingLane(*shared)}
-        hush.tell(self.lanes[COMPILING].wake)
+        self.lanes |= {f"{COMPILING} {number}": HelpingLane(number, *shared)
+                       for number in range(2, compilers(settings, read_hardware()) + 1)}
+        hush.tell(self._ring)
         self._problem: str | None = None
         self._has_looked = False  # for runs that a process left behind, since the turn was taken
         self._bell, self._is_stopping = Bell(), False
@@ -48,6 +62,11 @@ class Supervisor:
         """Why the queue stands still; None where it does not."""
         lanes = (lane.problem for lane in self.lanes.values())
         return next((problem for problem in (self._problem, *lanes) if problem), None)
+
+    def _ring(self) -> None:
+        for name, lane in self.lanes.items():
+            if name != TIMING:
+                lane.wake()
 
     def at_hand(self, run: str) -> RunStatus | None:
         """That run as its lane sees it; None where no lane has it at hand."""

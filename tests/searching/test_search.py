@@ -7,14 +7,15 @@ import pytest
 from spmd_core.lab import Lab
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.question import read_question
+from spmd_core.searching.pool import Pool
 from spmd_core.searching.running import watch
 from spmd_core.searching.search import Search
 from spmd_core.store.searches import Searches
-from tests.labs import HASTY, STANDIN, until
+from tests.labs import HASTY, STANDIN, experiment, until
 
 SPEC = {"workload": "elementwise", "target": "cpu:8", "mesh": None, "sharding": None,
         "dims": {"rows": 16, "cols": 8}, "strategies": ["auto", "shard_map"], "seed": 0}
-ABORT, ROUNDS = 8, 5
+ENDLESS, ABORT, ROUNDS = 1, 8, 5
 
 
 @pytest.fixture
@@ -79,6 +80,29 @@ def test_cancel_keeps_what_was_found(lab, store):
     assert slow.state == "cancelled" and not lab.active()
     assert slow.answer.ranking and not slow.answer.complete
     assert store.find(slow.question.id).state == "cancelled"
+
+
+def test_candidates_of_an_absent_target_go_to_a_pool_and_are_runs_of_the_search(lab, store):
+    found = search(lab, store, target="tpu:v5e:2x2", strategies=["auto"])
+    answer = found.run()
+    assert found.state == "done" and answer.complete
+    assert {each.fate for each in answer.found} <= {"measured", "compiled", "pruned"}
+    own = lab.history(searched=True)
+    assert {each.run for each in own} == {each.run for each in answer.found if each.run}
+    assert not lab.history(searched=False)
+
+
+def test_a_pool_takes_one_run_more_than_there_are_compilers_and_cancels_what_is_left(lab):
+    pool = Pool(lab, None, "search a")
+    for rows in (16, 32):
+        assert pool.has_room
+        pool.submit(experiment(ENDLESS, target="tpu:v5e:2x2", mesh={"x": 4},
+                               dims={"rows": rows, "cols": 8}), 60.0, rows)
+    assert not pool.has_room and not pool.is_idle
+    assert list(pool.finished()) == []
+    pool.close()
+    assert pool.is_idle and not lab.active()
+    assert {each.state for each in lab.history()} == {"cancelled"}
 
 
 def test_a_model_is_estimated_without_a_run_and_a_thread_tells_how_it_goes(lab, store):

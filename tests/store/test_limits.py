@@ -93,10 +93,13 @@ def test_the_file_shrinks_when_runs_are_deleted(data_folder, is_of_before):
 
 
 @pytest.mark.parametrize(("name", "value", "words"), [
+    ("SPMD_LAB_COMPILERS", "0", "SPMD_LAB_COMPILERS='0' is not a whole number above 0: use for "
+     "example SPMD_LAB_COMPILERS=2"),
     ("SPMD_LAB_QUEUE", "-1", "SPMD_LAB_QUEUE='-1' is not a whole number above 0"),
     ("SPMD_LAB_STORED_BYTES", "2 GiB", "is not a whole number above 0: use for example"),
 ])
 def test_limits_come_from_the_environment(name, value, words):
+    assert read_settings({"SPMD_LAB_COMPILERS": "3"}).compilers == 3
     assert read_settings({"SPMD_LAB_QUEUE_PER_VIEWER": "3"}).queue_most_of_viewer == 3
     with pytest.raises(RequestError, match=words):
         read_settings({name: value})

@@ -71,6 +71,10 @@ def sampling(lab, run):
     return until(lambda: (status := lab.status(run)).phase == "sample" and status)
 
 
+def compiling(lab, run):
+    return until(lambda: (status := lab.status(run)).phase == "compile" and status)
+
+
 def paused(lab, run):
     return until(lambda: (status := lab.status(run)).paused_for and status)
 
@@ -98,6 +102,27 @@ def test_a_timed_run_begins_and_ends_while_a_compile_is_at_hand_and_paused(lab):
     assert cancelled(lab, compile_) == ["cancelled"]
     (told,) = lab.result(compile_).notes  # its own clock stood, so that no pause is in its seconds
     assert told.startswith("rested for ") and told != "rested for 0.0 s"
+
+
+def test_runs_of_a_batch_are_compiled_side_by_side_and_all_rest_while_one_is_timed(open_lab):
+    lab = open_lab(compilers=2)
+    batch = [lab.submit(absent(standin.ENDLESS, dims={"rows": 16, "cols": size}), batch="search a")
+             for size in (8, 16, 24)]
+    alone = lab.submit(absent(standin.ENDLESS))
+    pids = [compiling(lab, run).worker_pid for run in batch[:2]]
+    assert len(set(pids)) == 2 and lab.compilers == 2
+    assert [lab.status(run).state for run in (batch[2], alone)] == ["queued", "queued"]
+    timed = lab.submit(experiment(standin.ENDLESS))
+    compiling(lab, timed)
+    until(lambda: all(map(is_stopped, pids)))
+    assert cancelled(lab, timed) == ["cancelled"]
+    until(lambda: not any(map(is_stopped, pids)))
+    assert cancelled(lab, batch[2], *batch[:2]) == ["cancelled"] * 3
+    assert compiling(lab, alone).worker_pid == lab.compiler_pid  # the first lane takes both kinds
+    assert cancelled(lab, alone) == ["cancelled"]
+    assert {each.run for each in lab.history(searched=False)} == {timed, alone}
+    assert {each.run for each in lab.history(searched=True)} == set(batch)
+    assert len(lab.history()) == 5
 
 
 def test_a_paused_compile_says_for_what_and_a_waiting_one_behind_what(lab):

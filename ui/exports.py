@@ -11,6 +11,7 @@ from spmd_core.experiment.experiment import Experiment
 from spmd_core.results.export import csv_text, json_text
 from spmd_core.results.result import Result
 from spmd_core.script.export import script_text
+from spmd_core.trying.running import told
 from ui.lab import lab
 
 
@@ -41,7 +42,7 @@ def _result(run: str) -> Result:
     result = lab().result(run)
     if result is None:
         raise LookupError(run)
-    return result
+    return told(lab(), result)
 
 
 def _button(label: str, make: Callable[[], str], file: str, mime: str, words: str) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from spmd_core.bandwidth.expected import Machine
 from spmd_core.errors import Inexpressible, RequestError
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.types import Axes, Spec, axes_json
@@ -16,7 +17,7 @@ from spmd_core.results.remedy import Change
 from spmd_core.script.program import program_text
 from spmd_core.search.array_space import Sharded
 from spmd_core.search.formula import Formula
-from spmd_core.search.rates import HostRates, Rates, TpuRates
+from spmd_core.search.rates import CalibratedRates, HostRates, Rates, TpuRates
 from spmd_core.words import remedies as words
 from spmd_core.workloads.strategies import ONE_DEVICE, SHARDING_STRATEGIES
 
@@ -24,13 +25,14 @@ from spmd_core.workloads.strategies import ONE_DEVICE, SHARDING_STRATEGIES
 Move = tuple[tuple[Change, ...], str, dict[str, Any]]
 
 
-def candidates(experiment: Experiment, strategy: str, found: Collective,
-               cores: int = 1) -> list[Candidate]:
+def candidates(experiment: Experiment, strategy: str, found: Collective, cores: int = 1,
+               machine: Machine | None = None) -> list[Candidate]:
     """At most MOST changes to try for one collective of a strategy, the cheapest first by a closed
-    form; without those that the rules refuse or the strategy cannot express.
+    form; without those that the rules refuse or the strategy cannot express. `machine`: what was
+    calibrated.
     """
     base, kept, seen = experiment.vary(strategies=[strategy]), [], {}
-    formula = _formula(base, cores)
+    formula = Formula(base, _rates(base, cores, machine), base.device_count)
     for changes, said, fields in _moves(base, strategy, frozenset(found.axes)):
         try:
             varied = base.vary(**fields)
@@ -122,10 +124,13 @@ def _table(table: Mapping[str, Axes]) -> dict[str, Any]:
     return {dim: axes_json(axes) for dim, axes in table.items() if axes}
 
 
-def _formula(base: Experiment, cores: int) -> Formula:
-    rates: Rates = TpuRates(get_topology(base.place)) if base.place.is_absent else \
-        HostRates(base.device_count, cores)
-    return Formula(base, rates, base.device_count)
+def _rates(base: Experiment, cores: int, machine: Machine | None) -> Rates:
+    if base.place.is_absent:
+        return TpuRates(get_topology(base.place))
+    guessed = HostRates(base.device_count, cores)
+    if machine is None or not machine.is_whole:
+        return guessed
+    return CalibratedRates(machine, guessed, base.dtype)
 
 
 def _seconds(formula: Formula, varied: Experiment, strategy: str) -> float:

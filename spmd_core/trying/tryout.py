@@ -111,8 +111,9 @@ class Tryout:
     def _candidates(self, row: Row, target: Target) -> list[Candidate]:
         if row.experiment.what.has_plan:
             return plans.candidates(row.experiment, target.first)
-        cores = self.result.environment.cores or 1
-        return arrays.candidates(row.experiment, row.strategy, target.first, cores)
+        cores, rates = self.result.environment.cores or 1, self._rates.get(row.experiment.mesh)
+        return arrays.candidates(row.experiment, row.strategy, target.first, cores,
+                                 rates.machine if rates else None)
 
     def _tried(self, candidate: Candidate, by_operations: bool) -> Tried:
         """The candidate, compiled, at the time that is expected of it in the way in which that of

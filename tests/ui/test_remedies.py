@@ -1,0 +1,46 @@
+"""What would remove a run's collectives, on the screen of that run."""
+
+from streamlit.testing.v1 import AppTest
+
+from spmd_core.lab import Lab
+from spmd_core.results.remedy import Nothing, Predicted, Remedy
+from spmd_core.store.remedies import Remedies
+from spmd_core.trying.stored import to_stored
+from tests.ui.predictions import store
+from tests.ui.values import result, strategy
+from ui.compare import view
+
+SUM = {"kind": "all-reduce", "axes": ["x"], "bytes": 2**20, "count": 1}
+MOVE = {"kind": "all-to-all", "axes": ["x"], "bytes": 2**20, "count": 1}
+
+
+def test_answers_are_there_when_the_run_is_opened_again(data_folder):
+    found = result({"auto": strategy(1e-3, collectives=[SUM, MOVE]),
+                    "explicit": strategy(1e-3, collectives=[SUM])})
+    store(data_folder, found)
+    view.forget()
+    screen = AppTest.from_file("../../home.py",
+                               default_timeout=30).switch_page("pages/compare.py")
+    screen.query_params["run"] = found.run
+    screen.run()
+    assert "Try changes" in [button.label for button in screen.button]
+
+    remedy = Remedy(changes=(), experiment=found.experiment.vary(sharding={}), memory_bytes=2**20,
+                    sentence="leave `in` replicated: no all-reduce over `x`",
+                    predicted_s=Predicted(before=2e-3, after=1e-3), predicted_by="guess")
+    answers = {"auto": {0: remedy, 1: Nothing(reason="nothing removes it: it is needed")},
+               "explicit": {0: remedy}}
+    kept = Remedies(data_folder)
+    kept.keep(found.run, to_stored("done", answers))
+    kept.close()
+    screen.run()
+    assert not screen.exception
+    assert "Try changes" not in [button.label for button in screen.button]
+    said = [each.value.replace("\\", "") for each in screen.markdown]
+    assert "**all-reduce over `x`** · Automatic and Explicit" in said
+    assert "**all-to-all over `x`** · Automatic  \nNothing removes it: it is needed." in said
+    links = [each.proto.label for each in screen.get("page_link")]
+    assert sum("Leave `in` replicated" in label for label in links) == 1
+    assert any("guesses" in each.value for each in screen.caption)
+    Lab.open().close()
+    view.forget()

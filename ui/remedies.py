@@ -72,6 +72,7 @@ def _watch(run: str, names: tuple[str, ...]) -> None:
     tryout = running.find(lab(), run)
     if tryout is None or tryout.is_over:
         st.rerun()
+        return  # which it never comes to
     with st.container(border=True, key="trying"):
         with st.container(horizontal=True, vertical_alignment="center"):
             words = doing_words(tryout.done, tryout.of, tryout.doing)

@@ -15,7 +15,7 @@ from spmd_core.bandwidth.known import calibration
 from spmd_core.bandwidth.roofline import with_roofline
 from spmd_core.commands.remedies import HELP, with_tried
 from spmd_core.commands.report import report
-from spmd_core.commands.spec import add_spec, read_one, read_spec
+from spmd_core.commands.spec import add_spec, read_spec
 from spmd_core.errors import refuse, shorten
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.lab import Lab
@@ -46,7 +46,7 @@ def main(arguments: Namespace) -> int:
     """Run it and print the result: 0 where any strategy is ok, 1 where none is, 130 where it was
     interrupted.
     """
-    experiment = (read_one if arguments.remedies else read_spec)(arguments.spec)
+    experiment = read_spec(arguments.spec)
     if arguments.trace:
         experiment = with_trace(experiment, Path(arguments.trace))
     signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped cancels its run as Ctrl-C does

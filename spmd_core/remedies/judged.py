@@ -123,7 +123,9 @@ def _remedy(experiment: Experiment, base: StrategyResult, costs: Costs, target: 
     assert compiled is not None
     before, after = held_bytes(base), held_bytes(compiled)
     memory = None if before is None or after is None else after - before
-    sentence = words.remedy_words(candidate.words, target.first, found.left, found.new, memory,
+    was = [each for number, each in enumerate(base.collectives or ())
+           if number in target.numbers]
+    sentence = words.remedy_words(candidate.words, was, found.left, found.new, memory,
                                   (costs.total_s, found.total_s))
     return Remedy(changes=candidate.changes, experiment=_opened(experiment, candidate),
                   sentence=sentence, memory_bytes=memory, removes=found.removes,

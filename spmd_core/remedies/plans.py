@@ -31,7 +31,7 @@ def candidates(experiment: Experiment, found: Collective) -> list[Candidate]:
         near = NearestFit(other, estimate_step(other))
         varied = experiment_of(other)
         kept[varied.id] = Candidate(varied, varied.strategies[0], _changes(plan, other),
-                                    listed(list(changes(plan, near))) or "another mesh",
+                                    f"try {listed(list(changes(plan, near)))}",
                                     per_token(other, near.found) * other.tokens)
     return sorted(kept.values(), key=lambda each: each.seconds)[:MOST]
 

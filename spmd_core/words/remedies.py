@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from spmd_core.communication.rows import is_ring, kind_words
 from spmd_core.experiment.types import Axes, Spec
 from spmd_core.results.collective import Collective
 from spmd_core.units import bytes_text, seconds_text
@@ -52,16 +53,18 @@ def why_words(each: Collective) -> str:
 
 def what_words(each: Collective) -> str:
     """E.g. "all-reduce over `x`"."""
-    return f"{each.kind} over {over_words(each.axes)}" if each.axes else each.kind
+    kind = kind_words(each) if is_ring(each) else each.kind
+    return f"{kind} over {over_words(each.axes)}" if each.axes else kind
 
 
-def remedy_words(change: str, before: Collective, after: Sequence[Collective],
+def remedy_words(change: str, before: Sequence[Collective], after: Sequence[Collective],
                  new: Sequence[Collective], memory_bytes: int | None,
                  seconds: tuple[float, float]) -> str:
-    """Both sides of a change that was compiled: what it removes, and what that costs. `after`:
-    those of the collectives that are still there; `new`: those that came instead.
+    """Both sides of a change that was compiled: what it removes, and what that costs. `before`:
+    the collectives in question, which are alike; `after`: those of them that are still there;
+    `new`: those that came instead.
     """
-    removed = f"no {what_words(before)}" if not after else _less(before, after)
+    removed = f"no {what_words(before[0])}" if not after else _less(before, after)
     more = sorted({what_words(each) for each in new})
     comes = f", {listed([f'{_a(each)} {each}' for each in more[:_MOST_NEW]])} instead" \
         if more else ""
@@ -72,7 +75,7 @@ def remedy_words(change: str, before: Collective, after: Sequence[Collective],
 def memory_change(nbytes: int) -> str:
     """E.g. "+4.0 MiB per device"."""
     if nbytes == 0:
-        return "as much memory"
+        return "the same memory"
     return f"{'+' if nbytes > 0 else '-'}{bytes_text(abs(nbytes))} per device"
 
 
@@ -83,21 +86,22 @@ def nothing_words(each: Collective, dims: Sequence[str], tried: int, failed: int
     `dims`: the dims whose sum it makes; `slower`: change, seconds before and after.
     """
     needs = f"the sum over {listed([f'`{dim}`' for dim in dims])} needs it" \
-        if dims and each.kind in _SUMS else (each.reason or "the program needs it").rstrip(".")
+        if dims and each.kind in _SUMS else ""
     if slower is not None:
         change, *seconds = slower
-        return (f"nothing removes it in less time: {needs}; {change}, and it is "
-                f"{_times(*seconds)}")
+        lead = f"{needs}; " if needs else ""
+        return f"nothing removes it in less time: {lead}{change}: predicted {_times(*seconds)}"
     none = f" (none of {tried} changes tried)" if tried > 1 else ""
     if tried and failed == tried:
         none = f" ({tried} tried, and none compiled)"
-    return f"nothing removes it: {needs}{none}"
+    return f"nothing removes it: {needs or each.reason or 'the program needs it'}{none}"
 
 
-def _less(before: Collective, after: Sequence[Collective]) -> str:
-    """The collective stays, and moves less."""
-    size = sum(each.bytes * each.times for each in after)
-    return f"{what_words(before)} of {bytes_text(size)} in all"
+def _less(before: Sequence[Collective], after: Sequence[Collective]) -> str:
+    """The collective stays, and moves less, or is hidden better."""
+    was, size = (sum(each.bytes * each.times for each in found) for found in (before, after))
+    what = f"less waiting for the {what_words(before[0])}"
+    return f"{what}, {bytes_text(size)} in place of {bytes_text(was)}" if size < was else what
 
 
 def _times(before: float, after: float) -> str:

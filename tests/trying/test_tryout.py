@@ -43,7 +43,7 @@ def test_a_candidate_that_ends_the_compiler_costs_itself_alone(lab):
     worker = lab.compiler_pid
     tryout.run()
     assert tryout.state == "done" and lab.compiler_pid != worker, "it needed another process"
-    (found,) = with_remedies(result, tryout.answers).strategies["auto"].collectives
+    (found,) = with_remedies(result, tryout.answers).strategies["auto"].collectives or ()
     assert isinstance(found.remove, Remedy) and found.remove.removes
     assert found.remove.memory_bytes == 2**20
     assert found.remove.predicted_s.after < found.remove.predicted_s.before

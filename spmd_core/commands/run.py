@@ -16,20 +16,25 @@ from spmd_core.bandwidth.roofline import with_roofline
 from spmd_core.commands.remedies import HELP, with_tried
 from spmd_core.commands.report import report
 from spmd_core.commands.spec import add_spec, read_spec
+from spmd_core.commands.table import table
 from spmd_core.errors import refuse, shorten
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.lab import Lab
 from spmd_core.results.export import result_json
 from spmd_core.results.result import Result
 from spmd_core.runs.states import RunStatus
+from spmd_core.sweep.sizes import SizePoint, at_sizes, begins, point_of, read_count
 from spmd_core.timeline.perfetto import traces_text
 from spmd_core.timeline.text import TRACED, from_text
 from spmd_core.trying.running import told
 from spmd_core.units import seconds_text
 from spmd_core.words.names import title
 from spmd_core.words.runs import phase_words
+from spmd_core.words.sweep import SIZE_COLUMNS, size_headline, size_rows
 from spmd_core.words.timeline import names_of, row_words
 
+SIZES_HELP = ("run it at N growing sizes instead, on one device and sharded: where sharding "
+              "begins to win")
 LOOK_S = 1.0  # between two looks at whether a run is paused
 _CLEAR = "\r\x1b[K"  # to the beginning of the line, and erase it
 
@@ -40,6 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--trace", metavar="FILE",
                         help="trace a few calls after the timing, and write the steps for Perfetto")
     parser.add_argument("--remedies", action="store_true", help=HELP)
+    parser.add_argument("--sizes", metavar="N", help=SIZES_HELP)
 
 
 def main(arguments: Namespace) -> int:
@@ -47,6 +53,11 @@ def main(arguments: Namespace) -> int:
     interrupted.
     """
     experiment = read_spec(arguments.spec)
+    if arguments.sizes is not None:
+        if arguments.trace or arguments.remedies:
+            raise refuse("--sizes with --trace or --remedies", "is more than one thing",
+                         "leave one out")
+        return run_sizes(experiment, read_count(arguments.sizes), arguments.json)
     if arguments.trace:
         experiment = with_trace(experiment, Path(arguments.trace))
     signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped cancels its run as Ctrl-C does
@@ -165,3 +176,41 @@ def _show(status: RunStatus) -> None:
                         for name, median in status.medians_s.items())
     text = f"{status.elapsed_s or 0:6.1f} s  {doing}{rounds}  {medians}".rstrip()
     print(_CLEAR + text[:119], end="", file=sys.stderr, flush=True)
+
+
+def points_of(lab: Lab, experiments: tuple[Experiment, ...]) -> list[SizePoint]:
+    """Every size, run one after another. Ctrl-C cancels the one under way and keeps the others."""
+    found, run = [], None
+    try:
+        for experiment in experiments:
+            run = lab.submit(experiment)
+            lab.wait(run)
+            found.append(point_of(experiment, lab.result(run)))
+    except KeyboardInterrupt:
+        if run is not None:
+            lab.cancel(run)
+            lab.wait(run)
+    return found
+
+
+def run_sizes(experiment: Experiment, count: int, as_json: bool) -> int:
+    """Print the answer and a row for each size: 0 where any was computed, else 1."""
+    experiments = at_sizes(experiment, count)
+    found = points_of(Lab.open(serve=False), experiments)
+    if as_json:
+        print(json.dumps(sizes_json(found)))
+    else:
+        print("\n".join([size_headline(found), "",
+                         *table([SIZE_COLUMNS, *size_rows(found)], numbers=(1, 2, 4, 5))]))
+    return 0 if any(point.wins is not None for point in found) else 1
+
+
+def sizes_json(found: list[SizePoint]) -> dict[str, object]:
+    """The sizes as plain JSON values; seconds are measured, or predicted on absent devices."""
+    first = begins(found)
+    return {"sentence": size_headline(found),
+            "begins": dict(first.experiment.dims) if first else None,
+            "sizes": [{"dims": dict(point.experiment.dims), "run": point.run,
+                       "one_device_s": point.alone_s, "best": point.best, "best_s": point.best_s,
+                       "sharding_wins": point.wins, "experiment": point.experiment.to_json()}
+                      for point in found]}

@@ -5,14 +5,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from spmd_core.sweep.curves import Row
+from spmd_core.sweep.sizes import SizePoint, begins
 from spmd_core.sweep.sweep import Point, Sweep
-from spmd_core.units import seconds_text
+from spmd_core.units import bytes_text, seconds_text
 from spmd_core.words.costs import Cost, cost
+from spmd_core.words.names import title
 from spmd_core.words.predictions import bound_words
 
 _PLURAL = re.compile(r"s")
 NOTABLE = 0.05  # of the step: exposed communication worth a word
 ALIKE = 0.02  # closer than this, two estimates are not told apart
+SIZE_COLUMNS = ("Size", "Operands", "One device", "Best sharded", "Time", "Speedup", "Sharding wins")
 
 
 def row_cost(row: Row, price: float | None = None) -> Cost:
@@ -113,3 +116,42 @@ def _list(sweep: Sweep, rows: Sequence[Row]) -> str:
     *first, last = [row.point.label for row in rows]
     names = f"{', '.join(first)} and {last}" if first else last
     return names if sweep.is_categorical else f"{names} {axis_title(sweep)}"
+
+
+# Sizes: one device against sharded
+
+
+def size_words(point: SizePoint) -> str:
+    """The dims of a size: `batch=1024 in=512`."""
+    return " ".join(f"{dim}={size}" for dim, size in point.experiment.dims)
+
+
+def size_headline(points: Sequence[SizePoint]) -> str:
+    """Where sharding begins to win, or that it does not at these sizes."""
+    known = [point for point in points if point.wins is not None]
+    if not known:
+        return "No size was computed to the end."
+    first, largest = begins(points), known[-1]
+    if first is None:
+        best = f"{title(largest.best or '')} {seconds_text(largest.best_s)}"
+        return (f"Sharding does not win up to {size_words(largest)}: {best} against "
+                f"{seconds_text(largest.alone_s)} on one device.")
+    times = (f"{title(first.best or '')} {seconds_text(first.best_s)} against "
+             f"{seconds_text(first.alone_s)} on one device")
+    if first is known[0]:
+        return f"Sharding wins at all of these sizes: {times} at {size_words(first)}."
+    return f"Sharding begins to win at {size_words(first)}: {times}."
+
+
+def size_rows(points: Sequence[SizePoint]) -> list[tuple[str, ...]]:
+    """A row for each size, in the order of SIZE_COLUMNS."""
+    return [(size_words(point), bytes_text(point.experiment.what.operand_bytes(
+        point.experiment.sizes, point.experiment.dtype)), seconds_text(point.alone_s),
+        title(point.best) if point.best else "–", seconds_text(point.best_s), _size_speedup(point),
+        {True: "yes", False: "no", None: "–"}[point.wins]) for point in points]
+
+
+def _size_speedup(point: SizePoint) -> str:
+    if not point.alone_s or not point.best_s:
+        return "–"
+    return f"{point.alone_s / point.best_s:.2f}×"

@@ -20,7 +20,7 @@ from spmd_core.words.traces import traced
 from spmd_core.workloads.strategies import STRATEGIES
 from ui import choices, tables
 from ui.arrows import view as arrows
-from ui.compare import small_program, study, trace
+from ui.compare import sizes, small_program, study, trace
 from ui.compare.view import View
 from ui.ir import viewer
 from ui.layout import picture
@@ -108,7 +108,8 @@ def _tabs(view: View) -> list[str]:
     arrays = any(found.operands or found.outputs for found in view.result.strategies.values())
     sends = any(found.collectives for found in view.result.strategies.values())
     there = {trace.TAB: trace.offered(view), "Arrows": sends, "Layouts": arrays,
-             "Phases": view.phases, "Memory": view.memory, "Samples": view.times}
+             "Phases": view.phases, "Memory": view.memory, "Samples": view.times,
+             sizes.TAB: sizes.experiments_of(view)}
     names = [name for name in _DRAW if there.get(name, True)]
     if traced(view.result):  # what was asked for stands first
         names.insert(0, names.pop(names.index(trace.TAB)))
@@ -213,7 +214,7 @@ def _strategy_choice(names: Iterable[str], where: str) -> str:
 
 _DRAW = {"Values": _values, "Arrows": _arrows, "Layouts": _layouts, "Phases": _phases,
          "Memory": _memory, "Programs": _programs, "Samples": _samples, "Machine": _machine,
-         trace.TAB: trace.draw}
+         trace.TAB: trace.draw, sizes.TAB: sizes.draw}
 
 
 def before(experiment: Experiment) -> None:

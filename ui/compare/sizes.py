@@ -1,0 +1,109 @@
+"""The same at growing sizes on Compare: where sharding begins to win."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from spmd_core.errors import RequestError
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.sweep.sizes import SizePoint, at_sizes, point_of
+from spmd_core.units import seconds_text
+from spmd_core.words.sweep import SIZE_COLUMNS, size_headline, size_rows, size_words
+from ui import live
+from ui.charts import base
+from ui.compare.view import View
+from ui.lab import Batch, lab
+from ui.markdown import plain
+from ui.shell import attempt, refusal
+
+TAB = "Sizes"
+_ABOUT = ("The same at larger sizes, on one device and sharded: each is a run of its own, and stays "
+          "in the history.")
+
+
+def experiments_of(view: View) -> tuple[Experiment, ...]:
+    """The sizes of what a view shows; none where it cannot be varied so."""
+    try:
+        return at_sizes(view.result.experiment)
+    except RequestError:
+        return ()
+
+
+def draw(view: View) -> None:
+    """The answer, a chart and a table of what is known; a button for what is not."""
+    experiments = experiments_of(view)
+    if at_work(experiments):
+        _watch(experiments)
+        return
+    points = known(experiments)
+    _show(points)
+    missing = [point.experiment for point in points if point.run is None]
+    if missing:
+        st.caption(_ABOUT)
+        if st.button(f"Compute {len(missing)} sizes", icon=":material/play_arrow:", key="sizes:ask"):
+            batch = Batch()
+            sentence = attempt(lambda: [batch.submit(each) for each in missing])
+            if sentence is None:
+                st.rerun()
+            refusal(sentence or "")
+
+
+def at_work(experiments: Sequence[Experiment]) -> list[str]:
+    """The runs of these sizes that are not over."""
+    ids = {each.id for each in experiments}
+    return [status.run for status in lab().active() if status.experiment.id in ids]
+
+
+def known(experiments: Sequence[Experiment]) -> list[SizePoint]:
+    """Each size as its newest stored run says."""
+    found = []
+    for each in experiments:
+        run = lab().latest(each)
+        found.append(point_of(each, lab().result(run) if run else None))
+    return found
+
+
+@st.fragment(run_every=2 * live.INTERVAL_S)
+def _watch(experiments: tuple[Experiment, ...]) -> None:
+    """What is known so far, until all are over."""
+    active = at_work(experiments)
+    if not active:
+        st.rerun()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        done = len(experiments) - len(active)
+        st.progress(done / len(experiments), text=f"{done} of {len(experiments)} sizes")
+        if st.button("Cancel", key="sizes:cancel", icon=":material/stop_circle:"):
+            for run in active:
+                attempt(lab().cancel, run)
+    _show(known(experiments))
+
+
+def _show(points: Sequence[SizePoint]) -> None:
+    if any(point.wins is not None for point in points):
+        st.markdown(f"**{plain(size_headline(points))}**")
+        st.vega_lite_chart(chart(points), alt=size_headline(points), key="sizes-chart")
+    table = pd.DataFrame([[plain(cell) for cell in row] for row in size_rows(points)],
+                         columns=pd.Index(SIZE_COLUMNS))
+    st.table(table, hide_index=True, border="horizontal")
+
+
+def chart(points: Sequence[SizePoint]) -> base.Spec:
+    """Time on one device and of the best sharded strategy over the bytes of the operands."""
+    rows = [{"size": size_words(point), "bytes": point.experiment.what.operand_bytes(
+        point.experiment.sizes, point.experiment.dtype), "row": row, "y": seconds * 1e3,
+        "time": seconds_text(seconds)}
+        for point in points
+        for row, seconds in (("one device", point.alone_s), ("best sharded", point.best_s))
+        if seconds is not None]
+    row = {"field": "row", "type": "nominal", "scale": {"domain": ["one device", "best sharded"]},
+           "legend": {"orient": "top", "title": None}}
+    encoding = {
+        "x": {"field": "bytes", "type": "quantitative", "title": "bytes of operands, logarithmic",
+              "scale": {"type": "log"}, "axis": {"format": ".1s", "tickCount": 5}},
+        "y": {"field": "y", "type": "quantitative", "title": "time per call (ms), logarithmic",
+              "scale": {"type": "log"}, "axis": {"tickCount": 4}},
+        "color": row, "strokeDash": row,
+        "tooltip": [{"field": "row", "title": "on"}, {"field": "size"}, {"field": "time"}]}
+    return {"data": {"values": rows}, "mark": {"type": "line", "point": True, "strokeWidth": 2},
+            "encoding": encoding, "height": 260, "config": base.CONFIG}

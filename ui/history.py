@@ -32,7 +32,8 @@ def listed(workload: str | None, state: str | None, text: str | None) -> Sequenc
     if not of_searches:
         return found(None)
     shown = st.toggle(searched_words(len(of_searches)), key="searched", bind="query-params",
-                      help="What a search measured or compiled on its way. Search lists them, too.")
+                      help="What a search measured or compiled on its way, which Search lists, too; "
+                           "and what was compiled to see what would remove a collective.")
     return found(None if shown else False)
 
 

@@ -105,7 +105,7 @@ def _of_plan(arguments: Namespace, plan: Plan) -> int:
                baseline.to_text(baseline.baseline_of(plan, found.prediction)))
     _trace(arguments, found)
     print_found(found, arguments.json, {"plan": plan.to_json()}, arguments.price_per_chip_hour)
-    return 0
+    return found.code
 
 
 def _trace(arguments: Namespace, found: Found) -> None:
@@ -169,8 +169,8 @@ def _predicted(experiment: Experiment, arguments: Namespace) -> "Found":
     found = _compiled(lab, experiment, arguments.timeout, arguments.fresh)
     if not arguments.remedies:
         return found
-    result = with_tried(lab, found.result)
-    return replace(found, prediction=only(result), result=result)
+    result, interrupted = with_tried(lab, found.result)
+    return replace(found, prediction=only(result), result=result, interrupted=interrupted)
 
 
 def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -> "Found":
@@ -229,7 +229,7 @@ def _of_spec(arguments: Namespace) -> int:
     _trace(arguments, found)
     print_found(found, arguments.json, {"experiment": experiment.to_json(), "strategy": strategy},
                 arguments.price_per_chip_hour)
-    return 0
+    return found.code
 
 
 def _compare(arguments: Namespace) -> int:

@@ -29,6 +29,12 @@ class Found:
     result: Result
     origin: str = ""
     trace: str | None = None  # of its timeline, for Perfetto, where that was stored
+    interrupted: bool = False  # while it was tried what would remove its collectives
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        return 130 if self.interrupted else 0
 
 
 def only(result: Result) -> Prediction:

@@ -17,15 +17,17 @@ HELP = ("compile what would remove each collective worth more than 2%% of the ti
 _CLEAR = "\r\x1b[K"
 
 
-def with_tried(lab: Lab, result: Result) -> Result:
-    """The result with what would remove its collectives; Ctrl-C keeps what was found until then."""
+def with_tried(lab: Lab, result: Result) -> tuple[Result, bool]:
+    """The result with what would remove its collectives, and whether Ctrl-C ended that: what was
+    found until then is kept.
+    """
     tryout = Tryout(lab, store(lab), result)
     answers = watch(tryout, _show if sys.stderr.isatty() else _nothing)
     if sys.stderr.isatty():
         print(end=_CLEAR, file=sys.stderr, flush=True)
     if tryout.problem:
         print(f"not all was tried: {tryout.problem}", file=sys.stderr)
-    return with_remedies(result, answers)
+    return with_remedies(result, answers), tryout.state == "cancelled"
 
 
 def lines(result: Result) -> Iterator[str]:

@@ -66,7 +66,7 @@ def main(arguments: Namespace) -> int:
     status, interrupted = follow(lab, run)
     result = on_this_machine(lab, lab.result(run))
     if arguments.remedies and result and status.state == "succeeded":
-        result = with_tried(lab, result)
+        result, interrupted = with_tried(lab, result)
     print_run(status, result, arguments.json)
     if arguments.trace:
         write_traces(lab, result, Path(arguments.trace))

@@ -37,7 +37,9 @@ class Tryout:
         self.done, self.of, self.doing = 0, 0, ""  # collectives judged, of how many; what compiles
         self._lab, self._store = lab, store
         self._stopped = threading.Event()
-        self._runs = Runs(lab, asker, self._stopped.is_set, math.inf)
+        # as of a search, so that they are out of the way on History
+        batch = f"search remedies {result.run}"
+        self._runs = Runs(lab, asker, self._stopped.is_set, math.inf, batch)
         self._found: dict[str, dict[int, Removal]] = {}
         self._rates: dict[Mesh, Rates | None] = {}  # of the target with each mesh
         self._compiled: dict[str, StrategyResult | None] = {}  # by id of the experiment

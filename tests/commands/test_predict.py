@@ -101,6 +101,7 @@ def test_a_bad_request_is_one_sentence(spec, words, said):
 @pytest.mark.parametrize(("words", "said"), [
     (("--strategy", "shard_map"), "--strategy with a model means nothing"),
     (("--estimate", "--keep", "kept.json"), "--keep with --estimate means nothing"),
+    (("--estimate", "--remedies"), "--remedies with --estimate means nothing"),
     (("--keep", "no/such/folder/kept.json"), "is not a file that can be written: name one in a folder that exists"),
     (("--compiler-flags=--xla_jf_generate_cpu_profile_to=here",), "compiler flag 'xla_jf_generate_cpu_profile_to=here' reads or writes files"),
 ])

@@ -1,7 +1,7 @@
 """Pictures of the running app for the documentation: docs/pictures/SCREEN-light.png and -dark.png,
 1400 pixels wide.
 
-A dashboard of its own runs the default experiment and draws from real results. Run: python -m
+A dashboard of its own runs the layer of the tutorial and draws from real results. Run: python -m
 bench.pictures [screens]
 """
 
@@ -23,7 +23,7 @@ ARRAY = {"workload": "array", "target": "cpu:8", "mesh": {"x": 2, "y": 4},
 
 
 def compare(page: Page, url: str, run: str) -> None:
-    """The answer of the default experiment."""
+    """The answer of the layer of the tutorial."""
     visit(page, url + link_path(parse_experiment(LAYER), run))
     answered(page)
 

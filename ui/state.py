@@ -34,25 +34,31 @@ class Notice:
     elsewhere: Experiment | None = None
 
 
-_DEFAULTS: dict[str,
-                dict[str, Any]] = {"compare": {"mesh": [["x", 8]], "workload": "layer",
-                                               "sharding": {"in": "x"}},
-                                   # none of the recipes, whose words would stand above the answer
-                                   "layout": {"mesh": [["x", 2], ["y", 4]], "workload": "array",
-                                              "dims": {"d0": 8, "d1": 16},
-                                              "sharding": {"d0": "x", "d1": "y"},
-                                              "data": {"array": "arange"}},
-                                   "predict": DEFAULT_SPEC,
-                                   "collectives": {"mesh": [["x", 2], ["y", 4]],
-                                                   "workload": "collectives"}}
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    # it fills the devices: of less, one device is the fastest
+    "compare": {"mesh": [["x", 8]], "workload": "elementwise", "sharding": {"rows": "x"},
+                "dims": {"rows": 2048, "cols": 1024}},
+    # none of the recipes, whose words would stand above the answer
+    "layout": {"mesh": [["x", 2], ["y", 4]], "workload": "array", "dims": {"d0": 8, "d1": 16},
+               "sharding": {"d0": "x", "d1": "y"}, "data": {"array": "arange"}},
+    "predict": DEFAULT_SPEC,
+    "collectives": {"mesh": [["x", 2], ["y", 4]], "workload": "collectives"}}
 
 
 def experiment(screen: str) -> Experiment:
     """The screen's experiment: the last valid one, or the screen's default."""
     key = _durable(screen, "experiment")
     if key not in st.session_state:
-        st.session_state[key] = parse_experiment(_DEFAULTS[screen])
+        st.session_state[key] = _first(screen)
     return st.session_state[key]
+
+
+def _first(screen: str) -> Experiment:
+    """What a screen begins with: on real devices 32 times what fills simulated ones."""
+    found = parse_experiment(_DEFAULTS[screen])
+    if screen != "compare" or found.place.is_simulated:
+        return found
+    return found.vary(dims={"rows": 16384, "cols": 4096})
 
 
 def draft(screen: str) -> dict[str, Any]:

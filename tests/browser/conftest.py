@@ -64,7 +64,7 @@ def link(server):
 
 @pytest.fixture(scope="session")
 def finished_run(server, browser, link) -> str:
-    """The address of a finished run of the default experiment: the tutorial's layer."""
+    """The address of a finished run of the tutorial's layer."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)

@@ -24,8 +24,8 @@ def enter_valid(page, label: str, value: str) -> None:
     settled(page)
 
 
-def test_a_bad_entry_is_one_sentence_and_nothing_is_lost(server, page):
-    visit(page, f"{server.url}/compare")
+def test_a_bad_entry_is_one_sentence_and_nothing_is_lost(link, page):
+    visit(page, link())
     enter_valid(page, "out", "12")
     enter(page, "Axis 1 size", "5")
     page.get_by_text(
@@ -56,8 +56,8 @@ def test_html_in_a_name_is_text_in_a_sentence(server, page):
     assert page.title() == "History · SPMD Lab"
 
 
-def test_a_screen_keeps_its_experiment_while_another_is_visited(server, page):
-    visit(page, f"{server.url}/compare")
+def test_a_screen_keeps_its_experiment_while_another_is_visited(link, page):
+    visit(page, link())
     enter_valid(page, "out", "24")
     page.get_by_test_id("stPageLink").get_by_text("Recipes").click()
     page.wait_for_url("**/recipes")

@@ -8,6 +8,8 @@ import weakref
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.link import encode
 from spmd_core.lab import Lab
 from spmd_core.timeline.recorded import Recorded
 from spmd_core.timeline.text import TRACED, to_text
@@ -18,14 +20,18 @@ from tests.ui.predictions import store
 from tests.ui.values import result, strategy
 from ui.compare import view
 
+LAYER = parse_experiment({"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8",
+                          "sharding": {"in": "x"}})
 TABS = ("Errors are against a NumPy reference in float64.", "Every sample, in microseconds per call.",
         "8 simulated CPU devices sharing 2 cores, JAX 0.10.2")  # each begins what one tab says
 
 
 @pytest.fixture
 def screen(data_folder):
-    yield AppTest.from_file("../../../home.py",
-                            default_timeout=30).switch_page("pages/compare.py").run()
+    opened = AppTest.from_file("../../../home.py",
+                               default_timeout=30).switch_page("pages/compare.py")
+    opened.query_params["experiment"] = encode(LAYER)
+    yield opened.run()
     Lab.open().close()
 
 
@@ -38,11 +44,15 @@ def said(screen) -> str:
     return " ".join(error.value.replace("\\", "") for error in screen.error)
 
 
-def test_the_default_is_the_layer_of_the_tutorial(screen):
-    assert said(screen) == ""
-    assert (field(screen, "number_input", "in").value,
-            field(screen, "number_input", "out").value) == (32, 4)
-    assert field(screen, "text_input", "Axis 1 name").value == "x"
+def test_the_default_fills_its_devices(data_folder, monkeypatch):
+    for target, sizes in (("cpu:8", (2048, 1024)), ("local", (16384, 4096))):
+        monkeypatch.setattr("spmd_core.experiment.experiment.default_target", lambda name=target: name)
+        screen = AppTest.from_file("../../../home.py",
+                                   default_timeout=30).switch_page("pages/compare.py").run()
+        assert (field(screen, "number_input", "rows").value,
+                field(screen, "number_input", "cols").value) == sizes
+        assert field(screen, "text_input", "Axis 1 name").value == "x"
+    Lab.open().close()
 
 
 def test_without_a_strategy_there_is_nothing_to_run(screen):
@@ -88,7 +98,7 @@ def test_junk_as_a_link_is_one_short_sentence_and_the_default_stays(data_folder,
     screen.run()
     assert words in said(screen)
     assert len(said(screen)) < 300
-    assert field(screen, "number_input", "in").value == 32
+    assert field(screen, "number_input", "rows").value == 2048
     Lab.open().close()
 
 

@@ -40,6 +40,9 @@ def shown(screen):
 
 
 def test_a_variant_is_a_copy_that_is_edited_in_place_and_can_be_removed(screen):
+    screen.query_params["experiment"] = link.encode(parse_experiment(
+        {field: value for field, value in LAYER.items() if field != "strategies"}
+        | {"sharding": {"in": "x"}}))
     screen.run()
     alone = shown(screen)
     named(screen.button, "Add a variant").click().run()
@@ -109,4 +112,4 @@ def test_a_hostile_link_is_one_sentence_and_changes_no_field(screen, data, words
     assert not screen.exception
     (said,) = [each.value.replace("\\", "") for each in screen.error]
     assert words in said and len(said) < 400
-    assert named(screen.number_input, "in").value == 32
+    assert named(screen.number_input, "rows").value == 2048

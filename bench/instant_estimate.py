@@ -15,7 +15,11 @@ from pathlib import Path
 
 from bench.figures import Figures
 from spmd_core.cost.predicting import is_current
+from spmd_core.estimate.bound import step_bound
+from spmd_core.estimate.shapes import shapes_of
 from spmd_core.estimate.step import estimate_step
+from spmd_core.estimate.transfers import transfers
+from spmd_core.estimate.work import layer_matmuls, step_work
 from spmd_core.experiment.plans import experiment_of
 from spmd_core.lab import Lab
 from spmd_core.plan.plan import Plan
@@ -116,7 +120,9 @@ def main() -> int:
                      help="how many of the missing to compile")
     asked, figures = ask.parse_args(), Figures()
     asked.data.mkdir(parents=True, exist_ok=True)
-    plans, errors, left = [plan_of(row) for row in ROWS], [], asked.compile
+    plans, left = [plan_of(row) for row in ROWS], asked.compile
+    errors: list[float] = []
+    bounds: list[float] = []
     settings = replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S)
     lab = Lab.open(asked.data, settings=settings)
     for plan in plans:
@@ -127,10 +133,14 @@ def main() -> int:
         if compiled_s is not None:
             estimate = estimate_step(plan).predicted_s
             errors.append(estimate.estimate / compiled_s - 1 if estimate else float("nan"))
+            bounds.append(bound_of(plan) / compiled_s)
             mesh = ",".join(f"{name}={size}" for name, size in plan.mesh)
             print(f"{plan.target[4:]:16} {plan.model:16} {mesh:24} {compiled_s:8.3f} s compiled, {errors[-1]:+6.1%}", flush=True)
     lab.close()
     _accuracy(figures, sorted(abs(error) for error in errors))
+    if bounds:
+        figures.add("largest lower bound over compiled", max(bounds), most=1.0,
+                    note="what a search rules out by: no plan may stay below it")
     _speed(figures, plans)
     for name, row, published_s in PUBLISHED:
         found = estimate_step(plan_of(row)).predicted_s
@@ -139,6 +149,12 @@ def main() -> int:
         figures.add(f"estimate over published, {name}", found.estimate / published_s - 1,
                     least=-PUBLISHED_WITHIN, most=PUBLISHED_WITHIN, note=note)
     return figures.finish()
+
+
+def bound_of(plan: Plan) -> float:
+    """The lower bound of a plan's step, in seconds."""
+    shapes = shapes_of(plan)
+    return step_bound(shapes, step_work(shapes), transfers(shapes, dict(layer_matmuls(shapes))))
 
 
 def _accuracy(figures: Figures, errors: list[float]) -> None:

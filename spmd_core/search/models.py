@@ -128,7 +128,8 @@ def _estimated(point: _Point, number: int, policy: Policy, plan: Plan,
     detail = "" if time else f"{bytes_text(memory.peak)} per device is more than the {limit}"
     return Candidate(number, point.name(policy), topology.target, topology.chips,
                      "estimated" if time else "pruned", None if time else "does not fit", detail,
-                     tokens=plan.tokens, predicted=time, memory_bytes=memory.peak, plan=plan)
+                     tokens=plan.tokens, predicted=time, memory_bytes=memory.peak, plan=plan,
+                     bound_s=estimates.bound(plan) if time else None)
 
 
 def _not_as_fixed(point: _Point) -> str | None:

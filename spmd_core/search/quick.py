@@ -1,6 +1,7 @@
 """Estimates of many plans that share a mesh: what they have in common is worked out once."""
 
 from spmd_core.cost.memory import MemoryEstimate, estimate_memory
+from spmd_core.estimate.bound import step_bound
 from spmd_core.estimate.shapes import Shapes, shapes_of
 from spmd_core.estimate.step import step_time
 from spmd_core.estimate.transfers import Transfer, transfers
@@ -35,3 +36,8 @@ class MeshEstimates:
             self._timed[again] = (shapes, step_work(shapes),
                                   transfers(shapes, dict(layer_matmuls(shapes))))
         return step_time(*self._timed[again], offloaded)
+
+    def bound(self, plan: Plan) -> float:
+        """Seconds that no program of a plan whose time was asked for stays below."""
+        shapes = Shapes(plan, self._base.topology, self._base.size, self._base.mesh)
+        return step_bound(*self._timed[shapes.recomputed])

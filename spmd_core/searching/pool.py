@@ -35,9 +35,14 @@ class Pool:
         self._runs.clear()
 
     @property
+    def workers(self) -> int:
+        """How many compile at the same time."""
+        return self._lab.compilers
+
+    @property
     def has_room(self) -> bool:
         """Whether another run would be begun soon: one waits, so that no compiler does."""
-        return len(self._runs) <= self._lab.compilers
+        return len(self._runs) <= self.workers
 
     @property
     def is_idle(self) -> bool:

@@ -26,7 +26,8 @@ from spmd_core.store.limits import Asker
 from spmd_core.store.searches import Searches
 from spmd_core.words.search import headline, rates_words
 
-MOST_RUNS = 60  # of one search, best first: what is left stays estimated
+# of one search, best first, of each worker that compiles: what is left stays estimated
+MOST_RUNS = 60
 # runs after which the classics are tried, so that the winner is never behind: of shardings, and of
 # models, of which one takes a minute
 CLASSICS_AFTER, CLASSICS_OF_MODELS_AFTER = 3, 1
@@ -175,7 +176,7 @@ class Search:
         pool = Cluster(self._dask) if self._dask else Pool(self._lab, self._asker, self._batch)
         try:
             while not runs.is_over:
-                while pool.has_room and len(tried) < MOST_RUNS \
+                while pool.has_room and len(tried) < MOST_RUNS * pool.workers \
                         and (group := self._next(tried)):
                     tried.add(_key(group[0]))
                     try:
@@ -220,7 +221,7 @@ class Search:
 
     def _prune_by_bound(self) -> None:
         """Rule out what cannot win: its lower bound is above the best that is known."""
-        known = [each.seconds for each in self._found
+        known = [each.seconds / each.tokens for each in self._found
                  if each.fate in ("measured", "compiled") and each.seconds is not None]
         if not known or self.question.minimize != "time":
             return
@@ -228,7 +229,8 @@ class Search:
         late = [replace(each, fate="pruned", reason="lower bound above the best",
                         detail="its lower bound is above the best time that is known")
                 for each in self._found
-                if each.fate == "estimated" and each.bound_s is not None and each.bound_s > best]
+                if each.fate == "estimated" and each.bound_s is not None
+                and each.bound_s / each.tokens > best]
         self._keep(late)
 
     def _try(self, runs: Runs, group: list[Candidate], quick: bool, again: bool = False) -> None:

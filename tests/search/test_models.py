@@ -85,6 +85,18 @@ def test_nothing_that_is_pruned_could_have_won():
     assert answer.winner.predicted.estimate == best
 
 
+def test_no_plan_is_below_its_bound_so_that_none_which_it_rules_out_could_win(small):
+    ranked = [each for each in small.found if each.is_ranked]
+    assert all(0 < each.bound_s < each.seconds for each in ranked)
+    best = min(each.seconds / each.tokens for each in ranked)
+    ruled_out = [each for each in ranked if each.bound_s / each.tokens > best]
+    assert ruled_out  # and it rules something out
+    assert all(each.seconds / each.tokens > best for each in ruled_out)
+    for each in ranked[::97]:  # against compiling, `bench.instant_estimate` holds 40 plans
+        found = estimate_step(parse_plan(each.plan.to_json()))
+        assert each.bound_s <= found.bounds_s.overlapped
+
+
 def test_a_rank_front_and_score_are_those_of_brute_force(small):
     ranked = [each for each in small.found if each.is_ranked]
     assert score(small.winner) == min(score(each) for each in ranked)

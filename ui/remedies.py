@@ -49,7 +49,7 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
     if state == "done" and not any(answers.get(name) for name in shown):
         st.caption(plain(NOTHING_WORTH))
     elif state != "done":
-        _ask("Try them all", result)
+        _ask("Try again", result)
 
 
 def _ask(label: str, result: Result) -> None:

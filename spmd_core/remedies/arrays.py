@@ -11,7 +11,7 @@ from spmd_core.errors import Inexpressible, RequestError
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.types import Axes, Spec, axes_json
 from spmd_core.machine.topologies import get_topology
-from spmd_core.remedies.candidate import MOST, Candidate
+from spmd_core.remedies.candidate import MOST, SUMS, Candidate, summed_dims
 from spmd_core.results.collective import Collective
 from spmd_core.results.remedy import Change
 from spmd_core.script.program import program_text
@@ -21,17 +21,20 @@ from spmd_core.search.rates import CalibratedRates, HostRates, Rates, TpuRates
 from spmd_core.words import remedies as words
 from spmd_core.workloads.strategies import ONE_DEVICE, SHARDING_STRATEGIES
 
+BEST_PLACES = 2  # dims that are tried in place of one before other changes are
 # Changes, their words, and the fields of the JSON form that they replace
 Move = tuple[tuple[Change, ...], str, dict[str, Any]]
 
 
 def candidates(experiment: Experiment, strategy: str, found: Collective, cores: int = 1,
                machine: Machine | None = None) -> list[Candidate]:
-    """At most MOST changes to try for one collective of a strategy, the cheapest first by a closed
-    form; without those that the rules refuse or the strategy cannot express. `machine`: what was
-    calibrated.
+    """At most MOST changes to try for one collective of a strategy: those that are nearest to what
+    causes it, the cheapest first by a closed form; without those that the rules refuse or the
+    strategy cannot express. `machine`: what was calibrated.
     """
-    base, kept, seen = experiment.vary(strategies=[strategy]), [], {}
+    base = experiment.vary(strategies=[strategy])
+    kept: list[Candidate] = []
+    seen: dict[str, None] = {}
     formula = Formula(base, _rates(base, cores, machine), base.device_count)
     for changes, said, fields in _moves(base, strategy, frozenset(found.axes)):
         try:
@@ -44,7 +47,45 @@ def candidates(experiment: Experiment, strategy: str, found: Collective, cores: 
             continue
         seen[varied.id] = None
         kept.append(Candidate(varied, name, changes, said, _seconds(formula, varied, name)))
-    return sorted(kept, key=lambda each: each.seconds)[:MOST]  # stable: the plainest change first
+    return sorted(_nearest(experiment, found, kept), key=lambda each: each.seconds)
+
+
+def _nearest(experiment: Experiment, found: Collective,
+             kept: list[Candidate]) -> list[Candidate]:
+    """The MOST that are nearest to the cause; of equally near ones the cheapest, and of dims in
+    whose place others may be sharded the two best of each before the rest.
+    """
+    cheapest = sorted(kept, key=lambda each: each.seconds)  # stable: the plainest change first
+    places: dict[tuple[str, ...], int] = {}
+    ranked = []
+    for each in cheapest:
+        far = _distance(experiment, found, each.changes)
+        if _count(each.changes[-1].after) > _count(each.changes[-1].before):  # in the others' place
+            source = tuple(change.name for change in each.changes[:-1])
+            places[source] = places.get(source, 0) + 1
+            far += places[source] > BEST_PLACES
+        ranked.append((far, len(ranked), each))
+    return [each for *_, each in sorted(ranked)[:MOST]]
+
+
+def _count(axes: Any) -> int:
+    """Axes of a dim, as JSON writes them; 0 of what is none."""
+    return len(axes) if isinstance(axes, list) else int(axes is not None)
+
+
+def _distance(experiment: Experiment, found: Collective, changes: tuple[Change, ...]) -> int:
+    """How far a change is from the cause: 0 where it is the dim that is summed over, or the array
+    whose shards move.
+    """
+    first, is_sum = changes[0], found.kind in SUMS
+    if first.field == "sharding":
+        summed = summed_dims(experiment, found)
+        return 0 if not is_sum or any(each.name in summed for each in changes) else 1
+    if first.field == "overrides":
+        is_result = first.name in {each.name for each in experiment.what.results}
+        named = f"`{first.name}`" in (found.reason or "")
+        return 0 if named else 1 if is_result or not is_sum else 2
+    return 1 if first.field == "strategies" else 2
 
 
 def _moves(base: Experiment, strategy: str, axes: frozenset[str]) -> Iterator[Move]:
@@ -66,18 +107,19 @@ def _moves(base: Experiment, strategy: str, axes: frozenset[str]) -> Iterator[Mo
 def _of_dims(base: Experiment, axes: frozenset[str]) -> Iterator[Move]:
     """A dim that is sharded over these axes left replicated, or another sharded in its place."""
     table = dict(base.sharding)
-    for dim, used in table.items():
-        if not axes & set(used):
-            continue
-        left = tuple(axis for axis in used if axis not in axes)
-        moved = tuple(axis for axis in used if axis in axes)
-        change = _sharding(dim, used, left)
-        yield (change,), words.dim_words(dim, left), {"sharding": _table(table | {dim: left})}
+    used = [dim for dim, over in table.items() if axes & set(over)]
+    moved = tuple(axis for axis, _ in base.mesh if axis in axes)
+    # each alone; and all together, which is what data parallelism in place of them is
+    for dims in [*((dim,) for dim in used), *([tuple(used)] if len(used) > 1 else [])]:
+        left = {dim: tuple(axis for axis in table[dim] if axis not in axes) for dim in dims}
+        changes = tuple(_sharding(dim, table[dim], left[dim]) for dim in dims)
+        yield changes, words.dims_words(left), {"sharding": _table(table | left)}
         for other in base.sizes:
-            if other != dim and not axes & set(table.get(other, ())):
-                full = table | {dim: left, other: (*table.get(other, ()), *moved)}
-                both = change, _sharding(other, table.get(other, ()), full[other])
-                yield both, words.moved_words(dim, other, full[other]), {"sharding": _table(full)}
+            if other not in dims and not axes & set(table.get(other, ())):
+                full = table | left | {other: (*table.get(other, ()), *moved)}
+                more = *changes, _sharding(other, table.get(other, ()), full[other])
+                said = words.moved_words(dims, other, full[other])
+                yield more, said, {"sharding": _table(full)}
 
 
 def _sharding(dim: str, before: Axes, after: Axes) -> Change:

@@ -8,6 +8,7 @@ from spmd_core.results.collective import Collective
 from spmd_core.results.remedy import Change
 
 MOST = 8  # that are compiled for one collective, the cheapest by estimate first
+SUMS = ("all-reduce", "reduce-scatter")
 # of the program's time: what a collective is worth at least for anything to be tried
 WORTH = 0.02
 
@@ -34,3 +35,12 @@ class Target:
     numbers: tuple[int, ...]
     first: Collective
     seconds: float
+
+
+def summed_dims(experiment: Experiment, found: Collective) -> list[str]:
+    """The contracted dims that are sharded over a collective's axes."""
+    what, sizes = experiment.what, experiment.sizes
+    return [dim for dim in what.contracted if any(
+        dim in array.present(sizes) and set(found.axes) & set(
+            experiment.spec(array.name)[array.present(sizes).index(dim)])
+        for array in what.operands)]

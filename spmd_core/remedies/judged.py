@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from spmd_core.communication.rows import rows
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.remedies.candidate import WORTH, Candidate, Target
+from spmd_core.remedies.candidate import WORTH, Candidate, Target, summed_dims
 from spmd_core.remedies.expected import Costs, held_bytes
 from spmd_core.results.collective import Collective
 from spmd_core.results.remedy import Nothing, Predicted, Remedy
@@ -113,7 +113,7 @@ def answer(experiment: Experiment, base: StrategyResult, costs: Costs, target: T
                  default=None)
     said = None if slower is None else (slower.tried.candidate.words, costs.total_s,
                                         slower.total_s)
-    return Nothing(reason=words.nothing_words(target.first, _summed(experiment, target.first),
+    return Nothing(reason=words.nothing_words(target.first, summed_dims(experiment, target.first),
                                               len(tried), len(tried) - len(verdicts), said))
 
 
@@ -141,12 +141,3 @@ def _opened(experiment: Experiment, candidate: Candidate) -> Experiment:
         return candidate.experiment
     strategies = dict.fromkeys((*experiment.strategies, candidate.strategy))
     return candidate.experiment.vary(strategies=list(strategies))
-
-
-def _summed(experiment: Experiment, found: Collective) -> list[str]:
-    """The contracted dims that are sharded over a collective's axes."""
-    what, sizes = experiment.what, experiment.sizes
-    return [dim for dim in what.contracted if any(
-        dim in array.present(sizes) and set(found.axes) & set(
-            experiment.spec(array.name)[array.present(sizes).index(dim)])
-        for array in what.operands)]

@@ -8,7 +8,7 @@ import threading
 
 from spmd_core.bandwidth.known import calibration
 from spmd_core.cost.predicting import is_current
-from spmd_core.errors import LabError, RequestError
+from spmd_core.errors import LabError, RequestError, refuse
 from spmd_core.experiment.experiment import Experiment, Row
 from spmd_core.experiment.types import Mesh
 from spmd_core.lab import Lab
@@ -36,6 +36,7 @@ class Tryout:
         self.result, self.state, self.problem = result, "running", ""
         self.done, self.of, self.doing = 0, 0, ""  # collectives judged, of how many; what compiles
         self._lab, self._store = lab, store
+        self._unpredicted = False  # what communicates, and takes nobody knows how long
         self._stopped = threading.Event()
         # as of a search, so that they are out of the way on History
         batch = f"search remedies {result.run}"
@@ -65,6 +66,9 @@ class Tryout:
             work = [(self.result.row(name), each) for name, found in self.result.strategies.items()
                     for each in self._targets(self.result.row(name), found)]
             self.of = len(work)
+            if not work and self._unpredicted:
+                raise refuse("the time of these programs", "is not predicted on this target",
+                             "calibrate it with this mesh first, on Collectives")
             for row, target in work:
                 if self._stopped.is_set():
                     break
@@ -81,7 +85,10 @@ class Tryout:
         if row.strategy in (*ONE_DEVICE, *MAP_STRATEGIES) or found.status != "ok":
             return []
         expected = self._costs(row.experiment, row.strategy, found)
-        return [] if expected is None else targets(found, expected)
+        if expected is None:
+            self._unpredicted |= bool(found.collectives)
+            return []
+        return targets(found, expected)
 
     def _costs(self, experiment: Experiment, name: str, found: StrategyResult) -> Costs | None:
         mesh = experiment.mesh

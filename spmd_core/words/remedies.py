@@ -1,6 +1,6 @@
 """What would remove a collective, in words: the change, what it removes, and what that costs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from spmd_core.communication.rows import is_ring, kind_words
 from spmd_core.experiment.types import Axes, Spec
@@ -12,19 +12,22 @@ _MOST_NEW = 2  # collectives that come instead, in a sentence
 _SUMS = ("all-reduce", "reduce-scatter")
 
 
-def over_words(axes: Axes) -> str:
+def over_words(axes: Sequence[str]) -> str:
     """E.g. "`x` and `y`"."""
     return listed([f"`{axis}`" for axis in axes])
 
 
-def dim_words(dim: str, left: Axes) -> str:
-    """A dim that is no longer sharded over some axes."""
-    return f"shard `{dim}` over {over_words(left)} alone" if left else f"leave `{dim}` replicated"
+def dims_words(left: Mapping[str, Axes]) -> str:
+    """Dims that are no longer sharded over some axes, with those that are left to each."""
+    none = [dim for dim, axes in left.items() if not axes]
+    said = [f"leave {over_words(none)} replicated"] if none else []
+    said += [f"shard `{dim}` over {over_words(axes)} alone" for dim, axes in left.items() if axes]
+    return listed(said)
 
 
-def moved_words(dim: str, other: str, axes: Axes) -> str:
-    """Another dim sharded in place of one."""
-    return f"shard `{other}` over {over_words(axes)} in place of `{dim}`"
+def moved_words(dims: Sequence[str], other: str, axes: Axes) -> str:
+    """Another dim sharded in place of some."""
+    return f"shard `{other}` over {over_words(axes)} in place of {over_words(dims)}"
 
 
 def array_words(name: str, is_result: bool, dims: Sequence[str], spec: Spec) -> str:

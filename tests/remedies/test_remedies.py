@@ -51,6 +51,16 @@ def test_candidates_change_one_thing_and_keep_the_rules():
     assert moved.experiment.strategies == ("auto",)
 
 
+def test_all_dims_over_an_axis_can_give_way_together():
+    block = parse_experiment({
+        "workload": "transformer_block", "target": "cpu:8", "mesh": {"x": 2, "y": 4},
+        "sharding": {"batch": "x", "heads": "y", "kv_heads": "y", "mlp": "y"}})
+    found = {each.words: each for each in arrays.candidates(block, "auto", collective(axes=("y",)))}
+    rows = found["shard `batch` over `x` and `y` in place of `heads`, `kv_heads` and `mlp`"]
+    assert dict(rows.experiment.sharding) == {"batch": ("x", "y")} and len(rows.changes) == 4
+    assert "leave `mlp` replicated" in found and len(found) == MOST
+
+
 def test_an_override_and_a_memory_kind_can_be_taken_back():
     given = LAYER.vary(sharding={}, overrides={"weights": ["y", None]}, memory={"x": "pinned_host"})
     words = {each.words: each for each in arrays.candidates(given, "auto", collective(axes=("y",)))}

@@ -52,6 +52,15 @@ def test_a_candidate_that_ends_the_compiler_costs_itself_alone(lab):
     assert lab.history() == () and lab.latest(result.experiment) is None
 
 
+def test_without_a_predicted_time_nothing_is_tried_and_it_says_what_to_do(lab):
+    result = compiled(lab)
+    unknown = result.environment.model_copy(update={"simulated": False})
+    tryout = Tryout(lab, store(lab), result.model_copy(update={"environment": unknown}))
+    assert tryout.run() == {} and tryout.state == "stopped"
+    assert "calibrate it with this mesh first" in tryout.problem
+    assert known(lab, result.run) is None, "nothing is kept"
+
+
 def test_what_was_found_stays_when_it_is_cancelled(lab):
     result = compiled(lab)
     slow = result.model_copy(update={"experiment": result.experiment.vary(seed=standin.ROUNDS)})

@@ -12,11 +12,16 @@ from spmd_core.units import bytes_text, count_text
 from spmd_core.words.layouts import headline, sharing_text
 from spmd_core.words.screens import not_placed_words
 from ui import course, inputs, links, live, shell, state
+from ui.layout import moves, paste, placing, product
 from ui.layout import picture as layout_charts
-from ui.layout import placing
 from ui.markdown import plain
 
 share = shell.open_page("layout")
+with st.sidebar:
+    is_product = product.choose()
+if is_product:
+    product.screen(share)
+    st.stop()
 with st.sidebar:
     mesh = inputs.mesh_input("layout")
     fields = inputs.shape_input("layout", mesh)
@@ -26,6 +31,7 @@ with st.sidebar:
     with right:
         memory = inputs.memory_input("layout", ("array",))
     target = inputs.target_input("layout")
+    paste.box("layout", {"array": tuple(fields["dims"])})
 experiment, refusal = state.edit("layout",
                                  state.draft("layout") | fields
                                  | {"mesh": mesh, "dtype": dtype, "memory": memory,
@@ -78,6 +84,7 @@ with beside:
     except RequestError as error:  # a topology that does not exist has no devices to write down
         st.caption(plain(str(error)))
 
+moves.reshard_view(experiment, found)
 with st.expander("The script: plain JAX that runs as it stands", key="script",
                  on_change="rerun") as script:
     if script.open:

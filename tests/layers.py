@@ -18,7 +18,8 @@ HEAVY = {
 FLOORS = (("errors",), ("units",), ("frozen",), ("settings",), ("machine",), ("hlo",), ("plan",),
           ("workloads",), ("experiment",), ("reference",), ("results",), ("communication",),
           ("runs",), ("script",), ("ir",), ("cost",), ("estimate",), ("timeline",), ("arrows",),
-          ("bandwidth",), ("search",), ("sweep",), ("words",), ("advice",), ("remedies",),
+          ("bandwidth",), ("search",), ("sweep",), ("resharding",), ("words",), ("advice",),
+          ("remedies",),
           ("recipes",), ("store",), ("programs",), ("engine",), ("declare",), ("worker",), ("lab",),
           ("searching",), ("trying",), ("commands",), ("__main__",), ("ui",), ("home", "pages"), ("app",),)
 # The rooms of `ui`, from the bottom, by the same rule.

@@ -7,7 +7,8 @@ import streamlit as st
 TAB, STRATEGY, TEXT, VIEW = "tab", "strategy", "text", "view"  # in the query string
 SHOWN = "show"  # one of a screen's views, such as the sweep
 ARROWS = "arrows"  # whose bytes the mesh with arrows shows
-LINKED = (TAB, STRATEGY, TEXT, VIEW, SHOWN, ARROWS)
+TO = "to"  # the spec that Layout reshards to
+LINKED = (TAB, STRATEGY, TEXT, VIEW, SHOWN, ARROWS, TO)
 
 
 def rename_tab(old: Mapping[str, str]) -> None:

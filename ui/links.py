@@ -14,6 +14,7 @@ from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.rules import check_compiles, check_fits_target
 from spmd_core.machine.targets import accelerator_files, default_target
 from spmd_core.machine.topologies import get_topology
+from spmd_core.resharding.product import is_product
 from ui import choices, state
 from ui.lab import find, lab
 from ui.markdown import plain
@@ -84,8 +85,8 @@ def wrong_screen(screen: str, experiment: Experiment) -> str | None:
     if experiment.variants and screen != "compare":
         return str(refuse(f"a study of {len(experiment.variants)} variants",
                           f"is not shown on {screen.capitalize()}", "open it on Compare"))
-    if screen == "layout" and not what.is_bare_array:
-        return str(refuse(what.name, "is a computation, and Layout shows one array",
+    if screen == "layout" and not (what.is_bare_array or is_product(what)):
+        return str(refuse(what.name, "is a computation, and Layout shows an array or one product",
                           f"open it on {link.screen_of(experiment).capitalize()}"))
     if screen == "compare" and (what.is_bare_array or what.compile_only):
         why = "is one array, and Compare runs computations" if what.is_bare_array else \

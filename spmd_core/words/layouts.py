@@ -1,16 +1,27 @@
-"""Devices, slices and mesh coordinates in words, for many shards at a time."""
+"""Devices, slices and mesh coordinates in words, for many shards at a time; and what has to move
+for a product of sharded arrays, or from spec to spec.
+"""
 
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.layout import Layout, shape_text
-from spmd_core.units import bytes_text, count_text, number_text
+from spmd_core.experiment.pasted import spec_code
+from spmd_core.experiment.types import Spec
+from spmd_core.resharding.moves import Move
+from spmd_core.resharding.product import Product
+from spmd_core.resharding.seconds import Cost
+from spmd_core.units import bytes_text, count_text, number_text, seconds_text
+from spmd_core.words.names import listed
 
 Ints = NDArray[np.int64]
 _LISTED = 4  # devices that are named one by one
 _GROUPS = 24  # devices that a sentence names, about
+NEEDED = ("What this sharding needs, axis by axis. Compiled, it may go another way, for instance "
+          "by replicating an array first.")
 
 
 def headline(found: Layout, dtype: str) -> str:
@@ -130,3 +141,94 @@ def compact(number: int) -> str:
         if number >= 16 * 1024 and number % 2**power == 0:
             return f"{number >> power}{name}"
     return str(number)
+
+
+def axes_words(axes: Sequence[str]) -> str:
+    """Axes in a sentence: `x` and `y`."""
+    return listed([f"`{axis}`" for axis in axes]) if axes else "no axis"
+
+
+def product_headline(experiment: Experiment, found: Product, cost: Cost) -> str:
+    """The answer for a product: what is sent, in how many collectives, how long they take."""
+    sent = found.collectives
+    if not sent:
+        return "No communication: every device has what its part of the product needs"
+    kinds = listed([f"{move.kind} of {move.array} over {axes_words(move.axes)}" for move in sent])
+    return f"{kinds[0].upper()}{kinds[1:]}{in_all(sent, cost)}"
+
+
+def reshard_headline(before: Spec, after: Spec, moves: Sequence[Move], missing: int,
+                     cost: Cost) -> str:
+    """The answer for a change of spec: bytes that a device lacks, and by what they come."""
+    way = f"{spec_code(before)} → {spec_code(after)}"
+    sent = [move for move in moves if move.sends]
+    if not sent:
+        keeps = "each device keeps a part of what it holds" if moves else \
+            "every device already holds it"
+        return f"{way}: nothing is sent, {keeps}"
+    kinds = listed([f"{move.kind} over {axes_words(move.axes)}" for move in sent])
+    return f"{way}: {bytes_text(missing)} into each device at most, by {kinds}{in_all(sent, cost)}"
+
+
+def in_all(sent: Sequence[Move], cost: Cost) -> str:
+    """The end of a sentence: what all collectives take, where that is known of each."""
+    each = [cost(move) for move in sent]
+    known = [seconds for seconds in each if seconds is not None]
+    return f": {seconds_text(sum(known))}" if len(known) == len(each) else ""
+
+
+def why(experiment: Experiment, found: Product, move: Move) -> str:
+    """Why a step of a product is there."""
+    what = experiment.what
+    if move.kind in ("all-reduce", "reduce-scatter"):
+        dims = dict(found.split)
+        contracted = listed([f"`{dim}`" for dim in
+                             dict.fromkeys(dims[axis] for axis in move.axes)])
+        keeps = ", and each device keeps its shard" if move.kind == "reduce-scatter" else ""
+        return (f"the contracted dim {contracted} is sharded over {axes_words(move.axes)}: partial "
+                f"sums of {move.array} are added{keeps}")
+    names = what.array(move.array).present(experiment.sizes)
+    stored = spec_code(experiment.spec(move.array))
+    used = spec_code(dict(found.used)[move.array])
+    if move.array == what.results[0].name:
+        return f"{move.array} is computed as {used} and wanted as {stored}"
+    if move.kind == "slice":
+        dims = listed([f"`{names[dim]}`" for dim in move.dims])
+        return f"each device needs only its part of {dims}: nothing is sent"
+    return f"{move.array} is stored as {stored} and needed as {used}"
+
+
+def step_why(move: Move) -> str:
+    """Why a step from spec to spec is there."""
+    dims = listed([f"d{dim}" for dim in move.dims]) if move.dims else "the array"
+    return {"all-gather": f"{dims} is to be replicated over these axes",
+            "all-to-all": f"from sharding {' to '.join(f'd{dim}' for dim in move.dims)}",
+            "slice": f"{dims}: each device keeps a part of what it holds, nothing is sent",
+            "collective-permute": "each device gets its shard from another that holds it",
+            }.get(move.kind, "")
+
+
+def cost_source(experiment: Experiment, is_known: bool) -> str:
+    """Where the seconds are from, or why there are none."""
+    if experiment.place.is_absent:
+        return ("Seconds by the cost model, latency included." if is_known else
+                "The mesh does not fill the topology, so that nothing is known of its links.")
+    if is_known:
+        return "Seconds by the calibration of this mesh."
+    return ("No seconds: collectives of this mesh were never measured. Calibrate it on Collectives, "
+            "or choose a TPU topology as target.")
+
+
+def together_about(to_scale: bool, planes: bool) -> str:
+    """What the picture of several arrays shows; `planes`: of some, only the last two dims."""
+    scale = "To one scale." if to_scale else \
+        "Not to scale: what would be too thin to read is drawn thicker."
+    scale += " Of more than two dims, the last two are drawn." if planes else ""
+    return (f"{scale} Numbers are devices that hold a shard; shards of one color are held by the "
+            "same first device.")
+
+
+def together_alt(experiment: Experiment, names: Sequence[str]) -> str:
+    """The same picture in words."""
+    parts = [f"{name} {spec_code(experiment.spec(name))}" for name in names]
+    return f"{experiment.what.formula}: {'; '.join(parts)}"

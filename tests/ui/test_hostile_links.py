@@ -70,7 +70,8 @@ PROGRAM = {"workload": "program", "mesh": {"x": 4}, "options": {"program": "line
 
 
 @pytest.mark.parametrize(("screen", "spec", "words"), [
-    ("layout", LAYER, "Layer is a computation, and Layout shows one array: open it on Compare"),
+    ("layout", LAYER | {"workload": "elementwise"},
+     "Elementwise is a computation, and Layout shows an array or one product: open it on Compare"),
     ("layout", DEFAULT_SPEC, "open it on Predict"),
     ("compare", DEFAULT_SPEC, "is only compiled, and Compare runs what it shows: open it on Predict"),
     ("compare", {"workload": "array", "mesh": {"x": 8}}, "open it on Layout"),

@@ -17,7 +17,7 @@ from spmd_core.words import arrows as words
 from ui import choices
 from ui.arrows import chart
 from ui.lab import lab
-from ui.markdown import plain
+from ui.markdown import coded, plain
 
 MOST_ROWS, MOST_LINKS = 24, 200
 _NAMED = 64  # devices: of more, a result does not name the groups, and the program's text does
@@ -37,7 +37,7 @@ def show(result: Result, strategy: str, collectives: Sequence[Collective]) -> No
     found = traffic(stand, chosen, text, every_time)
     many = "step" if experiment.what.has_plan else "call"
     when = f"in one {many}" if every_time else "each time it runs"
-    st.markdown(f"**{_code(words.headline(stand, found, when))}**")
+    st.markdown(f"**{coded(words.headline(stand, found, when))}**")
     if found.busiest is None:
         return
     drawn = scene(stand, found)
@@ -98,8 +98,3 @@ def _table(stand: Placed, found: Traffic) -> None:
             if len(found.links) > MOST_LINKS:
                 st.caption(f"The busiest {MOST_LINKS} of {len(found.links):,} links.")
 
-
-def _code(sentence: str) -> str:
-    """Markdown of a sentence whose names of axes stand in backticks."""
-    parts = sentence.split("`")
-    return "".join(f"`{part}`" if at % 2 else plain(part) for at, part in enumerate(parts))

@@ -5,8 +5,10 @@ caused it to its ops in the viewer.
 import streamlit as st
 
 from spmd_core.ir.text import file_name
+from spmd_core.resharding.product import is_product
 from spmd_core.results.result import Result
 from spmd_core.words.names import title
+from ui import cards
 from ui.compare import answer
 from ui.compare.view import View
 from ui.ir import viewer
@@ -32,6 +34,10 @@ def draw(view: View) -> None:
     with st.container(key="communication"):
         st.html(_STYLE)
         st.table(view.collectives, hide_index=True, border="horizontal")
+    experiment = view.result.experiment
+    if is_product(experiment.what) and not experiment.variants:
+        st.page_link("pages/layout.py", label="This step in pictures", icon=":material/grid_view:",
+                     query_params=cards.query(experiment))
     found = lines(view.result)[:_MOST_LINKS]
     if not found:
         return

@@ -1,0 +1,1 @@
+"""What has to move: between two shardings of an array, and for a product of sharded arrays."""

@@ -1,0 +1,74 @@
+"""Pasted code, read as syntax: what is a spec, what is none, and that nothing runs."""
+
+import jax
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from spmd_core.errors import RequestError
+from spmd_core.experiment.pasted import read_pasted, read_spec, spec_code
+
+
+@pytest.mark.parametrize(("text", "spec"), [
+    ("P('x', None)", (("x",), ())),
+    ("P()", ()),
+    ('jax.sharding.PartitionSpec(("x", "y"), None, "z")', (("x", "y"), (), ("z",))),
+    ("NamedSharding(mesh, P(None, 'y'))", ((), ("y",))),
+    ("NamedSharding(mesh=mesh, spec=jax.P('x'))", (("x",),)),
+    ("('x', None)", (("x",), ())),
+    ("out_shardings=P('x',),"[len("out_shardings="):-1], (("x",),)),
+    ("  s = NamedSharding(Mesh(devices, ('x',)), P('x'))  # rows", (("x",),)),
+])
+def test_a_spec_is_read(text, spec):
+    assert read_spec(text) == spec
+
+
+@pytest.mark.parametrize(("text", "names"), [
+    ("x = jax.device_put(x, NamedSharding(mesh, P('x', None)))", ["x"]),
+    ("y = jax.lax.with_sharding_constraint(h, P('x'))", ["h"]),
+    ("w_spec = P('y')\nx_spec = P('x')", ["w_spec", "x_spec"]),
+    ("jax.jit(f, in_shardings=(P('x'), P(None)), out_shardings=P('y'))", ["", "", "out_shardings"]),
+])
+def test_what_a_spec_is_for_is_read(text, names):
+    assert [name for name, _ in read_pasted(text).specs] == names
+
+
+@pytest.mark.parametrize("text", [
+    "mesh = jax.make_mesh((2, 4), ('x', 'y'))", "AbstractMesh((2, 4), ('x', 'y'))",
+    "Mesh(np.array(jax.devices()).reshape(2, 4), ('x', 'y'))",
+    "Mesh(np.array(jax.devices()).reshape((2, 4)), axis_names=('x', 'y'))"])
+def test_a_mesh_is_read(text):
+    assert read_pasted(text).mesh == (("x", 2), ("y", 4))
+
+
+def test_what_jax_prints_is_read():
+    sharding = NamedSharding(jax.make_mesh((2, 4), ("x", "y")), P("x", ("y",)))
+    found = read_pasted(repr(sharding))
+    assert found.mesh == (("x", 2), ("y", 4))
+    assert [spec for _, spec in found.specs] in ([(("x",), ("y",))],)
+    assert read_spec(repr(P("x", None))) == (("x",), ())
+
+
+@pytest.mark.parametrize("text", [
+    "", "hello world", "x = 1", "import os", "P", "[1, 2]", "P('x'", "\0", "(" * 500, "(1, 2)",
+    "f'{__import__(\"os\")}'", "x" * 5000, "lambda: 0", "P(*axes)", "P('x', name)", "P(1)",
+    "P(open('/tmp/x').read())", "P(P('x'))", "P('x', unreduced={'y'})", "-" * 3000 + "1"])
+def test_what_is_no_spec_gets_one_sentence_and_never_runs(text):
+    with pytest.raises(RequestError) as refused:
+        read_spec(text)
+    said = str(refused.value)
+    assert "\n" not in said and len(said) < 400
+    assert "write" in said or "paste" in said
+
+
+def test_the_sentence_says_what_is_read():
+    with pytest.raises(RequestError) as refused:
+        read_spec("hello")
+    assert str(refused.value) == (
+        "'hello' has no PartitionSpec: write P('x', None), PartitionSpec(('x', 'y')), "
+        "NamedSharding(mesh, P('x')) or a line with one; it is read, not evaluated")
+
+
+@pytest.mark.parametrize("text", ["P('x', None)", "P()", "P(('x', 'y'), None, 'z')"])
+def test_a_spec_is_written_as_it_is_read(text):
+    assert spec_code(read_spec(text)) == text

@@ -1,0 +1,100 @@
+"""The Layout screen without a browser: a product in pictures, resharding, pasted code."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from spmd_core.errors import RequestError
+from spmd_core.experiment import link
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.pasted import read_pasted
+from spmd_core.lab import Lab
+from ui.layout import paste, product, together
+
+STEP = parse_experiment({
+    "workload": "layer", "target": "tpu:v5e:2x4", "mesh": {"x": 2, "y": 4},
+    "dims": {"batch": 64, "in": 128, "out": 64},
+    "overrides": {"x": ["x", None], "weights": ["x", "y"], "y": ["x", "y"]}})
+ARRAY = {"array": ("d0", "d1")}
+ARRAYS = {"x": ("batch", "in"), "weights": ("in", "out"), "y": ("batch", "out")}
+
+
+@pytest.fixture
+def opened(data_folder):
+    def opened(**query):
+        screen = AppTest.from_file("../../../home.py",
+                                   default_timeout=60).switch_page("pages/layout.py")
+        for name, value in query.items():
+            screen.query_params[name] = value
+        return screen.run()
+
+    yield opened
+    Lab.open().close()
+
+
+def shown(screen) -> str:
+    assert not screen.exception
+    each = [*screen.subheader, *screen.markdown, *screen.caption, *screen.error]
+    return " ".join(item.value.replace("\\", "") for item in each)
+
+
+def test_a_link_to_a_product_shows_what_it_needs_and_its_fields_change_it(opened):
+    screen = opened(experiment=link.encode(STEP))
+    assert "All-gather of weights over `x`: 6.1 µs" in shown(screen)
+    field = next(each for each in screen.text_input if each.label == "Spec of weights")
+    assert field.value == "P('x', 'y')"
+    field.set_value("P(None, 'y')").run()
+    assert "No communication: every device has what its part of the product needs" in shown(screen)
+    field.set_value("import os").run()
+    said = shown(screen)
+    assert "'import os' has no PartitionSpec: write P('x', None)" in said
+    area = screen.text_area[0]
+    area.set_value("w = jax.device_put(w, NamedSharding(mesh, P('x', 'y')))").run()
+    next(each for each in screen.button if each.label == "Read it").click().run()
+    assert "All-gather of weights over `x`" in shown(screen)
+
+
+@pytest.mark.parametrize(("to", "said"), [
+    ("P(None, 'x')", "P('x', 'y') → P(None, 'x'): "),
+    ("nothing", "'nothing' has no PartitionSpec: write"),
+    ("P('z')", "mesh axis 'z' is not in the mesh"),
+    ("P(__import__('os'))", "is no axis name, and nothing is evaluated"),
+    ("P('x', None, 'y')", "does not fit its rank 2")])
+def test_a_link_carries_what_it_is_resharded_to_and_a_bad_one_gets_a_sentence(opened, to, said):
+    assert said in shown(opened(to=to))
+
+
+@pytest.mark.parametrize(("text", "changed"), [
+    ("P('y', None)", {"sharding": {"d0": "y"}}),
+    ("NamedSharding(jax.make_mesh((8,), ('z',)), P(None, 'z'))",
+     {"sharding": {"d1": "z"}, "mesh": [["z", 8]]}),
+    ("P(('x', 'y'))", {"sharding": {"d0": ["x", "y"]}})])
+def test_pasted_code_sets_the_form_of_an_array(text, changed):
+    form = {"mesh": [["x", 2], ["y", 4]], "sharding": {"d0": "x"}, "overrides": {}}
+    assert paste.filled(form, read_pasted(text), ARRAY) == form | changed
+
+
+def test_pasted_specs_go_to_the_arrays_that_they_name_then_in_order():
+    pasted = read_pasted("kernel = P('x')\njax.jit(f, in_shardings=(P('y', None),))")
+    assert paste.filled({}, pasted, ARRAYS)["overrides"] == {
+        "weights": ["x", None], "x": ["y", None]}
+
+
+@pytest.mark.parametrize(("text", "arrays", "said"), [
+    ("P('x', None, 'y')", ARRAY, "a spec of 3 entries is longer than the rank 2 of array"),
+    ("f(P('x'), P('y'))", ARRAY, "2 specs were pasted for one array"),
+    ("f(P(), P(), P(), P())", ARRAYS, "4 specs are more than 3 arrays")])
+def test_pasted_code_that_does_not_fit_gets_a_sentence(text, arrays, said):
+    with pytest.raises(RequestError, match=said):
+        paste.filled({"mesh": [["x", 2]]}, read_pasted(text), arrays)
+
+
+def test_arrays_are_drawn_to_one_scale_with_a_block_for_each_shard():
+    arrays = product.drawn(STEP)
+    blocks = together.chart(STEP, arrays)["layer"][0]["data"]["values"]
+    assert [sum(block["array"] == array.name for block in blocks) for array in arrays] == [2, 8, 8]
+    assert together.is_to_scale(STEP, arrays)
+    wide = next(block for block in blocks if block["array"] == "x")
+    narrow = next(block for block in blocks if block["array"] == "y")
+    # 32 x 128 and 32 x 16 elements
+    assert wide["x2"] - wide["x"] == pytest.approx(8 * (narrow["x2"] - narrow["x"]), rel=1e-3)
+    assert wide["y2"] - wide["y"] == pytest.approx(narrow["y2"] - narrow["y"], rel=1e-3)

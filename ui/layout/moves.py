@@ -1,0 +1,84 @@
+"""What has to move, on Layout: a table of steps, and from one spec to another with both pictures."""
+
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from spmd_core.bandwidth.known import calibration, measured
+from spmd_core.errors import RequestError
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.layout import Layout, layout
+from spmd_core.experiment.pasted import read_spec
+from spmd_core.experiment.types import Spec
+from spmd_core.resharding.moves import Move, missing_bytes, reshard
+from spmd_core.resharding.seconds import Cost, Costs, costs
+from spmd_core.units import bytes_text, seconds_text
+from spmd_core.words import layouts as words
+from spmd_core.workloads.workload import DTYPE_BYTES
+from ui import choices
+from ui.lab import lab
+from ui.layout import picture
+from ui.markdown import coded
+from ui.shell import refusal
+
+NONE = "–"
+
+
+def costs_here(experiment: Experiment) -> Costs:
+    """What moves cost on the experiment's target, by what is stored of it."""
+    known = calibration(experiment, lab().latest, lab().result)
+    return costs(experiment, measured(known).fits if known else ())
+
+
+def table(moves: Sequence[Move], cost: Cost, why: Callable[[Move], str]) -> None:
+    """The steps in order: what, over which axes, bytes per device, seconds, why."""
+    named = any(move.array for move in moves)
+    rows = {"Array": [move.array for move in moves]} if named else {}
+    st.table(rows | {
+        "Step": [move.kind for move in moves],
+        "Over": [", ".join(move.axes) for move in moves],
+        "Bytes per device": [bytes_text(move.nbytes) if move.sends else NONE for move in moves],
+        "Time": [_time(move, cost) for move in moves],
+        "Why": [coded(why(move)) for move in moves]}, border="horizontal")
+
+
+def _time(move: Move, cost: Cost) -> str:
+    return (seconds_text(cost(move)) if move.sends else NONE).replace(" ", "\u00a0")
+
+
+def reshard_view(experiment: Experiment, found: Layout) -> None:
+    """The array's spec to another one: what moves, what it costs, and the other picture."""
+    st.subheader("Reshard it", anchor=False)
+    text = st.text_input("To the PartitionSpec", key=choices.TO, bind="query-params",
+                         max_chars=400, placeholder="P(None, 'x')",
+                         help="A spec, or a line of code with one. It is read, never evaluated.")
+    if not text:
+        st.caption("Write a spec, such as P(None, 'x'), to see what moves and what it costs.")
+        return
+    try:
+        after = padded(read_spec(text), len(found.shape))
+        item = DTYPE_BYTES[experiment.dtype]
+        new = layout(found.mesh, found.shape, after)
+        moves = reshard(found.mesh, found.shape, found.spec, after, item)
+        missing = missing_bytes(found.mesh, found.shape, found.spec, after, item)
+    except RequestError as error:
+        refusal(str(error))
+        return
+    here = costs_here(experiment)
+    said = words.reshard_headline(found.spec, after, moves, missing, here.of)
+    st.markdown(f"**{coded(said)}**")
+    if moves:
+        table(moves, here.of, words.step_why)
+    sends = any(move.sends for move in moves)
+    st.caption(coded(f"{words.cost_source(experiment, here.is_known)} {words.NEEDED}" if sends
+                    else words.NEEDED))
+    st.markdown(coded(f"Then {words.headline(new, experiment.dtype)}"))
+    st.vega_lite_chart(picture.picture(new, experiment.dtype), key="picture:to",
+                       alt=picture.alt_text(new, experiment.dtype))
+
+
+def padded(spec: Spec, rank: int) -> Spec:
+    """A spec with an entry for every dim, as JAX takes a shorter one."""
+    return (*spec, *((),) * (rank - len(spec)))
+
+

@@ -1,0 +1,141 @@
+"""A step in pictures, on Layout: operands and their product, each sharded, and what it needs."""
+
+from typing import Any
+
+import streamlit as st
+
+from spmd_core.errors import RequestError
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.layout import dtype_of, layout_of
+from spmd_core.experiment.pasted import read_spec, spec_code
+from spmd_core.experiment.types import axes_json
+from spmd_core.resharding.moves import Move
+from spmd_core.resharding.product import is_product, product
+from spmd_core.words import layouts as words
+from spmd_core.workloads.workload import Array
+from ui import inputs, links, shell, state
+from ui.layout import moves, paste, picture, together
+from ui.markdown import coded, plain
+
+SCREEN = "layout"
+ONE, STEP = "An array", "A product"
+_WORKLOAD = {ONE: "array", STEP: "layer"}
+
+
+def choose() -> bool:
+    """Draw the choice between one array and a product; whether it is a product."""
+    now = STEP if is_product(state.experiment(SCREEN).what) else ONE
+    key = state.seed(state.key(SCREEN, "kind"), now)
+    chosen = st.segmented_control("Shows", [ONE, STEP], key=key, required=True,
+                                  label_visibility="collapsed") or now
+    if chosen != now:
+        state.change_workload(SCREEN, _WORKLOAD[chosen])
+        state.edit(SCREEN, state.draft(SCREEN))
+        st.rerun()
+    return now == STEP
+
+
+def fields() -> dict[str, Any]:
+    """Mesh, sizes, and a spec for each array that is drawn, as text."""
+    now = state.experiment(SCREEN)
+    mesh = inputs.mesh_input(SCREEN)
+    dims = inputs.dims_input(SCREEN, now.what, mesh)
+    left, right = st.columns(2, gap="small")
+    with left:
+        dtype = inputs.dtype_input(SCREEN, now.what)
+    with right:
+        target = inputs.target_input(SCREEN)
+    overrides = dict(state.draft(SCREEN)["overrides"])
+    for array in drawn(now):
+        spec = _spec_input(now, array)
+        if spec is None:
+            overrides.pop(array.name, None)
+        else:
+            overrides[array.name] = spec
+    present = {array.name: array.present(now.sizes) for array in drawn(now)}
+    paste.box(SCREEN, present)
+    return state.draft(SCREEN) | dims | {"mesh": mesh, "dtype": dtype, "target": target,
+                                         "overrides": overrides}
+
+
+def _spec_input(experiment: Experiment, array: Array) -> list[Any] | None:
+    """The spec of an array that has one of its own; empty, it follows the dims above."""
+    own = state.draft(SCREEN)["overrides"].get(array.name)
+    shown = "" if own is None else spec_code(tuple(
+        () if not entry else (entry,) if isinstance(entry, str) else tuple(entry) for entry in own))
+    key = state.seed(state.key(SCREEN, f"code.{array.name}"), shown)
+    text = st.text_input(f"Spec of {array.name}", key=key, max_chars=400,
+                         placeholder=spec_code(experiment.table_spec(array.name)),
+                         help="Empty: as the dims above say. Read as code, never evaluated.")
+    if not text:
+        return None
+    try:
+        spec = read_spec(text)
+    except RequestError as error:
+        st.error(plain(str(error)), icon=":material/error:")
+        return own
+    rank = len(array.present(experiment.sizes))
+    return [axes_json(axes) for axes in moves.padded(spec, rank)]
+
+
+def drawn(experiment: Experiment) -> list[Array]:
+    """Operands of rank 2 and more, and the result: what the pictures show."""
+    what = experiment.what
+    return [*(array for array in what.operands if len(array.dims) > 1), *what.results]
+
+
+def screen(share: Any) -> None:
+    """All of the screen but its choice: fields, the answer, the steps, the pictures."""
+    with st.sidebar:
+        experiment, refusal = state.edit(SCREEN, fields())
+    st.title("Layout", anchor=False)
+    st.caption(plain(f"{experiment.what.title}: {experiment.what.formula}"))
+    if refusal:
+        shell.refusal(refusal)
+        st.caption("What you see is the last step that was valid.")
+    _needs(experiment)
+    arrays = drawn(experiment)
+    st.vega_lite_chart(together.chart(experiment, arrays), key="together",
+                       alt=words.together_alt(experiment, [array.name for array in arrays]))
+    planes = any(len(experiment.shape(array.name)) > 2 for array in arrays)
+    st.caption(words.together_about(together.is_to_scale(experiment, arrays), planes))
+    page, query = links.elsewhere(experiment)
+    st.page_link(shell.PAGES[page][0], label=f"**Compile it on {shell.PAGES[page][1]}**",
+                 icon=":material/play_arrow:", query_params=query)
+    with st.expander("Each array, with the mesh", key="each", on_change="rerun") as fold:
+        if fold.open:
+            for array in drawn(experiment):
+                _picture(experiment, array)
+    links.write_query(SCREEN, experiment)
+    links.share_box(share, SCREEN, experiment)
+
+
+def _needs(experiment: Experiment) -> None:
+    """The answer, and its steps."""
+    here = moves.costs_here(experiment)
+
+    def seconds(move: Move) -> float:
+        known = here.of(move)
+        return here.rates.collective(move.kind, experiment.mesh, move.axes, move.nbytes) \
+            if known is None else known
+
+    alone_s = here.rates.matmul_s(experiment.what.flops(experiment.sizes), None)
+    try:
+        found = product(experiment, seconds, alone_s)
+    except RequestError as error:
+        shell.refusal(str(error))
+        return
+    st.subheader(coded(words.product_headline(experiment, found, here.of)), anchor=False)
+    if found.moves:
+        moves.table(found.moves, here.of, lambda move: words.why(experiment, found, move))
+        st.caption(coded(f"{words.cost_source(experiment, here.is_known)} {words.NEEDED}"))
+
+
+def _picture(experiment: Experiment, array: Array) -> None:
+    held, dtype = layout_of(experiment, array.name), dtype_of(experiment, array.name)
+    dims = ", ".join(array.present(experiment.sizes))
+    spec = spec_code(experiment.spec(array.name))
+    st.markdown(f"**{plain(array.name)}** ({plain(dims)}) {coded(f'`{spec}`')}: "
+                f"{plain(words.headline(held, dtype))}")
+    st.vega_lite_chart(picture.picture(held, dtype), key=f"picture:{array.name}",
+                       alt=picture.alt_text(held, dtype))

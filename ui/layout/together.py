@@ -1,0 +1,147 @@
+"""Operands and result side by side, to one scale: each as its shards, in the colours of who holds
+them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.layout import Layout, dtype_of, layout_of, shape_text
+from spmd_core.experiment.pasted import spec_code
+from spmd_core.units import bytes_text
+from spmd_core.words.layouts import group_texts, index_texts, short_group_texts
+from spmd_core.workloads.workload import Array
+from ui.charts.base import CONFIG, INK, Spec
+from ui.layout.colours import colours
+
+MOST_BLOCKS = 32  # along a dim; of more, neighbors are one block
+_GAP = 0.09  # between arrays, as a share of all of the width
+_LEAST, _TALLEST = 0.18, 270.0  # of the widest or tallest array; pixels
+_HEAD = 44.0  # pixels above the arrays
+_WIDE = 700.0  # pixels that it takes at most; in a narrower window all sides shrink alike
+_INK = "#15181d"
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """An array where it is drawn: left edge and width as shares of the width, height in pixels."""
+
+    array: Array
+    held: Layout
+    left: float
+    width: float
+    height: float
+
+
+def chart(experiment: Experiment, arrays: Sequence[Array]) -> Spec:
+    """The picture: `x @ weights = y` of arrays as rectangles, split as they are sharded."""
+    boxes = _boxes(experiment, arrays)
+    tallest = max(box.height for box in boxes)
+    blocks = [block for box in boxes for block in _blocks(experiment, box, tallest)]
+    heads = [word for box in boxes for word in _heads(experiment, box)]
+    signs = [{"x": (one.left + one.width + other.left) / 2, "y": _HEAD + tallest / 2,
+              "text": "=" if number == len(boxes) - 2 else "+" if number else "@"}
+             for number, (one, other) in enumerate(pairwise(boxes))]
+    x = {"field": "x", "type": "quantitative", "axis": None,
+         "scale": {"domainMin": 0, "domainMax": {"expr": f"max(1, width / {_WIDE:g})"}, "nice": False}}
+    y = {"field": "y", "type": "quantitative", "axis": None, "scale": {
+        "domain": [0, _HEAD + tallest], "nice": False, "zero": False, "reverse": True}}
+    place = {"x": x, "y": y}
+    size = (f"min(13, (datum.x2 - datum.x) * min(width, {_WIDE:g}) / datum.letters / 0.58, "
+            "0.8 * (datum.y2a - datum.ya))")
+    down = {"y": y | {"field": "ya"}}
+    scaled = [_scaled("y"), _scaled("y2")]
+    middle = [*scaled, {"calculate": "(datum.x + datum.x2) / 2", "as": "mx"},
+              {"calculate": "(datum.ya + datum.y2a) / 2", "as": "my"}]
+    hover = [{"field": name, "title": title} for name, title in
+             (("array", "array"), ("devices", "devices"), ("holds", "hold"), ("bytes", "bytes"))]
+    return {"height": round(_HEAD + tallest + 4), "config": CONFIG,
+            "layer": [
+                {"data": {"values": blocks}, "transform": scaled, "mark": {"type": "rect", "stroke": "#ffffff",
+                                                      "strokeWidth": 1, "cornerRadius": 2},
+                 "encoding": place | down | {"x2": {"field": "x2"}, "y2": {"field": "y2a"},
+                                      "color": {"field": "color", "type": "nominal",
+                                                "scale": None}, "tooltip": hover}},
+                {"data": {"values": blocks}, "transform": middle,
+                 "mark": {"type": "text", "color": _INK, "tooltip": None, "aria": False,
+                          "fontSize": {"expr": size}, "opacity": {"expr": f"{size} < 7 ? 0 : 1"}},
+                 "encoding": {"x": x | {"field": "mx"}, "y": y | {"field": "my"},
+                              "text": {"field": "text"}}},
+                {"data": {"values": heads},
+                 "mark": {"type": "text", "align": "left", "fontSize": {"expr": "datum.size"},
+                          "fontWeight": {"expr": "datum.weight"}, **INK},
+                 "encoding": place | {"text": {"field": "text"}}},
+                {"data": {"values": signs}, "transform": [_scaled("y")],
+                 "mark": {"type": "text", "fontSize": 18, **INK},
+                 "encoding": place | down | {"text": {"field": "text"}}}]}
+
+
+def _scaled(field: str) -> dict[str, str]:
+    """A height of the arrays in the width that there is."""
+    shrunk = f"{_HEAD:g} + (datum.{field} - {_HEAD:g}) * min(1, width / {_WIDE:g})"
+    return {"calculate": shrunk, "as": f"{field}a"}
+
+
+def _plane(held: Layout) -> tuple[int, int]:
+    """Rows and columns of an array: its last two dims, one row where it has but one."""
+    sizes = (1, 1, *held.shape)[-2:]
+    return sizes[0], sizes[1]
+
+
+def _boxes(experiment: Experiment, arrays: Sequence[Array]) -> list[_Box]:
+    held = [layout_of(experiment, array.name) for array in arrays]
+    planes = [_plane(each) for each in held]
+    largest = max(max(plane) for plane in planes)
+    # one scale for all; what would be too thin to be read is as thick as can be read
+    sides = [tuple(max(side / largest, _LEAST) for side in plane) for plane in planes]
+    across = (1 - _GAP * (len(arrays) - 1)) / sum(columns for _, columns in sides)
+    tall = _WIDE * across
+    if (most := tall * max(rows for rows, _ in sides)) > _TALLEST:
+        across, tall = across * _TALLEST / most, tall * _TALLEST / most
+    boxes, left = [], 0.0
+    for array, each, (rows, columns) in zip(arrays, held, sides, strict=True):
+        boxes.append(_Box(array, each, left, columns * across, rows * tall))
+        left += columns * across + _GAP
+    return boxes
+
+
+def is_to_scale(experiment: Experiment, arrays: Sequence[Array]) -> bool:
+    """Whether no array had to be drawn thicker than it is."""
+    sides = [side for array in arrays for side in _plane(layout_of(experiment, array.name))]
+    return min(sides) >= _LEAST * max(sides)
+
+
+def _blocks(experiment: Experiment, box: _Box, tallest: float) -> list[dict[str, Any]]:
+    """A rectangle for each shard of the array's last two dims."""
+    held, dtype = box.held, dtype_of(experiment, box.array.name)
+    parts = (1, 1, *held.parts)[-2:]
+    steps = [-(-part // MOST_BLOCKS) for part in parts]
+    numbers = np.arange(held.shard_count)[:parts[0] * parts[1]].reshape(parts)
+    shown = numbers[::steps[0], ::steps[1]]
+    first = held.groups[:, 0]
+    texts = short_group_texts(held.named_groups) if max(steps) == 1 else [""] * held.shard_count
+    names, holds = group_texts(held.named_groups), index_texts(held.starts[first],
+                                                               held.stops[first])
+    shades = colours(first, held.device_count)
+    width, height = box.width / shown.shape[1], box.height / shown.shape[0]
+    top = _HEAD + (tallest - box.height) / 2
+    letters = max(2, max(map(len, texts)))
+    return [{"x": round(box.left + column * width, 5), "x2": round(box.left + (column + 1) * width, 5),
+             "y": round(top + row * height, 2), "y2": round(top + (row + 1) * height, 2),
+             "color": shades[shard], "text": texts[shard], "letters": letters,
+             "array": box.array.name, "devices": names[shard], "holds": holds[shard],
+             "bytes": bytes_text(held.shard_bytes(dtype))}
+            for (row, column), shard in np.ndenumerate(shown)]
+
+
+def _heads(experiment: Experiment, box: _Box) -> list[dict[str, Any]]:
+    """Name, spec and shape above an array."""
+    spec = spec_code(experiment.spec(box.array.name))
+    return [{"x": box.left, "y": 9.0, "text": box.array.name, "size": 13, "weight": "bold"},
+            {"x": box.left, "y": 24.0, "text": spec, "size": 10.5, "weight": "normal"},
+            {"x": box.left, "y": 37.0, "text": shape_text(box.held.shape), "size": 10.5,
+             "weight": "normal"}]

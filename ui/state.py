@@ -1,9 +1,8 @@
 """What a screen holds between reruns; the only speller of session keys.
 
-The state of a screen is one valid Experiment under a durable key. Beside it lies the draft: what
-the fields say now,
-as the JSON form of an experiment, valid or not, so that a bad entry loses nothing. Widgets are
-seeded from the draft.
+The state of a screen is one valid Experiment under a durable key. Beside it lies the draft: what the
+fields say now, as the JSON form of an experiment, valid or not, so that a bad entry loses nothing.
+Widgets are seeded from the draft.
 """
 
 from collections.abc import Sequence
@@ -23,10 +22,8 @@ VariantForm = tuple[str | None, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Why a link cannot be opened, or an experiment not run here, and what can be done instead.
-
-    `nearest`: the nearest experiment that can; `elsewhere`: an experiment that another screen
-    shows.
+    """Why a link cannot be opened, or an experiment not run here, and what can be done instead:
+    the `nearest` experiment that can, or one that another screen shows (`elsewhere`).
     """
 
     sentence: str
@@ -111,11 +108,10 @@ def replace_draft(screen: str, new: dict[str, Any]) -> None:
 
 
 def variants(screen: str) -> list[VariantForm]:
-    """(name, None where it follows from what differs; JSON form) of every variant of the screen's
-    study; empty where its experiment stands alone. The draft is that of `variant_at`, and what all
-    variants share is as the draft says.
+    """(name, None where it follows from what differs; JSON form) of every variant of a study; empty
+    where the experiment stands alone. What all share is as the draft says, that of `variant_at`.
     """
-    listed = list(aside(screen, "variants") or ())
+    listed: list[VariantForm] = list(aside(screen, "variants") or ())
     if listed:
         now = draft(screen)
         shared = {field: value for field, value in now.items() if field not in VARYING}
@@ -267,9 +263,7 @@ def remember(screen: str, form: dict[str, Any]) -> None:
 
 
 def recall(screen: str, new: dict[str, Any]) -> dict[str, Any]:
-    """The fields that the workload of `new` had when it was last chosen on the same target; `new`
-    where there are none.
-    """
+    """The fields that the workload of `new` had when last chosen on the same target; else `new`."""
     kept = st.session_state.get(_durable(screen, f"of.{new['workload']}"))
     return kept if kept is not None and kept["target"] == new["target"] else new
 

@@ -35,8 +35,8 @@ def opened(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Entry]]:
     alone = {name: value for name, value in data.items() if name != "variants"}
     if data.get("variants") is None:
         return alone, []
-    entries = [(name, alone | dict(changes))
-               for name, changes in _entries(data["variants"], "variants", "changes")]
+    entries: list[Entry] = [(name, alone | dict(changes)) for name, changes in
+                            _entries(data["variants"], "variants", "changes")]
     return entries[0][1], entries
 
 

@@ -32,10 +32,10 @@ def _differences(before: Experiment, now: Experiment) -> None:
         st.table(found.rename(columns={"A": "Below", "B": "Now"}), hide_index=True,
                  border="horizontal")
         return
-    measured = {each.experiment for each in before.members}
-    new = [each for each in now.members if each.experiment not in measured]
-    gone = [each.name for each in before.variants
-            if each.experiment not in {other.experiment for other in now.members}]
+    measured = {each.experiment.id for each in before.members}
+    new = [each for each in now.members if each.experiment.id not in measured]
+    asked = {each.experiment.id for each in now.members}
+    gone = [each.name for each in before.variants if each.experiment.id not in asked]
     if new:
         st.table(_members(new), hide_index=True, border="horizontal")
     told = f"{len(new)} of {len(now.members)} variants are not in the answer below"

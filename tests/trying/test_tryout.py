@@ -67,9 +67,9 @@ def test_what_was_found_stays_when_it_is_cancelled(lab):
     tryout = Tryout(lab, store(lab), slow)
     thread = threading.Thread(target=tryout.run)
     thread.start()
-    until(lambda: lab.active())
+    until(lambda: lab.active(), 60)
     tryout.cancel()
     thread.join()
     assert tryout.state == "cancelled" and tryout.answers == {}
-    until(lambda: not lab.active())
+    until(lambda: not lab.active(), 60)
     assert known(lab, result.run) == ("cancelled", {})

@@ -5,7 +5,10 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.lab import Lab
 from spmd_core.results.remedy import Nothing, Predicted, Remedy
 from spmd_core.store.remedies import Remedies
+from spmd_core.trying import running
 from spmd_core.trying.stored import to_stored
+from tests.labs import STANDIN, experiment, until
+from tests.standin import sitecustomize as standin
 from tests.ui.predictions import store
 from tests.ui.values import result, strategy
 from ui.compare import view
@@ -14,15 +17,39 @@ SUM = {"kind": "all-reduce", "axes": ["x"], "bytes": 2**20, "count": 1}
 MOVE = {"kind": "all-to-all", "axes": ["x"], "bytes": 2**20, "count": 1}
 
 
+def opened(run):
+    screen = AppTest.from_file("../../home.py",
+                               default_timeout=30).switch_page("pages/compare.py")
+    screen.query_params["run"] = run
+    return screen.run()
+
+
+def links(screen):
+    assert not screen.exception
+    return [each.proto.label for each in screen.get("page_link")]
+
+
+def test_a_press_has_them_tried_in_the_background(data_folder, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
+    found = result({"auto": strategy(1e-3, collectives=[SUM | {"bytes": 2**24}])},
+                   experiment=experiment(standin.SUMS, workload="contraction",
+                                         dims={"rows": 4096, "cols": 1024}, strategies=["auto"]))
+    store(data_folder, found)
+    view.forget()
+    screen = opened(found.run)
+    next(button for button in screen.button if button.label == "Try changes").click().run()
+    until(lambda: running.find(Lab.open(), found.run).is_over, 120)
+    assert any("no all\\-reduce over `x`" in label for label in links(screen.run()))
+    Lab.open().close()
+    view.forget()
+
+
 def test_answers_are_there_when_the_run_is_opened_again(data_folder):
     found = result({"auto": strategy(1e-3, collectives=[SUM, MOVE]),
                     "explicit": strategy(1e-3, collectives=[SUM])})
     store(data_folder, found)
     view.forget()
-    screen = AppTest.from_file("../../home.py",
-                               default_timeout=30).switch_page("pages/compare.py")
-    screen.query_params["run"] = found.run
-    screen.run()
+    screen = opened(found.run)
     assert "Try changes" in [button.label for button in screen.button]
 
     remedy = Remedy(changes=(), experiment=found.experiment.vary(sharding={}), memory_bytes=2**20,
@@ -34,13 +61,11 @@ def test_answers_are_there_when_the_run_is_opened_again(data_folder):
     kept.keep(found.run, to_stored("done", answers))
     kept.close()
     screen.run()
-    assert not screen.exception
     assert "Try changes" not in [button.label for button in screen.button]
     said = [each.value.replace("\\", "") for each in screen.markdown]
     assert "**all-reduce over `x`** · Automatic and Explicit" in said
     assert "**all-to-all over `x`** · Automatic  \nNothing removes it: it is needed." in said
-    links = [each.proto.label for each in screen.get("page_link")]
-    assert sum("Leave `in` replicated" in label for label in links) == 1
+    assert sum("Leave `in` replicated" in label for label in links(screen)) == 1
     assert any("guesses" in each.value for each in screen.caption)
     Lab.open().close()
     view.forget()

@@ -13,25 +13,22 @@ from typing import NoReturn
 
 from spmd_core.bandwidth.known import calibration
 from spmd_core.bandwidth.roofline import with_roofline
+from spmd_core.commands import looks
 from spmd_core.commands.remedies import HELP, with_tried
 from spmd_core.commands.report import report
 from spmd_core.commands.spec import add_spec, read_spec
 from spmd_core.commands.table import table
-from spmd_core.errors import refuse, shorten
+from spmd_core.errors import refuse
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.lab import Lab
 from spmd_core.results.export import result_json
 from spmd_core.results.result import Result
 from spmd_core.runs.states import RunStatus
 from spmd_core.sweep.sizes import SizePoint, at_sizes, begins, point_of, read_count
-from spmd_core.timeline.perfetto import traces_text
-from spmd_core.timeline.text import TRACED, from_text
 from spmd_core.trying.running import told
 from spmd_core.units import seconds_text
-from spmd_core.words.names import title
 from spmd_core.words.runs import phase_words
 from spmd_core.words.sweep import SIZE_COLUMNS, size_headline, size_rows
-from spmd_core.words.timeline import names_of, row_words
 
 SIZES_HELP = ("run it at N growing sizes instead, on one device and sharded: where sharding "
               "begins to win")
@@ -46,6 +43,8 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="trace a few calls after the timing, and write the steps for Perfetto")
     parser.add_argument("--remedies", action="store_true", help=HELP)
     parser.add_argument("--sizes", metavar="N", help=SIZES_HELP)
+    parser.add_argument("--shardings", action="store_true",
+                        help="print how the compiler shards each value of the programs")
 
 
 def main(arguments: Namespace) -> int:
@@ -54,12 +53,14 @@ def main(arguments: Namespace) -> int:
     """
     experiment = read_spec(arguments.spec)
     if arguments.sizes is not None:
-        if arguments.trace or arguments.remedies:
-            raise refuse("--sizes with --trace or --remedies", "is more than one thing",
+        if arguments.trace or arguments.remedies or arguments.shardings:
+            raise refuse("--sizes with --trace, --shardings or --remedies", "is more than one thing",
                          "leave one out")
         return run_sizes(experiment, read_count(arguments.sizes), arguments.json)
+    if arguments.shardings:
+        experiment = looks.with_shardings(experiment)
     if arguments.trace:
-        experiment = with_trace(experiment, Path(arguments.trace))
+        experiment = looks.with_trace(experiment, Path(arguments.trace))
     signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped cancels its run as Ctrl-C does
     lab = Lab.open(serve=False)
     run = lab.submit(experiment)
@@ -67,39 +68,18 @@ def main(arguments: Namespace) -> int:
     result = on_this_machine(lab, lab.result(run))
     if arguments.remedies and result and status.state == "succeeded":
         result, interrupted = with_tried(lab, result)
+    if arguments.shardings and result:
+        result = looks.result_with_shardings(lab, result)
     print_run(status, result, arguments.json)
+    if arguments.shardings and result and not arguments.json:
+        print("\n".join(looks.shardings_report(result)))
     if arguments.trace:
-        write_traces(lab, result, Path(arguments.trace))
+        looks.write_traces(lab, result, Path(arguments.trace))
     if interrupted:
         return 130
     if status.state == "failed":  # also a result that could not be stored
         return 1
     return 0 if result and any(found.status == "ok" for found in result.strategies.values()) else 1
-
-
-def with_trace(experiment: Experiment, file: Path) -> Experiment:
-    """The experiment with a trace of each strategy; RequestError where `file` could not be written
-    or there is nothing to trace.
-    """
-    if not file.parent.is_dir() or file.is_dir():
-        raise refuse(f"trace file {shorten(str(file))}", "cannot be written",
-                     "name a file in a folder that exists")
-    if not experiment.what.is_traceable:
-        raise refuse(f"workload {experiment.workload}", "has no timed calls to trace",
-                     "leave --trace out, or use a computation such as layer")
-    return experiment.vary(options=dict(experiment.options) | {"trace": True})
-
-
-def write_traces(lab: Lab, result: Result | None, file: Path) -> None:
-    """The traced steps of a result's strategies as one file for Perfetto; nothing without any."""
-    found = {title(name): text for name in (result.strategies if result else ())
-             if result and (text := lab.text(result.run, name, TRACED))}
-    if not found:
-        print("no trace: no strategy got that far", file=sys.stderr)
-    else:
-        file.write_text(traces_text({name: from_text(text) for name, text in found.items()},
-                                    names_of, row_words))
-        print(f"trace written to {file}: open it at ui.perfetto.dev", file=sys.stderr)
 
 
 def on_this_machine(lab: Lab, result: Result | None) -> Result | None:

@@ -28,6 +28,7 @@ class Lowered:
     texts: dict[str, str]
     warnings: tuple[str, ...] = ()
     names: dict[str, Any] = field(default_factory=dict)  # the namespace of the executed text
+    lowered: Any = None  # what was compiled, where something was
 
 
 def execute(text: str, name: str) -> dict[str, Any]:
@@ -87,7 +88,7 @@ def lower(text: str, names: dict[str, Any], operands: dict[str, Any],
         unsharded = arguments
         arguments = place(operands, dict(zip(operands, compiled.input_shardings[0], strict=True)))
     return Lowered(compiled, compiled, arguments, unsharded, steps.seconds, texts,
-                   compiler_warnings(log[0]), names)
+                   compiler_warnings(log[0]), names, lowered)
 
 
 def look_into(text: str, names: dict[str, Any], operands: dict[str, Any],
@@ -101,7 +102,7 @@ def look_into(text: str, names: dict[str, Any], operands: dict[str, Any],
     """
     arranged = names["arrange"](operands) if "arrange" in names else operands
     arguments, steps, program = place(arranged, names["placed"]), Steps(phase), names["program"]
-    compiled, texts = None, {"program": text}
+    lowered, compiled, texts = None, None, {"program": text}
     with captured() as log:
         traced = steps("trace",
                        lambda: program.trace(*arguments)) if hasattr(program, "trace") else None
@@ -111,4 +112,4 @@ def look_into(text: str, names: dict[str, Any], operands: dict[str, Any],
             compiled = steps("compile", lowered.compile)
             texts |= {"stablehlo": lowered.as_text(debug_info=True), "hlo": compiled.as_text()}
     return Lowered(program, compiled, arguments, None, steps.seconds, texts,
-                   compiler_warnings(log[0]), names)
+                   compiler_warnings(log[0]), names, lowered)

@@ -13,6 +13,7 @@ from spmd_core.workloads.workload import Workload
 
 PRECISION = Choice(("default", "high", "highest"))
 DEVICE_ORDER = Choice(("topology", "plain"))
+SHARDINGS = Flag()  # those of every step are read after the timing, by compiling again
 TRACE = Flag()  # a few calls are traced after the timing
 BY_POSITION = "by position"  # in_axes as the dims of the operands say
 
@@ -26,8 +27,12 @@ def source_of(options: Mapping[str, Any]) -> str | None:
 def option_choices(workload: Workload) -> dict[str, Option]:
     """The options of a workload that an experiment may choose, by name."""
     precision = {"precision": PRECISION} if workload.uses_precision else {}
-    trace = {"trace": TRACE} if workload.is_traceable else {}
-    return {"device_order": DEVICE_ORDER} | precision | dict(workload.options) | trace
+    return {"device_order": DEVICE_ORDER} | precision | dict(workload.options) | _looks(workload)
+
+
+def _looks(workload: Workload) -> dict[str, Option]:
+    """What is looked into after the timing, where asked for."""
+    return {"trace": TRACE, "shardings": SHARDINGS} if workload.is_traceable else {}
 
 
 def later_options(workload: Workload) -> dict[str, Any]:
@@ -38,7 +43,8 @@ def later_options(workload: Workload) -> dict[str, Any]:
     later = {name: option.default for name, option in workload.options.items() if option.later}
     maps = set(workload.strategies) & set(MAP_STRATEGIES)
     in_axes = {"in_axes": BY_POSITION} if maps else {}
-    return later | in_axes | ({"trace": TRACE.default} if workload.is_traceable else {})
+    looks = {name: option.default for name, option in _looks(workload).items()}
+    return later | in_axes | looks
 
 
 def fill_options(workload: Workload, given: Any) -> dict[str, Any]:

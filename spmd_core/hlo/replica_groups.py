@@ -69,6 +69,18 @@ def axes_of(groups: np.ndarray, mesh: tuple[tuple[str, int], ...],
     return tuple(name for (name, _), moved in zip(mesh, moves, strict=True) if moved)
 
 
+def parse_iota(text: str) -> np.ndarray:
+    """Devices as `<=[2,4]T(1,0)` lists them: int64, in the shape after the transposition.
+
+    >>> parse_iota("<=[2,2]T(1,0)").tolist()
+    [[0, 2], [1, 3]]
+    """
+    match = re.fullmatch(r"<=\[([\d,]+)\](?:T\(([\d,]+)\))?", text.strip())
+    if match is None:
+        raise HloError(f"devices {shorten(text)} of a compiled program are in no known form")
+    return _iota(match[1], match[2])
+
+
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(",") if part)
 

@@ -11,6 +11,7 @@ from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment
 from spmd_core.results.machine import Ceiling, Cost, Fit, MoveCost, Operation, Point, Roofline
 from spmd_core.results.prediction import Estimate, Prediction
+from spmd_core.results.shardings import Shardings
 from spmd_core.results.trace import Trace
 
 Status = Literal["ok", "error", "cancelled"]
@@ -144,6 +145,7 @@ class StrategyResult(Frozen):
     costs: tuple[Cost, ...] = ()
     move_costs: tuple[MoveCost, ...] = ()
     trace: Trace | None = None  # where the experiment asks for one
+    shardings: Shardings | None = None  # where the command line asks for them; stored apart
     roofline: Roofline | None = None  # by the latest calibration of the same target and mesh
     bytes_per_s: float | None = None  # of a transfer: bytes of the array over the median
     # of a training run: the loss of each step, and its seconds as step_s

@@ -11,6 +11,9 @@ from spmd_core.plan.plan import Plan
 from spmd_core.units import bytes_text, scaled_text
 from spmd_core.words.names import listed, mesh_words, titles, workload_title
 
+# Options that look into a run, when they are on
+_LOOKS = {"trace": "traced", "shardings": "shardings of every step"}
+
 
 def experiment_words(experiment: Experiment) -> str:
     """What is computed, how it is sharded and where, then whatever is not at its default; of a
@@ -51,7 +54,7 @@ def _chosen(experiment: Experiment) -> Iterator[str]:
         default = option.default if option else None
         if name not in ("source", "program") and value != default:
             said = name.replace("_", " ")
-            yield "traced" if name == "trace" else f"{said} {value}"
+            yield _LOOKS.get(name) or f"{said} {value}"
     if experiment.strategies != experiment.what.default_strategies:
         yield titles(experiment.strategies)
     timing, usual = experiment.timing, Timing()

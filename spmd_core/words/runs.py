@@ -16,7 +16,7 @@ _PHASES = {
     "partition": "partitioning", "optimize": "choosing layouts of",
     "schedule": "scheduling", "code": "making the code of",
     "price": "estimating the time of", "first_run": "running once", "warm_up": "warming up",
-    "sample": "measuring", "train": "training", "profile": "tracing a step of", "check": "checking values",
+    "sample": "measuring", "train": "training", "profile": "tracing a step of", "shardings": "reading the shardings of", "check": "checking values",
     "write": "writing the result",
 }
 # of a compile for absent devices, in their order: a step's, and any other program's

@@ -157,7 +157,7 @@ REFUSED = [
     ({"strategies": ["auto", "auto"]}, "strategy 'auto' is listed twice: list each strategy once"),
     ({"strategies": "auto"}, "strategies='auto' is not a list of names: write for example [\"auto\", \"shard_map\"]"),
     ({"options": {"precision": "utmost"}}, "precision='utmost' is not a choice: use default, high, highest"),
-    ({"options": {"speed": 9}}, "option 'speed' is not one of layer: use device_order or precision or in_axes or trace"),
+    ({"options": {"speed": 9}}, "option 'speed' is not one of layer: use device_order or precision or in_axes or trace or shardings"),
     ({"options": 0}, "options=0 is not an object: write for example {\"precision\": \"highest\"}"),
     ({"timing": {"samples": 0}}, "samples=0 is not a number of samples: use a whole number from 1 to 1000"),
     ({"timing": {"samples": True}}, "samples=True is not a number of samples: use a whole number from 1 to 1000"),

@@ -6,8 +6,8 @@ import streamlit as st
 
 from spmd_core.experiment.options import BY_POSITION, later_options, option_choices, source_of
 from spmd_core.recipes import RECIPES
+from spmd_core.words import shardings, traces
 from spmd_core.words.names import workload_title
-from spmd_core.words.traces import ASK, TRACE_HELP
 from spmd_core.workloads.catalog import WORKLOADS, Workload, get_workload, workload_names
 from spmd_core.workloads.options import Choice, Whole
 from spmd_core.workloads.small_programs import program_sizes
@@ -138,8 +138,10 @@ def _measuring(what: Workload, options: dict[str, Any]) -> dict[str, Any]:
         options |= {"in_axes": inputs.text_input(_SCREEN, "in_axes", "in_axes of vmap and pmap",
                                                  now, text)}
     if what.is_traceable:
-        options |= {"trace": inputs.toggle_input(
-            _SCREEN, "trace", ASK, bool(draft["options"].get("trace")), TRACE_HELP)}
+        for name, label, help_ in (("trace", traces.ASK, traces.TRACE_HELP),
+                                   ("shardings", shardings.ASK, shardings.HELP)):
+            options |= {name: inputs.toggle_input(
+                _SCREEN, name, label, bool(draft["options"].get(name)), help_)}
     # at their default they are left out, as in an experiment: a field that was only drawn is no
     # change
     chosen = {name: value for name, value in options.items()

@@ -11,12 +11,13 @@ from spmd_core.ir.text import ProgramText, Section
 from spmd_core.words.names import title
 from spmd_core.words.texts import MEANINGS, TEXTS, count, section_words, text_words
 from ui import choices
-from ui.ir import compare, stored
+from ui.ir import compare, steps, stored
 from ui.ir import lines as program_lines
 from ui.ir.html import STYLE, Line, listing
 from ui.markdown import plain
 
 _READ, _COMPARE, _LINES = "Read", "Compare two", "Source lines"
+_STEPS = "Shardings"
 _SECTIONS = 12  # on a page
 _LINES_SHOWN = 300  # of a section on a page
 _MATCHES = 100
@@ -42,8 +43,12 @@ def show(run: str, strategies: Sequence[str], key: str) -> None:
         return
     st.caption(plain(f"{MEANINGS[kind]} This one: {text_words(text)}."))
     views = _views(offered, kinds)
+    if steps.of_run(run, strategy) is not None:
+        views.append(_STEPS)
     view = choices.one_of("What to do", views, choices.VIEW) if len(views) > 1 else _READ
-    if view == _COMPARE:
+    if view == _STEPS:
+        steps.draw(run, strategy, key)
+    elif view == _COMPARE:
         compare.draw(run, strategy, [name for name in offered if name != strategy], kind, key)
     elif view == _LINES:
         program_lines.draw(run, strategy,

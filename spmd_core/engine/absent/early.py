@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spmd_core.engine.shardings import PASSES
 from spmd_core.machine.dump_folder import size_bytes
 
 COMPILE = "compile"  # name of the thread that compiles
 LOOK_S = 0.1  # how often the folder is looked at
 MOST_BYTES = 2**30  # of a folder: a larger one is emptied, and the compile goes on to its end
 # files that the compiler writes one after the other; of passes only those that mark a stage
-_PASSES = "tpu-spmd-partitioning|latency-hiding-scheduler"
+_PASSES = f"tpu-spmd-partitioning|latency-hiding-scheduler|{PASSES}"
 _STAGES = (("code", "*.after_optimizations.txt"), ("schedule", "*latency-hiding-scheduler*"),
            ("optimize", "*after_tpu-spmd-partitioning*"), ("partition", "*"))
 _TEXT = "*.after_optimizations.txt"

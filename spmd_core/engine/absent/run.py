@@ -25,12 +25,14 @@ from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import Steps
 from spmd_core.engine.measured.run import forget_now_and_then
 from spmd_core.engine.measured.trial import failure_of
+from spmd_core.engine.shardings import compiler_options, of_folder
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.errors import LabError
 from spmd_core.experiment.experiment import Experiment, Row
 from spmd_core.hlo.fingerprint import fingerprint
 from spmd_core.hlo.module import Module
 from spmd_core.hlo.text import parse_module
+from spmd_core.ir.shardings import NAME as SHARDINGS
 from spmd_core.machine.dump_folder import dump_folder
 from spmd_core.machine.topologies import Coordinates
 from spmd_core.results.collective import Collective
@@ -61,8 +63,8 @@ def predict_experiment(experiment: Experiment, run_id: str, environment: Environ
     outcomes: dict[str, StrategyResult] = {}
     if experiment.what.has_formula:
         return Finished(result=_by_formula(experiment, run_id, environment))
-    with dump_folder() as folder:
-        for row in experiment.rows:
+    for row in experiment.rows:
+        with dump_folder() as folder:
             outcomes[row.key] = StrategyResult(status="cancelled") if cancelled() \
                 else _predict(row, len(experiment.rows) == 1, emit, folder, clock)
     forget_now_and_then()
@@ -103,6 +105,9 @@ def _predict(row: Row, alone: bool, emit: Emit, folder: Path,
             "stablehlo": ahead.lowered.as_text(debug_info=not experiment.what.has_plan)}
         answer, warnings = _compile(experiment, strategy, ahead, steps, folder)
         texts["hlo"] = answer.text
+        if strategy not in ONE_DEVICE:
+            found = of_folder(folder, experiment.mesh, answer.collectives or ())
+            texts[SHARDINGS] = found.model_dump_json()
         facts = {"lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")),
                  "compile_s": steps.seconds["compile"], "peak_rss_bytes": _peak_bytes(),
                  "versions": versions(), "elapsed_s": clock() - started}
@@ -138,7 +143,8 @@ def _compile(experiment: Experiment, strategy: str, ahead: Ahead, steps: Steps,
         begun = steps.clock()
         try:
             found = compile_early(ahead.lowered, folder, steps.phase) \
-                if experiment.what.has_plan else steps("compile", ahead.lowered.compile)
+                if experiment.what.has_plan else steps("compile", lambda: ahead.lowered.compile(
+                    compiler_options=compiler_options(folder)))
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise

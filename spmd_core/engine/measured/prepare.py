@@ -67,7 +67,7 @@ def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operan
     if lowered.compiled is None:
         trial.collectives = ()  # on one device
     else:
-        trial.compiled = lowered.compiled
+        trial.compiled, trial.lowered = lowered.compiled, lowered.lowered
         trial.memory_bytes = memory_bytes(lowered.compiled, host_bytes(lowered.arguments))
         read_program(trial, experiment, lowered.compiled, order)
         price(trial, experiment, lowered.compiled, order)

@@ -12,7 +12,7 @@ import numpy as np
 
 from spmd_core.engine import devices
 from spmd_core.engine.lower import execute
-from spmd_core.engine.measured import machine, timing, tracing
+from spmd_core.engine.measured import machine, steps, timing, tracing
 from spmd_core.engine.measured.check import Checker
 from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.prepare import prepare
@@ -87,6 +87,8 @@ def _result(experiment: Experiment, run_id: str, environment: Environment,
         "load": devices.load(), "dispatch_floor_s": next(iter([*on_mesh, *floor_of.values()]))})
     if experiment.what.is_traceable and experiment.option("trace") and not sampler.stopped:
         tracing.trace(trials, environment, sampler.emit, sampler.cancelled)
+    if experiment.what.is_traceable and experiment.option("shardings") and not sampler.stopped:
+        steps.read(trials, experiment, sampler.emit, sampler.cancelled)
     result = Result(
         run=run_id, experiment=experiment, environment=measured, partial=sampler.stopped,
         # which are about times, and a program as written has none

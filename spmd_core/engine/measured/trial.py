@@ -42,6 +42,7 @@ class Trial:
     memory_bytes: MemoryBytes | None = None
     # on attached TPUs: what the cost model says of the program that is timed
     prediction: Prediction | None = None
+    lowered: Any = None  # of which `compiled` was compiled
     trace: Trace | None = None
     operands: dict[str, ArrayReport] = field(default_factory=dict)
     outputs: dict[str, ArrayReport] = field(default_factory=dict)
@@ -69,7 +70,7 @@ class Trial:
     def fail(self, error: BaseException) -> None:
         """Record why this strategy stops here, and let go of what it holds on the devices."""
         self.failure = failure_of(error)
-        self.program = self.from_unsharded = self.compiled = None
+        self.program = self.from_unsharded = self.compiled = self.lowered = None
         if not isinstance(error, Inexpressible | WrongResult):
             traceback.print_exception(error, limit=-8, file=sys.stderr)
 

@@ -14,7 +14,9 @@ from spmd_core.cost.predicting import is_current
 from spmd_core.cost.version import versions
 from spmd_core.engine.absent.topology import explain
 from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.ir.shardings import NAME as SHARDINGS
 from spmd_core.lab import Lab
+from spmd_core.results.shardings import Shardings
 from spmd_core.runs.states import TIMING
 from spmd_core.settings import Settings
 from spmd_core.timeline import text as timeline
@@ -83,7 +85,9 @@ def test_every_strategy_is_compiled_and_priced_and_nothing_is_executed(lab):
         assert "there is nothing to compile for absent ones" in result.strategies[
             name].error.message
     texts = lab.texts(run, "auto")
-    assert set(texts) == {"program", "jaxpr", "stablehlo", "hlo", timeline.NAME}
+    assert set(texts) == {"program", "jaxpr", "stablehlo", "hlo", timeline.NAME, SHARDINGS}
+    steps = Shardings.model_validate_json(texts[SHARDINGS]).steps
+    assert any(step.sums == ("x",) and "all-reduce over x" in step.collectives for step in steps)
     assert "jax.devices()" in texts["program"] and "all-reduce" in texts["hlo"]
     whole = timeline.from_text(texts[timeline.NAME]).whole
     assert whole.length_s == pytest.approx(auto.predicted_s.estimate)

@@ -4,6 +4,8 @@ import jax
 import pytest
 
 from spmd_core.engine.measured import tracing
+from spmd_core.ir.shardings import NAME
+from spmd_core.results.shardings import Shardings
 from spmd_core.timeline.recorded import Event
 from spmd_core.timeline.text import TRACED, from_text
 
@@ -76,3 +78,19 @@ def test_the_planes_of_a_tpu_and_of_a_gpu_are_read(device, line, stats, beside):
     assert event.start_s == pytest.approx(2e-6) and event.length_s == pytest.approx(5e-7)
     assert found.calls[0] == pytest.approx((1e-6, 1e-5))
     assert [type(each) for each in found.host] == [Event] and found.host[0].name == "Execute"
+
+
+def test_shardings_of_the_steps_are_read_after_the_timing_and_change_nothing(run):
+    plain, found = (run(**LAYER | {"strategies": ["single", "auto"], "options": options})
+                    for options in ({}, {"shardings": True}))
+    assert [each.collectives for each in found.result.strategies.values()] == [
+        each.collectives for each in plain.result.strategies.values()]
+    read = {event.strategy: Shardings.model_validate_json(event.texts[NAME])
+            for event in run.events if event.event == "texts" and NAME in event.texts}
+    assert read["single"].reason == "on one device nothing is sharded"
+    steps = {step.name or step.operation: step for step in read["auto"].steps}
+    assert steps["x"].spec == ((), ("x",)) and steps["weights"].spec == (("x",), ())
+    product = steps["dot_general"]
+    assert product.sums == ("x",) and product.collectives == ("all-reduce over x",)
+    assert product.source.startswith("layer_auto.py:") and "jnp.matmul" in product.code
+    assert steps["layer()"].spec == ((), ()) and steps["layer()"].bytes == 16 * 4 * 4

@@ -1,0 +1,49 @@
+"""How every value of a program is sharded, between its operands and its results."""
+
+from spmd_core.frozen import Frozen
+
+Spec = tuple[tuple[str, ...], ...]  # mesh axes of each dim, major first
+
+
+class Reshard(Frozen):
+    """An operand that a step takes otherwise than it is sharded: from which spec to which.
+
+    `free`: each device has its part already, so that nothing is sent.
+    """
+
+    operand: str
+    before: Spec
+    after: Spec
+    free: bool = False
+
+
+class Step(Frozen):
+    """A value: what the program calls it, or the operation; its logical shape, and how it is sharded.
+
+    `spec` is None where the compiler's sharding is no layout of mesh axes. Over `manual` axes the
+    program shards by itself (shard_map): there `shape` is that of a shard. `sums` are the axes over
+    which each device holds a partial sum that is added here. `inside` names the loop.
+    """
+
+    name: str = ""  # the variable that the line assigns; "" for what is inside a line
+    operation: str
+    op: str = ""
+    shape: tuple[int, ...]
+    dtype: str
+    spec: Spec | None
+    manual: tuple[str, ...] = ()
+    bytes: int | None = None  # per device
+    source: str = ""  # file:line
+    code: str = ""  # that line
+    inside: str = ""
+    reshards: tuple[Reshard, ...] = ()
+    sums: tuple[str, ...] = ()
+    collectives: tuple[str, ...] = ()  # of the compiled program, by the same operation and line
+
+
+class Shardings(Frozen):
+    """The steps of a program in its order, operands first; `left_out` counts those beyond."""
+
+    steps: tuple[Step, ...] = ()
+    left_out: int = 0
+    reason: str | None = None  # why there are none

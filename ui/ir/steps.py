@@ -1,0 +1,68 @@
+"""How each step of a program is sharded, beside the line that it comes from."""
+
+from functools import lru_cache
+from typing import Any
+
+import streamlit as st
+from pydantic import ValidationError
+
+from spmd_core.ir.shardings import NAME
+from spmd_core.results.shardings import Shardings, Step
+from spmd_core.units import bytes_text
+from spmd_core.words import shardings as words
+from ui.lab import lab
+from ui.markdown import as_sentence, plain
+
+_ROWS = 14  # of a table that is as high as its rows
+# Pixels: what is long gets what is left of a usual screen
+_WIDTHS = {"Value": 120, "Shape": 140, "Sharded": 130, "Per device": 80, "Before it": 240,
+           "Line": 45, "Source": 420, "Inside": 70}
+
+
+def of_run(run: str, strategy: str) -> Shardings | None:
+    """What a run left of a strategy's steps; None where they were not read."""
+    try:
+        return _of_run(run, strategy)
+    except LookupError:
+        return None
+
+
+@lru_cache(maxsize=8)
+def _of_run(run: str, strategy: str) -> Shardings:
+    text = lab().text(run, strategy, NAME)
+    if text is None:
+        raise LookupError(run)  # not kept: it may still come
+    try:
+        return Shardings.model_validate_json(text)
+    except ValidationError:
+        return Shardings(reason=words.OTHER_VERSION)
+
+
+def draw(run: str, strategy: str, key: str) -> None:
+    """The answer in a sentence, and a row per value: those that a variable names, or all."""
+    found = of_run(run, strategy)
+    if found is None:
+        st.info(words.NEVER_READ)
+        return
+    st.markdown(f"**{plain(as_sentence(words.headline(found)))}**")
+    if found.reason:
+        return
+    st.caption(words.ABOUT)
+    every = st.toggle(words.EVERY, key=f"{key}:every:{strategy}", help=words.EVERY_HELP)
+    rows = table([step for step in found.steps if every or words.is_told(step)])
+    st.dataframe(rows, hide_index=True, key=f"{key}:steps:{strategy}:{every}",
+                 height="content" if len(rows) <= _ROWS else 560,
+                 column_config={name: st.column_config.TextColumn(width=width)
+                                for name, width in _WIDTHS.items()})
+    if found.left_out:
+        st.caption(words.left_words(found.left_out))
+
+
+def table(steps: list[Step]) -> list[dict[str, Any]]:
+    """A row per step, in the program's order, each with its line."""
+    loops = any(step.inside for step in steps)
+    return [{"Value": words.value_words(step), "Shape": words.shape_words(step),
+             "Sharded": words.sharded_words(step), "Per device": bytes_text(step.bytes),
+             "Before it": words.before_words(step),
+             "Line": step.source.rpartition(":")[2] or "–", "Source": step.code or "operand"}
+            | ({"Inside": step.inside or "–"} if loops else {}) for step in steps]

@@ -10,7 +10,9 @@ from spmd_core.commands.table import table
 from spmd_core.recipes import differences_of
 from spmd_core.results.machine import Point
 from spmd_core.results.result import Result, StrategyResult
+from spmd_core.results.shardings import Shardings, Step
 from spmd_core.units import bytes_text, number_text, seconds_text
+from spmd_core.words import texts
 from spmd_core.words.bandwidth import (
     DEFINITIONS,
     axes_words,
@@ -187,3 +189,26 @@ def _ceilings(result: Result) -> Iterator[str]:
         rows.append((each.title, value_words(each), interval_words(each),
                      value_words(sheet) if sheet else "–"))
     yield from table(rows, numbers=(1, 2, 3))
+
+
+def shardings_report(result: Result) -> Iterator[str]:
+    """Lines of each strategy whose shardings were read."""
+    for name, found in result.strategies.items():
+        if found.shardings is not None:
+            yield ""
+            yield from shardings_lines(title(name), found.shardings)
+
+
+def shardings_lines(name: str, found: Shardings) -> Iterator[str]:
+    """A sentence, and a row for each step that has a name or needs something sent."""
+    yield f"{name}: {texts.steps_headline(found)}"
+    rows = [("value", "shape", "sharded", "per device", "before it", "source")]
+    rows += [(texts.value_words(step), texts.shape_words(step), texts.sharded_words(step),
+              bytes_text(step.bytes), texts.before_words(step), _place(step))
+             for step in found.steps if texts.is_told(step)]
+    if len(rows) > 1:
+        yield from table(rows, numbers=(3,))
+
+
+def _place(step: Step) -> str:
+    return f"{step.source}: {step.code}" if step.source else "operand"

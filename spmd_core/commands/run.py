@@ -13,22 +13,27 @@ from typing import NoReturn
 
 from spmd_core.bandwidth.known import calibration
 from spmd_core.bandwidth.roofline import with_roofline
-from spmd_core.commands import looks
 from spmd_core.commands.remedies import HELP, with_tried
-from spmd_core.commands.report import report
-from spmd_core.commands.spec import add_spec, read_spec
+from spmd_core.commands.report import report, shardings_report
+from spmd_core.commands.spec import add_spec, read_spec, with_shardings, with_trace
 from spmd_core.commands.table import table
 from spmd_core.errors import refuse
 from spmd_core.experiment.experiment import Experiment
+from spmd_core.ir.shardings import NAME as SHARDINGS
 from spmd_core.lab import Lab
 from spmd_core.results.export import result_json
 from spmd_core.results.result import Result
+from spmd_core.results.shardings import Shardings
 from spmd_core.runs.states import RunStatus
 from spmd_core.sweep.sizes import SizePoint, at_sizes, begins, point_of, read_count
+from spmd_core.timeline.perfetto import traces_text
+from spmd_core.timeline.text import TRACED, from_text
 from spmd_core.trying.running import told
 from spmd_core.units import seconds_text
+from spmd_core.words.names import title
 from spmd_core.words.runs import phase_words
 from spmd_core.words.sweep import SIZE_COLUMNS, size_headline, size_rows
+from spmd_core.words.timeline import names_of, row_words
 
 SIZES_HELP = ("run it at N growing sizes instead, on one device and sharded: where sharding "
               "begins to win")
@@ -58,9 +63,9 @@ def main(arguments: Namespace) -> int:
                          "leave one out")
         return run_sizes(experiment, read_count(arguments.sizes), arguments.json)
     if arguments.shardings:
-        experiment = looks.with_shardings(experiment)
+        experiment = with_shardings(experiment)
     if arguments.trace:
-        experiment = looks.with_trace(experiment, Path(arguments.trace))
+        experiment = with_trace(experiment, Path(arguments.trace))
     signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped cancels its run as Ctrl-C does
     lab = Lab.open(serve=False)
     run = lab.submit(experiment)
@@ -69,17 +74,39 @@ def main(arguments: Namespace) -> int:
     if arguments.remedies and result and status.state == "succeeded":
         result, interrupted = with_tried(lab, result)
     if arguments.shardings and result:
-        result = looks.result_with_shardings(lab, result)
+        result = result_with_shardings(lab, result)
     print_run(status, result, arguments.json)
     if arguments.shardings and result and not arguments.json:
-        print("\n".join(looks.shardings_report(result)))
+        print("\n".join(shardings_report(result)))
     if arguments.trace:
-        looks.write_traces(lab, result, Path(arguments.trace))
+        write_traces(lab, result, Path(arguments.trace))
     if interrupted:
         return 130
     if status.state == "failed":  # also a result that could not be stored
         return 1
     return 0 if result and any(found.status == "ok" for found in result.strategies.values()) else 1
+
+
+def write_traces(lab: Lab, result: Result | None, file: Path) -> None:
+    """The traced steps of a result's strategies as one file for Perfetto; nothing without any."""
+    found = {title(name): text for name in (result.strategies if result else ())
+             if result and (text := lab.text(result.run, name, TRACED))}
+    if not found:
+        print("no trace: no strategy got that far", file=sys.stderr)
+    else:
+        file.write_text(traces_text({name: from_text(text) for name, text in found.items()},
+                                    names_of, row_words))
+        print(f"trace written to {file}: open it at ui.perfetto.dev", file=sys.stderr)
+
+
+def result_with_shardings(lab: Lab, result: Result) -> Result:
+    """A result with the shardings that its run left, which are stored apart."""
+    strategies = {}
+    for name, found in result.strategies.items():
+        text = lab.text(result.run, name, SHARDINGS)
+        read = Shardings.model_validate_json(text) if text else None
+        strategies[name] = found.model_copy(update={"shardings": read})
+    return result.model_copy(update={"strategies": strategies})
 
 
 def on_this_machine(lab: Lab, result: Result | None) -> Result | None:

@@ -95,3 +95,28 @@ def _from_bytes(data: bytes) -> Experiment:
     if text[:1] != b"{" and link.looks_like_link(words := text.decode("utf-8", "replace")):
         return link.decode(words)
     return parse_experiment_text(text)
+
+
+def with_trace(experiment: Experiment, file: Path) -> Experiment:
+    """The experiment with a trace of each strategy; RequestError where `file` could not be written
+    or there is nothing to trace.
+    """
+    if not file.parent.is_dir() or file.is_dir():
+        raise refuse(f"trace file {shorten(str(file))}", "cannot be written",
+                     "name a file in a folder that exists")
+    if not experiment.what.is_traceable:
+        raise refuse(f"workload {experiment.workload}", "has no timed calls to trace",
+                     "leave --trace out, or use a computation such as layer")
+    return experiment.vary(options=dict(experiment.options) | {"trace": True})
+
+
+def with_shardings(experiment: Experiment) -> Experiment:
+    """The experiment with the shardings of its steps, which a prediction has without asking;
+    RequestError where it has no program of its own.
+    """
+    if experiment.what.is_predicted and experiment.place.is_absent:
+        return experiment
+    if not experiment.what.is_traceable:
+        raise refuse(f"workload {experiment.workload}", "has no steps whose shardings can be read",
+                     "leave --shardings out, or use a computation such as layer")
+    return experiment.vary(options=dict(experiment.options) | {"shardings": True})

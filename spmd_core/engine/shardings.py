@@ -3,17 +3,21 @@ the compiler writes of a compile of its own; the program that is timed is left a
 """
 
 import linecache
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from spmd_core.engine.measured.trial import Trial
+from spmd_core.experiment.experiment import Experiment
 from spmd_core.hlo.shardings import Mesh
 from spmd_core.hlo.text import parse_module
-from spmd_core.ir.shardings import steps_of
+from spmd_core.ir.shardings import NAME, steps_of
 from spmd_core.machine.dump_folder import dump_folder
 from spmd_core.results.collective import Collective
 from spmd_core.results.shardings import Shardings
-from spmd_core.words.shardings import NO_DUMP
+from spmd_core.runs.events import Event, Phase, Texts
+from spmd_core.words import texts as words
+from spmd_core.workloads.strategies import ONE_DEVICE
 
 # The passes that propagate: Shardy's, and XLA's own where Shardy is off
 PASSES = "shardy-xla|sharding-propagation"
@@ -36,9 +40,31 @@ def of_folder(folder: Path, mesh: Mesh, collectives: Sequence[Collective] = ()) 
     """The steps of the program that a compile has written to a folder."""
     files = [file for pattern in _FILES for file in sorted(folder.glob(pattern))]
     if not files:
-        return Shardings(reason=NO_DUMP)
+        return Shardings(reason=words.NO_DUMP)
     try:
         module = parse_module(files[0].read_text())
         return steps_of(module, mesh, linecache.getlines, collectives)
     except Exception as error:  # a reader that meets what it does not know costs no run
+        return Shardings(reason=" ".join(str(error).split())[:300] or type(error).__name__)
+
+
+def read(trials: Sequence[Trial], experiment: Experiment, emit: Callable[[Event], None],
+         cancelled: Callable[[], bool]) -> None:
+    """Read and keep them; whatever the compiler raises the second time is the reason why not."""
+    for trial in trials:
+        if cancelled() or trial.failure is not None:
+            continue
+        emit(Phase(phase="shardings", strategy=trial.key))
+        found = _read(trial, trial.row.experiment if trial.row else experiment)
+        emit(Texts(strategy=trial.key, texts={NAME: found.model_dump_json()}))
+
+
+def _read(trial: Trial, experiment: Experiment) -> Shardings:
+    if trial.strategy in ONE_DEVICE:
+        return Shardings(reason=words.ONE_DEVICE)
+    if trial.lowered is None:
+        return Shardings(reason=words.NOT_COMPILED)
+    try:
+        return compiled_again(trial.lowered, experiment.mesh, trial.collectives or ())
+    except Exception as error:  # whatever the compiler raises: what was measured stays
         return Shardings(reason=" ".join(str(error).split())[:300] or type(error).__name__)

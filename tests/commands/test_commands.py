@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from spmd_core import __main__ as command_line
-from spmd_core.commands.looks import write_traces
+from spmd_core.commands.run import write_traces
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import decode, encode
 from spmd_core.lab import Lab

@@ -4,7 +4,7 @@ from spmd_core.hlo.text import parse_module
 from spmd_core.ir.shardings import assigned, steps_of
 from spmd_core.results.collective import Collective
 from spmd_core.results.shardings import Shardings
-from spmd_core.words import shardings as words
+from spmd_core.words import texts as words
 
 MESH = (("x", 2), ("y", 4))
 SOURCE = ["def f(x, w, n):\n", "    h = x @ w\n", "    z = loop(h)\n", "    return z.T + n\n"]
@@ -88,7 +88,7 @@ def test_a_reshard_says_from_which_spec_to_which_and_whether_anything_is_sent():
         "x sliced: P(None, 'y') to P('x', 'y'); w resharded: P('x') to P('y'); "
         "partial sums over y; compiled: all-reduce over y")
     assert [each.operand for each in result.reshards] == ["n"]  # and not the transpose
-    assert words.headline(FOUND) == (
+    assert words.steps_headline(FOUND) == (
         "5 steps: 2 with a reshard, 1 with partial sums; the largest value is w, 1.0 KiB per device")
 
 

@@ -6,7 +6,7 @@ import streamlit as st
 
 from spmd_core.experiment.options import BY_POSITION, later_options, option_choices, source_of
 from spmd_core.recipes import RECIPES
-from spmd_core.words import shardings, traces
+from spmd_core.words import texts, traces
 from spmd_core.words.names import workload_title
 from spmd_core.workloads.catalog import WORKLOADS, Workload, get_workload, workload_names
 from spmd_core.workloads.options import Choice, Whole
@@ -139,7 +139,7 @@ def _measuring(what: Workload, options: dict[str, Any]) -> dict[str, Any]:
                                                  now, text)}
     if what.is_traceable:
         for name, label, help_ in (("trace", traces.ASK, traces.TRACE_HELP),
-                                   ("shardings", shardings.ASK, shardings.HELP)):
+                                   ("shardings", texts.READ_SHARDINGS, texts.READ_HELP)):
             options |= {name: inputs.toggle_input(
                 _SCREEN, name, label, bool(draft["options"].get(name)), help_)}
     # at their default they are left out, as in an experiment: a field that was only drawn is no

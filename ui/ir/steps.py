@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from spmd_core.ir.shardings import NAME
 from spmd_core.results.shardings import Shardings, Step
 from spmd_core.units import bytes_text
-from spmd_core.words import shardings as words
+from spmd_core.words import texts as words
 from ui.lab import lab
 from ui.markdown import as_sentence, plain
 
@@ -44,10 +44,10 @@ def draw(run: str, strategy: str, key: str) -> None:
     if found is None:
         st.info(words.NEVER_READ)
         return
-    st.markdown(f"**{plain(as_sentence(words.headline(found)))}**")
+    st.markdown(f"**{plain(as_sentence(words.steps_headline(found)))}**")
     if found.reason:
         return
-    st.caption(words.ABOUT)
+    st.caption(words.STEPS_ABOUT)
     every = st.toggle(words.EVERY, key=f"{key}:every:{strategy}", help=words.EVERY_HELP)
     rows = table([step for step in found.steps if every or words.is_told(step)])
     st.dataframe(rows, hide_index=True, key=f"{key}:steps:{strategy}:{every}",
@@ -55,7 +55,7 @@ def draw(run: str, strategy: str, key: str) -> None:
                  column_config={name: st.column_config.TextColumn(width=width)
                                 for name, width in _WIDTHS.items()})
     if found.left_out:
-        st.caption(words.left_words(found.left_out))
+        st.caption(words.left_steps(found.left_out))
 
 
 def table(steps: list[Step]) -> list[dict[str, Any]]:

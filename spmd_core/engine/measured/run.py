@@ -10,9 +10,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from spmd_core.engine import devices
+from spmd_core.engine import devices, shardings
 from spmd_core.engine.lower import execute
-from spmd_core.engine.measured import machine, steps, timing, tracing
+from spmd_core.engine.measured import machine, timing, tracing
 from spmd_core.engine.measured.check import Checker
 from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.measured.prepare import prepare
@@ -88,7 +88,7 @@ def _result(experiment: Experiment, run_id: str, environment: Environment,
     if experiment.what.is_traceable and experiment.option("trace") and not sampler.stopped:
         tracing.trace(trials, environment, sampler.emit, sampler.cancelled)
     if experiment.what.is_traceable and experiment.option("shardings") and not sampler.stopped:
-        steps.read(trials, experiment, sampler.emit, sampler.cancelled)
+        shardings.read(trials, experiment, sampler.emit, sampler.cancelled)
     result = Result(
         run=run_id, experiment=experiment, environment=measured, partial=sampler.stopped,
         # which are about times, and a program as written has none

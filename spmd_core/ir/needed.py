@@ -84,7 +84,7 @@ def _of_dot(each: Instruction, result: Spec, shapes: Sequence[Shape],
     for at, dims in enumerate(summed):
         found[at] = tuple(tuple(axis for axis in axes if axis not in taken) if dim in dims else axes
                           for dim, axes in enumerate(found[at]))
-    return found
+    return [*found]
 
 
 def _numbers(each: Instruction, name: str) -> tuple[int, ...]:

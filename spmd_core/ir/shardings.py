@@ -233,7 +233,7 @@ def assigned(lines: tuple[str, ...]) -> Mapping[int, str]:
             name = node.targets[0].id
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             name = node.target.id
-        if name:
+        if name and isinstance(node, ast.stmt):
             found |= dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), name)
     return dict(sorted(found.items()))
 

@@ -1,6 +1,7 @@
 """Traces a few calls of each strategy after the timing, and reads what JAX's profiler recorded."""
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -119,6 +120,12 @@ def read(data: Any) -> Recorded:
     A TPU or GPU has a plane of its own; simulated devices are told by `device_ordinal`, a stat of
     the events of the host's threads.
     """
+    with warnings.catch_warnings():  # one of jaxlib's types, on Python 3.12: as an error it aborts
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return _read(data)
+
+
+def _read(data: Any) -> Recorded:
     events, calls, host, seen = list[Event](), list[tuple[float, float]](), list[Event](), 0
     for plane in data.planes:
         device = _DEVICE.match(plane.name)

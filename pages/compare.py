@@ -46,7 +46,8 @@ if status := live.follow("compare", experiment, run, at_work):
         exports.menu(downloads, status.run, status.experiment)
         if view.times:
             st.vega_lite_chart(view.times, alt=view.times_alt, key="times")
-            st.table(view.times_table, hide_index=True, border="horizontal")
+            with st.container(key="rows"):
+                st.table(view.times_table, hide_index=True, border="horizontal")
             if tables.PAIRED_RATIO in view.times_table:
                 st.caption(PAIRED)
         curve.draw_result(view.result)

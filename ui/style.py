@@ -25,6 +25,7 @@ _CSS = """<style>
   .st-key-side-by-side [data-testid="stHorizontalBlock"] {{ flex-wrap: wrap; }}
   .st-key-side-by-side [data-testid="stColumn"] {{ min-width: calc(50% - 1rem); }}
 }}
+.st-key-rows td:first-child, .st-key-stale td:first-child {{ min-width: 8rem; }}
 .st-key-collectives td:first-child, .st-key-collectives td:last-child {{
   min-width: 6.5rem; overflow-wrap: anywhere;
 }}

@@ -126,7 +126,9 @@ def _remarks(result: Result) -> Iterator[str]:
                for line in _of_strategy(title(name), found)]
     notes = merged_notes((name, note) for name, found in result.strategies.items()
                          for note in _notes(found))
-    remarks += [f"{', '.join(map(title, names))}: {note}" for note, names in notes.items()]
+    every = result.strategies.keys() if result.experiment.variants else set()
+    remarks += [f"{'every row' if every == set(names) else ', '.join(map(title, names))}: {note}"
+                for note, names in notes.items()]
     yield from ["", *remarks] if remarks else []
     yield from (f"note: {note}" for note in result.notes)
 

@@ -22,6 +22,9 @@ CONFIG: Spec = {
 }
 # of numbers beside marks: dark on a light page, light on a dark one
 INK: Spec = {"color": "#ccd2da", "blend": "difference"}
+# of rows; that of a study's row, `variant · strategy`, on two lines
+LABELS: Spec = {"labelLimit": 220, "ticks": False, "domain": False,
+                "labelExpr": "split(datum.label, ' · ')"}
 _VANISHES = 50.0  # a bar this many times shorter than the longest is not seen
 _PHASES = (("trace", "Trace"), ("lower", "Lower"), ("compile", "Compile"),
            ("first_run", "First run"))
@@ -38,7 +41,7 @@ def rows_axis(labels: Sequence[str]) -> Spec:
     """The y axis of labelled rows."""
     return {"field": "row", "type": "nominal", "sort": list(labels), "title": None,
             "scale": {"domain": list(labels)},
-            "axis": {"labelLimit": 220, "ticks": False, "domain": False}}
+            "axis": LABELS}
 
 
 def live_chart(medians_s: dict[str, float], strategies: tuple[str, ...]) -> Spec:

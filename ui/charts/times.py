@@ -7,7 +7,7 @@ from typing import Any
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.units import seconds_text
 from spmd_core.words.names import title
-from ui.charts.base import CONFIG, INK, SECONDS, Spec, unit
+from ui.charts.base import CONFIG, INK, LABELS, SECONDS, Spec, unit
 
 _ROW_PX = 58
 _LOG_FROM = 20.0  # the slowest over the fastest: from here on, bars from zero hide the fast ones
@@ -42,7 +42,7 @@ def times_chart(result: Result) -> Spec | None:
     x = {"field": "x", "type": "quantitative", "title": title_} | axis
     order = [row.label for row in rows]
     shared = {"y": {"field": "row", "type": "nominal", "sort": order, "title": None,
-                    "axis": {"labelLimit": 220, "ticks": False, "domain": False}},
+                    "axis": LABELS},
               "color": {"field": "row", "type": "nominal", "sort": order,
                         "scale": {"domain": order}, "legend": None},}
     medians = [_median_row(row, size) for row in rows]

@@ -53,7 +53,7 @@ def _names(listed: list[state.VariantForm]) -> tuple[str, ...]:
 
 def _choose(listed: list[state.VariantForm]) -> None:
     at, names = state.variant_at(_SCREEN), _names(listed)
-    chosen = st.pills("Fields show", range(len(listed)), default=at, required=True,
+    chosen = st.pills("Fields show", range(len(listed)), default=at, required=True, wrap=True,
                       format_func=lambda place: plain(names[place]),
                       key=state.key(_SCREEN, f"variant.at/{len(listed)}"))
     if chosen is not None and chosen != at:

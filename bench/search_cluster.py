@@ -21,7 +21,6 @@ from spmd_core.searching.search import Search
 from spmd_core.store.searches import Searches
 
 COUNT, FASTER, BUDGET_S = 24, 1.7, 600.0
-# one candidate for each way to shard by rows, columns and the sum: the seed makes the question new
 SPEC = {"workload": "mlp", "target": "tpu:v5e:4x4", "mesh": {"x": 4, "y": 4}, "sharding": None,
         "dims": {"batch": 2048, "in": 1024, "hidden": 4096, "out": 1024}, "strategies": ["auto"]}
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,9 +48,8 @@ def cluster(folder: Path, cores: list[int]) -> Iterator[str]:
             start(core, "dask_worker", "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1")
         yield json.loads(file.read_text())["address"]
     finally:
-        for process in started:
-            process.terminate()
-        for process in started:
+        for process in started:  # a worker without its scheduler would wait for it
+            process.kill()
             process.wait()
 
 

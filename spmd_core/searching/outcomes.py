@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from spmd_core.experiment.experiment import Experiment
 from spmd_core.results.prediction import PROGRAM, Estimate
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.search.candidate import Candidate
@@ -78,3 +79,15 @@ def fate_row(candidate: Candidate) -> list[Any]:
     """A candidate in the list of all fates: name, fate, reason, detail, seconds, bytes."""
     return [candidate.name, candidate.fate, candidate.reason or "", candidate.detail,
             candidate.seconds, candidate.memory_bytes]
+
+def run_key(candidate: Candidate) -> object:
+    """What one run answers."""
+    return candidate.point.key if candidate.point else candidate.number
+
+
+def experiment_of(group: Sequence[Candidate]) -> Experiment:
+    """What one run of these candidates is: a sharding under their strategies."""
+    first = group[0]
+    if first.point is None:
+        return first.experiment
+    return first.point.experiment(tuple(each.strategy for each in group))

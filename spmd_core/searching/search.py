@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from spmd_core.errors import LabError, RequestError, refuse
-from spmd_core.experiment.experiment import Experiment
 from spmd_core.lab import Lab
 from spmd_core.machine.targets import parse_target
 from spmd_core.search import models
@@ -17,14 +16,22 @@ from spmd_core.search.candidate import MOST, Candidate
 from spmd_core.search.question import ModelQuestion
 from spmd_core.searching.calibrated import machines_of
 from spmd_core.searching.cluster import Cluster
-from spmd_core.searching.outcomes import answered, failed, fate_row, restored, to_stored
+from spmd_core.searching.outcomes import (
+    answered,
+    experiment_of,
+    failed,
+    fate_row,
+    restored,
+    run_key,
+    to_stored,
+)
 from spmd_core.searching.pool import Pool
 from spmd_core.searching.prove import prove
 from spmd_core.searching.runs import Runs
 from spmd_core.settings import read_settings
 from spmd_core.store.limits import Asker
 from spmd_core.store.searches import Searches
-from spmd_core.words.search import headline, rates_words
+from spmd_core.words.search import disturbed_words, headline, rates_words
 
 # of one search, best first, of each worker that compiles: what is left stays estimated
 MOST_RUNS = 60
@@ -152,7 +159,7 @@ class Search:
             group = self._next(tried)
             if not group:
                 break
-            tried.add(_key(group[0]))
+            tried.add(run_key(group[0]))
             self._try(runs, group, quick=attached)
         runs.deadline = final
         entries = self.answer.ranking
@@ -163,10 +170,12 @@ class Search:
             refined: set[object] = set()
             while len(refined) < MOST_REFINED and not runs.is_over \
                     and (group := self._unrefined(refined)):
-                refined.add(_key(group[0]))
+                refined.add(run_key(group[0]))
                 self._try(runs, group, quick=False, again=True)
             runs.deadline, self.doing = final, "proving the winner"
             self._proof = prove(runs, self.answer.ranking, self._keep)
+        if runs.disturbed:
+            self._notes += (disturbed_words(runs.disturbed),)
             self._version += 1
 
     def _compile(self, runs: Runs, tried: set[object]) -> None:
@@ -178,9 +187,9 @@ class Search:
             while not runs.is_over:
                 while pool.has_room and len(tried) < MOST_RUNS * pool.workers \
                         and (group := self._next(tried)):
-                    tried.add(_key(group[0]))
+                    tried.add(run_key(group[0]))
                     try:
-                        experiment = _experiment(group)
+                        experiment = experiment_of(group)
                         if result := runs.known(experiment):
                             self._keep(answered(group, result))
                         else:
@@ -207,17 +216,17 @@ class Search:
         is_model = isinstance(self.question, ModelQuestion)
         if len(tried) >= (CLASSICS_OF_MODELS_AFTER if is_model else CLASSICS_AFTER):
             ranked = [each.candidate for each in answer.classics if each.candidate] + ranked
-        left = [each for each in ranked if each.fate == "estimated" and _key(each) not in tried]
-        seen = {each.point.alike for each in self._found if each.point and _key(each) in tried} \
+        left = [each for each in ranked if each.fate == "estimated" and run_key(each) not in tried]
+        seen = {each.point.alike for each in self._found if each.point and run_key(each) in tried} \
             if left and left[0].point else set()
         # what differs only in how its axes are written comes after what differs in more
         first = next((each for each in left if each.point is None or each.point.alike not in seen),
                      left[0] if left else None)
         if first is None:
             return []
-        key = _key(first)
+        key = run_key(first)
         return [each for each in self._found if each.fate == "estimated"
-                and each.target == first.target and _key(each) == key]
+                and each.target == first.target and run_key(each) == key]
 
     def _prune_by_bound(self) -> None:
         """Rule out what cannot win: its lower bound is above the best that is known."""
@@ -235,12 +244,12 @@ class Search:
 
     def _try(self, runs: Runs, group: list[Candidate], quick: bool, again: bool = False) -> None:
         try:
-            experiment = _experiment(group)
+            experiment = experiment_of(group)
             if quick:
                 experiment = experiment.vary(timing=QUICK)
             result = runs.known(experiment)
             if result is None:
-                status, result = runs.run(experiment)
+                status, result = runs.steady(experiment)
                 if status is None:
                     return
                 if result is None:
@@ -258,8 +267,8 @@ class Search:
         few samples let the lucky ones look best.
         """
         ranked = [one.candidate for one in self.answer.ranking if one.candidate.fate == "measured"]
-        key = next((_key(each) for each in ranked[:REFINED] if _key(each) not in refined), None)
-        return [each for each in ranked if key is not None and _key(each) == key][:2]
+        key = next((run_key(each) for each in ranked[:REFINED] if run_key(each) not in refined), None)
+        return [each for each in ranked if key is not None and run_key(each) == key][:2]
 
     # State ---------------------------------------------------------------------------------------
 
@@ -285,16 +294,3 @@ class Search:
             self._spent, self.state = time.monotonic() - self._begun, state
             self._version += 1
         self._store.note(self.question.id, state, self._spent, headline(self.answer))
-
-
-def _key(candidate: Candidate) -> object:
-    """What one run answers."""
-    return candidate.point.key if candidate.point else candidate.number
-
-
-def _experiment(group: Sequence[Candidate]) -> Experiment:
-    """What one run of these candidates is: a sharding under their strategies."""
-    first = group[0]
-    if first.point is None:
-        return first.experiment
-    return first.point.experiment(tuple(each.strategy for each in group))

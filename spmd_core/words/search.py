@@ -52,6 +52,13 @@ def rates_words(targets: Iterable[str], calibrated: Collection[str]) -> tuple[st
                  "rates." for target in here)
 
 
+def disturbed_words(count: int) -> str:
+    """That something else ran while a search measured."""
+    what = "1 sharding was" if count == 1 else f"{count_text(count)} shardings were"
+    return (f"{what} measured twice, since the times spread: something else ran on this machine; "
+            "search again when it is idle.")
+
+
 def doing(answer: Answer, what: str, spent_s: float) -> str:
     """What a search does now, and how far it is, in a line."""
     counts = Counter(each.fate for each in answer.found)

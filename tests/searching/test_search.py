@@ -9,9 +9,12 @@ from spmd_core.search.array_question import read_array_question
 from spmd_core.search.question import read_question
 from spmd_core.searching.pool import Pool
 from spmd_core.searching.running import watch
+from spmd_core.searching.runs import Runs, spread
 from spmd_core.searching.search import Search
 from spmd_core.store.searches import Searches
+from spmd_core.words.search import disturbed_words
 from tests.labs import HASTY, STANDIN, experiment, until
+from tests.ui.values import result, strategy
 
 SPEC = {"workload": "elementwise", "target": "cpu:8", "mesh": None, "sharding": None,
         "dims": {"rows": 16, "cols": 8}, "strategies": ["auto", "shard_map"], "seed": 0}
@@ -127,3 +130,23 @@ def test_what_cannot_win_is_pruned_by_its_bound_and_by_nothing_else(lab, store):
             assert each.bound_s > lowest * 1.5
         elif each.fate == "estimated":
             assert each.bound_s <= lowest * 1.5
+
+
+class Canned(Runs):
+    """Runs whose results are given, by the spread of their times."""
+
+    def __init__(self, *spreads):
+        super().__init__(None, None, lambda: False, float("inf"))
+        self.left = [result({"auto": strategy(1.0) | {"iqr_s": each}}) for each in spreads]
+
+    def run(self, experiment, compile_only=False):
+        return None, self.left.pop(0)
+
+
+@pytest.mark.parametrize(("spreads", "kept", "disturbed"), [
+    ((0.1,), 0.1, 0), ((0.6, 0.2), 0.2, 1), ((0.6, 0.9), 0.6, 1)])
+def test_times_that_spread_are_measured_once_more(spreads, kept, disturbed):
+    runs = Canned(*spreads)
+    assert spread(runs.steady(experiment())[1]) == kept and not runs.left
+    assert runs.disturbed == disturbed
+    assert disturbed_words(1).startswith("1 sharding was measured twice")

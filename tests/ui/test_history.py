@@ -8,6 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.lab import Lab
+from spmd_core.store.store import Store
 from tests.labs import ROOT
 from tests.ui.predictions import MODEL, predicted, store
 from tests.ui.values import result, strategy
@@ -78,3 +79,15 @@ def test_what_was_predicted_of_runs_stands_beside_what_was_measured(opened, data
     screen.session_state["history:beside"] = True
     screen.run()
     assert "50% median error of 1 timed program." in said(screen)
+
+
+def test_runs_of_searches_are_hidden_until_they_are_asked_for(opened, data_folder):
+    place = Store(data_folder)
+    place.submit("20260101-000004-eeeeee", result({"auto": strategy(1e-5)}).experiment,
+                 batch="search a")
+    place.close()
+    screen = opened()
+    assert screen.toggle[0].label == "Show 1 run of searches"
+    before = len(screen.dataframe[0].value)
+    screen.toggle[0].set_value(True).run()
+    assert len(screen.dataframe[0].value) == before + 1

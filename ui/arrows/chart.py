@@ -14,10 +14,10 @@ from ui.charts.base import CONFIG, INK, Spec
 _HALF = 0.3  # of a square, in steps between nodes
 _ASIDE = 0.12  # so that two ways of a link lie side by side
 _PAST = 0.4  # the same, of an arrow past other nodes
-_STEP_PX, _TALLEST_PX = 64.0, 560.0
+_STEP_PX, _LABELLED_PX, _TALLEST_PX = 64.0, 100.0, 560.0
 _LABELLED = 40  # arrows: with more, their bytes are told by pointing at them
 _ROOMY_PX = 44  # between nodes, below which arrows are drawn thinner
-_ROOM_PX = 88  # between nodes, below which labels of arrows vanish
+_ROOM_PX = 98  # between nodes, below which labels of arrows vanish
 _NODE, _NODE_INK = "#c3d0e6", "#15181d"  # light, with dark labels, in both themes
 _SHADES = ["#8fa9cf", "#e0a33a", "#d9603b", "#c4203f"]  # from little to as much as the busiest
 _BUSIEST = "#c4203f"
@@ -25,7 +25,8 @@ _BUSIEST = "#c4203f"
 
 def chart(stand: Placed, drawn: Scene) -> Spec:
     """The picture, as wide as there is room."""
-    height = max(110.0, min(_TALLEST_PX, drawn.rows * _STEP_PX + 30))
+    step = _LABELLED_PX if len(drawn.arrows) <= _LABELLED else _STEP_PX
+    height = max(110.0, min(_TALLEST_PX, drawn.rows * step + 30))
     wide, tall = drawn.columns + 0.6, drawn.rows + 0.8
     scales = {"x": {"domain": [-0.8, wide - 0.8]},
               "y": {"domain": [-1.0, tall - 1.0], "reverse": True}}
@@ -116,8 +117,10 @@ def _arrow(stand: Placed, arrow: Arrow, most: float, at_once: bool) -> dict[str,
             "ends": f"{stand.numbers[link.source]} → {stand.numbers[link.target]}",
             "over": ", ".join(link.axes) or "–", "bytes": bytes_text(link.nbytes),
             "way": way_words(stand, link),
-            "tx": round(x + right * (begin + end) / 2 + aside[0] - 0.13 * down, 4),
-            "ty": round(y + down * (begin + end) / 2 + aside[1] + 0.13 * right, 4)}
+            "tx": round(x + right * (begin + end) / 2 + aside[0] - 0.16 * down, 4),
+            # (above arrows that pass by, which carry what the others of their ring do)
+            "ty": round(y + down * (begin + end) / 2 + aside[1] + 0.1 * right
+                        - 0.08 * abs(down), 4), "label": "" if past else bytes_text(link.nbytes)}
 
 
 def _labels(drawn: Scene, place: Spec, wide: float) -> Spec:
@@ -144,4 +147,4 @@ def _bytes(arrows: list[dict[str, Any]], place: Spec, wide: float) -> Spec:
             "mark": {"type": "text", "fontSize": 10.5, "tooltip": None, "aria": False, **INK,
                      "opacity": {"expr": f"width / {wide:g} < {_ROOM_PX} ? 0 : 1"}},
             "encoding": {"x": place["x"] | {"field": "tx"}, "y": place["y"] | {"field": "ty"},
-                         "text": {"field": "bytes"}}}
+                         "text": {"field": "label"}}}

@@ -56,13 +56,13 @@ def _choose(listed: Sequence[Row], stand: Placed, text: str | None) -> tuple[Row
     options = list(labels) if len(listed) > 1 else ["1"]
     if st.session_state.get(choices.ARROWS) not in options:
         st.session_state[choices.ARROWS] = options[0]
-    left, right = st.columns([3, 1], vertical_alignment="bottom")
+    left, right = st.columns([4, 1], vertical_alignment="bottom")
     chosen = left.selectbox("Collective", options, format_func=labels.__getitem__,
                             key=choices.ARROWS, bind="query-params", label_visibility="collapsed")
     row = None if chosen == "all" else listed[int(chosen) - 1]
     if row is not None and len(row.members) == 1 and row.count == 1:
         return row, True
-    once = right.toggle("One execution", key="once",
+    once = right.toggle("Once", key="once",
                         help="Bytes of one execution of each collective, not of all of them.")
     return row, not once
 

@@ -22,8 +22,8 @@ def box(screen: str, arrays: Mapping[str, Sequence[str]]) -> None:
         text = st.text_area("Code", key=f"{screen}:pasted", max_chars=4000, height=90,
                             placeholder="NamedSharding(mesh, P('x', None))",
                             label_visibility="collapsed")
-        pressed = st.button("Read it", key=f"{screen}:read", icon=":material/input:")
         st.caption("Read as syntax, never evaluated.")
+        pressed = st.button("Read it", key=f"{screen}:read", icon=":material/input:")
         if not pressed:
             return
         try:

@@ -5,7 +5,7 @@ from typing import Any
 import streamlit as st
 
 from spmd_core.errors import RequestError
-from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.layout import dtype_of, layout_of
 from spmd_core.experiment.pasted import read_spec, spec_code
 from spmd_core.experiment.types import axes_json
@@ -29,10 +29,23 @@ def choose() -> bool:
     chosen = st.segmented_control("Shows", [ONE, STEP], key=key, required=True,
                                   label_visibility="collapsed") or now
     if chosen != now:
-        state.change_workload(SCREEN, _WORKLOAD[chosen])
-        state.edit(SCREEN, state.draft(SCREEN))
+        state.replace(SCREEN, begun(state.experiment(SCREEN), chosen))
+        state.set_run(SCREEN, None)
         st.rerun()
     return now == STEP
+
+
+def begun(before: Experiment, kind: str) -> Experiment:
+    """An array, or a product, to begin with on the same mesh and target: sharded over its first
+    axis, and another dim over the last; sizes divide.
+    """
+    (first, size), (last, other) = before.mesh[0], before.mesh[-1]
+    side = -(-64 // (size * other)) * size * other
+    dims, sharded = ({"d0": side, "d1": 2 * side}, ("d0", "d1")) if kind == ONE else \
+        ({"batch": side, "in": 2 * side, "out": side}, ("batch", "in"))
+    sharding = {sharded[0]: first} | ({sharded[1]: last} if last != first else {})
+    return parse_experiment({"workload": _WORKLOAD[kind], "target": before.target,
+                             "mesh": before.axis_sizes, "dims": dims, "sharding": sharding})
 
 
 def fields() -> dict[str, Any]:

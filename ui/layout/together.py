@@ -42,7 +42,7 @@ def chart(experiment: Experiment, arrays: Sequence[Array]) -> Spec:
     boxes = _boxes(experiment, arrays)
     tallest = max(box.height for box in boxes)
     blocks = [block for box in boxes for block in _blocks(experiment, box, tallest)]
-    heads = [word for box in boxes for word in _heads(experiment, box)]
+    heads = [word for box in boxes for word in _heads(experiment, box, boxes)]
     signs = [{"x": (one.left + one.width + other.left) / 2, "y": _HEAD + tallest / 2,
               "text": "=" if number == len(boxes) - 2 else "+" if number else "@"}
              for number, (one, other) in enumerate(pairwise(boxes))]
@@ -54,6 +54,7 @@ def chart(experiment: Experiment, arrays: Sequence[Array]) -> Spec:
     size = (f"min(13, (datum.x2 - datum.x) * min(width, {_WIDE:g}) / datum.letters / 0.58, "
             "0.8 * (datum.y2a - datum.ya))")
     down = {"y": y | {"field": "ya"}}
+    head = f"min(datum.size, datum.fits * min(width, {_WIDE:g}))"
     scaled = [_scaled("y"), _scaled("y2")]
     middle = [*scaled, {"calculate": "(datum.x + datum.x2) / 2", "as": "mx"},
               {"calculate": "(datum.ya + datum.y2a) / 2", "as": "my"}]
@@ -61,8 +62,9 @@ def chart(experiment: Experiment, arrays: Sequence[Array]) -> Spec:
              (("array", "array"), ("devices", "devices"), ("holds", "hold"), ("bytes", "bytes"))]
     return {"height": round(_HEAD + tallest + 4), "config": CONFIG,
             "layer": [
-                {"data": {"values": blocks}, "transform": scaled, "mark": {"type": "rect", "stroke": "#ffffff",
-                                                      "strokeWidth": 1, "cornerRadius": 2},
+                {"data": {"values": blocks}, "transform": scaled,
+                 "mark": {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1,
+                          "cornerRadius": 2},
                  "encoding": place | down | {"x2": {"field": "x2"}, "y2": {"field": "y2a"},
                                       "color": {"field": "color", "type": "nominal",
                                                 "scale": None}, "tooltip": hover}},
@@ -72,8 +74,9 @@ def chart(experiment: Experiment, arrays: Sequence[Array]) -> Spec:
                  "encoding": {"x": x | {"field": "mx"}, "y": y | {"field": "my"},
                               "text": {"field": "text"}}},
                 {"data": {"values": heads},
-                 "mark": {"type": "text", "align": "left", "fontSize": {"expr": "datum.size"},
-                          "fontWeight": {"expr": "datum.weight"}, **INK},
+                 "mark": {"type": "text", "align": {"expr": "datum.align"},
+                          "fontSize": {"expr": head}, "fontWeight": {"expr": "datum.weight"},
+                          **INK},
                  "encoding": place | {"text": {"field": "text"}}},
                 {"data": {"values": signs}, "transform": [_scaled("y")],
                  "mark": {"type": "text", "fontSize": 18, **INK},
@@ -102,10 +105,11 @@ def _boxes(experiment: Experiment, arrays: Sequence[Array]) -> list[_Box]:
     tall = _WIDE * across
     if (most := tall * max(rows for rows, _ in sides)) > _TALLEST:
         across, tall = across * _TALLEST / most, tall * _TALLEST / most
+    gap = (1 - across * sum(columns for _, columns in sides)) / max(1, len(sides) - 1)
     boxes, left = [], 0.0
     for array, each, (rows, columns) in zip(arrays, held, sides, strict=True):
         boxes.append(_Box(array, each, left, columns * across, rows * tall))
-        left += columns * across + _GAP
+        left += columns * across + gap
     return boxes
 
 
@@ -138,10 +142,16 @@ def _blocks(experiment: Experiment, box: _Box, tallest: float) -> list[dict[str,
             for (row, column), shard in np.ndenumerate(shown)]
 
 
-def _heads(experiment: Experiment, box: _Box) -> list[dict[str, Any]]:
-    """Name, spec and shape above an array."""
+def _heads(experiment: Experiment, box: _Box, boxes: Sequence[_Box]) -> list[dict[str, Any]]:
+    """Name, spec and shape above an array, in the room there is up to the next one; of the last,
+    back to the one before.
+    """
+    last = box is boxes[-1] and len(boxes) > 1
+    gap = boxes[1].left - boxes[0].left - boxes[0].width if len(boxes) > 1 else 0.0
+    room = box.width + (gap - 0.02) * (0.5 if last or box is boxes[-2] else 1.0)
     spec = spec_code(experiment.spec(box.array.name))
-    return [{"x": box.left, "y": 9.0, "text": box.array.name, "size": 13, "weight": "bold"},
-            {"x": box.left, "y": 24.0, "text": spec, "size": 10.5, "weight": "normal"},
-            {"x": box.left, "y": 37.0, "text": shape_text(box.held.shape), "size": 10.5,
-             "weight": "normal"}]
+    words = (9.0, box.array.name, 13.0, "bold"), (24.0, spec, 10.5, "normal"), \
+        (37.0, shape_text(box.held.shape), 10.5, "normal")
+    return [{"x": box.left + box.width if last else box.left, "y": y, "text": text, "size": size,
+             "weight": weight, "align": "right" if last else "left",
+             "fits": room / (0.52 * len(text))} for y, text, size, weight in words]

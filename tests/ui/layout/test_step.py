@@ -98,3 +98,22 @@ def test_arrays_are_drawn_to_one_scale_with_a_block_for_each_shard():
     # 32 x 128 and 32 x 16 elements
     assert wide["x2"] - wide["x"] == pytest.approx(8 * (narrow["x2"] - narrow["x"]), rel=1e-3)
     assert wide["y2"] - wide["y"] == pytest.approx(narrow["y2"] - narrow["y"], rel=1e-3)
+
+
+@pytest.mark.parametrize("mesh", [{"x": 7}, {"x": 2, "y": 4}, {"a": 3, "b": 5, "c": 1}])
+def test_what_the_switch_begins_with_is_valid_on_any_mesh(mesh):
+    array = parse_experiment({"workload": "array", "target": "cpu:8", "mesh": mesh,
+                              "dims": {"d0": 105}})
+    step = product.begun(array, product.STEP)
+    assert step.workload == "layer" and step.axis_sizes == mesh
+    assert product.begun(step, product.ONE).workload == "array"
+
+
+def test_the_switch_turns_the_screen_over_and_back(opened):
+    screen = opened()
+    switch = next(each for each in screen.get("button_group") if each.label == "Shows")
+    switch.set_value(product.STEP).run()
+    assert "All-reduce of y over `y`" in shown(screen)
+    next(each for each in screen.get("button_group") if each.label == "Shows").set_value(
+        product.ONE).run()
+    assert "8 devices each hold" in shown(screen)

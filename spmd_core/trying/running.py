@@ -68,13 +68,19 @@ def start(lab: Lab, result: Result, asker: Asker | None = None) -> Tryout:
 
 def watch(tryout: Tryout, on_change: Callable[[Tryout], None], every_s: float = 0.2) -> Answers:
     """Try in a thread of its own and tell how it goes; Ctrl-C ends it and keeps what was found."""
-    thread = threading.Thread(target=tryout.run, name="tryout", daemon=True)
-    thread.start()
+    ended = threading.Event()  # a thread whose join was interrupted is taken for one that ended
+
+    def work() -> None:
+        try:
+            tryout.run()
+        finally:
+            ended.set()
+
+    threading.Thread(target=work, name="tryout", daemon=True).start()
     try:
-        while thread.is_alive():
-            thread.join(every_s)
+        while not ended.wait(every_s):
             on_change(tryout)
     except KeyboardInterrupt:
         tryout.cancel()
-        thread.join()
+        ended.wait()
     return tryout.answers

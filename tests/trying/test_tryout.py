@@ -1,7 +1,5 @@
 """What would remove a run's collectives, tried through real processes of the compiling lane."""
 
-import threading
-
 import pytest
 
 from spmd_core.lab import Lab
@@ -10,7 +8,7 @@ from spmd_core.remedies.attached import with_remedies
 from spmd_core.results.collective import Collective
 from spmd_core.results.remedy import Remedy
 from spmd_core.runs.states import COMPILING
-from spmd_core.trying.running import known, store
+from spmd_core.trying.running import known, store, watch
 from spmd_core.trying.tryout import Tryout
 from tests.labs import HASTY, STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
@@ -65,11 +63,12 @@ def test_what_was_found_stays_when_it_is_cancelled(lab):
     result = compiled(lab)
     slow = result.model_copy(update={"experiment": result.experiment.vary(seed=standin.ROUNDS)})
     tryout = Tryout(lab, store(lab), slow)
-    thread = threading.Thread(target=tryout.run)
-    thread.start()
-    until(lambda: lab.active(), 60)
-    tryout.cancel()
-    thread.join()
+
+    def interrupt(_):
+        if lab.active():
+            raise KeyboardInterrupt
+
+    assert watch(tryout, interrupt) == {}
     assert tryout.state == "cancelled" and tryout.answers == {}
     until(lambda: not lab.active(), 60)
     assert known(lab, result.run) == ("cancelled", {})

@@ -40,7 +40,7 @@ def test_a_candidate_that_ends_the_compiler_costs_itself_alone(lab):
     assert "cols" in dict(fatal.experiment.sharding), "the first one"
     tryout.run()
     assert tryout.state == "done" and tryout._compiled[fatal.experiment.id] is None
-    (found,) = with_remedies(result, tryout.answers).strategies["auto"].collectives or ()
+    found, *_ = with_remedies(result, tryout.answers).strategies["auto"].collectives or ()
     assert isinstance(found.remove, Remedy) and found.remove.removes
     assert found.remove.memory_bytes == 2**20
     assert found.remove.predicted_s.after < found.remove.predicted_s.before

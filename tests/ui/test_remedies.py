@@ -38,7 +38,7 @@ def test_a_press_has_them_tried_in_the_background(data_folder, monkeypatch):
     view.forget()
     screen = opened(found.run)
     next(button for button in screen.button if button.label == "Try changes").click().run()
-    until(lambda: running.find(Lab.open(), found.run).is_over, 120)
+    until(lambda: (known := running.known(Lab.open(), found.run)) and known[0] == "done", 120)
     assert any("no all\\-reduce over `x`" in label for label in links(screen.run()))
     Lab.open().close()
     view.forget()

@@ -33,6 +33,9 @@ def trace_words(trace: Trace) -> str:
              else "no collectives"]
     if trace.waits_s and trace.waits_s > 0.01 * trace.step_s:
         parts.append(f"{seconds_text(trace.waits_s)} waiting for other devices")
+    idle_s = sum(each.idle_s for each in trace.devices) / max(1, len(trace.devices))
+    if idle_s > 0.1 * trace.step_s:
+        parts.append(f"{seconds_text(idle_s)} idle")
     if trace.skew is not None:
         parts.append(f"devices differ by {100 * trace.skew:.0f} %")
     return f"step {seconds_text(trace.step_s)}: {', '.join(parts)}"

@@ -101,6 +101,7 @@ def test_who_sends_late_in_a_permute_is_waited_for():
                    for device, start in ((0, 3), (1, 1), (2, 0)))
     _, trace = of_recorded(Recorded(events, ()), facts)
     assert [each.waits_s for each in trace.devices] == [0, 2, 1]
+    assert trace_words(trace).endswith("1 s waiting for other devices, 1.33 s idle")
 
 
 def test_of_many_devices_and_operations_a_bounded_part_is_kept_and_the_rest_counted(monkeypatch):

@@ -12,10 +12,11 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
 from spmd_core.lab import Lab
 from spmd_core.timeline.recorded import Recorded
-from spmd_core.timeline.text import TRACED, to_text
+from spmd_core.timeline.text import NAME, TRACED, to_text
 from spmd_core.timeline.traced import of_recorded
 from spmd_core.words.traces import trace_words
 from tests.timeline.test_traced import FACTS, call
+from tests.timeline.values import timeline as predicted
 from tests.ui.predictions import store
 from tests.ui.values import result, strategy
 from ui.compare import view
@@ -128,7 +129,7 @@ def test_a_traced_step_stands_first_and_an_untraced_run_can_be_traced(data_folde
     timeline, trace = of_recorded(Recorded(call(), ()), FACTS)
     trace = trace.model_copy(update={"sentence": trace_words(trace)})
     stored = result({"auto": strategy(1e-5, trace=trace.model_dump())})
-    store(data_folder, stored, {"auto": {TRACED: to_text(timeline)}})
+    store(data_folder, stored, {"auto": {TRACED: to_text(timeline), NAME: to_text(predicted())}})
     plain = result({"auto": strategy(1e-5)}, run="20260101-000000-aaaaaa")
     store(data_folder, plain)
     view.forget()
@@ -140,6 +141,9 @@ def test_a_traced_step_stands_first_and_an_untraced_run_can_be_traced(data_folde
     assert [tab.label for tab in screen.tabs][:2] == ["Trace", "Values"]
     assert any("Step 5 s: 3 s compute, 1 s collectives (1 s exposed)" in part.value.replace("\\", "")
                for part in screen.markdown)
+    captions = [part.value for part in screen.caption]
+    assert captions.index("Predicted, by the cost model:") < captions.index(
+        "Traced on the devices:")
     devices, operations = [frame.value for frame in screen.dataframe]
     assert list(devices["Waiting for devices"]) == ["2 s", "0 s"]
     assert set(operations["Operation"]) == {"up matmul", "down all-reduce",

@@ -17,8 +17,9 @@ from spmd_core.results.prediction import Estimate
 from spmd_core.results.result import StrategyResult
 
 Case = tuple[str, tuple[str, ...], int]  # kind, axes, devices of a group
-Curve = tuple[np.ndarray, np.ndarray]  # logarithms of sizes, ascending, and of seconds
+Curve = tuple[np.ndarray, np.ndarray]  # sizes, ascending, and seconds
 SURE = 0.15  # of the estimate, either way: what adding up single operations is off by, usually
+FASTER = 2.0  # than the largest matmul, per FLOP: at most so many times
 _LEAST_S = 1e-9
 FLOOR, FLOOR_ALONE = "dispatch_mesh", "dispatch_single"
 ALONE = "_alone"  # in the name of a ceiling of one device while the others rest
@@ -139,7 +140,10 @@ class Machine:
         seconds = np.array([known.get(sizes, usual * math.prod(sizes))
                             for sizes in zip(*(each.flat for each in grid), strict=True)])
         seconds = _rising(seconds.reshape([len(sides)] * 3))
-        return np.log(np.array(sides, float)), np.log(seconds / (2 * np.prod(grid, axis=0)))
+        rates = seconds / (2 * np.prod(grid, axis=0))
+        # small ones are lost in the noise of the call: none is much faster than the large ones
+        rates = np.maximum(rates, rates[-1, -1, -1] / FASTER)
+        return np.log(np.array(sides, float)), np.log(rates)
 
     def _matmul_s(self, sizes: tuple[int, ...]) -> float:
         """Between the shapes that were measured by the logarithms; beyond them at their rate."""
@@ -176,7 +180,7 @@ def _curves(points: Iterable[tuple[str, tuple[str, ...], int, int, float]]
 
 def _curve(points: Sequence[tuple[float, float]]) -> Curve:
     sizes, seconds = np.array(sorted(points)).T
-    return np.log(sizes), np.log(np.maximum(_rising(seconds), _LEAST_S))
+    return sizes, np.maximum(_rising(seconds), _LEAST_S)
 
 
 def _rising(seconds: np.ndarray) -> np.ndarray:
@@ -187,11 +191,9 @@ def _rising(seconds: np.ndarray) -> np.ndarray:
 
 
 def _along(curve: Curve, size: float) -> float:
-    """Seconds at a size: a straight line between logarithms; in proportion beyond the largest, and
-    as the smallest below it.
+    """Seconds at a size: straight lines between those measured; in proportion beyond the largest,
+    and as the smallest below it.
     """
     sizes, seconds = curve
-    at = math.log(max(1.0, size))
-    beyond = max(0.0, at - float(sizes[-1]))
-    return math.exp(float(np.interp(at, sizes, seconds)) + beyond)
+    return float(np.interp(size, sizes, seconds)) * max(1.0, size / float(sizes[-1]))
 

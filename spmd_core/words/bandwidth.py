@@ -128,10 +128,10 @@ def roofline_words(found: Roofline) -> str | None:
     if found.share is None:
         return None
     said = f"{found.share:.0%} of {_ROOFS[found.binds]}, which binds"
-    if found.mfu:
-        said += f"; MFU {found.mfu:.1%}, by the matmul rate that was measured"
     if found.share > TOO_HIGH:
         return f"{said}: more than there is, so that the ceiling is wrong; calibrate again"
+    if found.mfu:
+        said += f"; MFU {found.mfu:.1%}, by the matmul rate that was measured"
     return said
 
 

@@ -7,8 +7,9 @@ import streamlit as st
 TAB, STRATEGY, TEXT, VIEW = "tab", "strategy", "text", "view"  # in the query string
 SHOWN = "show"  # one of a screen's views, such as the sweep
 ARROWS = "arrows"  # whose bytes the mesh with arrows shows
+ONCE = "once"  # each of them as often as it runs, or one execution
 TO = "to"  # the spec that Layout reshards to
-LINKED = (TAB, STRATEGY, TEXT, VIEW, SHOWN, ARROWS, TO)
+LINKED = (TAB, STRATEGY, TEXT, VIEW, SHOWN, ARROWS, ONCE, TO)
 
 
 def rename_tab(old: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@ along the shortest way. Where no links are known, devices pass shards round a ri
 Formulas as in `spmd_core.cost.links`, whose seconds are the busiest link's bytes over its rate.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
@@ -28,7 +28,7 @@ SEND, SEND_ALL = "send", "send to all"  # between slices: parts of a sum; values
 @lru_cache(maxsize=256)
 def unit_flows(stand: Placed, kind: str, groups: tuple[Group, ...]) -> dict[Key, float]:
     """Bytes on each link, for a collective of one byte: all grow with the bytes alike."""
-    found: Counter[Key] = Counter()
+    found: defaultdict[Key, float] = defaultdict(float)
     for group in groups:
         for key, share in _of_group(stand, kind, group):
             if share > 0:

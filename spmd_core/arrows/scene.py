@@ -6,7 +6,7 @@ arrow, and is summed as `inside`.
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -128,7 +128,7 @@ def _joined(stand: Placed, links: Iterable[Link], spots: list[_Spot],
     first: dict[_Spot, int] = {}
     for position, spot in enumerate(spots):
         first.setdefault(spot, position)
-    sums: Counter[tuple[int, int, str]] = Counter()
+    sums: defaultdict[tuple[int, int, str], float] = defaultdict(float)
     most: dict[tuple[int, int, str], Link] = {}
     inside = 0.0
     for link in links:

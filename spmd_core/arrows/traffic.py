@@ -1,6 +1,6 @@
 """The bytes that collectives put on every link, and the busiest of them."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -65,7 +65,7 @@ def traffic(stand: Placed, collectives: Sequence[Collective], text: str | None =
 
     `text` is the compiled program, which names the groups of more than 64 devices.
     """
-    loads: Counter[Key] = Counter()
+    loads: defaultdict[Key, float] = defaultdict(float)
     most: dict[Key, tuple[float, Collective]] = {}
     told = Counter[str]()
     for each in collectives:

@@ -5,6 +5,8 @@ carries bytes, wider and redder the more it carries.
 import math
 from typing import Any
 
+import pyarrow as pa
+
 from spmd_core.arrows.placed import Placed
 from spmd_core.arrows.scene import Arrow, Node, Scene
 from spmd_core.units import bytes_text, mesh_text
@@ -55,11 +57,11 @@ def chart(stand: Placed, drawn: Scene) -> Spec:
          "encoding": at("x", "y", "x2", "y2") | {"tooltip": [
              {"field": "devices", "title": "device"}, {"field": "mesh", "title": "in the mesh"},
              {"field": "place", "title": "stands at"}]}},
-        {"data": {"values": arrows}, "mark": {"type": "rule", "strokeCap": "round",
+        {"data": {"name": "arrows"}, "mark": {"type": "rule", "strokeCap": "round",
                                            "strokeWidth": {"expr": f"datum.width * {thin}"}},
          "encoding": at("x", "y", "x2", "y2") | {
              "color": colour, "strokeDash": dash, "tooltip": hover}},
-        {"data": {"values": arrows},
+        {"data": {"name": "arrows"},
          "transform": [{"calculate": angle, "as": "angle"}],
          "mark": {"type": "point", "shape": "triangle-up", "filled": True, "opacity": 1,
                   "size": {"expr": f"datum.head * {thin}"}},
@@ -69,8 +71,10 @@ def chart(stand: Placed, drawn: Scene) -> Spec:
         _labels(drawn, at("x", "y"), wide)]
     layers += [_words(drawn, at("x", "y"))] if any(panel.name for panel in drawn.panels) else []
     if len(arrows) <= _LABELLED:
-        layers.append(_bytes(arrows, at("x", "y"), wide))
+        layers.append(_bytes(at("x", "y"), wide))
+    # (once, as a table: a thousand arrows are half a megabyte of JSON)
     return {"layer": layers, "height": round(height), "config": CONFIG,
+            "datasets": {"arrows": pa.Table.from_pylist(arrows)},
             "resolve": {"scale": {"color": "independent"}}}
 
 
@@ -141,9 +145,9 @@ def _words(drawn: Scene, place: Spec) -> Spec:
             "encoding": place | {"text": {"field": "text"}}}
 
 
-def _bytes(arrows: list[dict[str, Any]], place: Spec, wide: float) -> Spec:
+def _bytes(place: Spec, wide: float) -> Spec:
     """Bytes beside each arrow, where there is room for them."""
-    return {"data": {"values": arrows},
+    return {"data": {"name": "arrows"},
             "mark": {"type": "text", "fontSize": 10.5, "tooltip": None, "aria": False, **INK,
                      "opacity": {"expr": f"width / {wide:g} < {_ROOM_PX} ? 0 : 1"}},
             "encoding": {"x": place["x"] | {"field": "tx"}, "y": place["y"] | {"field": "ty"},

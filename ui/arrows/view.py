@@ -19,6 +19,7 @@ from ui.arrows import chart
 from ui.lab import lab
 from ui.markdown import coded, plain
 
+_CHOICE = "arrows:choice"
 MOST_ROWS, MOST_LINKS = 24, 200
 _NAMED = 64  # devices: of more, a result does not name the groups, and the program's text does
 
@@ -54,17 +55,27 @@ def _choose(listed: Sequence[Row], stand: Placed, text: str | None) -> tuple[Row
         groups = groups_in_mesh(row.first, stand, text)
         labels[str(number)] = words.row_label(row, stand, groups)
     options = list(labels) if len(listed) > 1 else ["1"]
-    if st.session_state.get(choices.ARROWS) not in options:
-        st.session_state[choices.ARROWS] = options[0]
+    if st.session_state.get(_CHOICE) not in options:  # by number: labels are of this result alone
+        wanted = st.query_params.get(choices.ARROWS, "")
+        st.session_state[_CHOICE] = wanted if wanted in options else options[0]
     left, right = st.columns([4, 1], vertical_alignment="bottom")
     chosen = left.selectbox("Collective", options, format_func=labels.__getitem__,
-                            key=choices.ARROWS, bind="query-params", label_visibility="collapsed")
+                            key=_CHOICE, on_change=_keep, label_visibility="collapsed")
     row = None if chosen == "all" else listed[int(chosen) - 1]
     if row is not None and len(row.members) == 1 and row.count == 1:
         return row, True
-    once = right.toggle("Once", key="once",
+    once = right.toggle("Once", key=choices.ONCE, bind="query-params",
                         help="Bytes of one execution of each collective, not of all of them.")
     return row, not once
+
+
+def _keep() -> None:
+    """Say in the address bar which collectives are drawn."""
+    chosen = st.session_state.get(_CHOICE)
+    if chosen in (None, "all"):
+        st.query_params.pop(choices.ARROWS, None)
+    else:
+        st.query_params[choices.ARROWS] = chosen
 
 
 @lru_cache(maxsize=4)

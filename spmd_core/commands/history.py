@@ -13,6 +13,7 @@ from spmd_core.results.export import csv_text
 from spmd_core.runs.states import STATES, RunSummary
 from spmd_core.units import mesh_text, seconds_text
 from spmd_core.words.names import title
+from spmd_core.words.runs import left_out_words
 from spmd_core.workloads.catalog import get_workload
 
 MAX_LIMIT = 100_000
@@ -27,6 +28,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--text", metavar="TEXT", help="only runs whose id or spec contains this")
     parser.add_argument("--limit", metavar="N", default="200",
                         help="at most so many, the newest (default 200)")
+    parser.add_argument("--searches", action="store_true",
+                        help="with the runs of searches, which the table leaves out")
     parser.add_argument("--run", metavar="ID", help="print the result of this run instead")
     parser.add_argument("--csv", action="store_true", help="with --run: every sample as CSV")
     parser.add_argument("--delete", metavar="ID", nargs="+",
@@ -52,11 +55,16 @@ def main(arguments: Namespace) -> int:
         return _delete(lab, arguments)
     if arguments.run is not None:
         return _one(lab, arguments)
-    found = lab.history(workload=arguments.workload, state=arguments.state, text=arguments.text,
-                        limit=int(arguments.limit))
+    asked = {"workload": arguments.workload, "state": arguments.state, "text": arguments.text,
+             "limit": int(arguments.limit)}
+    # who asks for an experiment or a text wants whatever is stored of it
+    every = arguments.json or arguments.searches or wanted or arguments.text
+    found = lab.history(**asked, searched=None if every else False)
     listed = [summary for summary in found if wanted in (None, summary.experiment.id)]
     print(json.dumps([as_json(summary) for summary in listed]) if arguments.json
           else "\n".join(_table(listed)))
+    if not every and (left_out := lab.history(**asked, searched=True)):
+        print(left_out_words(len(left_out)))
     return 0
 
 

@@ -166,6 +166,12 @@ def searched_words(count: int) -> str:
     return f"Show {count_text(count)}{more} {'run' if count == 1 else 'runs'} of searches"
 
 
+def left_out_words(count: int) -> str:
+    """That the command line's table leaves out the runs of searches."""
+    what = "1 run of a search is" if count == 1 else f"{count_text(count)} runs of searches are"
+    return f"{what} left out: --searches lists them"
+
+
 def ticked_words(ticked: int, hidden: int) -> str | None:
     """That some ticked runs are not in the table; None where all are."""
     if not hidden:

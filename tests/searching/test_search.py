@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from spmd_core.__main__ import main
 from spmd_core.lab import Lab
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.question import read_question
@@ -85,7 +86,8 @@ def test_cancel_keeps_what_was_found(lab, store):
     assert store.find(slow.question.id).state == "cancelled"
 
 
-def test_candidates_of_an_absent_target_go_to_a_pool_and_are_runs_of_the_search(lab, store):
+def test_candidates_of_an_absent_target_go_to_a_pool_and_are_runs_of_the_search(
+        lab, store, monkeypatch, capsys):
     found = search(lab, store, target="tpu:v5e:2x2", strategies=["auto"])
     answer = found.run()
     assert found.state == "done" and answer.complete
@@ -93,6 +95,12 @@ def test_candidates_of_an_absent_target_go_to_a_pool_and_are_runs_of_the_search(
     own = lab.history(searched=True)
     assert {each.run for each in own} == {each.run for each in answer.found if each.run}
     assert not lab.history(searched=False)
+    monkeypatch.setattr("spmd_core.commands.history.Lab.open", lambda **_: lab)
+    for words, lines in (((), 2), (("--searches",), 1 + len(own))):
+        assert main(["history", *words]) == 0
+        said = capsys.readouterr().out.splitlines()
+        assert len(said) == lines
+        assert ("--searches lists them" in said[-1]) == (not words)
 
 
 def test_a_pool_takes_one_run_more_than_there_are_compilers_and_cancels_what_is_left(lab):

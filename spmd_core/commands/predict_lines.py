@@ -57,6 +57,16 @@ def print_found(found: Found, as_json: bool, what: dict[str, Any],
         print("\n".join(lines + [f"note: {found.origin}"] * bool(found.origin)))
 
 
+def _reached(prediction: Prediction) -> list[str]:
+    """What it reaches of the chip; tokens only of a model."""
+    found = [f"{prediction.mfu:.1%} MFU"]
+    if prediction.tflops_per_chip is not None:
+        found.append(f"{prediction.tflops_per_chip:.0f} TFLOP/s/chip")
+    if prediction.tokens_per_s_per_chip is not None:
+        found.append(f"{prediction.tokens_per_s_per_chip:,.0f} tokens/s/chip")
+    return found
+
+
 def _lines(prediction: Prediction, step: bool, price: float | None) -> list[str]:
     """The answer first, as on the screen; then time, memory, model and collectives."""
     memory, time = prediction.memory_bytes, prediction.predicted_s
@@ -68,9 +78,7 @@ def _lines(prediction: Prediction, step: bool, price: float | None) -> list[str]
     if memory.host:
         lines.append(f"host memory: {bytes_text(memory.host)} per device")
     if prediction.mfu is not None:
-        lines.append(f"model: {prediction.mfu:.1%} MFU, "
-                     f"{prediction.tflops_per_chip:.0f} TFLOP/s/chip, "
-                     f"{prediction.tokens_per_s_per_chip:,.0f} tokens/s/chip")
+        lines.append(f"model: {', '.join(_reached(prediction))}")
     if prediction.shares_s and time:
         shares = parts(prediction)
         large = [f"{name} {share / time.estimate:.0%}" for name, share in shares.items()

@@ -37,7 +37,9 @@ def show(result: Result, strategy: str, collectives: Sequence[Collective]) -> No
     chosen = collectives if row is None else row.members
     found = traffic(stand, chosen, text, every_time)
     many = "step" if experiment.what.has_plan else "call"
-    when = f"in one {many}" if every_time else "each time it runs"
+    alone = row is not None and len(row.members) == 1
+    when = f"in one {many}" if every_time else "each time it runs" if alone else \
+        "when each runs once"
     st.markdown(f"**{coded(words.headline(stand, found, when))}**")
     if found.busiest is None:
         return

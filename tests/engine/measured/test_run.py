@@ -287,8 +287,8 @@ def test_the_environment_is_that_of_the_measurement(run, environment):
 def test_what_takes_little_more_than_a_call_is_dispatch_bound(run, monkeypatch):
     notes = {}
     for floor_s in (1e-9, 1.0):
-        monkeypatch.setattr(engine_run, "_floors",
-                            lambda experiment, floor_s=floor_s: {"single": floor_s, "mesh": 1e-9})
+        monkeypatch.setattr(engine_run.Floors, "of", lambda floors, row, floor_s=floor_s:
+                            floor_s if row.strategy == "single" else 1e-9)
         strategies = run(**TUTORIAL_LAYER
                          | {"strategies": ["single", "auto"],
                             "timing": {"samples": 9, "min_seconds": 0.05}}).result.strategies

@@ -4,6 +4,7 @@ import streamlit as st
 
 from spmd_core.runs.states import STATES
 from spmd_core.words.names import state_words, workload_title
+from spmd_core.words.runs import ONLY_SEARCHED
 from spmd_core.workloads.catalog import workload_names
 from ui import history, links, shell, side_by_side
 from ui.compare import beside
@@ -17,7 +18,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
                             bind="query-params", placeholder="any", format_func=workload_title)
     state = st.selectbox("State", list(STATES), index=None, key="state", bind="query-params",
                          placeholder="any", format_func=state_words)
-runs = history.listed(workload, state, text or None)
+runs, of_searches = history.listed(workload, state, text or None)
 
 history.upkeep()
 if runs:
@@ -26,6 +27,8 @@ if runs:
     if side_by_side.FEWEST <= len(picked) <= side_by_side.MOST:
         side_by_side.draw(picked)
     beside.draw(runs)
+elif of_searches:
+    st.info(ONLY_SEARCHED, icon=":material/travel_explore:")
 elif text or workload or state:
     st.info("No stored run fits these filters: clear one of them.",
             icon=":material/filter_alt_off:")

@@ -23,18 +23,21 @@ _ALT = ("Stored runs, newest first: when, experiment, time of the fastest strate
         "which strategy that is, whether it was measured or predicted, run id")
 
 
-def listed(workload: str | None, state: str | None, text: str | None) -> Sequence[RunSummary]:
-    """The runs that fit the filters; those of searches, which are many and quick, on demand."""
+def listed(workload: str | None, state: str | None,
+           text: str | None) -> tuple[Sequence[RunSummary], int]:
+    """The runs that fit the filters; those of searches, which are many and quick, on demand, and
+    how many these are.
+    """
     def found(searched: bool | None) -> Sequence[RunSummary]:
         return lab().history(workload=workload, state=state, text=text, searched=searched)
 
     of_searches = found(True)
     if not of_searches:
-        return found(None)
+        return found(None), 0
     shown = st.toggle(searched_words(len(of_searches)), key="searched", bind="query-params",
                       help="What a search measured or compiled on its way, which Search lists, too; "
                            "and what was compiled to see what would remove a collective.")
-    return found(None if shown else False)
+    return found(None if shown else False), len(of_searches)
 
 
 def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:

@@ -22,6 +22,7 @@ _PHASES = {
 # of a compile for absent devices, in their order: a step's, and any other program's
 _STEP_STAGES = ("trace", "lower", "partition", "optimize", "schedule", "code", "price")
 _STAGES = ("trace", "lower", "compile", "price")
+ONLY_SEARCHED = "Only runs of searches are here: switch them on above."
 MOST_LISTED = 200  # runs of a list, unless asked for more
 _PERCENT = re.compile(r"(\d+)%")
 

@@ -89,5 +89,8 @@ def test_runs_of_searches_are_hidden_until_they_are_asked_for(opened, data_folde
     screen = opened()
     assert screen.toggle[0].label == "Show 1 run of searches"
     before = len(screen.dataframe[0].value)
+    screen.text_input[0].set_value("eeeeee").run()  # a filter that only a search's run fits
+    assert "Only runs of searches are here" in said(screen)
+    screen.text_input[0].set_value("").run()
     screen.toggle[0].set_value(True).run()
     assert len(screen.dataframe[0].value) == before + 1

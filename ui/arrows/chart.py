@@ -45,29 +45,13 @@ def chart(stand: Placed, drawn: Scene) -> Spec:
     arrows = [_arrow(stand, arrow, most, at_once=number == 0)
               for number, arrow in enumerate(drawn.arrows)]
     arrows.reverse()  # the busiest is drawn last, above the others
-    angle = f"atan2(datum.dx * width / {wide:g}, -datum.dy * {height / tall:g}) * 180 / PI"
-    colour = {"field": "color", "type": "nominal", "scale": None}
-    hover = [{"field": name, "title": title} for name, title in
-             (("ends", "from → to"), ("over", "over"), ("bytes", "bytes"), ("way", "link"))]
-    thin = f"min(1, max(0.4, width / {wide * _ROOMY_PX:g}))"  # where nodes are close together
-    dash = {"condition": {"test": "datum.way == 'DCN'", "value": [3, 2]}, "value": [1, 0]}
     layers = [
         {"data": {"values": [_node(stand, node) for node in drawn.nodes]},
          "mark": {"type": "rect", "cornerRadius": 3, "color": _NODE},
          "encoding": at("x", "y", "x2", "y2") | {"tooltip": [
              {"field": "devices", "title": "device"}, {"field": "mesh", "title": "in the mesh"},
              {"field": "place", "title": "stands at"}]}},
-        {"data": {"name": "arrows"}, "mark": {"type": "rule", "strokeCap": "round",
-                                           "strokeWidth": {"expr": f"datum.width * {thin}"}},
-         "encoding": at("x", "y", "x2", "y2") | {
-             "color": colour, "strokeDash": dash, "tooltip": hover}},
-        {"data": {"name": "arrows"},
-         "transform": [{"calculate": angle, "as": "angle"}],
-         "mark": {"type": "point", "shape": "triangle-up", "filled": True, "opacity": 1,
-                  "size": {"expr": f"datum.head * {thin}"}},
-         "encoding": {"x": at("x")["x"] | {"field": "hx"}, "y": at("y")["y"] | {"field": "hy"},
-                      "color": colour, "tooltip": hover,
-                      "angle": {"field": "angle", "type": "quantitative", "scale": None}}},
+        *_shafts_and_heads(at("x", "y", "x2", "y2"), wide, height / tall),
         _labels(drawn, at("x", "y"), wide)]
     layers += [_words(drawn, at("x", "y"))] if any(panel.name for panel in drawn.panels) else []
     if len(arrows) <= _LABELLED:
@@ -76,6 +60,26 @@ def chart(stand: Placed, drawn: Scene) -> Spec:
     return {"layer": layers, "height": round(height), "config": CONFIG,
             "datasets": {"arrows": pa.Table.from_pylist(arrows)},
             "resolve": {"scale": {"color": "independent"}}}
+
+
+def _shafts_and_heads(place: Spec, wide: float, step_px: float) -> list[Spec]:
+    """The layers of the arrows; `wide` steps across, and pixels of a step down."""
+    angle = f"atan2(datum.dx * width / {wide:g}, -datum.dy * {step_px:g}) * 180 / PI"
+    hover = [{"field": name, "title": title} for name, title in
+             (("ends", "from → to"), ("over", "over"), ("bytes", "bytes"), ("way", "link"))]
+    told = {"color": {"field": "color", "type": "nominal", "scale": None}, "tooltip": hover}
+    thin = f"min(1, max(0.4, width / {wide * _ROOMY_PX:g}))"  # where nodes are close together
+    dash = {"condition": {"test": "datum.way == 'DCN'", "value": [3, 2]}, "value": [1, 0]}
+    return [
+        {"data": {"name": "arrows"}, "mark": {"type": "rule", "strokeCap": "round",
+                                              "strokeWidth": {"expr": f"datum.width * {thin}"}},
+         "encoding": place | told | {"strokeDash": dash}},
+        {"data": {"name": "arrows"}, "transform": [{"calculate": angle, "as": "angle"}],
+         "mark": {"type": "point", "shape": "triangle-up", "filled": True, "opacity": 1,
+                  "size": {"expr": f"datum.head * {thin}"}},
+         "encoding": told | {"x": place["x"] | {"field": "hx"}, "y": place["y"] | {"field": "hy"},
+                             "angle": {"field": "angle", "type": "quantitative",
+                                       "scale": None}}}]
 
 
 def _node(stand: Placed, node: Node) -> dict[str, Any]:

@@ -54,7 +54,6 @@ def chart(experiment: Experiment, arrays: Sequence[Array]) -> Spec:
     size = (f"min(13, (datum.x2 - datum.x) * min(width, {_WIDE:g}) / datum.letters / 0.58, "
             "0.8 * (datum.y2a - datum.ya))")
     down = {"y": y | {"field": "ya"}}
-    head = f"min(datum.size, datum.fits * min(width, {_WIDE:g}))"
     scaled = [_scaled("y"), _scaled("y2")]
     middle = [*scaled, {"calculate": "(datum.x + datum.x2) / 2", "as": "mx"},
               {"calculate": "(datum.ya + datum.y2a) / 2", "as": "my"}]
@@ -73,14 +72,19 @@ def chart(experiment: Experiment, arrays: Sequence[Array]) -> Spec:
                           "fontSize": {"expr": size}, "opacity": {"expr": f"{size} < 7 ? 0 : 1"}},
                  "encoding": {"x": x | {"field": "mx"}, "y": y | {"field": "my"},
                               "text": {"field": "text"}}},
-                {"data": {"values": heads},
-                 "mark": {"type": "text", "align": {"expr": "datum.align"},
-                          "fontSize": {"expr": head}, "fontWeight": {"expr": "datum.weight"},
-                          **INK},
-                 "encoding": place | {"text": {"field": "text"}}},
+                _written(heads, place),
                 {"data": {"values": signs}, "transform": [_scaled("y")],
                  "mark": {"type": "text", "fontSize": 18, **INK},
                  "encoding": place | down | {"text": {"field": "text"}}}]}
+
+
+def _written(heads: list[dict[str, Any]], place: Spec) -> Spec:
+    """What is written above the arrays, smaller where there is little room."""
+    size = f"min(datum.size, datum.fits * min(width, {_WIDE:g}))"
+    return {"data": {"values": heads},
+            "mark": {"type": "text", "align": {"expr": "datum.align"}, "fontSize": {"expr": size},
+                     "fontWeight": {"expr": "datum.weight"}, **INK},
+            "encoding": place | {"text": {"field": "text"}}}
 
 
 def _scaled(field: str) -> dict[str, str]:

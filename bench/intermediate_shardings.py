@@ -128,7 +128,7 @@ def _differences(found: Shardings, returned: dict[str, jax.Array],
         if step.shape != array.shape:
             wrong.append(f"{name} has shape {step.shape}, returned {array.shape}")
         elif not NamedSharding(mesh, spec).is_equivalent_to(array.sharding, array.ndim):
-            wrong.append(f"{name} is {spec}, returned {array.sharding.spec}: {step.code}")
+            wrong.append(f"{name} is {spec}, returned {array.sharding}: {step.code}")
     return wrong, len(returned), compared
 
 

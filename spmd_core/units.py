@@ -66,6 +66,16 @@ def count_text(count: int) -> str:
     return f"{count:,}"
 
 
+def ordinal_text(number: int) -> str:
+    """A place in a row.
+
+    >>> [ordinal_text(number) for number in (2, 3, 8, 11, 21)]
+    ['2nd', '3rd', '8th', '11th', '21st']
+    """
+    teen = number // 10 % 10 == 1
+    return f"{number}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
 def suffixed_sizes(text: str) -> tuple[int, int] | None:
     """What `64k` may mean, in binary and in decimal; None for a text that is no number with a
     suffix.

@@ -15,7 +15,7 @@ HEAVY = {
     "sqlite3": ("spmd_core/store/",),
 }
 # Floors of the house, from the bottom; a room imports only from rooms on floors below its own.
-FLOORS = (("errors",), ("units",), ("frozen",), ("settings",), ("machine",), ("hlo",), ("plan",),
+FLOORS = (("errors",), ("units",), ("frozen",), ("threads",), ("settings",), ("machine",), ("hlo",), ("plan",),
           ("workloads",), ("experiment",), ("reference",), ("results",), ("communication",),
           ("runs",), ("script",), ("ir",), ("cost",), ("estimate",), ("timeline",), ("arrows",),
           ("bandwidth",), ("search",), ("sweep",), ("resharding",), ("words",), ("advice",),

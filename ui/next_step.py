@@ -9,7 +9,7 @@ from spmd_core.results.advice import Next
 from spmd_core.results.result import Result
 from ui import cards
 from ui.lab import lab
-from ui.markdown import plain
+from ui.markdown import coded
 
 
 def draw(result: Result) -> None:
@@ -18,7 +18,7 @@ def draw(result: Result) -> None:
     if said is None:
         return
     with st.container(key="next"):
-        st.page_link(cards.page_of(said.experiment), label=f"**Next:** {plain(said.sentence)}",
+        st.page_link(cards.page_of(said.experiment), label=f"**Next:** {coded(said.sentence)}",
                      icon=":material/arrow_forward:", query_params=cards.query(said.experiment))
 
 

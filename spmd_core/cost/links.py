@@ -18,6 +18,7 @@ from statistics import NormalDist
 
 from spmd_core.cost.constants import DCN_EFFICIENCY, DCN_LATENCY_S, HOP_LATENCY_S, LAUNCH_S, LINK_EFFICIENCY, SLICE_JITTER
 from spmd_core.machine.topologies import Coordinates, Topology
+from spmd_core.units import ordinal_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Route:
         """For reading, e.g. `torus of x (16, ring) and y (16, ring)`."""
         parts = []
         for span in self.spans:
-            apart = f", every {span.stride}th chip" if span.stride > 1 else ""
+            apart = f", every {ordinal_text(span.stride)} chip" if span.stride > 1 else ""
             parts.append(
                 f"{'xyz'[span.axis]} ({span.size}, {'ring' if span.wraps else 'line'}{apart})")
         name = "torus of " if len(parts) > 1 and any(s.wraps

@@ -9,6 +9,7 @@ import numpy as np
 from spmd_core.cost.links import Route, Span, gather_s, route
 from spmd_core.machine.mesh_order import mesh_places
 from spmd_core.machine.topologies import Topology
+from spmd_core.units import ordinal_text
 
 LOOKED_AT = 64  # groups of an axis; a large mesh has thousands alike
 GATHERED_BYTES = 2**30  # of the all-gather by which axes are compared
@@ -85,12 +86,12 @@ def _chips(spans: tuple[Span, ...]) -> str:
     if len(spans) == 1:
         span = spans[0]
         shape = f"a {'ring' if span.wraps else 'line'} of {span.size} along {'xyz'[span.axis]}"
-        return shape if span.stride == 1 else f"{shape}, every {_ordinal(span.stride)} chip"
+        return shape if span.stride == 1 else f"{shape}, every {ordinal_text(span.stride)} chip"
     sizes = " × ".join(str(span.size) for span in spans)
     over = _and(["xyz"[span.axis] for span in spans])
     closed = ["xyz"[span.axis] for span in spans if span.wraps]
     name = "torus" if len(closed) == len(spans) else "grid"
-    strides = [f"every {_ordinal(span.stride)} chip along {'xyz'[span.axis]}" for span in spans
+    strides = [f"every {ordinal_text(span.stride)} chip along {'xyz'[span.axis]}" for span in spans
                if span.stride > 1]
     rings = [f"{_and(closed)} a ring" if len(closed) == 1
              else f"{_and(closed)} rings"] if closed and name == "grid" else []
@@ -100,10 +101,6 @@ def _chips(spans: tuple[Span, ...]) -> str:
 def _scattered(spans: tuple[Span, ...]) -> str:
     sizes = " × ".join(str(span.size) for span in spans)
     return f"chips scattered over {sizes} along {_and(['xyz'[span.axis] for span in spans])}" if math.prod(span.size for span in spans) else ""
-
-
-def _ordinal(number: int) -> str:
-    return {2: "2nd", 3: "3rd"}.get(number, f"{number}th")
 
 
 def _and(names: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from spmd_core import threads
 from spmd_core.lab import Lab
 from spmd_core.search.answer import Answer
 from spmd_core.searching.search import AnyQuestion, Search
@@ -67,13 +68,11 @@ def latest(lab: Lab, limit: int = 8) -> tuple[StoredSearch, ...]:
 
 def watch(search: Search, on_change: Callable[[Search], None], every_s: float = 0.5) -> Answer:
     """Run a search in a thread of its own and tell how it goes; its answer."""
-    thread = threading.Thread(target=search.run, name="search", daemon=True)
-    thread.start()
+    ended = threads.started(search.run, "search")
     try:
-        while thread.is_alive():
-            thread.join(every_s)
+        while not ended.wait(every_s):
             on_change(search)
     except KeyboardInterrupt:
         search.cancel()
-        thread.join()
+        ended.wait()
     return search.answer

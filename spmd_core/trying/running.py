@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from spmd_core import threads
 from spmd_core.lab import Lab
 from spmd_core.remedies.attached import Answers, with_remedies
 from spmd_core.results.result import Result
@@ -68,15 +69,7 @@ def start(lab: Lab, result: Result, asker: Asker | None = None) -> Tryout:
 
 def watch(tryout: Tryout, on_change: Callable[[Tryout], None], every_s: float = 0.2) -> Answers:
     """Try in a thread of its own and tell how it goes; Ctrl-C ends it and keeps what was found."""
-    ended = threading.Event()  # a thread whose join was interrupted is taken for one that ended
-
-    def work() -> None:
-        try:
-            tryout.run()
-        finally:
-            ended.set()
-
-    threading.Thread(target=work, name="tryout", daemon=True).start()
+    ended = threads.started(tryout.run, "tryout")
     try:
         while not ended.wait(every_s):
             on_change(tryout)

@@ -26,7 +26,7 @@ def rows_table(result: Result) -> pd.DataFrame:
         "MFU": mfu_text(result.row(name), found),
         "Values": words.verdict_words(found) if found.median_s is not None else _fits(found)}
         for name, found in result.ordered])
-    if frame["Strategy"].nunique() == 1:  # as the answer above says
+    if len(set(frame["Strategy"])) == 1:  # as the answer above says
         frame = frame.drop(columns="Strategy")
     return tables.without_empty(frame, tables.PAIRED_RATIO, "MFU")
 

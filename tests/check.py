@@ -33,7 +33,7 @@ GROUPS = ("--dist", "loadgroup", "--no-loadscope-reorder")
 PROCESSES = "3"  # keep both cores of a small machine busy: browser tests mostly wait
 RUFF = (sys.executable, "-m", "ruff", "check")
 PYRIGHT = (sys.executable, "-m", "pyright", "--pythonpath", sys.executable)
-PYTEST = ("-m", "pytest", *GROUPS)
+PYTEST = ("-m", "pytest", "--durations", "40", *GROUPS)  # the time of all of them is limited
 
 
 def passes(*commands: tuple[str, ...]) -> list[tuple[str, ...]]:

@@ -12,6 +12,7 @@ from spmd_core.bandwidth.operations import operations_of
 from spmd_core.communication.collectives import read_collectives
 from spmd_core.communication.reasons import Reasons
 from spmd_core.communication.warned import with_warnings
+from spmd_core.cost.predict import Useful
 from spmd_core.engine.absent.topology import coordinates
 from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.hlo import read_module
@@ -114,7 +115,8 @@ def price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDe
     mesh = () if trial.strategy in ONE_DEVICE else experiment.mesh
     found = attached.price(
         mesh, compiled, order, jax.devices(), trial.collectives,
-        lambda *walk: trial.texts.update({TIMELINE: to_text(timeline_of(*walk))}))
+        lambda *walk: trial.texts.update({TIMELINE: to_text(timeline_of(*walk))}),
+        Useful(int(experiment.what.flops(experiment.sizes))))
     if isinstance(found, str):
         trial.notes.append(found)
     else:

@@ -5,6 +5,7 @@ from topologies of the compiler.
 import jax
 import pytest
 
+from spmd_core.cost.predict import Useful
 from spmd_core.cost.predicting import Answer, of_experiment
 from spmd_core.engine.absent.lower import lower_experiment
 from spmd_core.engine.absent.topology import coordinates, devices_of, memory_account
@@ -35,7 +36,8 @@ def test_a_program_is_priced_on_attached_devices_as_on_the_same_absent_ones(targ
     ahead, devices = lower_experiment(experiment, "auto",
                                       Steps(lambda phase: None)), devices_of(get_topology(target))
     compiled, used = ahead.lowered.compile(), list(ahead.mesh.devices.flat)
-    found = attached.price(experiment.mesh, compiled, used, devices)
+    found = attached.price(experiment.mesh, compiled, used, devices,
+                           useful=Useful(int(experiment.what.flops(experiment.sizes))))
     wanted = of_experiment(experiment,
                            Answer(compiled.as_text(), memory_account(compiled), coordinates(used)))
     assert isinstance(found, Prediction) and found.predicted_s is not None and 0 < found.predicted_s.estimate < 1e-3
@@ -84,7 +86,7 @@ def test_a_run_keeps_the_prediction_beside_its_measurement(run, monkeypatch):
     made = Prediction.model_validate({"fits": True, "memory_bytes": {"capacity": 1},
                                       "predicted_s": {"low": 1e-6, "estimate": 2e-6, "high": 3e-6}})
     monkeypatch.setattr(attached, "price",
-                        lambda mesh, compiled, used, every, collectives, keep: made
+                        lambda mesh, compiled, used, every, collectives, keep, useful: made
                         if len(used) == len(every) else "not predicted: why")
     found = run(**spec).result.strategies
     assert {found[name].predicted_s.estimate

@@ -4,8 +4,9 @@ import urllib.error
 import urllib.request
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.browser.server import screen_text, settled, visit
+from tests.browser.server import PATIENCE_MS, screen_text, settled, visit
 
 
 @pytest.mark.parametrize("path", ["/", "/compare", "/predict?experiment=junk", "/_stcore/health",
@@ -33,7 +34,7 @@ def test_screens_open_by_their_path_after_a_restart(server, page):
     assert page.title() == "History · SPMD Lab"
     page.get_by_role("link", name="Overview").first.click()
     page.wait_for_url(server.url + "/")
-    assert page.title() == "Overview · SPMD Lab"
+    expect(page).to_have_title("Overview · SPMD Lab", timeout=PATIENCE_MS)
 
 
 def test_a_browser_is_one_viewer_by_its_cookie_and_is_told_the_limits(server, page):

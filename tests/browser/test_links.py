@@ -72,7 +72,7 @@ def test_bad_links_are_refused_in_one_sentence_and_the_default_stays(server, pag
         text = screen_text(page)
         assert sentence in text, text[:400]
         assert "Traceback" not in text
-        fields_say(page, rows="8192", cols="1024")
+        fields_say(page, rows="1024", cols="512")
 
 
 def test_a_link_with_an_unknown_axis_offers_the_nearest_experiment(server, page):

@@ -46,7 +46,7 @@ def said(screen) -> str:
 
 
 def test_the_default_fills_its_devices(data_folder, monkeypatch):
-    for target, sizes in (("cpu:8", (8192, 1024)), ("local", (32768, 4096))):
+    for target, sizes in (("cpu:8", (1024, 512)), ("local", (16384, 4096))):
         monkeypatch.setattr("spmd_core.experiment.experiment.default_target", lambda name=target: name)
         screen = AppTest.from_file("../../../home.py",
                                    default_timeout=30).switch_page("pages/compare.py").run()
@@ -99,7 +99,7 @@ def test_junk_as_a_link_is_one_short_sentence_and_the_default_stays(data_folder,
     screen.run()
     assert words in said(screen)
     assert len(said(screen)) < 300
-    assert field(screen, "number_input", "rows").value == 8192
+    assert field(screen, "number_input", "rows").value == 1024
     Lab.open().close()
 
 

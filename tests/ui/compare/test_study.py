@@ -112,4 +112,4 @@ def test_a_hostile_link_is_one_sentence_and_changes_no_field(screen, data, words
     assert not screen.exception
     (said,) = [each.value.replace("\\", "") for each in screen.error]
     assert words in said and len(said) < 400
-    assert named(screen.number_input, "rows").value == 8192
+    assert named(screen.number_input, "rows").value == 1024

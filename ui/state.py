@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
@@ -193,10 +194,29 @@ def key(screen: str, field: str) -> str:
 
 
 def seed(widget_key: str, value: Any) -> str:
-    """Give a widget its first value, unless the user has given it one; returns the key."""
+    """Give a widget its first value, unless the user has given it one; returns the key.
+
+    Streamlit sends such a value once. Where a rerun overtakes it, before the browser has drawn the
+    field, it is sent again: the field would be empty there, and the next click would say so.
+    """
     if widget_key not in st.session_state:
         st.session_state[widget_key] = value
+    elif _is_undrawn(widget_key):
+        st.session_state[widget_key] = st.session_state[widget_key]
     return widget_key
+
+
+def _is_undrawn(widget_key: str) -> bool:
+    """Whether the browser, which says the value of each field it has with every rerun, said none of
+    this one. Streamlit has no public name for what it said; without it: False.
+    """
+    context = get_script_run_ctx()
+    try:
+        held = context.session_state._state  # type: ignore[union-attr]
+        name = held._key_id_mapper.get_id_from_key(widget_key, "")
+        return bool(name) and name not in held._new_widget_state.states
+    except AttributeError:
+        return False
 
 
 def run(screen: str) -> str | None:

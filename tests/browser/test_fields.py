@@ -64,3 +64,19 @@ def test_a_screen_keeps_its_experiment_while_another_is_visited(link, page):
     page.get_by_test_id("stPageLink").get_by_text("Compare", exact=True).first.click()
     page.wait_for_url("**/compare?experiment=*")
     fields_say(page, out="24")
+
+
+def test_fields_that_the_browser_draws_late_hold_what_the_link_says(link, page):
+    """A rerun comes before the code of the fields has been loaded, as on a slow line."""
+    held = []
+    for name in ("*Input*", "*elect*"):
+        page.route(f"**/static/js/{name}.js", lambda route: held.append(route))
+    visit(page, link(mesh={"rows": 2, "cols": 4}, sharding={"in": "cols"}, dims={"in": 64, "out": 6}))
+    page.get_by_role("button", name="Share").click()
+    page.get_by_test_id("stPopoverBody").locator("code").wait_for()
+    settled(page)
+    assert held
+    for route in held:
+        route.continue_()
+    fields_say(page, **{"Workload": "Dense layer", "Axis_1_name": "rows", "Axis_2_size": "4",
+                        "in": "64", "out": "6"})

@@ -33,7 +33,7 @@ NEWER = (*(f"tests/{room}" for room in (
 # A group of tests (tests/conftest.py) stays in one process, and shares what is slow to start. The
 # groups that take longest come first.
 GROUPS = ("--dist", "loadgroup", "--no-loadscope-reorder")
-PROCESSES = "3"  # keep both cores of a small machine busy: browser tests mostly wait
+PROCESSES = "2"  # with a newer Python's beside them they keep two cores busy
 RUFF = (sys.executable, "-m", "ruff", "check")
 PYRIGHT = (sys.executable, "-m", "pyright", "--pythonpath", sys.executable)
 PYTEST = ("-m", "pytest", "--durations", "40", *GROUPS)  # the time of all of them is limited

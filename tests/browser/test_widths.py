@@ -1,6 +1,9 @@
 """Narrow windows and the keyboard: nothing is cut off, every input is reached, focus is seen."""
 
+import contextlib
+
 import pytest
+from playwright.sync_api import TimeoutError
 
 from spmd_core.words.screens import STARTS
 from tests.browser.server import PATIENCE_MS, visit
@@ -12,6 +15,12 @@ WIDER = """() => [...document.querySelectorAll('[data-testid="stTable"] table')]
   .filter(table => table.scrollWidth > table.parentElement.clientWidth + 1).map(table => table.innerText)"""
 CUT = """() => [...document.querySelectorAll('[data-testid="stMain"] [data-testid="stPageLink-NavLink"] *')]
   .filter(part => part.scrollWidth > part.clientWidth + 1 && part.clientWidth > 0).map(part => part.innerText)"""
+
+# whether the cards have so many left edges and so many top edges
+IN_ROWS = """([columns, rows]) => {
+  const boxes = [...document.querySelectorAll('.st-key-starts [data-testid="stColumn"]')]
+    .map(card => card.getBoundingClientRect());
+  return new Set(boxes.map(box => box.x)).size === columns && new Set(boxes.map(box => box.y)).size === rows; }"""
 
 
 @pytest.mark.parametrize("theme", PRIMARY)
@@ -32,16 +41,17 @@ def test_focus_on_the_menu_is_outlined_in_the_primary_color(server, new_page, th
 
 def test_the_cards_are_three_in_a_row_at_1000_and_one_at_390(server, new_page):
     page = visit(new_page(viewport={"width": 1000, "height": 900}), server.url)
-    corners = [each.bounding_box()
-               for each in page.locator(".st-key-starts [data-testid=stColumn]").all()]
-    rows = -(-len(STARTS) // 3)
-    assert [len({box[side] for box in corners}) for side in ("x", "y")] == [3, rows]
+    page.wait_for_function(IN_ROWS, arg=[3, -(-len(STARTS) // 3)], timeout=PATIENCE_MS)
     assert page.locator(".st-key-menu").bounding_box()["height"] < 60  # one line, Share at its end
     page.set_viewport_size({"width": 390, "height": 900})
-    page.wait_for_timeout(500)
-    boxes = [each.bounding_box()
-             for each in page.locator(".st-key-starts [data-testid=stColumn]").all()]
-    assert [len({box[side] for box in boxes}) for side in ("x", "y")] == [1, len(STARTS)]
+    page.wait_for_function(IN_ROWS, arg=[1, len(STARTS)], timeout=PATIENCE_MS)
+
+
+def found(page, script):
+    """What a script finds once the page has taken its width: [] as soon as it finds nothing."""
+    with contextlib.suppress(TimeoutError):
+        page.wait_for_function(f"() => ({script})().length === 0", timeout=10_000)
+    return page.evaluate(script)
 
 
 def test_no_table_and_no_link_is_cut_off(server, new_page, finished_run):
@@ -53,8 +63,8 @@ def test_no_table_and_no_link_is_cut_off(server, new_page, finished_run):
         for width in (1000, 390):  # narrower than 1000, tables scroll
             page.set_viewport_size({"width": width, "height": 900})
             page.wait_for_timeout(500)
-            assert page.evaluate(CUT) == [], (address, width)
-            assert page.evaluate(WIDER) == [] or width < 1000, address
+            assert found(page, CUT) == [], (address, width)
+            assert width < 1000 or found(page, WIDER) == [], address
         page.set_viewport_size({"width": 1000, "height": 900})
 
 

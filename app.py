@@ -29,7 +29,10 @@ class OwnFrames:
     async def __call__(
         self, scope: MutableMapping[str, Any], receive: Receive, send: Send
     ) -> None:
-        """Pass a request on, and its answer back with the headers."""
+        """Pass a request on, and its answer back with the headers; a screen's messages as they are."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -3,24 +3,24 @@ is, how many programs it compiles, and that it is never behind the classics. Sim
 """
 
 import argparse
-import math
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
-import numpy as np
-
 from bench.figures import Figures
+from spmd_core.experiment.variants import MAX_VARIANTS
 from spmd_core.lab import Lab
-from spmd_core.results.result import Ratio
-from spmd_core.results.stats import signed_rank_interval
+from spmd_core.results import stats
+from spmd_core.results.result import Ratio, Result
 from spmd_core.search.array_question import read_array_question
-from spmd_core.search.study import Study, Variant
-from spmd_core.searching import search as searching
-from spmd_core.searching.prove import TURN, measured
+from spmd_core.search.classics import kind_of
+from spmd_core.searching.outcomes import run_key
+from spmd_core.searching.prove import side_by_side
 from spmd_core.searching.runs import Runs
 from spmd_core.searching.search import Search
 from spmd_core.settings import read_settings
@@ -47,38 +47,52 @@ def searched(lab: Lab, store: Searches, spec: dict, budget_s: float) -> Search:
     return search
 
 
-def regret(lab: Lab, store: Searches, spec: dict, budget_s: float) -> tuple[list[Ratio], int]:
-    """(the search's winner against the best of all and the best classic, in the same shuffled
-    rounds, as a ratio of times with its interval; how many were measured in all).
+def regret(lab: Lab, store: Searches, spec: dict,
+           budget_s: float) -> tuple[Ratio, Ratio, int, float]:
+    """(time of the search's winner over that of the candidate that is furthest ahead of it, and
+    over that of the classic that is; how many were measured; how many seconds the search took).
 
-    Every sharding that is not equal to another is measured by the same runs, from which the search
-    goes on until none is left.
+    Every candidate that is not equal to another, whatever the search made of it, is measured beside
+    the winner, in runs of as many shardings as a study takes: in the same rounds, with all samples.
     """
-    winner = searched(lab, store, spec, budget_s).answer.winner
+    answer = searched(lab, store, spec, budget_s).answer
+    winner = answer.winner
     assert winner is not None
-    most, searching.MOST_RUNS = searching.MOST_RUNS, 10**6
-    try:
-        answer = searched(lab, store, spec, 3600.0).answer
-    finally:
-        searching.MOST_RUNS = most
-    assert answer.winner is not None
-    classic = next(entry.candidate for entry in answer.ranking
-                   if entry.candidate.number in [each.candidate.number for each in answer.classics
-                                                 if each.candidate])
+    rivals = [each for each in answer.found if each.number != winner.number
+              and (each.fate != "pruned" or each.reason == "lower bound above the best")]
+    shardings = [list(group) for _, group in groupby(rivals, run_key)]
     runs = Runs(lab, None, lambda: False, time.monotonic() + 3600.0)
-    found = []
-    for rival in (answer.winner, classic):
-        if rival.number == winner.number:
-            found.append(Ratio(strategy=rival.name, ratio=1.0, interval=(1.0, 1.0), differs=False))
-            continue
-        pair = Study(tuple(Variant(each.name, each.experiment.vary(timing=TURN))
-                           for each in (winner, rival)))
-        rounds, _ = measured(runs, pair)
-        centre, low, high, _ = signed_rank_interval(np.array(
-            [math.log(each[winner.name] / each[rival.name]) for each in rounds]), 0.05)
-        found.append(Ratio(strategy=rival.name, ratio=math.exp(centre),
-                           interval=(math.exp(low), math.exp(high)), differs=low > 0 or high < 0))
-    return found, sum(each.fate == "measured" for each in answer.found)
+    against: dict[int, Ratio] = {}
+    for first in range(0, len(shardings), MAX_VARIANTS - 1):
+        beside = [each for group in shardings[first:first + MAX_VARIANTS - 1] for each in group]
+        result, keys = side_by_side(runs, [winner, *beside])
+        assert result is not None
+        against |= _over(result, keys, winner.number)
+    known = {each.number for each in rivals if kind_of(each)}
+    return (_behind(against.values()),
+            _behind(ratio for number, ratio in against.items() if number in known),
+            1 + len(against), answer.seconds)
+
+
+def _over(result: Result, keys: dict[int, str], winner: int) -> dict[int, Ratio]:
+    """The times of a run's rows over the winner's, by number."""
+    rounds = {key: found.turns_s for key, found in result.strategies.items() if found.correct}
+    order = [keys[winner], *(key for key in rounds if key != keys[winner])]
+    ratios = {each.strategy: each for each in stats.ratios_to(order, rounds)}
+    return {number: ratios[key] for number, key in keys.items() if key in ratios}
+
+
+def _behind(others: Iterable[Ratio]) -> Ratio:
+    """The winner's time over that of the one that is furthest ahead of it, of those whose interval
+    says that they are; 1 where none does.
+    """
+    best = min((each for each in others if each.interval[1] < 1), key=lambda each: each.ratio,
+               default=None)
+    if best is None:
+        return Ratio(strategy="none is ahead", ratio=1.0, interval=(1.0, 1.0), differs=False)
+    low, high = best.interval
+    return Ratio(strategy=best.strategy, ratio=1 / best.ratio, interval=(1 / high, 1 / low),
+                 differs=True)
 
 
 def main() -> int:
@@ -103,13 +117,14 @@ def main() -> int:
             for dims in WORKLOADS[name]:
                 spec = {"workload": name, "target": "cpu:8", "mesh": None, "sharding": None,
                         "dims": dims, "strategies": ["auto", "shard_map"]}
-                ratios, count = regret(lab, store, spec, asked.budget)
+                *ratios, count, took_s = regret(lab, store, spec, asked.budget)
                 label = f"{name} {'x'.join(map(str, dims.values()))}"
                 for ratio, rival in zip(ratios, ("best", "best classic"), strict=True):
                     low, high = ratio.interval
-                    behind = ratio.ratio if ratio.differs else 1.0
-                    figures.add(f"{label}: winner over {rival}", behind, most=REGRET,
-                                note=f"{low:.2f} to {high:.2f}, of {count} measured")
+                    what = f"{low:.2f} to {high:.2f}, {ratio.strategy}" if ratio.differs \
+                        else ratio.strategy
+                    figures.add(f"{label}: winner over {rival}", ratio.ratio, most=REGRET,
+                                note=f"{what}; {count} measured, searched {took_s:.0f} s")
         store.close()
         lab.close()
     return figures.finish()

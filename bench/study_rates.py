@@ -1,9 +1,11 @@
 """Does a study of twelve variants tell apart what is the same, and find what is 5 % slower?
 
-Twelve copies of one program, each compiled by itself, are sampled and compared as a study's rows
-are; then once more with one of them replaced by the first followed by a wait of 5 % of its time
-after each call. A pair is a variant and the fastest, as the answer compares them.
-Run: python -m bench.study_rates [studies of each sort]
+Eleven copies of one program, each compiled by itself, and a twelfth that is the first followed by a
+wait of 5 % of its time after each call, are sampled and compared as a study's rows are. A pair is a
+variant and the fastest, as the answer compares them: of the ten pairs of copies none should be
+called different, of the slower one and the fastest each. With all twelve the same, the false
+differences would be as many: a pair's test does not look at the others.
+Run: python -m bench.study_rates [studies]
 """
 
 import os
@@ -23,7 +25,7 @@ from spmd_core.engine.measured.timing import Timed
 from spmd_core.engine.measured.trial import Trial
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.results import stats
-from spmd_core.results.result import Comparison
+from spmd_core.results.result import Comparison, Ratio
 from spmd_core.script.program import program_text
 
 LAYER = {"target": "cpu:8", "mesh": {"x": 8}, "workload": "layer", "sharding": {"batch": "x"},
@@ -68,6 +70,12 @@ def compare(chosen: Experiment, seed: int, timed: list[Timed]) -> Comparison:
     return comparison
 
 
+def of_copies(comparison: Comparison, slow: str) -> list[Ratio]:
+    """The pairs of the same; none where the slower one was called the fastest."""
+    return [] if comparison.fastest == slow else [each for each in comparison.ratios
+                                                  if each.strategy != slow]
+
+
 def is_found(comparison: Comparison, name: str) -> bool:
     """Whether the slower variant is told apart from the fastest."""
     return any(each.strategy == name and each.differs for each in comparison.ratios)
@@ -81,13 +89,14 @@ def main() -> int:
     start = time()
     for number in range(count):
         strategy = CASES[number % len(CASES)]
-        same = compare(chosen[strategy], number, timed[strategy])
-        false += sum(each.differs for each in same.ratios)
-        pairs += len(same.ratios)
         place = number % (VARIANTS - 1) + 1
-        other = list(timed[strategy])
-        other[place] = slowed(other[0], chosen[strategy].rows[place].key)
-        found += is_found(compare(chosen[strategy], number, other), other[place].name)
+        programs_now = list(timed[strategy])
+        slow = slowed(programs_now[0], chosen[strategy].rows[place].key)
+        programs_now[place] = slow
+        said = compare(chosen[strategy], number, programs_now)
+        false += sum(each.differs for each in of_copies(said, slow.name))
+        pairs += len(of_copies(said, slow.name))
+        found += is_found(said, slow.name)
         if sys.stderr.isatty():
             print(f"\r{number + 1}/{count}  false {false}/{pairs}  found {found}", end="",
                   file=sys.stderr, flush=True)

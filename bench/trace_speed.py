@@ -8,14 +8,13 @@ import argparse
 import statistics
 import sys
 import tempfile
-import time
 import zlib
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import sync_playwright
 
 from bench.figures import Figures
-from bench.timeline_speed import UNTIL_DRAWN
+from bench.timeline_speed import UNTIL_DRAWN, opened
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import link_path
 from spmd_core.lab import Lab
@@ -91,7 +90,8 @@ def _browse(server: Server, query: str, figures: Figures) -> None:
         page.set_default_timeout(120_000)
         visit(page, server.url + query)
         page.locator(".timeline canvas").wait_for()
-        _add(figures, "opened: from the click on its tab", [_opened(page) for _ in range(REPEATS)])
+        _add(figures, "opened: from the click on its tab",
+             [opened(page, "Trace", "Machine") for _ in range(REPEATS)])
         for what, act in (("zoomed by the wheel", "wheel"), ("zoomed by a key", "+")):
             taken = [page.evaluate(UNTIL_DRAWN, ["", act]) for _ in range(REPEATS)]
             _add(figures, what, taken)
@@ -106,17 +106,6 @@ def _add(figures: Figures, what: str, taken: list[float]) -> None:
         raise SystemExit(f"{what}: nothing was there to act on")
     figures.add(f"{what}, median", statistics.median(taken), "ms", most=MOST_MS,
                 note=f"worst {max(taken):.0f} ms")
-
-
-def _opened(page: Page) -> float:
-    """Milliseconds from a click on the tab to the timeline, drawn; from another tab each time."""
-    page.get_by_role("tab", name="Machine").click()
-    page.locator(".timeline canvas").wait_for(state="detached")
-    page.wait_for_timeout(500)
-    begun = time.perf_counter()
-    page.get_by_role("tab", name="Trace").click()
-    page.wait_for_selector(".timeline[data-drawn]")
-    return 1e3 * (time.perf_counter() - begun)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from ui.lab import lab
 from ui.markdown import as_sentence, plain
 
 share = shell.open_page("collectives")
+head = st.container(horizontal=True, vertical_alignment="center")
 what = inputs.what_input()
 with st.sidebar:
     fields = inputs.fields(what)
@@ -17,8 +18,8 @@ experiment, refusal = state.edit("collectives", fields)
 run = state.run("collectives")
 
 at_work = live.is_at_work(run)
-with st.container(horizontal=True, vertical_alignment="center"):
-    st.title("Collectives", width="stretch")
+with head:
+    st.title("Collectives", width="stretch", anchor=False)
     downloads = st.container(width="content")
     pressed = st.button(inputs.press_words(experiment), type="primary", key="measure",
                         icon=":material/network_check:", disabled=at_work)

@@ -2,12 +2,13 @@
 
 import streamlit as st
 
-from spmd_core.words.experiments import size_words
+from spmd_core.experiment.plans import plan_of
+from spmd_core.words.experiments import model_words, size_words
 from spmd_core.words.names import ago
-from spmd_core.words.strategies import PAIRED
-from ui import cards, course, exports, links, live, next_step, remedies, shell, state, tables
+from spmd_core.words.studies import explained
+from ui import cards, course, exports, links, live, next_step, remedies, shell, state
 from ui.charts import curve
-from ui.compare import answer, communication, inputs, study, variants
+from ui.compare import answer, changed, communication, inputs, study, variants
 from ui.compare import view as views
 from ui.lab import lab
 from ui.markdown import plain
@@ -25,9 +26,10 @@ with st.container(horizontal=True, vertical_alignment="center"):
     pressed = st.button("Run", type="primary", icon=":material/play_arrow:", key="run",
                         disabled=at_work)
 if experiment.dims:
-    st.caption(
-        f"{plain(experiment.what.title)}: `{experiment.what.formula}` · {size_words(experiment)}")
+    sizes = model_words(plan_of(experiment)) if experiment.what.has_plan else size_words(experiment)
+    st.caption(f"{plain(experiment.what.title)}: `{experiment.what.formula}` · {sizes}")
 
+changed.draw()
 variants.draw(experiment)
 course.hint(experiment)
 misfit = None if refusal else links.misfit(experiment)
@@ -44,12 +46,12 @@ if status := live.follow("compare", experiment, run, at_work):
         answer.headline(view, ago(status.finished_at or status.submitted_at))
         answer.verdict(view.result)
         exports.menu(downloads, status.run, status.experiment)
+        for at, (chart, alt) in enumerate(view.times):
+            st.vega_lite_chart(chart, alt=alt, key=f"times:{at}" if at else "times")
         if view.times:
-            st.vega_lite_chart(view.times, alt=view.times_alt, key="times")
             with st.container(key="rows"):
                 st.table(view.times_table, hide_index=True, border="horizontal")
-            if tables.PAIRED_RATIO in view.times_table:
-                st.caption(PAIRED)
+            st.caption(" ".join(explained(view.result)))
         curve.draw_result(view.result)
         next_step.draw(view.result)
         answer.notes(view.result)

@@ -10,7 +10,7 @@ from spmd_core.words.names import ago
 from ui import course, exports, links, live, next_step, price, remedies, shell, state
 from ui.lab import find, lab
 from ui.markdown import plain
-from ui.predict import answer, inputs, keep, sweep
+from ui.predict import answer, inputs, keep, study, sweep
 
 share = shell.open_page("predict")
 keep.from_query()
@@ -54,6 +54,7 @@ elif status and result:
     exports.menu(downloads, status.run, status.experiment)
     answer.headline(result, ago(status.finished_at or status.submitted_at))
     chosen = answer.choose(result)
+    study.add_variant(experiment)
     if chosen is not None:
         answer.numbers(result, chosen)
         next_step.draw(result)

@@ -50,5 +50,5 @@ elif search:
     answer.headline(search.answer)
     answer.details(search.answer)
 else:
-    keep.before()
+    keep.before(budget_s)
 links.share_box(share, "search")

@@ -171,7 +171,8 @@ class Lab:
 
     def longest_s(self, experiment: Experiment) -> float:
         """Seconds after which a run of this experiment is ended."""
-        return self._settings.longest_s(experiment.place.is_absent)
+        also_compiled = self._settings.longest_s(True) if experiment.is_mixed else 0.0
+        return self._settings.longest_s(experiment.place.is_absent) + also_compiled
 
     def last_took_s(self, experiment: Experiment) -> float | None:
         """Seconds that the last run of this kind took; None where there was none."""

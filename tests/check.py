@@ -32,7 +32,7 @@ NEWER = (*(f"tests/{room}" for room in (
     "-k", "not (ten_million_rows or two_processes or numpy_against_jit or crash_it)")
 # A group of tests (tests/conftest.py) stays in one process, and shares what is slow to start. The
 # groups that take longest come first.
-GROUPS = ("--dist", "loadgroup", "--no-loadscope-reorder")
+GROUPS = ("--dist", "loadscope", "--no-loadscope-reorder")
 PROCESSES = "2"  # with a newer Python's beside them they keep two cores busy
 RUFF = (sys.executable, "-m", "ruff", "check")
 PYRIGHT = (sys.executable, "-m", "pyright", "--pythonpath", sys.executable)
@@ -82,11 +82,14 @@ def everything() -> list[tuple[str, ...]]:
     """All tests, and beside them those in which JAX has a part once more on a newer Python; those
     that failed.
     """
-    with needs.NewerPython() as newer:  # which installs while these run
-        failed = [*passes(RUFF), *passes(PYRIGHT)]
-        another = newer.ready()
-        again = [(another, *PYTEST, "-n", "1", *NEWER)] if another else []
-        return failed + passes((sys.executable, *PYTEST, "-n", PROCESSES), *again)
+    another = needs.make_newer_python()
+    if another is None:
+        print(f"{needs.VARIABLE} names no newer Python: the tests run on this one alone", flush=True)
+    else:
+        os.environ[needs.VARIABLE] = another  # some tests read a text of its JAX
+    again = [(another, *PYTEST, "-n", "1", *NEWER)] if another else []
+    # one process after the other would leave a core idle
+    return [*passes(RUFF), *passes((sys.executable, *PYTEST, "-n", PROCESSES), *again, PYRIGHT)]
 
 
 def words(command: tuple[str, ...]) -> str:
@@ -101,6 +104,8 @@ def main() -> int:
     ask = argparse.ArgumentParser(prog="python -m tests.check", description=__doc__)
     ask.add_argument("--fast", action="store_true",
                      help="ruff, pyright, the import rules and the tests that start no process")
+    # Two hundred processes import the same modules: each is compiled once.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if ask.parse_args().fast:
         failed = fast()
     elif missing := needs.browser():

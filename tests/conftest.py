@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from spmd_core.worker.environment import simulated_devices
 
@@ -38,26 +39,58 @@ ANOTHER_DASHBOARD = ("test_running.py", "test_predict.py", "test_widths.py", "te
                      "test_programs.py")
 
 
-def group(path: Path) -> str:
-    """The tests that stay in one process with those of a file."""
-    folder = path.relative_to(Path(__file__).parent).parts[0]
-    if folder == "browser" and path.name in ANOTHER_DASHBOARD:
+def group(nodeid: str) -> str:
+    """The tests that stay in one process with this one: its file's, or its folder's where files
+    share a fixture.
+    """
+    file = nodeid.partition("::")[0]
+    _, folder, *_ = Path(file).parts
+    if folder == "browser" and file.endswith(ANOTHER_DASHBOARD):
         return "another browser"
-    return folder if folder in ("browser", "recipes") else str(path)
+    return folder if folder in ("browser", "recipes") else file
+
+
+class Groups(LoadScopeScheduling):
+    """Hands out groups. xdist's own by marks writes them into an attribute of items that pytest no
+    longer reads, so that every test went to either process, and each made all that tests share.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """The scheduler of all runs in several processes."""
+    return Groups(config, log)
+
+
+_process_of: dict[str, str] = {}  # by group, where tests are handed out
+_apart: list[str] = []
+
+
+def pytest_runtest_logreport(report):
+    """Note what runs apart from its group, which nothing else would tell."""
+    node = getattr(report, "node", None)
+    if node and _process_of.setdefault(group(report.nodeid), node.gateway.id) != node.gateway.id:
+        _apart.append(report.nodeid)
+
+
+def pytest_sessionfinish(session):
+    """A group in two processes is a failure: each makes what the tests share."""
+    if _apart:
+        print(f"\nran apart from the rest of its group: {_apart[0]}, and {len(_apart) - 1} reports more")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Put each test in the group that one process runs: its file's, or its folder's where files
-    share a fixture.
-    """
+    """What takes longest comes first."""
     def place(item):
         room = item.path.relative_to(Path(__file__).parent).parts[0]
         return TOGETHER.index(room) if room in TOGETHER else len(TOGETHER)
 
     items.sort(key=place)  # a stable sort: within a folder as collected
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group(item.path)))
 
 
 @pytest.fixture

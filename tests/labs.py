@@ -13,7 +13,8 @@ from spmd_core.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 STANDIN = ROOT / "tests" / "standin"
-HASTY = Settings(run_timeout_s=60, idle_s=60, cancel_grace_s=0.4, terminate_grace_s=0.4,
+PATIENCE_S = 120.0  # what takes a second takes thirty where others use the cores
+HASTY = Settings(run_timeout_s=PATIENCE_S, idle_s=60, cancel_grace_s=0.4, terminate_grace_s=0.4,
                  lock_retry_s=0.2, poll_s=0.05, note_s=0.1, compilers=1)
 
 
@@ -25,7 +26,7 @@ def experiment(behaviour: int = 0, **changes: Any) -> Experiment:
     return parse_experiment(spec | changes)
 
 
-def until(condition: Callable[[], Any], timeout_s: float = 20.0) -> Any:
+def until(condition: Callable[[], Any], timeout_s: float = PATIENCE_S) -> Any:
     """The first true value of `condition`, asked every few milliseconds; it fails after
     `timeout_s`.
     """

@@ -26,8 +26,8 @@ FLOORS = (("errors",), ("units",), ("frozen",), ("threads",), ("settings",), ("m
 UI_FLOORS = (("heap", "lab", "markdown", "state", "style", "choices"),
              ("charts", "tables", "inputs", "links", "cards", "exports", "price"),
              ("arrows", "course", "hardware", "ir", "next_step", "timeline"), ("shell",), ("live", "remedies"), ("layout",),
-             ("compare", "collectives"),
-             ("predict",), ("search",), ("side_by_side",), ("history",),)
+             ("predict",),
+             ("compare", "collectives"), ("search",), ("side_by_side",), ("history",),)
 # Rooms that run jax: only the worker's own process, and they themselves, may import them.
 JAX_ROOMS = ("spmd_core.engine", "spmd_core.programs")
 MAY_IMPORT_JAX_ROOMS = (

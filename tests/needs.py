@@ -1,5 +1,6 @@
 """What the tests need beside the requirements: a browser, and a newer Python with its JAX where
-there is one. Missing, it is set up.
+there is one. Missing, it is set up: the newer Python's environment by `python -m tests.needs` as well,
+which needs nothing installed.
 """
 
 import contextlib
@@ -45,42 +46,25 @@ def newer_python() -> str | None:
     return named if found.returncode == 0 else None
 
 
-class NewerPython:
-    """An environment of the Python that SPMD_LAB_NEWER_PYTHON names: that Python where it has jax,
-    else .venv-newer, made of it meanwhile.
+def make_newer_python() -> str | None:
+    """The interpreter of an environment of the Python that SPMD_LAB_NEWER_PYTHON names: that Python
+    where it has jax, else .venv-newer, made of it; None where it names none. SystemExit where the
+    installation fails.
     """
-
-    def __init__(self) -> None:
-        self._installing: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> "NewerPython":
-        named = os.environ.get(VARIABLE)
-        if named and Path(named).exists() and newer_python() is None:
-            print(f"+ {named} -m venv {FOLDER.name}, and what the core tests need", flush=True)
-            subprocess.run([named, "-m", "venv", str(FOLDER)], check=True)
-            wanted = FOLDER / "requirements.txt"
-            wanted.write_text("\n".join(core_requirements()) + "\n")
-            python = FOLDER / "bin" / "python"
-            self._installing = subprocess.Popen([python, "-m", "pip", "install", "--quiet",
-                                                 "--requirement", wanted])
-            os.environ[VARIABLE] = str(python)
-        return self
-
-    def ready(self) -> str | None:
-        """The interpreter, once all is installed; None where none was named. SystemExit where the
-        installation failed.
-        """
-        if self._installing and self._installing.wait():
-            sys.exit(f"the requirements could not be installed in {FOLDER.name}: see above, or leave {VARIABLE} out")
-        found = newer_python()
-        if found is None:
-            print(f"{VARIABLE} names no newer Python: the tests run on this one alone", flush=True)
+    named = os.environ.get(VARIABLE)
+    if not named or not Path(named).exists():
+        return None
+    if found := newer_python():
         return found
-
-    def __exit__(self, *_: object) -> None:
-        if self._installing and self._installing.poll() is None:
-            self._installing.terminate()
-            self._installing.wait()
+    print(f"+ {named} -m venv {FOLDER.name}, and what the core tests need", flush=True)
+    subprocess.run([named, "-m", "venv", FOLDER], check=True)
+    wanted, python = FOLDER / "requirements.txt", FOLDER / "bin" / "python"
+    wanted.write_text("\n".join(core_requirements()) + "\n")
+    # Most of what is installed is never imported: what is, is compiled then.
+    if subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-compile",
+                       "--requirement", wanted]).returncode:
+        sys.exit(f"the requirements could not be installed in {FOLDER.name}: see above, or leave {VARIABLE} out")
+    return str(python)
 
 
 def core_requirements() -> list[str]:
@@ -90,3 +74,7 @@ def core_requirements() -> list[str]:
     lines = [line for name in ("requirements.txt", "requirements-dev.txt")
              for line in (ROOT / name).read_text("utf-8").splitlines()]
     return [line for line in lines if line and not line.startswith("#") and not _PAGES.match(line)]
+
+
+if __name__ == "__main__":
+    make_newer_python()

@@ -54,7 +54,8 @@ def remarks(hardware: Hardware, environment: Environment | None,
         number = "" if hardware.slice_host is None else f", number {hardware.slice_host}"
         told.append(f"This host is one of {hardware.slice_hosts} of a slice{number}: only the devices of this host are used here.")
     if environment is not None and environment.simulated:
-        told.append(f"The simulated devices share {hardware.cores} cores: sharding costs time here. Layouts and collectives are as on real ones.")
+        told += [f"{note}. Layouts and collectives are as on real ones."
+                 for note in environment.notes]
     return told
 
 

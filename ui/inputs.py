@@ -16,6 +16,9 @@ from spmd_core.workloads.catalog import Workload
 from ui import state
 
 _NEW_AXES = ("x", "y", "z", "w", "u", "v")
+ABSENT = ("tpu:v5e:4x4", "tpu:v6e:4x4", "tpu:v5p:2x2x4")  # offered as targets of a prediction
+_MEANS_ABSENT = (" Or a TPU topology such as tpu:v5p:4x4x4, which need not be attached: programs are "
+                 "compiled for it and their times predicted.")
 _MEMORY_KINDS = ("device", "pinned_host")
 
 
@@ -23,18 +26,25 @@ def target_input(screen: str) -> str:
     """Where the experiment runs; other targets than those offered can be typed."""
     now = state.draft(screen)["target"]
     offered = [*(["local"] if accelerator_files() else []), "cpu:8", "cpu:16", "cpu:64"]
-    options = list(dict.fromkeys([now, *offered]))
+    absent = ABSENT if screen == "compare" else ()
+    options = list(dict.fromkeys([now, *offered, *absent]))
     key = state.seed(state.key(screen, "target"), now)
     if st.session_state[key] not in options:
         options.append(st.session_state[key])
     meaning = "Where it runs: `local` is this machine's accelerators, `cpu:8` eight simulated CPU devices. Type another, e.g. cpu:32."
+    if absent:
+        meaning += _MEANS_ABSENT
     return st.selectbox("Target", options, key=key, accept_new_options=True,
                         format_func=_target_words, help=meaning) or now
 
 
 def _target_words(target: str) -> str:
     kind, _, count = target.partition(":")
-    return f"{target}, simulated devices" if kind == "cpu" and count.isdigit() else "local, the accelerators here" if target == "local" else target
+    if target == "local":
+        return "local, attached here"
+    if kind == "tpu":
+        return f"{target}, predicted"
+    return f"{target}, simulated" if kind == "cpu" and count.isdigit() else target
 
 
 def mesh_input(screen: str) -> list[list[Any]]:

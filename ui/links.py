@@ -88,7 +88,8 @@ def wrong_screen(screen: str, experiment: Experiment) -> str | None:
     if screen == "layout" and not (what.is_bare_array or is_product(what)):
         return str(refuse(what.name, "is a computation, and Layout shows an array or one product",
                           f"open it on {link.screen_of(experiment).capitalize()}"))
-    if screen == "compare" and (what.is_bare_array or what.compile_only):
+    if screen == "compare" and not experiment.variants and (
+            what.is_bare_array or what.compile_only):
         why = "is one array, and Compare runs computations" if what.is_bare_array else \
             "is only compiled, and Compare runs what it shows"
         return str(refuse(what.name, why, f"open it on {_screen_for(experiment).capitalize()}"))
@@ -140,6 +141,10 @@ def misfit(experiment: Experiment) -> state.Notice | None:
     """Why this machine cannot run an experiment, as far as is known without asking its devices, and
     the nearest that it can; None where it can.
     """
+    for each in experiment.variants:
+        if (found := misfit(each.experiment)) is not None:
+            return state.Notice(f"Variant {each.name}: {found.sentence}",
+                                _adapted(experiment, None, None))
     environment = lab().devices(experiment.target) if experiment.target == "local" else None
     count = environment.device_count if environment else None
     if experiment.target == "local" and environment is None and not accelerator_files():

@@ -20,7 +20,7 @@ from ui.markdown import as_sentence, coded, plain
 from ui.shell import refusal
 
 INTERVAL_S = 0.5
-HEADING = "What would remove them"
+HEADING = "What would remove the collectives"
 Group = tuple[Collective, Removal, list[str]]  # and the strategies that it is of
 
 

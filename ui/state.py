@@ -14,8 +14,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.variants import VARYING, names_of
-from spmd_core.workloads.catalog import Workload, get_workload
+from spmd_core.experiment.variants import names_of, with_shared
 from spmd_core.workloads.decoder import DEFAULT_SPEC
 
 VariantForm = tuple[str | None, dict[str, Any]]
@@ -83,6 +82,7 @@ def edit(screen: str, changed: dict[str, Any]) -> tuple[Experiment, str | None]:
         return before, str(error)
     if moved:
         set_notice(screen, None)
+        set_aside(screen, "undo", None)
     if after != before:
         st.session_state[_durable(screen, "experiment")] = after
         if (shown := run(screen)) is not None:
@@ -116,8 +116,7 @@ def variants(screen: str) -> list[VariantForm]:
     listed: list[VariantForm] = list(aside(screen, "variants") or ())
     if listed:
         now = draft(screen)
-        shared = {field: value for field, value in now.items() if field not in VARYING}
-        listed = [(name, form | shared) for name, form in listed]
+        listed = [(name, with_shared(form, now)) for name, form in listed]
         at = variant_at(screen)
         listed[at] = listed[at][0], now
     return listed
@@ -142,40 +141,6 @@ def whole(screen: str) -> dict[str, Any]:
         return draft(screen)
     return {"study": [{"experiment": form} | ({"name": name} if name else {})
                       for name, form in listed]}
-
-
-def change_workload(screen: str, name: str) -> None:
-    """Switch the fields to another workload: target, mesh and timing stay, and so does what the two
-    have in common.
-    """
-    old = draft(screen)
-    what = get_workload(name)
-    shared = {dim: axes for dim, axes in old["sharding"].items() if dim in what.defaults}
-    new = {field: old[field]
-           for field in ("target", "mesh", "timing",
-                         "seed")} | {"workload": name, "dims": dict(what.defaults),
-                                     "sharding": shared
-                                     or ({what.cut or what.dims[0]: old["mesh"][0][0]} if what.dims
-                                         else {}),
-                                     "dtype": old["dtype"] if old["dtype"] in what.dtypes
-                                     else what.dtypes[0],
-                                     "strategies": [strategy for strategy in old["strategies"]
-                                                    if strategy in what.strategies]
-                                     or list(what.default_strategies),}
-    set_variants(screen, [])  # a study is of one workload
-    replace_draft(screen, parse_or_keep(new))
-
-
-def change_dims(screen: str, what: Workload, options: dict[str, Any]) -> None:
-    """Options made the workload another one: sizes, sharding and strategies that it still has stay."""
-    old = draft(screen)
-    kept = [dim for dim in what.dims if dim in old["dims"] or dim not in what.optional_dims]
-    new = old | {"options": options, "overrides": {}, "memory": {}, "data": {},
-                 "dims": {dim: old["dims"].get(dim, what.defaults.get(dim)) for dim in kept},
-                 "sharding": {dim: axes for dim, axes in old["sharding"].items()
-                              if dim in what.dims}}
-    set_variants(screen, [])
-    replace_draft(screen, parse_or_keep(new))
 
 
 def parse_or_keep(new: dict[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,7 @@ import pandas as pd
 
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.results.environment import Environment
-from spmd_core.results.result import Ratio, Result, StrategyResult
-from spmd_core.results.stats import too_few
+from spmd_core.results.result import Result, StrategyResult
 from spmd_core.runs.states import RunSummary
 from spmd_core.units import bytes_text, seconds_text
 from spmd_core.words.costs import cost_of
@@ -16,7 +15,8 @@ from spmd_core.words.experiments import experiment_words, parts_words
 from spmd_core.words.names import outcome_words, title
 from spmd_core.words.predictions import off_words
 from spmd_core.words.runs import peak_words, time_words, verdict_words
-from spmd_core.words.strategies import ratio_words
+from spmd_core.words.strategies import verdict
+from spmd_core.words.studies import PAIRED
 from ui.markdown import plain
 
 NONE = "–"
@@ -24,7 +24,7 @@ _RATE = "GB/s"
 WHEN, TIME_MS = "When", "Time, ms"  # of a run in the history
 NAMES = "ABCD"  # of runs that stand side by side
 _PREDICTED = "Predicted"
-PAIRED_RATIO = "Paired ratio per round"
+PAIRED_RATIO = PAIRED
 
 
 def times_table(result: Result) -> pd.DataFrame:
@@ -47,7 +47,7 @@ def against(result: Result) -> dict[str, str]:
     if result.comparison is None:
         return {}
     return {result.comparison.fastest: "fastest"} | {
-        ratio.strategy: _ratio(ratio) for ratio in result.comparison.ratios}
+        ratio.strategy: verdict(ratio) for ratio in result.comparison.ratios}
 
 
 def _times_row(label: str, median_s: float | None, found: StrategyResult) -> dict[str, str]:
@@ -112,11 +112,6 @@ def time_text(seconds: float | None) -> str:
 def interval_text(interval: tuple[float, float] | None) -> str:
     """From where to where a duration is known to lie."""
     return NONE if interval is None else f"{time_text(interval[0])} to {time_text(interval[1])}"
-
-
-def _ratio(ratio: Ratio) -> str:
-    few = ", too few samples" if too_few(ratio) else ", no difference"
-    return ratio_words(ratio) + ("" if ratio.differs else few)
 
 
 def _spread(found: StrategyResult) -> str:

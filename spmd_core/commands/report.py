@@ -12,7 +12,7 @@ from spmd_core.results.machine import Point
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.results.shardings import Shardings, Step
 from spmd_core.units import bytes_text, number_text, seconds_text
-from spmd_core.words import texts
+from spmd_core.words import studies, texts
 from spmd_core.words.bandwidth import (
     DEFINITIONS,
     axes_words,
@@ -24,7 +24,7 @@ from spmd_core.words.bandwidth import (
     value_words,
 )
 from spmd_core.words.experiments import experiment_words
-from spmd_core.words.names import environment_words, title
+from spmd_core.words.names import environment_words, predicted_words, title
 from spmd_core.words.predictions import bound_words, off_words
 from spmd_core.words.runs import (
     collectives_words,
@@ -45,10 +45,18 @@ def report(result: Result) -> list[str]:
     lines = [headline(result, differences_of(result)),
              f"run {result.run}: {experiment_words(result.experiment)}",
              f"on {environment_words(result.environment)}"]
+    if result.environments:
+        lines.append(predicted_words(result.environments))
     if result.partial:
         lines.append("The run ended before it was done: these are the samples taken until then.")
     if result.experiment.what.is_of_machine:
         return [*lines, "", *_of_machine(result), *_remarks(result)]
+    if result.experiment.variants:
+        shown = studies.rows(result)
+        cells = [tuple(shown[0]), *(tuple(row.values()) for row in shown)]
+        return [*lines, "", *table(cells), *_remarks(result),
+                *(f"note: {said}" for said in studies.explained(result)),
+                *remedies.lines(result), *_next(result)]
     if is_predicted(result):
         return [*lines, "", *table(_predicted(result), numbers=(2, 3, 7, 8)), *_remarks(result),
                 *remedies.lines(result), *_next(result)]
@@ -70,7 +78,7 @@ def _measured(result: Result) -> list[tuple[str, ...]]:
     ratios = {ratio.strategy: ratio_words(ratio) for ratio in found_ratios}
     if result.comparison:
         ratios[result.comparison.fastest] = "fastest"
-    rows: list[tuple[str, ...]] = [(_head(result), "median", "95 % interval", "paired ratio",
+    rows: list[tuple[str, ...]] = [("strategy", "median", "95 % interval", "paired ratio",
                                     "compile", "collectives", "peak/device", "values")]
     for name, found in result.ordered:
         peak = found.memory_bytes.peak if found.memory_bytes else None
@@ -82,7 +90,7 @@ def _measured(result: Result) -> list[tuple[str, ...]]:
 
 def _predicted(result: Result) -> list[tuple[str, ...]]:
     """A row for each strategy that was compiled for a topology that is not attached."""
-    rows: list[tuple[str, ...]] = [(_head(result), "fits", "predicted", "interval", "bound",
+    rows: list[tuple[str, ...]] = [("strategy", "fits", "predicted", "interval", "bound",
                                     "collectives", "peak/device", "chip-seconds", "compile")]
     for name, found in result.ordered:
         prediction, time = found.prediction, found.predicted_s
@@ -98,10 +106,6 @@ def _predicted(result: Result) -> list[tuple[str, ...]]:
                      if prediction and prediction.chip_seconds is not None else "–",
                      seconds_text(found.phases_s.compile)))
     return rows
-
-
-def _head(result: Result) -> str:
-    return "variant · strategy" if result.experiment.variants else "strategy"
 
 
 def named(strategy: str) -> str:
@@ -126,9 +130,9 @@ def _remarks(result: Result) -> Iterator[str]:
                for line in _of_strategy(title(name), found)]
     notes = merged_notes((name, note) for name, found in result.strategies.items()
                          for note in _notes(found))
-    every = result.strategies.keys() if result.experiment.variants else set()
-    remarks += [f"{'every row' if every == set(names) else ', '.join(map(title, names))}: {note}"
-                for note, names in notes.items()]
+    of_study = bool(result.experiment.variants)
+    remarks += [f"{studies.whose(names, result) if of_study else ', '.join(map(title, names))}: "
+                f"{note}" for note, names in notes.items()]
     yield from ["", *remarks] if remarks else []
     yield from (f"note: {note}" for note in result.notes)
 

@@ -10,7 +10,7 @@ from spmd_core.commands.run import interrupt
 from spmd_core.commands.search_arguments import (
     BUDGET_S,
     add_arguments,
-    check_budget,
+    check_amounts,
     question_of,
 )
 from spmd_core.commands.search_lines import lines, rules
@@ -30,7 +30,7 @@ _CLEAR = "\r\x1b[K"
 
 def main(arguments: Namespace) -> int:
     """Print the winner, the ranking and what was pruned: 0 where anything can run, else 1."""
-    check_budget(arguments.budget)
+    check_amounts(arguments)
     signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped keeps what was found
     question = question_of(arguments, _lab)
     budget_s = arguments.budget or (BUDGET_S if arguments.spec else None)
@@ -63,7 +63,7 @@ def _lab() -> Lab:
 
 def _show(search: Search) -> None:
     """One line on the terminal that says how far it is."""
-    print(_CLEAR + doing(search.answer, search.doing, search.spent_s)[:119], end="",
+    print(_CLEAR + doing(search.glance, search.doing, search.spent_s, search.budget_s)[:119], end="",
           file=sys.stderr, flush=True)
 
 

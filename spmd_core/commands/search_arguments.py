@@ -12,12 +12,19 @@ from spmd_core.plan.plan import AXES
 from spmd_core.plan.reading import parse_mesh
 from spmd_core.search.answer import TOP
 from spmd_core.search.array_question import ArrayQuestion, read_array_question
-from spmd_core.search.question import GOALS, REMATS, ModelQuestion, read_prices, read_question
+from spmd_core.search.question import (
+    GOALS,
+    REMATS,
+    ModelQuestion,
+    bytes_of,
+    read_prices,
+    read_question,
+)
 
-_GIB = 2**30
+MOST_S = 30 * 86400.0
 BUDGET_S = 60.0  # of a spec, which no instant estimate answers
 _OF_MODELS = ("model", "chips", "global_batch", "batch_per_device", "sequence", "fix", "remat",
-              "no_offload", "slices", "memory", "price")
+              "no_offload", "slices")
 _FIXED = ("state_dtype", "second_moment_dtype", "parameter_dtype")
 
 
@@ -82,7 +89,7 @@ def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion |
     if arguments.price:
         given["price"] = read_prices(arguments.price)
     if arguments.memory is not None:
-        given["memory_bytes"] = int(arguments.memory * _GIB)
+        given["memory_bytes"] = bytes_of(arguments.memory)
     fixed = {name: getattr(arguments, name) for name in _FIXED if getattr(arguments, name)}
     return read_question(given | {"offload": not arguments.no_offload, "plan": fixed})
 
@@ -94,6 +101,10 @@ def _of_spec(arguments: Namespace, lab: Callable[[], Lab]) -> ArrayQuestion:
                          "say it in the spec, or describe a model without one")
     data = read_open_spec(arguments.spec)
     more: dict[str, Any] = {"minimize": arguments.minimize} if arguments.minimize else {}
+    if arguments.price:
+        more["price"] = read_prices(arguments.price)
+    if arguments.memory is not None:
+        more["memory_bytes"] = bytes_of(arguments.memory)
     named = data.get("target") or default_target() if isinstance(data, dict) else None
     devices = None
     if named == "local" or (isinstance(named, list) and "local" in named):
@@ -102,8 +113,16 @@ def _of_spec(arguments: Namespace, lab: Callable[[], Lab]) -> ArrayQuestion:
     return read_array_question(data, devices, **more)
 
 
-def check_budget(budget: float | None) -> None:
-    """RequestError where a budget leaves no time."""
-    if budget is not None and not 0 < budget < 1e7:
+def check_amounts(arguments: Namespace) -> None:
+    """RequestError where a budget leaves no time, or fewer than no rows are asked for."""
+    budget = arguments.budget
+    if budget is not None and not budget > 0:  # NaN is not above it
         raise refuse(f"--budget {budget:g}", "leaves no time to look at anything",
                      "use at least 1 second, or leave it out")
+    if budget is not None and budget > MOST_S:
+        raise refuse(f"--budget {budget:g}", "is more than a month of seconds",
+                     f"use at most {MOST_S:.0f}")
+    if arguments.top < 1:
+        raise refuse(f"--top {arguments.top}", "is no number of rows", "use at least 1")
+    if arguments.why_not is not None and not arguments.why_not.strip():
+        raise refuse("--why-not ''", "names no candidate", "use a part of a name such as tensor=4")

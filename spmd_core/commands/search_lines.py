@@ -16,14 +16,21 @@ def lines(answer: Answer, top: int) -> list[str]:
     said = [words.headline(answer)]
     winner = answer.winner
     if winner is None:
-        return [*said, words.pruned_words(answer.pruned, answer.space)]
-    said += [f"  {words.classic_words(winner, each)}" for each in answer.classics]
+        return [*said, words.space_words(answer)]
+    said += [f"  {words.classic_words(winner, each, answer.proof_of_winner)}" for each in answer.classics]
     rows = [_row(place, entry) for place, entry in enumerate(answer.ranking[:top], 1)]
     said += ["", *table([_HEAD, *rows], numbers=(0, 2, 4, 6)), ""]
     if near := words.ties_words(answer.ties):
         said.append(near)
-    said.append(words.pruned_words(answer.pruned, answer.space))
-    return [*said, words.state_words(answer), *(f"note: {note}" for note in answer.notes)]
+    price = dict(answer.question.price)
+    said += [told for told in (words.front_words(answer.front),
+                               words.front_words(answer.front_of_price, price)) if told]
+    if answer.proof_of_winner:
+        said.append(words.proof_run_words(answer.proof_of_winner))
+    said.append(words.space_words(answer))
+    said.append(words.state_words(answer))
+    said += [following] if (following := words.next_words(answer)) else []
+    return [*said, *(f"note: {note}" for note in answer.notes)]
 
 
 def _row(place: int, entry: Ranked) -> tuple[str, ...]:

@@ -110,4 +110,5 @@ def _notes(simulated: bool, count: int) -> tuple[str, ...]:
     if not simulated:
         return ()
     cores = available_cores()
-    return (f"{count} simulated devices share {cores} core{'' if cores == 1 else 's'}: sharding costs time here, and says nothing of a real device",)
+    return (f"{count} simulated devices share {cores} core{'' if cores == 1 else 's'}: "
+            "their times say nothing of real devices",)

@@ -60,7 +60,8 @@ class Experiment(Frozen):
     """What is run. Fields are as in the JSON form; `sharding` maps each dim to its mesh axes.
 
     `reading` and `rules` say what a field may be, before any value is made; here are only types.
-    A study is an experiment with `variants`, of which it is itself the first.
+    A study is an experiment with `variants`, of which it is itself the first; the first of those
+    that are measured, where others are on topologies that are not attached.
     """
 
     version: Literal[1] = 1
@@ -88,7 +89,8 @@ class Experiment(Frozen):
         if len(entries) < 2:
             return _canonical_fields(given)
         found = _variants(entries)
-        return {name: getattr(found[0].experiment, name) for name in cls.model_fields} | {
+        lead = next((each for each in found if not each.experiment.place.is_absent), found[0])
+        return {name: getattr(lead.experiment, name) for name in cls.model_fields} | {
             "variants": found}
 
     @model_serializer(mode="wrap")
@@ -140,6 +142,17 @@ class Experiment(Frozen):
     def device_count(self) -> int:
         """Devices in the mesh."""
         return math.prod(size for _, size in self.mesh)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether some variants are measured and others, on absent topologies, are predicted."""
+        return len({each.experiment.place.is_absent for each in self.members}) > 1
+
+    @property
+    def tokens(self) -> int:
+        """What one execution works through: tokens of a training step; 1 of anything else."""
+        sizes = self.sizes
+        return sizes["batch"] * sizes["sequence"] if self.what.has_plan else 1
 
     def table_spec(self, array: str) -> Spec:
         """The spec of an operand or result by the table alone, overrides left aside."""
@@ -224,11 +237,16 @@ def _variants(entries: list[variants.Entry]) -> tuple[Variant, ...]:
             raise variants.in_variant(name, place, error) from None
     forms = [each.to_json() for each in found]
     given = [name for name, _ in entries]
-    variants.check(given, forms, bool(found[0].what.results),
+    variants.check(given, forms, _has_results(found[0]),
                    sum(len(each.strategies) for each in found))
     names = variants.names_of(forms, given)
     return tuple(Variant.model_construct(name=name, experiment=each)
                  for name, each in zip(names, found, strict=True))
+
+
+def _has_results(experiment: Experiment) -> bool:
+    """Whether there is anything by which variants can be compared."""
+    return bool(experiment.what.results) or experiment.what.has_plan
 
 
 def study_of(members: list[tuple[str | None, Experiment]]) -> Experiment:

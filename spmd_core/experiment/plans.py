@@ -17,5 +17,23 @@ def experiment_of(plan: Plan) -> Experiment:
 
 
 def compiler_flags(experiment: Experiment) -> dict[str, str]:
-    """Flags that the compiler is loaded with: of a training step those of the published runs."""
-    return plan_of(experiment).flags if experiment.what.has_plan else {}
+    """Flags that the compiler is loaded with: of a training step those of the published runs; of a
+    study those that all variants have alike.
+    """
+    if not experiment.what.has_plan:
+        return {}
+    each = [plan_of(member.experiment).flags for member in experiment.members]
+    return {name: value for name, value in each[0].items()
+            if all(flags.get(name) == value for flags in each)}
+
+
+def own_flags(experiment: Experiment, study: Experiment) -> dict[str, str]:
+    """What a variant of a study is compiled with beside the flags that all have. Given so, a flag
+    makes the same program as given when the compiler is loaded (TPU v6e and v5p, libtpu of
+    JAX 0.10.2).
+    """
+    if not experiment.what.has_plan:
+        return {}
+    shared = compiler_flags(study)
+    return {name: value for name, value in plan_of(experiment).flags.items()
+            if name not in shared}

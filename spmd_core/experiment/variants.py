@@ -1,20 +1,25 @@
-"""A study: variants of an experiment that are measured side by side; how they are read, named by
-what differs, and which can be compared.
+"""A study: variants of an experiment that are measured, or predicted, side by side; how they are
+read, named by what differs, and which can be compared.
 
 Everything here is about JSON forms; `experiment` makes values of them.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.experiment.reading import first_twice
+from spmd_core.machine.targets import parse_target
+from spmd_core.units import number_text
+from spmd_core.workloads.catalog import has_plan
 
 MAX_VARIANTS, MAX_ROWS = 24, 96  # rows: variants x strategies
 MAX_NAME = 60
-# what may differ, in the order in which a name tells it
-VARYING = ("mesh", "sharding", "overrides", "memory", "dtype", "options", "strategies")
-_NAMING = VARYING[:-1]  # a row says its own strategy
+# what may differ, in the order in which a name tells it; of a training step its batch as well
+VARYING = ("target", "mesh", "sharding", "overrides", "memory", "dtype", "options", "strategies")
+_BATCH, _MODEL = "batch", "model"
+_NAMING = ("target", "mesh", "dims", *VARYING[2:-1])  # a row says its own strategy
 EXAMPLE = '{"study": [{"name": "rows", "experiment": {...}}, {"name": "columns", "experiment": {...}}]}'
 Entry = tuple[str | None, Mapping[str, Any]]  # name (None: by what differs), fields that differ
 Fields = dict[str, Any]
@@ -87,22 +92,55 @@ def check(given: Sequence[str | None], forms: Sequence[Fields], comparable: bool
                      "has variants that share no result to compare", "run them one by one")
     for name, form in zip(names, forms, strict=True):
         both = f"variants {names[0]} and {name}"
-        if (form["workload"], form["dims"]) != (first["workload"], first["dims"]):
+        if _computed(form) != _computed(first):
             raise refuse(both, f"share no result to compare ({_computed(first)}; {_computed(form)})",
-                         "give them one workload with the same dims")
-        for field, value in first.items():
-            if field not in VARYING and form[field] != value:
-                raise refuse(f"{both} with {field}={shorten(value)} and {shorten(form[field])}",
-                             "cannot be measured in the same rounds",
+                         _alike(first))
+        for field in ("data", "timing", "seed"):
+            if form[field] != first[field]:
+                raise refuse(f"{both} with {field}={shorten(first[field])} and "
+                             f"{shorten(form[field])}", "cannot be measured in the same rounds",
                              f"give all variants the same {field}")
+    _check_targets(names, forms)
     if rows > MAX_ROWS:
         raise refuse(f"a study of {rows} rows (variants x strategies)",
                      f"is larger than {MAX_ROWS}", "take fewer variants or strategies")
 
 
+def _check_targets(names: Sequence[str], forms: Sequence[Fields]) -> None:
+    """What is measured takes turns on one target; topologies that are not attached may differ."""
+    here = [(name, form["target"]) for name, form in zip(names, forms, strict=True)
+            if not parse_target(form["target"]).is_absent]
+    other = next((each for each in here if each[1] != here[0][1]), None)
+    if other is not None:
+        raise refuse(f"variants {here[0][0]} and {other[0]} on {here[0][1]} and {other[1]}",
+                     "cannot be measured in the same rounds",
+                     "give all variants the same target; one on a TPU that is not attached is "
+                     "predicted, and may differ")
+
+
 def _computed(form: Fields) -> str:
-    sizes = " ".join(f"{dim}={size}" for dim, size in form["dims"].items())
-    return f"{form['workload']} {sizes}".strip()
+    """What a variant computes, by which only its like is compared."""
+    planned = has_plan(form["workload"])
+    sizes = [f"{dim}={size}" for dim, size in form["dims"].items()
+             if not (planned and dim == _BATCH)]
+    model = [str(form["options"].get(_MODEL))] if planned else []
+    return " ".join([form["workload"], *model, *sizes])
+
+
+def _alike(form: Fields) -> str:
+    """What variants are to have in common."""
+    if has_plan(form["workload"]):
+        return "give them one model and sequence; mesh, remat, topology and batch may differ"
+    return "give them one workload with the same dims"
+
+
+def with_shared(form: Fields, now: Fields) -> Fields:
+    """A variant's form with what all variants share as `now` says it."""
+    new = form | {field: value for field, value in now.items() if field not in VARYING}
+    if now.get("workload") == form.get("workload") and has_plan(form["workload"]):
+        new["dims"] = now["dims"] | {_BATCH: form["dims"].get(_BATCH)}
+        new["options"] = form["options"] | {_MODEL: now["options"].get(_MODEL)}
+    return new
 
 
 def names_of(forms: Sequence[Fields], given: Sequence[str | None] = ()) -> tuple[str, ...]:
@@ -114,7 +152,10 @@ def names_of(forms: Sequence[Fields], given: Sequence[str | None] = ()) -> tuple
     named = list(given) or [None] * len(forms)
     found: list[str] = []
     for form, name in zip(forms, named, strict=True):
-        parts = _difference(form, forms, _NAMING)
+        parts = _difference(form, forms, _NAMING[:1])
+        # of several targets, what differs among those on its own
+        near = [each for each in forms if each.get("target") == form.get("target")]
+        parts += _difference(form, near, _NAMING[1:])
         if not parts and all(len(each["strategies"]) == 1 for each in forms):
             parts = _difference(form, forms, VARYING[-1:])
         own = name or _short(", ".join(parts) or f"variant {len(found) + 1}")
@@ -140,8 +181,12 @@ def _field_words(field: str, form: Fields, forms: Sequence[Fields]) -> Iterator[
     now = form[field]
     if all(each[field] == now for each in forms):
         return
-    if field == "mesh":
+    if field == "target":
+        yield now.removeprefix("tpu:")
+    elif field == "mesh":
         yield "mesh " + " ".join(f"{axis}={size}" for axis, size in now)
+    elif field == "dims":
+        yield from _batch_words(form, forms)
     elif field == "sharding":
         yield ", ".join(f"{dim} over {_axes(axes)}" for dim, axes in now.items()) or "replicated"
     elif field == "strategies":
@@ -150,6 +195,16 @@ def _field_words(field: str, form: Fields, forms: Sequence[Fields]) -> Iterator[
         yield now
     else:
         yield from _pairs_words(field, now, forms)
+
+
+def _batch_words(form: Fields, forms: Sequence[Fields]) -> Iterator[str]:
+    """Sequences on a device of a training step, where the variants differ in them."""
+    def each(of: Fields) -> float:
+        devices = math.prod(size or 1 for _, size in of["mesh"])
+        return (of["dims"].get(_BATCH) or 0) / devices
+
+    if any(each(other) != each(form) for other in forms):
+        yield f"{number_text(each(form))} per device"
 
 
 def _pairs_words(field: str, now: Fields, forms: Sequence[Fields]) -> Iterator[str]:
@@ -163,7 +218,17 @@ def _pairs_words(field: str, now: Fields, forms: Sequence[Fields]) -> Iterator[s
         elif field == "overrides":
             yield f"{name} as the table says" if value is None else f"{name} {_spec(value)}"
         else:
-            yield f"{name.replace('_', ' ')} {'default' if value is None else value}"
+            yield _option_words(name, value)
+
+
+def _option_words(name: str, value: Any) -> str:
+    """`remat full`, `offload qkv_proj`; an option that only a switch has is named or denied."""
+    said = name.replace("_", " ")
+    if name in ("save", "offload"):
+        return f"{said} {str(value).replace(',', '+')}" if value else f"{said} nothing"
+    if value is True:
+        return said
+    return f"{said} {'default' if value is None else value}"
 
 
 def _axes(axes: Any) -> str:

@@ -16,8 +16,9 @@ from spmd_core.results.collective import Collective
 from spmd_core.results.remedy import Change
 from spmd_core.script.program import program_text
 from spmd_core.search.array_space import Sharded
-from spmd_core.search.formula import Formula
-from spmd_core.search.rates import CalibratedRates, HostRates, Rates, TpuRates
+from spmd_core.search.costs.bound import bound_s
+from spmd_core.search.costs.formula import Formula
+from spmd_core.search.costs.rates import CalibratedRates, HostRates, Rates, TpuRates
 from spmd_core.words import remedies as words
 from spmd_core.workloads.strategies import ONE_DEVICE, SHARDING_STRATEGIES
 
@@ -168,7 +169,7 @@ def _table(table: Mapping[str, Axes]) -> dict[str, Any]:
 
 def _rates(base: Experiment, cores: int, machine: Machine | None) -> Rates:
     if base.place.is_absent:
-        return TpuRates(get_topology(base.place))
+        return TpuRates(get_topology(base.place), base.dtype)
     guessed = HostRates(base.device_count, cores)
     if machine is None or not machine.is_whole:
         return guessed
@@ -181,7 +182,7 @@ def _seconds(formula: Formula, varied: Experiment, strategy: str) -> float:
         (array.name, varied.spec(array.name)) for array in varied.what.arrays)
     sharded = Sharded(varied.target, varied.mesh, varied.sharding, tuple(overrides))
     try:
-        return max(formula.bound(sharded, strategy),
+        return max(bound_s(formula, sharded, strategy),
                    sum(formula.parts(sharded, strategy).values()))
     except (RequestError, ValueError, KeyError):  # a mesh that no link model takes
         return math.inf

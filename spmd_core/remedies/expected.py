@@ -14,7 +14,7 @@ from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment
 from spmd_core.results.machine import Ceiling, Fit
 from spmd_core.results.result import Result, StrategyResult
-from spmd_core.search.rates import CPU_COLLECTIVE_S, HostRates
+from spmd_core.search.costs.rates import CPU_COLLECTIVE_S, HostRates
 from spmd_core.workloads.machine import TRANSFERS
 
 FLOOR_S = 1e-4  # of a call of all devices, where it was not measured

@@ -13,7 +13,7 @@ from spmd_core.machine.mesh_order import mesh_places
 from spmd_core.machine.topologies import Topology, get_topology
 from spmd_core.resharding.moves import Move
 from spmd_core.results.machine import Fit, Point
-from spmd_core.search.rates import HostRates, Rates, TpuRates
+from spmd_core.search.costs.rates import HostRates, Rates, TpuRates
 
 Cost = Callable[[Move], float | None]  # seconds; None where nothing is known
 

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
 from spmd_core.experiment.experiment import Experiment, Frozen, Row
 from spmd_core.results.advice import Next
 from spmd_core.results.collective import Collective
@@ -176,7 +178,9 @@ class Ratio(Frozen):
 
 
 class Comparison(Frozen):
-    """The answer: the fastest strategy that computed the right values, and how the others compare."""
+    """The answer: the fastest strategy that computed the right values, and how the others compare.
+    Of a study whose rows are only predicted: by their estimates, per token where they have tokens.
+    """
 
     fastest: str
     ratios: tuple[Ratio, ...]
@@ -198,6 +202,17 @@ class Result(Frozen):
     next: Next | None = None  # what to try next
     partial: bool = False  # cancelled or crashed before it was done
     notes: tuple[str, ...] = ()
+    # of a study, where some rows are measured and others predicted: how the predicted ones compare
+    predicted: Comparison | None = None
+    # of a study over several targets: those beside the experiment's own
+    environments: dict[str, Environment] = {}
+
+    @model_serializer(mode="wrap")
+    def _write(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what only studies over several targets have, where there is none."""
+        data = fields(self)
+        return {name: value for name, value in data.items()
+                if value or name not in ("predicted", "environments")}
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -209,7 +224,7 @@ class Result(Frozen):
             others.sort(key=lambda name: self.strategies[name].median_s or math.inf)
             ranked = [self.comparison.fastest, *others]
         predicted = self.only_predicted_s
-        ranked += sorted(predicted, key=predicted.__getitem__)
+        ranked += sorted(predicted, key=lambda name: predicted[name] / self.tokens(name))
         return tuple(dict.fromkeys((*ranked, *self.strategies)))
 
     @property
@@ -225,6 +240,19 @@ class Result(Frozen):
         """The variant, experiment and strategy of one of `strategies`."""
         return self._rows.get(name) or Row(name, "", self.experiment, name)
 
+    def tokens(self, name: str) -> int:
+        """What a row's time is divided by where rows are compared: 1, but for training steps of
+        different batches.
+        """
+        rows = self.experiment.rows
+        if len({row.experiment.tokens for row in rows}) == 1:
+            return 1
+        return self.row(name).experiment.tokens
+
+    def environment_of(self, name: str) -> Environment:
+        """The environment of the target of one of `strategies`."""
+        return self.environments.get(self.row(name).experiment.target, self.environment)
+
     def of_variant(self, name: str) -> "Result":
         """What was found of one variant of a study, as if it had been run alone; the order of its
         strategies is left to `stats.compare`.
@@ -232,8 +260,11 @@ class Result(Frozen):
         rows = [row for row in self.experiment.rows if row.variant == name]
         found = {row.strategy: self.strategies[row.key] for row in rows
                  if row.key in self.strategies}
-        return self.model_copy(update={"experiment": rows[0].experiment, "strategies": found,
-                                       "comparison": None, "next": None})
+        target = rows[0].experiment.target
+        return self.model_copy(update={
+            "experiment": rows[0].experiment, "strategies": found, "comparison": None,
+            "next": None, "predicted": None, "environments": {},
+            "environment": self.environments.get(target, self.environment)})
 
     def by_variant(self, change: "Callable[[Result], Result]") -> "Result":
         """The result with the strategies of each variant as `change` leaves them."""

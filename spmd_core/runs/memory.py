@@ -38,11 +38,12 @@ class MemoryNeed:
 
 def memory_need(experiment: Experiment) -> MemoryNeed:
     """The least that a run allocates: operands and results of every strategy of every variant, and
-    the draws on the host, which variants of one dtype share.
+    the draws on the host, which variants of one dtype share. What is only predicted needs nothing.
 
     What the compiler needs besides is not known before it has compiled.
     """
-    needs = [_need(each.experiment) for each in experiment.members]
+    needs = [_need(each.experiment) for each in experiment.members
+             if not (experiment.is_mixed and each.experiment.place.is_absent)]
     return MemoryNeed(max(need.host_bytes for need in needs),
                       sum(need.device_bytes for need in needs),
                       sum(need.all_device_bytes for need in needs))

@@ -105,5 +105,7 @@ class RunSummary:
             return self.fastest, median, False
         if not self.predicted_s:
             return None
-        best = min(self.predicted_s, key=lambda name: self.predicted_s[name])
+        best = self.fastest
+        if best is None or best not in self.predicted_s:
+            best = min(self.predicted_s, key=lambda name: self.predicted_s[name])
         return best, self.predicted_s[best], True

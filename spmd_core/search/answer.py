@@ -2,31 +2,18 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from spmd_core.search.array_question import ArrayQuestion
-from spmd_core.search.candidate import Candidate
+from spmd_core.search.candidate import ORDER, Candidate
 from spmd_core.search.classics import Classic, classics
+from spmd_core.search.proof import Proof
 from spmd_core.search.question import ModelQuestion
 from spmd_core.search.ranking import Ranked, front, ranking, ties
 
 TOP = 20  # rows of the JSON form, unless asked for more
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """The best two measured in the same shuffled rounds: the time of `slower` over that of `faster`
-    with its 95 % interval, and whether they differ.
-    """
-
-    faster: str
-    slower: str
-    ratio: float
-    interval: tuple[float, float]
-    differs: bool
-    rounds: int
 
 
 @dataclass(frozen=True)
@@ -46,7 +33,8 @@ class Answer:
     @cached_property
     def ranking(self) -> list[Ranked]:
         """The best first."""
-        return ranking(self.found, self.question.minimize, dict(self.question.price))
+        proven = self.proof.numbers if self.proof else ()
+        return ranking(self.found, self.question.minimize, dict(self.question.price), proven)
 
     @property
     def winner(self) -> Candidate | None:
@@ -60,22 +48,40 @@ class Answer:
         return dict(counts.most_common())
 
     @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """How many candidates got how far; with those that were not looked at, all of the space."""
+        counts = Counter(each.fate for each in self.found)
+        return {**{fate: counts[fate] for fate in reversed(ORDER)},
+                "not looked at": max(0, self.space - len(self.found))}
+
+    @cached_property
     def ties(self) -> list[Candidate]:
-        """Those that the winner cannot be told from."""
-        found, proof = ties(self.ranking), self.proof
-        if proof is None or self.winner is None:
-            return found
-        pair = {proof.faster, proof.slower}
-        other = (pair - {self.winner.name}).pop() if self.winner.name in pair else None
-        kept = [each for each in found if each.name != other]
-        tied = [entry.candidate for entry in self.ranking[1:3]
-                if entry.candidate.name == other and not proof.differs]
-        return tied + kept
+        """Those that the winner cannot be told from: where it was proven, by that; else by the
+        intervals.
+        """
+        proof = self.proof_of_winner
+        if proof is None:
+            return ties(self.ranking, self.question.minimize)
+        tied = set(proof.comparison.tied)
+        return [each.candidate for each in self.ranking[1:len(proof.numbers)]
+                if each.candidate.name in tied]
+
+    @property
+    def proof_of_winner(self) -> Proof | None:
+        """The proof, where it is one of the winner."""
+        winner, proof = self.winner, self.proof
+        return proof if proof and winner and winner.number == proof.numbers[0] else None
 
     @cached_property
     def front(self) -> list[Candidate]:
         """The front of time against memory, the fastest first."""
         return front(self.ranking)
+
+    @cached_property
+    def front_of_price(self) -> list[Candidate]:
+        """The front of time against price per token; nothing without prices."""
+        price = dict(self.question.price)
+        return front(self.ranking, price) if price and self.ranking else []
 
     @cached_property
     def classics(self) -> list[Classic]:
@@ -89,18 +95,25 @@ class Answer:
         """The JSON form; `top` rows of the ranking."""
         winner = self.winner
         return {"search": self.question.id, "question": self.question.to_json(),
-                "space": self.space, "pruned": dict(self.pruned),
+                "space": self.space, "pruned": dict(self.pruned), "counts": dict(self.counts),
                 "winner": winner.to_json() if winner else None,
                 "ranking": [self._row(entry) for entry in self.ranking[:top]],
                 "ranked": len(self.ranking), "complete": self.complete,
                 "ties": [each.name for each in self.ties],
-                "proof": asdict(self.proof) if self.proof else None,
+                "proof": self.proof.to_json() if self.proof else None,
                 "front": [each.name for each in self.front],
-                "classics": [{"classic": each.title, "why": each.why,
-                              "name": each.candidate.name if each.candidate else None,
-                              "predicted_s": each.candidate.to_json()["predicted_s"]
-                              if each.candidate else None} for each in self.classics],
+                "front_of_price": [each.name for each in self.front_of_price],
+                "classics": [self._classic(each) for each in self.classics],
                 "seconds": self.seconds, "notes": list(self.notes)}
 
     def _row(self, entry: Ranked) -> dict[str, Any]:
         return {**entry.candidate.to_json(), "alike": len(entry.alike)}
+
+    def _classic(self, classic: Classic) -> dict[str, Any]:
+        """A classic, and its time over the winner's where both were measured side by side."""
+        name = classic.candidate.name if classic.candidate else ""
+        proof = self.proof_of_winner
+        return {"classic": classic.title, "why": classic.why, "name": name or None,
+                "predicted_s": classic.candidate.to_json()["predicted_s"]
+                if classic.candidate else None,
+                "proof": proof.against(name) if proof and name in proof.medians_s else None}

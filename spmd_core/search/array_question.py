@@ -4,18 +4,19 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import StrictInt
+from pydantic import Field, StrictInt, ValidationError
 
 from spmd_core.errors import refuse, shorten
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.machine.targets import Target, default_target, parse_target
 from spmd_core.machine.topologies import get_topology
-from spmd_core.search.question import Question
+from spmd_core.search.question import Question, check_prices, refusal_of, require_prices
 from spmd_core.units import mesh_text
 from spmd_core.workloads.strategies import ONE_DEVICE, SHARDING_STRATEGIES
 
 Open = Literal["mesh", "sharding", "overrides"]
 OPEN: tuple[Open, ...] = ("mesh", "sharding", "overrides")
+_EXAMPLES = {"sharding": '{"batch": "x"}', "overrides": '{"weights": ["x", null]}'}
 
 
 class ArrayQuestion(Question):
@@ -27,7 +28,14 @@ class ArrayQuestion(Question):
     spec: dict[str, Any]
     targets: tuple[str, ...]
     searched: tuple[Open, ...]
-    devices: StrictInt | None = None
+    devices: StrictInt | None = Field(None, ge=1)
+    memory_bytes: StrictInt | None = Field(None, ge=1)  # the most that a device may hold
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form; without a limit as it was before there were any, so that ids stay."""
+        form = super().to_json()
+        return form if self.memory_bytes else {name: value for name, value in form.items()
+                                               if name != "memory_bytes"}
 
     @property
     def model(self) -> str:
@@ -48,6 +56,15 @@ class ArrayQuestion(Question):
     def experiment(self, target: str, **fields: Any) -> Experiment:
         """The experiment with its open fields filled in."""
         return parse_experiment({**self.spec, "target": target, **fields})
+
+    @property
+    def named_axes(self) -> tuple[str, ...]:
+        """Axes that a given sharding or override names: a searched mesh has to have them."""
+        given = [*dict(self.spec.get("sharding") or {}).values(),
+                 *(entry for spec in dict(self.spec.get("overrides") or {}).values()
+                   for entry in spec or ())]
+        return tuple(dict.fromkeys(axis for entry in given if entry
+                                   for axis in ([entry] if isinstance(entry, str) else entry)))
 
     @cached_property
     def sample(self) -> Experiment:
@@ -94,8 +111,15 @@ def read_array_question(data: Any, devices: int | None = None, **more: Any) -> A
     texts = tuple(dict.fromkeys(_place(text).text for text in targets))
     spec = {name: value for name, value in data.items()
             if name != "target" and name not in searched and value is not None}
-    question = ArrayQuestion(spec=spec, targets=texts, searched=searched, devices=devices, **more)
+    try:
+        question = ArrayQuestion(spec=spec, targets=texts, searched=searched, devices=devices,
+                                 **more)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = next((str(part) for part in first["loc"]), "search")
+        raise refusal_of(f"{place}={shorten(first['input'])}", first) from None
     _check(question)
+    _check_price(question)
     return question
 
 
@@ -105,10 +129,32 @@ def _place(text: Any) -> Target:
     return parse_target(text)
 
 
+def _check_price(question: ArrayQuestion) -> None:
+    """RequestError of prices that are none, or of chips that are not asked for."""
+    places = {target: parse_target(target) for target in question.targets}
+    asked = sorted({get_topology(place).chip.generation for place in places.values()
+                    if place.is_absent})
+    check_prices(question.price, asked)
+    if question.minimize != "price":
+        return
+    for target, place in places.items():
+        if not place.is_absent:
+            raise refuse("minimize=price", f"has no price for {target}",
+                         "name topologies such as tpu:v5e:4x4, or minimize chip-seconds")
+    require_prices(question.price, asked)
+
+
 def _check(question: ArrayQuestion) -> None:
     """RequestError where the other fields make no experiment, or one that cannot be timed."""
+    for name in ("sharding", "overrides"):
+        if not isinstance(given := question.spec.get(name, {}), Mapping):
+            raise refuse(f"{name}={shorten(given)}", "is not an object",
+                         f"write for example {_EXAMPLES[name]}, or null to search it")
     for target in question.targets:
         sample = question.sample_on(target)
+        if "mesh" in question.searched and (question.spec.keys() & _EXAMPLES.keys()):
+            # of sizes that divide everything: that a size does not is what prunes a candidate
+            question.experiment(target, mesh=dict.fromkeys(question.named_axes or ("x",), 1))
         if not sample.what.is_predicted:
             raise refuse(f"workload {sample.workload}", "has no sharding to search",
                          "use a computation, for example matmul")

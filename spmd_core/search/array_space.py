@@ -40,8 +40,11 @@ class Sharded:
 
     def parts(self, axes: Axes) -> int:
         """Devices along these mesh axes together."""
-        sizes = dict(self.mesh)
-        return math.prod(sizes[axis] for axis in axes)
+        if not axes:
+            return 1
+        if len(axes) == 1:
+            return next(size for axis, size in self.mesh if axis == axes[0])
+        return math.prod(size for axis, size in self.mesh if axis in axes)
 
 
 def shardings(question: ArrayQuestion) -> Iterator[Sharded]:
@@ -52,21 +55,31 @@ def shardings(question: ArrayQuestion) -> Iterator[Sharded]:
             if "overrides" in question.searched:
                 yield from _by_array(sample, target, mesh)
             elif "sharding" in question.searched:
-                yield from _by_dim(sample, target, mesh)
+                yield from _by_dim(sample, target, mesh, _given_specs(question))
             else:
                 yield _as_given(question, target, mesh)
 
 
 def meshes(question: ArrayQuestion, target: str) -> Iterator[Mesh]:
-    """The spec's mesh, or every factorization of the devices over the axes that are named."""
+    """The spec's mesh, or every factorization of the devices over the axes that are named; where
+    the sharding is searched, over further ones too.
+    """
     given = question.spec.get("mesh")
     if given is not None:
         yield tuple(given if isinstance(given, list | tuple) else given.items())
         return
-    devices, named = question.count(target), _named_axes(question)
+    devices, named = question.count(target), question.named_axes
     if named:
-        for sizes in _products(devices, len(named)):
-            yield tuple(zip(named, sizes, strict=True))
+        if "sharding" not in question.searched:
+            for sizes in _products(devices, len(named)):
+                yield tuple(zip(named, sizes, strict=True))
+            return
+        # what stays put over an axis of one device would not be sharded
+        names = (*named, *(name for name in NAMES if name not in named))
+        for count in range(len(named), max(MAX_AXES, len(named)) + 1):
+            for sizes in _products(devices, count):
+                if 1 not in sizes or (devices < 2 ** len(named) and count == len(named)):
+                    yield tuple(zip(names, sizes, strict=False))
         return
     for count in range(1, MAX_AXES + 1):
         for sizes in factorizations(devices, count) if devices > 1 else ((1,),) * (count == 1):
@@ -106,21 +119,16 @@ def _free(what: Workload, sizes: Dims) -> list[Array]:
             if results.get(array.present(sizes), array.name) == array.name]
 
 
-def _named_axes(question: ArrayQuestion) -> tuple[str, ...]:
-    """Axes that a given sharding or override names: a searched mesh has to have them."""
-    given = [*dict(question.spec.get("sharding") or {}).values(),
-             *(entry for spec in dict(question.spec.get("overrides") or {}).values()
-               for entry in spec)]
-    return tuple(dict.fromkeys(axis for entry in given if entry
-                               for axis in ([entry] if isinstance(entry, str) else entry)))
-
-
 def _as_given(question: ArrayQuestion, target: str, mesh: Mesh) -> Sharded:
     found = question.spec
     table = {dim: _axes(axes) for dim, axes in dict(found.get("sharding") or {}).items()}
-    specs = {name: tuple(map(_axes, spec))
-             for name, spec in dict(found.get("overrides") or {}).items()}
-    return Sharded(target, mesh, tuple(table.items()), tuple(specs.items()))
+    return Sharded(target, mesh, tuple(table.items()), _given_specs(question))
+
+
+def _given_specs(question: ArrayQuestion) -> tuple[tuple[str, Spec], ...]:
+    """The arrays that stay put, as the spec says."""
+    return tuple((name, tuple(map(_axes, spec)))
+                 for name, spec in dict(question.spec.get("overrides") or {}).items())
 
 
 def _axes(entry: str | list[str] | None) -> Axes:
@@ -147,7 +155,9 @@ def rows_dim(what: Workload, sizes: Dims) -> str:
                 "")
 
 
-def _by_dim(sample: Experiment, target: str, mesh: Mesh) -> Iterator[Sharded]:
+def _by_dim(sample: Experiment, target: str, mesh: Mesh,
+            kept: tuple[tuple[str, Spec], ...]) -> Iterator[Sharded]:
+    """Every assignment of axes to dims; the arrays that are `kept` stay put."""
     sets = dim_sets(sample.what, sample.sizes)
     for chosen in itertools.product(sets, repeat=len(mesh)):
         table: dict[str, list[str]] = {}
@@ -155,7 +165,7 @@ def _by_dim(sample: Experiment, target: str, mesh: Mesh) -> Iterator[Sharded]:
             for dim in dims:
                 table.setdefault(dim, []).append(axis)
         yield Sharded(target, mesh, tuple((dim, tuple(table[dim])) for dim in sample.what.dims
-                                          if dim in table))
+                                          if dim in table), kept)
 
 
 def _by_array(sample: Experiment, target: str, mesh: Mesh) -> Iterator[Sharded]:
@@ -178,19 +188,16 @@ def _specs(dims: tuple[str, ...], mesh: Mesh) -> Iterator[Spec]:
                           if place == number) for number in range(len(dims)))
 
 
-def canonical(sharded: Sharded, what: Workload, sizes: Dims, simulated: bool) -> tuple[object, ...]:
-    """A key that shardings share which differ in the names of their axes only.
-
-    Simulated devices are alike, so that there also the order of the axes, axes of no use and how
-    many factors an axis is written in mean nothing. On TPUs axes lie on links: their order counts.
+def canonical(sharded: Sharded, what: Workload, sizes: Dims) -> tuple[object, ...]:
+    """A key that shardings share which give every device the same parts where devices are alike, as
+    simulated ones are: names and order of axes, axes of no use and how many factors an axis is
+    written in mean nothing. Of a topology see `placement`.
     """
     uses: dict[str, list[tuple[str, int]]] = {axis: [] for axis, _ in sharded.mesh}
     for array in what.arrays:
         for number, axes in enumerate(sharded.spec(what, sizes, array.name)):
             for axis in axes:
                 uses[axis].append((array.name, number))
-    if not simulated:
-        return (sharded.target, *((size, tuple(uses[axis])) for axis, size in sharded.mesh))
     merged: dict[tuple[tuple[str, int], ...], int] = {}
     for axis, size in sharded.mesh:
         if size > 1 and uses[axis]:

@@ -14,13 +14,27 @@ from spmd_core.results.prediction import Estimate
 from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.array_space import Sharded, canonical, rows_dim, shardings, size_of
 from spmd_core.search.candidate import Candidate, Reason
-from spmd_core.search.formula import Formula
-from spmd_core.search.rates import CalibratedRates, HostRates, Rates, TpuRates
+from spmd_core.search.costs.bound import bound_s
+from spmd_core.search.costs.formula import Formula
+from spmd_core.search.costs.rates import CalibratedRates, HostRates, Rates, TpuRates
+from spmd_core.search.placement import Placements, is_ambiguous
 from spmd_core.units import bytes_text
-from spmd_core.workloads.strategies import ONE_DEVICE
+from spmd_core.workloads.strategies import BY_HAND, ONE_DEVICE
 
 # How far the closed form may be off, either way: a guess, and wide, since it only orders
 _LOW, _HIGH = 0.5, 2.0
+_EQUAL: Reason = "equal to another by renaming"
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """An earlier sharding that another one equals. `always`: under every strategy; else only where
+    collectives are written by hand, since a compiler chooses by how the axes are written.
+    """
+
+    number: int
+    words: str
+    always: bool = True
 
 
 @dataclass(frozen=True)
@@ -60,7 +74,7 @@ class ArrayPoint:
     @cached_property
     def _alike(self) -> tuple[object, ...]:
         sample = self.question.sample_on(self.sharded.target)
-        return canonical(self.sharded, sample.what, sample.sizes, True)
+        return canonical(self.sharded, sample.what, sample.sizes)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -78,6 +92,8 @@ class Space:
         self.question, self._cores, self._machines = question, cores, machines
         self._last: tuple[tuple[Sharded, bool], tuple[dict[str, float], float, float]] | None = None
         self._formulas = {target: self._formula(target) for target in question.targets}
+        self._placements = {target: self._placed(target) for target in question.targets
+                            if parse_target(target).is_absent}
 
     @cached_property
     def size(self) -> int:
@@ -92,17 +108,21 @@ class Space:
         for sharded in shardings(self.question):
             if stop():
                 return
-            found = self._ruled_out(sharded, seen, number)
+            found = self._ruled_out(sharded)
+            twin = None if found else self._twin(sharded, seen, number)
             for place, strategy in enumerate(strategies):
                 same = one_device.setdefault(strategy + sharded.target, number + place) \
                     if strategy in ONE_DEVICE else number + place
                 if same != number + place:
-                    yield self._pruned(sharded, strategy, number + place,
-                                       ("equal to another by renaming",
-                                        "uses one device, whatever the sharding", same))
-                elif found is not None and strategy not in ONE_DEVICE:
-                    first = found[2] + place if found[2] is not None else None
-                    yield self._pruned(sharded, strategy, number + place, (*found[:2], first))
+                    yield self._pruned(sharded, strategy, number + place, _EQUAL,
+                                       "uses one device, whatever the sharding", same)
+                elif strategy in ONE_DEVICE:
+                    yield self._estimated(sharded, strategy, number + place)
+                elif found is not None:
+                    yield self._pruned(sharded, strategy, number + place, *found)
+                elif twin is not None and (twin.always or strategy in BY_HAND):
+                    yield self._pruned(sharded, strategy, number + place, _EQUAL, twin.words,
+                                       twin.number + place)
                 else:
                     yield self._estimated(sharded, strategy, number + place)
             number += len(strategies)
@@ -110,46 +130,61 @@ class Space:
     def _formula(self, target: str) -> Formula:
         devices, place = self.question.count(target), parse_target(target)
         sample = self.question.sample_on(target)
-        rates: Rates = TpuRates(get_topology(place)) if place.is_absent else \
+        rates: Rates = TpuRates(get_topology(place), sample.dtype) if place.is_absent else \
             HostRates(devices, self._cores)
         if isinstance(rates, HostRates) and target in self._machines:
             rates = CalibratedRates(self._machines[target], rates, sample.dtype)
         return Formula(sample, rates, devices)
 
-    def _ruled_out(self, sharded: Sharded, seen: dict[object, int],
-                   number: int) -> tuple[Reason, str, int | None] | None:
-        sample = self._formulas[sharded.target].experiment
-        if detail := _indivisible(sharded, sample):
-            return "does not divide", detail, None
-        key = canonical(sharded, sample.what, sample.sizes, not sample.place.is_absent)
-        if (same := seen.setdefault(key, number)) != number:
-            return ("equal to another by renaming",
-                    "shards every array as another does, over axes of other names", same)
-        if sample.place.is_absent:
-            capacity = get_topology(sample.place).chip.device_hbm_bytes
-            held = self._formulas[sharded.target].held(sharded)
-            if held > capacity:
-                return ("does not fit", f"operands and results of {bytes_text(held)} per device "
-                        f"are more than its {bytes_text(capacity)}", None)
+    def _placed(self, target: str) -> Placements:
+        order = dict(self._formulas[target].experiment.options).get("device_order")
+        return Placements(get_topology(target), str(order or "topology"))
+
+    def _ruled_out(self, sharded: Sharded) -> tuple[Reason, str] | None:
+        formula = self._formulas[sharded.target]
+        if detail := _indivisible(sharded, formula):
+            return "does not divide", detail
+        limits = [self._placements[sharded.target].topology.chip.device_hbm_bytes] \
+            if sharded.target in self._placements else []
+        limits += [self.question.memory_bytes] if self.question.memory_bytes else []
+        held = formula.held(sharded) if limits else 0.0
+        if limits and held > min(limits):
+            what = "allowed" if min(limits) == self.question.memory_bytes else "that it has"
+            return ("does not fit", f"operands and results of {bytes_text(held)} per device "
+                    f"are more than the {bytes_text(min(limits))} {what}")
         return None
 
-    def _pruned(self, sharded: Sharded, strategy: str, number: int,
-                why: tuple[Reason, str, int | None]) -> Candidate:
-        reason, detail, same = why
+    def _twin(self, sharded: Sharded, seen: dict[object, int], number: int) -> Twin | None:
+        """The earlier sharding that this one equals; None where it is new."""
+        sample = self._formulas[sharded.target].experiment
+        if sharded.target not in self._placements:
+            key = canonical(sharded, sample.what, sample.sizes)
+            same = seen.setdefault(key, number)
+            return None if same == number else Twin(
+                same, "shards every array as another does, over axes of other names")
+        own, turned = self._placements[sharded.target].keys(sharded, sample.what, sample.sizes)
+        first, same = seen.setdefault(("as it is", own), number), seen.setdefault(turned, number)
+        if same == number:
+            return None
+        how = "" if first != number else ", on the grid turned or mirrored"
+        return Twin(same, f"gives every device what another does{how}",
+                    not is_ambiguous(sharded, sample.what, sample.sizes))
+
+    def _pruned(self, sharded: Sharded, strategy: str, number: int, reason: Reason, detail: str,
+                same: int | None = None) -> Candidate:
         return Candidate(number, f"{sharded.words} · {strategy}", sharded.target,
-                         self.question.count(sharded.target), "pruned", reason, detail, strategy,
+                         self._formulas[sharded.target].devices, "pruned", reason, detail, strategy,
                          equal=same, point=ArrayPoint(self.question, sharded))
 
     def _estimated(self, sharded: Sharded, strategy: str, number: int) -> Candidate:
         parts, bound, held = self._costs(sharded, strategy in ONE_DEVICE)
         seconds = sum(parts.values())
         return Candidate(number, f"{sharded.words} · {strategy}", sharded.target,
-                         self.question.count(sharded.target), "estimated", strategy=strategy,
+                         self._formulas[sharded.target].devices, "estimated", strategy=strategy,
                          predicted=Estimate(low=_LOW * seconds, estimate=seconds,
                                             high=_HIGH * seconds),
                          memory_bytes=int(held), bound_s=bound, parts=tuple(parts.items()),
                          point=ArrayPoint(self.question, sharded))
-
 
     def _costs(self, sharded: Sharded, alone: bool) -> tuple[dict[str, float], float, float]:
         """Parts, bound and bytes, which all strategies of a sharding share but for those of one
@@ -157,19 +192,22 @@ class Space:
         """
         if self._last is None or self._last[0] != (sharded, alone):
             formula, strategy = self._formulas[sharded.target], ONE_DEVICE[0] if alone else "auto"
-            costs = (formula.parts(sharded, strategy), formula.bound(sharded, strategy),
+            costs = (formula.parts(sharded, strategy), bound_s(formula, sharded, strategy),
                      formula.held(sharded))
             self._last = ((sharded, alone), costs)
         return self._last[1]
 
 
-def _indivisible(sharded: Sharded, sample: Experiment) -> str:
+def _indivisible(sharded: Sharded, formula: Formula) -> str:
     """The dim that does not divide over its axes, in a sentence; "" where all do."""
-    sizes, what = sample.sizes, sample.what
-    for array in what.arrays:
-        spec = sharded.spec(what, sizes, array.name)
-        for dim, size, axes in zip(array.present(sizes), array.shape(sizes), spec, strict=True):
-            if size % sharded.parts(axes):
+    if not sharded.overrides and all(formula.sizes.get(dim, 0) % sharded.parts(axes) == 0
+                                     for dim, axes in sharded.table):
+        return ""
+    for array in formula.experiment.what.arrays:
+        spec = formula.spec(array, sharded)
+        for dim, axes in zip(array.dims[len(array.dims) - len(spec):], spec, strict=True):
+            size = formula.sizes[dim]
+            if axes and size % sharded.parts(axes):
                 over = " and ".join(f"{axis}={dict(sharded.mesh)[axis]}" for axis in axes)
                 return f"{dim}={size} does not divide over {over}"
     return ""

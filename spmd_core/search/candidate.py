@@ -10,7 +10,8 @@ from spmd_core.results.prediction import Estimate
 
 Fate = Literal["pruned", "estimated", "compiled", "measured", "failed"]
 Reason = Literal["does not divide", "does not fit", "equal to another by renaming",
-                 "lower bound above the best", "excluded by what is fixed"]
+                 "lower bound above the best", "estimate far above the best",
+                 "excluded by what is fixed"]
 MOST = 250_000  # candidates of a search: about half a GB, and a minute of estimates
 ORDER: dict[Fate, int] = {"measured": 0, "compiled": 1, "estimated": 2, "failed": 3, "pruned": 4}
 
@@ -44,7 +45,8 @@ class Candidate:
     same question; `detail` the rule that pruned it, or why it failed, in a sentence.
 
     `tokens` is what a step does: times of different batches are compared per token; 1 of a program
-    that has no tokens. `equal` is the number of the candidate that it equals.
+    that has no tokens. `equal` is the number of the candidate that it equals; `run` the one
+    that first answered it, `study` the one that measured it beside others, if any did.
     """
 
     number: int
@@ -65,6 +67,7 @@ class Candidate:
     run: str | None = None
     measured_s: float | None = None
     interval_s: tuple[float, float] | None = None
+    study: str | None = None
     fingerprint: str | None = None
     equal: int | None = None
 
@@ -101,6 +104,6 @@ class Candidate:
         span = self.predicted.model_dump() if self.predicted else None
         return {"name": self.name, "fate": self.fate, "target": self.target, "chips": self.chips,
                 "strategy": self.strategy, "predicted_s": span, "measured_s": self.measured_s,
-                "memory_bytes": self.memory_bytes, "run": self.run,
+                "memory_bytes": self.memory_bytes, "run": self.run, "study": self.study,
                 "experiment": self.experiment.to_json(),
                 "plan": self.plan.to_json() if self.plan else None}

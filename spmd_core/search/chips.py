@@ -9,7 +9,7 @@ from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.topologies import Topology, get_topology, legal_shapes
 
 MAX_SLICES = 256
-_COUNT = re.compile(r"([a-z0-9]+):(?:(\d{1,6}))?(\.\.)?(\d{1,6})?")
+_COUNT = re.compile(r"([a-z0-9]+):(?:([0-9]{1,6}))?(\.\.)?([0-9]{1,6})?")
 _FIX = "write for example v5p:64, v5e:..256 for up to 256, or v5p:4x4x4"
 
 

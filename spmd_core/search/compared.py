@@ -11,12 +11,14 @@ _TELLING = 0.005  # of the faster one's time: smaller differences are not worth 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """The other minus the first, for the tokens of the first: `ratio` of their times, seconds by
-    kind as a prediction's shares name them, the largest first, and bytes per device.
+    kind as a prediction's shares name them, the largest first, and bytes per device. `by_formula`:
+    the times of both are estimates, since one of them is known better than the other.
     """
 
     ratio: float
     seconds: tuple[tuple[str, float], ...]
     memory_bytes: int
+    by_formula: bool = False
 
 
 def compared(one: Candidate, other: Candidate) -> Difference:
@@ -25,12 +27,23 @@ def compared(one: Candidate, other: Candidate) -> Difference:
         raise ValueError(f"{(one if one.seconds is None else other).name} has no time")
     scale = one.tokens / other.tokens
     mine, theirs = _shares(one), _shares(other)
+    by_formula = one.fate != other.fate and bool(mine and theirs)
+    first = _estimate(one, mine) if by_formula else one.seconds
+    second = _estimate(other, theirs) if by_formula else other.seconds
     deltas = {name: scale * theirs.get(name, 0.0) - mine.get(name, 0.0)
               for name in dict.fromkeys((*mine, *theirs))}
     told = sorted(((name, seconds) for name, seconds in deltas.items()
-                   if abs(seconds) > _TELLING * one.seconds), key=lambda pair: -abs(pair[1]))
-    return Difference(scale * other.seconds / one.seconds, tuple(told),
-                      (other.memory_bytes or 0) - (one.memory_bytes or 0))
+                   if abs(seconds) > _TELLING * first), key=lambda pair: -abs(pair[1]))
+    return Difference(scale * second / first, tuple(told),
+                      (other.memory_bytes or 0) - (one.memory_bytes or 0), by_formula)
+
+
+def _estimate(candidate: Candidate, shares: dict[str, float]) -> float:
+    """Seconds that the estimate gives, which what was compiled or measured has replaced."""
+    prediction = estimate_step(candidate.plan) if candidate.plan is not None else None
+    if prediction is not None and prediction.predicted_s is not None:
+        return prediction.predicted_s.estimate
+    return sum(shares.values())
 
 
 def _shares(candidate: Candidate) -> dict[str, float]:

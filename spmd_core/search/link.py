@@ -35,7 +35,7 @@ def question_of(data: Any) -> AnyQuestion:
         if not isinstance(spec, dict) or not isinstance(searched, list):
             raise refuse("search without a spec", "is incomplete", "copy the link again")
         opened = dict.fromkeys((name for name in searched if isinstance(name, str)), None)
-        more = {name: data[name] for name in ("minimize",) if name in data}
+        more = {name: data[name] for name in ("minimize", "price", "memory_bytes") if name in data}
         try:
             return read_array_question({**spec, "target": data.get("targets"), **opened},
                                        data.get("devices"), **more)

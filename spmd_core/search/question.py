@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictInt, ValidationError, field_validator, model_validator
@@ -21,8 +22,19 @@ REMATS = ("none", "minimal", "full")
 # sequences per chip that are tried where no batch is given
 BATCHES = (0.125, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 SECONDS_PER_HOUR = 3600.0
+MOST_GIB = 65536
+_RULES = (("greater_than_equal", "is too small", "use at least {ge}"),
+          ("greater_than", "is too small", "use more than {gt:g}"),
+          ("less_than_equal", "is too large", "use at most {le}"),
+          ("finite_number", "is not a finite number", "use one that is"),
+          ("too_short", "names nothing", "name at least one"),
+          ("too_long", "names too many", "name at most {max_length}"),
+          ("extra_forbidden", "is not part of a search", "leave it out"))
 _PLAN_FIELDS = ("fused_qkv", "fused_mlp", "state_dtype", "second_moment_dtype", "parameter_dtype",
                 "attention_blocks", "device_order", "compiler_flags", "activation", "gated", "tied")
+
+
+Prices = Sequence[tuple[str, float]]
 
 
 class Question(Frozen):
@@ -49,9 +61,9 @@ class ModelQuestion(Question):
 
     kind: Literal["model"] = "model"
     model: str
-    chips: tuple[str, ...] = Field(min_length=1)
+    chips: tuple[str, ...] = Field(min_length=1, max_length=64)
     global_batch: StrictInt | None = Field(None, ge=1, le=2**24)
-    batch_per_device: float | None = Field(None, gt=0, le=65536)
+    batch_per_device: float | None = Field(None, gt=0, le=65536, allow_inf_nan=False)
     sequence: StrictInt = Field(2048, ge=128, le=2**20)
     fixed: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf, AsObject] = ()
     remat: tuple[Literal["none", "minimal", "full"], ...] = ("none", "minimal", "full")
@@ -74,7 +86,10 @@ class ModelQuestion(Question):
         if not self.remat:
             raise refuse("remat=[]", "leaves nothing to try", f"name one of {', '.join(REMATS)}")
         self._check_fixed()
-        self._check_price()
+        asked = sorted({topology.chip.generation for topology in self.topologies})
+        check_prices(self.price, asked)
+        if self.minimize == "price":
+            require_prices(self.price, asked)
         for name, _ in self.plan:
             if name not in (*_PLAN_FIELDS, *VARIABLE):
                 raise refuse(f"plan field {shorten(name)}", "is not one that a search holds fixed",
@@ -101,21 +116,9 @@ class ModelQuestion(Question):
         if all(topology.devices % together for topology in self.topologies):
             names = " and ".join(f"{name}={size}" for name, size in self.fixed)
             counts = ", ".join(sorted({str(each.devices) for each in self.topologies}))[:60]
-            raise refuse(names, f"does not divide the devices of these chips ({counts})",
+            verb = "does" if len(self.fixed) == 1 else "do"
+            raise refuse(names, f"{verb} not divide the devices of these chips ({counts})",
                          "use sizes that multiply to a divisor of them")
-
-    def _check_price(self) -> None:
-        priced = dict(self.price)
-        for name, value in priced.items():
-            if name not in CHIPS:
-                raise refuse(f"price {shorten(name)}", "names no generation",
-                             f"use {', '.join(CHIPS)}")
-            if not 0 < value < 1e9:
-                raise refuse(f"price {name}={value:g}", "is not a price", "use a number above 0")
-        for topology in self.topologies if self.minimize == "price" else ():
-            if (name := topology.chip.generation) not in priced:
-                raise refuse("minimize=price", f"needs one for {name}",
-                             f"add the price, for example {name}=4.2 per chip and hour")
 
     @property
     def size(self) -> ModelSize:
@@ -145,8 +148,45 @@ def read_prices(text: str) -> tuple[tuple[str, float], ...]:
     return tuple(found)
 
 
+def check_prices(price: Prices, asked: Sequence[str]) -> None:
+    """RequestError of a price that is none, or of chips that are not `asked` for (generations)."""
+    names = [name for name, _ in price]
+    for name, value in price:
+        if name not in CHIPS:
+            raise refuse(f"price {shorten(name)}", "names no generation", f"use {', '.join(CHIPS)}")
+        if not 0 < value < 1e9:
+            raise refuse(f"price {name}={value:g}", "is not a price",
+                         "use a number above 0 and below a billion")
+        if names.count(name) > 1:
+            raise refuse(f"price {name}={value:g}", f"is one of several for {name}",
+                         "give each generation one price")
+        if name not in asked:
+            instead = f", or give one of {', '.join(asked)}" if asked else ""
+            raise refuse(f"price {name}={value:g}", "is of chips that are not asked for",
+                         f"leave it out{instead}")
+
+
+def require_prices(price: Prices, asked: Sequence[str]) -> None:
+    """RequestError where a generation that is asked for has none."""
+    for name in asked:
+        if name not in dict(price):
+            raise refuse("minimize=price", f"needs one for {name}",
+                         f"add the price, for example {name}=4.2 per chip and hour")
+
+
+def bytes_of(gib: float) -> int:
+    """Bytes of so many GiB per device; RequestError of what no device holds."""
+    if not 0 < gib <= MOST_GIB:  # false of NaN, too
+        raise refuse(f"memory={gib:g} GiB", "is not a limit of a device",
+                     f"use more than 0 and at most {MOST_GIB}, or leave it out")
+    return max(1, int(gib * 2**30))
+
+
 def read_question(data: Any) -> ModelQuestion:
     """The question that a JSON object asks; RequestError, in one sentence, where it asks none."""
+    if not isinstance(data, Mapping):
+        raise refuse(f"search {shorten(data)}", "is not a JSON object",
+                     'write for example {"model": "llama-3.1-8b", "chips": ["v5p:16"]}')
     try:
         return ModelQuestion.model_validate(data)
     except ValidationError as error:
@@ -157,5 +197,13 @@ def read_question(data: Any) -> ModelQuestion:
         place = ".".join(str(part) for part in first["loc"] if isinstance(part, str)) or "search"
         if first["type"] == "missing":
             raise refuse(f"search without {place}", "is incomplete", f"add {place!r}") from None
-        raise RequestError(f"{place}={shorten(first['input'])} is not valid: "
-                           f"{first['msg'][0].lower()}{first['msg'][1:]}") from None
+        raise refusal_of(f"{place}={shorten(first['input'])}", first) from None
+
+
+def refusal_of(value: str, error: Mapping[str, Any]) -> RequestError:
+    """What pydantic found wrong with a value, as value, rule and fix."""
+    bounds = error.get("ctx", {})
+    for kind, rule, fix in _RULES:
+        if error["type"] == kind:
+            return refuse(value, rule, fix.format(**bounds))
+    return refuse(value, "is not valid", f"{error['msg'][0].lower()}{error['msg'][1:]}")

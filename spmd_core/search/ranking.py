@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from spmd_core.results.prediction import Estimate
 from spmd_core.search.candidate import ORDER, Candidate
 from spmd_core.search.question import SECONDS_PER_HOUR, Goal
 
@@ -36,68 +35,87 @@ def score(candidate: Candidate, goal: Goal = "time",
 
 
 def ranking(found: Iterable[Candidate], goal: Goal = "time",
-            price: dict[str, float] | None = None) -> list[Ranked]:
+            price: dict[str, float] | None = None, proven: Sequence[int] = ()) -> list[Ranked]:
     """Candidates with a time, the best first; at equal scores the faster, then the smaller, then the
     simpler one.
 
-    What is known better stands first: measured before compiled before estimated. Candidates of the
-    same estimate, memory and target that nothing else tells apart are one entry.
+    What is known better stands first: measured before compiled before estimated; and those that
+    were `proven` (numbers, the best first: measured side by side) before what was measured alone on
+    their target, where luck may have made it look faster. Candidates of the same estimate, memory
+    and target that nothing else tells apart are one entry.
     """
-    scored = sorted(((ORDER[each.fate], score(each, goal, price), each.seconds or 0.0,
-                      each.memory_bytes or 0, each.number, each) for each in found
-                     if each.is_ranked), key=lambda entry: entry[:5])
+    ranked = [(each, score(each, goal, price)) for each in found if each.is_ranked]
+    place = {number: at for at, number in enumerate(proven)}
+    lead = {each.target: value for each, value in ranked if place.get(each.number) == 0}
+
+    def order(entry: tuple[Candidate, float]) -> tuple[float, ...]:
+        each, value = entry
+        if each.measured_s is not None and each.target in lead:
+            least = lead[each.target]
+            value = least if each.number in place else max(least, value)
+        return (ORDER[each.fate], value, place.get(each.number, len(place)), each.seconds or 0.0,
+                each.memory_bytes or 0, each.number)
+
     entries: list[Ranked] = []
     places: dict[tuple[object, ...], int] = {}
-    for _, value, _, _, number, each in scored:
+    for each, value in sorted(ranked, key=order):
         key = (each.target, each.tokens, each.seconds, each.memory_bytes, each.strategy,
-               each.fate if each.fate == "estimated" else number)
+               each.fate if each.fate == "estimated" else each.number)
         if key in places and each.fate == "estimated":
             first = entries[places[key]]
-            entries[places[key]] = Ranked(first.candidate, first.score, (*first.alike, number))
+            entries[places[key]] = Ranked(first.candidate, first.score,
+                                          (*first.alike, each.number))
         else:
             places[key] = len(entries)
             entries.append(Ranked(each, value))
     return entries
 
 
-def ties(entries: Sequence[Ranked], most: int = 10) -> list[Candidate]:
+def ties(entries: Sequence[Ranked], goal: Goal = "time", most: int = 10) -> list[Candidate]:
     """Those of the first `most` that the winner cannot be told from: by their intervals where both
-    are measured, by their predictions where one is not.
+    are measured, by their predictions where one is not; where memory is minimized, which is known,
+    those of the same.
     """
     if not entries:
         return []
-    first = entries[0].candidate
-    return [each.candidate for each in entries[1:most] if _close(first, each.candidate)]
+    first = entries[0]
+    return [each.candidate for each in entries[1:most]
+            if (each.score == first.score if goal == "memory" else _close(first, each))]
 
 
-def _close(one: Candidate, other: Candidate) -> bool:
-    if one.measured_s is not None and other.measured_s is not None:
-        if one.interval_s is None or other.interval_s is None:
-            return True
-        return one.interval_s[1] >= other.interval_s[0] and other.interval_s[1] >= one.interval_s[0]
-    if one.measured_s is not None or other.measured_s is not None:
+def _close(one: Ranked, other: Ranked) -> bool:
+    known = [each.candidate.measured_s is not None for each in (one, other)]
+    if any(known) and not all(known):
         return False  # a measured winner and a prediction are not compared
-    return _overlap(one.predicted, one.tokens, other.predicted, other.tokens)
-
-
-def _overlap(one: Estimate | None, tokens: int, other: Estimate | None, others: int) -> bool:
-    """Whether the estimate of one lies within the interval of the other, per token."""
-    if one is None or other is None:
+    mine, theirs = _between(one), _between(other)
+    if mine is None or theirs is None:
         return True
-    mine, theirs = one.estimate / tokens, other.estimate / others
-    return one.low / tokens <= theirs <= one.high / tokens \
-        or other.low / others <= mine <= other.high / others
+    if all(known):
+        return mine[1] >= theirs[0] and theirs[1] >= mine[0]
+    return mine[0] <= other.score <= mine[1] or theirs[0] <= one.score <= theirs[1]
 
 
-def front(entries: Sequence[Ranked]) -> list[Candidate]:
-    """Candidates than which none is both faster per token and smaller, the fastest first; of those
-    that are known as well as the winner is, where these are several.
+def _between(entry: Ranked) -> tuple[float, float] | None:
+    """The interval of what is minimized: that of the time, at what a second counts."""
+    span, seconds = entry.candidate.span, entry.candidate.seconds
+    return (span[0] * entry.score / seconds, span[1] * entry.score / seconds) \
+        if span and seconds else None
+
+
+def front(entries: Sequence[Ranked], price: dict[str, float] | None = None) -> list[Candidate]:
+    """Candidates than which none is both faster per token and smaller (with `price`: cheaper per
+    token), the fastest first; of those that are known as well as the winner is, where these are
+    several.
     """
+    def cost(each: Candidate) -> float:
+        return score(each, "price", price) if price else float(each.memory_bytes or 0)
+
     best = [each for each in entries if each.candidate.fate == entries[0].candidate.fate]
     fastest = sorted((each.candidate for each in (best if len(best) > 1 else entries)),
-                     key=lambda each: ((each.seconds or 0.0) / each.tokens, each.memory_bytes or 0))
+                     key=lambda each: ((each.seconds or 0.0) / each.tokens, cost(each)))
     kept: list[Candidate] = []
     for each in fastest:
-        if not kept or (each.memory_bytes or 0) < (kept[-1].memory_bytes or 0):
+        # less by rounding is not less: on one topology the price is the time
+        if not kept or cost(each) < (1 - 1e-9) * cost(kept[-1]):
             kept.append(each)
     return kept

@@ -10,7 +10,8 @@ from spmd_core.results.result import Result, StrategyResult
 from spmd_core.search.candidate import Candidate
 from spmd_core.units import bytes_text
 
-_STORED = ("fate", "reason", "detail", "memory_bytes", "run", "measured_s", "fingerprint")
+_STORED = ("fate", "reason", "detail", "memory_bytes", "run", "measured_s", "fingerprint",
+           "study")
 
 
 def answered(candidates: Sequence[Candidate], result: Result, kept: bool = True) -> list[Candidate]:
@@ -19,6 +20,16 @@ def answered(candidates: Sequence[Candidate], result: Result, kept: bool = True)
     """
     run = result.run if kept else None
     return [_one(each, run, result.strategies.get(each.strategy)) for each in candidates]
+
+
+def within(candidate: Candidate, most: int | None) -> Candidate:
+    """A candidate, pruned where its program holds more bytes per device than are allowed."""
+    held = candidate.memory_bytes
+    if most is None or held is None or held <= most or \
+            candidate.fate not in ("compiled", "measured"):
+        return candidate
+    detail = f"{bytes_text(held)} per device by the compiler is more than the {bytes_text(most)} allowed"
+    return replace(candidate, fate="pruned", reason="does not fit", detail=detail)
 
 
 def failed(candidates: Sequence[Candidate], why: str, run: str | None = None) -> list[Candidate]:

@@ -4,10 +4,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from spmd_core import threads
 from spmd_core.lab import Lab
 from spmd_core.search.answer import Answer
 from spmd_core.searching.search import AnyQuestion, Search
+from spmd_core.searching.work import carried_out
 from spmd_core.store.limits import Asker
 from spmd_core.store.searches import Searches, StoredSearch
 
@@ -68,11 +68,4 @@ def latest(lab: Lab, limit: int = 8) -> tuple[StoredSearch, ...]:
 
 def watch(search: Search, on_change: Callable[[Search], None], every_s: float = 0.5) -> Answer:
     """Run a search in a thread of its own and tell how it goes; its answer."""
-    ended = threads.started(search.run, "search")
-    try:
-        while not ended.wait(every_s):
-            on_change(search)
-    except KeyboardInterrupt:
-        search.cancel()
-        ended.wait()
-    return search.answer
+    return carried_out(search, "search", on_change, every_s).answer

@@ -42,10 +42,11 @@ class Runs:
         run = self._lab.latest(experiment)
         return self._lab.result(run) if run else None
 
-    def run(self, experiment: Experiment,
-            compile_only: bool = False) -> tuple[RunStatus | None, Result | None]:
+    def run(self, experiment: Experiment, compile_only: bool = False,
+            partial: bool = False) -> tuple[RunStatus | None, Result | None]:
         """Queue it and wait: how it ended, and its result; (None, None) where the search ended
-        first. RequestError where it cannot run.
+        first, or with `partial` (None, what was measured until then). RequestError where it cannot
+        run.
         """
         run = self.current = self._lab.submit(experiment, self._asker, compile_only, self._batch)
         try:
@@ -56,7 +57,7 @@ class Runs:
                 if self.is_over:
                     self._lab.cancel(run)
                     self._lab.wait(run, _CANCEL_S)
-                    return None, None
+                    return None, self._lab.result(run) if partial else None
         finally:
             self.current = None
 

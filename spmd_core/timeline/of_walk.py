@@ -9,7 +9,7 @@ from spmd_core.cost.schedule import Walker
 from spmd_core.hlo.module import Computation, Instruction, Shape
 from spmd_core.hlo.trip_counts import trip_count
 from spmd_core.timeline.needs import Needs
-from spmd_core.timeline.values import EXPOSED, LOOP, WAIT, Scene, Span, Timeline
+from spmd_core.timeline.values import COPIES, EXPOSED, LOOP, WAIT, Scene, Span, Timeline
 
 MOST_SPANS = 3000  # of a scene: the longest are kept
 CHIP = "chip"
@@ -49,7 +49,8 @@ class _Builder:
             length = walk.seconds if not name else self._pass(name, walk.segments, scene)
             scenes.append(replace(scene, name=name, length_s=length, times=times[name],
                                   parent=parents[name] if name else None))
-        return Timeline(tuple(scenes))
+        exposed = sum(time for what, time in walk.tally.waits.items() if what not in COPIES)
+        return Timeline((replace(scenes[0], exposed_s=exposed), *scenes[1:]))
 
     def _trips(self, loop: str) -> int:
         return trip_count(self.module, self.found[loop][1], self.found[loop][0]) or 1

@@ -57,7 +57,8 @@ class Scene:
     """Spans that are looked at together: of the whole step, or of one pass through a loop.
 
     `times` is how often it comes in a step; `length_s` one pass. `left_out` counts what was too
-    short to be kept, and `left_out_s` is how long it takes together.
+    short to be kept, and `left_out_s` is how long it takes together. `exposed_s` is, of a whole
+    predicted step, how long the chip waits for communication in all passes, of which loops show one.
     """
 
     name: str  # the loop's; "" for the whole
@@ -68,6 +69,7 @@ class Scene:
     parent: int | None = None
     left_out: int = 0
     left_out_s: float = 0.0
+    exposed_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

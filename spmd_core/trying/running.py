@@ -4,10 +4,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from spmd_core import threads
 from spmd_core.lab import Lab
 from spmd_core.remedies.attached import Answers, with_remedies
 from spmd_core.results.result import Result
+from spmd_core.searching.work import carried_out
 from spmd_core.store.limits import Asker
 from spmd_core.store.remedies import Remedies
 from spmd_core.trying.stored import from_stored
@@ -69,11 +69,4 @@ def start(lab: Lab, result: Result, asker: Asker | None = None) -> Tryout:
 
 def watch(tryout: Tryout, on_change: Callable[[Tryout], None], every_s: float = 0.2) -> Answers:
     """Try in a thread of its own and tell how it goes; Ctrl-C ends it and keeps what was found."""
-    ended = threads.started(tryout.run, "tryout")
-    try:
-        while not ended.wait(every_s):
-            on_change(tryout)
-    except KeyboardInterrupt:
-        tryout.cancel()
-        ended.wait()
-    return tryout.answers
+    return carried_out(tryout, "tryout", on_change, every_s).answers

@@ -4,7 +4,6 @@ any moment.
 
 import contextlib
 import math
-import threading
 
 from spmd_core.bandwidth.known import calibration
 from spmd_core.cost.predicting import is_current
@@ -20,39 +19,31 @@ from spmd_core.remedies.judged import Tried, answer, settles, targets, verdict
 from spmd_core.results.remedy import Removal
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.searching.runs import Runs
+from spmd_core.searching.work import Work
 from spmd_core.store.limits import Asker
 from spmd_core.store.remedies import Remedies
 from spmd_core.trying.stored import to_stored
 from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
 
 
-class Tryout:
+class Tryout(Work):
     """The collectives of a run being tried. Every method may be called from any thread; `run` once.
 
     `state`: running, done, cancelled or stopped (then `problem` says why).
     """
 
     def __init__(self, lab: Lab, store: Remedies, result: Result, asker: Asker | None = None):
-        self.result, self.state, self.problem = result, "running", ""
+        super().__init__()
+        self.result, self.problem = result, ""
         self.done, self.of, self.doing = 0, 0, ""  # collectives judged, of how many; what compiles
         self._lab, self._store = lab, store
         self._unpredicted = False  # what communicates, and takes nobody knows how long
-        self._stopped = threading.Event()
         # as of a search, so that they are out of the way on History
         batch = f"search remedies {result.run}"
-        self._runs = Runs(lab, asker, self._stopped.is_set, math.inf, batch)
+        self._runs = Runs(lab, asker, lambda: self.is_cancelled, math.inf, batch)
         self._found: dict[str, dict[int, Removal]] = {}
         self._rates: dict[Mesh, Rates | None] = {}  # of the target with each mesh
         self._compiled: dict[str, StrategyResult | None] = {}  # by id of the experiment
-
-    def cancel(self) -> None:
-        """Stop soon, and keep what was found."""
-        self._stopped.set()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing is tried any more."""
-        return self.state != "running"
 
     @property
     def answers(self) -> Answers:
@@ -70,10 +61,10 @@ class Tryout:
                 raise refuse("the time of these programs", "is not predicted on this target",
                              "calibrate it with this mesh first, on Collectives")
             for row, target in work:
-                if self._stopped.is_set():
+                if self.is_cancelled:
                     break
                 self._judge(row, target)
-            state = "cancelled" if self._stopped.is_set() else "done"
+            state = "cancelled" if self.is_cancelled else "done"
             self._keep(state)
         except LabError as error:
             self.problem = str(error)
@@ -104,13 +95,13 @@ class Tryout:
         assert expected is not None
         tried: list[Tried] = []
         for candidate in self._candidates(row, target):
-            if self._stopped.is_set():
+            if self.is_cancelled:
                 return
             self.doing = candidate.words
             tried.append(self._tried(candidate, base.operations is not None))
             if settles(target, expected, verdict(target, base, tried[-1])):
                 break
-        if self._stopped.is_set():
+        if self.is_cancelled:
             return
         found = answer(experiment, base, expected, target, tried)
         self._found.setdefault(row.key, {}).update(dict.fromkeys(target.numbers, found))

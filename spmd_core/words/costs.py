@@ -4,12 +4,9 @@ import math
 from dataclasses import dataclass
 
 from spmd_core.errors import refuse, shorten
-from spmd_core.experiment.experiment import Row
-from spmd_core.machine.topologies import get_topology
 from spmd_core.results.prediction import Prediction
 from spmd_core.results.result import StrategyResult
 from spmd_core.units import number_text
-from spmd_core.workloads.strategies import ONE_DEVICE
 
 _HOUR_S, _BILLION = 3600.0, 1e9
 HIGHEST_PRICE = 1e6  # dollars for an hour of a chip
@@ -56,18 +53,23 @@ def _times(amount: float | None, price: float | None) -> float | None:
     return None if amount is None or price is None else amount * price
 
 
-def mfu_text(row: Row, found: StrategyResult) -> str:
-    """The MFU of a row: FLOPs of the computation over what its devices could do in its time, by
-    their bfloat16 peak; an en dash where the peak or the time is not known.
+def mfu_text(found: StrategyResult) -> str:
+    """The MFU of a row: FLOPs of the computation over what its devices could do in its time; an en
+    dash where the peak or the time is not known.
+
+    The peak is a chip's in bfloat16; of what was measured on devices without a data sheet, the
+    matmul rate that their calibration found.
     """
-    seconds = found.median_s or (found.predicted_s.estimate if found.predicted_s else None)
     mfu = found.prediction.mfu if found.prediction else None
-    flops = row.experiment.what.flops(row.experiment.sizes) if mfu is None else None
-    if flops and seconds and row.experiment.place.is_absent:
-        peak = get_topology(row.experiment.target).chip.device_flops
-        devices = 1 if row.strategy in ONE_DEVICE else row.experiment.device_count
-        mfu = flops / (seconds * devices * peak)
-    return "–" if mfu is None else f"{mfu:.1%}"
+    if found.median_s is not None:
+        roofs = found.roofline
+        if mfu is not None and found.predicted_s:  # that of the same program in another time
+            mfu *= found.predicted_s.estimate / found.median_s
+        else:
+            mfu = roofs.mfu if roofs else None
+    if not mfu:
+        return "–"
+    return f"{mfu:.1%}" if mfu >= 0.001 else f"{100 * mfu:.2g}%" if mfu >= 1e-6 else "< 0.0001%"
 
 
 def money_text(dollars: float | None) -> str:

@@ -153,7 +153,10 @@ def product_headline(experiment: Experiment, found: Product, cost: Cost) -> str:
     sent = found.collectives
     if not sent:
         return "No communication: every device has what its part of the product needs"
-    kinds = listed([f"{move.kind} of {move.array} over {axes_words(move.axes)}" for move in sent])
+    results = [array.name for array in experiment.what.results]
+    kinds = listed([  # an array and an axis may have one name: say which is which
+        f"{move.kind} of {'the result' if move.array in results else 'operand'} {move.array} over "
+        f"{'axis' if len(move.axes) == 1 else 'axes'} {axes_words(move.axes)}" for move in sent])
     return f"{kinds[0].upper()}{kinds[1:]}{in_all(sent, cost)}"
 
 

@@ -1,7 +1,7 @@
 """What strategies, workloads, states and machines are called, on screens and in text."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from spmd_core.results.environment import Environment
 from spmd_core.runs.states import RunSummary
@@ -68,6 +68,12 @@ def ago(moment: float, now: float | None = None) -> str:
     if passed < 86400:
         return f"{passed // 3600:.0f} h ago"
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+
+
+def predicted_words(environments: Mapping[str, Environment]) -> str:
+    """The devices of absent targets in a line: `predicted for 16 × TPU v5 lite`."""
+    kinds = [f"{each.device_count} × {each.device_kind}" for each in environments.values()]
+    return f"predicted for {listed(kinds)}"
 
 
 def environment_words(environment: Environment) -> str:

@@ -1,12 +1,15 @@
-"""The sentence about the nearest plan that fits, and what it changes."""
+"""What a training step is estimated to take, in a line; the nearest plan that fits, and what it changes."""
 
 from collections.abc import Iterator
 from typing import Any
 
+from spmd_core.cost.constants import HOST_EFFICIENCY
 from spmd_core.estimate.nearest_fit import NearestFit, nearest_fit
+from spmd_core.estimate.step import estimate_step
 from spmd_core.plan.plan import Plan
 from spmd_core.units import bytes_text, count_text, mesh_text, seconds_text
 from spmd_core.words.names import listed
+from spmd_core.words.predictions import memory_words, parts
 
 _SAVED = {"input": "block inputs"}  # what a name of a plan is called in a sentence
 
@@ -72,3 +75,38 @@ def nearest_json(plan: Plan) -> dict[str, Any]:
     return {"nearest": {"changes": list(changes(plan, nearest)), "plan": nearest.plan.to_json(),
                         "peak_bytes": memory.peak, "host_bytes": memory.host,
                         "step_s": time.estimate if time else None}}
+
+
+# The instant estimate of a training step in a line, to hold several side by side
+
+_WIDTH = {"float32": 4, "bfloat16": 2}
+_LARGE = 0.02  # of the step: a part that a line names
+
+
+def in_a_line(plan: Plan, *, offering: bool = True) -> str:
+    """Memory, step time, MFU and where the time goes; where it does not fit, the nearest that does,
+    if that is not offered elsewhere.
+    """
+    found = estimate_step(plan)
+    memory, time = found.memory_bytes, found.predicted_s
+    said = memory_words(memory.peak, memory.capacity, found.fits, memory.missing, "should fit")
+    if not found.fits or time is None:
+        return f"{said}. {nearest_words(plan, nearest_fit(plan))}" if offering else f"{said}."
+    shares = [f"{name} {share / time.estimate:.0%}" for name, share in parts(found).items()
+              if share > _LARGE * time.estimate]
+    return (f"{said}. {seconds_text(time.estimate)} a step at {found.mfu or 0.0:.1%} MFU: "
+            f"{', '.join(shares)}.")
+
+
+def moments_words(plan: Plan) -> str:
+    """What keeping the optimizer's moments in host memory would move in a step, and how long that
+    takes.
+    """
+    found = estimate_step(plan)
+    moments = sum(_WIDTH[dtype] for dtype in plan.moment_dtypes)
+    held = found.before_compiling["parts"]["parameters and optimizer"]
+    nbytes = held * moments / (moments + _WIDTH[plan.parameter_dtype])
+    chip = plan.topology.chip
+    bandwidth = chip.host_bandwidth / chip.devices_per_chip * HOST_EFFICIENCY
+    return (f"The moments are {bytes_text(nbytes)} per device. From host memory and back they "
+            f"would take {seconds_text(2 * nbytes / bandwidth)} of every step.")

@@ -167,7 +167,8 @@ def operation(op: str | None) -> str:
     >>> operation("jit(train_step)/transpose(jvp())/while/body/bse,ehd->bshd/dot_general")
     'bse,ehd->bshd/dot_general'
     """
-    return "/".join((op or "").split("/")[-2:])[-44:]
+    last = "/".join((op or "").split("/")[-2:])
+    return last if len(last) <= 44 else f"…{last[-43:]}"
 
 
 def run_words(found: Prediction, plan: Plan, tokens: float,

@@ -40,7 +40,7 @@ def headline(result: Result, differences: Sequence[str] | None = None) -> str:
         return bandwidth.headline(result)
     if is_predicted(result):
         return predictions.answer(result)
-    return strategies.measured(result)
+    return strategies.mixed(result) if result.experiment.is_mixed else strategies.measured(result)
 
 
 def program_words(failed: bool, differences: Sequence[str] | None) -> str:

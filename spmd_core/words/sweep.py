@@ -4,12 +4,13 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from spmd_core.experiment.experiment import Experiment
 from spmd_core.sweep.curves import Row
 from spmd_core.sweep.sizes import SizePoint, begins
 from spmd_core.sweep.sweep import Point, Sweep
 from spmd_core.units import bytes_text, seconds_text
 from spmd_core.words.costs import Cost, cost
-from spmd_core.words.names import title
+from spmd_core.words.names import title, titles
 from spmd_core.words.predictions import bound_words
 
 _PLURAL = re.compile(r"s")
@@ -126,6 +127,22 @@ def size_words(point: SizePoint) -> str:
     return " ".join(f"{dim}={size}" for dim, size in point.experiment.dims)
 
 
+def sizes_offer(missing: Sequence[Experiment]) -> str:
+    """What computing these sizes would do: from where to where, under what, and that each stays."""
+    first, last = (SizePoint(missing[at]) for at in (0, -1))
+    spans = [f"{size_words(point)} ({_operands(point)} of operands)" for point in (first, last)]
+    to = f" to {spans[1]}" if len(missing) > 1 else ""
+    verb = "Predicts" if missing[0].place.is_absent else "Measures"
+    runs = "one run" if len(missing) == 1 else f"{len(missing)} runs"
+    return (f"From which size on does sharding win? {verb} {spans[0]}{to} under "
+            f"{titles(missing[0].strategies)}: {runs}, which stay in the history.")
+
+
+def _operands(point: SizePoint) -> str:
+    return bytes_text(point.experiment.what.operand_bytes(point.experiment.sizes,
+                                                          point.experiment.dtype))
+
+
 def size_headline(points: Sequence[SizePoint]) -> str:
     """Where sharding begins to win, or that it does not at these sizes."""
     known = [point for point in points if point.wins is not None]
@@ -145,8 +162,7 @@ def size_headline(points: Sequence[SizePoint]) -> str:
 
 def size_rows(points: Sequence[SizePoint]) -> list[tuple[str, ...]]:
     """A row for each size, in the order of SIZE_COLUMNS."""
-    return [(size_words(point), bytes_text(point.experiment.what.operand_bytes(
-        point.experiment.sizes, point.experiment.dtype)), seconds_text(point.alone_s),
+    return [(size_words(point), _operands(point), seconds_text(point.alone_s),
         title(point.best) if point.best else "–", seconds_text(point.best_s), _size_speedup(point),
         {True: "yes", False: "no", None: "–"}[point.wins]) for point in points]
 

@@ -189,7 +189,7 @@ def scene_summary(timeline: Timeline, number: int) -> str:
     """How long a scene takes, and what is too short to be drawn."""
     scene = timeline.scenes[number]
     passes = f", {scene.times:,} times in a step" if scene.times > 1 else ""
-    exposed = mix(timeline, number).get(EXPOSED, 0.0)
+    exposed = scene.exposed_s or mix(timeline, number).get(EXPOSED, 0.0)
     waits = f", {seconds_text(exposed)} of it exposed communication" if exposed else ""
     left = (f" {scene.left_out:,} shorter operations, {seconds_text(scene.left_out_s)} together, "
             "are left out." if scene.left_out else "")

@@ -49,6 +49,8 @@ class ActiveRun:
         self.is_sent = False
         self._settings = settings
         self._timeout_s = settings.longest_s(self._is_compiling)
+        if status.experiment.is_mixed:  # measured, then compiled
+            self._timeout_s += settings.longest_s(True)
         self._deadline = now + self._timeout_s
         self._paused_at: float | None = None
         self._kill_at: float | None = None

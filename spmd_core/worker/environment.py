@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 
+from spmd_core.machine.absent import ENVIRONMENT
 from spmd_core.machine.hardware import Hardware
 from spmd_core.machine.targets import parse_target
 
 # A TPU host that is one of several of a slice waits for the others for ever, unless told that its
 # own chips are all there is
 _CHIP_BOUNDS = {1: "1,1,1", 4: "2,2,1", 8: "2,4,1"}
+# where no chip is owned: what the compiler for absent topologies wants, should a study need it
+_COMPILER = {**ENVIRONMENT, "LIBTPU_INIT_ARGS": ""}
 
 
 def simulated_devices(count: int, cores: int) -> dict[str, str]:
@@ -42,13 +45,14 @@ def worker_environment(target: str, hardware: Hardware, inherited: Mapping[str, 
     parsed = parse_target(target)
     environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
     if parsed.is_simulated and parsed.device_count:
-        return environ | simulated_devices(parsed.device_count, hardware.cores)
+        return environ | _COMPILER | simulated_devices(parsed.device_count, hardware.cores)
     if parsed.is_absent:
         given = " ".join(f"--{name}={value}" for name, value in (flags or {}).items())
-        return environ | {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1",
-                          "ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "LIBTPU_INIT_ARGS": given}
+        return environ | ENVIRONMENT | {"LIBTPU_INIT_ARGS": given}
     platforms = {"tpu": "tpu,cpu", "nvidia": "cuda,cpu", "amd": "rocm,cpu",
                  None: "cpu"}[hardware.accelerator]
+    if hardware.accelerator != "tpu":
+        environ |= _COMPILER
     environ["JAX_PLATFORMS"] = platforms
     if hardware.accelerator == "tpu" and hardware.slice_hosts > 1:
         chips = _CHIP_BOUNDS.get(len(hardware.device_files))

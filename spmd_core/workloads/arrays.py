@@ -118,6 +118,7 @@ def _mlp_flops(sizes: Dims) -> int:
     return sizes["batch"] * (hidden + sizes["out"] * (2 * sizes["hidden"] + 1))
 
 
+_ACTIVATION = Array("activation", ("batch", "hidden"))
 MLP = Workload(
     name="mlp", title="Two dense layers", formula="y = relu(x @ w1 + b1) @ w2 + b2",
     dims=("batch", "in", "hidden", "out"),
@@ -127,7 +128,8 @@ MLP = Workload(
     results=(Array("y", ("batch", "out")),), flops=_mlp_flops,
     dtypes=FLOATS, strategies=ALL_STRATEGIES, contracted=("in", "hidden"),
     uses_precision=True,
-    program=Program(between=(Array("activation", ("batch", "hidden")),)),
+    program=Program(between=(_ACTIVATION,), passes=((("w1",), (_ACTIVATION,)), (("w2",), ()),
+                                                    (("x",), (_ACTIVATION,)))),
     sampled=("batch",), cut="hidden")
 
 

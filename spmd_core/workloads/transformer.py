@@ -14,6 +14,8 @@ _BETWEEN = (
     Array("scores", ("batch", "heads", "kv_heads", "sequence"), whole=("kv_heads",)),
     Array("mixed", ("batch", "sequence", "heads", "kv_heads", "head_dim"), whole=("kv_heads",)))
 
+_SCORES = Array("scores", ("batch", "heads", "sequence", "sequence"))  # as large as they really are
+
 
 def _attention_flops(sizes: Dims) -> int:
     """Scores of all pairs, those that are masked too, since they are computed; softmax and scale as
@@ -41,8 +43,8 @@ ATTENTION = Workload(
     results=(Array("out", _HEADS),), flops=_attention_flops,
     dtypes=FLOATS, strategies=ALL_STRATEGIES, contracted=("sequence", "head_dim"),
     uses_precision=True,
-    program=Program(between=_BETWEEN), draws=("normal", "ones"), sampled=("sequence",),
-    cut="heads")
+    program=Program(between=_BETWEEN, passes=((("query", "key"), (_SCORES,)), (("value",), ()))),
+    draws=("normal", "ones"), sampled=("sequence",), cut="heads")
 
 _WEIGHTS = {"query": ("embed", "heads", "head_dim"), "key": ("embed", "kv_heads", "head_dim"),
             "value": ("embed", "kv_heads", "head_dim"), "out": ("heads", "head_dim", "embed"),
@@ -53,6 +55,8 @@ def _weights(*names: str) -> tuple[Array, ...]:
     return tuple(Array(f"{name}_weights", _WEIGHTS[name]) for name in names)
 
 
+_QUERY, _KEY = Array("query", _HEADS), Array("key", _KV_HEADS)
+_HIDDEN = Array("hidden", ("batch", "sequence", "mlp"))
 _INITIALIZED = tuple(
     (f"{name}_weights", "initialized_out" if name == "out" else "initialized", (f"{name}_weights",))
     for name in _WEIGHTS)
@@ -73,7 +77,10 @@ TRANSFORMER_BLOCK = Workload(
     contracted=("embed", "heads", "head_dim", "mlp", "sequence"),
     uses_precision=True,
     program=Program(
-        between=(*_BETWEEN, Array("query", _HEADS), Array("key", _KV_HEADS),
-                 Array("hidden", ("batch", "sequence", "mlp"))),
-        gathered=("embed",), derived=_INITIALIZED),
+        between=(*_BETWEEN, _QUERY, _KEY, _HIDDEN),
+        gathered=("embed",), derived=_INITIALIZED,
+        passes=((("x",), (_KEY, _SCORES)), (("query_weights",), (_QUERY, _SCORES)),
+                (("key_weights",), (_KEY, _SCORES)), (("value_weights",), (_KEY, _QUERY)),
+                (("out_weights", "down_weights"), ()),
+                (("gate_weights", "up_weights"), (_HIDDEN,)))),
     draws=("normal",), sampled=("sequence",), cut="heads")

@@ -74,6 +74,9 @@ class Program:
     constants: Mapping[str, float] = field(default_factory=dict)  # that it names in capitals
     # (operand, function of the file, operands that it takes): instead of the draw.
     derived: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    # (operands, arrays): all that comes of these operands passes through each of the arrays, the
+    # narrowest there are on the way; what is not named here is not known to pass anything.
+    passes: tuple[tuple[tuple[str, ...], tuple[Array, ...]], ...] = ()
     # (dim, width): a shard needs width // 2 elements of its neighbors along dim.
     halo: tuple[str, str] | None = None
 

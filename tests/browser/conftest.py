@@ -1,10 +1,12 @@
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import link_path
 from tests.browser.server import PATIENCE_MS, Server
 from tests.needs import CHROMIUM
+
+DESKTOP = {"width": 1280, "height": 900}
 
 
 @pytest.fixture(scope="session")
@@ -24,30 +26,50 @@ def browser():
         started.close()
 
 
-@pytest.fixture
-def new_page(browser: Browser):
-    """A function that opens a page in a browser context of its own, as another viewer has it; no
-    page may raise an error in its script.
+@pytest.fixture(scope="session")
+def desktop(browser: Browser):
+    """The browser context of all pages that need none of their own: Streamlit's scripts, megabytes
+    of them, are fetched and compiled once.
     """
-    contexts, errors = [], []
+    return browser.new_context(viewport=DESKTOP)
+
+
+@pytest.fixture
+def errors():
+    """What the scripts of a test's pages raise: nothing."""
+    raised = []
+    yield raised
+    assert not raised
+
+
+@pytest.fixture
+def new_page(browser: Browser, errors):
+    """A function that opens a page in a browser context of its own, as another viewer has it."""
+    contexts = []
 
     def opened(**options) -> Page:
-        context = browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | options))
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        return page
+        contexts.append(browser.new_context(**({"viewport": DESKTOP} | options)))
+        return watched(contexts[-1].new_page(), errors)
 
     yield opened
     for context in contexts:
         context.close()
-    assert not errors
 
 
 @pytest.fixture
-def page(new_page) -> Page:
-    return new_page()
+def page(desktop: BrowserContext, errors):
+    """A page of a new viewer: nothing is kept of those before but what the browser fetched."""
+    desktop.clear_cookies()
+    opened = watched(desktop.new_page(), errors)
+    yield opened
+    opened.close()
+
+
+def watched(page: Page, errors: list[str]) -> Page:
+    """The page, patient, and with a list that takes the errors of its scripts."""
+    page.set_default_timeout(PATIENCE_MS)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    return page
 
 
 @pytest.fixture(scope="session")
@@ -63,15 +85,14 @@ def link(server):
 
 
 @pytest.fixture(scope="session")
-def finished_run(server, browser, link) -> str:
+def finished_run(server, desktop, link) -> str:
     """The address of a finished run of the tutorial's layer."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = context.new_page()
+    page = desktop.new_page()
     page.set_default_timeout(PATIENCE_MS)
     page.goto(link(timing={"samples": 5, "min_seconds": 0.02}))
     page.get_by_role("button", name="Run", exact=True).click()
     page.locator(".st-key-answer").wait_for(timeout=60_000)
     address = page.url
-    context.close()
+    page.close()
     assert "&run=" in address
     return address

@@ -24,7 +24,7 @@ def enter_valid(page, label: str, value: str) -> None:
     settled(page)
 
 
-def test_a_bad_entry_is_one_sentence_and_nothing_is_lost(link, page):
+def test_a_bad_entry_is_one_sentence_and_nothing_is_lost_while_another_screen_is_visited(link, page):
     visit(page, link())
     enter_valid(page, "out", "12")
     enter(page, "Axis 1 size", "5")
@@ -36,17 +36,19 @@ def test_a_bad_entry_is_one_sentence_and_nothing_is_lost(link, page):
     enter(page, "Axis 1 size", "4")
     page.get_by_text("x=-4 ").wait_for(state="detached")
     fields_say(page, out="12")
+    settled(page)
+    page.get_by_test_id("stPageLink").get_by_text("Recipes").click()
+    page.wait_for_url("**/recipes")
+    page.get_by_test_id("stPageLink").get_by_text("Compare", exact=True).first.click()
+    page.wait_for_url("**/compare?experiment=*")
+    fields_say(page, out="12", Axis_1_size="4")
 
 
-def test_a_renamed_axis_takes_its_sharding_along(server, page):
+def test_a_renamed_axis_takes_its_sharding_along_and_html_in_a_name_is_text(server, page):
     visit(page, f"{server.url}/compare")
     enter(page, "Axis 1 name", "model")
     assert page.get_by_test_id("stSidebar").get_by_text("model", exact=True).count() >= 1
     assert "is not in the mesh" not in screen_text(page)
-
-
-def test_html_in_a_name_is_text_in_a_sentence(server, page):
-    visit(page, f"{server.url}/compare")
     enter(page, "Axis 1 name", MARKUP)
     page.get_by_text("is not a name").wait_for()
     assert "<img src=x" in screen_text(page)
@@ -54,16 +56,6 @@ def test_html_in_a_name_is_text_in_a_sentence(server, page):
     visit(page, f"{server.url}/history?search=%3Cimg%20src%3Dx%3E")
     assert page.locator("img[src=x]").count() == 0
     assert page.title() == "History · SPMD Lab"
-
-
-def test_a_screen_keeps_its_experiment_while_another_is_visited(link, page):
-    visit(page, link())
-    enter_valid(page, "out", "24")
-    page.get_by_test_id("stPageLink").get_by_text("Recipes").click()
-    page.wait_for_url("**/recipes")
-    page.get_by_test_id("stPageLink").get_by_text("Compare", exact=True).first.click()
-    page.wait_for_url("**/compare?experiment=*")
-    fields_say(page, out="24")
 
 
 def test_fields_that_the_browser_draws_late_hold_what_the_link_says(link, page):

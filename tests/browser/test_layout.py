@@ -30,7 +30,7 @@ def edit(page, label, text):
     field.press("Enter")
 
 
-def test_the_answer_comes_first_with_picture_numbers_and_code(page, server):
+def test_the_answer_comes_first_with_picture_numbers_and_code_and_a_bad_entry_loses_nothing(page, server):
     visit(page, f"{server.url}/layout")
     answer = "8 devices each hold 4 × 4 of 8 × 16: 64 B of 512 B; nothing is replicated"
     expect(page.locator(".st-key-recipe")).to_have_count(0)  # it would stand above the answer
@@ -43,6 +43,15 @@ def test_the_answer_comes_first_with_picture_numbers_and_code(page, server):
     expect(picture(page).locator("text").first).to_be_attached()
     words = picture(page).locator("text").all_text_contents()
     assert {"0:4", "12:16", "x=1", "y=3", "7", "4:8, 12:16"} <= set(words)
+    # a bad entry says why, and loses nothing
+    edit(page, "Array shape", "5, 8")
+    says(page, "d0=5 does not divide over mesh axis x=2: use 4 or 6, or leave d0 unsharded",
+         "8 devices each hold 4 × 4 of 8 × 16")
+    expect(page.get_by_label("Array shape", exact=True)).to_have_value("5, 8")
+    expect(page.get_by_role("button", name="Place it on devices")).to_be_disabled()
+    edit(page, "Array shape", "6, 8")
+    says(page, "8 devices each hold 3 × 2 of 6 × 8: 24 B of 192 B")
+    expect(page.get_by_test_id("stMain")).not_to_contain_text("does not divide")
 
 
 def test_pointing_at_a_device_says_what_it_holds_and_who_else(page, link):
@@ -61,18 +70,6 @@ def test_pointing_at_a_device_says_what_it_holds_and_who_else(page, link):
     assert lit == [1, 4 + 1, 4 + 5]
 
 
-def test_a_bad_entry_says_why_and_loses_nothing(page, server):
-    visit(page, f"{server.url}/layout")
-    edit(page, "Array shape", "5, 8")
-    says(page, "d0=5 does not divide over mesh axis x=2: use 4 or 6, or leave d0 unsharded",
-         "8 devices each hold 4 × 4 of 8 × 16")
-    expect(page.get_by_label("Array shape", exact=True)).to_have_value("5, 8")
-    expect(page.get_by_role("button", name="Place it on devices")).to_be_disabled()
-    edit(page, "Array shape", "6, 8")
-    says(page, "8 devices each hold 3 × 2 of 6 × 8: 24 B of 192 B")
-    expect(page.get_by_test_id("stMain")).not_to_contain_text("does not divide")
-
-
 def test_the_real_array_is_placed_and_compared(page, link):
     visit(page, link(**ARRAY | {"memory": {"array": "pinned_host"}}))
     page.get_by_role("button", name="Place it on devices").click()
@@ -87,29 +84,11 @@ def test_the_real_array_is_placed_and_compared(page, link):
     page.get_by_text("all 8 shards are where the picture says").wait_for()
 
 
-def test_a_mesh_larger_than_the_target_is_drawn_but_not_placed(page, link):
-    visit(page, link(**ARRAY | {"mesh": {"x": 16, "y": 32}, "dims": {"d0": 64, "d1": 1024}}))
-    says(page,
-         "512 devices each hold 4 × 32 of 64 × 1,024: 512 B of 256.0 KiB; nothing is replicated")
-    page.get_by_text("It cannot be placed here").wait_for()
-    says(page, "is larger than target cpu:8")
-    expect(page.get_by_role("button", name="Place it on devices")).to_be_disabled()
-
-
-def test_thousands_of_devices_are_joined_and_the_screen_says_so(page, link):
+def test_thousands_of_devices_are_joined_and_the_screen_says_so_and_none_is_placed(page, link):
     visit(page, link(**ARRAY | {"mesh": {"x": 64, "y": 64}, "dims": {"d0": 4096, "d1": 8192}}))
     says(page,
          "a tile of the array stands for 4 × 4 shards, a tile of the mesh stands for 4 × 4 devices")
     page.get_by_text("Every device as a table").click()
     page.get_by_test_id("stDataFrame").wait_for()
-
-
-def test_a_link_shows_the_same_array_in_the_other_theme(new_page, link):
-    page = new_page(color_scheme="dark")
-    visit(page,
-          link(**ARRAY
-               | {"mesh": {"z": 8}, "dims": {"d0": 64}, "sharding": {"d0": "z"},
-                  "dtype": "bfloat16"}))
-    says(page, "8 devices each hold 8 of 64: 16 B of 128 B; nothing is replicated")
-    expect(page.get_by_label("Array shape", exact=True)).to_have_value("64")
-    expect(page.locator('[data-testid="stApp"]')).to_have_css("color-scheme", "dark")
+    says(page, "It cannot be placed here", "is larger than target cpu:8")
+    expect(page.get_by_role("button", name="Place it on devices")).to_be_disabled()

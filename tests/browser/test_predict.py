@@ -1,5 +1,5 @@
 """The Predict screen in a real browser: from a click to the answer by the real TPU compiler, links,
-cancel, and what does not fit.
+cancel, and the timeline.
 """
 
 import json
@@ -14,7 +14,7 @@ from spmd_core.timeline import text as timeline
 from tests.browser.server import screen_text, settled, visit
 from tests.timeline.values import EXPOSED
 from tests.timeline.values import timeline as exposed_timeline
-from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
+from tests.ui.predictions import MODEL, predicted, prediction, store
 
 LAYER = {"workload": "layer", "target": "tpu:v5e:4x4", "mesh": {"x": 4, "y": 4},
          "dims": {"batch": 8192, "in": 4096, "out": 4096}, "dtype": "bfloat16",
@@ -70,15 +70,11 @@ def test_a_link_shows_the_stored_prediction_without_compiling(server, page, stor
     page.keyboard.press("Enter")
     page.get_by_text("which is inside the predicted interval").wait_for()
     page.wait_for_url("**measured=0.016*")
-
-
-def test_leaving_and_coming_back_keeps_everything(server, page, stored):
-    visit(page, stored)
+    # leaving and coming back keeps everything
     page.get_by_role("link", name="History").click()
     page.get_by_role("heading", name="History").wait_for()
     page.get_by_role("link", name="Predict").click()
-    page.locator(".st-key-answer").wait_for()
-    assert "16.2 ms" in page.locator(".st-key-answer").inner_text()
+    expect(page.locator(".st-key-answer")).to_contain_text("16.2 ms")
 
 
 def test_history_opens_it_here(server, page, stored):
@@ -86,14 +82,6 @@ def test_history_opens_it_here(server, page, stored):
     page.get_by_text("Open this run").click()
     page.wait_for_url("**/predict?experiment=*")
     page.locator(".st-key-answer").wait_for()
-
-
-def test_what_does_not_fit(server, page):
-    experiment = MODEL.vary(options={"model": "llama-2-70b"})
-    store(server.folder / "data", predicted(experiment, "20260101-000000-bbbbbb", auto=TOO_LARGE))
-    visit(page, server.url + links.link_path(experiment, None, "predict"))
-    page.get_by_text("20.0 GiB of 16.0 GiB per device: does not fit, 4.0 GiB too much.").wait_for()
-    page.get_by_text("block inputs offloaded").wait_for()
 
 
 def test_two_predictions_stand_side_by_side(server, page, stored):
@@ -107,15 +95,6 @@ def test_two_predictions_stand_side_by_side(server, page, stored):
     assert "3 × 2,048 tokens per device" in screen_text(page)
 
 
-def test_a_mesh_that_does_not_fill_the_topology_is_refused_and_mended(server, page):
-    visit(page, f"{server.url}/predict")
-    page.get_by_label("Axis 1 size").fill("8")
-    page.keyboard.press("Enter")
-    page.get_by_text("mesh of 8 devices does not fill v5e:4x4 with its 16: make the axes multiply to 16").wait_for()
-    page.get_by_role("button", name="Use fsdp=16").click()
-    page.get_by_text("16: fills v5e:4x4.").wait_for()
-
-
 def test_a_compile_is_cancelled(server, page):
     pytest.importorskip("libtpu")
     visit(page, address(server, MODEL.vary(dims={"batch": 256, "sequence": 2048}).to_json()))
@@ -123,11 +102,6 @@ def test_a_compile_is_cancelled(server, page):
     page.get_by_role("button", name="Cancel").click()
     page.get_by_text("This run was cancelled").wait_for(timeout=60_000)
     expect(page.get_by_role("button", name="Predict", exact=True)).to_be_enabled()
-
-
-def test_a_damaged_link_is_refused(server, page):
-    visit(page, f"{server.url}/predict?experiment=1.notalink")
-    page.get_by_text("This link cannot be opened as it is.").wait_for()
 
 
 def test_a_timeline_is_walked_in(server, page):

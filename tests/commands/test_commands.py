@@ -6,7 +6,6 @@ import pty
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,25 +20,15 @@ from spmd_core.results.result import Result
 from spmd_core.timeline.recorded import Recorded
 from spmd_core.timeline.text import TRACED, to_text
 from spmd_core.timeline.traced import of_recorded
-from spmd_core.words.layouts import devices_text
-from tests.labs import until
+from tests.commands.calls import call, told
+from tests.labs import ROOT, until
 from tests.timeline.test_traced import FACTS
 from tests.timeline.test_traced import call as call_events
 from tests.ui.predictions import store
 
-ROOT = Path(__file__).resolve().parents[2]
 QUICK = {"workload": "layer", "mesh": {"x": 8}, "sharding": {"in": "x"}, "target": "cpu:8",
          "timing": {"samples": 3, "min_seconds": 0}}
 ENDLESS = {**QUICK, "strategies": ["single"], "timing": {"samples": 1000, "min_seconds": 60}}
-
-
-def call(*words: str, stdin: str | bytes = b"",
-         timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    given = stdin.encode() if isinstance(stdin, str) else stdin
-    done = subprocess.run([sys.executable, "-m", "spmd_core", *words], cwd=ROOT, input=given,
-                          capture_output=True, timeout=timeout)
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(),
-                                       done.stderr.decode())
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -99,34 +88,34 @@ def test_run_says_what_would_remove_a_collective():
     assert found.kind == "all-reduce" and found.remove.removes, found.remove
     assert found.remove.experiment.id != result.experiment.id
     assert "no all-reduce over `x`" in found.remove.sentence
-    told = call("history", "--run", result.run)
-    assert f"remedy, Automatic: {found.remove.sentence}" in told.stdout, "stored with the run"
+    listed = told("history", "--run", result.run)
+    assert f"remedy, Automatic: {found.remove.sentence}" in listed.stdout, "stored with the run"
 
 
 def test_history_lists_runs_and_prints_one(finished):
-    listed = json.loads(call("history", "--json").stdout)
+    listed = json.loads(told("history", "--json").stdout)
     mine = next(entry for entry in listed if entry["run"] == finished.run)
     assert mine[
         "status"] == "succeeded" and parse_experiment(mine["experiment"]) == finished.experiment
     assert mine["medians_s"]["auto"] == finished.strategies["auto"].median_s
-    assert finished.run in call("history").stdout
+    assert finished.run in told("history").stdout
     assert [entry["run"]
-            for entry in json.loads(call("history", encode(finished.experiment),
+            for entry in json.loads(told("history", encode(finished.experiment),
                                          "--json").stdout)] == [finished.run]
-    assert json.loads(call("history", "--workload", "elementwise", "--json").stdout) == []
-    assert "no stored run is like that" in call("history", "--workload", "elementwise").stdout
-    assert Result.model_validate_json(call("history", "--run", finished.run,
+    assert json.loads(told("history", "--workload", "elementwise", "--json").stdout) == []
+    assert "no stored run is like that" in told("history", "--workload", "elementwise").stdout
+    assert Result.model_validate_json(told("history", "--run", finished.run,
                                            "--json").stdout) == finished
-    rows = call("history", "--run", finished.run, "--csv").stdout.splitlines()
+    rows = told("history", "--run", finished.run, "--csv").stdout.splitlines()
     # constrained has two timings
     assert len(rows) == 1 + 5 * 3 and rows[0].startswith("run,experiment,")
 
 
 def test_history_deletes_runs():
     run = json.loads(call("run", "recipe:psum_total", "--json").stdout)["run"]
-    assert call("history", "--delete", run).stdout == "deleted 1 run\n"
-    assert run not in call("history").stdout
-    assert call("history", "--delete", run).returncode == 2
+    assert told("history", "--delete", run).stdout == "deleted 1 run\n"
+    assert run not in told("history").stdout
+    assert told("history", "--delete", run).returncode == 2
 
 
 def test_devices_are_asked_through_the_worker():
@@ -137,8 +126,8 @@ def test_devices_are_asked_through_the_worker():
 
 
 def test_script_prints_a_script_that_compares_itself_with_the_run(finished):
-    plain, of_run = call("script",
-                         encode(finished.experiment)), call("script", "--run", finished.run)
+    plain, of_run = told("script",
+                         encode(finished.experiment)), told("script", "--run", finished.run)
     assert plain.returncode == of_run.returncode == 0
     compile(plain.stdout, "plain", "exec")
     assert "RUN = {}" in plain.stdout and "'auto': {'y': [0.0213" in of_run.stdout
@@ -147,65 +136,15 @@ def test_script_prints_a_script_that_compares_itself_with_the_run(finished):
 def test_link_prints_a_link_that_leads_back(tmp_path):
     spec = tmp_path / "1.json"
     spec.write_text(json.dumps(QUICK))
-    link = call("link", str(spec), "--base", "https://lab.example/spmd/").stdout.strip()
+    link = told("link", str(spec), "--base", "https://lab.example/spmd/").stdout.strip()
     assert link.startswith(
         "https://lab.example/spmd/compare?experiment=1.") and decode(
         link) == parse_experiment(QUICK)
-    assert json.loads(call("link", link,
+    assert json.loads(told("link", link,
                            "--json").stdout)["experiment"] == parse_experiment(QUICK).id
-    assert call("link", "-", stdin=link + "\n").stdout == call("link",
+    assert told("link", "-", stdin=link + "\n").stdout == told("link",
                                                                encode(
                                                                    parse_experiment(QUICK))).stdout
-
-
-def test_layout_prints_shards_as_json():
-    done = call("layout", "--mesh", "x=2,y=4", "--shape", "4,8", "--spec", '["x", ["y"]]', "--json")
-    answer = json.loads(done.stdout)
-    assert answer["shards"][0] == {"device": 0, "position": 0, "index": [[0, 2], [0, 2]]}
-    assert answer["shards"][7] == {"device": 7, "position": 7, "index": [[2, 4], [6, 8]]}
-    assert len(answer["shards"]) == 8 and answer["replication"] == 1
-    assert json.loads(call("layout", "recipe:layout_2x4",
-                           "--json").stdout)["shards"] == answer["shards"]
-
-
-def test_layout_of_many_devices():
-    done = call("layout", "--mesh", "x=256,y=256", "--shape", "256,512", "--spec", '["x", "y"]',
-                "--json")
-    shards = json.loads(done.stdout)["shards"]
-    assert len(shards) == 65_536 and shards[-1] == {"device": 65_535, "position": 65_535,
-                                                    "index": [[255, 256], [510, 512]]}
-
-
-def test_layout_of_several_arrays():
-    answer = json.loads(call("layout", "recipe:layer", "--json").stdout)
-    assert list(answer["arrays"]) == ["x", "weights", "bias",
-                                      "y"] and answer["arrays"]["bias"]["replication"] == 8
-    assert json.loads(call("layout", "recipe:layer", "--array", "weights",
-                           "--json").stdout) == answer["arrays"]["weights"]
-
-
-def test_results_have_a_dtype_of_their_own():
-    spec = json.dumps({"workload": "elementwise", "mesh": {"x": 2}, "dims": {"rows": 4},
-                       "dtype": "int32"})
-    assert [(name, found["dtype"]) for name, found in json.loads(call("layout", "-", "--json", stdin=spec).stdout)["arrays"].items()] == [
-        ("x", "int32"), ("y", "float32")]
-    assert "y: float32[4], P(None) on mesh x=2" in call("layout", "-", stdin=spec).stdout
-
-
-def test_layout_draws_the_array():
-    drawn = call("layout", "--mesh", "x=2,y=4", "--shape", "4,8", "--spec", '["x"]').stdout
-    assert "array: float32[4, 8], P('x', None) on mesh x=2, y=4" in drawn
-    assert "0:2 │ 0-3 │" in drawn and "2:4 │ 4-7 │" in drawn
-    assert "d0 2:4\n" in call("layout", "--mesh", "x=2,y=4", "--shape", "4,8,8", "--spec",
-                              '["x",null,"y"]').stdout
-    assert "and 4,080 more devices" in call("layout", "--mesh", "x=64,y=64", "--shape", "64,64",
-                                            "--spec", '["x","y"]').stdout
-
-
-def test_device_numbers_are_said_briefly():
-    assert devices_text([5]) == "5" and devices_text([0, 1, 2,
-                                                      3]) == "0-3" and devices_text([0, 4]) == "0 4"
-    assert devices_text(list(range(0, 64, 4))) == "0 4 8 … (16)"
 
 
 def test_layout_link_and_script_load_neither_jax_nor_the_lab():
@@ -216,78 +155,6 @@ def test_layout_link_and_script_load_neither_jax_nor_the_lab():
         done = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True,
                               text=True, check=True)
         assert done.stderr == "[]\n", words
-
-
-BAD = [
-    ([], f"no command was given: use one of {', '.join(command_line.COMMANDS)}, or --help"),
-    (["walk"], "command 'walk' does not exist: use one of devices, layout"),
-    (["run"], "the following arguments are required: SPEC: see python -m spmd_core run --help"),
-    (["run", "recipe:layer", "--jsn"], "unrecognized arguments: --jsn"),
-    (["run", "nowhere.json"], "spec file 'nowhere.json' does not exist: name a spec file"),
-    (["run", "tests"], "spec file 'tests' cannot be read (is a directory)"),
-    (["run", "x" * 5000], "cannot be read (file name too long)"),
-    (["run", "a\0b"], "cannot be read (embedded null byte)"),
-    (["run", "pyproject.toml"], "is not JSON"),
-    (["run", "recipe:nothing"], "recipe 'nothing' does not exist: use one of"),
-    (["run", "1.abc"], "link '1.abc' is damaged or truncated: copy all of it"),
-    (["run", "http://localhost:8501/compare?experiment=2.abc"],
-     "link of version 2 cannot be read by this version"),
-    (["layout"],
-     "there is nothing to lay out: name a spec, or give --mesh x=2,y=4 and --shape 4,8"),
-    (["layout", "recipe:layer", "--mesh", "x=2"], "give one or the other"),
-    (["layout", "recipe:layer", "--array", "z"],
-     "array 'z' is not one of layer: use x, weights, bias, y"),
-    (["layout", "recipe:local_shape"], "workload program describes no arrays"),
-    (["layout", "--mesh", "x=3", "--shape", "4", "--spec", '["x"]'],
-     "d0=4 does not divide over mesh axis x=3: use 3 or 6, or leave d0 unsharded"),
-    (["layout", "--mesh", "x=2", "--shape", "4", "--spec", '["z"]'],
-     "mesh axis 'z' is not in the mesh"),
-    (["layout", "--mesh", "x=2", "--shape", "4", "--spec", '["x", "x"]'],
-     "does not fit its rank 1"),
-    (["layout", "--mesh", "x=2", "--shape", "4,4", "--spec", '["x", "x"]'],
-     "mesh axis 'x' shards both d0 and d1 of array"),
-    (["layout", "--mesh", "x=2", "--shape", "4", "--spec", "x"], "--spec 'x' is not a list"),
-    (["layout", "--mesh", "x=2", "--shape", "0"], "d0=0 is not a size"),
-    (["layout", "--mesh", "x=2", "--shape", "4,x"], "d1='x' is not a size"),
-    (["layout", "--mesh", "x=2", "--shape", "1,1,1,1,1,1,1"], "has rank 7: use a rank from 1 to 6"),
-    (["layout", "--mesh", "x:2", "--shape", "4"], "--mesh 'x:2' is not a mesh"),
-    (["layout", "--mesh", "x=2,x=2", "--shape", "4"], "mesh names 'x' twice: name it once"),
-    (["layout", "--mesh", "x=1099511627776", "--shape", "4"],
-     "mesh of 1099511627776 devices is larger than anything built"),
-    (["layout", "--mesh", "x=2", "--shape", "4", "--dtype", "float99"],
-     "dtype 'float99' is not known here"),
-    (["run", "recipe:layer", "--trace", "no/such/folder/t.json"],
-     "trace file 'no/such/folder/t.json' cannot be written: name a file in a folder that exists"),
-    (["run", "recipe:local_shape", "--trace", "t.json"], "has no timed calls to trace"),
-    (["history", "--limit", "many"], "limit 'many' is not a number of runs: use 1 to 100000"),
-    (["history", "--state", "odd"], "state 'odd' does not exist: use one of queued"),
-    (["history", "--workload", "odd"], "workload 'odd' does not exist"),
-    (["history", "--run", "odd"], "run 'odd' is not stored here"),
-    (["history", "--csv"], "--csv was given without a run"),
-    (["script"], "a script is made of one experiment"),
-    (["script", "recipe:layer", "--run", "odd"], "a script is made of one experiment"),
-    (["devices", "cpu:0"], "target 'cpu:0' asks for 0 simulated devices: use cpu:1 to cpu:256"),
-]
-
-
-@pytest.mark.parametrize(("words", "sentence"), BAD,
-                         ids=[" ".join(words)[:40] or "nothing" for words, _ in BAD])
-def test_bad_requests_say_one_sentence_and_nothing_else(words, sentence, capsys, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    assert command_line.main(words) == 2
-    printed = capsys.readouterr()
-    assert printed.out == "" and sentence in printed.err and printed.err.count(
-        "\n") == 1 and printed.err.endswith("\n")
-
-
-@pytest.mark.parametrize(("stdin", "sentence"), [
-    (b"", "is not JSON"), (os.urandom(10_000_000), "spec of more than 65536 bytes is too long"), (b"[" * 60_000, "is not JSON"),
-    (b'{"workload": "layer", "mesh": {"x": 16}, "target": "cpu:8"}', "mesh x=16 of 16 devices is larger than target cpu:8 with 8"),
-    (b'{"workload": "array", "mesh": {"x": 8}, "dims": {"d0": 1099511627776}, "target": "cpu:8"}', "memory"),
-])
-def test_bad_specs_from_standard_input_are_refused(stdin, sentence):
-    done = call("run", "-", stdin=stdin)
-    assert done.returncode == 2 and done.stdout == "" and sentence in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_a_run_without_any_right_strategy_fails():

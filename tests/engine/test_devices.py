@@ -17,7 +17,7 @@ def test_an_environment_describes_what_is_there(environment):
     assert environment.host_memory_bytes > 2**28
     assert environment.notes == (
         f"8 simulated devices share {environment.cores} core{'s' * (environment.cores > 1)}: "
-        "sharding costs time here, and says nothing of a real device",)
+        "their times say nothing of real devices",)
 
 
 @pytest.mark.parametrize(("target", "count", "words"), [

@@ -6,6 +6,8 @@ from spmd_core.errors import RequestError
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import Experiment, parse_experiment, study_of
 from spmd_core.experiment.nearest import nearest
+from spmd_core.experiment.plans import compiler_flags, own_flags, plan_of
+from spmd_core.experiment.variants import with_shared
 
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8",
          "dims": {"batch": 32, "in": 64, "out": 16}, "strategies": ["auto"]}
@@ -37,6 +39,45 @@ def test_variants_without_a_name_are_named_by_what_differs():
     assert names(study(ROWS, ROWS | one)) == ["auto", "shard_map"]
     assert names(study(ROWS, ROWS | both)) == ["variant 1", "variant 2"]
     assert names(study(ROWS | both, COLUMNS)) == ["batch over x", "in over x"]
+
+
+def test_variants_on_several_targets_are_led_by_what_is_measured():
+    absent = [ROWS | {"target": f"tpu:{each}:4x4", "mesh": {"x": 16}} for each in ("v5e", "v6e")]
+    apart = study(*absent)
+    assert names(apart) == ["v5e:4x4", "v6e:4x4"] and not apart.is_mixed
+    found = study(*absent, ROWS)
+    assert names(found) == ["v5e:4x4", "v6e:4x4", "cpu:8"]
+    assert found.is_mixed and found.target == "cpu:8" and found.mesh == (("x", 8),)
+    assert [row.experiment.target for row in found.rows] == ["tpu:v5e:4x4", "tpu:v6e:4x4", "cpu:8"]
+    assert parse_experiment(found.to_json()) == found == link.decode(link.encode(found))
+    assert names(study(*absent, absent[0] | {"mesh": {"y": 16}, "sharding": {}})) == [
+        "v5e:4x4, mesh x=16, batch over x", "v6e:4x4", "v5e:4x4, mesh y=16, replicated"]
+
+
+PLAN = {"workload": "decoder", "target": "tpu:v5e:4x4", "mesh": {"fsdp": 16},
+        "dims": {"batch": 32, "sequence": 2048}, "options": {"model": "scaled:1", "remat": "full"}}
+
+
+def test_plans_may_differ_in_batch_remat_topology_and_compiler_flags():
+    kept = {"model": "scaled:1", "remat": "minimal", "offload": "query"}
+    found = study(PLAN, PLAN | {"options": kept},
+                  PLAN | {"target": "tpu:v6e:4x4", "dims": {"batch": 64, "sequence": 2048}})
+    assert names(found) == ["v5e:4x4, remat full, offload nothing",
+                            "v5e:4x4, remat minimal, offload query", "v6e:4x4"]
+    assert [each.experiment.tokens for each in found.variants] == [65536, 65536, 131072]
+    shared, limit = compiler_flags(found), "xla_tpu_scoped_vmem_limit_kib"
+    assert "xla_enable_async_all_gather" in shared and limit not in shared
+    assert [own_flags(each.experiment, found) for each in found.variants] == [
+        {}, {}, {limit: "98304"}]
+    alone = parse_experiment(PLAN)
+    assert compiler_flags(alone) == plan_of(alone).flags and not own_flags(alone, alone)
+
+
+def test_what_all_variants_of_plans_share_follows_the_one_that_is_edited():
+    now = parse_experiment(PLAN).to_json() | {"dims": {"batch": 16, "sequence": 4096}}
+    other = with_shared(parse_experiment(PLAN).to_json(), now)
+    assert other["dims"] == {"batch": 32, "sequence": 4096}
+    assert with_shared(now | {"target": "cpu:8"}, now)["target"] == "cpu:8"
 
 
 def test_a_study_is_its_first_variant_with_others_beside_it_and_comes_back_from_json_and_link():
@@ -81,6 +122,13 @@ def test_a_change_to_what_all_share_is_a_change_to_every_variant():
         "dims": {"batch": 64, "in": 64, "out": 16}}}]}, "share no result to compare"),
     ({"study": [{"experiment": ROWS}, {"experiment": ROWS | {"target": "cpu:16"}}]},
      "give all variants the same target"),
+    ({"study": [{"name": "here", "experiment": ROWS}, {"name": "pod", "experiment": ROWS | {
+        "target": "tpu:v5e:4x4"}}, {"experiment": ROWS | {"target": "cpu:16"}}]},
+     "variants 'here' and 3 on cpu:8 and cpu:16 cannot be measured in the same rounds"),
+    ({"study": [{"experiment": PLAN}, {"experiment": PLAN | {
+        "dims": {"batch": 32, "sequence": 4096}}}]},
+     "share no result to compare (decoder scaled:1 sequence=2048; decoder scaled:1 sequence=4096): "
+     "give them one model and sequence"),
     ({"study": [{"experiment": {"workload": "array", "mesh": {"x": 8}, "target": "cpu:8"}}] * 2},
      "share no result to compare"),
     ({"study": [{"experiment": ROWS | {"study": []}}, {"experiment": ROWS}]},

@@ -28,8 +28,8 @@ COMMAND_LINES = [line.strip() for block in BLOCKS["bash"] for line in block.spli
 OURS = [line for line in COMMAND_LINES if "-m spmd_core" in line]
 LONG = "calibrate"  # ten seconds: tests/commands/test_collectives.py runs it, and reads what it says
 # used as programs, or through another package
-TOOLS = {"pytest-xdist", "ruff", "pyright", "pytest", "libtpu"}
-MODULES = {"vl-convert-python": "vl_convert"}  # where they are not called like their package
+TOOLS = {"ruff", "pyright", "pytest", "libtpu"}
+MODULES = {"vl-convert-python": "vl_convert", "pytest-xdist": "xdist"}  # where they are not called like their package
 
 
 @pytest.mark.parametrize("line", [line for line in OURS if shlex.split(line)[3] != LONG])

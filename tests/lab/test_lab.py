@@ -9,7 +9,7 @@ from spmd_core.errors import RequestError, StorageError
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.results.environment import Environment
-from tests.labs import HASTY, STANDIN, experiment, until
+from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_a_closed_lab_can_be_opened_anew(data_folder, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(STANDIN))
     first = Lab.open(data_folder, settings=HASTY)
     run = first.submit(experiment())
-    assert first.wait(run, 30).state == "succeeded"
+    assert first.wait(run, PATIENCE_S).state == "succeeded"
     first.close()
     first.close()
     second = Lab.open(data_folder, serve=False, settings=HASTY)
@@ -76,11 +76,11 @@ def test_the_latest_whole_result_of_an_equal_experiment_is_found(lab):
     wanted, other = experiment(), experiment(dims={"rows": 32, "cols": 8})
     assert lab.latest(wanted) is None
     runs = [lab.submit(each) for each in (wanted, wanted, other)]
-    assert [lab.wait(run, 30).state for run in runs] == ["succeeded"] * 3
+    assert [lab.wait(run, PATIENCE_S).state for run in runs] == ["succeeded"] * 3
     cut_short = lab.submit(experiment(standin.ROUNDS))
     until(lambda: lab.status(cut_short).medians_s)
     lab.cancel(cut_short)
-    assert lab.wait(cut_short, 30).state == "cancelled"
+    assert lab.wait(cut_short, PATIENCE_S).state == "cancelled"
     assert lab.latest(
         parse_experiment(wanted.to_json())) == runs[1] and lab.latest(other) == runs[2]
     assert lab.latest(experiment(standin.ROUNDS)) is None
@@ -109,12 +109,12 @@ def test_waiting_ends_with_its_time(lab):
     run = lab.submit(experiment(standin.ROUNDS))
     assert not lab.wait(run, 0.3).is_over  # it takes ten seconds
     lab.cancel(run)
-    assert lab.wait(run, 30).state == "cancelled"
+    assert lab.wait(run, PATIENCE_S).state == "cancelled"
 
 
 def test_a_look_at_the_queue_and_at_a_run_asks_the_database_once_each(lab):
     run, asked, ours = lab.submit(experiment()), [], threading.get_ident()
-    assert lab.wait(run, 30).state == "succeeded"
+    assert lab.wait(run, PATIENCE_S).state == "succeeded"
     lab._store._reader.set_trace_callback(lambda query: threading.get_ident() == ours
                                           and asked.append(query))
     lab.active()
@@ -129,9 +129,9 @@ def test_a_mistake_in_the_supervisor_gives_the_folder_up_and_the_next_run_starts
         broken.setattr(lab._store, "next_queued", lambda lane: 1 / 0)
         until(lambda: not lab._supervisor.is_alive)
     assert lab.queue_holder is None
-    assert lab.wait(lab.submit(experiment()), 30).state == "succeeded"
+    assert lab.wait(lab.submit(experiment()), PATIENCE_S).state == "succeeded"
 
 
 def test_the_lab_names_the_process_that_works_the_queue(lab):
-    lab.wait(lab.submit(experiment()), 10)
+    lab.wait(lab.submit(experiment()), PATIENCE_S)
     assert lab.queue_holder == os.getpid()

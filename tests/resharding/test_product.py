@@ -58,7 +58,7 @@ def test_partial_sums_are_said_to_be_of_the_contracted_dim():
         "the contracted dim `in` is sharded over `y`: partial sums of y are added, and each device "
         "keeps its shard")
     assert words.product_headline(experiment, found, costs(experiment).of) == \
-        "Reduce-scatter of y over `y`"
+        "Reduce-scatter of the result y over axis `y`"
 
 
 def test_seconds_are_those_of_the_cost_model():

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from spmd_core.results.stats import (
+    LUCK,
     bootstrap_interval,
     compare,
     contenders,
@@ -121,6 +122,23 @@ def test_false_alarms_stay_rare_for_two_and_for_five():
             assert comparison is not None
             alarms += any(ratio.differs for ratio in comparison.ratios)
         assert alarms <= 17
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_the_luckiest_of_many_copies_is_not_called_faster(count):
+    """Each copy's place makes it as much faster or slower as LUCK says of one pair in twenty."""
+    rng = np.random.default_rng(0)
+    false = pairs = found = 0
+    for _ in range(60):
+        own = rng.normal(0, LUCK / 2.77, count)  # 95 % of the distances of two are within LUCK
+        own[-1] += 0.05
+        said = compare({str(number): list(np.exp(at + rng.normal(0, 0.01, (60, 5))))
+                        for number, at in enumerate(own)})
+        assert said is not None
+        copies = [each for each in said.ratios if each.strategy != str(count - 1)]
+        false, pairs = false + sum(each.differs for each in copies), pairs + len(copies)
+        found += any(each.differs for each in said.ratios if each not in copies)
+    assert false <= 0.05 * pairs and found == 60
 
 
 def test_comparisons_of_none_and_of_one():

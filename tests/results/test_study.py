@@ -3,12 +3,17 @@
 import csv
 import io
 
+import pytest
+
 from spmd_core.commands.report import report
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.results.export import csv_text, result_json
+from spmd_core.results.predicted import compare_predicted, estimates
 from spmd_core.results.result import Result
+from spmd_core.words import studies
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import title
+from spmd_core.words.runs import headline
 from tests.ui.values import ENVIRONMENT, comparison, strategy
 
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8"}
@@ -55,6 +60,96 @@ def test_the_answer_names_variant_and_strategy():
                                "Next is cut · shard_map: 20 µs")
     assert title("a/b/auto") == "a/b · Automatic"
     assert experiment_words(STUDY).startswith("Study of 2 variants (cut; a/b): Dense layer")
+
+
+def predicted(low, estimate, high, **changes):
+    time = {"low": low * 1e-6, "estimate": estimate * 1e-6, "high": high * 1e-6}
+    return {"status": "ok", "predicted_s": time,
+            "prediction": {"fits": True, "memory_bytes": {"capacity": 1 << 30, "peak": 1 << 20},
+                           "predicted_s": time} | changes}
+
+
+def over_targets(found, **changes):
+    """A result of the same on v5e, v6e and v5p, predicted, beside cpu:8, measured."""
+    spec = LAYER | {"sharding": {"in": "x"}, "strategies": ["auto"]}
+    study = parse_experiment({"study": [{"experiment": spec | {"target": target}} for target in (
+        "tpu:v5e:2x4", "tpu:v6e:2x4", "tpu:v5p:2x2x2", *(["cpu:8"] if "cpu:8" in found else []))]})
+    result = Result.model_validate({
+        "run": "r", "experiment": study, "environment": ENVIRONMENT,
+        "strategies": {f"{name}/auto": each for name, each in found.items()}} | changes)
+    return result, compare_predicted(estimates(result))
+
+
+ABSENT = {"v5e:2x4": predicted(28, 30, 34), "v6e:2x4": predicted(9, 10, 13),
+          "v5p:2x2x2": predicted(12.5, 15, 17)}
+
+
+def test_two_that_are_predicted_differ_only_where_their_intervals_do_not_meet():
+    result, compared = over_targets(ABSENT)
+    assert compared.fastest == "v6e:2x4/auto" and compared.tied == ("v5p:2x2x2/auto",)
+    close, far = compared.ratios
+    assert (close.differs, far.differs) == (False, True)
+    assert far.ratio == pytest.approx(3) and far.interval == pytest.approx((28 / 13, 34 / 9))
+    assert headline(result) == (
+        "No difference between v6e:2x4 (10 µs) and v5p:2x2x2 (15 µs): their predicted intervals "
+        "overlap. v5e:2x4 takes 30 µs, 3× as long.")
+    rows = studies.rows(result.model_copy(update={"comparison": compared}))
+    assert [row["Against the fastest"] for row in rows] == [
+        "fastest", "1.50× (0.96 to 1.89), no difference", "3.00× (2.15 to 3.78)"]
+
+
+def test_measured_and_predicted_rows_have_one_table_and_an_answer_each():
+    result, compared = over_targets(ABSENT | {"cpu:8": timed(2e-3)},
+                                    comparison=comparison("cpu:8/auto"))
+    result = result.model_copy(update={"predicted": compared})
+    assert result.experiment.place.is_simulated
+    assert headline(result) == (
+        "cpu:8 takes 2 ms per call (95 % interval 1.96 ms to 2.04 ms). No difference between "
+        "v6e:2x4 (10 µs) and v5p:2x2x2 (15 µs): their predicted intervals overlap. v5e:2x4 takes "
+        "30 µs, 3× as long.")
+    rows = studies.rows(result)
+    assert [(row["Variant"], row["Against the fastest"].split()[0]) for row in rows] == [
+        ("cpu:8", "fastest"), ("v6e:2x4", "fastest"), ("v5p:2x2x2", "1.50×"), ("v5e:2x4", "3.00×")]
+    assert rows[0]["Time"] == "2\u00a0ms" and rows[1]["Time"] == "10\u00a0µs, predicted"
+    assert "are not ranked against each other" in "\n".join(report(result))
+    found = result_json(result)
+    assert found["comparison"]["fastest"] == "cpu:8/auto"
+    assert found["predicted"]["fastest"] == "v6e:2x4/auto"
+    assert "predicted" not in found["variants"][0] and "environments" not in result_json(RESULT)
+
+
+def test_steps_of_different_batches_are_compared_by_the_token():
+    plan = {"workload": "decoder", "target": "tpu:v5e:4x4", "mesh": {"fsdp": 16}}
+    study = parse_experiment({"study": [{"experiment": plan | {
+        "dims": {"batch": batch, "sequence": 1024}}} for batch in (16, 32)]})
+    assert [each.name for each in study.variants] == ["1 per device", "2 per device"]
+    result = Result.model_validate({
+        "run": "r", "experiment": study, "environment": ENVIRONMENT, "strategies": {
+            "1 per device/auto": predicted(90e3, 100e3, 110e3),
+            "2 per device/auto": predicted(140e3, 150e3, 160e3)}})
+    assert headline(result) == ("2 per device is predicted fastest: 4.58 µs a token (4.27 µs to "
+                                "4.88 µs). 1 per device takes 6.1 µs, 1.33× as long.")
+    first, _ = studies.rows(result)
+    assert (first["Variant"], first["Time"], first["Time per token"]) == (
+        "2 per device", "150\u00a0ms, predicted", "4.58\u00a0µs")
+
+
+def test_many_that_tie_are_counted():
+    spec = LAYER | {"strategies": ["auto"]}
+    study = parse_experiment({"study": [{"name": name, "experiment": spec} for name in "abcde"]})
+    found = {f"{name}/auto": timed((2 + at / 10) * 1e-3) for at, name in enumerate("abcde")}
+
+    def said(*differ):
+        return headline(Result.model_validate({
+            "run": "r", "experiment": study, "environment": ENVIRONMENT, "strategies": found,
+            "comparison": comparison("a/auto", *((f"{name}/auto", 1.1, name in differ)
+                                                 for name in "bcde"))}))
+
+    assert said() == ("No difference between any of the 5 rows: a (2 ms) and 4 others, up to "
+                      "2.4 ms.")
+    assert said("e").startswith("No difference between a (2 ms) and 3 others, up to 2.3 ms. "
+                                "Next is e: 2.4 ms")
+    assert said("c", "d", "e").startswith("No difference between a (2 ms) and b (2.1 ms). Next")
 
 
 def test_what_is_changed_by_variant_is_changed_in_its_own_rows():

@@ -2,17 +2,23 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 
 from spmd_core.errors import RequestError
-from spmd_core.search.answer import Answer, Proof
+from spmd_core.results.prediction import Estimate
+from spmd_core.results.result import Comparison, Ratio
+from spmd_core.search.answer import Answer
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.array_space import canonical, meshes, shardings
 from spmd_core.search.arrays import Space
 from spmd_core.search.candidate import Candidate
-from spmd_core.search.study import Study, Variant
+from spmd_core.search.classics import Classic
+from spmd_core.search.costs.bound import received
+from spmd_core.search.proof import Proof
 from spmd_core.words import search as words
+from spmd_core.words.strategies import compared
 from tests.bandwidth.test_expected import machine
 from tests.labs import experiment
 
@@ -47,6 +53,18 @@ def test_null_means_searched_and_what_is_given_stays():
     assert len({sharded.table for sharded in shardings(kept)}) == 1
     one = read_array_question(OPEN | {"mesh": {"x": 8}})
     assert {sharded.mesh for sharded in shardings(one)} == {(("x", 8),)}
+
+
+def test_an_array_that_stays_put_does_so_whatever_is_searched_around_it():
+    spec = OPEN | {"overrides": {"weights": ["model", None]}}
+    space, every = found(spec)
+    assert space.size == len(every)
+    ranked = [each.experiment for each in every if each.is_ranked]
+    assert ranked and all(each.spec("weights") == (("model",), ()) for each in ranked)
+    meshes_tried = {each.mesh for each in ranked}
+    assert {(("model", 8),), (("model", 2), ("x", 4))} <= meshes_tried
+    assert any(dict(each.sharding).get("batch") for each in ranked)
+    assert all(size > 1 for mesh in meshes_tried for _, size in mesh)
 
 
 def test_pruned_for_not_dividing_is_what_an_experiment_refuses_and_nothing_else():
@@ -93,13 +111,11 @@ def test_a_difference_that_matters_is_no_renaming():
     what, sizes = question.sample.what, question.sample.sizes
     keys: dict = {}
     for sharded in shardings(question):
-        keys.setdefault(canonical(sharded, what, sizes, True), []).append(sharded)
+        keys.setdefault(canonical(sharded, what, sizes), []).append(sharded)
     for alike in keys.values():
         parts = {tuple(sorted((dim, sharded.parts(axes)) for dim, axes in sharded.table if axes))
                  for sharded in alike}
         assert len(parts) == 1
-    on_links = {canonical(sharded, what, sizes, False) for sharded in shardings(question)}
-    assert len(on_links) > len(keys)  # an axis lies on links: its place in the mesh counts
 
 
 @pytest.mark.parametrize("spec", [
@@ -116,13 +132,13 @@ def test_what_a_device_has_to_be_sent_of_a_matmul():
     formula = space._formulas["tpu:v5e:2x4"]
     by_name = {each.name: each for each in every}
 
-    def received(name: str) -> float:
-        return formula.received(by_name[f"x=2,y=4 · {name} · auto"].point.sharded)
+    def sent(name: str) -> float:
+        return received(formula, by_name[f"x=2,y=4 · {name} · auto"].point.sharded)
 
     whole = 64 * 64 * 4
-    assert received("a[x,-] b[-,y] c[x,y] y[x,y]") == 0  # has all that its block needs
-    assert received("a[-,x] b[x,-] c[-,-] y[-,-]") == whole / 2  # half of a or b, or y
-    assert received("a[x,-] b[-,-] c[-,-] y[-,-]") == whole / 2  # the other half of y or a
+    assert sent("a[x,-] b[-,y] c[x,y] y[x,y]") == 0  # has all that its block needs
+    assert sent("a[-,x] b[x,-] c[-,-] y[-,-]") == whole / 2  # half of a or b, or y
+    assert sent("a[x,-] b[-,-] c[-,-] y[-,-]") == whole / 2  # the other half of y or a
 
 
 def test_classics_are_told_by_what_is_sharded():
@@ -137,18 +153,6 @@ def test_single_is_one_candidate_whatever_the_sharding():
     _, every = found(OPEN | {"strategies": ["single", "auto"]})
     single = [each for each in every if each.strategy == "single"]
     assert sum(each.fate != "pruned" for each in single) == 1
-
-
-def test_a_study_measures_every_variant_in_every_round():
-    study = Study(tuple(Variant(name, experiment()) for name in "abc"), rounds=12, seed=3)
-    orders = list(study.order())
-    assert all({variant.name for variant in order} == set("abc") for order in orders)
-    assert len({tuple(variant.name for variant in order) for order in orders}) > 2
-    assert orders == list(study.order())
-    rounds = [{"a": 1.0 + place / 100, "b": 1.2 + place / 100, "c": 1.21 + place / 100}
-              for place in range(12)]
-    verdict = study.compared([*rounds, {"a": 9.0}])  # a round that was stopped does not count
-    assert verdict.fastest == "a" and all(ratio.differs for ratio in verdict.ratios)
 
 
 @pytest.mark.parametrize(("spec", "sentence"), [
@@ -171,15 +175,47 @@ def test_an_empty_space_names_the_rule():
     assert "in=5 does not divide over x=8" in words.headline(answer)
 
 
-@pytest.mark.parametrize(("rounds", "differs", "said"), [
-    (8, True, "Proven against b: 1.2× (1.1 to 1.3) in 8 shuffled rounds."),
-    (8, False, "A tie with b: 1.2× (1.1 to 1.3) in 8 shuffled rounds."),
-    (2, False, "there was time for 2 shuffled rounds against b, 6 are needed")])
-def test_how_sure_the_winner_is_in_words(rounds, differs, said):
-    best = Candidate(0, "a", "cpu:8", 8, "measured", measured_s=1.0, interval_s=(0.9, 1.1))
-    proof = Proof("a", "b", 1.2, (1.1, 1.3), differs, rounds)
-    answer = Answer(read_array_question(OPEN), 1, [best], True, proof=proof)
+def proof(differs: bool) -> Proof:
+    """b took 1.2 times as long as a, which was measured slower when it was measured alone."""
+    ratio = Ratio(strategy="b", ratio=1.2, interval=(1.1, 1.3), differs=differs)
+    medians = {"a": 1.0, "b": 1.21}
+    said = Comparison(fastest="a", ratios=(ratio,), tied=() if differs else ("b",))
+    said = said.model_copy(update={"sentence": compared(said, medians)})
+    return Proof("20260101-000000-aaaaaa", experiment(), said, medians, (0, 1), 40)
+
+
+def measured(number: int, name: str, seconds: float) -> Candidate:
+    point = next(each.point for each in found(OPEN)[1] if each.fate == "estimated")
+    return Candidate(number, name, "cpu:8", 8, "measured", measured_s=seconds, point=point,
+                     interval_s=(0.9 * seconds, 1.1 * seconds))
+
+
+@pytest.mark.parametrize(("differs", "ties", "said"), [
+    (True, [], "Proven against b: 1.21 s, paired ratio 1.20× (95 % interval 1.10 to 1.30). "
+               "2 measured side by side in 40 shuffled rounds."),
+    (False, ["b"], "No difference between a (1 s) and b (1.21 s).")])
+def test_an_answer_says_what_its_proof_says(differs, ties, said):
+    every = [measured(0, "a", 1.0), measured(1, "b", 1.21), measured(2, "c", 0.98)]
+    answer = Answer(read_array_question(OPEN), 3, every, True, proof=proof(differs))
+    assert answer.winner.name == "a", "c was measured alone, where luck may have made it faster"
+    assert [each.name for each in answer.ties] == ties
     assert said in words.sure_words(answer)
+    listed = answer.to_json()["proof"]
+    assert (listed["faster"], listed["slower"], listed["differs"]) == ("a", "b", differs)
+    assert listed["link"].startswith("/compare?experiment=1.") and listed["run"] in listed["link"]
+    classic = words.classic_words(every[0], Classic("data", every[1]), answer.proof)
+    assert ("Beats it, paired ratio 1.20×" if differs else "No difference from the winner: "
+            ).lower() in classic.lower()
+    guessed = replace(every[1], fate="estimated", measured_s=None,
+                      predicted=Estimate(low=0.1, estimate=0.2, high=0.4))
+    assert words.classic_words(every[0], Classic("data", guessed)) == (
+        "data: b. Not measured; estimated at 200 ms.")
+    assert "not known how it compares" in words.why_not(every[0], guessed)
+    crashed = replace(every[2], fate="failed", measured_s=None, detail="it crashed.")
+    beside = Answer(read_array_question(OPEN), 3, [*every[:2], crashed], True)
+    assert words.state_words(beside).endswith("1 failed, the first of them c (it crashed).")
+    alone = Answer(read_array_question(OPEN), 3, every, True)
+    assert alone.winner.name == "c" and [each.name for each in alone.ties] == ["a"]
 
 
 def test_a_calibration_takes_the_place_of_the_guessed_rates():

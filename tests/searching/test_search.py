@@ -8,13 +8,14 @@ from spmd_core.__main__ import main
 from spmd_core.lab import Lab
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.question import read_question
+from spmd_core.searching.choice import Choice
 from spmd_core.searching.pool import Pool
 from spmd_core.searching.running import watch
 from spmd_core.searching.runs import Runs, spread
 from spmd_core.searching.search import Search
 from spmd_core.store.searches import Searches
-from spmd_core.words.search import disturbed_words
-from tests.labs import HASTY, STANDIN, experiment, until
+from spmd_core.words.search import disturbed_words, headline
+from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 from tests.ui.values import result, strategy
 
 SPEC = {"workload": "elementwise", "target": "cpu:8", "mesh": None, "sharding": None,
@@ -52,7 +53,12 @@ def test_the_best_is_measured_proven_and_remembered(lab, store):
     answer = first.run()
     assert first.state == "done" and answer.complete
     assert answer.winner.fate == "measured" and len(answer.winner.experiment.mesh) == 1
-    assert answer.proof.rounds == 8 and answer.ties  # the stand-in's times are all alike
+    # the stand-in's times are alike where the meshes have as many axes
+    assert answer.proof.rounds == 20 and answer.proof.faster == answer.winner.name
+    assert [each.name for each in answer.ties] == list(answer.proof.comparison.tied)
+    proven = [each for each in answer.found if each.study == answer.proof.run]
+    assert {each.number for each in proven} == set(answer.proof.numbers)
+    assert answer.proof.experiment.variants and lab.result(answer.proof.run).comparison
     assert {each.fate for each in answer.found} == {"measured", "pruned"}
     assert sum(answer.pruned.values()) + len(answer.ranking) == answer.space
     stored = store.find(first.question.id)
@@ -63,6 +69,9 @@ def test_the_best_is_measured_proven_and_remembered(lab, store):
     again = search(lab, store, None).run()  # as after a restart: nothing is run anew
     assert runs(lab) == before
     assert again.winner.name == answer.winner.name
+    assert again.proof == answer.proof and again.ties == answer.ties
+    on = search(lab, store).run()  # all was measured and proven: nothing is left to do
+    assert runs(lab) == before and on.proof == answer.proof
     assert [each.name for each in again.found if each.fate == "measured"] \
         == [each.name for each in answer.found if each.fate == "measured"]
 
@@ -72,6 +81,8 @@ def test_what_crashes_is_recorded_and_the_others_are_tried(lab, store):
     assert answer.winner is None
     failed = [each for each in answer.found if each.fate == "failed"]
     assert len(failed) == 3 and all(each.run and each.detail for each in failed)
+    assert headline(answer).startswith(
+        f"None of {answer.space} candidates can run: 3 failed, the first of them {failed[0].name}")
 
 
 def test_cancel_keeps_what_was_found(lab, store):
@@ -80,7 +91,7 @@ def test_cancel_keeps_what_was_found(lab, store):
     thread.start()
     until(lambda: lab.active() and lab.active()[0].state == "running")
     slow.cancel()
-    thread.join(20)
+    thread.join(PATIENCE_S)
     assert slow.state == "cancelled" and not lab.active()
     assert slow.answer.ranking and not slow.answer.complete
     assert store.find(slow.question.id).state == "cancelled"
@@ -132,7 +143,7 @@ def test_what_cannot_win_is_pruned_by_its_bound_and_by_nothing_else(lab, store):
     lowest = min(each.bound_s for each in one.answer.found if each.fate == "estimated")
     one._keep([type(best)(best.number, best.name, best.target, 8, "measured",
                           measured_s=lowest * 1.5, point=best.point)])
-    one._prune_by_bound()
+    one._keep(Choice(one.question, one.space, draws=False).ruled_out(one.answer.found))
     for each in one.answer.found:
         if each.reason == "lower bound above the best":
             assert each.bound_s > lowest * 1.5

@@ -89,11 +89,20 @@ def _finished(experiment, run_id, environment, partial=False, notes=(), renew=Fa
     from spmd_core.results.result import Result, StrategyResult
     from spmd_core.runs.events import Finished
 
-    seconds = 0.001 * len(experiment.mesh)
-    outcome = StrategyResult(status="cancelled" if partial else "ok", median_s=seconds,
-                             samples_s=(seconds,))
+    outcomes = {}
+    for row in experiment.rows:
+        seconds = 0.001 * len(row.experiment.mesh)
+        turns = tuple((seconds,) for _ in range(experiment.timing.samples))
+        outcomes[row.key] = StrategyResult(
+            status="cancelled" if partial else "ok", median_s=seconds, samples_s=(seconds,),
+            turns_s=turns if experiment.variants else ())
+    comparison = None
+    if experiment.variants:
+        from spmd_core.results import stats
+
+        comparison = stats.compare({key: each.turns_s for key, each in outcomes.items()})
     result = Result(run=run_id, experiment=experiment, environment=environment,
-                    strategies=dict.fromkeys(experiment.strategies, outcome), partial=partial, notes=notes)
+                    strategies=outcomes, comparison=comparison, partial=partial, notes=notes)
     return Finished(result=result, renew_worker=renew)
 
 

@@ -4,8 +4,9 @@ import pytest
 
 from spmd_core.timeline.text import from_text, to_text
 from spmd_core.timeline.values import mix
-from spmd_core.words.timeline import names_of, path_words, row_words, scene_words
-from tests.timeline.values import EXPOSED, timeline
+from spmd_core.units import seconds_text
+from spmd_core.words.timeline import names_of, path_words, row_words, scene_summary, scene_words
+from tests.timeline.values import EXPOSED, predicted, timeline
 
 FOUND = timeline()
 
@@ -61,6 +62,13 @@ def test_the_mix_of_a_loop_is_that_of_its_passes():
     whole = mix(found, 0)
     assert set(whole) == {"memory", "matmul", "exposed"}
     assert sum(whole.values()) == pytest.approx(found.whole.spans[0].length_s)
+
+
+def test_the_whole_says_the_exposed_communication_that_the_prediction_says():
+    found, timeline = predicted(EXPOSED)
+    waits = sum(time for name, time in found.shares_s.items() if name.startswith("wait: all-"))
+    assert waits > 0 and from_text(to_text(timeline)).whole.exposed_s == pytest.approx(waits)
+    assert f", {seconds_text(waits)} of it exposed communication" in scene_summary(timeline, 0)
 
 
 def test_its_text_gives_the_same_timeline():

@@ -10,7 +10,7 @@ from spmd_core.results.remedy import Remedy
 from spmd_core.runs.states import COMPILING
 from spmd_core.trying.running import known, store, watch
 from spmd_core.trying.tryout import Tryout
-from tests.labs import HASTY, STANDIN, experiment, until
+from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 
 SUM = {"workload": "contraction", "dims": {"rows": 4096, "cols": 1024}, "mesh": {"x": 8},
@@ -29,7 +29,7 @@ def lab(data_folder, monkeypatch):
 def compiled(lab, **changes):
     """A run that was only compiled, and its result."""
     run = lab.submit(experiment(standin.SUMS, **SUM | changes), compile_only=True)
-    assert lab.status(run).lane == COMPILING and lab.wait(run, 60).state == "succeeded"
+    assert lab.status(run).lane == COMPILING and lab.wait(run, PATIENCE_S).state == "succeeded"
     return lab.result(run)
 
 

@@ -60,7 +60,7 @@ def test_a_waiting_run_says_behind_what_and_offers_that_run(lab):
     lab._turn.holder = lambda: 1  # another process is at work
     screen = opened("compare", run=second)
     assert not screen.exception
-    assert "Behind" in said(screen) and "It is ended after 60" in said(screen)
+    assert "Behind" in said(screen) and "It is ended after 120 s" in said(screen)
     assert button(screen, "Cancel that one")
 
 

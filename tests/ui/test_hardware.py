@@ -19,7 +19,9 @@ def test_a_machine_without_accelerator_says_what_stands_in():
     simulated = Environment.model_validate(ENVIRONMENT)
     assert headline(LAPTOP, simulated, "cpu:8") == "No accelerator found here: 8 simulated CPU devices stand in for one."
     assert dict(facts(LAPTOP, simulated))["Memory kinds"] == "device, pinned_host"
-    assert "share 2 cores" in remarks(LAPTOP, simulated, None)[0]
+    noted = simulated.model_copy(update={"notes": ("8 simulated devices share 2 cores",)})
+    assert remarks(LAPTOP, noted, None) == [
+        "8 simulated devices share 2 cores. Layouts and collectives are as on real ones."]
 
 
 def test_a_busy_tpu_names_who_holds_it_and_its_place_in_the_slice():

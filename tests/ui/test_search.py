@@ -92,3 +92,23 @@ def test_a_space_beyond_all_bounds_is_refused_before_it_is_listed(lab):
     search = running.start(lab, huge, None)
     until(lambda: search.is_over)
     assert "is more than the 250,000" in search.problem
+
+
+def test_what_is_fixed_of_a_computation_is_in_its_fields_and_bad_words_leave_them(lab):
+    from spmd_core.search.array_question import read_array_question
+    asked = read_array_question(
+        {"workload": "mlp", "target": "cpu:8", "mesh": None, "sharding": None,
+         "overrides": {"w1": [None, "x"]}}, memory_bytes=2**30)
+    screen = opened(search=encode(asked))
+    fields = {each.label: each for each in (*screen.text_input, *screen.number_input)}
+    assert fields["Arrays that stay put"].value == '{"w1": [null, "x"]}'
+    assert fields["Memory per device, at most (GiB)"].value == 1.0
+    assert decode(screen.query_params["search"]) == asked  # the fields ask the same
+    for label, text, sentence in (
+            ("Mesh", "x=4", "mesh x=4 does not use the 8 devices of cpu:8"),
+            ("Arrays that stay put", "{", "is not JSON"),
+            ("Arrays that stay put", "[1]", "overrides=[1] is not an object")):
+        screen = opened(search=encode(asked))
+        next(each for each in screen.text_input if each.label == label).set_value(text).run()
+        assert sentence in said(screen) and not screen.exception
+        assert decode(screen.query_params["search"]) == asked

@@ -7,9 +7,10 @@ import pytest
 from spmd_core.commands.report import report
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.hlo.fingerprint import fingerprint
+from spmd_core.results.predicted import overlap
 from spmd_core.results.prediction import PROGRAM, Estimate
 from spmd_core.results.result import Result
-from spmd_core.words.strategies import measured, overlap, predicted, same_programs
+from spmd_core.words.strategies import measured, predicted, same_programs
 from tests.ui.values import comparison, strategy
 from tests.ui.values import result as measured_result
 from ui.charts.times import times_alt
@@ -99,12 +100,12 @@ def test_one_order_by_the_medians():
     assert rows[1:4] == ["Single", "shard_map", "Automatic"]
 
 
-def test_times_are_told_apart_where_neither_estimate_lies_in_the_other_interval():
-    near, far = Estimate(low=9, estimate=10, high=12), Estimate(low=11.5, estimate=13, high=15)
+def test_times_are_told_apart_where_their_intervals_do_not_meet():
+    near, far = Estimate(low=9, estimate=10, high=12), Estimate(low=12.5, estimate=13, high=15)
     assert not overlap(near, far) and not overlap(far, near)
-    assert overlap(near,
-                   Estimate(low=9.9, estimate=13,
-                            high=15)) and overlap(Estimate(low=1, estimate=13, high=15), near)
+    close = Estimate(low=11.5, estimate=13, high=15)  # neither estimate lies in the other interval
+    assert overlap(near, close) and overlap(close, near)
+    assert overlap(Estimate(low=1, estimate=13, high=15), near)
 
 
 def test_programs_without_a_fingerprint_are_not_taken_for_the_same():

@@ -18,7 +18,7 @@ from spmd_core.store.database import FILE_NAME
 from spmd_core.store.store import Store
 from spmd_core.worker.folder_lock import FILE_NAME as LOCK
 from spmd_core.worker.last_words import failing_line, tail_with
-from tests.labs import HASTY, ROOT, STANDIN, experiment, is_running, start_python, until
+from tests.labs import HASTY, PATIENCE_S, ROOT, STANDIN, experiment, is_running, start_python, until
 from tests.standin import sitecustomize as standin
 
 
@@ -63,7 +63,7 @@ def queued(folder, run="old", **changes):
 def test_a_queued_run_of_a_workload_that_is_gone_fails_and_the_queue_goes_on(open_lab, data_folder):
     queued(data_folder, workload="a_workload_of_tomorrow")
     lab = open_lab()
-    assert lab.wait(lab.submit(experiment()), 30).state == "succeeded"
+    assert lab.wait(lab.submit(experiment()), PATIENCE_S).state == "succeeded"
     assert lab.active() == ()
     (unread,) = lab.unread()
     assert (unread.run, unread.state) == ("old", "failed")
@@ -100,7 +100,7 @@ def test_a_queued_run_that_nobody_can_read_can_be_deleted_where_nobody_works(dat
 def test_a_result_that_is_cut_short_is_a_sentence(open_lab, data_folder, damage):
     lab = open_lab()
     run = lab.submit(experiment())
-    lab.wait(run, 30)
+    lab.wait(run, PATIENCE_S)
     change(data_folder, damage)
     lab._results.clear()
     with pytest.raises(RequestError, match="this version cannot read its result"):
@@ -119,7 +119,7 @@ def test_devices_that_a_newer_version_described_are_asked_anew(open_lab, data_fo
     lab.probe("cpu:8", 30)
     change(data_folder, "UPDATE environments SET body = '{\"jax\": 7, \"of_tomorrow\": 1}'")
     assert lab.devices("cpu:8") is None
-    assert lab.wait(lab.submit(experiment()), 30).state == "succeeded"
+    assert lab.wait(lab.submit(experiment()), PATIENCE_S).state == "succeeded"
 
 
 # Folders that fail -----------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_a_result_that_cannot_be_written_is_kept_in_memory_and_written_later(ope
     run = lab.submit(experiment(standin.LARGE))
     until(lambda: lab.status(run).state == "running")
     full(lab._store)
-    status = lab.wait(run, 30)
+    status = lab.wait(run, PATIENCE_S)
     assert (status.state, status.error.kind) == ("failed", "NotWritten")
     assert "keeps it in memory until it ends: download it now" in status.error.message
     assert lab.result(run).strategies["single"].median_s == 0.001
@@ -157,7 +157,7 @@ def test_a_deleted_data_folder_ends_the_wait_with_a_sentence(open_lab, data_fold
     until(lambda: lab.status(run).state == "running")
     for file in data_folder.iterdir():
         file.unlink()
-    status = lab.wait(run, 60)
+    status = lab.wait(run, PATIENCE_S)
     assert status.error.kind == "NotWritten"
     with pytest.raises(StorageError, match=r"lab\.sqlite3"):
         lab.submit(experiment())
@@ -189,12 +189,12 @@ def test_deleting_the_lock_in_mid_run_does_not_interrupt_the_run(data_folder):
             until((data_folder / LOCK).exists)
         ours = other.submit(experiment())
         other.cancel(run)
-        assert other.wait(run, 30).state == "cancelled"
-        assert other.wait(ours, 30).state == "succeeded"
+        assert other.wait(run, PATIENCE_S).state == "cancelled"
+        assert other.wait(ours, PATIENCE_S).state == "succeeded"
         (data_folder / LOCK).unlink()
         process.kill()
         process.wait()
-        assert other.wait(other.submit(experiment()), 30).state == "succeeded"
+        assert other.wait(other.submit(experiment()), PATIENCE_S).state == "succeeded"
         other.close()
     finally:
         process.kill()
@@ -207,11 +207,11 @@ def test_deleting_the_lock_in_mid_run_does_not_interrupt_the_run(data_folder):
 
 
 def test_a_worker_that_froze_while_idle_is_replaced(open_lab):
-    lab = open_lab(ping_s=0.3, run_timeout_s=30)
-    assert lab.wait(lab.submit(experiment()), 30).state == "succeeded"
+    lab = open_lab(ping_s=0.3)
+    assert lab.wait(lab.submit(experiment()), PATIENCE_S).state == "succeeded"
     frozen = lab.worker_pid
     os.kill(frozen, signal.SIGSTOP)
-    assert lab.wait(lab.submit(experiment()), 25).state == "succeeded"
+    assert lab.wait(lab.submit(experiment()), PATIENCE_S).state == "succeeded"
     assert lab.worker_pid != frozen
     assert not is_running(frozen)
 
@@ -241,7 +241,7 @@ def test_the_line_with_the_failed_check_is_found_before_the_dump(text, line):
 
 def test_an_abort_says_why_and_keeps_the_line_although_the_dump_is_longer(open_lab):
     lab = open_lab()
-    status = lab.wait(lab.submit(experiment(standin.ABORT)), 30)
+    status = lab.wait(lab.submit(experiment(standin.ABORT)), PATIENCE_S)
     assert status.state == "crashed"
     assert "SIGABRT in compile of single: the rendezvous was not reached in time; run it again" \
         in status.error.message

@@ -16,6 +16,7 @@ from spmd_core.words.runs import behind_words, phase_words
 from spmd_core.worker.active import ActiveRun
 from tests.labs import (
     HASTY,
+    PATIENCE_S,
     STANDIN,
     experiment,
     is_running,
@@ -82,7 +83,7 @@ def paused(lab, run):
 def cancelled(lab, *runs):
     for run in runs:
         lab.cancel(run)
-    return [lab.wait(run, 30).state for run in runs]
+    return [lab.wait(run, PATIENCE_S).state for run in runs]
 
 
 def test_a_timed_run_begins_and_ends_while_a_compile_is_at_hand_and_paused(lab):
@@ -132,7 +133,7 @@ def test_a_paused_compile_says_for_what_and_a_waiting_one_behind_what(lab):
     status = paused(lab, first)
     what = experiment_words(experiment(standin.ROUNDS))
     assert phase_words(status).endswith(f"; paused while a run is timed ({what})")
-    assert lab._store.status(first).paused_for == what  # and other processes can read it
+    until(lambda: lab._store.status(first).paused_for == what)  # and other processes can read it
     assert [each.run for each in lab.active()] == [first, second, timed, next_timed]
     assert [each.queue_position for each in lab.active()] == [None, 1, None, 1]
     waits = lab.status(second)
@@ -152,14 +153,14 @@ def test_a_compile_that_comes_while_a_run_is_timed_waits_for_it_in_the_queue(lab
     assert behind(lab.status(compile_), lab.active()).run == timed
     assert lab.compiler_pid is None  # not even the start of a compiler disturbs
     assert cancelled(lab, timed) == ["cancelled"]
-    assert lab.wait(compile_, 30).state == "succeeded"
+    assert lab.wait(compile_, PATIENCE_S).state == "succeeded"
 
 
 def test_a_timed_run_does_not_wait_for_a_compile_nor_for_what_waits_behind_it(lab):
     compiles = [lab.submit(absent(standin.ROUNDS)) for _ in range(2)]
     sampling(lab, compiles[0])
     timed = lab.submit(experiment())
-    assert lab.wait(timed, 30).state == "succeeded"
+    assert lab.wait(timed, PATIENCE_S).state == "succeeded"
     assert behind(replace(lab.status(timed), state="queued"), lab.active()) is None
     assert [each.state for each in map(lab.status, compiles)] == ["running", "queued"]
     assert cancelled(lab, *reversed(compiles)) == ["cancelled"] * 2
@@ -175,7 +176,7 @@ def test_a_paused_compile_is_cancelled_and_the_timed_run_goes_on(lab):
     assert not is_running(pid)
     assert lab.status(timed).state == "running"
     assert cancelled(lab, timed) == ["cancelled"]
-    assert lab.wait(lab.submit(absent()), 30).state == "succeeded"
+    assert lab.wait(lab.submit(absent()), PATIENCE_S).state == "succeeded"
 
 
 @pytest.mark.parametrize("killed", [TIMING, COMPILING])
@@ -187,7 +188,7 @@ def test_killing_the_worker_of_either_lane_costs_only_its_own_run(lab, killed):
     os.kill(sampling(lab, runs[TIMING]).worker_pid if killed == TIMING else lab.compiler_pid,
             signal.SIGKILL)
     other = runs.pop(COMPILING if killed == TIMING else TIMING)
-    assert lab.wait(runs[killed], 30).state == "crashed"
+    assert lab.wait(runs[killed], PATIENCE_S).state == "crashed"
     assert until(lambda: not (status := lab.status(other)).paused_for and status).state == "running"
     assert cancelled(lab, other) == ["cancelled"]
 
@@ -221,7 +222,7 @@ def test_killing_the_server_while_its_compiler_is_paused_leaves_no_process(data_
         assert is_stopped(pid)
         process.kill()
         process.wait()
-        until(lambda: not is_running(pid) and not is_running(timing_pid), 5)
+        until(lambda: not is_running(pid) and not is_running(timing_pid))
         assert [reader.status(run).state for run in (compile_, timed)] == ["interrupted"] * 2
     finally:
         process.kill()
@@ -251,11 +252,11 @@ def test_the_command_line_follows_both_lanes_of_another_process(data_folder):
         compile_ = process.stdout.readline().strip()
         sampling(ours, compile_)
         timed = ours.submit(experiment())
-        assert ours.wait(timed, 30).state == "succeeded"
+        assert ours.wait(timed, PATIENCE_S).state == "succeeded"
         assert ours.queue_holder == process.pid
         assert ours.status(compile_).state == "running"
         ours.cancel(compile_)
-        assert ours.wait(compile_, 30).state == "cancelled"
+        assert ours.wait(compile_, PATIENCE_S).state == "cancelled"
     finally:
         process.kill()
         process.wait()

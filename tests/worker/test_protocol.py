@@ -70,7 +70,10 @@ def test_simulated_devices_are_counted_in_one_way_only():
                                   "HOME": "/home/me"})
     assert environ == {"HOME": "/home/me", "XLA_FLAGS": "--a=1 --b",
                        "JAX_ENABLE_COMPILATION_CACHE": "0", "JAX_PLATFORMS": "cpu",
-                       "JAX_NUM_CPU_DEVICES": "16", "NPROC": "64"}
+                       "JAX_NUM_CPU_DEVICES": "16", "NPROC": "64",
+                       # what a study needs that also predicts for absent topologies
+                       "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+                       "LIBTPU_INIT_ARGS": ""}
 
 
 @pytest.mark.parametrize(("count", "cores", "threads"), [
@@ -104,7 +107,8 @@ def test_settings_of_the_shell_do_not_change_what_is_measured():
 def test_the_platform_of_this_machine_is_always_explicit(kind, platforms):
     environ = worker_environment("local", machine(kind), {"ALLOW_MULTIPLE_LIBTPU_LOAD": "1"})
     assert environ["JAX_PLATFORMS"] == platforms
-    assert "ALLOW_MULTIPLE_LIBTPU_LOAD" not in environ  # whoever owns chips must be alone
+    # whoever owns TPU chips must be alone
+    assert ("ALLOW_MULTIPLE_LIBTPU_LOAD" in environ) == (kind != "tpu")
 
 
 def test_a_compile_only_worker_shares_libtpu_and_asks_no_metadata_server():

@@ -13,7 +13,7 @@ import pytest
 from spmd_core.errors import RequestError, WorkerError
 from spmd_core.lab import Lab
 from spmd_core.runs.states import TIMING
-from tests.labs import HASTY, STANDIN, experiment, is_running, until
+from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, is_running, until
 from tests.standin import sitecustomize as standin
 
 
@@ -40,7 +40,7 @@ def lab(open_lab):
     return open_lab()
 
 
-def finish(lab, behaviour=standin.QUICK, timeout_s=20, **changes):
+def finish(lab, behaviour=standin.QUICK, timeout_s=PATIENCE_S, **changes):
     return lab.wait(lab.submit(experiment(behaviour, **changes)), timeout_s)
 
 
@@ -113,7 +113,7 @@ def test_stderr_without_end_is_kept_only_as_a_tail(lab):
     written = until(lambda: lab._supervisor.lanes[TIMING].host._worker)._stderr.fileno()
     until(lambda: os.fstat(written).st_size > 40_000_000)
     until(lambda: os.fstat(written).st_blocks * 512 < 20_000_000)  # on the disk, of 48 MB
-    status = lab.wait(run, 30)
+    status = lab.wait(run, PATIENCE_S)
     assert status.state == "crashed"
     assert len(status.stderr_tail) < 20_000
     assert "the last words" in status.stderr_tail
@@ -160,7 +160,7 @@ def test_a_native_endless_loop_is_ended_by_its_timeout(open_lab, behaviour):
     lab = open_lab(run_timeout_s=3.0)  # the start of the worker counts too
     run = lab.submit(experiment(behaviour))
     pid = in_phase(lab, run, "compile").worker_pid
-    status = lab.wait(run, 30)
+    status = lab.wait(run, PATIENCE_S)
     assert status.state == "timed_out"
     assert "longer than 3 s" in status.error.message
     assert lab.result(run).strategies["single"].median_s == 0.001
@@ -172,7 +172,7 @@ def test_cancelling_between_rounds_keeps_what_was_measured_and_the_worker(lab):
     run = lab.submit(experiment(standin.ROUNDS))
     pid = in_phase(lab, run, "sample").worker_pid
     lab.cancel(run)
-    assert lab.wait(run, 30).state == "cancelled"
+    assert lab.wait(run, PATIENCE_S).state == "cancelled"
     assert lab.result(run).partial
     assert finish(lab).state == "succeeded"
     assert lab.worker_pid == pid
@@ -183,7 +183,7 @@ def test_cancelling_a_worker_that_does_not_listen_ends_it(lab, behaviour):
     run = lab.submit(experiment(behaviour))
     pid = until(lambda: (status := lab.status(run)).medians_s and status.worker_pid)
     lab.cancel(run)
-    assert lab.wait(run, 30).state == "cancelled"
+    assert lab.wait(run, PATIENCE_S).state == "cancelled"
     assert lab.result(run).strategies["single"].status == "cancelled"
     assert not is_running(pid)
 
@@ -198,7 +198,7 @@ def test_cancelling_a_queued_run_takes_it_out_of_the_queue(lab):
     assert [status.run for status in lab.active()] == [first, third]
     for run in (first, third):
         lab.cancel(run)
-        assert lab.wait(run, 30).state == "cancelled"
+        assert lab.wait(run, PATIENCE_S).state == "cancelled"
     assert lab.result(second) is None
 
 
@@ -208,7 +208,7 @@ def test_cancel_races_with_finish_and_exactly_one_of_them_wins(lab):
         run = lab.submit(experiment())
         time.sleep(delay * 0.001)
         lab.cancel(run)
-        status = lab.wait(run, 30)
+        status = lab.wait(run, PATIENCE_S)
         states.append(status.state)
         assert (lab.result(run) is not None) == (status.state == "succeeded"
                                                  or bool(lab.result(run)
@@ -225,7 +225,7 @@ def test_killing_the_worker_is_a_crash(lab, phase):
                    phase).worker_pid if phase == "sample" else until(
         lambda: lab.status(run).worker_pid)
     os.kill(pid, signal.SIGKILL)
-    status = lab.wait(run, 30)  # it does not wait for the run's time-out, which is longer
+    status = lab.wait(run, PATIENCE_S)  # it does not wait for the run's time-out, which is longer
     assert status.state == "crashed"
     assert "SIGKILL" in status.error.message
 
@@ -234,7 +234,7 @@ def test_killing_the_worker_while_it_writes_the_result_loses_nothing_that_was_fi
     before = finish(lab)
     run = lab.submit(experiment(standin.LARGE))
     os.kill(in_phase(lab, run, "write").worker_pid, signal.SIGKILL)
-    status = lab.wait(run, 30)
+    status = lab.wait(run, PATIENCE_S)
     assert status.state in ("crashed", "succeeded")
     if status.state == "succeeded":  # it had all been written
         assert len(lab.result(run).notes[0]) == 40_000_000
@@ -265,7 +265,7 @@ def test_release_frees_the_devices_at_once_and_the_next_run_waits_for_them(lab):
     lab.release()
     until(lambda: not is_running(pid))
     run, waits = lab.submit(experiment()), []
-    assert lab.wait(run, 30,
+    assert lab.wait(run, PATIENCE_S,
                     on_change=lambda status: waits.append(status.waiting_for)).state == "succeeded"
     assert "the devices of cpu:8" in waits
 
@@ -291,7 +291,7 @@ def test_two_threads_submit_at_once_and_each_run_runs_once(lab, tmp_path, monkey
         thread.start()
     for thread in threads:
         thread.join()
-    assert {lab.wait(run, 40).state for run in runs} == {"succeeded"}
+    assert {lab.wait(run, PATIENCE_S).state for run in runs} == {"succeeded"}
     assert sorted(line.split()[0]
                   for line in (tmp_path / "log").read_text().splitlines()) == sorted(runs)
 
@@ -302,7 +302,7 @@ def test_deleting_what_is_not_over_is_refused(lab):
     with pytest.raises(RequestError, match=f"run {run} is not over: cancel it first"):
         lab.delete([run])
     lab.cancel(run)
-    lab.wait(run, 30)
+    lab.wait(run, PATIENCE_S)
     assert lab.delete([run]) == 1
     with pytest.raises(RequestError, match="is not stored here"):
         lab.status(run)
@@ -322,6 +322,6 @@ def test_a_full_disk_delays_a_result_and_does_not_lose_it(lab):
     assert not status.is_over
     with store._writing:
         store._writer.execute("PRAGMA max_page_count = 1073741823")
-    assert lab.wait(run, 30).state == "succeeded"
+    assert lab.wait(run, PATIENCE_S).state == "succeeded"
     assert len(lab.result(run).notes[0]) == 40_000_000
     assert lab.problem is None

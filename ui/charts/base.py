@@ -122,6 +122,9 @@ def _with_interval(strategy: StrategyResult) -> tuple[float, float, float] | Non
     return None if found is None else (found.estimate, found.low, found.high)
 
 
+_TWO_LINES_PX = 36  # of a row whose label is a variant's name above its strategy's
+
+
 def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
     """Times of several runs, measured or predicted, by strategy and run; `results` pairs each run's
     label with its result. Bars from zero, or where these would vanish points on a log scale.
@@ -151,7 +154,7 @@ def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
               {"mark": {"type": "rule", "strokeWidth": 3},
                "encoding": {"x": x | {"field": "low"}, "x2": {"field": "high"}, **shared}}]
     return {"layer": [layer | {"data": {"values": values}} for layer in layers],
-            "height": {"step": 20}, "config": CONFIG}
+            "height": {"step": max(20, _TWO_LINES_PX // len(labels))}, "config": CONFIG}
 
 
 def _times_axis(times: Sequence[tuple[float, float, float]], name: str) -> tuple[Spec, Spec]:

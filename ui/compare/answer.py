@@ -14,8 +14,9 @@ from spmd_core.recipes import differences_of
 from spmd_core.results.result import ArrayReport, Result
 from spmd_core.script import program
 from spmd_core.words import runs as words
+from spmd_core.words import studies
 from spmd_core.words.bandwidth import roofline_words
-from spmd_core.words.names import environment_words, title
+from spmd_core.words.names import environment_words, predicted_words, title
 from spmd_core.words.traces import traced
 from spmd_core.workloads.strategies import STRATEGIES
 from ui import choices, tables
@@ -38,13 +39,16 @@ def headline(view: View, when: str) -> None:
         return
     with st.container(border=True, key="answer"):
         st.subheader(plain(words.headline(result)), anchor=False)
-        facts = [environment_words(result.environment), words.floor_words(result),
+        others = predicted_words(result.environments) if result.environments else None
+        facts = [environment_words(result.environment), others, words.floor_words(result),
                  f"finished {when}", f"run {result.run}"]
         st.caption(plain(" · ".join(fact for fact in facts if fact)))
         if said := _of_ceilings(result):
             st.caption(plain(said))
     for message, names in words.failures(result).items():
-        refusal(f"{', '.join(map(title, names))} failed: {message}")
+        whose = as_subject(studies.whose(names, result)) if result.experiment.variants else \
+            ", ".join(map(title, names))
+        refusal(f"{whose} failed: {message}")
     for name, found in result.strategies.items():
         if found.correct is False:
             refusal(words.wrong_words(name, found))
@@ -53,6 +57,8 @@ def headline(view: View, when: str) -> None:
 def _of_ceilings(result: Result) -> str | None:
     """How near the fastest strategy comes to this machine's ceilings, where they are known."""
     name = result.order[0]
+    if result.experiment.variants:  # the table has it of every row, as MFU
+        return None
     found = result.strategies[name]
     said = roofline_words(found.roofline) if found.roofline else None
     return f"{title(name)}: {said}." if said else None
@@ -78,15 +84,15 @@ def notes(result: Result) -> None:
     said = [(name, note) for name, found in result.strategies.items()
             for note in [*found.notes,
                          *(f"compiler warning: {warning}" for warning in found.warnings)]]
-    told += [f"**{_whose(names, result)}**: {plain(note)}"
+    told += [f"**{plain(as_subject(studies.whose(names, result)))}**: {plain(note)}"
              for note, names in words.merged_notes(said).items()]
     if told:
         st.markdown("\n".join(f"- :small[{note}]" for note in dict.fromkeys(told)))
 
 
-def _whose(names: list[str], result: Result) -> str:
-    return "Every strategy" if len(
-        names) == len(result.strategies) > 1 else ", ".join(plain(title(name)) for name in names)
+def as_subject(words_: str) -> str:
+    """`every strategy` at the beginning of a line; names of variants stay as they are."""
+    return f"E{words_[1:]}" if words_.startswith("every ") else words_
 
 
 def details(view: View) -> None:

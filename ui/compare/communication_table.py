@@ -2,7 +2,7 @@
 of the programs that caused it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -17,6 +17,7 @@ from spmd_core.script import program
 from spmd_core.units import bytes_text
 from spmd_core.words.names import title
 from spmd_core.words.remedies import why_words
+from spmd_core.words.studies import whose
 from ui.markdown import plain
 
 NONE = "–"
@@ -48,9 +49,15 @@ def collectives_table(result: Result) -> pd.DataFrame:
             row = rows.setdefault((_what(item), _reason(item)), _Row())
             row.strategies[name] = None
             row.places.setdefault(_place(result.row(name), item), []).append(name)
-    return pd.DataFrame([{"Strategy": ", ".join(map(title, row.strategies)),
+    of_study = bool(result.experiment.variants)
+
+    def said(names: Iterable[str]) -> str:
+        return plain(whose(list(names), result)) if of_study else \
+            ", ".join(dict.fromkeys(map(title, names)))
+
+    return pd.DataFrame([{"Variant" if of_study else "Strategy": said(row.strategies),
                           "Collective, bytes per device": what,
-                          "Why, and where": ". ".join(part for part in (reason, *_places_words(row))
+                          "Why, and where": ". ".join(part for part in (reason, *_places_words(row, said))
                                                       if part) or NONE}
                          for (what, reason), row in rows.items()])
 
@@ -101,7 +108,7 @@ def _place(row: Row, item: Collective) -> tuple[str, str]:
     return "", plain(item.source or item.op or "")
 
 
-def _places_words(row: _Row) -> Iterable[str]:
+def _places_words(row: _Row, said: Callable[[Iterable[str]], str]) -> Iterable[str]:
     """`Line 28: code` where all strategies have it there, else `Line 28 (Automatic), 30 (Explicit):
     code`; once for each text.
     """
@@ -116,7 +123,7 @@ def _places_words(row: _Row) -> Iterable[str]:
             alone = len(numbered) == len(by_code) == 1
             where = ", ".join(number
                               if alone
-                              else f"{number} ({', '.join(dict.fromkeys(map(title, names)))})"
+                              else f"{number} ({said(names)})"
                               for number, names in numbered.items())
             yield f"Line {where}" + (f": `{code}`" if code else "")
 

@@ -12,7 +12,9 @@ from spmd_core.workloads.catalog import WORKLOADS, Workload, get_workload, workl
 from spmd_core.workloads.options import Choice, Whole
 from spmd_core.workloads.small_programs import program_sizes
 from ui import inputs, state
-from ui.compare import variants
+from ui.compare import changed, variants
+from ui.predict import inputs as predicted
+from ui.predict.drafts import topology_target
 
 _SCREEN = "compare"
 # program -> its words: the title of its recipe, or its own name where several recipes show it
@@ -36,23 +38,27 @@ def compare_fields() -> dict[str, Any]:
     draft = state.draft(_SCREEN)
     known = {name: get_workload(name) for name in workload_names()}
     names = tuple(name for name, what in known.items()
-                  if not (what.is_bare_array or what.compile_only or what.is_of_machine))
+                  if not (what.is_bare_array or what.is_of_machine
+                          or (what.compile_only and name != draft["workload"])))
     name = inputs.choice_input(_SCREEN, "workload", "Workload", names, draft["workload"],
                                words=workload_title)
     if name != draft["workload"]:
-        state.change_workload(_SCREEN, name)
+        changed.change_workload(name)
         st.rerun()
     family = get_workload(name, source_of(draft["options"]))
     if family.is_small_program:
         return draft | _program_fields()
+    if family.has_plan:
+        return predicted.plan_fields(_SCREEN)
     options = dict(draft["options"]) | {option: _option(option, family)
                                         for option in family.options}
     what = family.chosen(options)
     if what.dims != family.chosen(draft["options"]).dims:
-        state.change_dims(_SCREEN, what, options)
+        changed.change_dims(what, options)
         st.rerun()
     fields: dict[str, Any] = {"workload": name, "target": inputs.target_input(_SCREEN)}
-    mesh = fields["mesh"] = inputs.mesh_input(_SCREEN)
+    mesh = fields["mesh"] = inputs.mesh_input(_SCREEN) if _is_here(fields["target"]) else \
+        predicted.mesh_fields(_SCREEN, draft | fields)
     fields |= inputs.dims_input(_SCREEN, what, mesh)
     fields["dtype"] = inputs.dtype_input(_SCREEN, what)
     fields["strategies"] = inputs.strategies_input(_SCREEN, "strategies", what.strategies,
@@ -62,6 +68,11 @@ def compare_fields() -> dict[str, Any]:
     with st.expander("Measuring and options"):
         fields |= _measuring(what, options)
     return draft | fields
+
+
+def _is_here(target: str) -> bool:
+    """Whether a target names devices of this machine, or none that is known."""
+    return topology_target(target) is None
 
 
 def _program_fields() -> dict[str, Any]:

@@ -9,7 +9,13 @@ from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.sweep.sizes import SizePoint, at_sizes, point_of
 from spmd_core.units import seconds_text
-from spmd_core.words.sweep import SIZE_COLUMNS, size_headline, size_rows, size_words
+from spmd_core.words.sweep import (
+    SIZE_COLUMNS,
+    size_headline,
+    size_rows,
+    size_words,
+    sizes_offer,
+)
 from ui import live
 from ui.charts import base
 from ui.compare.view import View
@@ -18,8 +24,6 @@ from ui.markdown import plain
 from ui.shell import attempt, refusal
 
 TAB = "Sizes"
-_ABOUT = ("The same at larger sizes, on one device and sharded: each is a run of its own, and stays "
-          "in the history.")
 
 
 def experiments_of(view: View) -> tuple[Experiment, ...]:
@@ -37,10 +41,11 @@ def draw(view: View) -> None:
         _watch(experiments)
         return
     points = known(experiments)
-    _show(points)
     missing = [point.experiment for point in points if point.run is None]
+    if len(missing) < len(points):
+        _show(points)
     if missing:
-        st.caption(_ABOUT)
+        st.markdown(plain(sizes_offer(missing)))
         if st.button(f"Compute {len(missing)} sizes", icon=":material/play_arrow:", key="sizes:ask"):
             batch = Batch()
             sentence = attempt(lambda: [batch.submit(each) for each in missing])

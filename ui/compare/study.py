@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.experiment.experiment import Experiment, Variant
+from spmd_core.experiment.plans import plan_of
 from spmd_core.words import runs as words
 from spmd_core.words.experiments import sharding_words
 from spmd_core.words.names import listed, mesh_words, titles
@@ -19,7 +20,8 @@ _STALE = """<style>.st-key-stale { opacity: 0.45; }</style>"""
 
 def before(experiment: Experiment) -> None:
     """What a press of Run will measure: a line for each variant."""
-    verb = "predict" if experiment.place.is_absent else "measure"
+    verb = "predict" if experiment.place.is_absent else "measure and predict" \
+        if experiment.is_mixed else "measure"
     st.info(f"Nothing has been computed yet. Press Run to {verb} these variants side by side.",
             icon=":material/play_circle:")
     st.table(_members(experiment.members), hide_index=True, border="horizontal")
@@ -44,11 +46,25 @@ def _differences(before: Experiment, now: Experiment) -> None:
 
 
 def _members(variants: Sequence[Variant]) -> pd.DataFrame:
-    return pd.DataFrame([{"Variant": plain(each.name),
-                          "Mesh": plain(mesh_words(each.experiment.mesh)),
-                          "Sharding": plain(sharding_words(each.experiment)),
-                          "Strategies": plain(titles(each.experiment.strategies))}
-                         for each in variants])
+    """A line for each variant; what all have alike is left out, but for the mesh."""
+    plans = variants[0].experiment.what.has_plan
+    frame = pd.DataFrame([{"Variant": plain(each.name), "Target": plain(each.experiment.target),
+                           "Mesh": plain(mesh_words(each.experiment.mesh)),
+                           **(_plan_cells(each.experiment) if plans else {
+                               "Sharding": plain(sharding_words(each.experiment)),
+                               "Strategies": plain(titles(each.experiment.strategies))})}
+                          for each in variants])
+    rows = frame.to_dict("records")
+    alike = [column for column in ("Target", "Saved", "Offloaded")
+             if column in frame and len({row[column] for row in rows}) == 1]
+    return frame.drop(columns=alike)
+
+
+def _plan_cells(experiment: Experiment) -> dict[str, str]:
+    plan = plan_of(experiment)
+    return {"Sequences per device": f"{plan.batch_per_device:g}", "Remat": plan.remat,
+            "Saved": ", ".join(plan.save) or tables.NONE,
+            "Offloaded": ", ".join(plan.offload) or tables.NONE}
 
 
 def last_answer(experiment: Experiment) -> bool:
@@ -68,7 +84,7 @@ def last_answer(experiment: Experiment) -> bool:
     with st.container(key="stale"):
         st.html(_STALE)
         st.subheader(plain(words.headline(shown.result)), anchor=False)
-        if shown.times:
-            st.vega_lite_chart(shown.times, alt=shown.times_alt, key="stale-times")
+        for at, (chart, alt) in enumerate(shown.times):
+            st.vega_lite_chart(chart, alt=alt, key=f"stale-times:{at}")
         st.table(shown.times_table, hide_index=True, border="horizontal")
     return True

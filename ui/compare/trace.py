@@ -105,15 +105,18 @@ def device_rows(trace: Trace) -> list[dict[str, Any]]:
 
 
 def operation_rows(trace: Trace) -> list[dict[str, Any]]:
-    """Seconds of each operation and collective, of few devices one by one."""
+    """Seconds of each operation and collective; of few devices one by one, in the last columns: a
+    narrow window cuts off what the others sum up.
+    """
     rows: list[dict[str, Any]] = []
     for each in trace.operations:
         row: dict[str, Any] = {"Operation": words.operation_words(each),
                                "Kind": words.kind_words(each.kind),
                                "Times": each.count, "Mean": seconds_text(each.mean_s),
-                               "Slowest": f"{seconds_text(each.most_s)} on {each.slowest}"}
+                               "Slowest": f"{seconds_text(each.most_s)} on {each.slowest}",
+                               "Source": each.source or "–", "Instruction": each.name}
         if each.device_s and len(trace.devices) <= _COLUMNS:
             row |= {f"Device {device.device}": seconds_text(seconds)
                     for device, seconds in zip(trace.devices, each.device_s, strict=True)}
-        rows.append(row | {"Source": each.source or "–", "Instruction": each.name})
+        rows.append(row)
     return rows

@@ -9,10 +9,13 @@ from spmd_core.experiment.variants import MAX_NAME, MAX_VARIANTS, names_of
 from spmd_core.workloads.strategies import ONE_DEVICE
 from ui import state
 from ui.markdown import plain
+from ui.predict import drafts
 
 _SCREEN = "compare"
-_ADD = "Duplicates what the fields say as a row of its own, to be changed there: mesh, sharding, \
-memory, options and strategies may differ. All rows are then measured in the same rounds."
+_ADD = "Duplicates what the fields say as a row of its own, to be changed there: target, mesh, \
+sharding, memory, options and strategies may differ. All rows are then measured in the same rounds; \
+those on TPUs that are not attached are predicted."
+_COPY = "{} is as another variant is: change its mesh, sharding or target in the fields."
 
 
 def name_field() -> None:
@@ -33,7 +36,7 @@ def name_field() -> None:
 
 def draw(experiment: Experiment) -> None:
     """The variants to choose from, and buttons to add one and to remove the chosen one."""
-    if not experiment.what.results:  # with nothing to compare
+    if not (experiment.what.results or experiment.what.has_plan):  # with nothing to compare
         return
     listed = state.variants(_SCREEN)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="variants"):
@@ -45,6 +48,15 @@ def draw(experiment: Experiment) -> None:
             st.button("Remove this one", icon=":material/remove:", key="variant:remove",
                       on_click=_remove, type="tertiary",
                       help="Takes the variant that the fields show out of the study.")
+            now = state.draft(_SCREEN)["target"]
+            if len({form["target"] for _, form in listed}) > 1:
+                st.button(plain(f"All on {now.removeprefix('tpu:')}"), icon=":material/dns:",
+                          key="variant:target", on_click=_all_on, type="tertiary",
+                          help="Gives every variant the target that the fields show.")
+    at = state.variant_at(_SCREEN)
+    if listed and any(form == listed[at][1] for place, (_, form) in enumerate(listed)
+                      if place != at):
+        st.caption(plain(_COPY.format(_names(listed)[at].capitalize())))
 
 
 def _names(listed: list[state.VariantForm]) -> tuple[str, ...]:
@@ -75,6 +87,14 @@ def _add() -> None:
     sharded = [name for name in now["strategies"] if name not in ONE_DEVICE]
     listed.insert(at, (None, now | {"strategies": sharded or now["strategies"]}))
     _show(listed, at)
+
+
+def _all_on() -> None:
+    """Every variant on the target of the one that the fields show, on a mesh that fits there."""
+    now = state.draft(_SCREEN)["target"]
+    listed = [(name, form if form["target"] == now else drafts.on_target(form, now))
+              for name, form in state.variants(_SCREEN)]
+    _show(listed, state.variant_at(_SCREEN))
 
 
 def _remove() -> None:

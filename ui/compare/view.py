@@ -23,12 +23,12 @@ _KEPT_RUNS = 8  # a view is at most a few hundred kB
 @dataclass(frozen=True, slots=True)
 class View:
     """The parts of a result that a rerun draws again and again. A chart is None where nothing was
-    measured.
+    measured; `times` has one of what was measured, and one of what was predicted, each with its
+    words.
     """
 
     result: Result
-    times: base.Spec | None
-    times_alt: str
+    times: tuple[tuple[base.Spec, str], ...]
     times_table: pd.DataFrame
     collectives: pd.DataFrame
     phases: base.Spec | None
@@ -58,12 +58,11 @@ def _view(run: str) -> View:
         raise LookupError(run)  # not kept: the result may still come
     result = result.by_variant(lambda each: with_roofline(
         each, calibration(each.experiment, lab().latest, lab().result)))
-    if result.experiment.variants:
-        times, alt, table = rows.chart(result), rows.chart_alt(result), rows.rows_table(result)
-    else:
-        times, alt, table = None, "", tables.times_table(result)
-    if (measured := times_chart(result)) is not None:
-        times, alt = measured, times_alt(result)
-    return View(result, times, alt, table,
+    of_study = bool(result.experiment.variants)
+    measured, predicted = times_chart(result), rows.chart(result) if of_study else None
+    times = [*([(measured, times_alt(result))] if measured else []),
+             *([(predicted, rows.chart_alt(result))] if predicted else [])]
+    return View(result, tuple(times),
+                rows.rows_table(result) if of_study else tables.times_table(result),
                 collectives_table(result), base.phases_chart(result), tables.phases_table(result),
                 base.memory_chart(result), tables.memory_table(result), tables.errors_table(result))

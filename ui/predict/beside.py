@@ -18,7 +18,7 @@ from spmd_core.words.predictions import parts
 from ui import cards, price, state, tables
 from ui.lab import lab
 from ui.markdown import plain
-from ui.predict import charts
+from ui.predict import charts, study
 from ui.predict.tables import NONE, nowrap, percent
 
 _OFFERED = 100
@@ -76,6 +76,7 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
     st.markdown(f"**A**: {plain(words[0])}  \n**B**: {plain(words[1])}")
     st.page_link(cards.page_of(other.experiment), label="Open B", icon=":material/open_in_new:",
                  query_params=cards.query(other.experiment, other.run))
+    study.both(result.experiment, other.experiment)
     pair = dict(zip(labels, (here, there), strict=True))
     timed = {label: each for label, each in pair.items() if each.predicted_s is not None}
     if timed:

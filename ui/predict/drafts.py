@@ -9,6 +9,7 @@ from typing import Any
 from spmd_core.errors import RequestError
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment.nearest import shrink
 from spmd_core.experiment.resized import axes_left, resized
 from spmd_core.machine.of_chips import nearest_topology
 from spmd_core.machine.targets import Target, parse_target
@@ -78,6 +79,18 @@ def moved(draft: Draft, target: str) -> Draft:
     """The draft on another topology: the mesh fills it, and a model keeps its sequences per device."""
     before = math.prod(size for _, size in draft["mesh"])
     return with_mesh(draft | {"target": target}, filled(draft, get_topology(target)), before)
+
+
+def on_target(draft: Draft, target: str) -> Draft:
+    """The draft on another target: a mesh that fits it stays, unless it filled another topology."""
+    found = parse_target(target)
+    devices = math.prod(size for _, size in draft["mesh"])
+    if found.is_absent and topology_target(draft["target"]) is not None:
+        return moved(draft, target)
+    if found.device_count is None or devices <= found.device_count:
+        return draft | {"target": target}
+    mesh = shrink(dict(draft["mesh"]), found.device_count)
+    return with_mesh(draft | {"target": target}, [list(axis) for axis in mesh.items()], devices)
 
 
 def with_mesh(draft: Draft, mesh: Mesh, devices_before: int) -> Draft:

@@ -12,7 +12,7 @@ from spmd_core.searching.search import Search
 from spmd_core.units import bytes_text, count_text, seconds_text
 from spmd_core.words import search as words
 from ui import cards, exports
-from ui.markdown import plain
+from ui.markdown import coded, plain
 from ui.search import charts
 
 ROWS, MOST_LISTED = 15, 200
@@ -29,12 +29,15 @@ def watch(search: Search) -> None:
         st.rerun()
     with st.container(border=True, key="search-live"), \
             st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(plain(words.doing(search.answer, search.doing, search.spent_s)),
-                    width="stretch")
+        st.markdown(plain(words.doing(search.glance, search.doing, search.spent_s,
+                                      search.budget_s)), width="stretch")
         if st.button("Cancel", key="search:cancel", icon=":material/stop_circle:",
                      help="Keeps what was found; searching again goes on from there."):
             search.cancel()
-    answer = search.answer
+    answer = search.glance
+    if answer.space:
+        st.progress(min(1.0, search.spent_s / search.budget_s if search.budget_s
+                        else len(answer.found) / answer.space))
     if answer.ranking:
         st.dataframe(ranking_table(answer.ranking[:ROWS]), hide_index=True, key="search:live")
 
@@ -45,19 +48,28 @@ def headline(answer: Answer) -> None:
     if winner is None:
         st.error(plain(words.headline(answer)), icon=":material/block:")
         return
+    st.subheader(plain(winner.name), anchor=False)
+    known = words.FATES[winner.fate]
     left, middle, right = st.columns([3, 3, 3])
-    left.metric("Time of a step" if winner.plan else "Time", seconds_text(winner.seconds))
+    left.metric(f"{'Time of a step' if winner.plan else 'Time'}, {known}",
+                seconds_text(winner.seconds))
     middle.metric("Memory per device", bytes_text(winner.memory_bytes))
     right.metric("Candidates", count_text(answer.space))
-    st.markdown(f"**{plain(winner.name)}**")
-    st.markdown(plain(words.sure_words(answer)))
+    question = answer.question
+    said = [words.minimized_words(winner, question.minimize, dict(question.price)),
+            words.sure_words(answer), words.next_words(answer)]
+    st.markdown(plain(" ".join(f"{each.rstrip('.')}." for each in said if each)))
+    if (proof := answer.proof_of_winner) is not None:
+        st.page_link("pages/compare.py", label="**Open the proof on Compare**",
+                     icon=":material/open_in_new:",
+                     query_params=cards.query(proof.experiment, proof.run))
 
 
 def details(answer: Answer) -> None:
     """Everything else, in the order in which a reader asks for it."""
     winner = answer.winner
-    st.caption(f"{plain(words.pruned_words(answer.pruned, answer.space))} "
-               f"{plain(words.state_words(answer))} {plain(' '.join(answer.notes))}")
+    st.caption(f"{plain(words.space_words(answer))} "
+               f"{plain(words.state_words(answer))} {coded(' '.join(answer.notes))}")
     if winner is None:
         every(answer)
         return
@@ -67,11 +79,21 @@ def details(answer: Answer) -> None:
     if told := answer.classics:
         st.subheader("Against the classics", anchor=False)
         for each in told:
-            st.markdown(f"- {plain(words.classic_words(winner, each))}")
-    if (chart := charts.front_chart(answer.ranking, answer.front)) is not None:
-        st.subheader("Time against memory", anchor=False)
-        st.vega_lite_chart(chart, alt=charts.front_alt(answer.front), key="search:front")
+            st.markdown(f"- {plain(words.classic_words(winner, each, answer.proof_of_winner))}")
+    fronts(answer)
     every(answer)
+
+
+def fronts(answer: Answer) -> None:
+    """Time against memory; against price first, where chips have one."""
+    price = dict(answer.question.price)
+    told = [("price", answer.front_of_price, price)] if price else []
+    for what, front, prices in (*told, ("memory", answer.front, None)):
+        chart = charts.front_chart(answer.ranking, front, prices)
+        if chart is not None:
+            st.subheader(f"Time against {what}", anchor=False)
+            st.vega_lite_chart(chart, alt=words.front_words(front, prices),
+                               key=f"search:front:{what}")
 
 
 def _ranking(answer: Answer) -> Candidate | None:
@@ -93,10 +115,11 @@ def ranking_table(entries: list[Ranked]) -> pd.DataFrame:
     for place, entry in enumerate(entries, 1):
         each = entry.candidate
         low, high = each.span or (None, None)
-        rows.append({"": place, "Time": seconds_text(each.seconds), **columns(each),
+        # how it is known beside the time, in sight of a narrow window too
+        rows.append({"": place, "Time": seconds_text(each.seconds),
+                     "Known by": words.FATES[each.fate], **columns(each),
                      "Memory": bytes_text(each.memory_bytes),
                      "Interval": f"{seconds_text(low)} to {seconds_text(high)}" if low else "–",
-                     "Known by": words.FATES[each.fate],
                      "Others": f"{count_text(len(entry.alike))} alike" if entry.alike else ""})
     table = pd.DataFrame(rows)
     return table if any(table["Others"]) else table.drop(columns="Others")
@@ -144,8 +167,14 @@ def every(answer: Answer) -> None:
         if not found:
             st.caption("No candidate has these words and this fate.")
             return
-        st.dataframe(fates_table(found[:MOST_LISTED]), hide_index=True, key="search:fates")
-        st.caption(f"{count_text(min(MOST_LISTED, len(found)))} of {count_text(len(found))} shown.")
+        shown = found[:MOST_LISTED]
+        event = st.dataframe(fates_table(shown), hide_index=True, key="search:fates",
+                             on_select="rerun", selection_mode="single-row")
+        rows = event["selection"]["rows"]
+        if rows and rows[0] < len(shown):
+            st.markdown(plain(words.why_not(answer.winner, shown[rows[0]])))
+        st.caption(f"{count_text(len(shown))} of {count_text(len(found))} shown. "
+                   "Choose a row to see what it costs, and where it first loses.")
 
 
 def fates_table(candidates: list[Candidate]) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from spmd_core.search.candidate import Candidate
-from spmd_core.search.ranking import Ranked
+from spmd_core.search.ranking import Ranked, score
 from spmd_core.units import bytes_text, seconds_text
 from ui.charts.base import BYTES, CONFIG, SECONDS, Spec, unit
 
@@ -11,25 +11,31 @@ MOST_POINTS = 400
 _FRONT, _REST, _WINNER = "front", "others", "winner"
 
 
-def front_chart(entries: Sequence[Ranked], front: Sequence[Candidate]) -> Spec | None:
-    """Time against memory per device: the best candidates, with the front as a line; None where
-    there are fewer than two.
+def front_chart(entries: Sequence[Ranked], front: Sequence[Candidate],
+                price: dict[str, float] | None = None) -> Spec | None:
+    """Time against memory per device, or price: the best candidates, with the front as a line; None
+    where all of them use the same, or there are fewer than two.
     """
     on_front = {each.number for each in front}
     shown = [entry.candidate for entry in entries[:MOST_POINTS]
              if entry.candidate.number not in on_front] + list(front)
     known = front[0].fate if front else ""  # what was measured is not set beside estimates
     shown = [each for each in shown if each.seconds and each.memory_bytes and each.fate == known]
-    if len(shown) < 2:
+    # by price per token, of steps of other batches: times are per token, too, scaled to the first's
+    tokens = entries[0].candidate.tokens if entries else 1
+    costs = {each.number: 1e9 * score(each, "price", price) if price
+             else float(each.memory_bytes or 0) for each in shown}
+    if len(set(costs.values())) < 2:
         return None
-    size, name = unit([each.seconds or 0.0 for each in shown], SECONDS)
-    byte, byte_name = unit([float(each.memory_bytes or 0) for each in shown], BYTES)
+    size, name = unit([_per(each, tokens) for each in shown], SECONDS)
+    byte, byte_name = (1.0, "a billion tokens") if price else unit(list(costs.values()), BYTES)
+    title = f"Cost of {byte_name}" if price else f"Memory per device ({byte_name})"
     first = entries[0].candidate.number
-    rows = [{"x": (each.memory_bytes or 0) / byte, "y": (each.seconds or 0.0) / size,
+    rows = [{"x": costs[each.number] / byte, "y": _per(each, tokens) / size,
              "kind": _WINNER if each.number == first else _FRONT if each.number in on_front
              else _REST, "name": each.name, "time": seconds_text(each.seconds),
              "memory": bytes_text(each.memory_bytes)} for each in shown]
-    x = {"field": "x", "type": "quantitative", "title": f"Memory per device ({byte_name})",
+    x = {"field": "x", "type": "quantitative", "title": title,
          "scale": {"zero": False}}
     y = {"field": "y", "type": "quantitative", "title": f"Time ({name})", "scale": {"zero": False}}
     color = {"field": "kind", "type": "nominal", "title": None,
@@ -45,7 +51,6 @@ def front_chart(entries: Sequence[Ranked], front: Sequence[Candidate]) -> Spec |
     return {"layer": layers, "height": 280, "config": CONFIG}
 
 
-def front_alt(front: Sequence[Candidate]) -> str:
-    """The front in words."""
-    return "Time against memory per device; on the front: " + "; ".join(
-        f"{seconds_text(each.seconds)} with {bytes_text(each.memory_bytes)}" for each in front[:6])
+def _per(candidate: Candidate, tokens: int) -> float:
+    """Seconds for as many tokens as the winner's step has."""
+    return (candidate.seconds or 0.0) * tokens / candidate.tokens

@@ -5,19 +5,29 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.errors import RequestError
+from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.plan.models import PRESETS
 from spmd_core.plan.reading import parse_mesh
 from spmd_core.search.array_question import ArrayQuestion, read_array_question
 from spmd_core.search.link import AnyQuestion
-from spmd_core.search.question import GOALS, REMATS, ModelQuestion, read_prices, read_question
-from spmd_core.words.search import GOALS as GOAL_WORDS
+from spmd_core.search.question import (
+    GOALS,
+    REMATS,
+    Goal,
+    ModelQuestion,
+    Question,
+    bytes_of,
+    read_prices,
+    read_question,
+)
+from spmd_core.words.search import goal_words
 from spmd_core.workloads.catalog import WORKLOADS
 from ui import state
 from ui.lab import lab
 
 SCREEN = "search"
 _MODELS = (*PRESETS, *(f"scaled:{1 << power}" for power in range(9)))
+_PUT = {"sharding": "Axes of dims", "overrides": "Arrays that stay put"}
 _KINDS = {"model": "A model", "array": "A computation"}
 _GIB = 2**30
 DEFAULT = {"model": "llama-3.1-8b", "chips": ["v5p:16"], "global_batch": 64, "sequence": 4096}
@@ -74,16 +84,12 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
                               help="Sequences in a step, over all devices.")
     sequence = right.number_input("Sequence", 128, 2**20, step=128,
                                   key=_key("sequence", now.sequence), help="Tokens of a sequence.")
-    goal = st.selectbox("Minimize", list(GOALS), key=_key("goal", now.minimize),
-                        format_func=lambda name: GOAL_WORDS[name])
+    goal = _goal(now, True)
     given: dict[str, Any] = {"model": model, "global_batch": int(batch), "sequence": int(sequence),
                              "chips": [part.strip() for part in chips.split(",") if part.strip()],
                              "minimize": goal, "plan": dict(now.plan)}
     if goal == "price":
-        price = st.text_input("Per chip and hour", max_chars=200, placeholder="v5p=4.2, v5e=1.2",
-                              key=_key("price", ", ".join(f"{name}={value:g}"
-                                                          for name, value in now.price)))
-        given["price"] = read_prices(price)
+        given["price"] = _prices(now)
     return read_question(given | _fixed(now))
 
 
@@ -97,10 +103,29 @@ def _fixed(now: ModelQuestion) -> dict[str, Any]:
         offload = st.toggle("May offload to host memory", key=_key("offload", now.offload))
         slices = st.text_input("Slices", key=_key("slices", now.slices), max_chars=6,
                                help="`fewest`, `any`, or a number.")
-        memory = st.number_input("HBM per device, at most (GiB, 0: all of it)", 0.0, 1024.0,
-                                 key=_key("memory", (now.memory_bytes or 0) / _GIB))
+        memory = _memory(now.memory_bytes)
     return {"fixed": parse_mesh(axes) if axes.strip() else (), "remat": remat, "offload": offload,
-            "slices": slices.strip(), "memory_bytes": int(memory * _GIB) or None}
+            "slices": slices.strip(), "memory_bytes": memory}
+
+
+def _memory(now: int | None) -> int | None:
+    """The most bytes that a device may hold; None where that is all it has."""
+    gib = st.number_input("Memory per device, at most (GiB)", 0.0, 1024.0, format="%g",
+                          key=_key("memory", (now or 0) / _GIB), help="0: all that it has.")
+    return bytes_of(gib) if gib else None
+
+
+def _prices(now: Question | None) -> tuple[tuple[str, float], ...]:
+    text = st.text_input("Per chip and hour", max_chars=200, placeholder="v5p=4.2, v5e=1.2",
+                         key=_key("price", ", ".join(f"{name}={value:g}" for name, value
+                                                     in (now.price if now else ()))))
+    return read_prices(text)
+
+
+def _goal(now: Question | None, of_model: bool) -> Goal:
+    return st.selectbox("Minimize", list(GOALS),
+                        format_func=lambda name: goal_words(name, of_model),
+                        key=_key("goal", now.minimize if now else GOALS[0]))
 
 
 def _array(now: ArrayQuestion | None) -> ArrayQuestion:
@@ -111,25 +136,52 @@ def _array(now: ArrayQuestion | None) -> ArrayQuestion:
     what = WORKLOADS[name]
     target = st.text_input("Targets", key=_key("target", spec["target"]), max_chars=200,
                            help="`cpu:8`, `local`, or a topology such as `tpu:v5e:4x4`.")
-    sizes = spec.get("dims") if name == spec["workload"] else None
-    dims = st.text_input("Dims", key=_key(f"dims.{name}", _pairs(sizes or dict(what.defaults))),
-                         max_chars=400)
+    # of a link's question what the fields do not change stays as it is, said or left out: another
+    # way to write it would be another question, with no answer
+    held = spec if name == spec["workload"] else {}
+    sizes = _pairs(held.get("dims") or dict(what.defaults))
+    dims = st.text_input("Dims", key=_key(f"dims.{name}", sizes), max_chars=400)
     named = [each for each in spec.get("strategies", ()) if each in what.strategies]
-    usual = named or [each for each in what.default_strategies if each in ("auto", "shard_map")]
+    own = list(now.strategies) if now and held and not named else []
+    usual = named or own or [each for each in what.default_strategies if each in ("auto", "shard_map")]
     strategies = st.multiselect("Strategies", list(what.strategies),
                                 key=_key(f"strategies.{name}", usual))
     each_array = st.toggle("Every spec of every array", key=_key("overrides", bool(
         now and "overrides" in now.searched)),
         help="Instead of dims: each operand and result is sharded by itself. A large space.")
+    goal = _goal(now, False)
+    more: dict[str, Any] = {"minimize": goal}
+    if goal == "price":
+        more["price"] = _prices(now)
+    put = "sharding", "overrides", "mesh"
     rest = {field: value for field, value in spec.items() if field not in (
-        "workload", "target", "dims", "strategies", "sharding", "overrides")} if sizes else {}
-    asked = {**rest, "workload": name, "dims": dict(parse_mesh(dims.replace(" ", ""))),
+        "workload", "target", "dims", "strategies", *put)} if held else {}
+    with st.expander("What is fixed"):
+        mesh = st.text_input("Mesh", max_chars=100, placeholder="x=2,y=4", key=_key(
+            f"mesh.{name}", _pairs(dict(held.get("mesh") or {}))), help="Empty: every mesh.")
+        for field, example in (("sharding", '{"batch": "x"}'), ("overrides", '{"w1": ["x", null]}')):
+            text = st.text_input(_PUT[field], max_chars=400, placeholder=example, key=_key(
+                f"{field}.{name}", json.dumps(held[field]) if held.get(field) else ""))
+            if text.strip():
+                rest[field] = _object(_PUT[field], text)
+        more["memory_bytes"] = _memory(now.memory_bytes if now else None)
+    asked = {**rest, "workload": name,
+             "dims": held.get("dims") if held and dims == sizes
+             else dict(parse_mesh(dims.replace(" ", ""))),
              "target": [part.strip() for part in target.split(",") if part.strip()],
-             "strategies": strategies or None}
-    if "mesh" not in rest:
-        asked["mesh"] = None
-    asked |= {"overrides": None} if each_array else {"sharding": None}
-    return read_array_question(asked, _devices(asked["target"]))
+             "strategies": None if strategies == own else strategies or None}
+    asked["mesh"] = parse_mesh(mesh.replace(" ", "")) if mesh.strip() else None
+    asked |= {"overrides": None} if each_array else {} if "sharding" in rest else {"sharding": None}
+    return read_array_question(asked, _devices(asked["target"]), **more)
+
+
+def _object(label: str, text: str) -> Any:
+    """What a field of JSON says; RequestError where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise refuse(f"{label} {shorten(text)}", "is not JSON",
+                     'write for example {"batch": "x"}') from None
 
 
 def _devices(targets: list[str]) -> int | None:

@@ -53,10 +53,11 @@ def write_query(question: AnyQuestion) -> None:
         st.query_params[QUERY] = code
 
 
-def before() -> None:
+def before(budget_s: float | None) -> None:
     """What was searched here before, to be opened again."""
-    st.info("Press Search: every candidate is estimated at once, and the best are compiled and "
-            "measured for as long as the field in the sidebar says.",
+    then = f"the best are compiled or measured, for at most {budget_s:g} s" if budget_s else \
+        "nothing is compiled: give it seconds in the sidebar for that"
+    st.info(f"Press Search: every candidate is estimated at once, and {then}.",
             icon=":material/travel_explore:")
     past = running.latest(lab())
     if not past:

@@ -44,29 +44,31 @@ class Scheduled:
 class _Compile(threading.Thread):
     """A compile that goes on in a thread of its own, until its end or that of the process."""
 
-    def __init__(self, lowered: Any, folder: Path):
+    def __init__(self, lowered: Any, folder: Path, flags: Mapping[str, str]):
         super().__init__(name=COMPILE, daemon=True)
         self.compiled: Any = None
         self.error: BaseException | None = None
-        self._lowered, self._folder = lowered, folder
+        self._lowered, self._folder, self._flags = lowered, folder, flags
 
     def run(self) -> None:
         """Compile; what is raised is kept for who waits."""
         options = {"xla_dump_to": str(self._folder), "xla_dump_hlo_as_text": True,
-                   "xla_dump_hlo_pass_re": _PASSES}
+                   "xla_dump_hlo_pass_re": _PASSES, **self._flags}
         try:
             self.compiled = self._lowered.compile(compiler_options=options)
         except BaseException as error:  # whatever it is belongs to who asked for the compile
             self.error = error
 
 
-def compile_early(lowered: Any, folder: Path, tell: Callable[[str], None]) -> Any:
+def compile_early(lowered: Any, folder: Path, tell: Callable[[str], None],
+                  flags: Mapping[str, str] | None = None) -> Any:
     """`Scheduled` as soon as the compiler has written that to `folder`, where the compile then goes
     on; else the compiled program. What the compiler raises is raised.
 
-    `tell` is told the stage: partition, optimize, schedule, code.
+    `tell` is told the stage: partition, optimize, schedule, code. `flags` are the compiler's,
+    beside those that it was loaded with.
     """
-    compiling, stage, is_bounded = _Compile(lowered, folder), "", True
+    compiling, stage, is_bounded = _Compile(lowered, folder, flags or {}), "", True
     compiling.start()
     while compiling.is_alive():
         compiling.join(LOOK_S)

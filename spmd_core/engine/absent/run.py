@@ -5,6 +5,7 @@ made of it; executes nothing.
 import resource
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -18,31 +19,36 @@ from spmd_core.communication.reasons import Reasons
 from spmd_core.communication.warned import with_warnings
 from spmd_core.cost.predicting import Answer, of_experiment
 from spmd_core.cost.version import versions
+from spmd_core.engine.absent.devices import describe
 from spmd_core.engine.absent.early import COMPILE, Scheduled, compile_early
 from spmd_core.engine.absent.lower import Ahead, lower_experiment
 from spmd_core.engine.absent.topology import compiled_program, explain, scheduled_program
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import Steps
-from spmd_core.engine.measured.run import forget_now_and_then
+from spmd_core.engine.measured.run import forget_now_and_then, with_sentence
 from spmd_core.engine.measured.trial import failure_of
 from spmd_core.engine.shardings import compiler_options, of_folder
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.errors import LabError
 from spmd_core.experiment.experiment import Experiment, Row
+from spmd_core.experiment.plans import own_flags
 from spmd_core.hlo.fingerprint import fingerprint
 from spmd_core.hlo.module import Module
 from spmd_core.hlo.text import parse_module
 from spmd_core.ir.shardings import NAME as SHARDINGS
 from spmd_core.machine.dump_folder import dump_folder
+from spmd_core.machine.targets import parse_target
 from spmd_core.machine.topologies import Coordinates
 from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment
+from spmd_core.results.predicted import compare_predicted, estimates
 from spmd_core.results.prediction import PROGRAM, Prediction
 from spmd_core.results.result import Failure, MemoryBytes, Phases, Result, StrategyResult
 from spmd_core.runs.events import Event, Finished, Phase, Texts
 from spmd_core.timeline.of_walk import timeline_of
 from spmd_core.timeline.text import NAME as TIMELINE
 from spmd_core.timeline.text import to_text
+from spmd_core.words.strategies import predicted
 from spmd_core.workloads.strategies import ONE_DEVICE
 
 # a worker that once needed this much is renewed: a compiler gives little of it back
@@ -60,20 +66,61 @@ def predict_experiment(experiment: Experiment, run_id: str, environment: Environ
     """Predict it under each of its strategies; `partial` where `cancelled` said so first. A failure
     of a strategy stays its own. `clock`: seconds, which stand while the process is paused.
     """
-    outcomes: dict[str, StrategyResult] = {}
     if experiment.what.has_formula:
         return Finished(result=_by_formula(experiment, run_id, environment))
-    for row in experiment.rows:
-        with dump_folder() as folder:
-            outcomes[row.key] = StrategyResult(status="cancelled") if cancelled() \
-                else _predict(row, len(experiment.rows) == 1, emit, folder, clock)
+    outcomes = _outcomes(experiment, emit, cancelled, clock)
     forget_now_and_then()
     partial = any(outcome.status == "cancelled" for outcome in outcomes.values())
     result = Result(run=run_id, experiment=experiment, environment=environment, strategies=outcomes,
-                    partial=partial, notes=environment.notes)
+                    partial=partial, notes=environment.notes,
+                    environments=_environments(experiment))
+    if experiment.variants:
+        result = with_sentence(result.model_copy(update={
+            "comparison": compare_predicted(estimates(result))}))
     # a compile that was not waited for goes on until its process ends
     is_busy = any(thread.name == COMPILE for thread in threading.enumerate())
     return Finished(result=with_next(result), renew_worker=is_busy or _peak_bytes() > LARGE_BYTES)
+
+
+def with_predicted(finished: Finished, emit: Emit, cancelled: Callable[[], bool]) -> Finished:
+    """What was measured of a study, with those of its rows that are on absent targets."""
+    measured = finished.result
+    experiment = measured.experiment
+    found = measured.strategies | _outcomes(experiment, emit, cancelled)
+    partial = any(outcome.status == "cancelled" for outcome in found.values())
+    result = measured.model_copy(update={
+        "strategies": {row.key: found[row.key] for row in experiment.rows},
+        "partial": measured.partial or partial, "environments": _environments(experiment)})
+    compared = compare_predicted(estimates(result))
+    if compared is not None:
+        compared = compared.model_copy(update={"sentence": predicted(result)})
+    result = with_sentence(result.model_copy(update={"predicted": compared}))
+    return Finished(result=result, renew_worker=finished.renew_worker
+                    or _peak_bytes() > LARGE_BYTES)
+
+
+def _outcomes(experiment: Experiment, emit: Emit, cancelled: Callable[[], bool],
+              clock: Callable[[], float] = perf_counter) -> dict[str, StrategyResult]:
+    """Every row that is on an absent target, compiled and priced."""
+    outcomes: dict[str, StrategyResult] = {}
+    for row in experiment.rows:
+        if row.experiment.place.is_absent:
+            with dump_folder() as folder:
+                outcomes[row.key] = StrategyResult(status="cancelled") if cancelled() \
+                    else _predict(row, experiment, emit, folder, clock)
+    return outcomes
+
+
+def _environments(experiment: Experiment) -> dict[str, Environment]:
+    """What the absent targets of a study say of themselves, beside its own; those that cannot be
+    had are left out, as their rows say.
+    """
+    found: dict[str, Environment] = {}
+    for target in dict.fromkeys(each.experiment.target for each in experiment.members):
+        if target != experiment.target and parse_target(target).is_absent:
+            with suppress(LabError):
+                found[target] = describe(target)
+    return found
 
 
 def _by_formula(experiment: Experiment, run_id: str, environment: Environment) -> Result:
@@ -91,7 +138,7 @@ def _peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _predict(row: Row, alone: bool, emit: Emit, folder: Path,
+def _predict(row: Row, study: Experiment, emit: Emit, folder: Path,
              clock: Callable[[], float]) -> StrategyResult:
     experiment, strategy = row.experiment, row.strategy
 
@@ -103,7 +150,8 @@ def _predict(row: Row, alone: bool, emit: Emit, folder: Path,
         ahead = lower_experiment(experiment, strategy, steps)
         texts = ahead.texts | {
             "stablehlo": ahead.lowered.as_text(debug_info=not experiment.what.has_plan)}
-        answer, warnings = _compile(experiment, strategy, ahead, steps, folder)
+        answer, warnings = _compile(experiment, strategy, ahead, steps, folder,
+                                    own_flags(experiment, study))
         texts["hlo"] = answer.text
         if strategy not in ONE_DEVICE:
             found = of_folder(folder, experiment.mesh, answer.collectives or ())
@@ -111,7 +159,7 @@ def _predict(row: Row, alone: bool, emit: Emit, folder: Path,
         facts = {"lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")),
                  "compile_s": steps.seconds["compile"], "peak_rss_bytes": _peak_bytes(),
                  "versions": versions(), "elapsed_s": clock() - started}
-        if answer.text and not alone:
+        if answer.text and len(study.rows) > 1:
             facts[PROGRAM] = fingerprint(answer.text)
         tell("price")
         prediction = of_experiment(
@@ -134,15 +182,15 @@ def _predict(row: Row, alone: bool, emit: Emit, folder: Path,
                           warnings=warnings)
 
 
-def _compile(experiment: Experiment, strategy: str, ahead: Ahead, steps: Steps,
-             folder: Path) -> tuple[Answer, tuple[str, ...]]:
+def _compile(experiment: Experiment, strategy: str, ahead: Ahead, steps: Steps, folder: Path,
+             flags: dict[str, str]) -> tuple[Answer, tuple[str, ...]]:
     """The compiled program, and what the compiler warned of; memory that ran out is an answer, any
     other refusal passes. A training step is compiled until it is scheduled.
     """
     with captured() as log:
         begun = steps.clock()
         try:
-            found = compile_early(ahead.lowered, folder, steps.phase) \
+            found = compile_early(ahead.lowered, folder, steps.phase, flags) \
                 if experiment.what.has_plan else steps("compile", lambda: ahead.lowered.compile(
                     compiler_options=compiler_options(folder)))
         except jax.errors.JaxRuntimeError as error:

@@ -43,7 +43,7 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
     _wake_compiler()
     if experiment.what.is_of_machine:
         return machine.run(experiment, run_id, environment, emit, cancelled)
-    trials = [Trial(row.strategy, row) for row in experiment.rows]
+    trials = [Trial(row.strategy, row) for row in _rows(experiment)]
     checkers = Checkers(environment.platform)
     sampler = Sampler(experiment, trials, emit, cancelled)
     for trial in trials:
@@ -65,11 +65,18 @@ def run_experiment(experiment: Experiment, run_id: str, environment: Environment
     return Finished(result=result, renew_worker=any(map(_ran_out, trials)))
 
 
+def _rows(experiment: Experiment) -> list[Row]:
+    """The rows that are measured: those of a study that are on an absent target are predicted."""
+    return [row for row in experiment.rows if not row.experiment.place.is_absent]
+
+
 def _train(experiment: Experiment, trials: Sequence[Trial], sampler: Sampler) -> None:
     """The steps of a training workload, where some are asked for: of each variant in turn."""
     if not experiment.what.training.carried:
         return
     for each in experiment.members:
+        if each.experiment.place.is_absent:
+            continue
         if each.experiment.option("steps") and not sampler.stopped:
             own = [trial for trial in trials if trial.row and trial.row.variant == each.name]
             training = Training(each.experiment, own, sampler.emit, sampler.cancelled)
@@ -80,9 +87,9 @@ def _train(experiment: Experiment, trials: Sequence[Trial], sampler: Sampler) ->
 def _result(experiment: Experiment, run_id: str, environment: Environment,
             trials: Sequence[Trial], sampler: Sampler) -> Result:
     """What the trials found, the answer in words, and what to try next."""
-    floors = Floors()
-    floor_of = {row.key: floors.of(row) for row in experiment.rows}
-    on_mesh = [floor_of[row.key] for row in experiment.rows if row.strategy not in ONE_DEVICE]
+    floors, rows = Floors(), _rows(experiment)
+    floor_of = {row.key: floors.of(row) for row in rows}
+    on_mesh = [floor_of[row.key] for row in rows if row.strategy not in ONE_DEVICE]
     measured = environment.model_copy(update={
         "load": devices.load(), "dispatch_floor_s": next(iter([*on_mesh, *floor_of.values()]))})
     if experiment.what.is_traceable and experiment.option("trace") and not sampler.stopped:
@@ -95,18 +102,18 @@ def _result(experiment: Experiment, run_id: str, environment: Environment,
         notes=() if experiment.what.is_small_program else environment.notes,
         strategies={row.key: strategy_result(trial, row.experiment, floor_of[row.key],
                                               sampler.stopped)
-                    for row, trial in zip(experiment.rows, trials, strict=True)},
+                    for row, trial in zip(rows, trials, strict=True)},
         comparison=stats.compare(rankable_rounds(trials), experiment.timing.samples))
     from spmd_core.advice.next import with_next  # 0.4 s, which no first median is to wait for
 
-    return with_next(_with_sentence(result))
+    return with_next(with_sentence(result))
 
 
 def _ran_out(trial: Trial) -> bool:
     return trial.failure is not None and trial.failure.kind == OUT_OF_MEMORY
 
 
-def _with_sentence(result: Result) -> Result:
+def with_sentence(result: Result) -> Result:
     """With the answer in words, for those who read the JSON form alone."""
     if result.comparison is None:
         return result

@@ -112,6 +112,28 @@ def test_strategies_that_compile_to_the_same_program_are_named(lab):
     assert "Single device takes" in said and report(result)[0] == said
 
 
+def test_a_study_over_targets_measures_what_is_here_and_predicts_the_rest(lab):
+    dims = {"dims": {"batch": 64, "in": 64, "out": 64}, "sharding": {"batch": "x"}}
+    absent = [HERE | dims | {"target": f"tpu:{each}:2x2", "mesh": {"x": 4}}
+              for each in ("v5e", "v6e")]
+    study = parse_experiment({"study": [{"experiment": each} for each in (
+        *absent, HERE | dims | {"strategies": ["single", "auto"]})]})
+    run = lab.submit(study)
+    status = lab.wait(run, 500)
+    assert status.state == "succeeded" and status.lane == TIMING, (status.error, status.stderr_tail)
+    result = lab.result(run)
+    assert list(result.strategies) == ["v5e:2x2/auto", "v6e:2x2/auto", "cpu:8/single", "cpu:8/auto"]
+    assert {name for name, each in result.strategies.items() if each.median_s} == {
+        "cpu:8/single", "cpu:8/auto"} == {result.comparison.fastest,
+                                          result.comparison.ratios[0].strategy}
+    assert set(result.only_predicted_s) == {"v5e:2x2/auto", "v6e:2x2/auto"} == {
+        result.predicted.fastest, result.predicted.ratios[0].strategy}
+    assert [result.of_variant(each.name).environment.device_kind for each in study.variants] == [
+        "TPU v5 lite", "TPU v6 lite", "cpu"]
+    assert result.predicted.sentence and headline(result).endswith(result.predicted.sentence)
+    assert "all-reduce" not in lab.text(run, "v6e:2x2/auto", "hlo")
+
+
 def test_one_worker_compiles_for_several_topologies_in_turn(lab):
     predicted(lab)
     pid = lab.compiler_pid

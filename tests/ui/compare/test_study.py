@@ -66,6 +66,25 @@ def test_a_variant_is_a_copy_that_is_edited_in_place_and_can_be_removed(screen):
     assert not left.variants and left.axis_sizes == {"x": 4, "y": 2} and left.sizes["out"] == 8
 
 
+def test_another_workload_keeps_the_variants_and_says_which_are_dropped(screen):
+    study = parse_experiment({"study": [
+        {"experiment": LAYER | {"sharding": {"batch": "x"}, "dims": {"batch": 8, "in": 32, "out": 16}}},
+        {"experiment": LAYER | {"sharding": {"in": "x"}, "dims": {"batch": 8, "in": 32, "out": 16}}},
+        {"experiment": LAYER | {"mesh": {"x": 4, "y": 2}, "sharding": {"batch": "x"},
+                                "dims": {"batch": 8, "in": 32, "out": 16}}}]})
+    screen.query_params["experiment"] = link.encode(study)
+    screen.run()
+    named(screen.selectbox, "Workload").set_value("elementwise").run()
+    found = shown(screen)
+    assert found.workload == "elementwise"
+    assert [dict(each.experiment.mesh) for each in found.variants] == [{"x": 8}, {"x": 4, "y": 2}]
+    (said,) = [each.value.replace("\\", "") for each in screen.info if "Changed to" in each.value]
+    assert said.startswith("Changed to Elementwise: ") and "in over x is dropped" in said
+    named(screen.button, "Undo").click().run()
+    assert shown(screen) == study
+    assert not [each for each in screen.info if "Changed to" in each.value]
+
+
 def test_a_link_opens_a_study_with_its_answer_which_stays_greyed_while_a_field_is_edited(
         screen, data_folder):
     view.forget()
@@ -94,8 +113,8 @@ def test_measured_and_predicted_rows_have_one_table():
             "median_s": None, "samples_s": (), "prediction": prediction(),
             "predicted_s": prediction().predicted_s}) for name, found in RESULT.strategies.items()}})
     table = rows_table(predicted)
-    assert list(table.columns) == ["Variant", "Time", "Interval", "Peak per device",
-                                   "Communication", "MFU", "Values"]
+    assert list(table.columns) == ["Variant", "Time", "Interval", "Tokens/s per chip",
+                                   "Peak per device", "Communication", "MFU", "Values"]
     assert table["Time"][0].endswith(", predicted") and table["Values"][0] == "fits"
     assert " to " in table["Interval"][0] and table["MFU"][0].endswith("%")
 

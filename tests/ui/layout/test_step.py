@@ -39,7 +39,7 @@ def shown(screen) -> str:
 
 def test_a_link_to_a_product_shows_what_it_needs_and_its_fields_change_it(opened):
     screen = opened(experiment=link.encode(STEP))
-    assert "All-gather of weights over `x`: 6.1 µs" in shown(screen)
+    assert "All-gather of operand weights over axis `x`: 6.1 µs" in shown(screen)
     field = next(each for each in screen.text_input if each.label == "Spec of weights")
     assert field.value == "P('x', 'y')"
     field.set_value("P(None, 'y')").run()
@@ -50,7 +50,7 @@ def test_a_link_to_a_product_shows_what_it_needs_and_its_fields_change_it(opened
     area = screen.text_area[0]
     area.set_value("w = jax.device_put(w, NamedSharding(mesh, P('x', 'y')))").run()
     next(each for each in screen.button if each.label == "Read it").click().run()
-    assert "All-gather of weights over `x`" in shown(screen)
+    assert "All-gather of operand weights over axis `x`" in shown(screen)
 
 
 @pytest.mark.parametrize(("to", "said"), [
@@ -113,7 +113,7 @@ def test_the_switch_turns_the_screen_over_and_back(opened):
     screen = opened()
     switch = next(each for each in screen.get("button_group") if each.label == "Shows")
     switch.set_value(product.STEP).run()
-    assert "All-reduce of y over `y`" in shown(screen)
+    assert "All-reduce of the result y over axis `y`" in shown(screen)
     next(each for each in screen.get("button_group") if each.label == "Shows").set_value(
         product.ONE).run()
     assert "8 devices each hold" in shown(screen)

@@ -1,21 +1,22 @@
-"""How long a sharded computation takes, in closed form; and a lower bound that nothing beats.
+"""How long a sharded computation takes, in closed form.
 
 The formula orders candidates: it is near where a computation is one contraction, and only near
-enough to tell good from bad where it is several. The bound is made of what no program can do
-without, at rates that no device passes, and it alone may prune.
+enough to tell good from bad where it is several.
 """
 
 import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.types import Axes, Spec
-from spmd_core.search.array_space import Sharded, rows_dim
-from spmd_core.search.rates import Rates, Sizes
+from spmd_core.search.array_space import Dims, Sharded, rows_dim
+from spmd_core.search.costs.rates import Rates, Sizes
 from spmd_core.workloads.strategies import ONE_DEVICE
-from spmd_core.workloads.workload import DTYPE_BYTES, Array, Workload, element_count
+from spmd_core.workloads.workload import DTYPE_BYTES, Array, Divides, Workload, element_count
 
 Parts = dict[str, float]
 
@@ -28,19 +29,46 @@ class Formula:
     rates: Rates
     devices: int
 
-    def _bytes(self, array: Array) -> float:
-        """Bytes of an array, unsharded."""
-        return element_count(array.shape(self.experiment.sizes)) * self._width(array)
+    @cached_property
+    def sizes(self) -> Dims:
+        """Size of each dim that is there."""
+        return dict(self.experiment.sizes)
 
-    def _width(self, array: Array) -> int:
-        what, dtype = self.experiment.what, self.experiment.dtype
-        return DTYPE_BYTES[what.result_dtype(dtype) if array in what.results else dtype]
+    def bytes(self, array: Array) -> float:
+        """Bytes of an array, unsharded."""
+        if id(array) not in self._known:  # which a workload keeps
+            what, dtype = self.experiment.what, self.experiment.dtype
+            width = DTYPE_BYTES[what.result_dtype(dtype) if array in what.results else dtype]
+            # heads beside kv_heads are those of one key head: both together are all heads
+            dims = tuple(dim for dim in array.dims if self.tied.get(dim) not in array.dims)
+            self._known[id(array)] = element_count(Array("", dims).shape(self.sizes)) * width
+        return self._known[id(array)]
+
+    @cached_property
+    def _known(self) -> dict[int, float]:
+        return {}
+
+    def spec(self, array: Array, sharded: Sharded) -> Spec:
+        """How a sharding splits an operand, a result, or what lies between."""
+        if self._last.get("of") is not sharded:
+            self._last.clear()
+            self._last["of"] = sharded
+            self._last["table"], self._last["given"] = dict(sharded.table), dict(sharded.overrides)
+        given = self._last["given"]
+        if given and array.name in given and array in self.experiment.what.arrays:
+            return given[array.name]
+        if id(array) not in self._last:
+            self._last[id(array)] = array.spec(self.sizes, self._last["table"])
+        return self._last[id(array)]
+
+    @cached_property
+    def _last(self) -> dict[Any, Any]:
+        return {}  # of the sharding that was asked for last: everything is asked of one in turn
 
     def held(self, sharded: Sharded) -> float:
         """Bytes of operands and results on one device."""
-        what, sizes = self.experiment.what, self.experiment.sizes
-        return sum(self._bytes(array) / _cut(sharded, sharded.spec(what, sizes, array.name))
-                   for array in what.arrays)
+        return sum(self.bytes(array) / _cut(sharded, self.spec(array, sharded))
+                   for array in self.experiment.what.arrays)
 
     # The estimate --------------------------------------------------------------------------------
 
@@ -49,7 +77,7 @@ class Formula:
         what = self.experiment.what
         flops = what.flops(self.experiment.sizes)
         if strategy in ONE_DEVICE:
-            whole = sum(map(self._bytes, what.arrays))
+            whole = sum(map(self.bytes, what.arrays))
             return self._work(flops, whole, None)
         if sharded.overrides:
             return min((self._by_plan(sharded, flops, plan) for plan in self._plans(sharded)),
@@ -66,7 +94,7 @@ class Formula:
         axes; None where the workload is not a single contraction of two arrays.
         """
         what, sizes = self.experiment.what, self.experiment.sizes
-        if not _is_one_contraction(what) or not what.contracted:
+        if not is_one_contraction(what) or not what.contracted:
             return None
         local = {dim: max(1, sizes[dim] // sharded.parts(split.get(dim, ())))
                  for dim in what.dims if dim in sizes}
@@ -88,19 +116,45 @@ class Formula:
             if work.get(dim) and dim not in what.program.gathered:
                 for array in self._summed(dim):
                     self._add(parts, "all-reduce", sharded, work[dim],
-                              self._bytes(array) / _cut(sharded, self._spec(array, sharded)))
+                              self.bytes(array) / _cut(sharded, self.spec(array, sharded)))
+        share = self.rates.sent_share(self.experiment.dtype)
         for array in what.operands:
-            spec = self._spec(array, sharded)
+            spec = self.spec(array, sharded)
             parted = [dim for dim in _present(array, spec) if dim not in array.whole]
             gathered = tuple(dict.fromkeys(axis for dim in parted for axis in stored.get(dim, ())))
-            nbytes = self._bytes(array) / _cut(sharded, spec)
+            nbytes = self.bytes(array) * share / _cut(sharded, spec)
             self._add(parts, "all-gather", sharded, gathered, nbytes * sharded.parts(gathered))
-        for array in what.program.between:
-            for dim in array.whole:
-                if table.get(dim):
-                    self._add(parts, "all-gather", sharded, table[dim],
-                              self._bytes(array) / _cut(sharded, self._spec(array, sharded)))
+        for array, dim in self._gathered:
+            if axes := table.get(dim):
+                nbytes = self.bytes(array) * share / _cut(sharded, self.spec(array, sharded))
+                again = sharded.parts(axes) if dim not in array.whole else 1
+                self._add(parts, "all-gather", sharded, axes, nbytes * again)
         return parts
+
+    @cached_property
+    def _gathered(self) -> list[tuple[Array, str]]:
+        """(array between operands and results, dim along which a program needs it whole). Of a dim
+        that another is a multiple of (key heads, of query heads) it is the last array before the
+        other takes its place.
+        """
+        what = self.experiment.what
+        whole = [(array, dim) for array in what.program.between for dim in array.whole
+                 if dim not in self.tied or not what.program.passes]
+        return whole + [(array, dim) for array, after in self._steps for dim in array.dims
+                        if dim not in after.dims and self.tied.get(dim) in after.dims]
+
+    @cached_property
+    def tied(self) -> dict[str, str]:
+        """Dim -> the dim that is a multiple of it."""
+        return {rule.dim: rule.other for rule in self.experiment.what.size_rules
+                if isinstance(rule, Divides)}
+
+    @cached_property
+    def _steps(self) -> list[tuple[Array, Array]]:
+        """(array, the next that is made of it), along what each operand passes through."""
+        what = self.experiment.what
+        return [pair for names, through in what.program.passes for name in names
+                for pair in itertools.pairwise((what.array(name), *through, what.results[0]))]
 
     def _split(self, sharded: Sharded) -> tuple[dict[str, Axes], dict[str, Axes]]:
         """(dim -> axes over which it is only stored in parts, dim -> axes that split its work): an
@@ -108,7 +162,7 @@ class Formula:
         program gathers.
         """
         what, stored, work = self.experiment.what, {}, {}
-        rows = rows_dim(what, self.experiment.sizes)
+        rows = rows_dim(what, self.sizes)
         taken = set(dict(sharded.table).get(rows, ()))
         for dim, axes in sharded.table:
             apart = tuple(axis for axis in axes if dim in what.program.gathered
@@ -116,14 +170,15 @@ class Formula:
             stored[dim], work[dim] = apart, tuple(axis for axis in axes if axis not in apart)
         return stored, work
 
-    def _spec(self, array: Array, sharded: Sharded) -> Spec:
-        return array.spec(self.experiment.sizes, dict(sharded.table))
-
     def _summed(self, dim: str) -> list[Array]:
         """Arrays that are partial sums where a dim is sharded: what the program makes next of the
         last array that has the dim.
         """
         what = self.experiment.what
+        if what.program.passes:
+            return list(dict.fromkeys(after for array, after in self._steps
+                                      if dim in array.dims and dim not in after.dims
+                                      and self.tied.get(dim) not in after.dims))
         between = list(what.program.between)
         last = max((place for place, array in enumerate(between) if dim in array.dims), default=-1)
         after = [array for array in between[last + 1:] if dim not in array.dims]
@@ -144,16 +199,16 @@ class Formula:
 
     def _by_plan(self, sharded: Sharded, flops: float, plan: dict[str, str]) -> Parts:
         """Operands are moved to where the split needs them, the result to where it is wanted."""
-        what, sizes = self.experiment.what, self.experiment.sizes
+        what = self.experiment.what
         split = {dim: tuple(axis for axis, at in plan.items() if at == dim) for dim in what.dims}
         parts = self._work(flops / sharded.parts(tuple(plan)), self.held(sharded),
                            self._matmul(sharded, split))
         for array in what.arrays:
             is_result = array in what.results
-            stored = _places(array, sharded.spec(what, sizes, array.name))
+            stored = _places(array, self.spec(array, sharded))
             wanted = {axis: dim for axis, dim in plan.items() if dim in array.dims}
             before, after = (wanted, stored) if is_result else (stored, wanted)
-            nbytes = self._bytes(array) / sharded.parts(tuple(before))
+            nbytes = self.bytes(array) / sharded.parts(tuple(before))
             if is_result:
                 summed = tuple(axis for axis, dim in plan.items() if dim in what.contracted
                                and dim not in array.dims)
@@ -165,47 +220,9 @@ class Formula:
             self._add(parts, "all-gather", sharded, lost, nbytes * sharded.parts(lost))
         return parts
 
-    # The bound -----------------------------------------------------------------------------------
 
-    def bound(self, sharded: Sharded, strategy: str) -> float:
-        """Seconds that no program of this sharding can stay below: the largest of three roofs.
-
-        All FLOPs over all devices, each operand's and result's shard through memory once, and what
-        a device has to be sent, each at a rate that nothing passes.
-        """
-        flops = self.experiment.what.flops(self.experiment.sizes)
-        if strategy in ONE_DEVICE:
-            return 0.0  # one device may use all of the machine, where devices are simulated
-        return max(flops / (self.devices * self.rates.most_flops),
-                   self.held(sharded) / self.rates.most_bandwidth,
-                   self.received(sharded) / self.rates.most_link)
-
-    def received(self, sharded: Sharded) -> float:
-        """The least bytes that a device has to be sent, of a single contraction; 0 of others.
-
-        A device ends with its shard R of the result. Of an operand it misses what R needs and it
-        does not hold: a share of R depends on that, all of R if a contracted dim is missing. For
-        each part of R either the missing operand is sent, or the part (or a partial sum of it) is:
-        at least the smaller of the two.
-        """
-        what, sizes = self.experiment.what, self.experiment.sizes
-        if not _is_one_contraction(what):
-            return 0.0
-        result = what.results[0]
-        wanted = _pairs(result, sharded.spec(what, sizes, result.name))
-        size = self._bytes(result) / math.prod(sharded.parts((axis,)) for _, axis in wanted)
-        most = 0.0
-        for array in what.operands:
-            stored = _pairs(array, sharded.spec(what, sizes, array.name))
-            needs = {pair for pair in wanted if pair[0] in array.dims}
-            needed = self._bytes(array) / math.prod(sharded.parts((axis,)) for _, axis in needs)
-            both = needed / math.prod(sharded.parts((axis,)) for _, axis in stored - needs)
-            share = 1 - both / needed
-            most = max(most, min(needed - both, share * size))
-        return most
-
-
-def _is_one_contraction(what: Workload) -> bool:
+def is_one_contraction(what: Workload) -> bool:
+    """Whether a workload is one contraction, with nothing between operands and result."""
     program = what.program
     return len(what.results) == 1 and not (program.between or program.gathered or program.halo)
 
@@ -220,7 +237,8 @@ def _places(array: Array, spec: Spec) -> dict[str, str]:
             for axis in axes}
 
 
-def _pairs(array: Array, spec: Spec) -> set[tuple[str, str]]:
+def pairs(array: Array, spec: Spec) -> set[tuple[str, str]]:
+    """(dim of the array, mesh axis that shards it)."""
     return {(dim, axis) for axis, dim in _places(array, spec).items()}
 
 

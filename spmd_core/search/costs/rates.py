@@ -5,12 +5,18 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from spmd_core.bandwidth.expected import Machine
-from spmd_core.cost.constants import HBM_EFFICIENCY, MATMUL_SHARE
+from spmd_core.cost.constants import (
+    HBM_EFFICIENCY,
+    HOP_LATENCY_S,
+    LAUNCH_S,
+    MATMUL_SHARE,
+)
 from spmd_core.cost.links import EXPECTED, collective_s
 from spmd_core.estimate.transfers import route_of
 from spmd_core.experiment.types import Axes, Mesh
 from spmd_core.machine.topologies import Topology
 from spmd_core.results.machine import Operation
+from spmd_core.workloads.workload import DTYPE_BYTES
 
 # Of simulated devices, which share the cores of one machine; near a 2-core server: guesses that
 # only order candidates, since whatever may win is measured
@@ -56,7 +62,18 @@ class Rates(Protocol):
 
     @property
     def most_link(self) -> float:
-        """Bytes per second into one device, over all its links, as a limit."""
+        """Bytes per second into one device, over all its links, as a limit: of the device that has
+        the fewest, where all have to be sent as much.
+        """
+        ...
+
+    @property
+    def least_collective_s(self) -> float:
+        """Seconds that every collective takes, however small."""
+        ...
+
+    def sent_share(self, dtype: str) -> float:
+        """The least of an array's bytes that a program may send for it."""
         ...
 
     def collective(self, kind: str, mesh: Mesh, axes: Axes, nbytes: float) -> float:
@@ -69,6 +86,7 @@ class TpuRates:
     """Rates of a topology's devices."""
 
     topology: Topology
+    dtype: str = "float32"
     floor_s: float = 0.0
 
     def matmul_s(self, flops: float, sizes: Sizes | None) -> float:
@@ -82,7 +100,7 @@ class TpuRates:
     @property
     def most_flops(self) -> float:
         """The nominal peak in bfloat16, which no dtype of a workload passes but int8."""
-        return 2 * self.topology.chip.device_flops
+        return (2 if self.dtype == "int8" else 1) * self.topology.chip.device_flops
 
     @property
     def most_bandwidth(self) -> float:
@@ -91,10 +109,25 @@ class TpuRates:
 
     @property
     def most_link(self) -> float:
-        """Both directions of every link, at the nominal rate, and within the chip."""
-        chip = self.topology.chip
+        """Nominal, of a corner of the grid: a ring has two links in, the end of a line one; and
+        within the chip, and from other slices.
+        """
+        chip, topology = self.topology.chip, self.topology
+        links = sum(2 if wraps and size > 2 else 1 for size, wraps in
+                    zip(topology.shape, topology.wraps, strict=True) if size > 1)
         inside = chip.hbm_bandwidth if chip.devices_per_chip > 1 else 0.0
-        return 2 * chip.torus_dims * chip.link_bandwidth + chip.dcn_bandwidth + inside
+        between = chip.dcn_bandwidth if topology.slices > 1 else 0.0
+        return links * chip.link_bandwidth + between + inside
+
+    @property
+    def least_collective_s(self) -> float:
+        """To start it, and one hop, as every prediction counts them."""
+        inside = self.topology.chip.devices_per_chip > 1
+        return LAUNCH_S + (0.0 if inside else HOP_LATENCY_S)
+
+    def sent_share(self, dtype: str) -> float:
+        """The compiler rounds what a matmul takes in bfloat16 before it is sent."""
+        return min(1.0, 2 / DTYPE_BYTES[dtype])
 
     def collective(self, kind: str, mesh: Mesh, axes: Axes, nbytes: float) -> float:
         """By the cost model's links."""
@@ -132,6 +165,12 @@ class HostRates:
     def most_link(self) -> float:
         """Between simulated devices memory is copied."""
         return MOST_HOST_BANDWIDTH / self.devices
+
+    least_collective_s = 0.0
+
+    def sent_share(self, dtype: str) -> float:
+        """All of them."""
+        return 1.0
 
     def collective(self, kind: str, mesh: Mesh, axes: Axes, nbytes: float) -> float:
         """Copies through the host's memory, after all devices of a group have met."""
@@ -177,6 +216,12 @@ class CalibratedRates:
     def most_link(self) -> float:
         """As a limit."""
         return self.guessed.most_link
+
+    least_collective_s = 0.0
+
+    def sent_share(self, dtype: str) -> float:
+        """All of them."""
+        return 1.0
 
     def collective(self, kind: str, mesh: Mesh, axes: Axes, nbytes: float) -> float:
         """As measured over these axes, or among as many devices."""

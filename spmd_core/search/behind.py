@@ -1,0 +1,65 @@
+"""What the candidates that were compiled say of those that were not: an estimate that was never far
+above the program may rule out what is far behind.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from spmd_core.search.candidate import Candidate, Reason
+from spmd_core.units import count_text, number_text
+
+REASON: Reason = "estimate far above the best"
+DRAWN = 20  # shardings compiled that were drawn at random of those left, before any is ruled out
+MARGIN = 2.0  # below the least that was seen of a time over its estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How far below its estimate a compiled program was: `least` of it, of `compiled` candidates,
+    of which `drawn` at random.
+    """
+
+    compiled: int
+    drawn: int
+    least: float
+
+    @property
+    def limit(self) -> float:
+        """The share of its estimate below which no candidate is believed to be."""
+        return self.least / MARGIN
+
+
+def estimate_s(candidate: Candidate) -> float | None:
+    """Seconds by the closed form, which a candidate keeps when it is compiled."""
+    return sum(seconds for _, seconds in candidate.parts) or None
+
+
+def trust(found: Iterable[Candidate], drawn: int) -> Trust | None:
+    """What is known of the estimates; None as long as nothing was compiled."""
+    shares = [each.predicted.estimate / estimate for each in found if each.fate == "compiled"
+              and each.predicted and (estimate := estimate_s(each))]
+    return Trust(len(shares), drawn, min(shares)) if shares else None
+
+
+def rejudged(found: Sequence[Candidate], known: Trust, best_s: float) -> list[Candidate]:
+    """Candidates that change: ruled out, since the limit of their estimate is above the best; or
+    only estimated again, since the limit has fallen since.
+    """
+    changed = []
+    for each in found:
+        is_out = each.reason == REASON
+        if (each.fate != "estimated" and not is_out) or not (estimate := estimate_s(each)):
+            continue
+        is_far = estimate * known.limit / each.tokens > best_s
+        if is_far and not is_out:
+            changed.append(replace(each, fate="pruned", reason=REASON,
+                                   detail=_words(estimate / each.tokens / best_s, known)))
+        elif is_out and not is_far:
+            changed.append(replace(each, fate="estimated", reason=None, detail=""))
+    return changed
+
+
+def _words(times: float, known: Trust) -> str:
+    return (f"its estimate is {number_text(times)}× the best; of {count_text(known.compiled)} "
+            f"compiled candidates, {count_text(known.drawn)} of them drawn at random, none took "
+            f"less than {number_text(known.least)}× its estimate")

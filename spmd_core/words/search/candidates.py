@@ -1,0 +1,128 @@
+"""The sentences of one candidate of a search, and of two: what it costs, why one is ahead."""
+
+from collections.abc import Sequence
+
+from spmd_core.results.result import Ratio
+from spmd_core.search.candidate import Candidate
+from spmd_core.search.classics import Classic
+from spmd_core.search.compared import Difference, compared
+from spmd_core.search.proof import Proof
+from spmd_core.units import bytes_text, number_text, seconds_text
+from spmd_core.words.predictions import share_words
+from spmd_core.words.strategies import paired_words
+
+FATES = {"measured": "measured", "compiled": "compiled", "estimated": "estimate",
+         "failed": "failed", "pruned": "pruned"}
+_MOST = 3  # kinds of time that a sentence names
+_ALIKE = 1.005  # closer than this, two times are the same to a reader
+
+
+def time_words(candidate: Candidate) -> str:
+    """The best that is known of a candidate's time, number first."""
+    said = seconds_text(candidate.seconds)
+    if candidate.measured_s is not None:
+        return f"{said} measured"
+    what = "a step" if candidate.plan else "predicted"
+    low, high = candidate.span or (0.0, 0.0)
+    return f"{said} {what} ({seconds_text(low)} to {seconds_text(high)})"
+
+
+def beats(winner: Candidate, other: Candidate, title: str | None = None,
+          proven: Ratio | None = None) -> str:
+    """Why the winner is ahead of another: `beats fsdp by 1.8×: 0.9 ms less exposed all-reduce, 12
+    MiB more memory`. `proven`: by how much, where both were measured side by side.
+    """
+    found = compared(winner, other)
+    name = title or other.name
+    if proven is not None:
+        verb = f"Beats {name}, {paired_words(proven)}"
+    elif found.ratio < 1 / _ALIKE:
+        verb = f"Uses less than {name}, which is {_times(1 / found.ratio)} faster"
+    elif found.ratio <= _ALIKE:
+        verb = f"Is as fast as {name}"
+    else:
+        verb = f"Beats {name} by {_times(found.ratio)}"
+    if found.by_formula and proven is None:  # one of them was not measured, or not compiled
+        verb = f"By the formula alone {verb[:1].lower()}{verb[1:]}"
+    said = _differences(found)
+    by = "" if winner.plan or not found.seconds or found.by_formula else " by the formula"
+    return f"{verb}: {', '.join(said)}{by}." if said else f"{verb}."
+
+
+def _differences(found: Difference) -> list[str]:
+    less = [each for each in found.seconds if each[1] > 0]
+    told = [*less, *(each for each in found.seconds if each[1] <= 0)] if less else []
+    said = [f"{seconds_text(abs(seconds))} {'less' if seconds > 0 else 'more'} {share_words(name)}"
+            for name, seconds in told[:_MOST]]
+    if abs(found.memory_bytes) >= 2**20:
+        more = "less" if found.memory_bytes > 0 else "more"
+        said.append(f"{bytes_text(abs(found.memory_bytes))} {more} memory")
+    return said
+
+
+def why_not(winner: Candidate | None, other: Candidate) -> str:
+    """What a candidate costs and where it first loses."""
+    if other.fate == "pruned":
+        return f"{other.name}: {other.reason}. {_capital(other.detail)}.".replace("..", ".")
+    if other.fate == "failed":
+        return f"{other.name}: failed. {_capital(other.detail)}"
+    if winner is None or other.seconds is None:
+        return f"{other.name}: not estimated yet."
+    if other.number == winner.number:
+        return f"{other.name} is the winner: {time_words(other)}."
+    found = compared(winner, other)
+    if _is_guess_beside(winner, other) and not found.by_formula:
+        return (f"{other.name}: {time_words(other)}; not measured, so that it is not known how it "
+                "compares with the winner.")
+    loses = [(name, seconds) for name, seconds in found.seconds if seconds > 0]
+    first = (f" It first loses by {seconds_text(loses[0][1])} more {share_words(loses[0][0])}."
+             if loses else "")
+    slower = f"{_times(found.ratio)} the winner's time" if found.ratio > _ALIKE else \
+        "as fast as the winner" if found.ratio >= 1 / _ALIKE else \
+        f"faster, {_times(found.ratio)} the winner's time"
+    if found.by_formula:
+        known = winner if other.fate == "estimated" else other
+        slower = f"not {FATES[known.fate]}, and by the formula alone {slower}"
+    memory = f", {bytes_text(other.memory_bytes)} per device" if other.memory_bytes else ""
+    return f"{other.name}: {time_words(other)}{memory}; {slower}.{first}"
+
+
+def classic_words(winner: Candidate, classic: Classic, proof: Proof | None = None) -> str:
+    """A classic against the winner, in a sentence: by the proof, where it was measured there."""
+    if classic.candidate is None:
+        why = _capital(classic.why) if classic.why else "no mesh of these devices is one"
+        return f"{classic.title}: cannot run. {_capital(why)}.".replace("..", ".")
+    if classic.candidate.number == winner.number:
+        return f"{classic.title}: the winner is one."
+    if _is_guess_beside(winner, classic.candidate):
+        return (f"{classic.title}: {classic.candidate.name}. Not measured; estimated at "
+                f"{seconds_text(classic.candidate.seconds)}.")
+    ratio = proof.ratio_of(classic.candidate.name) if proof else None
+    if ratio is not None and not ratio.differs:
+        return (f"{classic.title}: {classic.candidate.name}. No difference from the winner: "
+                f"{paired_words(ratio)}.")
+    said = beats(winner, classic.candidate, "it", ratio)
+    return f"{classic.title}: {classic.candidate.name}. The winner {said[:1].lower()}{said[1:]}"
+
+
+def _times(ratio: float) -> str:
+    return f"{number_text(ratio)}×"
+
+
+def _capital(text: str) -> str:
+    first = text.partition(" ")[0]
+    return text if "=" in first or "_" in first else f"{text[:1].upper()}{text[1:]}"
+
+
+def ties_words(ties: Sequence[Candidate], most: int = 3) -> str:
+    """Who ties with the winner; "" where nobody does."""
+    if not ties:
+        return ""
+    names = "; ".join(each.name for each in ties[:most])
+    more = f" and {len(ties) - most} more" if len(ties) > most else ""
+    return f"Tied with the winner: {names}{more}."
+
+
+def _is_guess_beside(winner: Candidate, other: Candidate) -> bool:
+    """Whether one is measured and the other only estimated: their quotient would mean nothing."""
+    return winner.measured_s is not None and other.measured_s is None

@@ -1,0 +1,148 @@
+"""What may be asked of a search: each bad word is one sentence, and each limit is kept."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from spmd_core.commands.search_lines import lines
+from spmd_core.errors import RequestError
+from spmd_core.search.answer import Answer
+from spmd_core.search.array_question import read_array_question
+from spmd_core.search.arrays import Space
+from spmd_core.search.compared import compared
+from spmd_core.search.link import decode, encode, question_of
+from spmd_core.search.models import candidates
+from spmd_core.search.question import bytes_of, read_prices, read_question
+from spmd_core.searching.outcomes import within
+from spmd_core.words import search as words
+
+MLP = {"workload": "mlp", "target": "cpu:8", "mesh": None, "sharding": None,
+       "dims": {"batch": 64, "in": 16, "hidden": 32, "out": 16}}
+MODEL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["full"],
+         "offload": False}
+
+
+def answer_of(asked, **changes) -> Answer:
+    question = read_array_question(asked, **changes)
+    space = Space(question, 2)
+    return Answer(question, space.size, tuple(space.candidates()), False)
+
+
+@pytest.mark.parametrize(("more", "sentence"), [
+    ({"fixed": {"data": 2, "tensor": 16}},
+     "data=2 and tensor=16 do not divide the devices of these chips (16): use sizes"),
+    ({"fixed": (("data", 4), ("data", 8))}, "mesh axis 'data' appears twice: use"),
+    ({"global_batch": 0}, "global_batch=0 is too small: use at least 1"),
+    ({"global_batch": 2**24 + 1}, "global_batch=16777217 is too large: use at most 16777216"),
+    ({"chips": []}, "names nothing: name at least one"),
+    ({"chips": ["v5e:4x4"] * 99}, "names too many: name at most 64"),
+    ({"price": {"v5p": 4.2}}, "price v5p=4.2 is of chips that are not asked for: leave it out, "
+                              "or give one of v5e"),
+    ({"price": (("v5e", 1.0), ("v5e", 2.0))}, "price v5e=1 is one of several for v5e: give"),
+    ({"minimize": "price"}, "minimize=price needs one for v5e: add the price"),
+    ({"chips": ["v5e:１６"]}, "use"), ({"colour": 1}, "colour=1 is not part of a search"),
+])
+def test_a_bad_word_of_a_model_s_question_is_value_rule_and_fix(more, sentence):
+    with pytest.raises(RequestError) as caught:
+        read_question(MODEL | more)
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("gib", [0, -3, math.nan, math.inf, 1e300])
+def test_a_memory_that_no_device_has_is_refused(gib):
+    with pytest.raises(RequestError, match="is not a limit of a device: use more than 0"):
+        bytes_of(gib)
+
+
+@pytest.mark.parametrize(("more", "sentence"), [
+    ({"sharding": 5}, "sharding=5 is not an object: write for example"),
+    ({"sharding": {"rows": "x"}}, "sharding of 'rows' names no dim of mlp: use"),
+    ({"overrides": {"w9": ["x"]}}, "w9"),
+    ({"sharding": {"batch": ["x", "x"]}}, "used twice on dim batch"),
+])
+def test_what_stays_put_is_checked_before_anything_is_searched(more, sentence):
+    with pytest.raises(RequestError, match=sentence):
+        read_array_question(MLP | more)
+
+
+@pytest.mark.parametrize(("more", "sentence"), [
+    ({"minimize": "price"}, "minimize=price has no price for cpu:8: name topologies"),
+    ({"price": {"v5e": 1.0}}, "price v5e=1 is of chips that are not asked for: leave it out"),
+    ({"minimize": "speed"}, "minimize='speed' is not valid"),
+    ({"memory_bytes": 0}, "memory_bytes=0 is too small: use at least 1")])
+def test_a_link_of_a_computation_s_question_is_refused_in_a_sentence(more, sentence):
+    with pytest.raises(RequestError, match=sentence):
+        question_of({"kind": "array", "spec": {"workload": "mlp"}, "targets": ["cpu:8"],
+                     "searched": ["mesh"], **more})
+
+
+def test_an_operand_stays_put_while_the_others_are_searched():
+    free, put = answer_of(MLP), answer_of(MLP | {"overrides": {"w1": [None, "x"]}})
+    assert put.found and all(("w1", ((), ("x",))) in each.point.sharded.overrides
+                             for each in put.found)
+    assert all(each.experiment.overrides for each in put.found[:3])
+    meshes = {each.name.split(" · ")[0] for each in put.found}
+    assert {"x=8", "x=2,y=4", "x=2,y=2,z=2"} <= meshes
+    tables = {each.point.sharded.table for each in put.found}
+    assert len(tables) > 10 and put.space <= free.space
+
+
+def test_memory_per_device_is_a_limit_of_computations_too():
+    free = answer_of(MLP)
+    most = free.winner.memory_bytes
+    tight = answer_of(MLP, memory_bytes=most - 1)
+    held = [each for each in tight.found if each.reason == "does not fit"]
+    assert held and "allowed" in held[0].detail
+    assert all(each.memory_bytes < most for each in tight.found if each.is_ranked)
+    assert decode(encode(tight.question)) == tight.question
+    # the id of a question without a limit is that of before there were any
+    assert "memory_bytes" not in free.question.to_json()
+    measured = replace(free.winner, fate="measured", measured_s=1.0)
+    assert within(measured, most).fate == "measured"
+    assert within(measured, most - 1).reason == "does not fit"
+
+
+def test_price_of_a_computation_is_that_of_its_chips():
+    asked = MLP | {"target": ["tpu:v5e:2x2", "tpu:v6e:2x2"], "dims": {
+        "batch": 8192, "in": 4096, "hidden": 8192, "out": 4096}}
+    more = {"minimize": "price", "price": read_prices("v5e=1, v6e=100")}
+    assert answer_of(asked).winner.target == "tpu:v6e:2x2"
+    cheap = answer_of(asked, **more)
+    assert cheap.winner.target == "tpu:v5e:2x2"
+    front = cheap.front_of_price
+    assert [each.target for each in front] == ["tpu:v6e:2x2", "tpu:v5e:2x2"]
+    assert "for a million calls" in words.headline(cheap)
+
+
+def test_the_counts_add_up_to_the_space_and_are_said():
+    question = read_question(MODEL | {"fixed": {"data": 2}})
+    found = tuple(candidates(question))
+    answer = Answer(question, len(found) + 7, found, False)
+    assert sum(answer.counts.values()) == answer.space and answer.counts["not looked at"] == 7
+    assert answer.counts["pruned"] == sum(answer.pruned.values())
+    assert answer.to_json()["counts"] == answer.counts
+    said = words.space_words(answer)
+    assert said in lines(answer, 3) and "7 not looked at" in said
+    assert f"{answer.counts['estimated']:,} only estimated" in said
+
+
+def test_a_measured_time_is_not_set_against_an_estimate():
+    answer = answer_of(MLP)
+    winner, other = (entry.candidate for entry in answer.ranking[:2])
+    slow = replace(winner, fate="measured", measured_s=1e3 * winner.seconds)
+    assert compared(slow, other).by_formula
+    assert compared(slow, other).ratio == pytest.approx(other.seconds / winner.seconds)
+    assert not compared(winner, other).by_formula
+    assert "by the formula alone" in words.beats(slow, other).lower()
+    assert "faster" not in words.beats(slow, other)
+    assert "not measured, and by the formula alone" in words.why_not(slow, other)
+
+
+def test_the_rule_that_emptied_the_space_is_the_one_that_most_break():
+    question = read_question(MODEL | {"sequence": 129, "global_batch": 3})
+    found = tuple(candidates(question))
+    said = words.headline(Answer(question, len(found), found, True))
+    assert said.startswith("None of ") and "do" in said
+    details = [each.detail for each in found]
+    assert max(set(details), key=details.count) in said

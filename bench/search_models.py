@@ -52,10 +52,10 @@ def main() -> int:
         note = f"{answer.space:,} candidates in {core_s:.1f} s of a core"
         figures.add(f"{name}: winner over published", ratio, most=1.0, note=note)
         print(f"  winner: {winner.name}, {winner.seconds:.3f} s")
-        print(f"  {classic_words(winner, classic)}")
+        print(f"  {classic_words(answer, classic)}")
         top = [entry.candidate.number for entry in answer.ranking[:TOP]]
         if published and published.number not in top:
-            print(f"  why not: {why_not(winner, published)}")
+            print(f"  why not: {why_not(answer, published)}")
     return figures.finish()
 
 

@@ -40,7 +40,7 @@ def main(arguments: Namespace) -> int:
     if sys.stderr.isatty():
         print(end=_CLEAR, file=sys.stderr, flush=True)
     asked = _named(answer, arguments.why_not) if arguments.why_not else None
-    reasons = {"why_not": why_not(answer.winner, asked)} if asked else {}
+    reasons = {"why_not": why_not(answer, asked)} if asked else {}
     if arguments.json:
         fates = {"fates": [fate_row(each) for each in answer.found]} if arguments.fates else {}
         print(json.dumps({**answer.to_json(arguments.top), **reasons, **fates}))

@@ -4,6 +4,7 @@ from spmd_core.commands.table import table
 from spmd_core.search import axis_rules
 from spmd_core.search.answer import Answer
 from spmd_core.search.candidate import Candidate
+from spmd_core.search.proof import Proof
 from spmd_core.search.ranking import Ranked
 from spmd_core.units import bytes_text, seconds_text
 from spmd_core.words import search as words
@@ -17,8 +18,8 @@ def lines(answer: Answer, top: int) -> list[str]:
     winner = answer.winner
     if winner is None:
         return [*said, words.space_words(answer)]
-    said += [f"  {words.classic_words(winner, each, answer.proof_of_winner)}" for each in answer.classics]
-    rows = [_row(place, entry) for place, entry in enumerate(answer.ranking[:top], 1)]
+    said += [f"  {words.classic_words(answer, each)}" for each in answer.classics]
+    rows = [_row(place, entry, answer.proof_of_winner) for place, entry in enumerate(answer.ranking[:top], 1)]
     said += ["", *table([_HEAD, *rows], numbers=(0, 2, 4, 6)), ""]
     if near := words.ties_words(answer.ties):
         said.append(near)
@@ -33,13 +34,13 @@ def lines(answer: Answer, top: int) -> list[str]:
     return [*said, *(f"note: {note}" for note in answer.notes)]
 
 
-def _row(place: int, entry: Ranked) -> tuple[str, ...]:
+def _row(place: int, entry: Ranked, proof: Proof | None) -> tuple[str, ...]:
     each = entry.candidate
     span = each.span
     between = f"{seconds_text(span[0])} to {seconds_text(span[1])}" if span else "–"
     alike = f"+{len(entry.alike)}" if entry.alike else ""
     return (str(place), each.name, seconds_text(each.seconds), between,
-            bytes_text(each.memory_bytes), words.FATES[each.fate], alike)
+            bytes_text(each.memory_bytes), words.known_by(each, proof), alike)
 
 
 def rules(candidate: Candidate) -> list[str]:

@@ -33,8 +33,8 @@ class Answer:
     @cached_property
     def ranking(self) -> list[Ranked]:
         """The best first."""
-        proven = self.proof.numbers if self.proof else ()
-        return ranking(self.found, self.question.minimize, dict(self.question.price), proven)
+        best = self.proof.best_numbers if self.proof else ()
+        return ranking(self.found, self.question.minimize, dict(self.question.price), best)
 
     @property
     def winner(self) -> Candidate | None:
@@ -62,9 +62,8 @@ class Answer:
         proof = self.proof_of_winner
         if proof is None:
             return ties(self.ranking, self.question.minimize)
-        tied = set(proof.comparison.tied)
-        return [each.candidate for each in self.ranking[1:len(proof.numbers)]
-                if each.candidate.name in tied]
+        tied = set(proof.best_numbers[1:])
+        return [each.candidate for each in self.ranking if each.candidate.number in tied]
 
     @property
     def proof_of_winner(self) -> Proof | None:

@@ -38,6 +38,13 @@ class Proof:
         return next(each for each in self.comparison.ratios
                     if each.strategy == tuple(self.medians_s)[1])
 
+    @property
+    def best_numbers(self) -> tuple[int, ...]:
+        """The numbers of the fastest and of what ties with it."""
+        ahead = {self.faster, *self.comparison.tied}
+        return tuple(number for number, name in zip(self.numbers, self.medians_s, strict=True)
+                     if name in ahead)
+
     def ratio_of(self, name: str) -> Ratio | None:
         """A candidate's time over that of the fastest; None of the fastest and of others."""
         return next((each for each in self.comparison.ratios if each.strategy == name), None)

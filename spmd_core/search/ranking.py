@@ -35,17 +35,17 @@ def score(candidate: Candidate, goal: Goal = "time",
 
 
 def ranking(found: Iterable[Candidate], goal: Goal = "time",
-            price: dict[str, float] | None = None, proven: Sequence[int] = ()) -> list[Ranked]:
+            price: dict[str, float] | None = None, best: Sequence[int] = ()) -> list[Ranked]:
     """Candidates with a time, the best first; at equal scores the faster, then the smaller, then the
     simpler one.
 
-    What is known better stands first: measured before compiled before estimated; and those that
-    were `proven` (numbers, the best first: measured side by side) before what was measured alone on
-    their target, where luck may have made it look faster. Candidates of the same estimate, memory
-    and target that nothing else tells apart are one entry.
+    What is known better stands first: measured before compiled before estimated; and the `best` of
+    those measured side by side (numbers: the fastest, then its ties) before all else that was
+    measured on their target: alone, where luck may have made it look faster, or found slower.
+    Candidates of the same estimate, memory and target that nothing else tells apart are one entry.
     """
     ranked = [(each, score(each, goal, price)) for each in found if each.is_ranked]
-    place = {number: at for at, number in enumerate(proven)}
+    place = {number: at for at, number in enumerate(best)}
     lead = {each.target: value for each, value in ranked if place.get(each.number) == 0}
 
     def order(entry: tuple[Candidate, float]) -> tuple[float, ...]:

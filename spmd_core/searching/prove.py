@@ -19,10 +19,11 @@ from spmd_core.words.strategies import compared
 # Few samples let the lucky ones look best: so many of those that they found near the best are
 # measured again, fewer where less time is left
 MOST, ROW_S = 8, 2.0
+PROOFS = 2  # the second with what came near where the first found the best of the lucky slower
 NEAR = 1.5  # times the best: what took longer is not near it
 
 
-def finalists(answer: Answer, left_s: float) -> list[Candidate]:
+def finalists(answer: Answer, left_s: float = MOST * ROW_S) -> list[Candidate]:
     """The best few of those that were measured, and the best classic, in the order of the space;
     none where there are no two on the winner's target.
     """

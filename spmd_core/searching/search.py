@@ -28,7 +28,7 @@ from spmd_core.searching.outcomes import (
 )
 from spmd_core.searching.pool import Pool
 from spmd_core.searching.prove import MOST as MOST_PROVEN
-from spmd_core.searching.prove import ROW_S, prove, stored_proof
+from spmd_core.searching.prove import PROOFS, ROW_S, finalists, prove, stored_proof
 from spmd_core.searching.runs import Runs
 from spmd_core.searching.work import Work
 from spmd_core.settings import read_settings
@@ -156,7 +156,8 @@ class Search(Work):
         final = runs.deadline
         attached = not any(parse_target(each).is_absent for each in self._targets())
         if attached:
-            runs.deadline = final - min(PROVING * (self.budget_s or 0.0), MOST_PROVEN * ROW_S)
+            runs.deadline = final - min(PROVING * (self.budget_s or 0.0),
+                                        PROOFS * MOST_PROVEN * ROW_S)
         choice = Choice(self.question, self.space, draws=not attached)
         self.doing = "measuring" if attached else "compiling"
         if not attached:
@@ -228,12 +229,20 @@ class Search(Work):
         self._keep(answered(group, result))
 
     def _prove(self, runs: Runs) -> None:
-        """Measure the best side by side, unless that was done and nothing was measured since."""
-        if self._proof is not None and not self._proof.partial:
-            return
-        self.doing = "measuring the best side by side"
-        self._proof, changed = prove(runs, self.answer)
-        self._keep(changed)
+        """Measure the best side by side; once more with those that are near what the winner took
+        there, and were not in it.
+        """
+        for _ in range(PROOFS):
+            known = self._proof
+            if known is not None and not known.partial \
+                    and all(each.number in known.numbers for each in finalists(self.answer)):
+                return
+            self.doing = "measuring the best side by side"
+            found, changed = prove(runs, self.answer)
+            if found is None or (found.partial and known is not None and not known.partial):
+                return
+            self._proof = found
+            self._keep(changed)
 
     # State ---------------------------------------------------------------------------------------
 

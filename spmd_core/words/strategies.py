@@ -92,7 +92,7 @@ class _Called:
 
     def __init__(self, result: Result | None):
         self._result = result
-        self._is_study = result is not None and bool(result.experiment.variants)
+        self._is_study = result is None or bool(result.experiment.variants)
         self._alone = result is not None and len({
             row.strategy for row in result.experiment.rows}) == 1
 

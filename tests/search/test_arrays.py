@@ -203,14 +203,26 @@ def test_an_answer_says_what_its_proof_says(differs, ties, said):
     listed = answer.to_json()["proof"]
     assert (listed["faster"], listed["slower"], listed["differs"]) == ("a", "b", differs)
     assert listed["link"].startswith("/compare?experiment=1.") and listed["run"] in listed["link"]
-    classic = words.classic_words(every[0], Classic("data", every[1]), answer.proof)
+    classic = words.classic_words(answer, Classic("data", every[1]))
     assert ("Beats it, paired ratio 1.20×" if differs else "No difference from the winner: "
             ).lower() in classic.lower()
     guessed = replace(every[1], fate="estimated", measured_s=None,
                       predicted=Estimate(low=0.1, estimate=0.2, high=0.4))
-    assert words.classic_words(every[0], Classic("data", guessed)) == (
+    assert words.classic_words(answer, Classic("data", guessed)) == (
         "data: b. Not measured; estimated at 200 ms.")
-    assert "not known how it compares" in words.why_not(every[0], guessed)
+    assert "not known how it compares" in words.why_not(answer, guessed)
+    assert "measures both side by side" in words.classic_words(answer, Classic("data", every[2]))
+    slow = measured(3, "slow", 1.4)
+    assert words.classic_words(answer, Classic("data", slow)).startswith(
+        "data: slow. The winner beats it by 1.4×")
+    assert ("paired ratio" if differs else "no difference from the winner: paired"
+            ) in words.why_not(answer, every[1])
+    order = Answer(answer.question, 4, [*every, slow, replace(guessed, number=4)], True,
+                   proof=answer.proof).ranking
+    told_apart = ["a", "c", "b", "slow", "b"]
+    assert [each.candidate.name for each in order] == (
+        told_apart if differs else ["a", "b", "c", "slow", "b"])
+    assert [words.known_by(each.candidate, answer.proof) for each in order].count("side by side") == 2
     crashed = replace(every[2], fate="failed", measured_s=None, detail="it crashed.")
     beside = Answer(read_array_question(OPEN), 3, [*every[:2], crashed], True)
     assert words.state_words(beside).endswith("1 failed, the first of them c (it crashed).")

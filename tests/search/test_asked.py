@@ -136,7 +136,7 @@ def test_a_measured_time_is_not_set_against_an_estimate():
     assert not compared(winner, other).by_formula
     assert "by the formula alone" in words.beats(slow, other).lower()
     assert "faster" not in words.beats(slow, other)
-    assert "not measured, and by the formula alone" in words.why_not(slow, other)
+    assert "not measured, and by the formula alone" in words.why_not(Answer(answer.question, 2, [slow, other], False), other)
 
 
 def test_the_rule_that_emptied_the_space_is_the_one_that_most_break():

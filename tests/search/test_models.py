@@ -152,7 +152,7 @@ def test_the_answer_in_words_and_json(small):
     published = answer_of(model="scaled:32", chips=["v5p:64"], global_batch=384)
     assert published.classics[-1].candidate.plan.mesh == (("fsdp", 16), ("tensor", 4))
     lost = published.ranking[-1].candidate
-    assert "the winner's time. It first loses by" in words.why_not(published.winner, lost)
+    assert "the winner's time. It first loses by" in words.why_not(published, lost)
 
 
 def test_the_winner_as_maxtext_and_flax_write_it():

@@ -7,6 +7,7 @@ from spmd_core.script.export import script_text
 from spmd_core.search import axis_rules
 from spmd_core.search.answer import Answer
 from spmd_core.search.candidate import Candidate
+from spmd_core.search.proof import Proof
 from spmd_core.search.ranking import Ranked
 from spmd_core.searching.search import Search
 from spmd_core.units import bytes_text, count_text, seconds_text
@@ -39,7 +40,7 @@ def watch(search: Search) -> None:
         st.progress(min(1.0, search.spent_s / search.budget_s if search.budget_s
                         else len(answer.found) / answer.space))
     if answer.ranking:
-        st.dataframe(ranking_table(answer.ranking[:ROWS]), hide_index=True, key="search:live")
+        st.dataframe(ranking_table(answer.ranking[:ROWS], answer.proof_of_winner), hide_index=True, key="search:live")
 
 
 def headline(answer: Answer) -> None:
@@ -74,12 +75,12 @@ def details(answer: Answer) -> None:
         every(answer)
         return
     chosen = _ranking(answer) or winner
-    st.markdown(plain(words.why_not(winner, chosen)))
+    st.markdown(plain(words.why_not(answer, chosen)))
     actions(chosen)
     if told := answer.classics:
         st.subheader("Against the classics", anchor=False)
         for each in told:
-            st.markdown(f"- {plain(words.classic_words(winner, each, answer.proof_of_winner))}")
+            st.markdown(f"- {plain(words.classic_words(answer, each))}")
     fronts(answer)
     every(answer)
 
@@ -100,7 +101,7 @@ def _ranking(answer: Answer) -> Candidate | None:
     """The ranking; the candidate of the row that was chosen."""
     st.subheader("Ranking", anchor=False)
     shown = answer.ranking[:ROWS]
-    event = st.dataframe(ranking_table(shown), hide_index=True, key="search:ranking",
+    event = st.dataframe(ranking_table(shown, answer.proof_of_winner), hide_index=True, key="search:ranking",
                          on_select="rerun", selection_mode="single-row")
     rest = len(answer.ranking) - len(shown)
     more = f" {words.ranked_words(answer)}" if rest > 0 else ""
@@ -109,15 +110,15 @@ def _ranking(answer: Answer) -> Candidate | None:
     return shown[rows[0]].candidate if rows and rows[0] < len(shown) else None
 
 
-def ranking_table(entries: list[Ranked]) -> pd.DataFrame:
-    """A row per candidate, the best first."""
+def ranking_table(entries: list[Ranked], proof: Proof | None = None) -> pd.DataFrame:
+    """A row per candidate, the best first; `proof`: that of the winner."""
     rows = []
     for place, entry in enumerate(entries, 1):
         each = entry.candidate
         low, high = each.span or (None, None)
         # how it is known beside the time, in sight of a narrow window too
         rows.append({"": place, "Time": seconds_text(each.seconds),
-                     "Known by": words.FATES[each.fate], **columns(each),
+                     "Known by": words.known_by(each, proof), **columns(each),
                      "Memory": bytes_text(each.memory_bytes),
                      "Interval": f"{seconds_text(low)} to {seconds_text(high)}" if low else "–",
                      "Others": f"{count_text(len(entry.alike))} alike" if entry.alike else ""})
@@ -172,7 +173,7 @@ def every(answer: Answer) -> None:
                              on_select="rerun", selection_mode="single-row")
         rows = event["selection"]["rows"]
         if rows and rows[0] < len(shown):
-            st.markdown(plain(words.why_not(answer.winner, shown[rows[0]])))
+            st.markdown(plain(words.why_not(answer, shown[rows[0]])))
         st.caption(f"{count_text(len(shown))} of {count_text(len(found))} shown. "
                    "Choose a row to see what it costs, and where it first loses.")
 

@@ -8,13 +8,14 @@ from spmd_core.units import bytes_text, seconds_text
 from ui.charts.base import BYTES, CONFIG, SECONDS, Spec, unit
 
 MOST_POINTS = 400
+ALIKE = 1.01  # costs closer than this are the same: an axis of them would show rounding
 _FRONT, _REST, _WINNER = "front", "others", "winner"
 
 
 def front_chart(entries: Sequence[Ranked], front: Sequence[Candidate],
                 price: dict[str, float] | None = None) -> Spec | None:
     """Time against memory per device, or price: the best candidates, with the front as a line; None
-    where all of them use the same, or there are fewer than two.
+    where all of them use the same to the eye, or there are fewer than two.
     """
     on_front = {each.number for each in front}
     shown = [entry.candidate for entry in entries[:MOST_POINTS]
@@ -25,7 +26,7 @@ def front_chart(entries: Sequence[Ranked], front: Sequence[Candidate],
     tokens = entries[0].candidate.tokens if entries else 1
     costs = {each.number: 1e9 * score(each, "price", price) if price
              else float(each.memory_bytes or 0) for each in shown}
-    if len(set(costs.values())) < 2:
+    if len(costs) < 2 or max(costs.values()) < ALIKE * min(costs.values()):
         return None
     size, name = unit([_per(each, tokens) for each in shown], SECONDS)
     byte, byte_name = (1.0, "a billion tokens") if price else unit(list(costs.values()), BYTES)

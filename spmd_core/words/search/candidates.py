@@ -3,18 +3,25 @@
 from collections.abc import Sequence
 
 from spmd_core.results.result import Ratio
+from spmd_core.search.answer import Answer
 from spmd_core.search.candidate import Candidate
 from spmd_core.search.classics import Classic
 from spmd_core.search.compared import Difference, compared
 from spmd_core.search.proof import Proof
+from spmd_core.search.question import Goal
 from spmd_core.units import bytes_text, number_text, seconds_text
 from spmd_core.words.predictions import share_words
 from spmd_core.words.strategies import paired_words
 
 FATES = {"measured": "measured", "compiled": "compiled", "estimated": "estimate",
          "failed": "failed", "pruned": "pruned"}
+_ALONE = ("but alone and not beside the winner: the difference may be luck, and searching on "
+          "measures both side by side")
 _MOST = 3  # kinds of time that a sentence names
 _ALIKE = 1.005  # closer than this, two times are the same to a reader
+# what a winner does that is not faster; of time: by a formula that what is known better contradicts
+_LESS: dict[Goal, str] = {"memory": "Uses less memory than", "price": "Costs less than",
+                          "chip-seconds": "Takes fewer chip-seconds than", "time": "Is behind"}
 
 
 def time_words(candidate: Candidate) -> str:
@@ -28,40 +35,49 @@ def time_words(candidate: Candidate) -> str:
 
 
 def beats(winner: Candidate, other: Candidate, title: str | None = None,
-          proven: Ratio | None = None) -> str:
+          proven: Ratio | None = None, goal: Goal = "time") -> str:
     """Why the winner is ahead of another: `beats fsdp by 1.8×: 0.9 ms less exposed all-reduce, 12
-    MiB more memory`. `proven`: by how much, where both were measured side by side.
+    MiB more memory`. `proven`: by how much, where both were measured side by side; `goal`: what is
+    minimized.
     """
     found = compared(winner, other)
     name = title or other.name
     if proven is not None:
         verb = f"Beats {name}, {paired_words(proven)}"
     elif found.ratio < 1 / _ALIKE:
-        verb = f"Uses less than {name}, which is {_times(1 / found.ratio)} faster"
+        verb = f"{_LESS[goal]} {name}, which is {_times(1 / found.ratio)} faster"
     elif found.ratio <= _ALIKE:
         verb = f"Is as fast as {name}"
     else:
         verb = f"Beats {name} by {_times(found.ratio)}"
     if found.by_formula and proven is None:  # one of them was not measured, or not compiled
         verb = f"By the formula alone {verb[:1].lower()}{verb[1:]}"
-    said = _differences(found)
-    by = "" if winner.plan or not found.seconds or found.by_formula else " by the formula"
-    return f"{verb}: {', '.join(said)}{by}." if said else f"{verb}."
+    said = _differences(found, "" if winner.plan or found.by_formula else " by the formula")
+    return f"{verb}: {', '.join(said)}." if said else f"{verb}."
 
 
-def _differences(found: Difference) -> list[str]:
+def _differences(found: Difference, by: str) -> list[str]:
+    """Of the times, where any is less, and of the memory; `by`: by what the times are told."""
     less = [each for each in found.seconds if each[1] > 0]
     told = [*less, *(each for each in found.seconds if each[1] <= 0)] if less else []
     said = [f"{seconds_text(abs(seconds))} {'less' if seconds > 0 else 'more'} {share_words(name)}"
             for name, seconds in told[:_MOST]]
+    if said:
+        said[-1] += by
     if abs(found.memory_bytes) >= 2**20:
         more = "less" if found.memory_bytes > 0 else "more"
         said.append(f"{bytes_text(abs(found.memory_bytes))} {more} memory")
     return said
 
 
-def why_not(winner: Candidate | None, other: Candidate) -> str:
+def known_by(candidate: Candidate, proof: Proof | None) -> str:
+    """How its time is known; `proof`: that of the winner."""
+    return "side by side" if proof and candidate.number in proof.numbers else FATES[candidate.fate]
+
+
+def why_not(answer: Answer, other: Candidate) -> str:
     """What a candidate costs and where it first loses."""
+    winner, proof = answer.winner, answer.proof_of_winner
     if other.fate == "pruned":
         return f"{other.name}: {other.reason}. {_capital(other.detail)}.".replace("..", ".")
     if other.fate == "failed":
@@ -74,6 +90,8 @@ def why_not(winner: Candidate | None, other: Candidate) -> str:
     if _is_guess_beside(winner, other) and not found.by_formula:
         return (f"{other.name}: {time_words(other)}; not measured, so that it is not known how it "
                 "compares with the winner.")
+    if _is_alone_beside(winner, other, proof):
+        return f"{other.name}: {time_words(other)}{_memory(other)}; {_ALONE}."
     loses = [(name, seconds) for name, seconds in found.seconds if seconds > 0]
     first = (f" It first loses by {seconds_text(loses[0][1])} more {share_words(loses[0][0])}."
              if loses else "")
@@ -83,12 +101,24 @@ def why_not(winner: Candidate | None, other: Candidate) -> str:
     if found.by_formula:
         known = winner if other.fate == "estimated" else other
         slower = f"not {FATES[known.fate]}, and by the formula alone {slower}"
-    memory = f", {bytes_text(other.memory_bytes)} per device" if other.memory_bytes else ""
-    return f"{other.name}: {time_words(other)}{memory}; {slower}.{first}"
+    if proof and (ratio := proof.ratio_of(other.name)):
+        slower = ("" if ratio.differs else "no difference from the winner: ") + paired_words(ratio)
+        first = first if ratio.differs else ""
+    return f"{other.name}: {time_words(other)}{_memory(other)}; {slower}.{first}"
 
 
-def classic_words(winner: Candidate, classic: Classic, proof: Proof | None = None) -> str:
-    """A classic against the winner, in a sentence: by the proof, where it was measured there."""
+def _memory(candidate: Candidate) -> str:
+    held = candidate.memory_bytes
+    return f", {bytes_text(held)} per device" if held else ""
+
+
+def classic_words(answer: Answer, classic: Classic) -> str:
+    """A classic against the winner, in a sentence: by the proof, where it was measured there.
+    ValueError of an answer without a winner.
+    """
+    winner, proof = answer.winner, answer.proof_of_winner
+    if winner is None:
+        raise ValueError("there is no winner to set a classic against")
     if classic.candidate is None:
         why = _capital(classic.why) if classic.why else "no mesh of these devices is one"
         return f"{classic.title}: cannot run. {_capital(why)}.".replace("..", ".")
@@ -97,11 +127,14 @@ def classic_words(winner: Candidate, classic: Classic, proof: Proof | None = Non
     if _is_guess_beside(winner, classic.candidate):
         return (f"{classic.title}: {classic.candidate.name}. Not measured; estimated at "
                 f"{seconds_text(classic.candidate.seconds)}.")
+    if _is_alone_beside(winner, classic.candidate, proof):
+        return (f"{classic.title}: {classic.candidate.name}. {time_words(classic.candidate)}, "
+                f"{_ALONE}.")
     ratio = proof.ratio_of(classic.candidate.name) if proof else None
     if ratio is not None and not ratio.differs:
         return (f"{classic.title}: {classic.candidate.name}. No difference from the winner: "
                 f"{paired_words(ratio)}.")
-    said = beats(winner, classic.candidate, "it", ratio)
+    said = beats(winner, classic.candidate, "it", ratio, answer.question.minimize)
     return f"{classic.title}: {classic.candidate.name}. The winner {said[:1].lower()}{said[1:]}"
 
 
@@ -126,3 +159,12 @@ def ties_words(ties: Sequence[Candidate], most: int = 3) -> str:
 def _is_guess_beside(winner: Candidate, other: Candidate) -> bool:
     """Whether one is measured and the other only estimated: their quotient would mean nothing."""
     return winner.measured_s is not None and other.measured_s is None
+
+
+def _is_alone_beside(winner: Candidate, other: Candidate, proof: Proof | None) -> bool:
+    """Whether the other was measured alone while the winner was proven beside others, and is not
+    slower by more than luck.
+    """
+    if proof is None or other.name in proof.medians_s or not other.interval_s:
+        return False
+    return other.interval_s[0] <= (winner.interval_s or (0.0, winner.seconds or 0.0))[1]

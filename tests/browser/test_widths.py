@@ -42,7 +42,9 @@ def test_focus_on_the_menu_is_outlined_in_the_primary_color(server, new_page, th
 def test_the_cards_are_three_in_a_row_at_1000_and_one_at_390(server, new_page):
     page = visit(new_page(viewport={"width": 1000, "height": 900}), server.url)
     page.wait_for_function(IN_ROWS, arg=[3, -(-len(STARTS) // 3)], timeout=PATIENCE_MS)
-    assert page.locator(".st-key-menu").bounding_box()["height"] < 60  # one line, Share at its end
+    # one line, Share at its end
+    page.wait_for_function("() => document.querySelector('.st-key-menu').offsetHeight < 60",
+                           timeout=PATIENCE_MS)
     page.set_viewport_size({"width": 390, "height": 900})
     page.wait_for_function(IN_ROWS, arg=[1, len(STARTS)], timeout=PATIENCE_MS)
 

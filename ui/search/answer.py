@@ -7,8 +7,6 @@ from spmd_core.script.export import script_text
 from spmd_core.search import axis_rules
 from spmd_core.search.answer import Answer
 from spmd_core.search.candidate import Candidate
-from spmd_core.search.proof import Proof
-from spmd_core.search.ranking import Ranked
 from spmd_core.searching.search import Search
 from spmd_core.units import bytes_text, count_text, seconds_text
 from spmd_core.words import search as words
@@ -40,7 +38,7 @@ def watch(search: Search) -> None:
         st.progress(min(1.0, search.spent_s / search.budget_s if search.budget_s
                         else len(answer.found) / answer.space))
     if answer.ranking:
-        st.dataframe(ranking_table(answer.ranking[:ROWS], answer.proof_of_winner), hide_index=True, key="search:live")
+        st.dataframe(ranking_table(answer), hide_index=True, key="search:live")
 
 
 def headline(answer: Answer) -> None:
@@ -51,14 +49,18 @@ def headline(answer: Answer) -> None:
         return
     st.subheader(plain(winner.name), anchor=False)
     known = words.FATES[winner.fate]
-    left, middle, right = st.columns([3, 3, 3])
-    left.metric(f"{'Time of a step' if winner.plan else 'Time'}, {known}",
-                seconds_text(winner.seconds))
-    middle.metric("Memory per device", bytes_text(winner.memory_bytes))
-    right.metric("Candidates", count_text(answer.space))
-    question = answer.question
-    said = [words.minimized_words(winner, question.minimize, dict(question.price)),
-            words.sure_words(answer), words.next_words(answer)]
+    goal, price = answer.question.minimize, dict(answer.question.price)
+    time, memory = ((f"{'Time of a step' if winner.plan else 'Time'}, {known}",
+                     seconds_text(winner.seconds)),
+                    ("Memory per device", bytes_text(winner.memory_bytes)))
+    cost = words.cost_title(winner, goal), words.cost_text(winner, goal, price)
+    # what is minimized comes first
+    figures = [memory, time] if goal == "memory" else [cost, time, memory] if cost[0] else [
+        time, memory]
+    figures.append(("Candidates", count_text(answer.space)))
+    for column, (title, value) in zip(st.columns(len(figures)), figures, strict=True):
+        column.metric(title, value)
+    said = [words.sure_words(answer), words.next_words(answer)]
     st.markdown(plain(" ".join(f"{each.rstrip('.')}." for each in said if each)))
     if (proof := answer.proof_of_winner) is not None:
         st.page_link("pages/compare.py", label="**Open the proof on Compare**",
@@ -101,7 +103,7 @@ def _ranking(answer: Answer) -> Candidate | None:
     """The ranking; the candidate of the row that was chosen."""
     st.subheader("Ranking", anchor=False)
     shown = answer.ranking[:ROWS]
-    event = st.dataframe(ranking_table(shown, answer.proof_of_winner), hide_index=True, key="search:ranking",
+    event = st.dataframe(ranking_table(answer), hide_index=True, key="search:ranking",
                          on_select="rerun", selection_mode="single-row")
     rest = len(answer.ranking) - len(shown)
     more = f" {words.ranked_words(answer)}" if rest > 0 else ""
@@ -110,20 +112,24 @@ def _ranking(answer: Answer) -> Candidate | None:
     return shown[rows[0]].candidate if rows and rows[0] < len(shown) else None
 
 
-def ranking_table(entries: list[Ranked], proof: Proof | None = None) -> pd.DataFrame:
-    """A row per candidate, the best first; `proof`: that of the winner."""
-    rows = []
-    for place, entry in enumerate(entries, 1):
+def ranking_table(answer: Answer) -> pd.DataFrame:
+    """A row per candidate, the best first."""
+    goal, price, rows = answer.question.minimize, dict(answer.question.price), []
+    proof = answer.proof_of_winner
+    for place, entry in enumerate(answer.ranking[:ROWS], 1):
         each = entry.candidate
         low, high = each.span or (None, None)
         # how it is known beside the time, in sight of a narrow window too
-        rows.append({"": place, "Time": seconds_text(each.seconds),
+        rows.append({"": place, "Cost": words.cost_text(each, goal, price), "Time": seconds_text(each.seconds),
                      "Known by": words.known_by(each, proof), **columns(each),
                      "Memory": bytes_text(each.memory_bytes),
                      "Interval": f"{seconds_text(low)} to {seconds_text(high)}" if low else "–",
                      "Others": f"{count_text(len(entry.alike))} alike" if entry.alike else ""})
     table = pd.DataFrame(rows)
-    return table if any(table["Others"]) else table.drop(columns="Others")
+    if answer.winner is not None and (title := words.cost_title(answer.winner, goal)):
+        table = table.rename(columns={"Cost": title})
+    return table.drop(columns=[name for name in ("Cost", "Others")
+                               if name in table and not any(table[name])])
 
 
 def columns(candidate: Candidate) -> dict[str, str]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from spmd_core.search.candidate import Candidate
 from spmd_core.search.ranking import Ranked, score
 from spmd_core.units import bytes_text, seconds_text
+from spmd_core.words.search import cost_title
 from ui.charts.base import BYTES, CONFIG, SECONDS, Spec, unit
 
 MOST_POINTS = 400
@@ -24,19 +25,19 @@ def front_chart(entries: Sequence[Ranked], front: Sequence[Candidate],
     shown = [each for each in shown if each.seconds and each.memory_bytes and each.fate == known]
     # by price per token, of steps of other batches: times are per token, too, scaled to the first's
     tokens = entries[0].candidate.tokens if entries else 1
-    costs = {each.number: 1e9 * score(each, "price", price) if price
+    costs = {each.number: (1e9 if each.plan else 1e6) * score(each, "price", price) if price
              else float(each.memory_bytes or 0) for each in shown}
     if len(costs) < 2 or max(costs.values()) < ALIKE * min(costs.values()):
         return None
     size, name = unit([_per(each, tokens) for each in shown], SECONDS)
-    byte, byte_name = (1.0, "a billion tokens") if price else unit(list(costs.values()), BYTES)
-    title = f"Cost of {byte_name}" if price else f"Memory per device ({byte_name})"
+    byte, byte_name = (1.0, "$") if price else unit(list(costs.values()), BYTES)
+    title = cost_title(entries[0].candidate, "price") if price else "Memory per device"
     first = entries[0].candidate.number
     rows = [{"x": costs[each.number] / byte, "y": _per(each, tokens) / size,
              "kind": _WINNER if each.number == first else _FRONT if each.number in on_front
              else _REST, "name": each.name, "time": seconds_text(each.seconds),
              "memory": bytes_text(each.memory_bytes)} for each in shown]
-    x = {"field": "x", "type": "quantitative", "title": title,
+    x = {"field": "x", "type": "quantitative", "title": f"{title} ({byte_name})",
          "scale": {"zero": False}}
     y = {"field": "y", "type": "quantitative", "title": f"Time ({name})", "scale": {"zero": False}}
     color = {"field": "kind", "type": "nominal", "title": None,

@@ -2,6 +2,8 @@
 
 from spmd_core.words.search.answer import (
     MEANING,
+    cost_text,
+    cost_title,
     disturbed_words,
     doing,
     front_words,
@@ -28,7 +30,8 @@ from spmd_core.words.search.candidates import (
     why_not,
 )
 
-__all__ = ["FATES", "MEANING", "beats", "classic_words", "disturbed_words", "doing", "front_words",
+__all__ = ["FATES", "MEANING", "beats", "classic_words", "cost_text", "cost_title",
+           "disturbed_words", "doing", "front_words",
            "goal_words", "headline", "known_by", "minimized_words", "next_words", "nothing_left",
            "proof_run_words", "proof_words", "ranked_words", "rates_words", "space_words",
            "state_words", "sure_words", "ties_words", "time_words", "why_not"]

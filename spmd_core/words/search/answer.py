@@ -10,6 +10,7 @@ from spmd_core.search.proof import Proof
 from spmd_core.search.question import Goal
 from spmd_core.search.ranking import score
 from spmd_core.units import bytes_text, count_text, number_text, seconds_text
+from spmd_core.words.costs import money_text
 from spmd_core.words.search.candidates import FATES, time_words
 from spmd_core.words.strategies import paired_words
 
@@ -46,12 +47,28 @@ def headline(answer: Answer) -> str:
 
 def minimized_words(candidate: Candidate, goal: Goal, price: dict[str, float]) -> str:
     """What is minimized, where that is neither the time nor the memory: "" of those."""
+    text = cost_text(candidate, goal, price)
+    return f"{text} for {_unit(candidate)}" if text else ""
+
+
+def cost_title(candidate: Candidate, goal: Goal) -> str:
+    """What `cost_text` is of, as a title; "" where that is the time or the memory."""
+    named: dict[Goal, str] = {"price": "Price", "chip-seconds": "Chip-seconds"}
+    return f"{named[goal]} of {_unit(candidate)}" if goal in named else ""
+
+
+def cost_text(candidate: Candidate, goal: Goal, price: dict[str, float]) -> str:
+    """The price or the chip-seconds of a billion tokens, or of a million calls; "" of the time and
+    the memory.
+    """
     if goal not in ("price", "chip-seconds"):
         return ""
-    many = 1e9 if candidate.plan else 1e6
-    unit = "a billion tokens" if candidate.plan else "a million calls"
-    value = number_text(many * score(candidate, goal, price))
-    return f"{value} for {unit}" if goal == "price" else f"{value} chip-seconds for {unit}"
+    value = (1e9 if candidate.plan else 1e6) * score(candidate, goal, price)
+    return money_text(value) if goal == "price" else f"{number_text(value)} chip-seconds"
+
+
+def _unit(candidate: Candidate) -> str:
+    return "a billion tokens" if candidate.plan else "a million calls"
 
 
 def front_words(front: Sequence[Candidate], price: dict[str, float] | None = None,
@@ -106,9 +123,12 @@ def sure_words(answer: Answer) -> str:
            "program"}.get(winner.fate, "Estimated, nothing was compiled")
     if not near:
         several = len(answer.ranking) > 1
-        return f"{how}: {'no other is as good' if several else 'nothing else can run'}."
+        best = "uses as little" if answer.question.minimize == "memory" else "is as good"
+        return f"{how}: {f'no other {best}' if several else 'nothing else can run'}."
     most = "at least " if len(near) >= 9 else ""  # only the first are compared
     others = f"{len(near)} other{'s' if len(near) > 1 else ''}"
+    if answer.question.minimize == "memory":
+        return f"{how}: {most}{others} {'use' if len(near) > 1 else 'uses'} as little."
     return f"{how}: a tie with {most}{others} by the intervals."
 
 

@@ -52,22 +52,28 @@ def beats(winner: Candidate, other: Candidate, title: str | None = None,
         verb = f"Beats {name} by {_times(found.ratio)}"
     if found.by_formula and proven is None:  # one of them was not measured, or not compiled
         verb = f"By the formula alone {verb[:1].lower()}{verb[1:]}"
-    said = _differences(found, "" if winner.plan or found.by_formula else " by the formula")
+    times = _times_apart(found, "" if winner.plan or found.by_formula else " by the formula")
+    held = _memory_apart(found)
+    said = [*held, *times] if goal == "memory" else [*times, *held]
     return f"{verb}: {', '.join(said)}." if said else f"{verb}."
 
 
-def _differences(found: Difference, by: str) -> list[str]:
-    """Of the times, where any is less, and of the memory; `by`: by what the times are told."""
+def _times_apart(found: Difference, by: str) -> list[str]:
+    """The kinds of time that are told, where any is less; `by`: by what they are known."""
     less = [each for each in found.seconds if each[1] > 0]
     told = [*less, *(each for each in found.seconds if each[1] <= 0)] if less else []
     said = [f"{seconds_text(abs(seconds))} {'less' if seconds > 0 else 'more'} {share_words(name)}"
             for name, seconds in told[:_MOST]]
     if said:
         said[-1] += by
-    if abs(found.memory_bytes) >= 2**20:
-        more = "less" if found.memory_bytes > 0 else "more"
-        said.append(f"{bytes_text(abs(found.memory_bytes))} {more} memory")
     return said
+
+
+def _memory_apart(found: Difference) -> list[str]:
+    if abs(found.memory_bytes) < 2**20:
+        return []
+    more = "less" if found.memory_bytes > 0 else "more"
+    return [f"{bytes_text(abs(found.memory_bytes))} {more} memory"]
 
 
 def known_by(candidate: Candidate, proof: Proof | None) -> str:

@@ -60,8 +60,10 @@ class Trial:
         self.slowest_s = 0.0
         self.environ = os.environ | {
             "SPMD_LAB_DATA": str(folder), "SPMD_LAB_TARGET": "cpu:8",
-            "PYTHONPATH": f"{STANDIN}{os.pathsep}{ROOT}"}
-        os.environ |= {"SPMD_LAB_DATA": str(folder), "PYTHONPATH": self.environ["PYTHONPATH"]}
+            "PYTHONPATH": f"{STANDIN}{os.pathsep}{ROOT}",
+            "STANDIN_LONG": "500"}  # rounds: a run that is not hit ends after ten seconds
+        os.environ |= {name: self.environ[name]
+                       for name in ("SPMD_LAB_DATA", "PYTHONPATH", "STANDIN_LONG")}
         self.lab = Lab.open(folder, serve=False, settings=SETTINGS)
 
     @contextlib.contextmanager

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ STANDIN = ROOT / "tests" / "standin"
 PATIENCE_S = 120.0  # what takes a second takes thirty where others use the cores
 HASTY = Settings(run_timeout_s=PATIENCE_S, idle_s=60, cancel_grace_s=0.4, terminate_grace_s=0.4,
                  lock_retry_s=0.2, poll_s=0.05, note_s=0.1, compilers=1)
+# for what is cancelled and is to answer itself: no machine is so slow that it would be ended instead
+PATIENT = replace(HASTY, cancel_grace_s=PATIENCE_S, terminate_grace_s=PATIENCE_S)
 
 
 def experiment(behaviour: int = 0, **changes: Any) -> Experiment:

@@ -13,10 +13,11 @@ SERVE = """
 import sys
 from pathlib import Path
 from spmd_core.lab import Lab
-from tests.labs import HASTY, experiment
-lab = Lab.open(settings=HASTY)
+from tests.labs import PATIENT, experiment, until
+lab = Lab.open(settings=PATIENT)
 for behaviour in sys.argv[1:]:
     print(lab.submit(experiment(int(behaviour))), flush=True)
+until(lambda: lab.queue_holder)
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -150,7 +151,7 @@ def test_leaving_in_an_orderly_way_ends_the_worker_and_marks_the_run(dashboard, 
     process, (run,) = dashboard(standin.ENDLESS)
     pid = until(lambda: (status := follower.status(run)).state == "running" and status.worker_pid)
     process.stdin.close()
-    assert process.wait(30) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert not is_running(pid)
     status = follower.status(run)
     assert (status.state, status.finished_at is None) == ("interrupted", False)

@@ -14,7 +14,7 @@ from spmd_core.searching.cluster import Cluster
 from spmd_core.searching.search import Search
 from spmd_core.settings import read_settings
 from spmd_core.store.searches import Searches
-from tests.labs import HASTY, ROOT, STANDIN, until
+from tests.labs import HASTY, PATIENCE_S, ROOT, STANDIN, until
 
 SPEC = {"workload": "elementwise", "target": "tpu:v5e:2x2", "mesh": {"x": 4}, "sharding": None,
         "dims": {"rows": 16, "cols": 8}, "strategies": ["auto"], "seed": 0}
@@ -22,9 +22,9 @@ SPEC = {"workload": "elementwise", "target": "tpu:v5e:2x2", "mesh": {"x": 4}, "s
 
 @pytest.fixture
 def processes(tmp_path):
-    """A scheduler and two workers, whose engine takes a second for each candidate."""
+    """A scheduler and two workers, whose engine takes two seconds for each candidate."""
     file, started = tmp_path / "scheduler.json", []
-    environ = os.environ | {"PYTHONPATH": f"{STANDIN}{os.pathsep}{ROOT}", "STANDIN_ROUNDS": "60"}
+    environ = os.environ | {"PYTHONPATH": f"{STANDIN}{os.pathsep}{ROOT}", "STANDIN_ROUNDS": "100"}
 
     def start(module: str, *words: str) -> subprocess.Popen:
         with (tmp_path / f"{module}.log").open("a") as log:
@@ -35,7 +35,7 @@ def processes(tmp_path):
         return started[-1]
 
     start("dask_scheduler", "--host", "127.0.0.1", "--port", "0")
-    until(file.exists, 60)
+    until(lambda: file.exists() and file.read_text().endswith("}"))
     for _ in range(2):
         start("dask_worker", "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1")
     yield started, file
@@ -77,26 +77,26 @@ def test_a_worker_that_dies_costs_a_try_and_a_scheduler_that_goes_pauses(
     lab, store = Lab.open(data_folder, settings=HASTY), Searches(data_folder)
     try:
         both = Cluster(address(file))
-        until(lambda: len(both._client.scheduler_info(n_workers=-1)["workers"]) == 2, 60)
+        until(lambda: len(both._client.scheduler_info(n_workers=-1)["workers"]) == 2)
         both.close()
-        search = Search(lab, store, read_array_question(SPEC), 120.0, dask=address(file))
+        search = Search(lab, store, read_array_question(SPEC), 5 * PATIENCE_S, dask=address(file))
         thread = threading.Thread(target=search.run)
         thread.start()
-        until(lambda: any(each.fate == "measured" for each in search.answer.found), 60)
+        until(lambda: any(each.fate == "measured" for each in search.answer.found))
         started[1].kill()
-        thread.join(90)
+        thread.join(PATIENCE_S)
         answer = search.answer
         assert search.state == "done" and not search.problem
         assert [each.fate for each in answer.found] == ["measured"] * 3
         assert lab.history() == ()  # nothing was compiled here
 
-        again = Search(lab, store, read_array_question(SPEC | {"seed": 20}), 120.0,
+        again = Search(lab, store, read_array_question(SPEC | {"seed": 20}), 5 * PATIENCE_S,
                        dask=address(file))
         thread = threading.Thread(target=again.run)
         thread.start()
-        until(lambda: any(each.fate == "measured" for each in again.answer.found), 60)
+        until(lambda: any(each.fate == "measured" for each in again.answer.found))
         started[0].kill()
-        thread.join(60)
+        thread.join(PATIENCE_S)
         assert again.state == "paused" and "is gone: start it again" in again.problem
         assert again.answer.ranking[0].candidate.fate == "measured"  # what was found is kept
     finally:

@@ -39,7 +39,7 @@ def store(data_folder):
     store.close()
 
 
-def search(lab, store, budget_s=60.0, **changes) -> Search:
+def search(lab, store, budget_s=5 * PATIENCE_S, **changes) -> Search:
     return Search(lab, store, read_array_question(SPEC | changes), budget_s)
 
 
@@ -89,7 +89,7 @@ def test_cancel_keeps_what_was_found(lab, store):
     slow = search(lab, store, seed=ROUNDS, strategies=["auto"])
     thread = threading.Thread(target=slow.run)
     thread.start()
-    until(lambda: lab.active() and lab.active()[0].state == "running")
+    until(lambda: any(each.state == "running" for each in lab.active()))
     slow.cancel()
     thread.join(PATIENCE_S)
     assert slow.state == "cancelled" and not lab.active()

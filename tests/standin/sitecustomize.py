@@ -10,6 +10,8 @@ import time
 import types
 
 QUICK, ENDLESS, STUBBORN, STRAY, JUNK, ROUNDS, DEAF, RENEW, ABORT, LARGE, RAISES, NOISY, NO_DEVICES, HALF_LINE, SUMS = range(15)
+# rounds: ten minutes, so that no machine is too slow to find such a run at work
+LONG = int(os.environ.get("STANDIN_LONG", 30_000))
 
 
 def describe(target, expected_device_count=None):
@@ -37,7 +39,7 @@ def run_experiment(experiment, run_id, environment, emit, cancelled):
               RAISES: _raise, NOISY: _noisy, HALF_LINE: _half_line}
     if experiment.seed in behave:
         behave[experiment.seed](emit)
-    rounds = 500 if experiment.seed in (ROUNDS, DEAF) else int(os.environ.get("STANDIN_ROUNDS", 2))
+    rounds = LONG if experiment.seed in (ROUNDS, DEAF) else int(os.environ.get("STANDIN_ROUNDS", 2))
     emit(Phase(phase="sample"))
     for done in range(1, rounds + 1):
         if cancelled() and experiment.seed != DEAF:
@@ -45,6 +47,8 @@ def run_experiment(experiment, run_id, environment, emit, cancelled):
         if rounds > 2:
             _progress(emit, done)
             time.sleep(0.02)
+    while (awaited := os.environ.get("STANDIN_UNTIL")) and not os.path.exists(awaited):
+        time.sleep(0.005)  # until the test has made this file
     size = 40_000_000 if experiment.seed == LARGE else 10
     emit(Texts(strategy="single", texts={"program": "text " * (size // 5)}))
     return _finished(experiment, run_id, environment, notes=("x" * size,),
@@ -82,7 +86,7 @@ def predict_experiment(experiment, run_id, environment, emit, cancelled, clock):
 def _progress(emit, done):
     from spmd_core.runs.events import Progress
 
-    emit(Progress(done=done, of=500, medians_s={"single": 0.001}))
+    emit(Progress(done=done, of=LONG, medians_s={"single": 0.001}))
 
 
 def _finished(experiment, run_id, environment, partial=False, notes=(), renew=False):
@@ -148,7 +152,6 @@ def _noisy(emit):
     for _ in range(40):
         os.write(2, b"noise " * 200_000)
     os.write(2, b"the last words\n")
-    time.sleep(1)
     os.abort()
 
 

@@ -70,5 +70,5 @@ def test_what_was_found_stays_when_it_is_cancelled(lab):
 
     assert watch(tryout, interrupt) == {}
     assert tryout.state == "cancelled" and tryout.answers == {}
-    until(lambda: not lab.active(), 60)
+    until(lambda: not lab.active())
     assert known(lab, result.run) == ("cancelled", {})

@@ -8,16 +8,16 @@ import pytest
 
 from spmd_core.lab import Lab
 from spmd_core.worker.active import ActiveRun
-from tests.labs import HASTY, PATIENCE_S, experiment, is_running, until
+from tests.labs import HASTY, PATIENCE_S, PATIENT, experiment, is_running, until
 
 PHASES = ("trace", "compile", "first_run", "sample", "check", "write")  # bench/kills.py: at any moment
+LAST = ("check", "write")  # the whole result may be on its way before the supervisor hears of them
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """One Lab, and so one warm worker, for the tests that leave it whole."""
-    lab = Lab.open(tmp_path_factory.mktemp("engine"),
-                   settings=replace(HASTY, cancel_grace_s=5, terminate_grace_s=3))
+    lab = Lab.open(tmp_path_factory.mktemp("engine"), settings=PATIENT)
     yield lab
     lab.close()
 
@@ -51,18 +51,12 @@ def test_a_run_through_the_worker_measures_and_keeps_its_texts(lab):
 @pytest.mark.parametrize("phase", PHASES)
 def test_killing_the_worker_in_any_phase_is_a_crash(lab, phase, monkeypatch):
     killed = _killed_in(lab, phase, monkeypatch)
-    # the result of a run may be out already when the supervisor hears of its last phases
-    for _ in range(10):
-        killed.clear()
-        run = lab.submit(layer())
-        status = lab.wait(run, PATIENCE_S)
-        assert killed, f"{phase} was never seen"
-        if status.state == "crashed":
-            break
-        assert status.state == "succeeded"  # nothing of what was finished is lost
-        assert lab.result(run).strategies["auto"].median_s
-        if phase == "write":
-            return  # it had all been sent; the stand-in's longer result is cut in the middle
+    run = lab.submit(layer())
+    status = lab.wait(run, PATIENCE_S)
+    assert killed, f"{phase} was never seen"
+    if phase in LAST and status.state == "succeeded":  # the stand-in's longer result is cut
+        assert lab.result(run).strategies["auto"].median_s  # nothing of what was finished is lost
+        return
     assert status.state == "crashed"
     assert "SIGKILL" in status.error.message
     if phase in ("sample", "check"):
@@ -104,7 +98,7 @@ def test_a_native_computation_that_takes_too_long_is_ended(tmp_path):
 
 def test_cancelling_keeps_the_rounds_that_were_measured(lab):
     run = lab.submit(layer(timing={"samples": 1000, "min_seconds": 30}))
-    until(lambda: lab.status(run).done >= 3, 60)
+    until(lambda: lab.status(run).done >= 3)
     lab.cancel(run)
     assert lab.wait(run, PATIENCE_S).state == "cancelled"
     result = lab.result(run)

@@ -116,7 +116,7 @@ def test_a_result_that_is_cut_short_is_a_sentence(open_lab, data_folder, damage)
 
 def test_devices_that_a_newer_version_described_are_asked_anew(open_lab, data_folder):
     lab = open_lab()
-    lab.probe("cpu:8", 30)
+    lab.probe("cpu:8", PATIENCE_S)
     change(data_folder, "UPDATE environments SET body = '{\"jax\": 7, \"of_tomorrow\": 1}'")
     assert lab.devices("cpu:8") is None
     assert lab.wait(lab.submit(experiment()), PATIENCE_S).state == "succeeded"
@@ -132,11 +132,21 @@ def full(store):
         store._writer.execute(f"PRAGMA max_page_count = {pages}")
 
 
-def test_a_result_that_cannot_be_written_is_kept_in_memory_and_written_later(open_lab, capfd):
+@pytest.fixture
+def goes_on(tmp_path, monkeypatch):
+    """The runs of a test wait for this file before their results."""
+    file = tmp_path / "goes on"
+    monkeypatch.setenv("STANDIN_UNTIL", str(file))
+    return file
+
+
+def test_a_result_that_cannot_be_written_is_kept_in_memory_and_written_later(open_lab, goes_on,
+                                                                             capfd):
     lab = open_lab(write_s=0.3)
     run = lab.submit(experiment(standin.LARGE))
-    until(lambda: lab.status(run).state == "running")
+    until(lambda: lab.status(run).phase == "sample")
     full(lab._store)
+    goes_on.touch()
     status = lab.wait(run, PATIENCE_S)
     assert (status.state, status.error.kind) == ("failed", "NotWritten")
     assert "keeps it in memory until it ends: download it now" in status.error.message
@@ -151,12 +161,13 @@ def test_a_result_that_cannot_be_written_is_kept_in_memory_and_written_later(ope
     assert lab._store.result(run) is not None
 
 
-def test_a_deleted_data_folder_ends_the_wait_with_a_sentence(open_lab, data_folder):
+def test_a_deleted_data_folder_ends_the_wait_with_a_sentence(open_lab, data_folder, goes_on):
     lab = open_lab(write_s=0.3)
-    run = lab.submit(experiment(standin.ROUNDS))
+    run = lab.submit(experiment())
     until(lambda: lab.status(run).state == "running")
     for file in data_folder.iterdir():
         file.unlink()
+    goes_on.touch()
     status = lab.wait(run, PATIENCE_S)
     assert status.error.kind == "NotWritten"
     with pytest.raises(StorageError, match=r"lab\.sqlite3"):
@@ -254,7 +265,7 @@ def test_an_abort_says_why_and_keeps_the_line_although_the_dump_is_longer(open_l
 def command(folder, *words, **options):
     environ = os.environ | {"SPMD_LAB_DATA": str(folder)}
     line = [sys.executable, "-m", "spmd_core", *words]
-    return subprocess.run(line, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60,
+    return subprocess.run(line, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=2 * PATIENCE_S,
                           **options)
 
 
@@ -282,13 +293,13 @@ def test_few_file_descriptors_are_a_sentence(data_folder):
     assert "ulimit" in told.stderr
 
 
-def test_a_run_whose_folder_vanishes_ends_with_code_1(data_folder, monkeypatch):
+def test_a_run_whose_folder_vanishes_ends_with_code_1(data_folder, goes_on, monkeypatch):
     monkeypatch.setenv("SPMD_LAB_WRITE_S", "0.5")
     process = subprocess.Popen(
         [sys.executable, "-m", "spmd_core", "run", "-"], cwd=ROOT, text=True,
         env=os.environ | {"SPMD_LAB_DATA": str(data_folder)},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    process.stdin.write(json.dumps(experiment(standin.ROUNDS).to_json()))
+    process.stdin.write(json.dumps(experiment().to_json()))
     process.stdin.close()
     until((data_folder / FILE_NAME).exists)
     watcher = Store(data_folder)
@@ -297,8 +308,9 @@ def test_a_run_whose_folder_vanishes_ends_with_code_1(data_folder, monkeypatch):
     for file in data_folder.iterdir():
         file.unlink()
     data_folder.rmdir()
+    goes_on.touch()
     out, told = process.stdout.read(), process.stderr.read()
-    assert process.wait(60) == 1
+    assert process.wait(PATIENCE_S) == 1
     assert "Traceback" not in told
     assert "could not be written" in told
     assert "single" in out  # the result itself is printed

@@ -12,7 +12,9 @@ import pytest
 
 from spmd_core.errors import RequestError, WorkerError
 from spmd_core.lab import Lab
+from spmd_core.runs.events import Phase
 from spmd_core.runs.states import TIMING
+from spmd_core.worker.active import ActiveRun
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, is_running, until
 from tests.standin import sitecustomize as standin
 
@@ -109,14 +111,15 @@ def test_a_worker_that_dies_in_the_middle_of_a_line_is_a_crash(lab):
 
 
 def test_stderr_without_end_is_kept_only_as_a_tail(lab):
-    run = lab.submit(experiment(standin.NOISY))
-    written = until(lambda: lab._supervisor.lanes[TIMING].host._worker)._stderr.fileno()
-    until(lambda: os.fstat(written).st_size > 40_000_000)
-    until(lambda: os.fstat(written).st_blocks * 512 < 20_000_000)  # on the disk, of 48 MB
-    status = lab.wait(run, PATIENCE_S)
+    lab.probe("cpu:8", PATIENCE_S)
+    written = os.dup(lab._supervisor.lanes[TIMING].host._worker._stderr.fileno())
+    status = finish(lab, standin.NOISY)
     assert status.state == "crashed"
     assert len(status.stderr_tail) < 20_000
     assert "the last words" in status.stderr_tail
+    found = os.fstat(written)
+    os.close(written)
+    assert found.st_size > 40_000_000 and found.st_blocks * 512 < 20_000_000  # on the disk
 
 
 def test_an_error_of_the_engine_fails_the_run_and_renews_the_worker(lab):
@@ -141,7 +144,7 @@ def test_a_worker_without_devices_fails_the_run_with_its_words(lab, monkeypatch)
     assert (status.state, status.error.kind) == ("failed", "WorkerError")
     assert status.error.message == "target has no usable device: this is a test"
     with pytest.raises(WorkerError, match="no usable device: this is a test"):
-        lab.probe("cpu:8", 30)
+        lab.probe("cpu:8", PATIENCE_S)
 
 
 def test_a_worker_that_dies_at_its_start_says_why(lab, monkeypatch):
@@ -152,23 +155,25 @@ def test_a_worker_that_dies_at_its_start_says_why(lab, monkeypatch):
     assert "cannot load the driver" in status.stderr_tail
     with pytest.raises(WorkerError,
                        match="exit status 3 before it named its devices: cannot load the driver"):
-        lab.probe("cpu:8", 30)
+        lab.probe("cpu:8", PATIENCE_S)
 
 
 @pytest.mark.parametrize("behaviour", [standin.ENDLESS, standin.STUBBORN])
-def test_a_native_endless_loop_is_ended_by_its_timeout(open_lab, behaviour):
-    lab = open_lab(run_timeout_s=3.0)  # the start of the worker counts too
-    run = lab.submit(experiment(behaviour))
-    pid = in_phase(lab, run, "compile").worker_pid
-    status = lab.wait(run, PATIENCE_S)
+def test_a_native_endless_loop_is_ended_by_its_timeout(lab, behaviour, monkeypatch):
+    finish(lab)
+    pid = lab.worker_pid
+    with monkeypatch.context() as late:  # its time is over as soon as it has told how it goes
+        late.setattr(ActiveRun, "is_late", lambda run, now: bool(run.status.medians_s))
+        status = finish(lab, behaviour)
     assert status.state == "timed_out"
-    assert "longer than 3 s" in status.error.message
-    assert lab.result(run).strategies["single"].median_s == 0.001
+    assert "longer than 120 s" in status.error.message
+    assert lab.result(status.run).strategies["single"].median_s == 0.001
     assert not is_running(pid)
     assert finish(lab).state == "succeeded"
 
 
-def test_cancelling_between_rounds_keeps_what_was_measured_and_the_worker(lab):
+def test_cancelling_between_rounds_keeps_what_was_measured_and_the_worker(open_lab):
+    lab = open_lab(cancel_grace_s=PATIENCE_S)
     run = lab.submit(experiment(standin.ROUNDS))
     pid = in_phase(lab, run, "sample").worker_pid
     lab.cancel(run)
@@ -202,8 +207,9 @@ def test_cancelling_a_queued_run_takes_it_out_of_the_queue(lab):
     assert lab.result(second) is None
 
 
-def test_cancel_races_with_finish_and_exactly_one_of_them_wins(lab):
-    states = []
+def test_cancel_races_with_finish_and_exactly_one_of_them_wins(open_lab):
+    lab, states = open_lab(cancel_grace_s=PATIENCE_S), []
+    finish(lab)  # a warm worker
     for delay in range(20):
         run = lab.submit(experiment())
         time.sleep(delay * 0.001)
@@ -230,14 +236,21 @@ def test_killing_the_worker_is_a_crash(lab, phase):
     assert "SIGKILL" in status.error.message
 
 
-def test_killing_the_worker_while_it_writes_the_result_loses_nothing_that_was_finished(lab):
-    before = finish(lab)
-    run = lab.submit(experiment(standin.LARGE))
-    os.kill(in_phase(lab, run, "write").worker_pid, signal.SIGKILL)
-    status = lab.wait(run, PATIENCE_S)
+def test_killing_the_worker_while_it_writes_the_result_loses_nothing_that_was_finished(
+        lab, monkeypatch):
+    before, take = finish(lab), ActiveRun.take
+
+    def take_and_kill(run, event):
+        take(run, event)
+        if run.status.phase == "write" and isinstance(event, Phase):
+            os.kill(lab.worker_pid, signal.SIGKILL)
+
+    with monkeypatch.context() as killing:
+        killing.setattr(ActiveRun, "take", take_and_kill)
+        status = finish(lab, standin.LARGE)
     assert status.state in ("crashed", "succeeded")
     if status.state == "succeeded":  # it had all been written
-        assert len(lab.result(run).notes[0]) == 40_000_000
+        assert len(lab.result(status.run).notes[0]) == 40_000_000
     assert lab.result(before.run).strategies["single"].status == "ok"
     assert finish(lab).state == "succeeded"
 
@@ -272,7 +285,7 @@ def test_release_frees_the_devices_at_once_and_the_next_run_waits_for_them(lab):
 
 def test_probing_asks_the_devices_and_keeps_what_they_say(lab):
     assert lab.devices("cpu:8") is None
-    assert lab.probe("cpu:8", 30).device_kind == "stand-in"
+    assert lab.probe("cpu:8", PATIENCE_S).device_kind == "stand-in"
     assert lab.devices("cpu:8").device_count == 8
     pid = lab.worker_pid
     assert finish(lab).state == "succeeded"
@@ -308,14 +321,15 @@ def test_deleting_what_is_not_over_is_refused(lab):
         lab.status(run)
 
 
-def test_a_full_disk_delays_a_result_and_does_not_lose_it(lab):
-    finish(lab)
+def test_a_full_disk_delays_a_result_and_does_not_lose_it(lab, tmp_path, monkeypatch):
+    monkeypatch.setenv("STANDIN_UNTIL", str(tmp_path / "is full"))
     run = lab.submit(experiment(standin.LARGE))
-    until(lambda: lab.status(run).state == "running")
+    until(lambda: lab.status(run).phase == "sample")
     store = lab._store
     with store._writing:  # SQLite's own limit: what it says then is what it says of a full disk
         pages = store._writer.execute("PRAGMA page_count").fetchone()[0]
         store._writer.execute(f"PRAGMA max_page_count = {pages}")
+    (tmp_path / "is full").touch()
     status = until(lambda: "room to write" in ((status := lab.status(run)).waiting_for or "")
                    and status)
     assert "database or disk is full: make room on this disk" in status.waiting_for

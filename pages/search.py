@@ -17,6 +17,10 @@ with st.sidebar:
 broken = keep.still(broken, question)
 keep.write_query(question)
 search = None if broken else running.find(lab(), question)  # of which question, below a bad link?
+if search is None and not broken and not refusal and question == inputs.first() \
+        and running.running() < running.AT_ONCE:  # one question, whose estimates take a second
+    shell.attempt(running.start, lab(), question, None, asker())
+    search = running.find(lab(), question)
 at_work = search is not None and not search.is_over
 
 with st.container(horizontal=True, vertical_alignment="center"):
@@ -51,4 +55,5 @@ elif search:
     answer.details(search.answer)
 else:
     keep.before(budget_s)
+keep.others(question)
 links.share_box(share, "search")

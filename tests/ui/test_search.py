@@ -1,5 +1,5 @@
-"""The Search screen without a browser: nothing runs by itself, what is stored is shown, and a bad
-link or field is one sentence.
+"""The Search screen without a browser: nothing but the first question's estimates runs by itself,
+what is stored is shown, and a bad link or field is one sentence.
 """
 
 from types import SimpleNamespace
@@ -55,6 +55,10 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
     fit = search.answer.space - sum(search.answer.pruned.values())
     assert f"{fit:,} candidates in {len(search.answer.ranking):,} rows" in text
     past = opened()
+    first_one = running.find(lab, read_question(DEFAULT))
+    until(lambda: first_one.is_over)
+    past.run()
+    assert first_one.answer.winner.name in said(past) and first_one.budget_s is None
     assert "Searched before" in said(past) and search.answer.winner.name in said(past)
     next(each for each in past.button if each.label == "Open").click().run()
     assert search.answer.winner.name in said(past)

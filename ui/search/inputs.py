@@ -36,11 +36,16 @@ _DEFAULT_SPEC = {"workload": "mlp", "target": "cpu:8", "dims": {
 BUDGET_S, MOST_S = 60, 3600
 
 
+def first() -> ModelQuestion:
+    """The question that the screen begins with."""
+    return read_question(DEFAULT)
+
+
 def question() -> AnyQuestion:
     """The question that the screen shows: the last valid one."""
     held = state.aside(SCREEN, "question")
     if held is None:
-        held = read_question(DEFAULT)
+        held = first()
         state.set_aside(SCREEN, "question", held)
     return held
 
@@ -73,7 +78,7 @@ def _key(name: str, value: Any) -> str:
 
 
 def _model(now: ModelQuestion | None) -> ModelQuestion:
-    now = now or read_question(DEFAULT)
+    now = now or first()
     models = list(dict.fromkeys((now.model, *_MODELS)))
     model = st.selectbox("Model", models, key=_key("model", now.model))
     chips = st.text_input("Chips", key=_key("chips", ", ".join(now.chips)), max_chars=200,

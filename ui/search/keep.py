@@ -1,4 +1,6 @@
-"""The question in the address bar, and what the screen shows before anything was searched."""
+"""The question in the address bar, what the screen shows before it was searched, and other ones."""
+
+import contextlib
 
 import streamlit as st
 
@@ -54,20 +56,24 @@ def write_query(question: AnyQuestion) -> None:
 
 
 def before(budget_s: float | None) -> None:
-    """What was searched here before, to be opened again."""
+    """What pressing the button does."""
     then = f"the best are compiled or measured, for at most {budget_s:g} s" if budget_s else \
         "nothing is compiled: give it seconds in the sidebar for that"
     st.info(f"Press Search: every candidate is estimated at once, and {then}.",
             icon=":material/travel_explore:")
-    past = running.latest(lab())
+
+
+def others(shown: AnyQuestion) -> None:
+    """What else was searched here, to be opened again."""
+    past = []
+    for each in running.latest(lab()):
+        with contextlib.suppress(RequestError):  # of another version
+            past.append((link.question_of(each.question), each))
+    past = [(question, each) for question, each in past if question.id != shown.id]
     if not past:
         return
     st.subheader("Searched before", anchor=False)
-    for number, each in enumerate(past):
-        try:
-            question = link.question_of(each.question)
-        except RequestError:
-            continue
+    for number, (question, each) in enumerate(past):
         with st.container(horizontal=True, vertical_alignment="center", border=True):
             st.markdown(f"{plain(each.words or 'Nothing was found yet.')}  \n"
                         f"{count_text(each.space)} candidates, {ago(each.updated_at)}",

@@ -199,6 +199,8 @@ def state_words(answer: Answer) -> str:
 def _left_words(answer: Answer) -> str:
     took = f", in {seconds_text(answer.seconds)}" if answer.seconds else ""
     if answer.complete:
+        if answer.winner and answer.winner.fate == "estimated":
+            return f"Complete: every candidate that may run is estimated{took}."
         return _by_estimate(answer, took) or f"Complete: nothing that could win is left out{took}."
     left = answer.space - len(answer.found)
     if left:

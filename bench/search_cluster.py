@@ -12,12 +12,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from bench.figures import Figures
 from spmd_core.lab import Lab
 from spmd_core.search.array_question import read_array_question
 from spmd_core.searching.search import Search
+from spmd_core.settings import read_settings
 from spmd_core.store.searches import Searches
 
 COUNT, FASTER, BUDGET_S = 24, 1.7, 600.0
@@ -58,10 +60,11 @@ def candidates_per_second(folder: Path, cores: list[int], count: int) -> tuple[f
     worker's start, which loads the compiler, is not what is compared.
     """
     data = folder / f"data-{len(cores)}"
-    lab, ended = Lab.open(data), []
-    store = Searches(data)
+    ended: list[float] = []
     with cluster(folder, cores) as address:
-        search = Search(lab, store, read_array_question(SPEC), BUDGET_S, dask=address)
+        lab = Lab.open(data, settings=replace(read_settings(), dask=address))
+        store = Searches(data)
+        search = Search(lab, store, read_array_question(SPEC), BUDGET_S)
         keep = search._keep
 
         def counted(changed: object) -> None:
@@ -73,8 +76,8 @@ def candidates_per_second(folder: Path, cores: list[int], count: int) -> tuple[f
 
         search._keep = counted  # type: ignore[method-assign]
         search.run()
-    store.close()
-    lab.close()
+        store.close()
+        lab.close()
     warm = ended[2 * len(cores):]
     return (len(warm) - 1) / (warm[-1] - warm[0]), len(warm)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from spmd_core.cluster.lanes import cluster_lanes
 from spmd_core.errors import refuse, shorten
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.machine.hardware import Hardware, read_hardware
@@ -23,7 +24,7 @@ from spmd_core.store.limits import Asker, Room, check_asker, room
 from spmd_core.store.rows import Unread
 from spmd_core.store.store import Store
 from spmd_core.worker.following import Followed, answered, as_seen
-from spmd_core.worker.supervisor import Supervisor, compilers
+from spmd_core.worker.supervisor import Supervisor, helping_lanes
 from spmd_core.worker.turn import Turn
 from spmd_core.worker.unwritten import Unwritten
 
@@ -156,6 +157,7 @@ class Lab:
             self._wake()
         elif not self._stored(run).is_over:
             self._store.ask("cancel", run=run)
+            self._store.cancel_queued(run)  # where it was put back in the queue meanwhile
             self._wake()
 
     def cancel_all(self, viewer: str) -> int:
@@ -269,11 +271,6 @@ class Lab:
         return self._supervisor.lanes[COMPILING].host.pid
 
     @property
-    def compilers(self) -> int:
-        """How many runs of a batch are compiled at the same time for absent devices."""
-        return compilers(self._settings, self.hardware())
-
-    @property
     def queue_holder(self) -> int | None:
         """Pid of the process that works the queue; None where nobody does."""
         return self._turn.holder()
@@ -321,4 +318,5 @@ class Lab:
         self._supervisor.wake()
 
     def _new_supervisor(self) -> Supervisor:
-        return Supervisor(self._store, self._turn, self._settings, self._is_wanted)
+        more = cluster_lanes if self._settings.dask else helping_lanes
+        return Supervisor(self._store, self._turn, self._settings, self._is_wanted, more)

@@ -20,7 +20,7 @@ FLOORS = (("errors",), ("units",), ("frozen",), ("threads",), ("settings",), ("m
           ("runs",), ("script",), ("ir",), ("cost",), ("estimate",), ("timeline",), ("arrows",),
           ("bandwidth",), ("search",), ("sweep",), ("resharding",), ("words",), ("advice",),
           ("remedies",),
-          ("recipes",), ("store",), ("programs",), ("engine",), ("declare",), ("worker",), ("lab",),
+          ("recipes",), ("store",), ("programs",), ("engine",), ("declare",), ("worker",), ("cluster",), ("lab",),
           ("searching",), ("trying",), ("commands",), ("__main__",), ("ui",), ("home", "pages"), ("app",),)
 # The rooms of `ui`, from the bottom, by the same rule.
 UI_FLOORS = (("heap", "lab", "markdown", "state", "style", "choices"),

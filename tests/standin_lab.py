@@ -21,8 +21,8 @@ class StandInLab:
         self.reads = 0
         self.refuses = lambda experiment: None
 
-    def submit(self, experiment, asker=None):
-        del asker
+    def submit(self, experiment, asker=None, batch=None):
+        del asker, batch
         if sentence := self.refuses(experiment):
             raise RequestError(sentence)
         run = f"run{len(self.queue) + len(self.over)}"

@@ -3,6 +3,7 @@ as a table or as JSON.
 """
 
 import json
+import secrets
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -56,11 +57,11 @@ def main(arguments: Namespace, base: Experiment) -> int:
     if missing and sys.stderr.isatty():
         print(f"{len(missing)} compiles, roughly {sum(map(compile_seconds, missing)):.0f} s",
               file=sys.stderr)
-    interrupted = False
+    interrupted, told = False, set[str]()
     try:
-        start(lab, missing, asked)
+        start(Batch(lab), missing, asked)
         for point in missing:
-            _wait(lab, point, asked, arguments.timeout)
+            _wait(lab, point, asked, arguments.timeout, told)
     except KeyboardInterrupt:
         interrupted = True
         cancel(lab, look(lab, points, asked))
@@ -71,17 +72,38 @@ def main(arguments: Namespace, base: Experiment) -> int:
     return 0 if any(row.outcome.numbers is not None for row in rows) else 1
 
 
+class Batch:
+    """Queues runs that are asked for at once."""
+
+    def __init__(self, lab: Lab):
+        self._lab, self._name = lab, f"sweep {secrets.token_hex(8)}"
+
+    def submit(self, experiment: Experiment) -> str:
+        """Queue one of them; the run's id."""
+        return self._lab.submit(experiment, batch=self._name)
+
+
 def _all(points: Sequence[Point]) -> tuple[Point, ...]:
     """Every point that can be and may fit, equal experiments once."""
     return tuple({point.experiment.id: point for point in points
                   if point.experiment and not point.is_too_large}.values())
 
 
-def _wait(lab: Lab, point: Point, asked: Asked, timeout_s: float) -> None:
-    """Wait for a point's run, and end it where it takes longer; one that the Lab refused has none."""
+def _wait(lab: Lab, point: Point, asked: Asked, timeout_s: float, told: set[str]) -> None:
+    """Wait for a point's run, and end it where it takes longer; one that the Lab refused has none.
+    What holds it up is told once.
+    """
     if point.experiment is None or (run := asked.runs.get(point.experiment.id)) is None:
         return
-    shown = (lambda status: _show(point, status)) if sys.stderr.isatty() else None
+
+    def shown(status: RunStatus) -> None:
+        if status.held_up and status.held_up not in told:
+            told.add(status.held_up)
+            print(f"{_CLEAR if sys.stderr.isatty() else ''}waiting: {status.held_up}",
+                  file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            _show(point, status)
+
     if not wait(lab, run, timeout_s, shown).is_over:
         lab.cancel(run)
         lab.wait(run, on_change=shown)

@@ -140,7 +140,9 @@ def follow(lab: Lab, run: str, timeout_s: float | None = None) -> tuple[RunStatu
 
 def wait(lab: Lab, run: str, timeout_s: float | None,
          shown: Callable[[RunStatus], None] | None) -> RunStatus:
-    """Wait until a run is over, or for `timeout_s` in which it was not paused; its status then."""
+    """Wait until a run is over, or for `timeout_s` in which it was neither paused nor held up; its
+    status then.
+    """
     if timeout_s is None:
         return lab.wait(run, on_change=shown)
     left_s = timeout_s
@@ -149,7 +151,7 @@ def wait(lab: Lab, run: str, timeout_s: float | None,
         status = lab.wait(run, min(left_s, LOOK_S), on_change=shown)
         if status.is_over:
             return status
-        left_s -= 0.0 if status.paused_for else time.monotonic() - begun
+        left_s -= 0.0 if status.paused_for or status.held_up else time.monotonic() - begun
         if left_s <= 0:
             return status
 

@@ -14,12 +14,9 @@ _STORED = ("fate", "reason", "detail", "memory_bytes", "run", "measured_s", "fin
            "study")
 
 
-def answered(candidates: Sequence[Candidate], result: Result, kept: bool = True) -> list[Candidate]:
-    """The candidates, each as the result's strategy of its name says. `kept`: the run is stored
-    here.
-    """
-    run = result.run if kept else None
-    return [_one(each, run, result.strategies.get(each.strategy)) for each in candidates]
+def answered(candidates: Sequence[Candidate], result: Result) -> list[Candidate]:
+    """The candidates, each as the result's strategy of its name says."""
+    return [_one(each, result.run, result.strategies.get(each.strategy)) for each in candidates]
 
 
 def within(candidate: Candidate, most: int | None) -> Candidate:
@@ -38,7 +35,7 @@ def failed(candidates: Sequence[Candidate], why: str, run: str | None = None) ->
             for each in candidates]
 
 
-def _one(candidate: Candidate, run: str | None, found: StrategyResult | None) -> Candidate:
+def _one(candidate: Candidate, run: str, found: StrategyResult | None) -> Candidate:
     if found is None or found.error is not None:
         error = found.error if found else None
         why = f"{error.kind}: {error.message}" if error else "the run ended before it"
@@ -55,7 +52,7 @@ def _one(candidate: Candidate, run: str | None, found: StrategyResult | None) ->
                    predicted=found.predicted_s or candidate.predicted)
 
 
-def _predicted(candidate: Candidate, run: str | None, found: StrategyResult) -> Candidate:
+def _predicted(candidate: Candidate, run: str, found: StrategyResult) -> Candidate:
     prediction = found.prediction
     assert prediction is not None
     memory = prediction.memory_bytes

@@ -16,7 +16,6 @@ from spmd_core.search.proof import Proof
 from spmd_core.search.question import ModelQuestion
 from spmd_core.searching.calibrated import machines_of
 from spmd_core.searching.choice import Choice
-from spmd_core.searching.cluster import Cluster
 from spmd_core.searching.outcomes import (
     answered,
     experiment_of,
@@ -31,7 +30,6 @@ from spmd_core.searching.prove import MOST as MOST_PROVEN
 from spmd_core.searching.prove import PROOFS, ROW_S, finalists, prove, stored_proof
 from spmd_core.searching.runs import Runs
 from spmd_core.searching.work import Work
-from spmd_core.settings import read_settings
 from spmd_core.store.limits import Asker
 from spmd_core.store.searches import Searches
 from spmd_core.words.search import disturbed_words, headline, rates_words
@@ -50,9 +48,8 @@ class Search(Work):
     """
 
     def __init__(self, lab: Lab, store: Searches, question: AnyQuestion, budget_s: float | None,
-                 asker: Asker | None = None, dask: str | None = None):
+                 asker: Asker | None = None):
         super().__init__()
-        self._dask = read_settings().dask if dask is None else dask
         self.question, self.budget_s = question, budget_s
         self._lab, self._store, self._asker = lab, store, asker
         self._guard = threading.Lock()
@@ -175,10 +172,10 @@ class Search(Work):
             self._version += 1
 
     def _compile(self, runs: Runs, choice: Choice) -> None:
-        """Compile the best first, several at a time: on a Dask cluster where there is one, else
-        here; WorkerError where it does not answer or goes away, which pauses the search.
+        """Compile the best first, several at a time; WorkerError where the cluster that is to do
+        that does not answer or goes away, which pauses the search.
         """
-        pool = Cluster(self._dask) if self._dask else Pool(self._lab, self._asker, self._batch)
+        pool = Pool(self._lab, self._asker, self._batch)
         try:
             while not runs.is_over:
                 while pool.has_room and (group := self._next(choice)):
@@ -187,14 +184,14 @@ class Search(Work):
                         if result := runs.known(experiment):
                             self._keep(answered(group, result))
                         else:
-                            pool.submit(experiment, runs.left_s, group)
+                            pool.submit(experiment, group)
                     except RequestError as error:
                         self._keep(failed(group, str(error)))
                 if pool.is_idle:
                     return
                 for group, found in pool.finished():
                     self._keep(failed(group, found) if isinstance(found, str)
-                               else answered(group, found, kept=pool.keeps))
+                               else answered(group, found))
         finally:
             pool.close()
 

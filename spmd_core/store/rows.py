@@ -52,6 +52,7 @@ class _Progress(Frozen):
     series: dict[str, tuple[float, ...]] = {}
     waiting_for: str | None = None
     paused_for: str | None = None
+    held_up: str | None = None
 
 
 def unreadable(run: str, what: str, error: Exception) -> UnreadableRun:

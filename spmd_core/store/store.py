@@ -14,87 +14,25 @@ from spmd_core.errors import UnreadableRun
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.results.environment import Environment
 from spmd_core.results.result import Failure, Result
-from spmd_core.runs.states import ACTIVE, TERMINAL, RunStatus, RunSummary, lane_of_target
+from spmd_core.runs.states import TERMINAL, RunStatus, RunSummary
 from spmd_core.store import rows as read
-from spmd_core.store.database import Database
+from spmd_core.store.queue import IN_ACTIVE, STATUS, Queue
 from spmd_core.store.rows import Request, Unread
 
 T = TypeVar("T")
-_IN_ACTIVE = f"state IN {ACTIVE!r}"
-_STATUS = """SELECT runs.*, spec, CASE WHEN state = 'queued' THEN
-    (SELECT COUNT(*) FROM runs AS ahead
-        WHERE ahead.state = 'queued' AND ahead.lane = runs.lane AND ahead.seq <= runs.seq)
-    END AS position
-    FROM runs JOIN experiments ON experiments.id = runs.experiment"""
 
 
-class Store(Database):
+class Store(Queue):
     """What the tables of a data folder hold, as values."""
 
     # Runs
     # -----------------------------------------------------------------------------------------------------------
 
-    def submit(self, run: str, experiment: Experiment, viewer: str | None = None,
-               batch: str | None = None, compile_only: bool = False) -> None:
-        """Put a run at the end of the queue; `viewer` None: of the command line."""
-        spec = json.dumps(experiment.to_json(), separators=(",", ":"))
-        with self._transaction() as db:
-            db.execute("INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)",
-                       (experiment.id, spec, experiment.workload, experiment.target))
-            db.execute(
-                """INSERT INTO runs (id, experiment, state, submitted_at, viewer, batch, lane,
-                    compile_only) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?)""",
-                (run, experiment.id, time.time(), viewer, batch,
-                 lane_of_target(experiment.target, compile_only), int(compile_only)))
-
-    def queue_lengths(self, viewer: str) -> tuple[int, int]:
-        """Runs that are not over, all and of one viewer; those of one batch count as one."""
-        row = self._rows(
-            f"""SELECT COUNT(DISTINCT COALESCE(batch, id)) AS everyone, COUNT(DISTINCT
-                CASE WHEN viewer = ? THEN COALESCE(batch, id) END) AS own
-                FROM runs WHERE {_IN_ACTIVE}""", (viewer,))[0]
-        return row["everyone"], row["own"]
-
-    def has_active(self, batch: str) -> bool:
-        """Whether a run of a batch is not over."""
-        found = self._rows(f"SELECT 1 FROM runs WHERE batch = ? AND {_IN_ACTIVE} LIMIT 1", (batch,))
-        return bool(found)
-
-    def active_of(self, viewer: str) -> tuple[str, ...]:
-        """Ids of a viewer's runs that are not over, the last in the queue first."""
-        rows = self._rows(
-            f"SELECT id FROM runs WHERE viewer = ? AND {_IN_ACTIVE} ORDER BY seq DESC", (viewer,))
-        return tuple(row["id"] for row in rows)
-
     def oldest_finished(self, limit: int) -> tuple[str, ...]:
         """Ids of the oldest runs that are over."""
         rows = self._rows(
-            f"SELECT id FROM runs WHERE NOT {_IN_ACTIVE} ORDER BY seq LIMIT ?", (limit,))
+            f"SELECT id FROM runs WHERE NOT {IN_ACTIVE} ORDER BY seq LIMIT ?", (limit,))
         return tuple(row["id"] for row in rows)
-
-    def next_queued(self, lane: str, of_batches: bool = False) -> RunStatus | None:
-        """The run at the head of a lane, or the first `of_batches` there; UnreadableRun where this
-        version cannot read it.
-        """
-        only = "AND batch IS NOT NULL" if of_batches else ""
-        rows = self._rows(
-            f"{_STATUS} WHERE state = 'queued' AND lane = ? {only} ORDER BY seq LIMIT 1", (lane,))
-        return read.status_of(rows[0]) if rows else None
-
-    def refuse_queued(self, run: str, error: Failure) -> bool:
-        """Fail a run that is still in the queue; False where it is not."""
-        with self._transaction() as db:
-            changed = db.execute(
-                """UPDATE runs SET state = 'failed', finished_at = ?, error_kind = ?,
-                    error_message = ? WHERE id = ? AND state = 'queued'""",
-                (time.time(), error.kind, error.message, run))
-            return changed.rowcount == 1
-
-    def start(self, run: str) -> bool:
-        """Take a run out of the queue; False where it is no longer in it."""
-        with self._transaction() as db:
-            changed = db.execute("UPDATE runs SET state = 'starting', started_at = ? WHERE id = ? AND state = 'queued'", (time.time(), run))
-            return changed.rowcount == 1
 
     def note(self, status: RunStatus) -> None:
         """Keep the progress of a started run, for other processes to follow."""
@@ -103,8 +41,8 @@ class Store(Database):
                     "series": dict(status.series), "waiting_for": status.waiting_for,
                     "paused_for": status.paused_for}
         with self._transaction() as db:
-            db.execute(f"UPDATE runs SET state = ?, progress = ?, worker_pid = ? WHERE id = ? AND {_IN_ACTIVE}",
-                       (status.state, json.dumps(progress), status.worker_pid, status.run))
+            db.execute(f"UPDATE runs SET state = ?, progress = ?, worker_pid = ?, started_at = COALESCE(?, started_at) WHERE id = ? AND {IN_ACTIVE}",
+                       (status.state, json.dumps(progress), status.worker_pid, status.started_at, status.run))
 
     def finish(self, run: str, state: str, *, result: Result | None = None,
                texts: Mapping[str, Mapping[str, str]] | None = None, error: Failure | None = None,
@@ -124,7 +62,7 @@ class Store(Database):
         with self._transaction() as db:
             changed = db.execute(
                 f"""UPDATE runs SET state = ?, finished_at = ?, error_kind = ?, error_message = ?, stderr_tail = ?, medians = ?, predicted = ?,
-                    fastest = ?, partial = ? WHERE id = ? AND {_IN_ACTIVE}""",
+                    fastest = ?, partial = ? WHERE id = ? AND {IN_ACTIVE}""",
                 (state, time.time(), error and error.kind, error and error.message, stderr_tail, medians, predicted, fastest,
                  int(bool(result and result.partial)), run))
             if changed.rowcount != 1:
@@ -135,35 +73,21 @@ class Store(Database):
             db.execute("DELETE FROM requests WHERE kind = 'cancel' AND run = ?", (run,))
             return True
 
-    def cancel_queued(self, run: str) -> bool:
-        """Cancel a run that is still in the queue; False where it is not."""
-        with self._transaction() as db:
-            changed = db.execute("UPDATE runs SET state = 'cancelled', finished_at = ? WHERE id = ? AND state = 'queued'", (time.time(), run))
-            return changed.rowcount == 1
-
-    def interrupt_abandoned(self) -> int:
-        """Mark the runs that say running as interrupted: for who has just taken the lock of the
-        data folder.
-        """
-        with self._transaction() as db:
-            changed = db.execute("UPDATE runs SET state = 'interrupted', finished_at = ? WHERE state IN ('starting', 'running')", (time.time(),))
-            return changed.rowcount
-
     def status(self, run: str) -> RunStatus | None:
         """A run as last written; None where there is none of that id. UnreadableRun for one that
         cannot be read.
         """
-        rows = self._rows(f"{_STATUS} WHERE runs.id = ?", (run,))
+        rows = self._rows(f"{STATUS} WHERE runs.id = ?", (run,))
         return read.status_of(rows[0]) if rows else None
 
     def active(self) -> tuple[RunStatus, ...]:
         """Runs without a terminal state, in the order of the queue, but those that cannot be read."""
-        rows = self._rows(f"{_STATUS} WHERE {_IN_ACTIVE} ORDER BY seq")
+        rows = self._rows(f"{STATUS} WHERE {IN_ACTIVE} ORDER BY seq")
         return tuple(_readable(read.status_of, rows))
 
     def at_hand(self) -> tuple[RunStatus, ...]:
         """Runs that have left the queue and are not over: at most one of each lane."""
-        rows = self._rows(f"{_STATUS} WHERE state IN ('starting', 'running') ORDER BY seq")
+        rows = self._rows(f"{STATUS} WHERE state IN ('starting', 'running') ORDER BY seq")
         return tuple(_readable(read.status_of, rows))
 
     def result(self, run: str) -> Result | None:
@@ -201,6 +125,11 @@ class Store(Database):
         rows = self._rows("SELECT name, body FROM texts WHERE run = ? AND strategy = ?",
                           (run, strategy))
         return {row["name"]: read.text_of(run, row["body"]) for row in rows}
+
+    def every_text(self, run: str) -> dict[str, dict[str, str]]:
+        """Program texts of all strategies of a run, by strategy and name."""
+        rows = self._rows("SELECT DISTINCT strategy FROM texts WHERE run = ?", (run,))
+        return {row["strategy"]: self.texts(run, row["strategy"]) for row in rows}
 
     def text(self, run: str, strategy: str, name: str) -> str | None:
         """One of those texts; None where there is none of that name."""
@@ -252,7 +181,7 @@ class Store(Database):
         deleted.
         """
         with self._transaction() as db:
-            gone = sum(db.execute(f"DELETE FROM runs WHERE id = ? AND NOT {_IN_ACTIVE}",
+            gone = sum(db.execute(f"DELETE FROM runs WHERE id = ? AND NOT {IN_ACTIVE}",
                                   (run,)).rowcount for run in runs)
             if gone:
                 db.execute(

@@ -85,8 +85,9 @@ def _outcome(lab: Runs, point: Point, active: Mapping[str, RunStatus], asked: As
         return Outcome("refused", words=point.refusal)
     name = point.experiment.id
     if status := active.get(name):
-        return Outcome("waiting" if status.state == "queued" else "running", run=status.run,
-                       words=status.phase)
+        if status.state == "queued":
+            return Outcome("waiting", run=status.run, words=status.held_up)
+        return Outcome("running", run=status.run, words=status.phase)
     run = asked.runs.get(name)
     if run and (failed := _failed(lab, run)):
         return failed

@@ -1,1 +1,1 @@
-"""Tries out what would remove a run's collectives: compiles each change, one at a time."""
+"""Tries out what would remove a run's collectives: compiles changes, and judges them in order."""

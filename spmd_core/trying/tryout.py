@@ -4,6 +4,7 @@ any moment.
 
 import contextlib
 import math
+from collections.abc import Sequence
 
 from spmd_core.bandwidth.known import calibration
 from spmd_core.cost.predicting import is_current
@@ -18,10 +19,12 @@ from spmd_core.remedies.expected import Costs, Rates, costs, rates_of
 from spmd_core.remedies.judged import Tried, answer, settles, targets, verdict
 from spmd_core.results.remedy import Removal
 from spmd_core.results.result import Result, StrategyResult
+from spmd_core.searching.pool import Pool
 from spmd_core.searching.runs import Runs
 from spmd_core.searching.work import Work
 from spmd_core.store.limits import Asker
 from spmd_core.store.remedies import Remedies
+from spmd_core.trying.ahead import Ahead
 from spmd_core.trying.stored import to_stored
 from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
 
@@ -41,6 +44,7 @@ class Tryout(Work):
         # as of a search, so that they are out of the way on History
         batch = f"search remedies {result.run}"
         self._runs = Runs(lab, asker, lambda: self.is_cancelled, math.inf, batch)
+        self._pool = Pool(lab, asker, batch)
         self._found: dict[str, dict[int, Removal]] = {}
         self._rates: dict[Mesh, Rates | None] = {}  # of the target with each mesh
         self._compiled: dict[str, StrategyResult | None] = {}  # by id of the experiment
@@ -69,6 +73,8 @@ class Tryout(Work):
         except LabError as error:
             self.problem = str(error)
         finally:
+            with contextlib.suppress(LabError):
+                self._pool.close()
             self.doing, self.state = "", state
         return self.answers
 
@@ -94,13 +100,16 @@ class Tryout(Work):
         expected = self._costs(experiment, row.strategy, base)
         assert expected is not None
         tried: list[Tried] = []
-        for candidate in self._candidates(row, target):
+        candidates = self._candidates(row, target)
+        ahead = self._ahead(candidates)
+        for candidate in candidates:
             if self.is_cancelled:
                 return
             self.doing = candidate.words
-            tried.append(self._tried(candidate, base.operations is not None))
+            tried.append(self._tried(candidate, ahead, base.operations is not None))
             if settles(target, expected, verdict(target, base, tried[-1])):
                 break
+        ahead.drop()
         if self.is_cancelled:
             return
         found = answer(experiment, base, expected, target, tried)
@@ -115,13 +124,25 @@ class Tryout(Work):
         return arrays.candidates(row.experiment, row.strategy, target.first, cores,
                                  rates.machine if rates else None)
 
-    def _tried(self, candidate: Candidate, by_operations: bool) -> Tried:
+    def _ahead(self, candidates: Sequence[Candidate]) -> Ahead:
+        """Those of the candidates that are compiled for absent devices."""
+        known = {each.experiment.id for each in candidates if self._beside(each)}
+
+        def is_known(experiment: Experiment) -> bool:
+            return experiment.id in known or experiment.id in self._compiled \
+                or self._stored(experiment) is not None
+
+        return Ahead(self._pool, [each.experiment for each in candidates
+                                  if each.experiment.place.is_absent],
+                     is_known, lambda: self.is_cancelled)
+
+    def _tried(self, candidate: Candidate, ahead: Ahead, by_operations: bool) -> Tried:
         """The candidate, compiled, at the time that is expected of it in the way in which that of
         the program as it is was: results of before do not say its operations.
         """
         key = candidate.experiment.id
         if key not in self._compiled:
-            self._compiled[key] = self._compile(candidate)
+            self._compiled[key] = self._compile(candidate, ahead)
         found = self._compiled[key]
         if found is None or found.status != "ok" or found.collectives is None:
             return Tried(candidate)
@@ -130,25 +151,34 @@ class Tryout(Work):
         return Tried(candidate, found,
                      self._costs(candidate.experiment, candidate.strategy, found))
 
-    def _compile(self, candidate: Candidate) -> StrategyResult | None:
+    def _compile(self, candidate: Candidate, ahead: Ahead) -> StrategyResult | None:
         """The candidate's program; None where it cannot be compiled, whatever that costs the
         compiler's process.
         """
         experiment, result = candidate.experiment, None
-        for row in self.result.experiment.rows:  # such as another strategy, which ran beside it
-            if row.strategy == candidate.strategy and row.key in self.result.strategies \
-                    and experiment == row.experiment.vary(strategies=[row.strategy]):
-                return self.result.strategies[row.key]
-        with contextlib.suppress(RequestError):
-            if experiment.place.is_absent:
-                result = self._runs.known(experiment)
-                if result is None or not is_current(result):
-                    _, result = self._runs.run(experiment)
-            else:
+        if found := self._beside(candidate):
+            return found
+        if experiment.place.is_absent:
+            result = self._stored(experiment) or ahead.result(experiment)
+        else:
+            with contextlib.suppress(RequestError):
                 status, result = self._runs.run(experiment, compile_only=True)
                 if status is not None:
                     self._lab.delete([status.run])
         return result.strategies.get(candidate.strategy) if result else None
+
+    def _beside(self, candidate: Candidate) -> StrategyResult | None:
+        """The candidate where it ran beside what is tried, such as another strategy."""
+        for row in self.result.experiment.rows:
+            if row.strategy == candidate.strategy and row.key in self.result.strategies \
+                    and candidate.experiment == row.experiment.vary(strategies=[row.strategy]):
+                return self.result.strategies[row.key]
+        return None
+
+    def _stored(self, experiment: Experiment) -> Result | None:
+        """A stored result that the versions of now would make as well."""
+        result = self._runs.known(experiment)
+        return result if result and is_current(result) else None
 
     def _keep(self, state: str) -> None:
         self._store.keep(self.result.run, to_stored(state, self._found))

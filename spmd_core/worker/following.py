@@ -88,7 +88,9 @@ def as_seen(status: RunStatus, turn: Turn, stored: Callable[[str], RunStatus],
     nobody = turn.holder() is None
     if status.state == "queued":
         if nobody:
-            return replace(status, waiting_for=_NOBODY)
+            return replace(status, waiting_for=_NOBODY, held_up=None)
+        if status.held_up:
+            return replace(status, waiting_for=f"the cluster: {status.held_up}")
         ahead = (status.queue_position or 1) - 1
         first = None if ahead else behind(status, at_hand())
         waiting_for = f"{ahead} queued before it" if ahead else "the current run"

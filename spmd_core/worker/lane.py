@@ -11,6 +11,7 @@ from spmd_core.results.result import Failure
 from spmd_core.runs.events import Failed, Ready, Started
 from spmd_core.runs.states import COMPILING, TIMING, RunStatus, lane_of_target
 from spmd_core.settings import Settings
+from spmd_core.store.queue import Which
 from spmd_core.store.store import Store
 from spmd_core.words.experiments import experiment_words
 from spmd_core.worker.active import ActiveRun
@@ -24,6 +25,7 @@ class Lane(Runner):
     """One part of the queue, from its head to its worker."""
 
     name: str
+    which: Which = "any"  # of the runs of its part
 
     def __init__(self, store: Store, settings: Settings, unwritten: Unwritten,
                  changed: threading.Condition, hush: Hush):
@@ -140,7 +142,7 @@ class Lane(Runner):
                     return None  # cancelled just now
 
     def _queued(self) -> RunStatus | None:
-        return self._store.next_queued(self.name)
+        return self._store.next_queued(self.name, self.which)
 
     def _probed(self, target: str) -> str | None:
         """Start a worker, and keep what it says of its devices; why that failed, where it did."""
@@ -190,6 +192,10 @@ class CompilingLane(Lane):
 
     name = COMPILING
 
+    def __init__(self, *shared: Any):
+        super().__init__(*shared)
+        self.which = "not for the cluster" if self._settings.dask else "any"
+
     def _may_begin(self) -> bool:
         return self._hush.stir(self._thread.name)
 
@@ -218,10 +224,8 @@ class HelpingLane(CompilingLane):
 
     def __init__(self, number: int, *shared: Any):
         super().__init__(*shared)
+        self.which = "of batches"
         self._thread.name = f"spmd-lab-{self.name}-{number}"
 
     def _answer_probes(self) -> None:
         """The first lane of this kind does."""
-
-    def _queued(self) -> RunStatus | None:
-        return self._store.next_queued(self.name, of_batches=True)

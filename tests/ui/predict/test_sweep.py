@@ -80,8 +80,15 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     assert table(test)["64"]["Step"] == "1 s" and table(test)["64"]["State"] == "predicted"
     test.button(key="sweep:start").click().run()
     assert [status.experiment.target for status in lab.queue] == ["tpu:v5p:2x2x2", "tpu:v5p:8x8x8"]
-    lab.queue[0] = replace(lab.queue[0], state="running", phase="compile", started_at=1.0)
+    waiting = lab.queue[0]
+    lab.queue[0] = replace(waiting, held_up="the Dask scheduler is gone: start it again")
     test.run()
+    assert [each.value.replace("\\", "") for each in test.warning] == [
+        "The Dask scheduler is gone: start it again. The compiles wait for it."]
+    assert "Waiting for the cluster, 2 more in the queue" in test.get("progress")[0].proto.text
+    lab.queue[0] = replace(waiting, state="running", phase="compile", started_at=1.0)
+    test.run()
+    assert not test.warning
     assert table(
         test)["8"]["State"] == "compiling" and table(test)["512"]["State"] == "in the queue"
     lab.queue[0] = replace(lab.queue[0], paused_for="another")

@@ -1,18 +1,19 @@
 """A real Dask cluster on this machine: a scheduler and workers, to be killed and started again."""
 
 import os
+import secrets
 import socket
 import subprocess
 import sys
 
 import pytest
 
-from tests.labs import ROOT, STANDIN, until
+from tests.labs import PATIENCE_S, ROOT, STANDIN, until
 
 
 class Cluster:
-    """Processes of a scheduler that keeps its address, and of workers whose engine takes a second
-    for each run.
+    """Processes of a scheduler that keeps its address, and of workers whose engine ends a run for
+    each that is allowed to.
     """
 
     def __init__(self, folder):
@@ -21,43 +22,46 @@ class Cluster:
             self._port = free.getsockname()[1]
         self.address = f"tcp://127.0.0.1:{self._port}"
         self._folder, self.scheduler, self.workers = folder, None, []
+        self._tickets = folder / "tickets"
+        self._tickets.mkdir()
         self._environ = os.environ | {"PYTHONPATH": f"{STANDIN}{os.pathsep}{ROOT}",
-                                      "STANDIN_ROUNDS": "60",
-                                      "STANDIN_LOG": str(folder / "compiled.log")}
+                                      "STANDIN_TICKETS": str(self._tickets)}
 
     def ready(self, workers: int) -> str:
-        """The address, once the scheduler and so many workers are there."""
+        """The address, once the scheduler and so many workers are there, and no run may end."""
+        self.allow(0)
         if self.scheduler is None:
             self.scheduler = self._start("dask_scheduler", "--port", str(self._port))
         self.workers = [each for each in self.workers if each.poll() is None]
+        for each in self.workers[workers:]:
+            each.kill()
+            each.wait()
+        del self.workers[workers:]
         while len(self.workers) < workers:
             self.workers.append(self._start("dask_worker", self.address, "--nthreads", "1",
                                             "--no-nanny"))
-        until(lambda: self._joined() == workers, 60)
+        until(lambda: self._joined() == workers)
         return self.address
 
-    def end_scheduler(self) -> None:
-        """Kill the scheduler, and the workers that wait for it."""
-        self.close()
-        self.scheduler, self.workers = None, []
+    def allow(self, runs: int) -> None:
+        """So many runs may end from now on."""
+        for ticket in self._tickets.iterdir():
+            ticket.unlink(missing_ok=True)
+        for _ in range(runs):
+            (self._tickets / secrets.token_hex(8)).touch()
 
-    def close(self) -> None:
-        """Kill everything."""
+    def end(self) -> None:
+        """Kill the scheduler, and the workers that wait for it."""
         for process in (self.scheduler, *self.workers):
             if process is not None:
                 process.kill()
                 process.wait()
-
-    @property
-    def compiled(self) -> list[str]:
-        """What the workers' engines began to compile."""
-        log = self._folder / "compiled.log"
-        return log.read_text().splitlines() if log.exists() else []
+        self.scheduler, self.workers = None, []
 
     def _joined(self) -> int:
         from distributed import Client
 
-        with Client(self.address, timeout=60, set_as_default=False) as client:
+        with Client(self.address, timeout=PATIENCE_S, set_as_default=False) as client:
             return len(client.scheduler_info(n_workers=-1)["workers"])
 
     def _start(self, module: str, *words: str) -> subprocess.Popen:
@@ -72,4 +76,4 @@ class Cluster:
 def cluster(tmp_path_factory):
     found = Cluster(tmp_path_factory.mktemp("cluster"))
     yield found
-    found.close()
+    found.end()

@@ -8,16 +8,25 @@ from dataclasses import replace
 import pytest
 
 from spmd_core.cluster import connection
+from spmd_core.commands.predict_sweep import Batch
 from spmd_core.lab import Lab
+from spmd_core.results.remedy import Remedy
 from spmd_core.search.array_question import read_array_question
 from spmd_core.searching.search import Search
 from spmd_core.settings import read_settings
 from spmd_core.store.searches import Searches
+from spmd_core.sweep.runs import Asked, look, start
+from spmd_core.sweep.sweep import parse_sweep, variants
+from spmd_core.trying.running import store as tried
+from spmd_core.trying.tryout import Tryout
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 
 SPEC = {"workload": "elementwise", "target": "tpu:v5e:2x2", "mesh": {"x": 4}, "sharding": None,
         "dims": {"rows": 16, "cols": 8}, "strategies": ["auto"], "seed": 0}
+SUM = {"workload": "contraction", "dims": {"rows": 4096, "cols": 1024}, "sharding": {"rows": "x"},
+       "strategies": ["auto"]}
+MANY = 20
 
 
 @pytest.fixture
@@ -39,27 +48,34 @@ def open_lab(data_folder, monkeypatch):
 @pytest.fixture
 def search(data_folder):
     store = Searches(data_folder)
-    yield lambda lab, **changes: Search(lab, store, read_array_question(SPEC | changes), 120.0)
+    yield lambda lab: Search(lab, store, read_array_question(SPEC), 5 * PATIENCE_S)
     store.close()
 
 
 def absent(behaviour=standin.QUICK, **changes):
-    return experiment(behaviour, target="tpu:v5e:2x2", mesh={"x": 4}, **changes)
+    return experiment(behaviour, **{"target": "tpu:v5e:2x2", "mesh": {"x": 4}} | changes)
 
 
-def begun(search):
+def begun(cluster, search):
+    """The thread of a search that has found the first of its three candidates."""
     thread = threading.Thread(target=search.run)
     thread.start()
-    until(lambda: any(each.fate == "measured" for each in search.answer.found), 60)
+    cluster.allow(1)
+    until(lambda: any(each.fate == "measured" for each in search.answer.found))
     return thread
+
+
+def sampling(lab, run):
+    return until(lambda: (status := lab.status(run)).phase == "sample" and status)
 
 
 def test_a_worker_that_dies_costs_a_try_and_what_was_found_is_stored(cluster, open_lab, search):
     lab = open_lab(cluster.ready(2))
     found = search(lab)
-    thread = begun(found)
+    thread = begun(cluster, found)
     cluster.workers[0].kill()
-    thread.join(90)
+    cluster.allow(MANY)
+    thread.join(PATIENCE_S)
     assert found.state == "done" and not found.problem
     assert [each.fate for each in found.answer.found] == ["measured"] * 3
     runs = [each.run for each in found.answer.found]
@@ -71,49 +87,64 @@ def test_a_worker_that_dies_costs_a_try_and_what_was_found_is_stored(cluster, op
     assert lab.compiler_pid is None, "nothing was compiled here"
 
 
-def test_what_is_cancelled_ends_on_the_cluster_too(cluster, open_lab):
+def test_what_is_cancelled_ends_on_the_cluster_too_and_what_crashes_says_why(cluster, open_lab):
     lab = open_lab(cluster.ready(1))
-    first = lab.submit(absent(standin.ROUNDS), batch="a")
-    assert until(lambda: (status := lab.status(first)).phase == "sample" and status).started_at
+    first = lab.submit(absent(), batch="a")
+    status = sampling(lab, first)
+    assert status.state == "running" and lab.active() == (status,)
     lab.cancel(first)
     assert lab.wait(first, PATIENCE_S).state == "cancelled"
-    second = lab.submit(absent(), batch="a")  # the one worker is free for it
-    assert lab.wait(second, PATIENCE_S).state == "succeeded"
+    second = lab.submit(absent(standin.ABORT), batch="a")  # the one worker is free for it
+    status = lab.wait(second, PATIENCE_S)
+    assert status.state == "crashed" and "ended by SIGABRT in compile" in status.error.message
+    assert "the rendezvous was not reached" in status.stderr_tail
+    assert lab.compiler_pid is None
 
 
-def test_a_sweep_waits_for_a_scheduler_that_is_gone_and_goes_on_when_it_is_back(cluster, open_lab):
+def test_what_would_remove_a_collective_is_compiled_there_too(cluster, open_lab):
     lab = open_lab(cluster.ready(1))
-    points = [lab.submit(absent(standin.ROUNDS, dims={"rows": 16, "cols": size}), batch="sweep")
-              for size in (8, 16, 24)]
+    cluster.allow(MANY)
+    given = absent(standin.SUMS, **SUM, target="tpu:v5e:2x4", mesh={"x": 8})
+    run = lab.submit(given, batch="a")
+    assert lab.wait(run, PATIENCE_S).state == "succeeded"
+    tryout = Tryout(lab, tried(lab), lab.result(run))
+    found = tryout.run()["auto"][0]
+    assert tryout.state == "done" and isinstance(found, Remedy) and found.removes
+    stored = lab.latest(found.experiment)
+    assert stored in {each.run for each in lab.history(searched=True)}
+    assert lab.texts(stored, "single") and lab.compiler_pid is None
+
+
+def test_where_the_scheduler_goes_a_search_pauses_and_a_sweep_waits_until_it_is_back(
+        cluster, open_lab, search):
+    lab = open_lab(cluster.ready(1))
+    found = search(lab)
+    thread = begun(cluster, found)
+    points, asked = variants(parse_sweep(absent(), "chips=4,8,16")), Asked()
+    start(Batch(lab), points, asked)
+    runs = list(asked.runs.values())
     alone = lab.submit(absent())
-    until(lambda: lab.status(points[0]).phase == "sample")
-    cluster.end_scheduler()
-    for run in points:
-        status = until(lambda run=run: (status := lab.status(run)).held_up and status)
-        assert status.state == "queued" and "is gone: start it again" in status.held_up
-        assert status.waiting_for == f"the cluster: {status.held_up}"
-    assert lab.wait(alone, PATIENCE_S).state == "succeeded", "which this machine compiles"
-    lab.cancel(points[1])
-    assert lab.status(points[1]).state == "cancelled"
-    cluster.ready(1)
-    until(lambda: lab.status(points[0]).phase == "sample")
-    assert lab.status(points[2]).held_up is None
-
-
-def test_a_search_pauses_with_a_sentence_and_goes_on_from_there(cluster, open_lab, search):
-    lab = open_lab(cluster.ready(2))
-    found = search(lab, seed=20)
-    thread = begun(found)
-    cluster.end_scheduler()
-    thread.join(60)
+    cluster.end()
+    thread.join(PATIENCE_S)
     assert found.state == "paused" and "is gone: start it again" in found.problem
     assert found.answer.ranking[0].candidate.fate == "measured"  # what was found is kept
+    until(lambda: all(each.words == found.problem for each in look(lab, points, asked)))
+    assert {each.state for each in look(lab, points, asked)} == {"waiting"}
+    assert lab.status(runs[0]).waiting_for == f"the cluster: {found.problem}"
+    assert lab.wait(alone, PATIENCE_S).state == "succeeded", "which this machine compiles"
+    lab.cancel(runs[1])
+    assert lab.status(runs[1]).state == "cancelled"
+
+    cluster.ready(1)
+    sampling(lab, runs[0])
+    assert lab.status(runs[2]).held_up is None
+    cluster.allow(MANY)
+    for run in (runs[0], runs[2]):
+        assert lab.wait(run, PATIENCE_S).state == "succeeded" and lab.texts(run, "single")
     known = {each.run for each in found.answer.found if each.run}
-    cluster.ready(2)
-    again = search(lab, seed=20)
+    again = search(lab)
     again.run()
-    assert again.state == "done"
-    assert known < {each.run for each in again.answer.found}
+    assert again.state == "done" and known < {each.run for each in again.answer.found}
 
 
 def test_an_address_that_does_not_answer_pauses_with_a_sentence(open_lab, search):

@@ -49,6 +49,10 @@ def run_experiment(experiment, run_id, environment, emit, cancelled):
             time.sleep(0.02)
     while (awaited := os.environ.get("STANDIN_UNTIL")) and not os.path.exists(awaited):
         time.sleep(0.005)  # until the test has made this file
+    while (tickets := os.environ.get("STANDIN_TICKETS")) and not _took_one(tickets):
+        if cancelled():
+            return _finished(experiment, run_id, environment, partial=True)
+        time.sleep(0.005)
     size = 40_000_000 if experiment.seed == LARGE else 10
     emit(Texts(strategy="single", texts={"program": "text " * (size // 5)}))
     return _finished(experiment, run_id, environment, notes=("x" * size,),
@@ -83,6 +87,17 @@ def predict_experiment(experiment, run_id, environment, emit, cancelled, clock):
     rested = (time.perf_counter() - wall) - (clock() - started)
     notes = (f"rested for {rested:.1f} s",)
     return found.model_copy(update={"result": found.result.model_copy(update={"notes": notes})})
+
+
+def _took_one(folder):
+    """Whether there was a file in a folder, which nobody else takes then: one run may end for each."""
+    for ticket in os.scandir(folder):
+        try:
+            os.unlink(ticket)
+            return True
+        except FileNotFoundError:
+            continue
+    return False
 
 
 def _progress(emit, done):

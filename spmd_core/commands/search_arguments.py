@@ -8,7 +8,7 @@ from spmd_core.commands.spec import HELP, read_open_spec
 from spmd_core.errors import refuse
 from spmd_core.lab import Lab
 from spmd_core.machine.targets import default_target
-from spmd_core.plan.plan import AXES
+from spmd_core.plan.meshes import AXES
 from spmd_core.plan.reading import parse_mesh
 from spmd_core.search.answer import TOP
 from spmd_core.search.array_question import ArrayQuestion, read_array_question

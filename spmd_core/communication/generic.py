@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from spmd_core.hlo.collectives import BETWEEN_SLICES
-from spmd_core.plan.plan import DATA_AXES
+from spmd_core.plan.meshes import DATA_AXES
 
 
 class Told(Protocol):

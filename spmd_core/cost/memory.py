@@ -11,7 +11,8 @@ import math
 from dataclasses import dataclass
 
 from spmd_core.cost.constants import NEARLY_FULL
-from spmd_core.plan.plan import DATA_AXES, Plan
+from spmd_core.plan.meshes import DATA_AXES
+from spmd_core.plan.plan import Plan
 from spmd_core.plan.sharding import parameter_share
 
 _BYTES = {"float32": 4, "bfloat16": 2}

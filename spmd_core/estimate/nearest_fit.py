@@ -22,7 +22,8 @@ from spmd_core.errors import RequestError
 from spmd_core.estimate.step import estimate_step
 from spmd_core.experiment.resized import resized
 from spmd_core.machine.topologies import Topology, legal_shapes
-from spmd_core.plan.plan import DATA_AXES, NAMES, Plan
+from spmd_core.plan.meshes import DATA_AXES
+from spmd_core.plan.plan import NAMES, Plan
 from spmd_core.plan.reading import parse_plan
 from spmd_core.results.prediction import Prediction
 from spmd_core.workloads.decoder import NAME

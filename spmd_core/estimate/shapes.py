@@ -8,8 +8,9 @@ from spmd_core.cost.memory import CAPACITY_FACTOR, Arrays, layer_arrays
 from spmd_core.estimate.constants import RING
 from spmd_core.machine.chips import Chip
 from spmd_core.machine.topologies import Topology
+from spmd_core.plan.meshes import DATA_AXES
 from spmd_core.plan.models import ModelSize
-from spmd_core.plan.plan import DATA_AXES, Plan
+from spmd_core.plan.plan import Plan
 from spmd_core.plan.sharding import CutArray, arrays
 
 PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate")

@@ -14,7 +14,8 @@ from spmd_core.estimate.constants import FIRST_PART, LINE_GATHER, LONE_GATHER, R
 from spmd_core.estimate.shapes import NOT_OF_A_LAYER, Shapes
 from spmd_core.machine.mesh_order import mesh_places
 from spmd_core.machine.topologies import Topology
-from spmd_core.plan.plan import DATA_AXES, Plan
+from spmd_core.plan.meshes import DATA_AXES
+from spmd_core.plan.plan import Plan
 from spmd_core.plan.sharding import CutArray
 
 SPARSE_CORES = ("v5p", "tpu7x")  # generations whose flags leave collectives to these

@@ -16,8 +16,9 @@ from spmd_core.machine.of_chips import nearest_topology
 from spmd_core.machine.targets import Target, parse_target
 from spmd_core.machine.topologies import Topology, get_topology
 from spmd_core.plan.flags import flag_refusal, link_refusal
+from spmd_core.plan.meshes import AXES, DATA_AXES
 from spmd_core.plan.models import ACTIVATIONS, PRESETS, VARIABLE, ModelSize, get_model
-from spmd_core.plan.plan import AXES, DATA_AXES, MAX_SEQUENCE, NAMES
+from spmd_core.plan.plan import MAX_SEQUENCE, NAMES
 from spmd_core.units import mesh_text
 from spmd_core.workloads.decoder import DECODER, DEFAULT_SPEC, GATES, TABLES
 

@@ -32,12 +32,11 @@ from spmd_core.plan.blocks import (
     too_large,
 )
 from spmd_core.plan.flags import GENERATION_FLAGS, PUBLISHED_FLAGS, flag_refusal
+from spmd_core.plan.meshes import DATA_AXES, check_mesh
 from spmd_core.plan.models import CHOICES, VARIABLE, ModelSize, get_model
 from spmd_core.units import bytes_text
 
 NAMES = ("input", "query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down", "attention")
-AXES = ("data", "fsdp", "fsdp_transpose", "expert", "sequence", "tensor")
-DATA_AXES = ("data", "fsdp", "fsdp_transpose")  # those that cut the batch
 MAX_SEQUENCE = 2**20
 
 def _in_order(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -155,27 +154,12 @@ class Plan(Frozen):
 
     @model_validator(mode="after")
     def _check(self) -> "Plan":
-        self._check_mesh(self.topology)
+        check_mesh(self.mesh, self.topology)
         self._check_cuts(self.size)
         self._check_weights(self.topology, self.size)
         check_blocks(self.kernel_blocks, self.sequence)
         self._check_names()
         return self
-
-    def _check_mesh(self, topology: Topology) -> None:
-        names = [name for name, _ in self.mesh]
-        for name in names:
-            if name not in AXES:
-                raise refuse(f"mesh axis {shorten(name)}",
-                             "is not one that a decoder is sharded over", f"use {', '.join(AXES)}")
-            if names.count(name) > 1:
-                raise refuse(f"mesh axis {name!r}", "appears twice in the mesh", "give it once")
-        if self.devices != topology.devices:
-            raise refuse(f"mesh of {self.devices} devices", f"does not fill {topology.name} with its {topology.devices}",
-                         f"make the axes multiply to {topology.devices}, for example fsdp={topology.devices}")
-        if topology.slices > 1 and math.prod(size for _, size in self.mesh) % topology.slices:
-            raise refuse(f"{topology.slices} slices", "do not divide over the mesh",
-                         f"put data={topology.slices} first")
 
     def _check_cuts(self, model: ModelSize) -> None:
         axes = self.axis_sizes

@@ -121,11 +121,15 @@ def _activations(plan: Plan) -> dict[str, Dims]:
     size = plan.size
     rows: Dims = (("batch", plan.batch), ("length", plan.sequence))
     whole = ("whole", plan.sequence)  # attention sees all of a sequence
+    # where the heads of keys make fewer parts, they are repeated, one for each head of queries
+    alike = len({spec((("act_heads", heads),), plan.axis_sizes) for heads in (
+        size.heads, size.kv_heads)}) == 1
+    keys = size.kv_heads if alike else size.heads
     found: dict[str, Dims] = {"tokens": rows,
                               "between the blocks": (*rows, ("act_embed", size.embed)),
                               "query, in attention": (rows[0], ("act_heads", size.heads), whole,
                                                       ("head_dim", size.head_dim)),
-                              "key and value, in attention": (rows[0], ("act_heads", size.kv_heads),
+                              "key and value, in attention": (rows[0], ("act_heads", keys),
                                                               whole, ("head_dim", size.head_dim))}
     if size.experts == 1:
         found["inside the mlp"] = (*rows, ("act_mlp", size.mlp))

@@ -118,7 +118,9 @@ class Model:
         c = self.config
         names = ("batch", "act_heads", "whole", "head_dim")
         heads = spec(tuple(zip(names, query.shape, strict=True)), self.rules, self.mesh)
-        kv_heads = spec(tuple(zip(names, key.shape, strict=True)), self.rules, self.mesh)
+        if spec(tuple(zip(names, key.shape, strict=True)), self.rules, self.mesh) != heads:
+            # fewer key heads than parts: each query head gets its own, or a device would lack those of its queries
+            key, value = (jnp.repeat(each, query.shape[1] // key.shape[1], axis=1) for each in (key, value))
         rows = spec((("batch", segments.shape[0]), ("whole", segments.shape[1])), self.rules, self.mesh)
 
         def shard(query, key, value, segments):
@@ -132,7 +134,7 @@ class Model:
                                             attn_logits_soft_cap=c.attention_cap, residual_checkpoint_name="attention")
             return jax.vmap(attend)(query, key, value, segment_ids=splash.SegmentIds(segments, segments))
 
-        return jax.shard_map(shard, mesh=self.mesh, in_specs=(heads, kv_heads, kv_heads, rows), out_specs=heads, check_vma=False)(
+        return jax.shard_map(shard, mesh=self.mesh, in_specs=(heads, heads, heads, rows), out_specs=heads, check_vma=False)(
             query, key, value, segments)
 
     def plain_attention(self, query, key, value, segments, window):

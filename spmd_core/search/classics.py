@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from spmd_core.machine.topologies import get_topology
-from spmd_core.search.candidate import Candidate
+from spmd_core.search.candidate import Candidate, Reason
 from spmd_core.search.published import recipe_for
 from spmd_core.search.ranking import Ranked
 
@@ -15,17 +15,19 @@ Mesh = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Classic:
-    """A classic and the best candidate of its kind; `others`: how many of it were pruned, and the
-    first rule that did. `candidate` is None where none of them can run.
+    """A classic and the best candidate of its kind: None where all of them were ruled out, `why`
+    being what ruled out the smallest. `is_slow`: it can run, and cannot win.
     """
 
     title: str
     candidate: Candidate | None
     why: str = ""
+    is_slow: bool = False
 
 
 _OF_MODELS = {("data",): "data", ("fsdp",): "fsdp", ("tensor",): "tensor",
               ("fsdp", "tensor"): "fsdp x tensor"}
+_SLOW: tuple[Reason, ...] = ("lower bound above the best", "estimate far above the best")
 _OF_ARRAYS = ("data", "fsdp", "tensor", "mixed")
 
 
@@ -56,6 +58,9 @@ def _best(title: str, ranked: list[Candidate], pruned: list[Candidate]) -> Class
         return Classic(title, best)
     ruled = [each for each in pruned if each.equal is None and kind_of(each) == title]
     first = min(ruled, key=lambda each: each.memory_bytes or 0, default=None)
+    slow = next((each for each in ruled if each.reason in _SLOW), None)  # of those some may run
+    if slow is not None:
+        return Classic(title, None, slow.detail, is_slow=True)
     return Classic(title, None, first.detail if first else "")
 
 
@@ -85,4 +90,4 @@ def _published(model: str, winner: Candidate, ranked: list[Candidate],
     if not alike:
         return Classic(title, None, "its batch or what it saves is not tried here")
     first = alike[0]
-    return Classic(title, first if first.is_ranked else None, first.detail)
+    return Classic(title, first if first.is_ranked else None, first.detail, first.reason in _SLOW)

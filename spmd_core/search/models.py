@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from spmd_core.errors import RequestError, refuse
 from spmd_core.machine.topologies import Topology
+from spmd_core.plan.meshes import AXES
 from spmd_core.plan.models import VARIABLE
-from spmd_core.plan.plan import AXES, Plan
+from spmd_core.plan.plan import Plan
 from spmd_core.plan.reading import parse_plan
 from spmd_core.plan.sharding import arrays
 from spmd_core.search.candidate import MOST, Candidate, Reason

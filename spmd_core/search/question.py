@@ -12,8 +12,8 @@ from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.frozen import AsObject, Frozen, PairsOf
 from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.topologies import Topology
+from spmd_core.plan.meshes import AXES
 from spmd_core.plan.models import VARIABLE, ModelSize, get_model
-from spmd_core.plan.plan import AXES
 from spmd_core.search.chips import check_slices, read_chips
 
 Goal = Literal["time", "memory", "chip-seconds", "price"]

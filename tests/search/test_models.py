@@ -7,7 +7,7 @@ import pytest
 
 from spmd_core.errors import RequestError
 from spmd_core.estimate.step import estimate_step
-from spmd_core.plan.plan import AXES
+from spmd_core.plan.meshes import AXES
 from spmd_core.plan.reading import parse_plan
 from spmd_core.search.answer import Answer
 from spmd_core.search.axis_rules import flax, maxtext, parallelism

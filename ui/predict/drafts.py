@@ -14,7 +14,7 @@ from spmd_core.experiment.resized import axes_left, resized
 from spmd_core.machine.of_chips import nearest_topology
 from spmd_core.machine.targets import Target, parse_target
 from spmd_core.machine.topologies import Topology, get_topology
-from spmd_core.plan.plan import AXES
+from spmd_core.plan.meshes import AXES
 from spmd_core.workloads import decoder
 from spmd_core.workloads.catalog import WORKLOADS, get_workload, has_plan, workload_names
 from spmd_core.workloads.strategies import SHARDING_STRATEGIES

@@ -10,8 +10,9 @@ from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.of_chips import nearest_of_chips
 from spmd_core.machine.targets import shape_text, tpu_target
 from spmd_core.machine.topologies import get_topology, legal_shapes
+from spmd_core.plan.meshes import AXES
 from spmd_core.plan.models import ACTIVATIONS, PRESETS, VARIABLE, get_model
-from spmd_core.plan.plan import AXES, NAMES
+from spmd_core.plan.plan import NAMES
 from spmd_core.units import count_text, mesh_text
 from spmd_core.workloads.catalog import get_workload, has_plan
 from spmd_core.workloads.decoder import GATES, TABLES

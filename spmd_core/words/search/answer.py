@@ -185,7 +185,8 @@ def next_words(answer: Answer) -> str:
     if answer.complete:
         return ""
     left = answer.counts["estimated"] + answer.counts["not looked at"]
-    return f"Next: search on, since {count_text(left)} may still win." if left else ""
+    return f"Next: give it more seconds, and search on: {count_text(left)} may still win." \
+        if left else ""
 
 
 def state_words(answer: Answer) -> str:

@@ -127,7 +127,8 @@ def classic_words(answer: Answer, classic: Classic) -> str:
         raise ValueError("there is no winner to set a classic against")
     if classic.candidate is None:
         why = _capital(classic.why) if classic.why else "no mesh of these devices is one"
-        return f"{classic.title}: cannot run. {_capital(why)}.".replace("..", ".")
+        what = "cannot win" if classic.is_slow else "cannot run"
+        return f"{classic.title}: {what}. {_capital(why)}.".replace("..", ".")
     if classic.candidate.number == winner.number:
         return f"{classic.title}: the winner is one."
     if _is_guess_beside(winner, classic.candidate):

@@ -7,7 +7,7 @@ import pytest
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.topologies import get_topology, legal_shapes
-from spmd_core.plan.plan import AXES
+from spmd_core.plan.meshes import AXES
 from ui.predict import drafts
 
 MODEL = parse_experiment({"workload": "decoder", "target": "tpu:v5e:4x4",

@@ -1,6 +1,7 @@
 """The connection to a Dask cluster: made once a run waits for it, looked after, and made again."""
 
 import json
+import logging
 import secrets
 import threading
 import time
@@ -52,7 +53,7 @@ class Connection:
     def submit(self, run: str, experiment: Experiment, timeout_s: float) -> Task | None:
         """Have a run compiled; None where the cluster is away just now."""
         client = self._client
-        if client is None or not self.is_there:
+        if client is None or client.status != "running" or not self.is_there:
             self.want()
             return None
         spec = json.dumps(experiment.to_json(), separators=(",", ":"))
@@ -92,7 +93,7 @@ class Connection:
 
     def _look(self) -> bool:
         """Connect where that is needed, and see who is there; whether it can be used."""
-        begun = time.time()
+        begun, since = time.time(), time.monotonic()
         try:
             if self._client is not None and self._client.status != "running":
                 self._drop()
@@ -100,9 +101,8 @@ class Connection:
                 self._connect()
             workers = self._checked_workers()
         except _Away as away:
-            now, self.room = time.monotonic(), 0
-            self._away_since = self._away_since or now
-            if away.is_certain or now - self._away_since >= GONE_S:
+            self.room, self._away_since = 0, self._away_since or since
+            if away.is_certain or time.monotonic() - self._away_since >= GONE_S:
                 self._say(str(away), begun)
             return False
         self._was_there, self._away_since = True, 0.0
@@ -118,6 +118,8 @@ class Connection:
     def _connect(self) -> None:
         from distributed import Client
 
+        # what it logs is told in a sentence
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
             client = Client(self._address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
@@ -128,7 +130,7 @@ class Connection:
                         f"({words(error)}): start it, or correct SPMD_LAB_DASK") from None
         client.subscribe_topic(self._topic, self._heard)
         self._known.clear()
-        self._client = client
+        self._client, self._away_since = client, 0.0  # its workers have a while to come back too
 
     def _checked_workers(self) -> int:
         """How many workers there are; _Away where there is none, or one that could not compile as

@@ -20,6 +20,7 @@ from spmd_core.worker.lane import Lane
 from spmd_core.worker.unwritten import Unwritten
 
 MOST = 64  # runs on the cluster at the same time
+_SELDOM = 8  # times as long a lane waits that has no place there now: 64 that look cost 3 % of a core
 _WORKER = "a worker of the Dask cluster"
 _SCHEDULER = "the Dask scheduler to answer again"
 
@@ -71,14 +72,17 @@ class ClusterLane(Lane):
             self._cluster.want()
         return False
 
+    def _pause_s(self) -> float:
+        used = self._number <= max(1, self._cluster.room)
+        return self._settings.poll_s * (1 if used else _SELDOM)
+
     # One run
     # ----------------------------------------------------------------------------------------------
 
     def _run(self, run: ActiveRun) -> None:
-        name, next_note = run.status.run, 0.0
-        run.status, noted = replace(run.status, waiting_for=_WORKER), None
+        run.status = replace(run.status, waiting_for=_WORKER)
         task: Task | None = None
-        stderr_tail = None
+        found: Compiled | None = None
         while run.outcome is None:
             if self._is_stopping or self._cluster.problem:
                 if self._put_back(run):
@@ -88,20 +92,23 @@ class ClusterLane(Lane):
             elif task is None or task.is_lost:
                 task = self._submitted(run)
             elif found := task.found():
-                run.outcome, stderr_tail = self._outcome(run, found), found.stderr_tail
+                run.outcome = self._outcome(run, found)
                 break
             else:
                 _take_said(run, task)
-            self._publish(run.status)
-            if time.monotonic() >= next_note or run.status != noted:
-                next_note, noted = time.monotonic() + self._settings.note_s, run.status
-                with self._storage_may_fail():
-                    self._store.note(run.status)
+            self._tell(run)
             self._bell.wait(self._settings.poll_s)
-            if self._is_to_be_cancelled(name) and run.stop("cancelled", time.monotonic()):
+            if self._is_to_be_cancelled(run.status.run) and run.stop("cancelled", time.monotonic()):
                 run.killed()
-        self._cluster.forget(name)
-        self._finish(run, run.outcome or Outcome("interrupted"), stderr_tail)
+        self._cluster.forget(run.status.run)
+        self._finish(run, run.outcome or Outcome("interrupted"), found and found.stderr_tail)
+
+    def _tell(self, run: ActiveRun) -> None:
+        """Say how it stands, to who follows it here and in other processes."""
+        if run.status != self.live:
+            with self._storage_may_fail():
+                self._store.note(run.status)
+        self._publish(run.status)
 
     def _submitted(self, run: ActiveRun) -> Task | None:
         """Its task; None while the cluster is away. What it had gone through counts no longer."""

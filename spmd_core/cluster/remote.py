@@ -67,7 +67,7 @@ def compiled(run: str, spec: str, timeout_s: float, topic: str) -> bytes:
     def tell(status: RunStatus) -> None:
         worker.log_event(topic, {"run": run, "phase": status.phase, "strategy": status.strategy})
 
-    return _packed(_compiler(timeout_s).compiled(spec, is_wanted, tell))
+    return _packed(_compiler(timeout_s, worker.local_directory).compiled(spec, is_wanted, tell))
 
 
 def unpacked(data: bytes) -> Compiled:
@@ -84,10 +84,12 @@ def _packed(found: Compiled) -> bytes:
 
 
 class _Compiler:
-    """A compiling lane without the rest of a Lab, on a folder that goes with this process."""
+    """A compiling lane without the rest of a Lab, on a folder that goes with this process: where
+    it is killed, Dask clears its directory up.
+    """
 
-    def __init__(self, timeout_s: float):
-        folder = Path(tempfile.mkdtemp(prefix="spmd-lab-dask-"))
+    def __init__(self, timeout_s: float, directory: str):
+        folder = Path(tempfile.mkdtemp(prefix="spmd-lab-", dir=directory))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         self._store, self._changed = Store(folder), threading.Condition()
         self._unwritten = Unwritten(self._store)
@@ -155,12 +157,12 @@ class _Compiler:
 _guard = threading.Lock()
 
 
-def _compiler(timeout_s: float) -> _Compiler:
+def _compiler(timeout_s: float, directory: str) -> _Compiler:
     with _guard:
-        return _opened(timeout_s)
+        return _opened(timeout_s, directory)
 
 
 @cache
-def _opened(timeout_s: float) -> _Compiler:
+def _opened(timeout_s: float, directory: str) -> _Compiler:
     """That of this process; one more for whoever allows its runs another time."""
-    return _Compiler(timeout_s)
+    return _Compiler(timeout_s, directory)

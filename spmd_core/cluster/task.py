@@ -56,7 +56,8 @@ class Task:
 
 def _failed(error: BaseException | None) -> Compiled:
     if type(error).__name__ == "KilledWorker":
-        return _crashed("every Dask worker that compiled it died")
+        most = getattr(error, "allowed_failures", 0)  # of Dask's configuration
+        return _crashed(f"{most + 1} Dask workers died while they compiled it: see their logs")
     return _crashed(f"its task failed: {words(error) if error else 'nobody knows why'}")
 
 

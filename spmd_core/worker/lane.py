@@ -109,7 +109,11 @@ class Lane(Runner):
             self._be_still()
         self.host.let_go_when_idle()
         is_needed = self._is_open or not self.host.is_empty
-        self._bell.wait(self._settings.poll_s if is_needed else None)
+        self._bell.wait(self._pause_s() if is_needed else None)
+
+    def _pause_s(self) -> float:
+        """Seconds until the next look."""
+        return self._settings.poll_s
 
     def _may_begin(self) -> bool:
         """Whether a worker may begin to work now."""

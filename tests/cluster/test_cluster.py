@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.cluster import connection
+from spmd_core.cluster import connection, task
 from spmd_core.commands.predict_sweep import Batch
 from spmd_core.lab import Lab
 from spmd_core.results.remedy import Remedy
@@ -36,8 +36,8 @@ def open_lab(data_folder, monkeypatch):
     monkeypatch.setattr(connection, "GONE_S", 0.5)
     labs = []
 
-    def opened(address):
-        labs.append(Lab.open(data_folder, settings=replace(HASTY, dask=address)))
+    def opened(address, **changes):
+        labs.append(Lab.open(data_folder, settings=replace(HASTY, dask=address, **changes)))
         return labs[-1]
 
     yield opened
@@ -101,6 +101,14 @@ def test_what_is_cancelled_ends_on_the_cluster_too_and_what_crashes_says_why(clu
     assert lab.compiler_pid is None
 
 
+def test_what_takes_too_long_there_is_ended_there(cluster, open_lab):
+    lab = open_lab(cluster.ready(1), predict_timeout_s=0.2)
+    run = lab.submit(absent(), batch="a")
+    status = lab.wait(run, PATIENCE_S)
+    assert status.state == "timed_out"
+    assert "the run took longer than 200 ms" in status.error.message
+
+
 def test_what_would_remove_a_collective_is_compiled_there_too(cluster, open_lab):
     lab = open_lab(cluster.ready(1))
     cluster.allow(MANY)
@@ -152,6 +160,15 @@ def test_an_address_that_does_not_answer_pauses_with_a_sentence(open_lab, search
     found.run()
     assert found.state == "paused" and found.answer.ranking and not found.answer.complete
     assert "tcp://127.0.0.1:9' does not answer" in found.problem
+
+
+def test_what_killed_its_workers_is_told_by_their_number():
+    from distributed.scheduler import KilledWorker
+
+    found = task._failed(KilledWorker("a", None, 3))
+    assert found.state == "crashed" and found.error.message.startswith("4 Dask workers died")
+    other = task._failed(ModuleNotFoundError("No module named 'spmd_core'"))
+    assert other.error.message == "its task failed: No module named 'spmd_core'"
 
 
 def test_other_versions_are_named_and_an_address_is_checked():

@@ -34,19 +34,12 @@ settings.load_profile("ci")
 TOGETHER = ("browser", "script", "workloads", "recipes", "commands", "worker", "engine")
 
 
-# Half of the browser's files, by the time that they take: each half has a dashboard of its own.
-ANOTHER_DASHBOARD = ("test_running.py", "test_predict.py", "test_widths.py", "test_training.py",
-                     "test_programs.py")
-
-
 def group(nodeid: str) -> str:
     """The tests that stay in one process with this one: its file's, or its folder's where files
     share a fixture.
     """
     file = nodeid.partition("::")[0]
     _, folder, *_ = Path(file).parts
-    if folder == "browser" and file.endswith(ANOTHER_DASHBOARD):
-        return "another browser"
     return folder if folder in ("browser", "recipes") else file
 
 

@@ -1,37 +1,44 @@
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import link_path
 from tests.browser.server import PATIENCE_MS, Server
+from tests.browser.stored import fill
 from tests.needs import CHROMIUM
 
 DESKTOP = {"width": 1280, "height": 900}
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
     """One dashboard for all browser tests."""
     running = Server(tmp_path_factory.mktemp("dashboard"))
+    fill(running.folder / "data")
     running.start()
     yield running
     running.stop()
 
 
 @pytest.fixture(scope="session")
-def browser():
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
-@pytest.fixture(scope="session")
-def desktop(browser: Browser):
-    """The browser context of all pages that need none of their own: Streamlit's scripts, megabytes
-    of them, are fetched and compiled once.
+def windows():
+    """The pages of two viewers, for all tests: Streamlit's scripts, megabytes of them, are fetched
+    and compiled once for each.
     """
-    return browser.new_context(viewport=DESKTOP)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield [_window(browser) for _ in range(2)]
+        browser.close()
+
+
+def _window(browser: Browser) -> Page:
+    context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
+    # a new viewer has opened no sidebar yet
+    context.add_init_script("try { localStorage.clear() } catch {}")  # an error page has none
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    return page
 
 
 @pytest.fixture
@@ -43,33 +50,28 @@ def errors():
 
 
 @pytest.fixture
-def new_page(browser: Browser, errors):
-    """A function that opens a page in a browser context of its own, as another viewer has it."""
-    contexts = []
-
-    def opened(**options) -> Page:
-        contexts.append(browser.new_context(**({"viewport": DESKTOP} | options)))
-        return watched(contexts[-1].new_page(), errors)
-
-    yield opened
-    for context in contexts:
-        context.close()
+def page(windows, errors):
+    """A page of a new viewer, as large as on a desk and in the light."""
+    yield from _as_new(windows[0], errors)
 
 
 @pytest.fixture
-def page(desktop: BrowserContext, errors):
-    """A page of a new viewer: nothing is kept of those before but what the browser fetched."""
-    desktop.clear_cookies()
-    opened = watched(desktop.new_page(), errors)
-    yield opened
-    opened.close()
+def other_page(windows, errors):
+    """That of another viewer."""
+    yield from _as_new(windows[1], errors)
 
 
-def watched(page: Page, errors: list[str]) -> Page:
-    """The page, patient, and with a list that takes the errors of its scripts."""
-    page.set_default_timeout(PATIENCE_MS)
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    return page
+def _as_new(page: Page, errors: list[str]):
+    def note(error):
+        errors.append(str(error))
+
+    page.context.clear_cookies()
+    page.set_viewport_size(DESKTOP)
+    page.emulate_media(color_scheme="light")
+    page.on("pageerror", note)
+    yield page
+    page.remove_listener("pageerror", note)
+    page.unroute_all()
 
 
 @pytest.fixture(scope="session")
@@ -85,14 +87,11 @@ def link(server):
 
 
 @pytest.fixture(scope="session")
-def finished_run(server, desktop, link) -> str:
+def finished_run(windows, link) -> str:
     """The address of a finished run of the tutorial's layer."""
-    page = desktop.new_page()
-    page.set_default_timeout(PATIENCE_MS)
+    page = windows[0]
     page.goto(link(timing={"samples": 5, "min_seconds": 0.02}))
     page.get_by_role("button", name="Run", exact=True).click()
-    page.locator(".st-key-answer").wait_for(timeout=60_000)
-    address = page.url
-    page.close()
-    assert "&run=" in address
-    return address
+    page.locator(".st-key-answer").wait_for()
+    page.wait_for_url("**&run=*")
+    return page.url

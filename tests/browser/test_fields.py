@@ -10,50 +10,35 @@ MARKUP = '<img src=x onerror="document.title=1">'
 def enter(page, label: str, value: str) -> None:
     page.get_by_label(label, exact=True).first.fill(value)
     page.keyboard.press("Enter")
-    page.wait_for_timeout(300)
-    settled(page)
-
-
-def enter_valid(page, label: str, value: str) -> None:
-    """Enter a value that the experiment takes over: it is in the address bar before the next entry
-    is made.
-    """
-    before = page.url
-    enter(page, label, value)
-    page.wait_for_url(lambda url: url != before)
-    settled(page)
 
 
 def test_a_bad_entry_is_one_sentence_and_nothing_is_lost_while_another_screen_is_visited(link, page):
     visit(page, link())
-    enter_valid(page, "out", "12")
+    before = page.url
+    enter(page, "out", "12")
+    page.wait_for_url(lambda url: url != before)  # the experiment has taken it over
+    settled(page)
     enter(page, "Axis 1 size", "5")
     page.get_by_text(
         "in=32 does not divide over mesh axis x=5: use 30 or 35, or leave in unsharded").wait_for()
     fields_say(page, **{"in": "32", "out": "12", "Axis_1_size": "5"})
-    enter(page, "Axis 1 size", "-4")
-    page.get_by_text("x=-4 ").wait_for()
-    enter(page, "Axis 1 size", "4")
-    page.get_by_text("x=-4 ").wait_for(state="detached")
-    fields_say(page, out="12")
     settled(page)
     page.get_by_test_id("stPageLink").get_by_text("Recipes").click()
     page.wait_for_url("**/recipes")
     page.get_by_test_id("stPageLink").get_by_text("Compare", exact=True).first.click()
     page.wait_for_url("**/compare?experiment=*")
-    fields_say(page, out="12", Axis_1_size="4")
+    fields_say(page, out="12", Axis_1_size="5")
 
 
 def test_a_renamed_axis_takes_its_sharding_along_and_html_in_a_name_is_text(server, page):
     visit(page, f"{server.url}/compare")
     enter(page, "Axis 1 name", "model")
-    assert page.get_by_test_id("stSidebar").get_by_text("model", exact=True).count() >= 1
+    page.get_by_test_id("stSidebar").get_by_text("model", exact=True).first.wait_for()
     assert "is not in the mesh" not in screen_text(page)
     enter(page, "Axis 1 name", MARKUP)
     page.get_by_text("is not a name").wait_for()
-    assert "<img src=x" in screen_text(page)
-    visit(page, f"{server.url}/compare?run=%3Cimg%20src%3Dx%3E")
-    visit(page, f"{server.url}/history?search=%3Cimg%20src%3Dx%3E")
+    page.get_by_text("<img src=x").first.wait_for()
+    visit(page, f"{server.url}/history?search=%3Cimg%20src%3Dx%3E&run=%3Cimg%20src%3Dx%3E")
     assert page.locator("img[src=x]").count() == 0
     assert page.title() == "History · SPMD Lab"
 

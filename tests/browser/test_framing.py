@@ -22,14 +22,14 @@ def test_every_answer_forbids_foreign_frames(server, path):
 
 
 def test_a_foreign_page_cannot_show_a_screen_in_a_frame(server, page):
+    page.goto("about:blank")
     page.set_content(f'<iframe src="{server.url}/compare"></iframe>')
     frame = page.frames[1]
     frame.wait_for_url("chrome-error://**")  # where the browser goes in the place of what is refused
     assert frame.locator("button").count() == 0
 
 
-def test_screens_open_by_their_path_after_a_restart_and_know_their_viewer(server, page):
-    server.restart()
+def test_screens_open_by_their_path_and_know_their_viewer(server, page):
     settled(visit(page, server.url + "/history"))
     assert page.title() == "History · SPMD Lab"
     page.get_by_role("link", name="Overview").first.click()

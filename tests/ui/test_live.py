@@ -86,6 +86,9 @@ def test_a_full_disk_at_cancel_is_a_sentence_that_stays_until_it_is_cancelled(la
     button(screen, "Cancel").click().run()
     assert lab.status(RUN).state == "cancelled"
     assert not is_storage_sentence(said(screen.run()))
+    if page in BUTTONS:
+        assert any("This run was cancelled" in each.value for each in screen.warning)
+        assert button(screen, BUTTONS[page]).disabled is False
 
 
 def test_a_full_disk_at_the_release_of_the_devices_is_a_sentence(lab):

@@ -2,12 +2,16 @@
 leave as it was.
 """
 
+import base64
 import gc
+import textwrap
 import weakref
+import zlib
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bench.hostile_links import code_of
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
 from spmd_core.lab import Lab
@@ -15,10 +19,12 @@ from spmd_core.timeline.recorded import Recorded
 from spmd_core.timeline.text import NAME, TRACED, to_text
 from spmd_core.timeline.traced import of_recorded
 from spmd_core.words.traces import trace_words
+from spmd_core.workloads.own import files
 from tests.timeline.test_traced import FACTS, call
 from tests.timeline.values import timeline as predicted
 from tests.ui.predictions import store
 from tests.ui.values import result, strategy
+from tests.workloads.own.test_files import WEIGHTED
 from ui.compare import view
 
 LAYER = parse_experiment({"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8",
@@ -91,6 +97,8 @@ def test_a_dtype_that_the_workload_has_not_got_is_not_offered(screen):
     ("A" * 500_000, "Link of 500000 characters is longer than 2000"),
     ("1.%00", "is not one of SPMD Lab"),
     ("2.eJyrVgIAAS0Arg", "Link of version 2 cannot be read by this version"),
+    ("1." + base64.urlsafe_b64encode(zlib.compress(b" " * 10**7)).decode(),
+     "inflates to more than 64 KiB"),
 ])
 def test_junk_as_a_link_is_one_short_sentence_and_the_default_stays(data_folder, code, words):
     screen = AppTest.from_file("../../../home.py",
@@ -153,6 +161,44 @@ def test_a_traced_step_stands_first_and_an_untraced_run_can_be_traced(data_folde
     screen.run()
     assert "Trace a step" in [button.label for button in screen.button]
     view.forget()
+    Lab.open().close()
+
+
+@pytest.mark.parametrize(("spec", "words", "size"), [
+    ({"sharding": {"in": "z"}, "mesh": {"x": 8}}, "is not in the mesh", None),
+    ({"mesh": {"x": 16}}, "is larger than target cpu:8 with 8", 16),  # shown as it is
+])
+def test_a_link_that_does_not_fit_offers_the_nearest_experiment(data_folder, spec, words, size):
+    screen = AppTest.from_file("../../../home.py",
+                               default_timeout=30).switch_page("pages/compare.py")
+    screen.query_params["experiment"] = code_of(
+        {"workload": "layer", "target": "cpu:8", "dims": {"in": 48, "out": 4}} | spec)
+    screen.run()
+    assert words in said(screen)
+    assert size is None or field(screen, "number_input", "Axis 1 size").value == size
+    next(button for button in screen.button
+         if button.label == "Use the nearest experiment").click().run()
+    assert said(screen) == "" and Lab.open().history() == ()  # nothing is computed
+    assert (field(screen, "number_input", "in").value,
+            field(screen, "number_input", "Axis 1 size").value) == (48, 8)
+    Lab.open().close()
+
+
+def test_a_workload_of_the_user_s_own_is_chosen_and_a_file_that_does_not_load_is_named(
+        tmp_path, data_folder, monkeypatch):
+    good, bad = tmp_path / "weighted.py", tmp_path / "broken.py"
+    good.write_text(textwrap.dedent(WEIGHTED))
+    bad.write_text("def f(:\n")
+    monkeypatch.setenv(files.VARIABLE, f"{good}:{bad}")
+    assert len(files.problems()) == 1  # both are loaded
+    screen = AppTest.from_file("../../../home.py",
+                               default_timeout=30).switch_page("pages/compare.py").run()
+    assert "broken.py does not load: line 1 (SyntaxError: invalid syntax)" in " ".join(
+        each.value.replace("\\", "") for each in (*screen.warning, *screen.error))
+    field(screen, "selectbox", "Workload").set_value("weighted").run()
+    assert not screen.exception
+    assert any("y = weighted(x, w)" in each.value.replace("\\", "")
+               for each in (*screen.caption, *screen.markdown, *screen.code))
     Lab.open().close()
 
 

@@ -100,6 +100,18 @@ def test_a_prediction_that_is_stored_is_found_without_its_run(opened):
     assert field(screen, "button", "Predict again").disabled is False
 
 
+def test_two_predictions_stand_side_by_side(opened):
+    other = MODEL.vary(dims={"batch": 768, "sequence": 2048})
+    screen = opened(predicted(), predicted(other, "20260101-000000-cccccc",
+                                           auto=prediction(10**15)),
+                    experiment=link.encode(MODEL), run=predicted().run, tab="Beside",
+                    **{"with": "20260101-000000-cccccc"})
+    assert said(screen) == ""
+    texts = " ".join(each.value for each in (*screen.markdown, *screen.caption, *screen.subheader))
+    assert "Both programs communicate alike." in texts
+    assert any("B against A" in each.value.columns for each in screen.table)
+
+
 def test_what_other_versions_predicted_says_so(opened):
     def notices(found):
         screen = opened(predicted(run=f"20260101-000000-{len(found):06d}",

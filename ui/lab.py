@@ -15,6 +15,12 @@ from spmd_core.store.limits import Asker
 _COOKIE = "_streamlit_xsrf"  # one for each browser, which all its tabs share
 
 
+class NothingStored(Exception):
+    """A run has not left what is asked for, or not yet: raised instead of an answer that a cache
+    would keep.
+    """
+
+
 def lab() -> Lab:
     """The Lab of this process and data folder; StorageError where the folder cannot be used."""
     return Lab.open()

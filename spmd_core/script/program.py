@@ -7,6 +7,7 @@ import math
 from spmd_core.errors import Inexpressible
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.types import Spec
+from spmd_core.script.decoder import decoder_text
 from spmd_core.script.imports import spaced
 from spmd_core.script.maps import map_lines
 from spmd_core.script.parts import entry_text, mesh_lines, named, names, placed_lines, spec_text
@@ -23,9 +24,12 @@ def program_text(experiment: Experiment, strategy: str) -> str:
     """A module that defines `make_operands()`, `placed` (operand -> sharding, None: unsharded) and
     `program`.
 
-    Of a registered small program: a module that defines `mesh` and `program`.
+    Of a registered small program: a module that defines `mesh` and `program`; of a plan: `mesh` and
+    `lower`.
     Raises Inexpressible where the strategy cannot express the experiment's sharding.
     """
+    if experiment.what.has_plan:
+        return decoder_text(experiment)
     if strategy == "as_written":
         return written_text(experiment)
     parts = [header(experiment, strategy), operands_text(experiment),

@@ -16,7 +16,7 @@ from spmd_core.units import bytes_text, seconds_text
 from spmd_core.words import arrows as words
 from ui import choices
 from ui.arrows import chart
-from ui.lab import lab
+from ui.lab import NothingStored, lab
 from ui.markdown import coded, plain
 
 _CHOICE = "arrows:choice"
@@ -84,14 +84,14 @@ def _keep() -> None:
 def _kept(run: str, strategy: str) -> str:
     text = lab().text(run, strategy, "hlo")
     if text is None:
-        raise LookupError(run)  # not kept: it may still come
+        raise NothingStored(run)  # not kept: it may still come
     return text
 
 
 def _text(run: str, strategy: str) -> str | None:
     try:
         return _kept(run, strategy)
-    except LookupError:
+    except NothingStored:
         return None
 
 

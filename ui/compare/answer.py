@@ -111,10 +111,14 @@ def open_tab(name: str) -> None:
 
 
 def _tabs(view: View) -> list[str]:
-    arrays = any(found.operands or found.outputs for found in view.result.strategies.values())
-    sends = any(found.collectives for found in view.result.strategies.values())
+    every = view.result.strategies.values()
+    arrays = any(found.operands or found.outputs for found in every)
+    values = any(found.max_abs_error is not None for found in every) or words.outputs(view.result)
+    sends = any(found.collectives for found in every)
+    sampled = any(found.samples_s for found in every)
     there = {trace.TAB: trace.offered(view), "Arrows": sends, "Layouts": arrays,
-             "Phases": view.phases, "Memory": view.memory, "Samples": view.times,
+             "Phases": view.phases, "Memory": view.memory, "Samples": sampled,
+             "Values": values or view.result.experiment.what.is_small_program,
              sizes.TAB: sizes.experiments_of(view)}
     names = [name for name in _DRAW if there.get(name, True)]
     if traced(view.result):  # what was asked for stands first

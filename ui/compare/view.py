@@ -15,7 +15,7 @@ from ui.charts import base
 from ui.charts.times import times_alt, times_chart
 from ui.compare import rows
 from ui.compare.communication_table import collectives_table
-from ui.lab import lab
+from ui.lab import NothingStored, lab
 
 _KEPT_RUNS = 8  # a view is at most a few hundred kB
 
@@ -42,7 +42,7 @@ def view(run: str) -> View | None:
     """The view of a run; None where it left no result."""
     try:
         return _view(run)
-    except LookupError:
+    except NothingStored:
         return None
 
 
@@ -55,7 +55,7 @@ def forget() -> None:
 def _view(run: str) -> View:
     result = lab().result(run)
     if result is None:
-        raise LookupError(run)  # not kept: the result may still come
+        raise NothingStored(run)  # not kept: the result may still come
     result = result.by_variant(lambda each: with_roofline(
         each, calibration(each.experiment, lab().latest, lab().result)))
     of_study = bool(result.experiment.variants)

@@ -10,7 +10,7 @@ from spmd_core.ir.shardings import NAME
 from spmd_core.results.shardings import Shardings, Step
 from spmd_core.units import bytes_text
 from spmd_core.words import texts as words
-from ui.lab import lab
+from ui.lab import NothingStored, lab
 from ui.markdown import as_sentence, plain
 
 _ROWS = 14  # of a table that is as high as its rows
@@ -23,7 +23,7 @@ def of_run(run: str, strategy: str) -> Shardings | None:
     """What a run left of a strategy's steps; None where they were not read."""
     try:
         return _of_run(run, strategy)
-    except LookupError:
+    except NothingStored:
         return None
 
 
@@ -31,7 +31,7 @@ def of_run(run: str, strategy: str) -> Shardings | None:
 def _of_run(run: str, strategy: str) -> Shardings:
     text = lab().text(run, strategy, NAME)
     if text is None:
-        raise LookupError(run)  # not kept: it may still come
+        raise NothingStored(run)  # not kept: it may still come
     try:
         return Shardings.model_validate_json(text)
     except ValidationError:

@@ -8,7 +8,7 @@ import spmd_core
 from spmd_core.ir.diff import Difference, compare
 from spmd_core.ir.reading import read_text
 from spmd_core.ir.text import ProgramText, file_name, is_file
-from ui.lab import lab
+from ui.lab import NothingStored, lab
 
 _PROGRAMS = Path(spmd_core.__file__).parent / "programs"
 
@@ -17,7 +17,7 @@ def text(run: str, strategy: str, kind: str) -> ProgramText | None:
     """A text of a strategy of a run; None where the run left none."""
     try:
         return _text(run, strategy, kind)
-    except LookupError:
+    except NothingStored:
         return None
 
 
@@ -25,7 +25,7 @@ def kinds(run: str, strategy: str) -> tuple[str, ...]:
     """The kinds of text that a strategy left, in the order in which JAX makes them."""
     try:
         return _kinds(run, strategy)
-    except LookupError:
+    except NothingStored:
         return ()
 
 
@@ -33,7 +33,7 @@ def difference(run: str, left: str, right: str, kind: str) -> Difference | None:
     """How the texts of two strategies differ; None where one left none."""
     try:
         return _difference(run, left, right, kind)
-    except LookupError:
+    except NothingStored:
         return None
 
 
@@ -65,7 +65,7 @@ def _own_file(run: str, strategy: str) -> str:
 def _text(run: str, strategy: str, kind: str) -> ProgramText:
     written = lab().texts(run, strategy).get(kind)
     if written is None:
-        raise LookupError(kind)  # not kept: it may still come
+        raise NothingStored(kind)  # not kept: it may still come
     return read_text(written, kind)
 
 
@@ -73,7 +73,7 @@ def _text(run: str, strategy: str, kind: str) -> ProgramText:
 def _kinds(run: str, strategy: str) -> tuple[str, ...]:
     there = lab().texts(run, strategy)
     if not there:
-        raise LookupError(strategy)
+        raise NothingStored(strategy)
     return tuple(kind for kind in ("program", "jaxpr", "stablehlo", "hlo") if kind in there)
 
 

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from spmd_core.timeline.text import NAME, from_text
 from spmd_core.timeline.values import Timeline
-from ui.lab import lab
+from ui.lab import NothingStored, lab
 
 
 def of_run(run: str, strategy: str, name: str = NAME) -> Timeline | None:
@@ -13,7 +13,7 @@ def of_run(run: str, strategy: str, name: str = NAME) -> Timeline | None:
     """
     try:
         return _of_run(run, strategy, name)
-    except LookupError:
+    except NothingStored:
         return None
 
 
@@ -21,5 +21,5 @@ def of_run(run: str, strategy: str, name: str = NAME) -> Timeline | None:
 def _of_run(run: str, strategy: str, name: str) -> Timeline:
     text = lab().text(run, strategy, name)
     if text is None:
-        raise LookupError(run)  # not kept: it may still come
+        raise NothingStored(run)  # not kept: it may still come
     return from_text(text)

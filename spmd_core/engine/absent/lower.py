@@ -17,7 +17,6 @@ from spmd_core.errors import Inexpressible, RequestError, refuse
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.plans import plan_of
 from spmd_core.machine.topologies import get_topology
-from spmd_core.script.decoder import decoder_text
 from spmd_core.script.program import program_text
 from spmd_core.workloads.decoder import NAME
 from spmd_core.workloads.strategies import MAP_STRATEGIES
@@ -42,7 +41,7 @@ def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahe
     if experiment.what.has_plan:
         if refusal := plan_of(experiment).kernel_refusal:
             raise RequestError(refusal)
-        text, file = decoder_text(experiment), file_name(NAME, strategy)
+        text, file = program_text(experiment, strategy), file_name(NAME, strategy)
         with _standing_for(devices_of(get_topology(experiment.target))):
             names = execute(text, file)
         return Ahead(steps("lower", names["lower"]), names["mesh"], {"program": text}, file)

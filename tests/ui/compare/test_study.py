@@ -10,6 +10,7 @@ from spmd_core.results.result import Result
 from tests.ui.predictions import prediction, store
 from tests.ui.values import ENVIRONMENT, comparison, strategy
 from ui.compare import view
+from ui.compare.communication_table import program_lines
 from ui.compare.rows import rows_table
 
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "strategies": ["auto"]}
@@ -117,6 +118,31 @@ def test_measured_and_predicted_rows_have_one_table():
                                    "Peak per device", "Communication", "MFU", "Values"]
     assert table["Time"][0].endswith(", predicted") and table["Values"][0] == "fits"
     assert " to " in table["Interval"][0] and table["MFU"][0].endswith("%")
+
+
+def test_a_study_of_training_plans_shows_its_answer_its_collectives_and_no_empty_tab(
+        screen, data_folder):
+    view.forget()
+    plan = {"workload": "decoder", "target": "tpu:v5e:4x4", "mesh": {"fsdp": 16}}
+    study = parse_experiment({"study": [{"experiment": plan | {
+        "dims": {"batch": batch, "sequence": 1024}}} for batch in (16, 32)]})
+    lines = program_lines(study.variants[0].experiment, "auto")
+    line = next(at for at, text in enumerate(lines, 1) if "shard_map(" in text)
+    sums = {"kind": "all-reduce", "axes": ["fsdp"], "bytes": 16, "count": 1,
+            "source": f"decoder_auto.py:{line}", "reason": "gradients are added"}
+    found = {"status": "ok", "collectives": [sums], "prediction": prediction().model_dump(),
+             "predicted_s": prediction().predicted_s.model_dump()}
+    result = Result.model_validate({
+        "run": "20260101-000000-abcdee", "experiment": study, "environment": ENVIRONMENT,
+        "strategies": {f"{each.name}/auto": found for each in study.variants}})
+    store(data_folder, result)
+    screen.query_params["run"] = result.run
+    screen.run()
+    assert shown(screen) == study
+    assert "predicted fastest" in screen.subheader[0].value
+    told = [text for each in screen.table for text in each.value.get("Why, and where", ())]
+    assert any(f"Line {line}: `" in text for text in told)
+    assert {"Values", "Samples", "Layouts"}.isdisjoint(each.label for each in screen.tabs)
 
 
 @pytest.mark.parametrize(("data", "words"), [

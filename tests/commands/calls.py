@@ -1,5 +1,5 @@
 """Commands as a shell calls them, and what they say: in a process of their own, or in this one, which
-spares the start of those that compute nothing.
+spares the start of each and of its worker.
 """
 
 import io
@@ -22,10 +22,11 @@ def call(*words: str, stdin: str | bytes = b"",
                                        done.stderr.decode())
 
 
-def told(*words: str, stdin: str = "") -> Done:
-    """The same of a command called here."""
-    given, out, err = (io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8", newline="")
-                       for text in (stdin, "", ""))
+def told(*words: str, stdin: str | bytes = "") -> Done:
+    """The same of a command called here; its Lab, and the worker with it, are there for the next."""
+    content = stdin.encode() if isinstance(stdin, str) else stdin
+    given, out, err = (io.TextIOWrapper(io.BytesIO(each), "utf-8", newline="")
+                       for each in (content, b"", b""))
     with mock.patch.multiple(sys, stdin=given, stdout=out, stderr=err):
         code = command_line.main(words)
     said = []

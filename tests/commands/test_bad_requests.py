@@ -5,7 +5,7 @@ import os
 import pytest
 
 from spmd_core import __main__ as command_line
-from tests.commands.calls import call
+from tests.commands.calls import told
 from tests.labs import ROOT
 
 BAD = [
@@ -76,5 +76,5 @@ def test_bad_requests_say_one_sentence_and_nothing_else(words, sentence, capsys,
     (b'{"workload": "array", "mesh": {"x": 8}, "dims": {"d0": 1099511627776}, "target": "cpu:8"}', "memory"),
 ])
 def test_bad_specs_from_standard_input_are_refused(stdin, sentence):
-    done = call("run", "-", stdin=stdin)
+    done = told("run", "-", stdin=stdin)
     assert done.returncode == 2 and done.stdout == "" and sentence in done.stderr and done.stderr.count("\n") == 1

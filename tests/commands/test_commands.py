@@ -21,7 +21,7 @@ from spmd_core.timeline.recorded import Recorded
 from spmd_core.timeline.text import TRACED, to_text
 from spmd_core.timeline.traced import of_recorded
 from tests.commands.calls import call, told
-from tests.labs import ROOT, until
+from tests.labs import PATIENCE_S, ROOT, until
 from tests.timeline.test_traced import FACTS
 from tests.timeline.test_traced import call as call_events
 from tests.ui.predictions import store
@@ -38,6 +38,7 @@ def folder(tmp_path_factory):
         path = tmp_path_factory.mktemp("data")
         patch.setenv("SPMD_LAB_DATA", str(path))
         yield path
+        Lab.open().close()  # that of the commands which were called here
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def test_run_prints_the_result_as_json(finished):
 
 
 def test_run_prints_a_table_for_people():
-    done = call("run", "recipe:local_shape")
+    done = told("run", "recipe:local_shape")
     assert done.returncode == 0 and done.stderr == ""
     assert "As written: global shape: (32,)" in done.stdout and "As written: device local shape: (4,)" in done.stdout
     assert "As written: y = 0 2 4 6 8 10 12 14 …" in done.stdout
@@ -82,7 +83,7 @@ def test_the_traced_steps_of_all_strategies_are_one_file(finished, tmp_path, cap
 
 def test_run_says_what_would_remove_a_collective():
     spec = QUICK | {"dims": {"batch": 64, "in": 2048, "out": 512}, "strategies": ["auto"]}
-    result = Result.model_validate_json(call("run", "-", "--remedies", "--json",
+    result = Result.model_validate_json(told("run", "-", "--remedies", "--json",
                                              stdin=json.dumps(spec)).stdout)
     (found,) = result.strategies["auto"].collectives
     assert found.kind == "all-reduce" and found.remove.removes, found.remove
@@ -112,17 +113,17 @@ def test_history_lists_runs_and_prints_one(finished):
 
 
 def test_history_deletes_runs():
-    run = json.loads(call("run", "recipe:psum_total", "--json").stdout)["run"]
+    run = json.loads(told("run", "recipe:psum_total", "--json").stdout)["run"]
     assert told("history", "--delete", run).stdout == "deleted 1 run\n"
     assert run not in told("history").stdout
     assert told("history", "--delete", run).returncode == 2
 
 
 def test_devices_are_asked_through_the_worker():
-    done = call("devices", "cpu:4", "--json")
+    done = told("devices", "cpu:4", "--json")
     environment = Environment.model_validate_json(done.stdout)
     assert done.returncode == 0 and environment.device_count == 4 and environment.simulated
-    assert "cpu:8: cpu, 8 simulated CPU devices" in call("devices", "recipe:layer").stdout
+    assert "cpu:8: cpu, 8 simulated CPU devices" in told("devices", "recipe:layer").stdout
 
 
 def test_script_prints_a_script_that_compares_itself_with_the_run(finished):
@@ -161,7 +162,7 @@ def test_a_run_without_any_right_strategy_fails():
     inexpressible = {"mesh": {"x": 2}, "dims": {"batch": 2, "in": 4, "out": 4},
                      "strategies": ["shard_map"], "sharding": {"batch": "x", "out": "x"},
                      "overrides": {"y": ["x", None]}}
-    done = call("run", "-", "--json", stdin=json.dumps(QUICK | inexpressible))
+    done = told("run", "-", "--json", stdin=json.dumps(QUICK | inexpressible))
     assert done.returncode == 1 and "failed: shard_map cannot express this sharding" in done.stderr and done.stderr.count("\n") == 1
     assert json.loads(done.stdout)["strategies"]["shard_map"]["error"]["kind"] == "inexpressible"
 
@@ -176,9 +177,9 @@ def test_an_interrupted_run_is_cancelled_and_what_was_measured_is_kept(number, f
     process.stdin.close()
     process.stdin = None
     lab = Lab.open(folder, serve=False)
-    (run,) = until(lambda: [status.run for status in lab.active() if status.medians_s], 60)
+    (run,) = until(lambda: [status.run for status in lab.active() if status.medians_s])
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     result = Result.model_validate_json(out)
     assert result.run == run and result.partial and f"run {result.run} cancelled" in err and err.count("\n") == 1
@@ -194,7 +195,7 @@ def test_a_terminal_sees_the_progress_and_then_a_clean_line(tmp_path):
     process = subprocess.Popen([sys.executable, "-m", "spmd_core", "run", str(spec), "--json"],
                                cwd=ROOT, stdout=subprocess.PIPE, stderr=follower)
     os.close(follower)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=PATIENCE_S)
     shown = os.read(leader, 100_000).decode()
     os.close(leader)
     assert Result.model_validate_json(out).run
@@ -208,7 +209,7 @@ def test_a_reader_that_leaves_is_no_error():
     assert process.stdout and process.stderr
     process.stdout.read(10)
     process.stdout.close()
-    assert process.stderr.read() == b"" and process.wait(30) == 1
+    assert process.stderr.read() == b"" and process.wait(PATIENCE_S) == 1
     process.stderr.close()
 
 

@@ -12,8 +12,8 @@ import pytest
 from spmd_core.lab import Lab
 from spmd_core.results.result import Result
 from spmd_core.units import bytes_text
-from tests.commands.test_commands import call
-from tests.labs import ROOT, until
+from tests.commands.calls import told
+from tests.labs import PATIENCE_S, ROOT, until
 from tests.specs import LONGEST_COMPILE
 
 pytest.importorskip("libtpu")
@@ -33,6 +33,7 @@ def folder(tmp_path_factory):
         path = tmp_path_factory.mktemp("data")
         patch.setenv("SPMD_LAB_DATA", str(path))
         yield path
+        Lab.open().close()
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +44,11 @@ def spec(folder):
 
 
 def runs():
-    return [entry["run"] for entry in json.loads(call("history", "--json").stdout)]
+    return [entry["run"] for entry in json.loads(told("history", "--json").stdout)]
 
 
 def test_run_prints_what_was_predicted(spec):
-    done = call("run", spec, timeout=500)
+    done = told("run", spec)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     at = next(place for place, line in enumerate(lines) if line.startswith("strategy"))
@@ -56,12 +57,12 @@ def test_run_prints_what_was_predicted(spec):
     assert single[:3] == ["Single", "device",
                           "(single)"] and auto[:3] == ["Automatic", "(auto)",
                                                        "yes"] and "all-reduce over x" in done.stdout
-    result = Result.model_validate_json(call("history", "--run", runs()[0], "--json").stdout)
+    result = Result.model_validate_json(told("history", "--run", runs()[0], "--json").stdout)
     assert result.strategies["auto"].prediction.fits and result.environment.platform == "tpu"
 
 
 def test_predict_answers_from_the_store_what_the_same_versions_predicted(spec):
-    first = call("predict", spec, "--json", timeout=500)
+    first = told("predict", spec, "--json")
     assert first.returncode == 0, first.stderr
     found, known = json.loads(first.stdout), runs()
     assert found[
@@ -69,13 +70,12 @@ def test_predict_answers_from_the_store_what_the_same_versions_predicted(spec):
         "fits"] is True and found["experiment"]["strategies"] == ["single", "auto"]
     assert found[
         "predicted_s"]["low"] <= found["predicted_s"]["estimate"] <= found["predicted_s"]["high"]
-    assert json.loads(call("predict", spec, "--json").stdout) == found and runs() == known
-    assert f"compiled before, in run {known[0]}: --fresh compiles again" in call("predict",
+    assert json.loads(told("predict", spec, "--json").stdout) == found and runs() == known
+    assert f"compiled before, in run {known[0]}: --fresh compiles again" in told("predict",
                                                                                  spec).stdout
-    assert json.loads(call("predict", spec, "--strategy", "auto", "--fresh", "--json",
-                           timeout=500).stdout)["predicted_s"] == found["predicted_s"]
+    assert json.loads(told("predict", spec, "--strategy", "auto", "--fresh", "--json").stdout)["predicted_s"] == found["predicted_s"]
     assert len(runs()) == len(known) + 1
-    other = json.loads(call("predict", spec, "--strategy", "single", "--json", timeout=500).stdout)
+    other = json.loads(told("predict", spec, "--strategy", "single", "--json").stdout)
     assert other["strategy"] == "single" and other["collectives"] == []
 
 
@@ -93,7 +93,7 @@ def test_predict_answers_from_the_store_what_the_same_versions_predicted(spec):
     (("--strategy", "vmap"), "vmap is called on attached devices: there is nothing to compile for absent ones"),
 ])
 def test_a_bad_request_is_one_sentence(spec, words, said):
-    done = call("predict", spec, *words, timeout=300)
+    done = told("predict", spec, *words)
     assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count(
         "\n") == 1
 
@@ -106,7 +106,7 @@ def test_a_bad_request_is_one_sentence(spec, words, said):
     (("--compiler-flags=--xla_jf_generate_cpu_profile_to=here",), "compiler flag 'xla_jf_generate_cpu_profile_to=here' reads or writes files"),
 ])
 def test_a_bad_request_for_a_model_is_one_sentence(words, said):
-    done = call("predict", *PLAN, *words)
+    done = told("predict", *PLAN, *words)
     assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count(
         "\n") == 1
 
@@ -119,7 +119,7 @@ def test_a_train_step_is_predicted_from_the_command_line(tmp_path):
                                 "mesh": {"fsdp": 2, "tensor": 2}, "dims": small,
                                 "options": {"model": "scaled:1", "remat": "minimal"}}))
     words = [str(spec), "--keep", str(kept), "--json"]
-    done = call("predict", *words, timeout=600)
+    done = told("predict", *words)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["fits"] is True
@@ -136,7 +136,7 @@ def test_a_train_step_is_predicted_from_the_command_line(tmp_path):
     kept.write_text(json.dumps(kept_plan
                                | {"collectives": [[kind, axes, size, count + 1],
                                                   *kept_plan["collectives"][1:]]}))
-    again = call("predict", "--baseline", str(kept), timeout=600)
+    again = told("predict", "--baseline", str(kept))
     assert again.returncode == 1, again.stderr
     assert again.stdout == f"{kind} over {', '.join(axes)} of {bytes_text(size)}: {count + 1} before, {count} now\n"
 
@@ -148,7 +148,7 @@ def test_a_train_step_is_predicted_from_the_command_line(tmp_path):
                           (" " * 2**21, "is larger than any baseline"),])
 def test_what_is_no_baseline_is_one_sentence(tmp_path, content, said):
     (tmp_path / "kept.json").write_text(content)
-    done = call("predict", "--baseline", str(tmp_path / "kept.json"))
+    done = told("predict", "--baseline", str(tmp_path / "kept.json"))
     assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count(
         "\n") == 1
 
@@ -156,10 +156,10 @@ def test_what_is_no_baseline_is_one_sentence(tmp_path, content, said):
 def test_a_time_limit_ends_the_compile_with_a_sentence(tmp_path):
     path = tmp_path / "long.json"
     path.write_text(json.dumps(LONGEST_COMPILE))
-    done = call("predict", str(path), "--timeout", "1", timeout=200)
+    done = told("predict", str(path), "--timeout", "1")
     assert done.returncode == 1 and done.stdout == ""
     assert "the compile took longer than 1 s and was ended: allow it more time, or make the program smaller" in done.stderr
-    assert json.loads(call("history", "--json").stdout)[0]["status"] == "cancelled"
+    assert json.loads(told("history", "--json").stdout)[0]["status"] == "cancelled"
 
 
 def test_ctrl_c_cancels_a_prediction(folder):
@@ -169,10 +169,9 @@ def test_ctrl_c_cancels_a_prediction(folder):
     process.stdin.write(json.dumps(LONGEST_COMPILE))
     process.stdin.close()
     lab = Lab.open(folder, serve=False)
-    (run,) = until(lambda: [status.run for status in lab.active() if status.state == "running"],
-                   120)
+    (run,) = until(lambda: [status.run for status in lab.active() if status.state == "running"])
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    assert process.wait(PATIENCE_S) == 130
     assert lab.status(run).state == "cancelled"
     lab.close()
 
@@ -183,7 +182,7 @@ def test_ctrl_c_cancels_a_prediction(folder):
 def test_a_lone_compiler_flag_may_keep_its_dashes(flags):
     words = ("--target", "tpu:v5e:4x4", "--model", "scaled:1", "--mesh", "fsdp=16",
              "--batch-per-device", "1", "--estimate", "--json")
-    done = call("predict", *words, "--compiler-flags", flags)
+    done = told("predict", *words, "--compiler-flags", flags)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["fits"] is True
 
@@ -191,9 +190,9 @@ def test_a_lone_compiler_flag_may_keep_its_dashes(flags):
 def test_an_estimate_that_does_not_fit_names_the_nearest_plan_that_does():
     large = ("predict", "--target", "tpu:v5e:4x4", "--model", "llama-2-70b", "--mesh", "fsdp=16",
              "--batch-per-device", "2", "--estimate")
-    lines = call(*large).stdout.splitlines()
+    lines = told(*large).stdout.splitlines()
     assert lines[0].endswith("does not fit.") and "128 chips (v5e:8x16)" in lines[1]
     assert lines[2] == "try: --target tpu:v5e:8x16 --mesh fsdp=128 --offload input"
-    near = json.loads(call(*large, "--json").stdout)["nearest"]
+    near = json.loads(told(*large, "--json").stdout)["nearest"]
     assert near["plan"]["target"] == "tpu:v5e:8x16" and len(near["changes"]) == 3
-    assert "nearest" not in json.loads(call("predict", *PLAN, "--estimate", "--json").stdout)
+    assert "nearest" not in json.loads(told("predict", *PLAN, "--estimate", "--json").stdout)

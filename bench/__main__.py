@@ -10,7 +10,7 @@ from pathlib import Path
 SHARED = {"__init__", "__main__", "communicating", "compiled", "dashboard", "figures", "judging",
           "plain_page", "reader"}
 # Minutes each: the reader of one of them asks for it by its name.
-SLOW = {"busy_collectives", "collectives_reading", "hostile_links", "intermediate_shardings", "instant_estimate", "kills",
+SLOW = {"busy_collectives", "collectives_reading", "every_cut", "hostile_links", "intermediate_shardings", "instant_estimate", "kills",
         "memory_growth", "odd_surroundings", "pictures", "planted_faults", "predict_calibration",
         "predict_fits", "predicted_here", "remedies", "right_answers", "same_list", "same_or_different", "search_block",
         "small_predictions", "study_rates", "sweep_repeated", "timeline_speed", "trace_speed", "viewers"}

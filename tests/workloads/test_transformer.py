@@ -11,7 +11,7 @@ from spmd_core.experiment.nearest import nearest
 from spmd_core.lab import Lab
 from spmd_core.reference.reference import SAMPLED_ROWS, reference
 from spmd_core.script.program import program_text
-from tests.labs import HASTY
+from tests.labs import HASTY, PATIENCE_S
 
 ATTENTION = {"batch": 2, "sequence": 16, "heads": 8, "kv_heads": 4, "head_dim": 4}
 BLOCK = {"batch": 2, "sequence": 16, "embed": 8, "heads": 8, "kv_heads": 4, "head_dim": 4,
@@ -44,7 +44,7 @@ def lab(tmp_path_factory):
 def said(lab, chosen):
     """Strategy -> its collectives as (kind, axes, bytes, count), sorted; every value right."""
     run = lab.submit(chosen)
-    lab.wait(run, 120)
+    lab.wait(run, PATIENCE_S)
     found = lab.result(run).strategies
     assert {name: (outcome.status, outcome.correct)
             for name, outcome in found.items()} == dict.fromkeys(chosen.strategies, ("ok", True))
@@ -112,7 +112,7 @@ def cuts(sharding):
 def test_a_sequence_that_is_cut_as_heads_are_is_left_to_the_compiler(lab):
     chosen = experiment("transformer_block", BLOCK, {"sequence": "y", "heads": "y", "mlp": "y"})
     run = lab.submit(chosen)
-    lab.wait(run, 60)
+    lab.wait(run, PATIENCE_S)
     found = lab.result(run).strategies
     assert found["auto"].correct is True
     assert found["shard_map"].error.kind == "inexpressible" and "; shard one of them over another axis" in found["shard_map"].error.message
@@ -147,15 +147,16 @@ def test_attention_in_float64_by_hand():
 
 @pytest.mark.parametrize(("workload", "dims"),
                          [("attention",
-                           {"batch": 1, "sequence": 2048, "heads": 4, "kv_heads": 2,
+                           {"batch": 1, "sequence": 512, "heads": 4, "kv_heads": 2,
                             "head_dim": 32}),
                           ("transformer_block",
-                           {"batch": 1, "sequence": 1024, "embed": 128, "heads": 4, "kv_heads": 2,
-                            "head_dim": 32, "mlp": 4096}),])
+                           {"batch": 1, "sequence": 256, "embed": 64, "heads": 4, "kv_heads": 2,
+                            "head_dim": 32, "mlp": 512}),])
 def test_of_a_large_one_some_places_are_computed_as_they_are_in_the_whole(workload, dims,
                                                                           monkeypatch):
     chosen = experiment(workload, dims)
     operands = drawn(chosen)
+    monkeypatch.setattr("spmd_core.reference.reference.FULL_FLOPS", 10**6)
     some = reference(chosen, operands)
     assert some.rows is not None and some.values.shape[1] == len(some.rows) == SAMPLED_ROWS
     monkeypatch.setattr("spmd_core.reference.reference.FULL_FLOPS", 10**12)
@@ -211,13 +212,13 @@ def test_activations_stay_whole_along_embed_unless_an_override_cuts_them():
                            {"all-reduce"}),])
 def test_both_are_compiled_for_a_pod_that_is_not_there(lab, workload, sharding, kinds):
     pytest.importorskip("libtpu")
-    dims = {"batch": 8, "sequence": 1024, "heads": 8, "kv_heads": 4,
-            "head_dim": 128} | ({"embed": 1024, "mlp": 4096} if "mlp" in sharding else {})
-    chosen = experiment(workload, dims, sharding, target="tpu:v5e:4x4", mesh={"x": 4, "y": 4},
+    dims = {"batch": 2, "sequence": 256, "heads": 4, "kv_heads": 2,
+            "head_dim": 128} | ({"embed": 256, "mlp": 512} if "mlp" in sharding else {})
+    chosen = experiment(workload, dims, sharding, target="tpu:v5e:2x2", mesh={"x": 2, "y": 2},
                         dtype="bfloat16", strategies=["auto", "shard_map"])
     run = lab.submit(chosen)
     assert lab.wait(run, 500).state == "succeeded"
     for outcome in lab.result(run).strategies.values():
         found = outcome.prediction
-        assert found.fits and found.predicted_s is not None and 1e-5 < found.predicted_s.estimate < 1e-2
+        assert found.fits and found.predicted_s is not None and 1e-6 < found.predicted_s.estimate < 1e-2
         assert {each.asked or each.kind for each in found.collectives} == kinds

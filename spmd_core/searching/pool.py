@@ -1,7 +1,7 @@
 """Compiles of one search, or of a tryout: runs of one batch, several at a time."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -34,13 +34,21 @@ class Pool:
         while self._ending:
             self._lab.wait(self._ending.pop(), max(0.0, deadline - time.monotonic()))
 
-    def cancel(self) -> None:
-        """Cancel what is not over: what waits first, so that none of it moves up meanwhile."""
-        for run in reversed(self._runs):
-            self._lab.cancel(run)
-            self._ending.append(run)
-        self._runs.clear()
-        self._waiting = 0
+    def cancel(self, unwanted: Callable[[Any], bool] = lambda what: True) -> None:
+        """Cancel what is unwanted and not over: what waits first, so that none of it moves up
+        meanwhile.
+        """
+        for run, what in reversed(list(self._runs.items())):
+            if unwanted(what):
+                self._lab.cancel(run)
+                self._ending.append(run)
+                del self._runs[run]
+        self._waiting = min(self._waiting, len(self._runs))
+
+    @property
+    def at_work(self) -> tuple[Any, ...]:
+        """What the runs that are not over are for."""
+        return tuple(self._runs.values())
 
     @property
     def has_room(self) -> bool:

@@ -4,7 +4,7 @@ any moment.
 
 import contextlib
 import math
-from collections.abc import Sequence
+from itertools import takewhile
 
 from spmd_core.bandwidth.known import calibration
 from spmd_core.cost.predicting import is_current
@@ -16,7 +16,7 @@ from spmd_core.remedies import arrays, plans
 from spmd_core.remedies.attached import Answers
 from spmd_core.remedies.candidate import Candidate, Target
 from spmd_core.remedies.expected import Costs, Rates, costs, rates_of
-from spmd_core.remedies.judged import Tried, answer, settles, targets, verdict
+from spmd_core.remedies.judged import Tried, targets
 from spmd_core.results.remedy import Removal
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.searching.pool import Pool
@@ -24,8 +24,8 @@ from spmd_core.searching.runs import Runs
 from spmd_core.searching.work import Work
 from spmd_core.store.limits import Asker
 from spmd_core.store.remedies import Remedies
-from spmd_core.trying.ahead import Ahead
 from spmd_core.trying.stored import to_stored
+from spmd_core.trying.trial import Trial
 from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
 
 
@@ -64,10 +64,7 @@ class Tryout(Work):
             if not work and self._unpredicted:
                 raise refuse("the time of these programs", "is not predicted on this target",
                              "calibrate it with this mesh first, on Collectives")
-            for row, target in work:
-                if self.is_cancelled:
-                    break
-                self._judge(row, target)
+            self._work_off([self._trial(row, target) for row, target in work])
             state = "cancelled" if self.is_cancelled else "done"
             self._keep(state)
         except LabError as error:
@@ -94,28 +91,62 @@ class Tryout(Work):
             self._rates[mesh] = rates_of(experiment, self.result.environment, known)
         return costs(experiment, name, found, self._rates[mesh])
 
-    def _judge(self, row: Row, target: Target) -> None:
-        """Compile its candidates until one settles it; the best is the answer."""
-        experiment, base = row.experiment, self.result.strategies[row.key]
-        expected = self._costs(experiment, row.strategy, base)
+    def _trial(self, row: Row, target: Target) -> Trial:
+        base = self.result.strategies[row.key]
+        expected = self._costs(row.experiment, row.strategy, base)
         assert expected is not None
-        tried: list[Tried] = []
-        candidates = self._candidates(row, target)
-        ahead = self._ahead(candidates)
-        for candidate in candidates:
+        return Trial(row, base, target, expected, self._candidates(row, target))
+
+    def _work_off(self, trials: list[Trial]) -> None:
+        """Judge each trial's candidates in their order, until one settles it; the best is the
+        answer. What several trials need next is compiled side by side.
+        """
+        while trials and not self.is_cancelled:
+            self.doing = next((each.words for trial in trials for each in trial.wanted), "")
+            trials = [each for each in trials if not self._is_answered(each)]
             if self.is_cancelled:
                 return
-            self.doing = candidate.words
-            tried.append(self._tried(candidate, ahead, base.operations is not None))
-            if settles(target, expected, verdict(target, base, tried[-1])):
-                break
-        ahead.drop()
-        if self.is_cancelled:
-            return
-        found = answer(experiment, base, expected, target, tried)
-        self._found.setdefault(row.key, {}).update(dict.fromkeys(target.numbers, found))
+            wanted = {each.experiment.id for trial in trials for each in trial.wanted}
+            self._pool.cancel(lambda each, wanted=wanted: each.experiment.id not in wanted)
+            self._begin(trials)
+            if not self._pool.is_idle:
+                for candidate, found in self._pool.finished():
+                    self._take(candidate, None if isinstance(found, str) else found)
+
+    def _is_answered(self, trial: Trial) -> bool:
+        """Judge what is known of a trial by now; whether it is over."""
+        while trial.wanted and not self.is_cancelled:
+            candidate = trial.wanted[0]
+            if not self._is_known(candidate):
+                if candidate.experiment.place.is_absent:
+                    return False
+                self._compile_here(candidate)
+            trial.judge(self._tried(candidate, trial.base.operations is not None))
+        if not trial.is_over or self.is_cancelled:
+            return False
+        found = dict.fromkeys(trial.target.numbers, trial.answer)
+        self._found.setdefault(trial.row.key, {}).update(found)
         self.done += 1
         self._keep("running")
+        return True
+
+    def _begin(self, trials: list[Trial]) -> None:
+        """Have compiled what is needed next, then what may be, as far as there is room. What comes
+        after a known one may not be: that is judged first.
+        """
+        needed = [each for trial in trials for each in trial.wanted[:1]]
+        beside = [each for trial in trials
+                  for each in takewhile(lambda one: not self._is_known(one), trial.wanted[1:])]
+        begun = {each.experiment.id for each in self._pool.at_work}
+        for candidate in (*needed, *beside):
+            if not self._pool.has_room:
+                return
+            if candidate.experiment.id not in begun and not self._is_known(candidate):
+                begun.add(candidate.experiment.id)
+                try:
+                    self._pool.submit(candidate.experiment, candidate)
+                except RequestError:
+                    self._take(candidate, None)
 
     def _candidates(self, row: Row, target: Target) -> list[Candidate]:
         if row.experiment.what.has_plan:
@@ -124,26 +155,11 @@ class Tryout(Work):
         return arrays.candidates(row.experiment, row.strategy, target.first, cores,
                                  rates.machine if rates else None)
 
-    def _ahead(self, candidates: Sequence[Candidate]) -> Ahead:
-        """Those of the candidates that are compiled for absent devices."""
-        known = {each.experiment.id for each in candidates if self._beside(each)}
-
-        def is_known(experiment: Experiment) -> bool:
-            return experiment.id in known or experiment.id in self._compiled \
-                or self._stored(experiment) is not None
-
-        return Ahead(self._pool, [each.experiment for each in candidates
-                                  if each.experiment.place.is_absent],
-                     is_known, lambda: self.is_cancelled)
-
-    def _tried(self, candidate: Candidate, ahead: Ahead, by_operations: bool) -> Tried:
+    def _tried(self, candidate: Candidate, by_operations: bool) -> Tried:
         """The candidate, compiled, at the time that is expected of it in the way in which that of
         the program as it is was: results of before do not say its operations.
         """
-        key = candidate.experiment.id
-        if key not in self._compiled:
-            self._compiled[key] = self._compile(candidate, ahead)
-        found = self._compiled[key]
+        found = self._compiled[candidate.experiment.id]
         if found is None or found.status != "ok" or found.collectives is None:
             return Tried(candidate)
         if not by_operations:
@@ -151,21 +167,32 @@ class Tryout(Work):
         return Tried(candidate, found,
                      self._costs(candidate.experiment, candidate.strategy, found))
 
-    def _compile(self, candidate: Candidate, ahead: Ahead) -> StrategyResult | None:
-        """The candidate's program; None where it cannot be compiled, whatever that costs the
+    def _is_known(self, candidate: Candidate) -> bool:
+        """Whether it was compiled: for this tryout, beside what is tried, or before."""
+        if candidate.experiment.id not in self._compiled:
+            if found := self._beside(candidate):
+                self._compiled[candidate.experiment.id] = found
+            elif candidate.experiment.place.is_absent:
+                result = self._runs.known(candidate.experiment)
+                if result and is_current(result):  # the versions of now would make the same
+                    self._take(candidate, result)
+        return candidate.experiment.id in self._compiled
+
+    def _take(self, candidate: Candidate, result: Result | None) -> None:
+        """Keep the program of a candidate; None where it cannot be compiled, whatever that cost the
         compiler's process.
         """
-        experiment, result = candidate.experiment, None
-        if found := self._beside(candidate):
-            return found
-        if experiment.place.is_absent:
-            result = self._stored(experiment) or ahead.result(experiment)
-        else:
-            with contextlib.suppress(RequestError):
-                status, result = self._runs.run(experiment, compile_only=True)
-                if status is not None:
-                    self._lab.delete([status.run])
-        return result.strategies.get(candidate.strategy) if result else None
+        self._compiled[candidate.experiment.id] = (
+            result.strategies.get(candidate.strategy) if result else None)
+
+    def _compile_here(self, candidate: Candidate) -> None:
+        """Compile it for devices that are here, and wait for that."""
+        result = None
+        with contextlib.suppress(RequestError):
+            status, result = self._runs.run(candidate.experiment, compile_only=True)
+            if status is not None:
+                self._lab.delete([status.run])
+        self._take(candidate, result)
 
     def _beside(self, candidate: Candidate) -> StrategyResult | None:
         """The candidate where it ran beside what is tried, such as another strategy."""
@@ -174,11 +201,6 @@ class Tryout(Work):
                     and candidate.experiment == row.experiment.vary(strategies=[row.strategy]):
                 return self.result.strategies[row.key]
         return None
-
-    def _stored(self, experiment: Experiment) -> Result | None:
-        """A stored result that the versions of now would make as well."""
-        result = self._runs.known(experiment)
-        return result if result and is_current(result) else None
 
     def _keep(self, state: str) -> None:
         self._store.keep(self.result.run, to_stored(state, self._found))

@@ -14,6 +14,7 @@ from spmd_core.words.runs import collectives_words, is_predicted, verdict_words
 NONE = "–"
 PAIRED, RATIO = "Paired ratio per round", "Against the fastest"
 _OPTIONAL = (PAIRED, RATIO, "Time per token", "Tokens/s per chip", "MFU")
+KINDS = 2  # of collectives with their axes that a row names
 
 
 def rows(result: Result) -> list[dict[str, str]]:
@@ -81,14 +82,19 @@ def against(result: Result) -> dict[str, str]:
 
 
 def communication(found: StrategyResult) -> str:
-    """What a row's program communicates, and how many bytes per device in all."""
+    """How many bytes per device a row's program communicates in all, and how: by the kinds alone
+    where these with their axes are many.
+    """
     said = collectives_words(found)
-    totals = [each.bytes_total for each in found.collectives or ()]
+    listed = found.collectives or ()
+    if len({(each.kind, each.axes) for each in listed}) > KINDS:
+        said = ", ".join(dict.fromkeys(each.kind for each in listed))
+    totals = [each.bytes_total for each in listed]
     known = [total for total in totals if total is not None]
     if not known:
         return said
     more = "at least " if len(known) < len(totals) else ""
-    return f"{said}: {more}{_whole(bytes_text(sum(known)))}"
+    return f"{more}{_whole(bytes_text(sum(known)))}: {said}"
 
 
 def _time(result: Result, name: str) -> dict[str, str]:

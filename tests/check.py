@@ -21,15 +21,19 @@ FAST = tuple(f"tests/{room}" for room in (
     "advice", "communication", "cost", "experiment", "hlo", "house/test_layers.py", "ir", "machine",
     "plan", "reference", "results", "runs", "store", "sweep", "timeline", "ui", "words"))
 # What also runs on the newer Python and JAX: programs that JAX traces, compiles and runs, and the
-# texts that are read of them. What is a value is the same there, and so are the judgements of values
-# and what becomes of a compiler; the longest recipes compute what others do.
+# texts that are read of them. What is a value is the same there, and so are the judgements of values,
+# what becomes of a compiler, and what is cancelled; the longest recipes compute what others do.
 NEWER = (*(f"tests/{room}" for room in (
     "recipes/test_recipes.py", "engine", "communication", "hlo", "machine/test_mesh_order.py",
     "experiment/test_layout.py")),
     *(f"--ignore=tests/engine/{name}.py" for name in (
-        "absent/test_early", "absent/test_remat", "measured/test_check",
-        "measured/test_rounding_noise")),
-    "-k", "not (ten_million_rows or two_processes or numpy_against_jit or crash_it)")
+        "absent/test_early", "absent/test_remat", "measured/test_attached", "measured/test_check",
+        "measured/test_rounding_noise", "measured/test_study", "measured/test_timing",
+        "test_stderr")),
+    "-k", "not (ten_million_rows or two_processes or numpy_against_jit or crash_it or long_compile"
+          " or missing_libtpu or several_topologies or small_topology or study_over or same_program"
+          " or two_layers or cancel or progress or dispatch_bound or environment_is or that_hides"
+          " or cache)")
 # A group of tests (tests/conftest.py) stays in one process, and shares what is slow to start. The
 # groups that take longest come first.
 GROUPS = ("--dist", "loadscope", "--no-loadscope-reorder")

@@ -5,7 +5,6 @@ pictures.
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from urllib.parse import unquote
@@ -14,6 +13,8 @@ import pytest
 
 from spmd_core.__main__ import COMMANDS
 from spmd_core.experiment.experiment import parse_experiment_text
+from spmd_core.lab import Lab
+from tests.commands.calls import told
 from tests.house import tables
 from tests.layers import FLOORS, ROOT, imports, source_files
 
@@ -32,12 +33,21 @@ TOOLS = {"ruff", "pyright", "pytest", "libtpu"}
 MODULES = {"vl-convert-python": "vl_convert", "pytest-xdist": "xdist"}  # where they are not called like their package
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """One data folder for all commands of the README."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPMD_LAB_DATA", str(tmp_path_factory.mktemp("readme") / "data"))
+        yield
+        Lab.open().close()
+
+
 @pytest.mark.parametrize("line", [line for line in OURS if shlex.split(line)[3] != LONG])
-def test_commands_of_the_readme_work(line, data_folder):
-    words = shlex.split(line)
-    assert words[0] == ".venv/bin/python"
-    done = subprocess.run([sys.executable, *words[1:]], cwd=ROOT, capture_output=True, text=True,
-                          timeout=120)
+def test_commands_of_the_readme_work(line, folder, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    python, *words = shlex.split(line)
+    assert (python, *words[:2]) == (".venv/bin/python", "-m", "spmd_core")
+    done = told(*words[2:])
     assert done.returncode == 0 and done.stdout, done.stderr
 
 

@@ -50,7 +50,7 @@ def holds(array: jax.Array, spec) -> bool:
     return wanted.devices_indices_map(array.shape) == held
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
 @given(experiments())
 def test_every_strategy_computes_the_workload_or_says_why_not(experiment):
     for strategy in experiment.what.strategies:

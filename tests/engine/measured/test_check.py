@@ -17,7 +17,7 @@ FAST = [
 ]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("fault", FAST, ids=lambda fault: f"{fault.workload}: {fault.name}")
 def test_a_planted_fault_is_caught(fault, dtype):
     assert caught(fault, dtype, seeds=[0]) is None
@@ -36,13 +36,11 @@ def test_a_fault_that_is_none_is_not_caught():
     )
 
 
-# float16 only where its sums are long: bench/right_answers.py has them all
+# in one dtype each, float16 where its sums are long: bench/right_answers.py has them all
 @pytest.mark.parametrize(("workload", "dtype"), [
-    *((workload, dtype)
-      for workload in ("elementwise", "contraction", "layer", "dot", "matmul", "convolve",
-                       "normalize", "mlp", "train_step")
-      for dtype in ("float32", "bfloat16")),
-    ("contraction", "float16"), ("layer", "float16"), ("normalize", "float16"),
+    *((workload, "float32") for workload in ("elementwise", "layer", "dot", "convolve", "train_step")),
+    *((workload, "bfloat16") for workload in ("layer", "matmul", "normalize", "mlp")),
+    ("contraction", "float16"),
 ])
 def test_right_answers_are_not_refused(workload, dtype):
     counts, spec = Counter(), next(spec for spec in SPECS if spec[0] == workload)

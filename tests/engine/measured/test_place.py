@@ -33,7 +33,7 @@ def test_an_array_on_one_device():
     assert [(shard.device, shard.position, shard.index) for shard in report.shards] == [(3, 0, ())]
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.permutations(range(8)), st.lists(st.sampled_from("xyz"), unique=True), st.integers(1, 3),
        st.data())
 def test_a_sharding_without_names_is_given_the_spec_that_made_it(order, axes, rank, data):

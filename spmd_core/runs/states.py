@@ -73,8 +73,11 @@ class RunStatus:
 
 def behind(waiting: RunStatus, at_hand: Iterable[RunStatus]) -> RunStatus | None:
     """Of the runs at hand the one that a waiting run is held up by: that of its own lane, else the
-    one that is timed; None where there is none, as for a run that is to be timed beside a compile.
+    one that is timed; None where there is none, as for a run that is to be timed beside a compile,
+    or for one that waits for the cluster.
     """
+    if waiting.held_up:
+        return None
     lanes = {status.lane: status for status in at_hand if status.state != "queued"}
     return lanes.get(waiting.lane) or lanes.get(TIMING)
 

@@ -236,7 +236,7 @@ def _watch(sweep: Sweep, points: Sequence[Point], seen: tuple[str, ...]) -> None
             if status and (paused := paused_words(status)):
                 words += f"; {paused}"
         st.progress(done / max(1, done + waiting + (at_hand is not None)),
-                    text=plain(f"{words}, {waiting} more in the queue"))
+                    text=plain(f"{words}, {waiting}{'' if held_up else ' more'} in the queue"))
         if st.button("Cancel all", key="sweep:cancel", icon=":material/stop_circle:"):
             cancel(lab(), outcomes)
             st.rerun()

@@ -26,7 +26,7 @@ from spmd_core.lab import Lab
 from spmd_core.plan.models import CHOICES, VARIABLE
 from spmd_core.plan.plan import Plan
 from spmd_core.plan.reading import parse_mesh, parse_plan
-from spmd_core.results.result import Result
+from spmd_core.results.result import INEXPRESSIBLE, Result
 from spmd_core.timeline import text as timeline
 from spmd_core.timeline.perfetto import trace_text
 from spmd_core.trying.running import told
@@ -193,7 +193,7 @@ def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -
     if status.state == "cancelled" and time.monotonic() - begun >= timeout_s:
         raise WorkerError(f"the compile took longer than {timeout_s:g} s and was ended: allow it more time, or make the program smaller")
     error = status.error
-    if error and error.kind in ("inexpressible", "RequestError"):
+    if error and error.kind in (INEXPRESSIBLE, "RequestError"):
         raise RequestError(error.message)
     raise WorkerError(error.message if error else f"run {run} {status.state.replace('_', ' ')}")
 

@@ -17,6 +17,7 @@ from spmd_core.results.shardings import Shardings
 from spmd_core.results.trace import Trace
 
 Status = Literal["ok", "error", "cancelled"]
+INEXPRESSIBLE = "inexpressible"  # kind of failure: the strategy has no way to write the sharding
 
 
 class Phases(Frozen):

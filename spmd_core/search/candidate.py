@@ -11,7 +11,7 @@ from spmd_core.results.prediction import Estimate
 Fate = Literal["pruned", "estimated", "compiled", "measured", "failed"]
 Reason = Literal["does not divide", "does not fit", "equal to another by renaming",
                  "lower bound above the best", "estimate far above the best",
-                 "excluded by what is fixed"]
+                 "excluded by what is fixed", "not expressible under its strategy"]
 MOST = 250_000  # candidates of a search: about half a GB, and a minute of estimates
 ORDER: dict[Fate, int] = {"measured": 0, "compiled": 1, "estimated": 2, "failed": 3, "pruned": 4}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.results.prediction import PROGRAM, Estimate
-from spmd_core.results.result import Result, StrategyResult
+from spmd_core.results.result import INEXPRESSIBLE, Result, StrategyResult
 from spmd_core.search.candidate import Candidate
 from spmd_core.units import bytes_text
 
@@ -38,6 +38,9 @@ def failed(candidates: Sequence[Candidate], why: str, run: str | None = None) ->
 def _one(candidate: Candidate, run: str, found: StrategyResult | None) -> Candidate:
     if found is None or found.error is not None:
         error = found.error if found else None
+        if error and error.kind == INEXPRESSIBLE:  # a rule of the strategy, and no failure
+            return replace(candidate, fate="pruned", reason="not expressible under its strategy",
+                           detail=error.message, run=run)
         why = f"{error.kind}: {error.message}" if error else "the run ended before it"
         return failed([candidate], why, run)[0]
     if found.prediction is not None:

@@ -5,13 +5,16 @@ from dataclasses import replace
 import pytest
 
 from spmd_core.results.prediction import Estimate
+from spmd_core.results.result import INEXPRESSIBLE, Result
 from spmd_core.search.answer import Answer
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.arrays import Space
 from spmd_core.search.behind import DRAWN, MARGIN, REASON, Trust, estimate_s, rejudged, trust
 from spmd_core.searching import choice as choosing
 from spmd_core.searching.choice import Choice
+from spmd_core.searching.outcomes import answered
 from spmd_core.words import search as words
+from tests.ui.values import ENVIRONMENT
 
 SPEC = {"workload": "mlp", "target": "tpu:v5e:4x4", "mesh": None, "sharding": None,
         "strategies": ["auto"]}
@@ -92,3 +95,15 @@ def test_what_is_ruled_out_by_estimates_is_said_apart():
     assert f"{count:,} only by their estimates, which is no proof" \
         in words.state_words(answer)
     assert f"{count:,} are estimated far above the best" in words.space_words(answer)
+
+
+def test_a_sharding_that_a_strategy_cannot_write_is_ruled_out_and_has_not_failed():
+    each = candidates()[0]
+    found = Result.model_validate({
+        "run": "20260101-000000-abcdef", "experiment": each.experiment, "environment": ENVIRONMENT,
+        "strategies": {each.strategy: {"status": "error", "error": {
+            "kind": INEXPRESSIBLE, "message": "needs whole rows"}}}})
+    (ruled_out,) = answered([each], found)
+    assert (ruled_out.fate, ruled_out.detail) == ("pruned", "needs whole rows")
+    said = words.space_words(Answer(QUESTION, 1, [ruled_out], True))
+    assert said.endswith("Pruned: 1 cannot be written under their strategy.")

@@ -16,7 +16,7 @@ from spmd_core.reference.reference import Error
 from spmd_core.results.collective import Collective
 from spmd_core.results.machine import Operation
 from spmd_core.results.prediction import Prediction
-from spmd_core.results.result import ArrayReport, Failure, MemoryBytes, Wrong
+from spmd_core.results.result import INEXPRESSIBLE, ArrayReport, Failure, MemoryBytes, Wrong
 from spmd_core.results.trace import Trace
 
 MAX_MESSAGE_CHARACTERS = 2000
@@ -85,7 +85,7 @@ def failure_of(error: BaseException) -> Failure:
 
 def _kind(error: BaseException, words: str) -> str:
     if isinstance(error, Inexpressible):
-        return "inexpressible"
+        return INEXPRESSIBLE
     if isinstance(error, WrongResult):
         return "wrong_result"
     if isinstance(error,

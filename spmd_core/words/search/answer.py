@@ -165,6 +165,7 @@ def nothing_left(answer: Answer) -> str:
     fix = {"does not fit": f"{'allow more memory, ' if allowed else ''}use more chips, or a smaller "
                            "batch",
            "does not divide": "use a batch or sizes that divide over the devices",
+           "not expressible under its strategy": "search other strategies too",
            "excluded by what is fixed": "fix fewer axes"}.get(reason, "fix less")
     because = f"is {reason}" if reason.startswith("excluded") else reason
     return (f"None of {count_text(answer.space)} candidates can run: {count_text(count)} are "
@@ -200,9 +201,9 @@ def state_words(answer: Answer) -> str:
 def _left_words(answer: Answer) -> str:
     took = f", in {seconds_text(answer.seconds)}" if answer.seconds else ""
     if answer.complete:
-        if answer.winner and answer.winner.fate == "estimated":
-            return f"Complete: every candidate that may run is estimated{took}."
-        return _by_estimate(answer, took) or f"Complete: nothing that could win is left out{took}."
+        known = "every candidate that may run is estimated" if answer.counts["estimated"] else \
+            "nothing that could win is left out"
+        return _by_estimate(answer, took) or f"Complete: {known}{took}."
     left = answer.space - len(answer.found)
     if left:
         return f"Not complete: {count_text(left)} candidates were not looked at{took}."
@@ -242,4 +243,5 @@ def _reason(reason: str) -> str:
             "equal to another by renaming": "equal another by renaming",
             "lower bound above the best": "have a lower bound above the best",
             "estimate far above the best": "are estimated far above the best",
+            "not expressible under its strategy": "cannot be written under their strategy",
             "excluded by what is fixed": "are excluded by what is fixed"}.get(reason, reason)

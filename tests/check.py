@@ -16,10 +16,14 @@ from typing import IO
 from tests import needs
 
 ROOT = Path(__file__).resolve().parents[1]
-# Tests of values, texts and screens, in the process that runs them.
-FAST = tuple(f"tests/{room}" for room in (
+# Tests of values, texts and screens, in the process that runs them; without those that run a program
+# or import what takes seconds.
+FAST = (*(f"tests/{room}" for room in (
     "advice", "communication", "cost", "experiment", "hlo", "house/test_layers.py", "ir", "machine",
-    "plan", "reference", "results", "runs", "store", "sweep", "timeline", "ui", "words"))
+    "plan", "reference", "results", "runs", "store", "sweep", "timeline", "ui", "words")),
+    *(f"--ignore=tests/{name}.py" for name in (
+        "experiment/test_layout", "machine/test_mesh_order", "results/test_stats", "ui/ir/test_viewer",
+        "ui/test_course", "ui/test_hostile_links", "ui/test_remedies", "ui/test_screens")))
 # What also runs on the newer Python and JAX: programs that JAX traces, compiles and runs, and the
 # texts that are read of them. What is a value is the same there, and so are the judgements of values,
 # what becomes of a compiler, and what is cancelled; the longest recipes compute what others do.

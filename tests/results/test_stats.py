@@ -2,7 +2,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats as scipy_stats
 
 from spmd_core.results.stats import (
     LUCK,
@@ -63,6 +62,8 @@ def test_log_ratios_pair_turns_of_the_same_round():
 
 @pytest.mark.parametrize("count", [8, 20, 45, 90])
 def test_signed_rank_interval_excludes_zero_exactly_when_wilcoxon_rejects(count):
+    from scipy import stats as scipy_stats  # takes longer than all else here
+
     rng = np.random.default_rng(count)
     for shift in np.linspace(0, 1.2, 25) * 4 / math.sqrt(count):
         differences = rng.normal(shift, 1, count)

@@ -5,7 +5,6 @@ theirs can harm the rest.
 import contextlib
 import dataclasses
 import re
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -19,6 +18,7 @@ from spmd_core.lab import Lab
 from spmd_core.script.program import program_text
 from spmd_core.workloads.catalog import get_workload, workload_names
 from spmd_core.workloads.own import files as own
+from tests.commands.calls import told
 from tests.labs import HASTY, ROOT, until
 
 PATIENCE_S = 240.0  # a machine with other work beside takes many times as long
@@ -104,8 +104,10 @@ def files(folder, monkeypatch):
         paths = []
         for stem, text in texts.items():
             paths.append(folder / f"{stem}.py")
-            if text is not None:
-                paths[-1].write_text(textwrap.dedent(text))
+            text = text and textwrap.dedent(text)
+            # what is there already keeps its time, and so is not loaded anew
+            if text and not (paths[-1].exists() and paths[-1].read_text() == text):
+                paths[-1].write_text(text)
         monkeypatch.setenv(own.VARIABLE, ":".join(map(str, paths)))
         return paths
 
@@ -306,13 +308,9 @@ def test_the_command_line_knows_them_and_says_what_is_wrong(files, data_folder):
     files(broken="def f(:\n", weighted=WEIGHTED)
     spec = '{"workload": "weighted", "mesh": {"x": 8}, "target": "cpu:8", "strategies": ["auto"], "timing": {"samples": 1, "min_seconds": 0}}'
 
-    def command(word, text):
-        return subprocess.run([sys.executable, "-m", "spmd_core", word, "-"], input=text, cwd=ROOT,
-                              capture_output=True, text=True, timeout=120)
-
-    shown = command("script", spec)
+    shown = told("script", "-", stdin=spec)
     assert (shown.returncode, shown.stderr) == (0, "") and "def weighted(x, w):" in shown.stdout and "@workload" not in shown.stdout
-    missing = command("run", spec.replace("weighted", "absent"))
+    missing = told("run", "-", stdin=spec.replace("weighted", "absent"))
     assert missing.returncode == 2 and missing.stdout == "" and len(
         missing.stderr.splitlines()) == 1
     assert "workload 'absent' does not exist (broken.py does not load: line 1 (SyntaxError: invalid syntax)" in missing.stderr

@@ -1,11 +1,17 @@
-"""The two commands that measure a machine, through the real worker."""
+"""The two commands that measure a machine: with the engine in this process, which measures less of it
+than a worker does, and through the real worker.
+"""
 
 import json
 
 import pytest
 
 from spmd_core import __main__ as command_line
+from spmd_core.engine.devices import describe
+from spmd_core.engine.measured import calibration, operations
+from spmd_core.engine.measured.run import run_experiment
 from spmd_core.lab import Lab
+from tests.ui.predictions import store
 
 
 @pytest.fixture
@@ -20,8 +26,29 @@ def said(data_folder, capsys):
     Lab.open().close()
 
 
-def test_a_calibration_gives_each_point_of_a_later_sweep_its_prediction(said):
-    code, found = said("calibrate", "--target", "cpu:2", "--mesh", "x=2")
+SMALLER = {calibration: {"COPY_BYTES": 2**20, "FIRST_SIDE": 64, "MOST_SIDE": 128, "ITEM_S": 0.01},
+           operations: {"SIDES": (32, 128), "LOOPS": (64, 128), "MOVED_BYTES": (2**14,),
+                        "POINT_S": 0.01}}
+
+
+@pytest.fixture
+def engine_here(data_folder, monkeypatch):
+    """What is submitted is measured at once, in this process and with smaller sizes."""
+    for module, changes in SMALLER.items():
+        for name, value in changes.items():
+            monkeypatch.setattr(module, name, value)
+
+    def submit(lab, experiment):
+        run = f"20260101-000000-{experiment.id[:6]}"
+        done = run_experiment(experiment, run, describe("cpu:8"), lambda event: None, lambda: False)
+        store(data_folder, done.result)
+        return run
+
+    monkeypatch.setattr(Lab, "submit", submit)
+
+
+def test_a_calibration_gives_each_point_of_a_later_sweep_its_prediction(engine_here, said):
+    code, found = said("calibrate", "--target", "cpu:8", "--mesh", "x=2")
     assert code == 0
     ceilings = {each["name"]: each for each in found["ceilings"]}
     assert {"copy", "copy_in_place", "matmul_float32", "matmul_bfloat16",
@@ -29,7 +56,7 @@ def test_a_calibration_gives_each_point_of_a_later_sweep_its_prediction(said):
     for each in ceilings.values():
         low, high = each["interval"]
         assert 0 < low <= each["value"] <= high and each["unit"] in ("B/s", "FLOP/s", "s")
-    code, swept = said("collectives", "--target", "cpu:2", "--mesh", "x=2", "--points", "3",
+    code, swept = said("collectives", "--target", "cpu:8", "--mesh", "x=2", "--points", "3",
                        "--largest", "65536", "--dtype", "bfloat16")
     assert code == 0 and len(swept["points"]) == 15 and len(swept["fits"]) == 5
     for point in swept["points"]:

@@ -27,7 +27,7 @@ BLOCKS = {language: re.findall(rf"^ *```{language}\n(.*?)^ *```", README, re.MUL
 COMMAND_LINES = [line.strip() for block in BLOCKS["bash"] for line in block.splitlines()
                  if line.strip()]
 OURS = [line for line in COMMAND_LINES if "-m spmd_core" in line]
-LONG = "calibrate"  # ten seconds: tests/commands/test_collectives.py runs it, and reads what it says
+LONG = "calibrate"  # ten seconds: tests/commands/test_collectives.py calls it, and reads what it says
 # used as programs, or through another package
 TOOLS = {"ruff", "pyright", "pytest", "libtpu"}
 MODULES = {"vl-convert-python": "vl_convert", "pytest-xdist": "xdist"}  # where they are not called like their package

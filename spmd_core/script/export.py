@@ -7,6 +7,7 @@ import json
 from spmd_core.errors import Inexpressible, RequestError
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.link import encode
+from spmd_core.experiment.plans import compiler_flags
 from spmd_core.results.result import Result
 from spmd_core.script.absent import absent_cells
 from spmd_core.script.imports import spaced
@@ -85,17 +86,25 @@ def script_text(experiment: Experiment, result: Result | None = None) -> str:
 
 
 def _of_study(experiment: Experiment, result: Result | None) -> list[str]:
-    """The cells of every variant, without those that stand as they are from the variant before."""
+    """The cells of every variant, without the definitions that stand as they are from the variant
+    before; what computes is in all of them.
+    """
     parts: list[str] = []
+    first = next((each for each in experiment.variants if each.experiment.place.is_absent), None)
     standing: dict[str, str] = {}  # title of a cell -> its latest text
     for each in experiment.variants:
         parts.append(f"# %% variant\nprint({f'variant {each.name}'!r})")
+        if first and each.experiment.place.is_absent and \
+                compiler_flags(each.experiment) != compiler_flags(first.experiment):
+            parts[-1] += "\n# its compiler flags are read once, when libtpu is loaded: to compile " \
+                         "with them, run it in a process of its own"
         own = result.of_variant(each.name) if result else None
         for cell in _cells(each.experiment, own):
             title = cell.strip("\n").partition("\n")[0]
             if title in standing:  # what was found wrong before stays
                 cell = cell.replace(_WRONG, "")
-            if standing.get(title) != cell.replace(_WRONG, ""):
+            computes = title.removeprefix("# %% ") in each.experiment.strategies
+            if computes or standing.get(title) != cell.replace(_WRONG, ""):
                 parts.append(cell)
             standing[title] = cell.replace(_WRONG, "")
     return parts
@@ -115,7 +124,8 @@ def _cells(experiment: Experiment, result: Result | None) -> list[str]:
 
 def _head(experiment: Experiment, result: Result | None) -> str:
     mesh = mesh_text(experiment.mesh)
-    lines = [f'"""{experiment.what.title} on mesh {mesh}: the programs of an SPMD Lab experiment; needs only jax and numpy.', ""]
+    where = f"in {len(experiment.variants)} variants" if experiment.variants else f"on mesh {mesh}"
+    lines = [f'"""{experiment.what.title} {where}: the programs of an SPMD Lab experiment; needs only jax and numpy.', ""]
     if result:
         ran = result.environment
         lines += [f"Run {result.run}: JAX {ran.jax}, Python {ran.python}, {ran.device_count} x {ran.device_kind}.", ""]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.experiment.plans import compiler_flags
 from spmd_core.lab import Lab
 from spmd_core.recipes import RECIPES
 from spmd_core.results.environment import Environment
@@ -229,3 +230,17 @@ def test_a_function_of_one_s_own_is_judged_by_itself(tmp_path, monkeypatch):
                    tmp_path)
     assert done.returncode == 1 and re.search(r"^single: \d+ of 64 elements of y are wrong$",
                                               done.stderr, re.MULTILINE)
+
+
+def test_each_variant_of_a_study_computes_even_where_its_program_is_that_of_another_target():
+    layer = {"workload": "layer", "mesh": {"x": 4}, "sharding": {"in": "x"}, "strategies": ["auto"]}
+    study = parse_experiment({"study": [{"experiment": layer | {"target": target}} for target in (
+        "tpu:v5e:2x2", "tpu:v6e:2x2", "tpu:v5p:2x2x1", "cpu:8")]})
+    text = script_text(study)
+    compile(text, "script", "exec")
+    assert text.startswith('"""Dense layer in 4 variants: ')
+    assert text.count("report('auto', program.lower(") == 3 and text.count("# %% auto") == 4
+    assert text.count("# %% compiling") == 1  # definitions stand once
+    alone = text.count("run it in a process of its own")
+    flags = [tuple(sorted(compiler_flags(each.experiment).items())) for each in study.variants[:3]]
+    assert alone == sum(each != flags[0] for each in flags)

@@ -3,12 +3,16 @@
 from spmd_core.plan.plan import Plan
 from spmd_core.plan.sharding import RULES
 
-# MaxText's names of our logical dims (its base.yml, `logical_axis_rules`).
-_LOGICAL = {"batch": "activation_batch", "length": "activation_length",
-            "act_embed": "activation_embed",
-            "act_heads": "activation_heads", "act_mlp": "activation_mlp",
-            "act_vocab": "activation_vocab", "embed": "embed", "mlp": "mlp", "heads": "heads",
-            "kv_heads": "kv_heads", "vocab": "vocab", "norm": "norm", "experts": "exp"}
+# MaxText's names of our logical dims (`logical_axis_rules` of its base.yml in 2025). Rules that are
+# given take the place of all of its own: what has no rule would be replicated
+_LOGICAL = {
+    "batch": ("activation_batch", "activation_batch_no_exp", "activation_embed_and_logits_batch"),
+    "length": ("activation_length", "activation_length_no_exp", "activation_norm_length"),
+    "act_embed": ("activation_embed",),
+    "act_heads": ("activation_heads", "activation_kv_heads"), "act_mlp": ("activation_mlp",),
+    "act_vocab": ("activation_vocab",), "embed": ("embed", "embed_no_exp"), "mlp": ("mlp",),
+    "heads": ("heads", "q_heads"), "kv_heads": ("kv_heads",), "vocab": ("vocab",),
+    "norm": ("norm",), "experts": ("exp", "activation_exp")}
 
 
 def _axes(plan: Plan, dim: str) -> list[str]:
@@ -40,8 +44,8 @@ def maxtext(plan: Plan) -> str:
     lines += [f"{name}: {size}" for name, size in parallelism(plan).items()]
     lines += _remat(plan)
     lines.append("logical_axis_rules: [")
-    lines += [f"  ['{_LOGICAL[dim]}', [{', '.join(repr(axis) for axis in _axes(plan, dim))}]],"
-              for dim in RULES]
+    lines += [f"  ['{name}', [{', '.join(repr(axis) for axis in _axes(plan, dim))}]],"
+              for dim in RULES for name in _LOGICAL[dim]]
     return "\n".join([*lines, "]"])
 
 
@@ -62,5 +66,5 @@ def flax(plan: Plan) -> str:
     for dim in RULES:
         axes = _axes(plan, dim)
         value = "None" if not axes else repr(axes[0]) if len(axes) == 1 else repr(tuple(axes))
-        rows.append(f"    ({_LOGICAL[dim]!r}, {value}),")
+        rows += [f"    ({name!r}, {value})," for name in _LOGICAL[dim]]
     return "\n".join(["rules = (", *rows, ")"])

@@ -161,7 +161,9 @@ def test_the_winner_as_maxtext_and_flax_write_it():
     assert parallelism(plan) == {
         "ici_data_parallelism": 1, "dcn_data_parallelism": 2, "ici_fsdp_parallelism": 16,
         "ici_tensor_parallelism": 4, "dcn_fsdp_parallelism": 1}
-    assert "query_proj: device" in maxtext(plan) and "['heads', ['tensor']]" in maxtext(plan)
+    assert "query_proj: device" in maxtext(plan)
+    for name in ("heads", "q_heads", "kv_heads", "activation_kv_heads"):
+        assert f"['{name}', ['tensor']]" in maxtext(plan), "what has no rule would be replicated"
     rules = {}
     exec(flax(plan), rules)  # what a user pastes
     assert dict(rules["rules"])["activation_batch"] == ("data", "fsdp")

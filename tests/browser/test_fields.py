@@ -2,6 +2,8 @@
 given.
 """
 
+from playwright.sync_api import expect
+
 from tests.browser.server import fields_say, screen_text, settled, visit
 
 MARKUP = '<img src=x onerror="document.title=1">'
@@ -40,7 +42,7 @@ def test_a_renamed_axis_takes_its_sharding_along_and_html_in_a_name_is_text(serv
     page.get_by_text("<img src=x").first.wait_for()
     visit(page, f"{server.url}/history?search=%3Cimg%20src%3Dx%3E&run=%3Cimg%20src%3Dx%3E")
     assert page.locator("img[src=x]").count() == 0
-    assert page.title() == "History · SPMD Lab"
+    expect(page).to_have_title("History · SPMD Lab")
 
 
 def test_fields_that_the_browser_draws_late_hold_what_the_link_says(link, page):

@@ -31,7 +31,7 @@ def test_a_foreign_page_cannot_show_a_screen_in_a_frame(server, page):
 
 def test_screens_open_by_their_path_and_know_their_viewer(server, page):
     settled(visit(page, server.url + "/history"))
-    assert page.title() == "History · SPMD Lab"
+    expect(page).to_have_title("History · SPMD Lab")
     page.get_by_role("link", name="Overview").first.click()
     page.wait_for_url(server.url + "/")
     expect(page).to_have_title("Overview · SPMD Lab", timeout=PATIENCE_MS)

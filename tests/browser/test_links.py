@@ -16,7 +16,7 @@ def test_a_deep_link_right_after_a_restart_opens_its_screen(server, page, link):
                    mesh={"rows": 2, "cols": 4}, sharding={"in": "cols", "batch": "rows"})
     server.restart()  # nobody has opened the root since
     visit(page, address)
-    assert page.title() == "Compare · SPMD Lab"
+    expect(page).to_have_title("Compare · SPMD Lab")
     expect(page.locator(".st-key-menu").get_by_test_id("stPageLink")).to_contain_text(["Overview",
                                                                                        "Layout",
                                                                                        "Compare",
@@ -46,6 +46,6 @@ def test_a_shared_link_opens_the_same_result_tab_strategy_and_text_for_another_v
     expect(receiver.get_by_role("tab", name="Programs")).to_have_attribute("aria-selected", "true")
     chosen = receiver.get_by_test_id("stTabs").get_by_role("radio", name="shard_map", exact=True)
     expect(chosen).to_be_checked(timeout=PATIENCE_MS)
-    assert receiver.locator(".st-key-answer h3").inner_text() == headline
+    expect(receiver.locator(".st-key-answer h3")).to_have_text(headline)
     times = [each.get_by_test_id("stTable").first.inner_text() for each in (sender, receiver)]
     assert times[0] == times[1]

@@ -39,7 +39,8 @@ def test_a_result_is_the_answer_first_then_values_collectives_and_where_they_com
     assert "no communication" in text  # single
     assert "jnp.matmul(x, weights" in text  # the line that caused it
     assert text.count("right") >= 4
-    assert page.locator('[aria-label^="Time per call by strategy, median of all samples: Single device"]').count() >= 1
+    page.locator('[aria-label^="Time per call by strategy, median of all samples: Single device"]'
+                 ).first.wait_for(state="attached")
     # details are loaded when their tab is opened
     assert "def program" not in text
     page.get_by_role("tab", name="Phases").click()

@@ -21,4 +21,5 @@ def test_the_loss_streams_while_it_falls_and_cancel_keeps_it(page, link):
     answered(page)
     told = re.search(r"loss 24.6 before the first step, ([\d.]+) before the last, stopped after (\d+) of 10000 steps", screen_text(page))
     assert told and float(told[1]) < 24.6 and 0 < int(told[2]) < 10_000
-    assert chart.count() and page.locator('[aria-label^="Time of a step by step"]').count()
+    for drawn in (chart, page.locator('[aria-label^="Time of a step by step"]')):
+        drawn.first.wait_for(state="attached")

@@ -134,7 +134,7 @@ def test_a_model_is_estimated_without_a_run_and_a_thread_tells_how_it_goes(lab, 
     seen = []
     answer = watch(Search(lab, store, question, None), lambda one: seen.append(one.state), 0.05)
     assert answer.complete and answer.winner.fate == "estimated" and runs(lab) == 0
-    assert seen[-1] == "done"
+    assert seen[0] == "running"  # its end may come between two looks
 
 
 def test_what_cannot_win_is_pruned_by_its_bound_and_by_nothing_else(lab, store):

@@ -4,12 +4,11 @@ from spmd_core.commands.table import table
 from spmd_core.search import axis_rules
 from spmd_core.search.answer import Answer
 from spmd_core.search.candidate import Candidate
-from spmd_core.search.proof import Proof
 from spmd_core.search.ranking import Ranked
 from spmd_core.units import bytes_text, seconds_text
 from spmd_core.words import search as words
 
-_HEAD = ("", "candidate", "time", "between", "memory", "known by", "alike")
+_HEAD = ("candidate", "", "time", "between", "memory", "known by", "alike")  # "": what it costs
 
 
 def lines(answer: Answer, top: int) -> list[str]:
@@ -19,8 +18,10 @@ def lines(answer: Answer, top: int) -> list[str]:
     if winner is None:
         return [*said, words.space_words(answer)]
     said += [f"  {words.classic_words(answer, each)}" for each in answer.classics]
-    rows = [_row(place, entry, answer.proof_of_winner) for place, entry in enumerate(answer.ranking[:top], 1)]
-    said += ["", *table([_HEAD, *rows], numbers=(0, 2, 4, 6)), ""]
+    cost = words.cost_title(winner, answer.question.minimize)
+    rows = [_row(place, entry, answer) for place, entry in enumerate(answer.ranking[:top], 1)]
+    head = tuple(title or cost for title in _HEAD if title or cost)
+    said += ["", *table([("", *head), *rows], numbers=(0, 2, 3, 5, 7) if cost else (0, 2, 4, 6)), ""]
     if near := words.ties_words(answer.ties):
         said.append(near)
     price = dict(answer.question.price)
@@ -34,13 +35,14 @@ def lines(answer: Answer, top: int) -> list[str]:
     return [*said, *(f"note: {note}" for note in answer.notes)]
 
 
-def _row(place: int, entry: Ranked, proof: Proof | None) -> tuple[str, ...]:
-    each = entry.candidate
+def _row(place: int, entry: Ranked, answer: Answer) -> tuple[str, ...]:
+    each, question = entry.candidate, answer.question
+    cost = words.cost_text(each, question.minimize, dict(question.price))
     span = each.span
     between = f"{seconds_text(span[0])} to {seconds_text(span[1])}" if span else "–"
     alike = f"+{len(entry.alike)}" if entry.alike else ""
-    return (str(place), each.name, seconds_text(each.seconds), between,
-            bytes_text(each.memory_bytes), words.known_by(each, proof), alike)
+    return (str(place), each.name, *([cost] if cost else []), seconds_text(each.seconds), between,
+            bytes_text(each.memory_bytes), words.known_by(each, answer.proof_of_winner), alike)
 
 
 def rules(candidate: Candidate) -> list[str]:

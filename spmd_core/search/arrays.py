@@ -170,16 +170,21 @@ class Space:
         return Twin(same, f"gives every device what another does{how}",
                     not is_ambiguous(sharded, sample.what, sample.sizes))
 
+    def _name(self, sharded: Sharded, strategy: str) -> str:
+        """What tells it apart from every other candidate: of several targets, its own as well."""
+        where = [sharded.target.removeprefix("tpu:")] if len(self.question.targets) > 1 else []
+        return " · ".join([sharded.words, strategy, *where])
+
     def _pruned(self, sharded: Sharded, strategy: str, number: int, reason: Reason, detail: str,
                 same: int | None = None) -> Candidate:
-        return Candidate(number, f"{sharded.words} · {strategy}", sharded.target,
+        return Candidate(number, self._name(sharded, strategy), sharded.target,
                          self._formulas[sharded.target].devices, "pruned", reason, detail, strategy,
                          equal=same, point=ArrayPoint(self.question, sharded))
 
     def _estimated(self, sharded: Sharded, strategy: str, number: int) -> Candidate:
         parts, bound, held = self._costs(sharded, strategy in ONE_DEVICE)
         seconds = sum(parts.values())
-        return Candidate(number, f"{sharded.words} · {strategy}", sharded.target,
+        return Candidate(number, self._name(sharded, strategy), sharded.target,
                          self._formulas[sharded.target].devices, "estimated", strategy=strategy,
                          predicted=Estimate(low=_LOW * seconds, estimate=seconds,
                                             high=_HIGH * seconds),

@@ -135,8 +135,8 @@ def ranking_table(answer: Answer) -> pd.DataFrame:
 def columns(candidate: Candidate) -> dict[str, str]:
     """The parts of a candidate's name, by what they are."""
     parts = candidate.name.split(" · ")
-    titles = ("Mesh", "Remat", "Batch", "Chips") if len(parts) == 4 else \
-        ("Mesh", "Sharding", "Strategy")
+    titles = ("Mesh", "Remat", "Batch", "Chips") if candidate.point is None else \
+        ("Mesh", "Sharding", "Strategy", "Target")
     return dict(zip(titles, parts, strict=False))
 
 

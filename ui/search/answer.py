@@ -93,7 +93,9 @@ def fronts(answer: Answer) -> None:
     told = [("price", answer.front_of_price, price)] if price else []
     for what, front, prices in (*told, ("memory", answer.front, None)):
         chart = charts.front_chart(answer.ranking, front, prices)
-        if chart is not None:
+        if len(front) == 1:
+            st.caption(plain(words.front_words(front, prices)))
+        elif chart is not None:
             st.subheader(f"Time against {what}", anchor=False)
             st.vega_lite_chart(chart, alt=words.front_words(front, prices),
                                key=f"search:front:{what}")

@@ -73,9 +73,12 @@ def _unit(candidate: Candidate) -> str:
 
 def front_words(front: Sequence[Candidate], price: dict[str, float] | None = None,
                 most: int = 6) -> str:
-    """The front of time against memory, or price, the fastest first; "" where it is one point."""
-    if len(front) < 2:
+    """The front of time against memory, or price, the fastest first; "" where there is none."""
+    if not front:
         return ""
+    if len(front) == 1:
+        least = "costs the least" if price else "uses the least memory"
+        return f"The fastest also {least}: {front[0].name}."
     costs = [minimized_words(each, "price", price) if price else bytes_text(each.memory_bytes)
              for each in front[:most]]
     said = "; ".join(f"{seconds_text(each.seconds)} with {cost}" for each, cost in zip(front, costs, strict=False))

@@ -2,6 +2,7 @@
 was measured.
 """
 
+import contextlib
 import json
 import signal
 import sys
@@ -17,7 +18,7 @@ from spmd_core.commands.remedies import HELP, with_tried
 from spmd_core.commands.report import report, shardings_report
 from spmd_core.commands.spec import add_spec, read_spec, with_shardings, with_trace
 from spmd_core.commands.table import table
-from spmd_core.errors import refuse
+from spmd_core.errors import StorageError, refuse
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.ir.shardings import NAME as SHARDINGS
 from spmd_core.lab import Lab
@@ -111,12 +112,14 @@ def result_with_shardings(lab: Lab, result: Result) -> Result:
 
 def on_this_machine(lab: Lab, result: Result | None) -> Result | None:
     """A result with its roofs, where its target and mesh were calibrated, and with what was found
-    to remove its collectives.
+    to remove its collectives; as it is where the data folder went meanwhile.
     """
     if result is None:
         return None
-    return told(lab, result).by_variant(lambda each: with_roofline(
-        each, calibration(each.experiment, lab.latest, lab.result)))
+    with contextlib.suppress(StorageError):
+        return told(lab, result).by_variant(lambda each: with_roofline(
+            each, calibration(each.experiment, lab.latest, lab.result)))
+    return result
 
 
 def follow(lab: Lab, run: str, timeout_s: float | None = None) -> tuple[RunStatus, bool]:

@@ -52,7 +52,7 @@ def compiled(lab: Lab, chosen: list[Candidate]) -> list[Candidate]:
     while left or not pool.is_idle:
         while left and pool.has_room:
             one = left.pop()
-            pool.submit(experiment_of([one]), 600.0, one)
+            pool.submit(experiment_of([one]), one)
         done += [answered([one], found)[0] for one, found in pool.finished()
                  if not isinstance(found, str)]
     pool.close()

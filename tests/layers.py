@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -42,10 +43,15 @@ def source_files(root: Path = ROOT) -> list[Path]:
     return sorted(path for path in rooms if path.exists() and "__pycache__" not in path.parts)
 
 
-def imports(source: str, package: str = "") -> Iterator[tuple[int, str]]:
+@cache
+def imports(source: str, package: str = "") -> tuple[tuple[int, str], ...]:
     """Line and full name of every module that a source imports, inside functions and conditions
     too; `from a import b` gives a.b.
     """
+    return tuple(_imports(source, package))
+
+
+def _imports(source: str, package: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:

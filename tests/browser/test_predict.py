@@ -32,7 +32,7 @@ def test_a_layer_from_click_to_answer(server, page):
     page.reload()  # the link shows what is stored
     page.locator(".st-key-answer").wait_for()
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download").click()
+        page.get_by_role("button", name="Download", exact=True).click()
         page.get_by_role("button", name="JSON", exact=True).click()
     kept = json.loads(download.value.path().read_text())
     assert kept["strategies"]["auto"]["prediction"]["fits"] is True

@@ -38,7 +38,14 @@ def recipes(page: Page, url: str, run: str) -> None:
     visit(page, f"{url}/recipes")
 
 
-SCREENS = {"compare": compare, "layout": layout, "recipes": recipes}
+def search(page: Page, url: str, run: str) -> None:
+    """The answer that Search begins with."""
+    visit(page, f"{url}/search")
+    page.get_by_role("heading", name="Ranking").wait_for(timeout=PATIENCE_MS)
+
+
+SCREENS = {"compare": compare, "layout": layout, "recipes": recipes, "search": search}
+PATIENCE_MS = 60_000
 
 
 def draw(browser: Browser, screen: str, theme: str, url: str, run: str) -> int:

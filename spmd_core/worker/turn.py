@@ -46,7 +46,8 @@ class Turn:
 
     def holder(self) -> int | None:
         """Pid of the process whose turn it is, asked without taking it; None where it is nobody's."""
-        return self._lock.holder() or self._noted()
+        # the lock once more: its holder may have locked the new file between the other two looks
+        return self._lock.holder() or self._noted() or self._lock.holder()
 
     def close(self) -> None:
         """Close the lock's file."""

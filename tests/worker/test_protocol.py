@@ -11,10 +11,12 @@ from spmd_core.errors import StorageError, WorkerError
 from spmd_core.machine.hardware import Hardware
 from spmd_core.runs.events import COMMANDS, EVENTS, CancelCommand, Phase, Progress, RunCommand
 from spmd_core.settings import read_settings
+from spmd_core.store.store import Store
 from spmd_core.worker import protocol
 from spmd_core.worker.environment import worker_environment
 from spmd_core.worker.folder_lock import FILE_NAME, FolderLock
 from spmd_core.worker.protocol import Lines, encode, send
+from spmd_core.worker.turn import Turn
 from tests.labs import ROOT, experiment
 
 NOTHING = Hardware(None, None, (), (), cores=2, memory_bytes=None, available_bytes=None)
@@ -159,6 +161,15 @@ while (line := input()) != "end":
         other.kill()
     assert lock.holder() is None  # the kernel gives a dead process's lock back
     lock.close()
+
+
+def test_a_lock_that_is_made_anew_between_two_looks_is_seen(tmp_path, monkeypatch):
+    store, looks = Store(tmp_path), iter([None, 7])
+    turn = Turn(tmp_path, store)
+    monkeypatch.setattr(FolderLock, "holder", lambda lock: next(looks))
+    assert turn.holder() == 7
+    turn.close()
+    store.close()
 
 
 def test_a_lock_that_cannot_be_made_is_refused_in_a_sentence(tmp_path):

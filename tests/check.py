@@ -23,7 +23,8 @@ FAST = (*(f"tests/{room}" for room in (
     "plan", "reference", "results", "runs", "store", "sweep", "timeline", "ui", "words")),
     *(f"--ignore=tests/{name}.py" for name in (
         "experiment/test_layout", "machine/test_mesh_order", "results/test_stats", "ui/ir/test_viewer",
-        "ui/test_course", "ui/test_hostile_links", "ui/test_remedies", "ui/test_screens")))
+        "ui/predict/test_sweep", "ui/test_course", "ui/test_hostile_links", "ui/test_live",
+        "ui/test_remedies", "ui/test_screens", "ui/test_search")))
 # What also runs on the newer Python and JAX: programs that JAX traces, compiles and runs, and the
 # texts that are read of them. What is a value is the same there, and so are the judgements of values,
 # what becomes of a compiler, and what is cancelled; the longest recipes compute what others do.

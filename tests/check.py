@@ -34,10 +34,10 @@ NEWER = (*(f"tests/{room}" for room in (
     *(f"--ignore=tests/engine/{name}.py" for name in (
         "absent/test_early", "absent/test_remat", "measured/test_attached", "measured/test_check",
         "measured/test_rounding_noise", "measured/test_study", "measured/test_timing",
-        "test_stderr")),
+        "test_decoder_attention", "test_stderr")),
     "-k", "not (ten_million_rows or two_processes or numpy_against_jit or crash_it or long_compile"
           " or missing_libtpu or several_topologies or small_topology or study_over or same_program"
-          " or two_layers or cancel or progress or dispatch_bound or environment_is or that_hides"
+          " or two_layers or falls_alike or cancel or progress or dispatch_bound or environment_is or that_hides"
           " or cache)")
 # A group of tests (tests/conftest.py) stays in one process, and shares what is slow to start. The
 # groups that take longest come first.

@@ -25,7 +25,8 @@ NEAR = 1.5  # times the best: what took longer is not near it
 
 def finalists(answer: Answer, left_s: float = MOST * ROW_S) -> list[Candidate]:
     """The best few of those that were measured, and the best classic, in the order of the space;
-    none where there are no two on the winner's target.
+    none where there are no two on the winner's target. The winner that was proven and its ties stay
+    among them.
     """
     winner = answer.winner
     if winner is None:
@@ -34,7 +35,10 @@ def finalists(answer: Answer, left_s: float = MOST * ROW_S) -> list[Candidate]:
                        and each.measured_s is not None), key=lambda each: each.measured_s or 0.0)
     near = [each for each in measured if (each.measured_s or 0.0) <= NEAR * _seconds(measured[0])]
     most = max(2, min(MOST, int(left_s / ROW_S)))
-    chosen = {each.number: each for each in (*measured[:2], *near[:most])}
+    best = answer.proof.best_numbers if answer.proof else ()
+    proven = [each for each in measured if each.number in best]
+    order = {each.number: each for each in (*proven, *measured[:2], *near)}
+    chosen = dict(list(order.items())[:most])
     if (classic := best_classic(answer)) is not None:
         chosen[classic.number] = classic
     return [chosen[number] for number in sorted(chosen)] if len(chosen) > 1 else []

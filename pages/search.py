@@ -11,14 +11,16 @@ from ui.markdown import as_sentence, plain
 from ui.search import answer, inputs, keep
 
 share = shell.open_page("search")
+is_linked = keep.QUERY in st.query_params
 broken = keep.from_query()
 with st.sidebar:
     question, budget_s, refusal = inputs.fields()
 broken = keep.still(broken, question)
 keep.write_query(question)
 search = None if broken else running.find(lab(), question)  # of which question, below a bad link?
-if search is None and not broken and not refusal and question == inputs.first() \
-        and running.running() < running.AT_ONCE:  # one question, whose estimates take a second
+# One question, whose estimates take a second, for who comes without a link: a link never computes
+if search is None and not is_linked and not refusal and question == inputs.first() \
+        and running.running() < running.AT_ONCE:
     shell.attempt(running.start, lab(), question, None, asker())
     search = running.find(lab(), question)
 at_work = search is not None and not search.is_over

@@ -1,6 +1,5 @@
 """The space of a model's training steps: topology, mesh, batch, policy; pruned or estimated."""
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -160,9 +159,3 @@ def _key(plan: Plan) -> Key:
                                                   for axes in array.axes))
                   for array in arrays(plan))
     return plan.target, tuple(size for _, size in plan.mesh), plan.batch_per_device, specs
-
-
-def batch_of(plan: Plan) -> str:
-    """Sequences per data-parallel device, for a table."""
-    rows = math.prod(dict(plan.mesh).get(name, 1) for name in ("data", "fsdp", "fsdp_transpose"))
-    return f"{plan.batch / rows:g}"

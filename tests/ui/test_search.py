@@ -45,6 +45,8 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
     question = read_question(SMALL)
     first = opened(search=encode(question))
     assert "Press Search" in said(first) and running.running() == 0
+    linked = opened(search=encode(read_question(DEFAULT)))  # what the screen begins with, by a link
+    assert "Press Search" in said(linked) and running.find(lab, read_question(DEFAULT)) is None
     search = running.start(lab, question, None)
     until(lambda: search.is_over)
     shown = opened(search=encode(question))

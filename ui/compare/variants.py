@@ -15,7 +15,7 @@ _SCREEN = "compare"
 _ADD = "Duplicates what the fields say as a row of its own, to be changed there: target, mesh, \
 sharding, memory, options and strategies may differ. All rows are then measured in the same rounds; \
 those on TPUs that are not attached are predicted."
-_COPY = "{} is as another variant is: change its mesh, sharding or target in the fields."
+_COPY = "Another variant is as {} is: change its mesh, sharding or target in the fields."
 
 
 def name_field() -> None:
@@ -56,7 +56,7 @@ def draw(experiment: Experiment) -> None:
     at = state.variant_at(_SCREEN)
     if listed and any(form == listed[at][1] for place, (_, form) in enumerate(listed)
                       if place != at):
-        st.caption(plain(_COPY.format(_names(listed)[at].capitalize())))
+        st.caption(plain(_COPY.format(_names(listed)[at])))
 
 
 def _names(listed: list[state.VariantForm]) -> tuple[str, ...]:

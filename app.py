@@ -26,9 +26,7 @@ class OwnFrames:
     def __init__(self, app: Asgi):
         self._app = app
 
-    async def __call__(
-        self, scope: MutableMapping[str, Any], receive: Receive, send: Send
-    ) -> None:
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Pass a request on, and its answer back with the headers; a screen's messages as they are."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)

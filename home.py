@@ -20,14 +20,22 @@ with st.container(border=True):
     place = st.container()
     with st.container(horizontal=True):
         asked = st.button("Query the devices again", icon=":material/refresh:", key="ask")
-        if st.button("Release the devices", icon=":material/eject:", key="release",
-                     help="Ends the worker process, so that others can use them."):
+        if st.button(
+            "Release the devices",
+            icon=":material/eject:",
+            key="release",
+            help="Ends the worker process, so that others can use them.",
+        ):
             if sentence := shell.attempt(lab().release):
                 shell.refusal(sentence)
             else:
                 st.toast("The worker releases the devices now, or after the current run.")
-    if asked or (lab().devices(target) is None and state.first_look(target) and not active
-                 and not hardware.holders):
+    if asked or (
+        lab().devices(target) is None
+        and state.first_look(target)
+        and not active
+        and not hardware.holders
+    ):
         with st.spinner("Querying the devices, a few seconds…"):
             sentence = shell.attempt(lab().probe, target)
         if sentence:
@@ -51,7 +59,10 @@ for summary in recent:
 if recent:
     st.page_link("pages/history.py", label="All stored runs", icon=":material/history:")
 else:
-    st.caption("Nothing has finished yet." if active
-               else "Nothing has run here yet. Open a recipe, or press Run on Compare.")
+    st.caption(
+        "Nothing has finished yet."
+        if active
+        else "Nothing has run here yet. Open a recipe, or press Run on Compare."
+    )
 
 links.share_box(share, "overview")

@@ -7,15 +7,50 @@ import sys
 import time
 from pathlib import Path
 
-SHARED = {"__init__", "__main__", "communicating", "compiled", "dashboard", "figures", "judging",
-          "plain_page", "reader"}
+SHARED = {
+    "__init__",
+    "__main__",
+    "communicating",
+    "compiled",
+    "dashboard",
+    "figures",
+    "judging",
+    "plain_page",
+    "reader",
+}
 # Minutes each: the reader of one of them asks for it by its name.
-SLOW = {"busy_collectives", "collectives_reading", "every_cut", "hostile_links", "intermediate_shardings", "instant_estimate", "kills",
-        "memory_growth", "odd_surroundings", "pictures", "planted_faults", "predict_calibration",
-        "predict_fits", "predicted_here", "remedies", "right_answers", "same_list", "same_or_different", "search_block",
-        "small_predictions", "study_rates", "sweep_repeated", "timeline_speed", "trace_speed", "viewers"}
-SCRIPTS = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.py"))
-           if path.stem not in SHARED}
+SLOW = {
+    "busy_collectives",
+    "collectives_reading",
+    "every_cut",
+    "hostile_links",
+    "intermediate_shardings",
+    "instant_estimate",
+    "kills",
+    "memory_growth",
+    "odd_surroundings",
+    "pictures",
+    "planted_faults",
+    "predict_calibration",
+    "predict_fits",
+    "predicted_here",
+    "remedies",
+    "right_answers",
+    "same_list",
+    "same_or_different",
+    "search_block",
+    "small_predictions",
+    "study_rates",
+    "sweep_repeated",
+    "timeline_speed",
+    "trace_speed",
+    "viewers",
+}
+SCRIPTS = {
+    path.stem: path
+    for path in sorted(Path(__file__).parent.glob("*.py"))
+    if path.stem not in SHARED
+}
 
 
 def main() -> int:

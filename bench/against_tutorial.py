@@ -56,30 +56,47 @@ def tutorial_dot(ours: Sequence[Any]) -> Timed:
     """`dot_parallel` of the notebook that compares vmap and pmap, on its reshaped inputs, spread
     over the devices.
     """
+
     def dot(v, u):
         return jnp.vdot(v, u)
 
     dot_parallel = jax.pmap(jax.vmap(dot))
     mesh = jax.make_mesh((8,), ("x",), axis_types=(AxisType.Auto,))
-    v_parallel, u_parallel = (jax.device_put(np.asarray(rows).reshape(8, -1, 3),
-                                             NamedSharding(mesh, P("x"))) for rows in ours)
-    return Timed("tutorial", dot_parallel.lower(v_parallel, u_parallel).compile(),
-                 (v_parallel, u_parallel))
+    v_parallel, u_parallel = (
+        jax.device_put(np.asarray(rows).reshape(8, -1, 3), NamedSharding(mesh, P("x")))
+        for rows in ours
+    )
+    return Timed(
+        "tutorial", dot_parallel.lower(v_parallel, u_parallel).compile(), (v_parallel, u_parallel)
+    )
 
 
-CASES: tuple[tuple[str, dict[str, Any], Callable[[Sequence[Any]], Timed]],
-             ...] = (("layer, 32 by 32x4",
-                      {"workload": "layer", "dims": {"in": 32, "out": 4}, "sharding": {"in": "x"}},
-                      tutorial_layer),
-                     ("layer, 512x2048 by 2048x1024",
-                      {"workload": "layer", "dims": {"batch": 512, "in": 2048, "out": 1024},
-                       "sharding": {"in": "x"}}, tutorial_layer),
-                     ("dot, 16x3",
-                      {"workload": "dot", "dims": {"n": 8, "k": 3}, "sharding": {"n": "x"}},
-                      tutorial_dot),
-                     ("dot, 1,000,000x3",
-                      {"workload": "dot", "dims": {"n": 1_000_000, "k": 3}, "sharding": {"n": "x"}},
-                      tutorial_dot),)
+CASES: tuple[tuple[str, dict[str, Any], Callable[[Sequence[Any]], Timed]], ...] = (
+    (
+        "layer, 32 by 32x4",
+        {"workload": "layer", "dims": {"in": 32, "out": 4}, "sharding": {"in": "x"}},
+        tutorial_layer,
+    ),
+    (
+        "layer, 512x2048 by 2048x1024",
+        {
+            "workload": "layer",
+            "dims": {"batch": 512, "in": 2048, "out": 1024},
+            "sharding": {"in": "x"},
+        },
+        tutorial_layer,
+    ),
+    (
+        "dot, 16x3",
+        {"workload": "dot", "dims": {"n": 8, "k": 3}, "sharding": {"n": "x"}},
+        tutorial_dot,
+    ),
+    (
+        "dot, 1,000,000x3",
+        {"workload": "dot", "dims": {"n": 1_000_000, "k": 3}, "sharding": {"n": "x"}},
+        tutorial_dot,
+    ),
+)
 
 
 def our_program(experiment: Experiment) -> Timed:
@@ -97,22 +114,31 @@ def main() -> int:
         ours = our_program(parse_experiment({"target": "cpu:8", "mesh": {"x": 8}} | spec))
         tutorial = theirs(ours.arguments)
         difference = np.abs(
-            np.asarray(
-                ours.call(
-                    *ours.arguments)).ravel() - np.asarray(
-                        tutorial.call(*tutorial.arguments)).ravel()).max()
+            np.asarray(ours.call(*ours.arguments)).ravel()
+            - np.asarray(tutorial.call(*tutorial.arguments)).ravel()
+        ).max()
         for timed in (ours, tutorial):
             warm_up(timed)
         plan_turns([ours, tutorial], SAMPLE_S)
         with quiet():
-            sample_rounds([ours, tutorial], rounds, seed=0, cancelled=lambda: False,
-                          after_round=lambda done: None)
+            sample_rounds(
+                [ours, tutorial],
+                rounds,
+                seed=0,
+                cancelled=lambda: False,
+                after_round=lambda done: None,
+            )
         ratios = stats.log_ratios(ours.rounds, tutorial.rounds)
-        centre, low, high, _ = stats.signed_rank_interval(ratios,
-                                                          (1 - stats.CONFIDENCE) / len(CASES))
-        figures.add(f"lower end of ours over the tutorial's, {name}", float(np.exp(low)), most=1.0,
-                    note=f"ours {seconds_text(stats.median_s(ours.rounds))}, the tutorial's {seconds_text(stats.median_s(tutorial.rounds))}, ratio "
-                         f"{np.exp(centre):.3f}, up to {np.exp(high):.3f}; values differ by {difference:.1e}")
+        centre, low, high, _ = stats.signed_rank_interval(
+            ratios, (1 - stats.CONFIDENCE) / len(CASES)
+        )
+        figures.add(
+            f"lower end of ours over the tutorial's, {name}",
+            float(np.exp(low)),
+            most=1.0,
+            note=f"ours {seconds_text(stats.median_s(ours.rounds))}, the tutorial's {seconds_text(stats.median_s(tutorial.rounds))}, ratio "
+            f"{np.exp(centre):.3f}, up to {np.exp(high):.3f}; values differ by {difference:.1e}",
+        )
     return figures.finish()
 
 

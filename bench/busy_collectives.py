@@ -36,8 +36,13 @@ def main() -> int:
         for other in others:
             other.kill()
             other.wait()
-    figures.add("runs that failed beside other work", len(failed), f"of {runs}", most=0,
-                note="; ".join(sorted({str(each) for each in failed})))
+    figures.add(
+        "runs that failed beside other work",
+        len(failed),
+        f"of {runs}",
+        most=0,
+        note="; ".join(sorted({str(each) for each in failed})),
+    )
     return figures.finish()
 
 

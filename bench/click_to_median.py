@@ -41,8 +41,9 @@ def click_to_median_s(page: Page) -> float:
 
 
 def main() -> int:
-    ask = argparse.ArgumentParser(description=__doc__,
-                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     ask.add_argument("--rounds", type=int, default=3)
     ask.add_argument("--json", action="store_true")
     options = ask.parse_args()
@@ -60,8 +61,13 @@ def main() -> int:
     figures = Figures(options.json)
     for state, values in taken.items():
         note = f"each round: {', '.join(f'{value:.2f}' for value in values)}"
-        figures.add(f"to the first median, {state} worker", statistics.median(values), "s",
-                    most=LIMITS_S[state], note=note)
+        figures.add(
+            f"to the first median, {state} worker",
+            statistics.median(values),
+            "s",
+            most=LIMITS_S[state],
+            note=note,
+        )
     return figures.finish()
 
 

@@ -25,8 +25,9 @@ Key = tuple[Any, ...]
 
 def main() -> int:
     """Print what differs and the figure; 1 where anything does."""
-    experiments, like = (EXPERIMENTS[::8],
-                         FSDP_LIKE[2:6:3]) if "--quick" in sys.argv else (EXPERIMENTS, FSDP_LIKE)
+    experiments, like = (
+        (EXPERIMENTS[::8], FSDP_LIKE[2:6:3]) if "--quick" in sys.argv else (EXPERIMENTS, FSDP_LIKE)
+    )
     good = of = listed = 0
     with own_lab() as lab:
         for target in MESHES:
@@ -41,15 +42,23 @@ def main() -> int:
                         good += not wrong
                         listed += len(found.collectives)
                         for line in wrong:
-                            print(f"{target} {spec['workload']} {spec['sharding']} {strategy}: {line}", flush=True)
+                            print(
+                                f"{target} {spec['workload']} {spec['sharding']} {strategy}: {line}",
+                                flush=True,
+                            )
     figures = Figures()
-    figures.add(f"programs whose list another reading confirms, of {of}", good, least=of,
-                note=f"{listed} collectives in all")
+    figures.add(
+        f"programs whose list another reading confirms, of {of}",
+        good,
+        least=of,
+        note=f"{listed} collectives in all",
+    )
     return figures.finish()
 
 
-def differences(lab: Lab, run: str, spec: dict[str, Any], strategy: str,
-                listed: tuple[Collective, ...]) -> list[str]:
+def differences(
+    lab: Lab, run: str, spec: dict[str, Any], strategy: str, listed: tuple[Collective, ...]
+) -> list[str]:
     """What the list has that the other reading lacks, and the other way round, in words."""
     experiment = parse_experiment(spec)
     seen = read(lab.texts(run, strategy)["hlo"], file_name(experiment.workload, strategy))
@@ -59,8 +68,9 @@ def differences(lab: Lab, run: str, spec: dict[str, Any], strategy: str,
     theirs = Counter(other(each, experiment, numbers) for each in seen)
     wrong = [f"only in the list: {key} x {n}" for key, n in (ours - theirs).items()]
     wrong += [f"only in the other reading: {key} x {n}" for key, n in (theirs - ours).items()]
-    lines = Counter(each.line for each in seen
-                    if each.line) - Counter(each.source for each in listed if each.source)
+    lines = Counter(each.line for each in seen if each.line) - Counter(
+        each.source for each in listed if each.source
+    )
     return wrong + [f"line {line} x {n} is not in the list" for line, n in lines.items()]
 
 
@@ -75,7 +85,7 @@ def other(one: Seen, experiment: Experiment, numbers: list[int]) -> Key:
     axes = []
     for at, (name, _) in enumerate(experiment.mesh):
         stride = 1
-        for size in sizes[at + 1:]:
+        for size in sizes[at + 1 :]:
             stride *= size
         if any(len({member // stride % sizes[at] for member in group}) > 1 for group in one.groups):
             axes.append(name)

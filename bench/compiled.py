@@ -27,7 +27,9 @@ def own_lab() -> Iterator[Lab]:
 
 
 def results(
-    lab: Lab, specs: Sequence[dict[str, Any]], strategies: Sequence[str],
+    lab: Lab,
+    specs: Sequence[dict[str, Any]],
+    strategies: Sequence[str],
 ) -> Iterator[tuple[dict[str, Any], Result]]:
     """(spec, result) of each; a failure of the run ends the bench, one of a strategy stays."""
     runs = [lab.submit(parse_experiment(spec | {"strategies": list(strategies)})) for spec in specs]

@@ -24,8 +24,12 @@ TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 RUN_TIMEOUT_S = 120
 PATIENCE_S = 180  # for one message of a server with many viewers
 # the default of Compare
-LAYER: dict[str, Any] = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8},
-                         "sharding": {"in": "x"}}
+LAYER: dict[str, Any] = {
+    "workload": "layer",
+    "target": "cpu:8",
+    "mesh": {"x": 8},
+    "sharding": {"in": "x"},
+}
 
 
 @contextmanager
@@ -135,8 +139,10 @@ class Viewer:
                     drawn.buttons[element.button.label] = element.button.id
             if message.HasField("auto_rerun"):
                 self._fragment = message.auto_rerun.fragment_id
-            if message.WhichOneof("type") == "script_finished" \
-                    and message.script_finished == finished:
+            if (
+                message.WhichOneof("type") == "script_finished"
+                and message.script_finished == finished
+            ):
                 return drawn
 
 
@@ -145,8 +151,11 @@ async def viewer(server: Server, page: str, query: str) -> AsyncIterator[Viewer]
     """A viewer who has just opened a screen."""
     address = f"ws://127.0.0.1:{server.port}/_stcore/stream"
     async with websockets.connect(
-            address, subprotocols=["streamlit"],  # type: ignore[list-item]
-            max_size=None, open_timeout=PATIENCE_S) as socket:
+        address,
+        subprotocols=["streamlit"],  # type: ignore[list-item]
+        max_size=None,
+        open_timeout=PATIENCE_S,
+    ) as socket:
         yield Viewer(socket, page, query)
 
 
@@ -161,5 +170,8 @@ def cpu_s(pid: int) -> float:
 def memory_mb(pid: int) -> float:
     """Resident memory of a process in MB, without what it shares with files."""
     status = Path(f"/proc/{pid}/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines()
-                if line.startswith("RssAnon")) * 1024 / 1e6
+    return (
+        next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon"))
+        * 1024
+        / 1e6
+    )

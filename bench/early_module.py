@@ -26,8 +26,13 @@ PLANS = (
     {"target": "tpu:v5e:8x8", "model": "llama-2-7b", "mesh": {"fsdp": 64}},
     {"target": "tpu:v5p:2x2x2", "model": "scaled:1", "mesh": {"fsdp": 8}},
     {"target": "tpu:v5p:4x4x4", "model": "scaled:8", "mesh": {"fsdp": 64}},
-    {"target": "tpu:v5p:4x4x4", "model": "scaled:32", "mesh": {"fsdp": 16, "tensor": 4},
-     "batch_per_device": 6, "remat": "minimal"},
+    {
+        "target": "tpu:v5p:4x4x4",
+        "model": "scaled:32",
+        "mesh": {"fsdp": 16, "tensor": 4},
+        "batch_per_device": 6,
+        "remat": "minimal",
+    },
 )
 
 
@@ -41,16 +46,24 @@ def compile_both(plan: Plan) -> dict[str, list[float]]:
 
     ahead = lower_experiment(experiment_of(plan), "auto", Steps(lambda phase: None))
     with tempfile.TemporaryDirectory(prefix="early-module-") as name:
-        compiled = ahead.lowered.compile(compiler_options={
-            "xla_dump_to": name, "xla_dump_hlo_as_text": True})
+        compiled = ahead.lowered.compile(
+            compiler_options={"xla_dump_to": name, "xla_dump_hlo_as_text": True}
+        )
         early = scheduled(Path(name))
     assert early is not None, "the compiler wrote no schedule"
-    answers = {"scheduled": scheduled_program(ahead.lowered, early, ahead.mesh),
-               "final": compiled_program(ahead.lowered, compiled, ahead.mesh)}
+    answers = {
+        "scheduled": scheduled_program(ahead.lowered, early, ahead.mesh),
+        "final": compiled_program(ahead.lowered, compiled, ahead.mesh),
+    }
     found = {}
     for program, answer in answers.items():
-        priced = predict(answer.text, Cluster(plan.topology, answer.devices), answer.memory,
-                         plan.mesh, Useful(plan.flops, plan.tokens))
+        priced = predict(
+            answer.text,
+            Cluster(plan.topology, answer.devices),
+            answer.memory,
+            plan.mesh,
+            Useful(plan.flops, plan.tokens),
+        )
         assert priced.predicted_s is not None
         found[program] = [priced.predicted_s.estimate, float(priced.memory_bytes.peak or 0)]
     return found
@@ -59,26 +72,42 @@ def compile_both(plan: Plan) -> dict[str, list[float]]:
 def main() -> int:
     """Print each plan's two estimates; exit code 1 where they differ by more than 1 %."""
     if len(sys.argv) == 2:
-        print(json.dumps(compile_both(parse_plan({"batch_per_device": 1} | PLANS[int(sys.argv[1])]))))
+        print(
+            json.dumps(compile_both(parse_plan({"batch_per_device": 1} | PLANS[int(sys.argv[1])])))
+        )
         return 0
     figures = Figures()
     for number, request in enumerate(PLANS):
         plan = parse_plan({"batch_per_device": 1} | request)
         flags = " ".join(f"--{name}={value}" for name, value in plan.flags.items())
-        environ = os.environ | {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1",
-                                "ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "LIBTPU_INIT_ARGS": flags}
-        done = subprocess.run([sys.executable, "-m", "bench.early_module", str(number)],
-                              env=environ, capture_output=True, text=True, check=False)
+        environ = os.environ | {
+            "JAX_PLATFORMS": "cpu",
+            "TPU_SKIP_MDS_QUERY": "1",
+            "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+            "LIBTPU_INIT_ARGS": flags,
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.early_module", str(number)],
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         name = f"early over full, {plan.model} on {plan.topology.name}"
         if done.returncode:
-            figures.add(name, float("nan"), least=-WITHIN, most=WITHIN,
-                        note=done.stderr.strip()[-300:])
+            figures.add(
+                name, float("nan"), least=-WITHIN, most=WITHIN, note=done.stderr.strip()[-300:]
+            )
             continue
         found = json.loads(done.stdout.splitlines()[-1])
         (early_s, early_peak), (full_s, full_peak) = found["scheduled"], found["final"]
-        figures.add(name, early_s / full_s - 1, least=-WITHIN, most=WITHIN,
-                    note=f"{early_s:.4f} s; peak {early_peak / 2**30:.2f} and "
-                         f"{full_peak / 2**30:.2f} GiB")
+        figures.add(
+            name,
+            early_s / full_s - 1,
+            least=-WITHIN,
+            most=WITHIN,
+            note=f"{early_s:.4f} s; peak {early_peak / 2**30:.2f} and {full_peak / 2**30:.2f} GiB",
+        )
     return figures.finish()
 
 

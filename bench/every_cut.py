@@ -26,8 +26,15 @@ QUICK = {"samples": 1, "min_seconds": 0.0}
 MAPS = ("single", *MAP_STRATEGIES)
 OVER_THE_MESH = tuple(name for name in SHARDING_STRATEGIES if name != "single")
 ATTENTION = {"batch": 2, "sequence": 16, "heads": 8, "kv_heads": 4, "head_dim": 4}
-BLOCK = {"batch": 2, "sequence": 16, "embed": 8, "heads": 8, "kv_heads": 4, "head_dim": 4,
-         "mlp": 16}
+BLOCK = {
+    "batch": 2,
+    "sequence": 16,
+    "embed": 8,
+    "heads": 8,
+    "kv_heads": 4,
+    "head_dim": 4,
+    "mlp": 16,
+}
 SMALL = {"batch": 2, "sequence": 4, "heads": 4, "kv_heads": 2, "head_dim": 2}
 TOO_MANY = ("pmap", "jit(pmap)", "pmap(jit)")
 Mapped = tuple[str, dict[str, str], dict[str, int], dict[str, Any], tuple[str, ...]]
@@ -39,29 +46,64 @@ MAPPED: list[Mapped] = [
     ("contraction", {}, {"rows": 6, "cols": 8}, {"cols": ALL_DEVICES}, ()),
     ("contraction", {}, {"rows": 16}, {"rows": ALL_DEVICES}, ("pmap(vmap)",)),
     ("layer", {}, {"batch": 8, "in": 6, "out": 4}, {"batch": ALL_DEVICES}, ()),
-    ("layer", {"in_axes": "1, 0, None"}, {"batch": 4, "in": 16, "out": 4}, {"in": ALL_DEVICES},
-     ("pmap(vmap)",)),
+    (
+        "layer",
+        {"in_axes": "1, 0, None"},
+        {"batch": 4, "in": 16, "out": 4},
+        {"in": ALL_DEVICES},
+        ("pmap(vmap)",),
+    ),
     ("layer", {"in_axes": "None, 1, 0"}, {"batch": 4, "in": 6, "out": 8}, {"out": ALL_DEVICES}, ()),
     ("dot", {}, {"n": 8, "k": 3}, {"n": ALL_DEVICES}, ()),
     ("dot", {}, {"n": 16, "k": 3}, {"n": ALL_DEVICES}, TOO_MANY),
     ("matmul", {}, {"batch": 8, "m": 2, "k": 3, "n": 4}, {"batch": ALL_DEVICES}, ()),
     ("matmul", {}, {"m": 8, "k": 3, "n": 4}, {"m": ALL_DEVICES}, ()),
     ("convolve", {}, {"rows": 8, "length": 32, "width": 5}, {"rows": ALL_DEVICES}, ()),
-    ("normalize", {"over": "rows"}, {"rows": 16, "cols": 4}, {"rows": ALL_DEVICES},
-     ("pmap(vmap)",)),
+    (
+        "normalize",
+        {"over": "rows"},
+        {"rows": 16, "cols": 4},
+        {"rows": ALL_DEVICES},
+        ("pmap(vmap)",),
+    ),
     ("normalize", {"over": "cols"}, {"rows": 8, "cols": 4}, {"rows": ALL_DEVICES}, ()),
-    ("normalize", {"over": "both"}, {"rows": 16, "cols": 4}, {"rows": ALL_DEVICES},
-     ("pmap(vmap)",)),
+    (
+        "normalize",
+        {"over": "both"},
+        {"rows": 16, "cols": 4},
+        {"rows": ALL_DEVICES},
+        ("pmap(vmap)",),
+    ),
     ("mlp", {}, {"batch": 8, "in": 6, "hidden": 10, "out": 4}, {"batch": ALL_DEVICES}, ()),
     ("attention", {}, SMALL | {"batch": 8}, {"batch": ALL_DEVICES}, ()),
-    ("attention", {"in_axes": "1, 1, 1"}, SMALL | {"sequence": 16}, {"sequence": ALL_DEVICES},
-     ("pmap(vmap)",)),
-    ("transformer_block", {}, SMALL | {"batch": 8, "embed": 8, "mlp": 6}, {"batch": ALL_DEVICES},
-     ()),
-    ("train_step", {"model": "linear"}, {"batch": 16, "in": 6, "out": 4}, {"batch": ALL_DEVICES},
-     ("pmap(vmap)",)),
-    ("train_step", {"model": "two-layer"}, {"batch": 16, "in": 6, "hidden": 10, "out": 4},
-     {"batch": ALL_DEVICES}, ("pmap(vmap)",)),
+    (
+        "attention",
+        {"in_axes": "1, 1, 1"},
+        SMALL | {"sequence": 16},
+        {"sequence": ALL_DEVICES},
+        ("pmap(vmap)",),
+    ),
+    (
+        "transformer_block",
+        {},
+        SMALL | {"batch": 8, "embed": 8, "mlp": 6},
+        {"batch": ALL_DEVICES},
+        (),
+    ),
+    (
+        "train_step",
+        {"model": "linear"},
+        {"batch": 16, "in": 6, "out": 4},
+        {"batch": ALL_DEVICES},
+        ("pmap(vmap)",),
+    ),
+    (
+        "train_step",
+        {"model": "two-layer"},
+        {"batch": 16, "in": 6, "hidden": 10, "out": 4},
+        {"batch": ALL_DEVICES},
+        ("pmap(vmap)",),
+    ),
 ]
 SHARDED: list[Sharded] = [
     ("elementwise", {}, {"rows": 8, "cols": 8}, {"rows": "x", "cols": "y"}),
@@ -71,8 +113,12 @@ SHARDED: list[Sharded] = [
     ("matmul", {}, {"batch": 2, "m": 8, "k": 8, "n": 8}, {"batch": "x", "k": "y"}),
     ("matmul", {}, {"batch": 3, "m": 8, "k": 5, "n": 8}, {"m": "x", "n": "y"}),
     ("convolve", {}, {"rows": 4, "length": 32, "width": 4}, {"rows": "x", "length": "y"}),
-    ("convolve", {}, {"rows": 3, "length": 64, "width": 16},
-     {"length": ALL_DEVICES, "width": ["x"]}),
+    (
+        "convolve",
+        {},
+        {"rows": 3, "length": 64, "width": 16},
+        {"length": ALL_DEVICES, "width": ["x"]},
+    ),
     ("normalize", {"over": "rows"}, {"rows": 8, "cols": 8}, {"rows": "x", "cols": "y"}),
     ("normalize", {"over": "cols"}, {"rows": 8, "cols": 8}, {"rows": "x", "cols": "y"}),
     ("normalize", {"over": "both"}, {"rows": 8, "cols": 8}, {"rows": "x", "cols": "y"}),
@@ -91,24 +137,47 @@ SHARDED: list[Sharded] = [
     ("transformer_block", {}, BLOCK, {"batch": "x", "sequence": "y", "embed": ["x", "y"]}),
     ("transformer_block", {}, BLOCK, {"head_dim": "x", "kv_heads": "y", "mlp": ["y", "x"]}),
     ("train_step", {"model": "linear"}, {"batch": 8, "in": 8, "out": 4}, {"batch": "x", "in": "y"}),
-    ("train_step", {"model": "linear"}, {"batch": 8, "in": 8, "out": 4},
-     {"batch": "x", "out": "y"}),
-    ("train_step", {"model": "two-layer"}, {"batch": 8, "in": 4, "hidden": 8, "out": 4},
-     {"batch": "x", "hidden": "y"}),
-    ("train_step", {"model": "two-layer"}, {"batch": 8, "in": 4, "hidden": 8, "out": 4},
-     {"in": "x", "out": "y"}),
+    (
+        "train_step",
+        {"model": "linear"},
+        {"batch": 8, "in": 8, "out": 4},
+        {"batch": "x", "out": "y"},
+    ),
+    (
+        "train_step",
+        {"model": "two-layer"},
+        {"batch": 8, "in": 4, "hidden": 8, "out": 4},
+        {"batch": "x", "hidden": "y"},
+    ),
+    (
+        "train_step",
+        {"model": "two-layer"},
+        {"batch": 8, "in": 4, "hidden": 8, "out": 4},
+        {"in": "x", "out": "y"},
+    ),
     ("transfer", {"direction": "host_to_device"}, {"bytes": 64}, {"bytes": ALL_DEVICES}),
     ("transfer", {"direction": "device_to_host"}, {"bytes": 64}, {"bytes": "y"}),
     ("transfer", {"direction": "resident"}, {"bytes": 64}, {}),
 ]
 
 
-def outcomes(lab: Lab, case: Sequence[Any], strategies: Sequence[str]) -> Mapping[str, StrategyResult]:
+def outcomes(
+    lab: Lab, case: Sequence[Any], strategies: Sequence[str]
+) -> Mapping[str, StrategyResult]:
     """Strategy -> what a run of a case gave; a run that was there before is not repeated."""
     workload, options, dims, sharding = case[:4]
-    experiment = parse_experiment({"target": "cpu:8", "mesh": MESH, "workload": workload,
-                                   "options": options, "dims": dims, "sharding": sharding,
-                                   "strategies": strategies, "timing": QUICK})
+    experiment = parse_experiment(
+        {
+            "target": "cpu:8",
+            "mesh": MESH,
+            "workload": workload,
+            "options": options,
+            "dims": dims,
+            "sharding": sharding,
+            "strategies": strategies,
+            "timing": QUICK,
+        }
+    )
     run = lab.latest(experiment) or lab.submit(experiment)
     lab.wait(run)
     result = lab.result(run)
@@ -125,8 +194,12 @@ def wrong(found: Mapping[str, StrategyResult], beyond: Sequence[str] = ()) -> It
         if name not in beyond:
             if outcome.status != "ok" or outcome.correct is not True:
                 yield f"{name}: {outcome.status}, correct {outcome.correct} {message}"
-        elif not (outcome.error and outcome.error.kind == "inexpressible"
-                  and message.startswith(f"{name} cannot ") and "; use " in message):
+        elif not (
+            outcome.error
+            and outcome.error.kind == "inexpressible"
+            and message.startswith(f"{name} cannot ")
+            and "; use " in message
+        ):
             yield f"{name} should refuse: {outcome.status} {message}"
 
 
@@ -135,15 +208,21 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab.open(Path(folder))
         bad = 0
-        for case, strategies, beyond in (*((case, MAPS, case[4]) for case in MAPPED),
-                                         *((case, OVER_THE_MESH, ()) for case in SHARDED)):
+        for case, strategies, beyond in (
+            *((case, MAPS, case[4]) for case in MAPPED),
+            *((case, OVER_THE_MESH, ()) for case in SHARDED),
+        ):
             for sentence in wrong(outcomes(lab, case, strategies), beyond):
                 bad += 1
                 print(f"{case[0]} {case[1]} {case[3]}: {sentence}", flush=True)
         lab.close()
     figures = Figures()
-    figures.add("cuts that are wrong, or refused for no reason", bad,
-                f"of {len(MAPPED)} and {len(SHARDED)} cuts", most=0)
+    figures.add(
+        "cuts that are wrong, or refused for no reason",
+        bad,
+        f"of {len(MAPPED)} and {len(SHARDED)} cuts",
+        most=0,
+    )
     return figures.finish()
 
 

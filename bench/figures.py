@@ -14,19 +14,42 @@ class Figures:
     as_json: bool = False
     kept: list[dict[str, str | float | bool | None]] = field(default_factory=list)
 
-    def add(self, what: str, value: float, unit: str = "", *, least: float | None = None,
-            most: float | None = None, note: str = "") -> None:
+    def add(
+        self,
+        what: str,
+        value: float,
+        unit: str = "",
+        *,
+        least: float | None = None,
+        most: float | None = None,
+        note: str = "",
+    ) -> None:
         """Print a figure with its goal, which is from `least` to `most`, both included; a NaN
         misses any goal.
         """
-        met = not math.isnan(value) and (least is None
-                                         or value >= least) and (most is None or value <= most)
-        self.kept.append({"figure": what, "value": value, "unit": unit, "least": least,
-                          "most": most, "met": met, "note": note})
+        met = (
+            not math.isnan(value)
+            and (least is None or value >= least)
+            and (most is None or value <= most)
+        )
+        self.kept.append(
+            {
+                "figure": what,
+                "value": value,
+                "unit": unit,
+                "least": least,
+                "most": most,
+                "met": met,
+                "note": note,
+            }
+        )
         if not self.as_json:
             words = f"{_number(value)} {unit}".rstrip()
             verdict = "met" if met else "MISSED"
-            print(f"{what:<52} {words:>12}   goal {_goal(least, most)}: {verdict}{f'   {note}' if note else ''}", flush=True)
+            print(
+                f"{what:<52} {words:>12}   goal {_goal(least, most)}: {verdict}{f'   {note}' if note else ''}",
+                flush=True,
+            )
 
     def finish(self) -> int:
         """The exit code: 1 where a goal was missed, or nothing was measured."""

@@ -41,41 +41,134 @@ ROOT = Path(__file__).resolve().parents[1]
 SCREENS = ("layout", "compare", "predict", "collectives")
 OTHERS = ("", "history", "recipes")  # show no experiment of a link
 QUESTIONS: tuple[dict[str, Any], ...] = (  # as the Search screen has them in its links
-    {"kind": "model", "model": "llama-3.1-70b", "chips": ["v5p:64"], "global_batch": 512,
-     "sequence": 8192, "fixed": {"fsdp": 16}, "remat": ["full"], "memory_bytes": 2**34},
-    {"kind": "model", "model": "scaled:1", "chips": ["v5e:16", "v6e:8"], "batch_per_device": 2,
-     "minimize": "price", "price": {"v5e": 1.2, "v6e": 2.7}, "plan": {"tied": True}},
-    {"kind": "array", "spec": {"workload": "layer", "dtype": "bfloat16"}, "targets": ["cpu:8"],
-     "searched": ["mesh", "sharding"], "devices": 8},
-    {"kind": "array", "spec": {"workload": "contraction", "mesh": {"x": 2, "y": 4}},
-     "targets": ["tpu:v5e:2x4"], "searched": ["overrides"], "minimize": "memory"})
+    {
+        "kind": "model",
+        "model": "llama-3.1-70b",
+        "chips": ["v5p:64"],
+        "global_batch": 512,
+        "sequence": 8192,
+        "fixed": {"fsdp": 16},
+        "remat": ["full"],
+        "memory_bytes": 2**34,
+    },
+    {
+        "kind": "model",
+        "model": "scaled:1",
+        "chips": ["v5e:16", "v6e:8"],
+        "batch_per_device": 2,
+        "minimize": "price",
+        "price": {"v5e": 1.2, "v6e": 2.7},
+        "plan": {"tied": True},
+    },
+    {
+        "kind": "array",
+        "spec": {"workload": "layer", "dtype": "bfloat16"},
+        "targets": ["cpu:8"],
+        "searched": ["mesh", "sharding"],
+        "devices": 8,
+    },
+    {
+        "kind": "array",
+        "spec": {"workload": "contraction", "mesh": {"x": 2, "y": 4}},
+        "targets": ["tpu:v5e:2x4"],
+        "searched": ["overrides"],
+        "minimize": "memory",
+    },
+)
 COMMANDS = ("layout", "script", "link", "history")
 VISITORS = 4  # at once
 LINKS_A_SESSION = 20  # what one link leaves in a session must not break the next
-JUNK: tuple[Any, ...] = (None, True, -1, 0, 1, 3, 7, 2**31, 2**70, 1.5, 1e308, "", "x", "y",
-                         "batch", "__class__", "=1+1", "a" * 70, "x\ny", "\x00", "😀", "${7*7}",
-                         "<b>", "`", "../x", "nan", [], [[]], ["x"], ["x", "x"], {}, {"x": 8},
-                         {"x": {"y": 1}}, [["x", 2], ["x", 4]], {"d0": 8}, "local", "cpu:0",
-                         "cpu:4", "cpu:999", "cpu:256", "tpu:v5e:2x2", "tpu:v9z:2x2", "tpu:v5e:4x5",
-                         "tpu:v5p:2x2x1*2", "tpu:v5p:99999x99999", "decoder", "array", "program",
-                         "train_step", "transfer", "layer", "5,\n0", "by position", "bfloat16",
-                         "float64", "arange", "pinned_host", "highest", "vmap", "place",
-                         "xla_dump_to=/tmp/x", "xla_tpu_scoped_vmem_limit_kib=1",
-                         "--xla_enable_async_all_gather=false",)
+JUNK: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    1,
+    3,
+    7,
+    2**31,
+    2**70,
+    1.5,
+    1e308,
+    "",
+    "x",
+    "y",
+    "batch",
+    "__class__",
+    "=1+1",
+    "a" * 70,
+    "x\ny",
+    "\x00",
+    "😀",
+    "${7*7}",
+    "<b>",
+    "`",
+    "../x",
+    "nan",
+    [],
+    [[]],
+    ["x"],
+    ["x", "x"],
+    {},
+    {"x": 8},
+    {"x": {"y": 1}},
+    [["x", 2], ["x", 4]],
+    {"d0": 8},
+    "local",
+    "cpu:0",
+    "cpu:4",
+    "cpu:999",
+    "cpu:256",
+    "tpu:v5e:2x2",
+    "tpu:v9z:2x2",
+    "tpu:v5e:4x5",
+    "tpu:v5p:2x2x1*2",
+    "tpu:v5p:99999x99999",
+    "decoder",
+    "array",
+    "program",
+    "train_step",
+    "transfer",
+    "layer",
+    "5,\n0",
+    "by position",
+    "bfloat16",
+    "float64",
+    "arange",
+    "pinned_host",
+    "highest",
+    "vmap",
+    "place",
+    "xla_dump_to=/tmp/x",
+    "xla_tpu_scoped_vmem_limit_kib=1",
+    "--xla_enable_async_all_gather=false",
+)
 
 
 def specs() -> list[dict[str, Any]]:
     """Valid experiments of every workload and recipe, on simulated devices and on absent TPUs."""
     found = [dict(recipe.spec) for recipe in RECIPES.values()] + [dict(DEFAULT_SPEC)]
     for name in WORKLOADS:
-        for target, mesh in (("cpu:8", {"x": 2, "y": 4}), ("cpu:8", {"x": 16}), ("local", {"x": 4}),
-                             ("tpu:v5e:2x4", {"x": 8}), ("tpu:v5e:4x5", {"x": 20}),
-                             ("tpu:v9z:2x2", {"x": 4})):
+        for target, mesh in (
+            ("cpu:8", {"x": 2, "y": 4}),
+            ("cpu:8", {"x": 16}),
+            ("local", {"x": 4}),
+            ("tpu:v5e:2x4", {"x": 8}),
+            ("tpu:v5e:4x5", {"x": 20}),
+            ("tpu:v9z:2x2", {"x": 4}),
+        ):
             found.append({"workload": name, "target": target, "mesh": mesh})
-    for program in sorted({spec["options"]["program"] for spec in found
-                           if spec.get("options", {}).get("program")}):
-        found.append({"workload": "program", "target": "tpu:v9z:2x2", "mesh": {"x": 4},
-                      "options": {"program": program}})
+    for program in sorted(
+        {spec["options"]["program"] for spec in found if spec.get("options", {}).get("program")}
+    ):
+        found.append(
+            {
+                "workload": "program",
+                "target": "tpu:v9z:2x2",
+                "mesh": {"x": 4},
+                "options": {"program": program},
+            }
+        )
     return found
 
 
@@ -102,15 +195,16 @@ def mutated(value: Any, dice: random.Random) -> Any:
         if kind == 0:
             return {name: part for name, part in value.items() if name != key}
         if kind == 1:
-            return value | {dice.choice(("x", "batch", "new", "options",
-                                         "sharding")): dice.choice(JUNK)}
+            return value | {
+                dice.choice(("x", "batch", "new", "options", "sharding")): dice.choice(JUNK)
+            }
         if kind == 2:
             return value | {key: dice.choice(JUNK)}
         return value | {key: mutated(value[key], dice)}
     if isinstance(value, list) and value and dice.random() < 0.7:
         at = dice.randrange(len(value))
         part = dice.choice((value[at], mutated(value[at], dice), dice.choice(JUNK)))
-        return [*value[:at], part, *value[at + dice.randrange(2):]]
+        return [*value[:at], part, *value[at + dice.randrange(2) :]]
     if isinstance(value, int) and dice.random() < 0.5:
         return value + dice.choice((-1, 1, 3, 8, -value))
     return dice.choice(JUNK)
@@ -134,7 +228,7 @@ def damaged(code: str, dice: random.Random) -> str:
     if dice.random() >= 0.1:
         return code
     at = dice.randrange(len(code))
-    return code[:at] + dice.choice(("", "A", "%", "\x00", "é", code)) + code[at + 1:]
+    return code[:at] + dice.choice(("", "A", "%", "\x00", "é", code)) + code[at + 1 :]
 
 
 def searched(dice: random.Random) -> dict[str, str]:
@@ -155,8 +249,9 @@ def queries(count: int, seed: int) -> Iterator[tuple[str, dict[str, str]]]:
         if dice.random() < 0.2:
             query["run"] = dice.choice(("20200101-000000-abcdef", "x" * 80, "a b", "", "../../x"))
         if dice.random() < 0.1:
-            query |= {"sweep": dice.choice(("chips", "batch:1,2", "x" * 600, "mesh:=1=2",
-                                            "chips:0"))}
+            query |= {
+                "sweep": dice.choice(("chips", "batch:1,2", "x" * 600, "mesh:=1=2", "chips:0"))
+            }
         if dice.random() < 0.05:
             del query["experiment"]
         if dice.random() < 0.15:
@@ -187,8 +282,9 @@ class Dashboard:
         self.shown += 1
         said = len(self._server.log)
         drawn = await session.open(screen, query)
-        nearest = [each for label, each in drawn.buttons.items()
-                   if label.startswith("Use the nearest")]
+        nearest = [
+            each for label, each in drawn.buttons.items() if label.startswith("Use the nearest")
+        ]
         if nearest and not drawn.exceptions:
             drawn = await session.open(screen, query, press=nearest[0])
         if drawn.exceptions:
@@ -256,8 +352,13 @@ def through_processes(count: int, seed: int) -> Counter[str]:
     bad: Counter[str] = Counter()
     for number, code in enumerate(hostile(count, seed)):
         word = COMMANDS[number % len(COMMANDS)]
-        told = subprocess.run([sys.executable, "-m", "spmd_core", word, code.replace("\x00", "")],
-                              cwd=ROOT, capture_output=True, text=True, timeout=120)
+        told = subprocess.run(
+            [sys.executable, "-m", "spmd_core", word, code.replace("\x00", "")],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         if problem := _problem(told.returncode, told.stdout, told.stderr):
             bad[f"{word}: {problem}"] += 1
     return bad
@@ -289,10 +390,18 @@ def main() -> int:
         for cause, times in (page.seen + commands + processes).most_common(20):
             print(f"{times:5}  {cause}")
         figures.add("page errors", page.crashed, f"of {page.shown}", most=0)
-        figures.add("not a result or a sentence, in one process", commands.total(),
-                    f"of {options.commands}", most=0)
-        figures.add("not a result or a sentence, as processes", processes.total(),
-                    f"of {options.processes}", most=0)
+        figures.add(
+            "not a result or a sentence, in one process",
+            commands.total(),
+            f"of {options.commands}",
+            most=0,
+        )
+        figures.add(
+            "not a result or a sentence, as processes",
+            processes.total(),
+            f"of {options.processes}",
+            most=0,
+        )
         figures.add("runs stored", stored + runs_stored(Path(folder)), most=0)
     return figures.finish()
 

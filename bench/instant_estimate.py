@@ -49,8 +49,14 @@ ROWS: tuple[Row, ...] = (
     ("v4:4x4x4", "llama-2-7b", "fsdp=64", 4, 2048, {}),
     ("v4:4x4x8*2", "scaled:16", "data=2,fsdp=128", 2, 2048, {}),
     ("v5e:16x16", "scaled-2023:16", "fsdp=256", 6, 2048, {}),
-    ("v5e:16x16", "scaled:128", "fsdp=16,tensor=16", 1, 2048,
-     {"offload": BLOCK, "fused_qkv": True, "fused_mlp": True}),
+    (
+        "v5e:16x16",
+        "scaled:128",
+        "fsdp=16,tensor=16",
+        1,
+        2048,
+        {"offload": BLOCK, "fused_qkv": True, "fused_mlp": True},
+    ),
     ("v5e:16x16*2", "scaled:16", "data=2,fsdp=256", 4, 2048, {}),
     ("v5e:16x16*4", "llama-2-13b", "data=4,fsdp=256", 2, 2048, {}),
     ("v5e:8x16", "scaled:8", "fsdp=128", 4, 2048, {}),
@@ -62,20 +68,44 @@ ROWS: tuple[Row, ...] = (
     ("v6e:8x8", "llama-2-13b", "fsdp=64", 2, 2048, {}),
     ("v6e:8x8", "llama-3.1-70b", "fsdp=16,tensor=4", 0.25, 8192, {}),
     ("v6e:4x4", "llama-3.1-8b", "fsdp=16", 1, 8192, {}),
-    ("tpu7x:4x4x4", "llama-3.1-70b", "fsdp=128", 2, 8192,
-     {"save": ("attention", "query", "key", "value")}),
-    *((target, model, f"fsdp={devices}", batch, 4096, {}) for target, devices in (
-        ("v5p:4x4x4", 64), ("v5e:16x16", 256), ("v6e:16x16", 256), ("v4:4x4x4", 64))
-      for model, batch in (("llama-2-13b", 1), ("llama-2-7b", 3))),
-    *((target, model, mesh, 1, 4096, {"remat": "minimal"}) for target, mesh in (
-        ("v5p:4x4x4", "fsdp=32,tensor=2"), ("v5e:16x16", "fsdp=64,tensor=4"),
-        ("v6e:16x16", "fsdp=64,tensor=4"), ("v4:4x4x4", "fsdp=16,tensor=4"))
-      for model in ("llama-2-7b", "scaled:8")),
-    *((f"{target}*{slices}", "llama-3.1-8b", f"data={slices},fsdp={devices}", 1, 8192, {})
-      for target, devices in (("v5p:4x4x4", 64), ("v5e:16x16", 256), ("v6e:16x16", 256))
-      for slices in (2, 4, 8)),
-    *(("tpu7x:4x4x4", model, mesh, 1, 8192, {}) for model in ("llama-3.1-8b", "llama-2-70b")
-      for mesh in ("fsdp=128", "data=2,fsdp=64", "fsdp=32,tensor=4")),
+    (
+        "tpu7x:4x4x4",
+        "llama-3.1-70b",
+        "fsdp=128",
+        2,
+        8192,
+        {"save": ("attention", "query", "key", "value")},
+    ),
+    *(
+        (target, model, f"fsdp={devices}", batch, 4096, {})
+        for target, devices in (
+            ("v5p:4x4x4", 64),
+            ("v5e:16x16", 256),
+            ("v6e:16x16", 256),
+            ("v4:4x4x4", 64),
+        )
+        for model, batch in (("llama-2-13b", 1), ("llama-2-7b", 3))
+    ),
+    *(
+        (target, model, mesh, 1, 4096, {"remat": "minimal"})
+        for target, mesh in (
+            ("v5p:4x4x4", "fsdp=32,tensor=2"),
+            ("v5e:16x16", "fsdp=64,tensor=4"),
+            ("v6e:16x16", "fsdp=64,tensor=4"),
+            ("v4:4x4x4", "fsdp=16,tensor=4"),
+        )
+        for model in ("llama-2-7b", "scaled:8")
+    ),
+    *(
+        (f"{target}*{slices}", "llama-3.1-8b", f"data={slices},fsdp={devices}", 1, 8192, {})
+        for target, devices in (("v5p:4x4x4", 64), ("v5e:16x16", 256), ("v6e:16x16", 256))
+        for slices in (2, 4, 8)
+    ),
+    *(
+        ("tpu7x:4x4x4", model, mesh, 1, 8192, {})
+        for model in ("llama-3.1-8b", "llama-2-70b")
+        for mesh in ("fsdp=128", "data=2,fsdp=64", "fsdp=32,tensor=4")
+    ),
     ("tpu7x:4x4x4*2", "llama-3.1-70b", "data=2,fsdp=128", 1, 8192, {}),
 )
 # name, row, seconds of the published step. Sources: AI-Hypercomputer/maxtext and tpu-recipes
@@ -83,8 +113,14 @@ PUBLISHED: tuple[tuple[str, Row, float], ...] = (
     ("scaled:32 on v5p", ROWS[0], 7.696),
     ("llama-3.1-8b on v6e", ROWS[22], 4.546),
     ("scaled:128 on v5e", ROWS[15], 12.681),
-    ("llama-3.1-70b on TPU7x", (*ROWS[27][:5], {**ROWS[27][5], "state_dtype": "bfloat16",
-                                               "second_moment_dtype": "float32"}), 12.515),
+    (
+        "llama-3.1-70b on TPU7x",
+        (
+            *ROWS[27][:5],
+            {**ROWS[27][5], "state_dtype": "bfloat16", "second_moment_dtype": "float32"},
+        ),
+        12.515,
+    ),
 )
 
 
@@ -92,8 +128,16 @@ def plan_of(row: Row) -> Plan:
     """The plan of a row."""
     target, model, mesh, batch, sequence, more = row
     axes = {name: int(size) for name, _, size in (part.partition("=") for part in mesh.split(","))}
-    return parse_plan({"target": f"tpu:{target}", "model": model, "mesh": axes,
-                       "sequence": sequence, "batch_per_device": batch, **more})
+    return parse_plan(
+        {
+            "target": f"tpu:{target}",
+            "model": model,
+            "mesh": axes,
+            "sequence": sequence,
+            "batch_per_device": batch,
+            **more,
+        }
+    )
 
 
 def compiled(lab: Lab, plan: Plan, may_compile: bool) -> float | None:
@@ -112,12 +156,15 @@ def compiled(lab: Lab, plan: Plan, may_compile: bool) -> float | None:
 
 def main() -> int:
     """Print each plan and the figures; exit code 1 where one misses its goal."""
-    ask = argparse.ArgumentParser(description=__doc__,
-                                  formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--data", type=Path, default=Path("instant-estimate"),
-                     help="folder of compiled predictions")
-    ask.add_argument("--compile", type=int, default=0, metavar="N",
-                     help="how many of the missing to compile")
+    ask = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    ask.add_argument(
+        "--data", type=Path, default=Path("instant-estimate"), help="folder of compiled predictions"
+    )
+    ask.add_argument(
+        "--compile", type=int, default=0, metavar="N", help="how many of the missing to compile"
+    )
     asked, figures = ask.parse_args(), Figures()
     asked.data.mkdir(parents=True, exist_ok=True)
     plans, left = [plan_of(row) for row in ROWS], asked.compile
@@ -135,19 +182,31 @@ def main() -> int:
             errors.append(estimate.estimate / compiled_s - 1 if estimate else float("nan"))
             bounds.append(bound_of(plan) / compiled_s)
             mesh = ",".join(f"{name}={size}" for name, size in plan.mesh)
-            print(f"{plan.target[4:]:16} {plan.model:16} {mesh:24} {compiled_s:8.3f} s compiled, {errors[-1]:+6.1%}", flush=True)
+            print(
+                f"{plan.target[4:]:16} {plan.model:16} {mesh:24} {compiled_s:8.3f} s compiled, {errors[-1]:+6.1%}",
+                flush=True,
+            )
     lab.close()
     _accuracy(figures, sorted(abs(error) for error in errors))
     if bounds:
-        figures.add("largest lower bound over compiled", max(bounds), most=1.0,
-                    note="what a search rules out by: no plan may stay below it")
+        figures.add(
+            "largest lower bound over compiled",
+            max(bounds),
+            most=1.0,
+            note="what a search rules out by: no plan may stay below it",
+        )
     _speed(figures, plans)
     for name, row, published_s in PUBLISHED:
         found = estimate_step(plan_of(row)).predicted_s
         assert found is not None
         note = f"{found.low:.3f} to {found.high:.3f} s, published {published_s:.3f} s"
-        figures.add(f"estimate over published, {name}", found.estimate / published_s - 1,
-                    least=-PUBLISHED_WITHIN, most=PUBLISHED_WITHIN, note=note)
+        figures.add(
+            f"estimate over published, {name}",
+            found.estimate / published_s - 1,
+            least=-PUBLISHED_WITHIN,
+            most=PUBLISHED_WITHIN,
+            note=note,
+        )
     return figures.finish()
 
 
@@ -162,8 +221,12 @@ def _accuracy(figures: Figures, errors: list[float]) -> None:
     figures.add("plans with a compiled prediction", count, f"of {len(ROWS)}", least=PLANS)
     if count:
         figures.add("median error of the estimate", errors[count // 2], most=MEDIAN)
-        figures.add("share within 20 %", sum(error <= WITHIN for error in errors) / count,
-                    least=SHARE, note=f"worst {errors[-1]:.1%}")
+        figures.add(
+            "share within 20 %",
+            sum(error <= WITHIN for error in errors) / count,
+            least=SHARE,
+            note=f"worst {errors[-1]:.1%}",
+        )
 
 
 def _speed(figures: Figures, plans: list[Plan]) -> None:
@@ -174,8 +237,11 @@ def _speed(figures: Figures, plans: list[Plan]) -> None:
         estimate_step(plan)
         slowest = max(slowest, time.process_time() - begun)
     figures.add("slowest estimate", slowest * 1e3, "ms", most=EACH_MS)
-    many = [parse_plan(plan.to_json() | {"layers": layers})
-            for layers in range(2, 2 * (MANY // len(plans) + 2), 2) for plan in plans][:MANY]
+    many = [
+        parse_plan(plan.to_json() | {"layers": layers})
+        for layers in range(2, 2 * (MANY // len(plans) + 2), 2)
+        for plan in plans
+    ][:MANY]
     begun = time.process_time()
     for plan in many:
         estimate_step(plan)

@@ -37,17 +37,31 @@ Lab.open(settings=SETTINGS)
 print("ready", flush=True)
 sys.stdin.read()
 """
-SETTINGS = Settings(run_timeout_s=60, idle_s=60, cancel_grace_s=1, terminate_grace_s=1, ping_s=2,
-                    lock_retry_s=0.2, poll_s=0.1, note_s=0.2)
+SETTINGS = Settings(
+    run_timeout_s=60,
+    idle_s=60,
+    cancel_grace_s=1,
+    terminate_grace_s=1,
+    ping_s=2,
+    lock_retry_s=0.2,
+    poll_s=0.1,
+    note_s=0.2,
+)
 
 
 def spec(seed: int, is_absent: bool = False) -> dict[str, object]:
     """A small experiment, to be timed here or compiled for an absent topology; the seed is how the
     stand-in engine behaves.
     """
-    return {"workload": "elementwise", "target": "tpu:v5e:2x4" if is_absent else "cpu:8",
-            "mesh": {"x": 8}, "seed": seed, "strategies": ["single"],
-            "dims": {"rows": 16, "cols": 8}, "sharding": {"rows": "x"}}
+    return {
+        "workload": "elementwise",
+        "target": "tpu:v5e:2x4" if is_absent else "cpu:8",
+        "mesh": {"x": 8},
+        "seed": seed,
+        "strategies": ["single"],
+        "dims": {"rows": 16, "cols": 8},
+        "sharding": {"rows": "x"},
+    }
 
 
 class Trial:
@@ -59,19 +73,27 @@ class Trial:
         self.finished: set[str] = set()
         self.slowest_s = 0.0
         self.environ = os.environ | {
-            "SPMD_LAB_DATA": str(folder), "SPMD_LAB_TARGET": "cpu:8",
+            "SPMD_LAB_DATA": str(folder),
+            "SPMD_LAB_TARGET": "cpu:8",
             "PYTHONPATH": f"{STANDIN}{os.pathsep}{ROOT}",
-            "STANDIN_LONG": "500"}  # rounds: a run that is not hit ends after ten seconds
-        os.environ |= {name: self.environ[name]
-                       for name in ("SPMD_LAB_DATA", "PYTHONPATH", "STANDIN_LONG")}
+            "STANDIN_LONG": "500",
+        }  # rounds: a run that is not hit ends after ten seconds
+        os.environ |= {
+            name: self.environ[name] for name in ("SPMD_LAB_DATA", "PYTHONPATH", "STANDIN_LONG")
+        }
         self.lab = Lab.open(folder, serve=False, settings=SETTINGS)
 
     @contextlib.contextmanager
     def server(self) -> Iterator[subprocess.Popen[str]]:
         """A process that works the queue as the dashboard does."""
         process = subprocess.Popen(
-            [sys.executable, "-c", SERVE], cwd=ROOT, env=self.environ, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True)
+            [sys.executable, "-c", SERVE],
+            cwd=ROOT,
+            env=self.environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         assert process.stdout and process.stdin
         process.stdout.readline()
         try:
@@ -88,8 +110,10 @@ class Trial:
         """Wait for a run; None, counted as stuck, where it does not end."""
         status = self.lab.wait(run, STUCK_S)
         if not status.is_over:
-            self.count_stuck(f"{run} is {status.state}, waits for {status.waiting_for}, "
-                             f"{len(self.lab.active())} not over, holder {self.lab.queue_holder}")
+            self.count_stuck(
+                f"{run} is {status.state}, waits for {status.waiting_for}, "
+                f"{len(self.lab.active())} not over, holder {self.lab.queue_holder}"
+            )
             self.lab.cancel(run)
             return None
         if status.state == "succeeded":
@@ -170,8 +194,14 @@ class Trial:
     def kill_command(self) -> None:
         """Kill `run` on the command line; its worker must go with it."""
         command = subprocess.Popen(
-            [sys.executable, "-m", "spmd_core", "run", "-"], cwd=ROOT, env=self.environ, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [sys.executable, "-m", "spmd_core", "run", "-"],
+            cwd=ROOT,
+            env=self.environ,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         assert command.stdin
         command.stdin.write(json.dumps(spec(ROUNDS)))
         command.stdin.close()
@@ -232,8 +262,13 @@ def main() -> int:
         said = f"of {options.kills} kills, {options.freezes} freezes"
         figures.add("finished runs lost", trial.lost, f"of {len(trial.finished)}", most=0)
         figures.add("stuck", trial.stuck, said, most=0)
-        figures.add(f"orphans after {ORPHAN_S:.0f} s", trial.orphans, said, most=0,
-                    note=f"the last was gone after {seconds_text(trial.slowest_s)}")
+        figures.add(
+            f"orphans after {ORPHAN_S:.0f} s",
+            trial.orphans,
+            said,
+            most=0,
+            note=f"the last was gone after {seconds_text(trial.slowest_s)}",
+        )
         trial.lab.close()
     return figures.finish()
 

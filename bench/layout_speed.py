@@ -50,8 +50,9 @@ def against_jax(rounds: int) -> dict[str, float]:
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", 4096)
     devices = np.array(jax.devices()).reshape([size for _, size in MESH])
-    sharding = NamedSharding(Mesh(devices, tuple(name for name, _ in MESH),
-                                  axis_types=(AxisType.Auto,) * 3), P(*SPEC))
+    sharding = NamedSharding(
+        Mesh(devices, tuple(name for name, _ in MESH), axis_types=(AxisType.Auto,) * 3), P(*SPEC)
+    )
     calls = {"jax": sharding.devices_indices_map, "ours": ours, "ours_as_lists": ours_as_lists}
     samples: dict[str, list[float]] = {name: [] for name in calls}
     shuffle = random.Random(0).shuffle
@@ -64,25 +65,37 @@ def against_jax(rounds: int) -> dict[str, float]:
     kept = {name: values[3:] for name, values in samples.items()}  # the first three warm up
     found = {f"{name}_s": statistics.median(values) for name, values in kept.items()}
     for name, label in (("ours", "ratio"), ("ours_as_lists", "ratio_as_lists")):
-        found[label] = statistics.median(mine / theirs
-                                         for mine, theirs in zip(kept[name], kept["jax"],
-                                                                 strict=True))
+        found[label] = statistics.median(
+            mine / theirs for mine, theirs in zip(kept[name], kept["jax"], strict=True)
+        )
     return found
 
 
 def large_arrays(rounds: int) -> float:
     """Median seconds of starts, stops and groups of 65,536 devices."""
+
     def call() -> object:
         found = layout(LARGE_MESH, LARGE_SHAPE, SPEC)
         return found.starts, found.stops, found.groups
+
     return statistics.median(seconds_of(call) for _ in range(rounds))
 
 
 def large_command(rounds: int) -> float:
     """Median seconds of the whole process `python -m spmd_core layout --json` of 65,536 devices."""
-    command = [sys.executable, "-m", "spmd_core", "layout", "--mesh",
-               ",".join(f"{name}={size}" for name, size in LARGE_MESH), "--shape",
-               ",".join(map(str, LARGE_SHAPE)), "--spec", json.dumps(SPEC), "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "spmd_core",
+        "layout",
+        "--mesh",
+        ",".join(f"{name}={size}" for name, size in LARGE_MESH),
+        "--shape",
+        ",".join(map(str, LARGE_SHAPE)),
+        "--spec",
+        json.dumps(SPEC),
+        "--json",
+    ]
     seconds = []
     for _ in range(rounds):
         began = time.perf_counter()
@@ -94,8 +107,9 @@ def large_command(rounds: int) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
@@ -104,8 +118,13 @@ def main() -> int:
     figures.add("as arrays, over JAX", found["ratio"], most=1.0, note=note)
     figures.add("as Python lists, over JAX", found["ratio_as_lists"], note="what JAX gives")
     figures.add("65,536 devices as arrays", 1e3 * large_arrays(chosen.rounds), "ms", most=20.0)
-    figures.add("65,536 devices by `layout --json`", large_command(5), "s", most=2.0,
-                note="the whole process")
+    figures.add(
+        "65,536 devices by `layout --json`",
+        large_command(5),
+        "s",
+        most=2.0,
+        note="the whole process",
+    )
     return figures.finish()
 
 

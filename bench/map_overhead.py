@@ -28,10 +28,14 @@ from spmd_core.units import seconds_text
 
 # plain pmap: a block for each device, flattened
 SMALL, LARGE, BLOCKS = {"n": 8, "k": 3}, {"n": 1_000_000, "k": 3}, {"n": 8, "k": 375_000}
-CASES = (*((strategy, "16x3", SMALL)
-           for strategy in ("vmap", "pmap", "pmap(vmap)", "jit(vmap)", "jit(pmap)", "pmap(jit)")),
-         *((strategy, "1,000,000x3", LARGE) for strategy in ("vmap", "jit(vmap)", "pmap(vmap)")),
-         ("pmap", "1,000,000x3", BLOCKS),)
+CASES = (
+    *(
+        (strategy, "16x3", SMALL)
+        for strategy in ("vmap", "pmap", "pmap(vmap)", "jit(vmap)", "jit(pmap)", "pmap(jit)")
+    ),
+    *((strategy, "1,000,000x3", LARGE) for strategy in ("vmap", "jit(vmap)", "pmap(vmap)")),
+    ("pmap", "1,000,000x3", BLOCKS),
+)
 LEAST, MOST = 0.97, 1.03
 # short rounds and many: what disturbs the machine then lasts longer than one, and so hits both
 # alike
@@ -40,8 +44,9 @@ SAMPLE_S = 1e-3
 
 def ready(strategy: str, dims: dict[str, int]) -> Lowered:
     """What is called, as a run calls it, with its operands placed."""
-    experiment = parse_experiment({"workload": "dot", "target": "cpu:8", "mesh": {"x": 8},
-                                   "dims": dims})
+    experiment = parse_experiment(
+        {"workload": "dot", "target": "cpu:8", "mesh": {"x": 8}, "dims": dims}
+    )
     text = program_text(experiment, strategy)
     names = execute(text, file_name(experiment.workload, strategy))
     return look_into(text, names, names["make_operands"](), lambda phase: None)
@@ -55,22 +60,29 @@ def medians(program: Lowered, rounds: int, seed: int) -> tuple[float, float, flo
     warm_up(ours)
     plan_turns([ours], SAMPLE_S)
     v, u = program.arguments
-    timer = timeit.Timer("call(v, u).block_until_ready()",
-                         globals={"call": program.call, "v": v, "u": u})
+    timer = timeit.Timer(
+        "call(v, u).block_until_ready()", globals={"call": program.call, "v": v, "u": u}
+    )
     order, loop = random.Random(seed), []
     for turn in range(rounds):
         steps = [
-            lambda turn=turn: sample_rounds([ours], 1, seed=turn, cancelled=lambda: False, after_round=lambda done: None),
-            lambda: loop.append(statistics.median(timer.repeat(ours.turns, ours.calls_per_turn)) / ours.calls_per_turn),
+            lambda turn=turn: sample_rounds(
+                [ours], 1, seed=turn, cancelled=lambda: False, after_round=lambda done: None
+            ),
+            lambda: loop.append(
+                statistics.median(timer.repeat(ours.turns, ours.calls_per_turn))
+                / ours.calls_per_turn
+            ),
         ]
         order.shuffle(steps)
         with quiet():
             for step in steps:
                 step()
-    return median_s(ours.rounds), statistics.median(loop), statistics.median(own / other
-                                                                             for own, other in zip(
-                                                                                 ours.samples_s,
-                                                                                 loop, strict=True))
+    return (
+        median_s(ours.rounds),
+        statistics.median(loop),
+        statistics.median(own / other for own, other in zip(ours.samples_s, loop, strict=True)),
+    )
 
 
 def main() -> int:
@@ -78,9 +90,13 @@ def main() -> int:
     figures = Figures()
     for seed, (strategy, size, dims) in enumerate(CASES):
         ours, loop, ratio = medians(ready(strategy, dims), rounds, seed)
-        figures.add(f"ours over the tutorial's loop, {size}, {strategy}", ratio, least=LEAST,
-                    most=MOST,
-                    note=f"ours {seconds_text(ours)}, the tutorial's {seconds_text(loop)}")
+        figures.add(
+            f"ours over the tutorial's loop, {size}, {strategy}",
+            ratio,
+            least=LEAST,
+            most=MOST,
+            note=f"ours {seconds_text(ours)}, the tutorial's {seconds_text(loop)}",
+        )
     return figures.finish()
 
 

@@ -29,8 +29,9 @@ async def look(server: Server, query: str) -> None:
 
 
 def main() -> int:
-    ask = argparse.ArgumentParser(description=__doc__,
-                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     ask.add_argument("--runs", type=int, default=100)
     ask.add_argument("--first", type=int, default=5)
     ask.add_argument("--json", action="store_true")
@@ -48,8 +49,9 @@ def main() -> int:
     growth = marks[options.runs] - marks[options.first]
     figures = Figures(options.json)
     note = f"{marks[options.first]:.1f} MB after {options.first}, {marks[options.runs]:.1f} MB after {options.runs}"
-    figures.add("growth of the Streamlit process over the runs", growth, "MB", most=LIMIT_MB,
-                note=note)
+    figures.add(
+        "growth of the Streamlit process over the runs", growth, "MB", most=LIMIT_MB, note=note
+    )
     return figures.finish()
 
 

@@ -26,8 +26,10 @@ from spmd_core.worker.folder_lock import FILE_NAME as LOCK
 
 ROOT = Path(__file__).resolve().parents[1]
 STANDIN = ROOT / "tests" / "standin"
-SPEC = ('{"workload": "elementwise", "target": "cpu:8", "mesh": {"x": 8}, "dims": {"rows": 16, '
-        '"cols": 8}, "sharding": {"rows": "x"}, "strategies": ["single"]}')
+SPEC = (
+    '{"workload": "elementwise", "target": "cpu:8", "mesh": {"x": 8}, "dims": {"rows": 16, '
+    '"cols": 8}, "sharding": {"rows": "x"}, "strategies": ["single"]}'
+)
 TIMEOUT_S = 120.0
 LIMITS = {"SPMD_LAB_WRITE_S": "2", "SPMD_LAB_RUN_TIMEOUT_S": "30"}
 Damage = Callable[[Path], object]
@@ -67,6 +69,7 @@ def written(name: str, data: bytes) -> Damage:
 
 def cut(share: float) -> Damage:
     """Cut the database off."""
+
     def change(folder: Path) -> None:
         size = (folder / FILE_NAME).stat().st_size
         os.truncate(folder / FILE_NAME, int(size * share))
@@ -76,6 +79,7 @@ def cut(share: float) -> Damage:
 
 def flipped(seed: int) -> Damage:
     """Change forty bytes of the database, anywhere."""
+
     def change(folder: Path) -> None:
         dice, path = random.Random(seed), folder / FILE_NAME
         data = bytearray(path.read_bytes())
@@ -88,6 +92,7 @@ def flipped(seed: int) -> Damage:
 
 def in_the_way(name: str) -> Damage:
     """A folder where a file should be."""
+
     def change(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
         (folder / name).mkdir()
@@ -97,49 +102,98 @@ def in_the_way(name: str) -> Damage:
 
 def queued(spec: str) -> Damage:
     """A run in the queue whose spec is this text."""
-    return sql(f"INSERT INTO experiments VALUES ('old', '{spec}', 'old', 'cpu:8')",
-               "INSERT INTO runs (id, experiment, state, submitted_at) "
-               "VALUES ('old', 'old', 'queued', 1)")
+    return sql(
+        f"INSERT INTO experiments VALUES ('old', '{spec}', 'old', 'cpu:8')",
+        "INSERT INTO runs (id, experiment, state, submitted_at) VALUES ('old', 'old', 'queued', 1)",
+    )
 
 
 def rows() -> list[Case]:
     """Rows that another version, another program or a failing disk has written."""
     junk = ("NULL", "'junk'", "x'ff00fe'", "-1", "'{}'", "'[1'", "1e999")
     cases = []
-    for column in ("state", "submitted_at", "progress", "medians", "predicted", "fastest",
-                   "error_kind", "worker_pid"):
+    for column in (
+        "state",
+        "submitted_at",
+        "progress",
+        "medians",
+        "predicted",
+        "fastest",
+        "error_kind",
+        "worker_pid",
+    ):
         for value in junk[:4]:
             name = f"runs.{column} = {value}"
             cases.append(Case(name, HISTORY, sql(f"UPDATE OR IGNORE runs SET {column} = {value}")))
     for value in junk[1:]:
-        cases.append(Case(f"spec = {value}", HISTORY,
-                          sql(f"UPDATE experiments SET spec = {value}")))
-        cases.append(Case(f"spec = {value}, one", ONE,
-                          sql(f"UPDATE experiments SET spec = {value}")))
+        cases.append(
+            Case(f"spec = {value}", HISTORY, sql(f"UPDATE experiments SET spec = {value}"))
+        )
+        cases.append(
+            Case(f"spec = {value}, one", ONE, sql(f"UPDATE experiments SET spec = {value}"))
+        )
         cases.append(Case(f"result = {value}", ONE, sql(f"UPDATE results SET body = {value}")))
-        cases.append(Case(f"environment = {value}", RUN,
-                          sql(f"UPDATE environments SET body = {value}"), keeps=True))
-    cases += [Case(f"{table} is gone", words, sql(f"DROP TABLE {table}"))
-              for table in ("runs", "results", "texts", "environments", "requests", "holder",
-                            "experiments", "migrations") for words in (HISTORY, RUN)]
+        cases.append(
+            Case(
+                f"environment = {value}",
+                RUN,
+                sql(f"UPDATE environments SET body = {value}"),
+                keeps=True,
+            )
+        )
+    cases += [
+        Case(f"{table} is gone", words, sql(f"DROP TABLE {table}"))
+        for table in (
+            "runs",
+            "results",
+            "texts",
+            "environments",
+            "requests",
+            "holder",
+            "experiments",
+            "migrations",
+        )
+        for words in (HISTORY, RUN)
+    ]
     for spec in ('{"workload": "of_tomorrow", "mesh": {"x": 8}}', "{", "", '{"version": 7}', "[]"):
         cases.append(Case(f"queued {spec[:20]}", RUN, queued(spec), keeps=True))
-    cases.append(Case("a step of tomorrow", HISTORY,
-                      sql("INSERT INTO migrations VALUES ('9999', 0)")))
-    cases.append(Case("a run at work, noted by tomorrow", RUN, sql(
-        "INSERT INTO runs (id, experiment, state, submitted_at, progress) SELECT 'x', experiment, "
-        "'running', 1, '{\"of_tomorrow\": 1}' FROM runs LIMIT 1"), keeps=True))
-    cases.append(Case("a holder of nonsense", RUN,
-                      sql("INSERT OR REPLACE INTO holder VALUES (1, 1, 'x', 'y')"), keeps=True))
+    cases.append(
+        Case("a step of tomorrow", HISTORY, sql("INSERT INTO migrations VALUES ('9999', 0)"))
+    )
+    cases.append(
+        Case(
+            "a run at work, noted by tomorrow",
+            RUN,
+            sql(
+                "INSERT INTO runs (id, experiment, state, submitted_at, progress) SELECT 'x', experiment, "
+                "'running', 1, '{\"of_tomorrow\": 1}' FROM runs LIMIT 1"
+            ),
+            keeps=True,
+        )
+    )
+    cases.append(
+        Case(
+            "a holder of nonsense",
+            RUN,
+            sql("INSERT OR REPLACE INTO holder VALUES (1, 1, 'x', 'y')"),
+            keeps=True,
+        )
+    )
     return cases
 
 
 def files() -> list[Case]:
     """Files of the data folder that are cut, changed, replaced or in the way."""
-    cases = [Case(f"cut to {share:.0%}", words, cut(share))
-             for share in (0.0, 0.01, 0.3, 0.6, 0.95) for words in (HISTORY, RUN)]
-    cases += [Case(f"40 bytes changed, {seed}", words, flipped(seed))
-              for seed in range(6) for words in (HISTORY, ONE)]
+    cases = [
+        Case(f"cut to {share:.0%}", words, cut(share))
+        for share in (0.0, 0.01, 0.3, 0.6, 0.95)
+        for words in (HISTORY, RUN)
+    ]
+    cases += [
+        Case(f"40 bytes changed, {seed}", words, flipped(seed))
+        for seed in range(6)
+        for words in (HISTORY, ONE)
+    ]
     cases += [
         Case("a text for a database", HISTORY, written(FILE_NAME, b"no database at all\n" * 99)),
         Case("a journal of nonsense", HISTORY, written(f"{FILE_NAME}-journal", b"junk" * 500)),
@@ -159,19 +213,42 @@ def surroundings() -> list[Case]:
         "SPMD_LAB_DATA": ("/dev/null", "/dev/null/x", "/proc/nowhere", "\udcff", "x" * 5000),
         "SPMD_LAB_TARGET": ("junk", "cpu:0", "tpu:v9z:2x2"),
         "SPMD_LAB_RUN_TIMEOUT_S": ("soon", "-1", "nan", "1e99"),
-        "SPMD_LAB_QUEUE": ("many", "0"), "SPMD_LAB_STORED_BYTES": ("2 GiB",),
+        "SPMD_LAB_QUEUE": ("many", "0"),
+        "SPMD_LAB_STORED_BYTES": ("2 GiB",),
         "SPMD_LAB_WORKLOADS": ("/nowhere.py", "/dev/null"),
-        "TMPDIR": ("/nowhere",), "HOME": ("/nowhere",), "PATH": ("",), "LANG": ("C",),
-        "PYTHONIOENCODING": ("ascii",), "COLUMNS": ("0", "junk"), "XLA_FLAGS": ("--junk",),
+        "TMPDIR": ("/nowhere",),
+        "HOME": ("/nowhere",),
+        "PATH": ("",),
+        "LANG": ("C",),
+        "PYTHONIOENCODING": ("ascii",),
+        "COLUMNS": ("0", "junk"),
+        "XLA_FLAGS": ("--junk",),
     }
-    cases = [Case(f"{name}={value[:20]!r}", words, environ={name: value})
-             for name, values in odd.items() for value in values for words in (HISTORY, RUN)]
-    cases += [Case(f"{count} descriptors", words, limits=((resource.RLIMIT_NOFILE, count),))
-              for count in (5, 7, 9, 11, 13, 16) for words in (HISTORY, RUN)]
-    cases += [Case(f"files of at most {size} bytes", RUN, limits=((resource.RLIMIT_FSIZE, size),),
-                   keeps=True) for size in (0, 4096, 100_000)]
-    cases += [Case(f"descriptor {closed} closed", words, closed=(closed,))
-              for closed in (0, 1, 2) for words in (HISTORY, RUN)]
+    cases = [
+        Case(f"{name}={value[:20]!r}", words, environ={name: value})
+        for name, values in odd.items()
+        for value in values
+        for words in (HISTORY, RUN)
+    ]
+    cases += [
+        Case(f"{count} descriptors", words, limits=((resource.RLIMIT_NOFILE, count),))
+        for count in (5, 7, 9, 11, 13, 16)
+        for words in (HISTORY, RUN)
+    ]
+    cases += [
+        Case(
+            f"files of at most {size} bytes",
+            RUN,
+            limits=((resource.RLIMIT_FSIZE, size),),
+            keeps=True,
+        )
+        for size in (0, 4096, 100_000)
+    ]
+    cases += [
+        Case(f"descriptor {closed} closed", words, closed=(closed,))
+        for closed in (0, 1, 2)
+        for words in (HISTORY, RUN)
+    ]
     return cases
 
 
@@ -181,8 +258,15 @@ def judged(case: Case, template: Path, run: str) -> str | None:
         folder = Path(name) / "data"
         shutil.copytree(template, folder)
         case.damage(folder)
-        environ = os.environ | LIMITS | {"SPMD_LAB_DATA": str(folder), "SPMD_LAB_TARGET": "cpu:8",
-                                         "PYTHONPATH": f"{STANDIN}{os.pathsep}{ROOT}"}
+        environ = (
+            os.environ
+            | LIMITS
+            | {
+                "SPMD_LAB_DATA": str(folder),
+                "SPMD_LAB_TARGET": "cpu:8",
+                "PYTHONPATH": f"{STANDIN}{os.pathsep}{ROOT}",
+            }
+        )
 
         def surround() -> None:
             for what, most in case.limits:
@@ -193,16 +277,24 @@ def judged(case: Case, template: Path, run: str) -> str | None:
         words = [run if word == "GOOD" else word for word in case.words]
         try:
             told = subprocess.run(
-                [sys.executable, "-m", "spmd_core", *words], cwd=ROOT, env=environ | case.environ,
-                input=SPEC, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S,
-                preexec_fn=surround)
+                [sys.executable, "-m", "spmd_core", *words],
+                cwd=ROOT,
+                env=environ | case.environ,
+                input=SPEC,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=TIMEOUT_S,
+                preexec_fn=surround,
+            )
         except subprocess.TimeoutExpired:
             return "hangs"
         return _verdict(case, told, folder, run)
 
 
-def _verdict(case: Case, told: subprocess.CompletedProcess[str], folder: Path,
-             run: str) -> str | None:
+def _verdict(
+    case: Case, told: subprocess.CompletedProcess[str], folder: Path, run: str
+) -> str | None:
     lines = [line for line in told.stderr.splitlines() if line.strip()]
     if "Traceback" in told.stderr:
         return f"traceback: {lines[-1][:120]}"
@@ -222,10 +314,21 @@ def _verdict(case: Case, told: subprocess.CompletedProcess[str], folder: Path,
 
 def template_in(folder: Path) -> str:
     """A data folder with one finished run; its id."""
-    environ = os.environ | {"SPMD_LAB_DATA": str(folder), "SPMD_LAB_TARGET": "cpu:8",
-                            "PYTHONPATH": f"{STANDIN}{os.pathsep}{ROOT}"}
-    subprocess.run([sys.executable, "-m", "spmd_core", "run", "-"], cwd=ROOT, env=environ,
-                   input=SPEC, text=True, capture_output=True, check=True, timeout=TIMEOUT_S)
+    environ = os.environ | {
+        "SPMD_LAB_DATA": str(folder),
+        "SPMD_LAB_TARGET": "cpu:8",
+        "PYTHONPATH": f"{STANDIN}{os.pathsep}{ROOT}",
+    }
+    subprocess.run(
+        [sys.executable, "-m", "spmd_core", "run", "-"],
+        cwd=ROOT,
+        env=environ,
+        input=SPEC,
+        text=True,
+        capture_output=True,
+        check=True,
+        timeout=TIMEOUT_S,
+    )
     store = Store(folder)
     run = store.history()[0].run
     store.close()

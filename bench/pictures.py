@@ -18,8 +18,13 @@ from tests.needs import CHROMIUM, ROOT
 FOLDER = ROOT / "docs" / "pictures"
 WIDTH, HEIGHT = 1400, 900
 MOST_BYTES = 200_000
-ARRAY = {"workload": "array", "target": "cpu:8", "mesh": {"x": 2, "y": 4},
-         "dims": {"d0": 8, "d1": 16}, "sharding": {"d0": "x", "d1": "y"}}
+ARRAY = {
+    "workload": "array",
+    "target": "cpu:8",
+    "mesh": {"x": 2, "y": 4},
+    "dims": {"d0": 8, "d1": 16},
+    "sharding": {"d0": "x", "d1": "y"},
+}
 
 
 def compare(page: Page, url: str, run: str) -> None:
@@ -50,8 +55,10 @@ PATIENCE_MS = 60_000
 
 def draw(browser: Browser, screen: str, theme: str, url: str, run: str) -> int:
     """Take one picture; its size in bytes."""
-    context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT},
-                                  color_scheme="dark" if theme == "dark" else "light")
+    context = browser.new_context(
+        viewport={"width": WIDTH, "height": HEIGHT},
+        color_scheme="dark" if theme == "dark" else "light",
+    )
     page = context.new_page()
     SCREENS[screen](page, url, run)
     settled(page)
@@ -75,7 +82,8 @@ def main() -> int:
                 size = draw(browser, screen, theme, server.url, runs[0])
                 large += size > MOST_BYTES
                 print(
-                    f"docs/pictures/{screen}-{theme}.png: {size:,} bytes (at most {MOST_BYTES:,})")
+                    f"docs/pictures/{screen}-{theme}.png: {size:,} bytes (at most {MOST_BYTES:,})"
+                )
         browser.close()
     return 1 if large else 0
 

@@ -13,8 +13,12 @@ def draw() -> None:
     """Draw the page, with new numbers each time."""
     random = np.random.default_rng()
     st.title("A plain page")
-    st.dataframe(pd.DataFrame(random.normal(size=(ROWS, COLUMNS)),
-                              columns=[f"column {number}" for number in range(COLUMNS)]))
+    st.dataframe(
+        pd.DataFrame(
+            random.normal(size=(ROWS, COLUMNS)),
+            columns=[f"column {number}" for number in range(COLUMNS)],
+        )
+    )
     for _ in range(2):
         st.line_chart(pd.DataFrame({"value": random.normal(size=POINTS).cumsum()}))
 

@@ -294,8 +294,12 @@ def main() -> int:
             )
     figures = Figures()
     for dtype in DTYPES:
-        figures.add(f"planted faults caught, {dtype}", len(FAULTS) - missed[dtype],
-                    f"of {len(FAULTS)}", least=len(FAULTS))
+        figures.add(
+            f"planted faults caught, {dtype}",
+            len(FAULTS) - missed[dtype],
+            f"of {len(FAULTS)}",
+            least=len(FAULTS),
+        )
     return figures.finish()
 
 

@@ -11,8 +11,9 @@ links in the middle of its longest axis.
 import math
 import os
 
-os.environ.update({"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1",
-                   "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"})
+os.environ.update(
+    {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+)
 
 import sys
 
@@ -37,12 +38,17 @@ LIMITS = (1.0, 1.3)
 def bound_s(topology: Topology, kind: str) -> float:
     """By hand: nominal bandwidths, no latency."""
     link, chips = topology.chip.link_bandwidth, math.prod(topology.shape)
-    into_a_chip = sum(link * (2 if wraps else 1)
-                      for size, wraps in zip(topology.shape, topology.wraps, strict=True)
-                      if size > 1)
+    into_a_chip = sum(
+        link * (2 if wraps else 1)
+        for size, wraps in zip(topology.shape, topology.wraps, strict=True)
+        if size > 1
+    )
     if kind == "all-to-all":
-        return max(size * BYTES / (8 if wraps else 4) / link
-                   for size, wraps in zip(topology.shape, topology.wraps, strict=True) if size > 1)
+        return max(
+            size * BYTES / (8 if wraps else 4) / link
+            for size, wraps in zip(topology.shape, topology.wraps, strict=True)
+            if size > 1
+        )
     return BYTES * (1 - 1 / chips) / into_a_chip * (2 if kind == "all-reduce" else 1)
 
 
@@ -64,24 +70,40 @@ def main() -> int:
     print("predicted time over the bound by hand")
     for name in TARGETS:
         topology = get_topology(name)
-        devices = mesh_utils.create_device_mesh((topology.devices,), devices_of(topology),
-                                                allow_split_physical_axes=True)
+        devices = mesh_utils.create_device_mesh(
+            (topology.devices,), devices_of(topology), allow_split_physical_axes=True
+        )
         mesh = Mesh(devices, ("x",))
         for kind in ASKED:
             function, shard, out = program(kind, topology.devices)
-            x = jax.ShapeDtypeStruct((shard[0] * topology.devices, shard[1]), jnp.float32,
-                                     sharding=NamedSharding(mesh, P("x")))
-            lowered = jax.jit(jax.shard_map(function, mesh=mesh, in_specs=P("x"), out_specs=out,
-                                            check_vma=False)).lower(x)
+            x = jax.ShapeDtypeStruct(
+                (shard[0] * topology.devices, shard[1]),
+                jnp.float32,
+                sharding=NamedSharding(mesh, P("x")),
+            )
+            lowered = jax.jit(
+                jax.shard_map(function, mesh=mesh, in_specs=P("x"), out_specs=out, check_vma=False)
+            ).lower(x)
             compiled = compiled_program(lowered, lowered.compile(), mesh)
-            found = predict(compiled.text, Cluster(topology, compiled.devices), compiled.memory,
-                            (("x", topology.devices),)).collectives
+            found = predict(
+                compiled.text,
+                Cluster(topology, compiled.devices),
+                compiled.memory,
+                (("x", topology.devices),),
+            ).collectives
             seconds = sum(each.total_s for each in found)
             bound = sum(bound_s(topology, each.kind) * each.bytes / BYTES for each in found)
-            note = (f"compiled {'+'.join(each.kind for each in found) or 'none'}, told asked "
-                    f"{'+'.join(each.asked or each.kind for each in found)}; {seconds * 1e6:.1f} of {bound * 1e6:.1f} µs")
-            figures.add(f"{name} {kind}", seconds / bound if bound else math.nan, least=LIMITS[0],
-                        most=LIMITS[1], note=note)
+            note = (
+                f"compiled {'+'.join(each.kind for each in found) or 'none'}, told asked "
+                f"{'+'.join(each.asked or each.kind for each in found)}; {seconds * 1e6:.1f} of {bound * 1e6:.1f} µs"
+            )
+            figures.add(
+                f"{name} {kind}",
+                seconds / bound if bound else math.nan,
+                least=LIMITS[0],
+                most=LIMITS[1],
+                note=note,
+            )
     return figures.finish()
 
 

@@ -48,8 +48,9 @@ _ALLOCATION = re.compile(r"^allocation \d+: size (\d+),(.*)$", re.MULTILINE)
 def plan_of(kind: tuple[str, str, dict[str, int], dict], batch: int) -> Plan:
     """The plan of a kind of program at a batch per device."""
     target, model, mesh, more = kind
-    return parse_plan({"target": target, "model": model, "mesh": mesh, "batch_per_device": batch,
-                       **more})
+    return parse_plan(
+        {"target": target, "model": model, "mesh": mesh, "batch_per_device": batch, **more}
+    )
 
 
 def around_the_limit(kind: tuple[str, str, dict[str, int], dict]) -> tuple[int, int]:
@@ -72,15 +73,20 @@ def allotted(plan: Plan) -> int | None:
     """
     with tempfile.TemporaryDirectory(prefix="predict-fits-") as name:
         folder = Path(name)
-        os.environ["XLA_FLAGS"] = f"--xla_dump_to={name} --xla_dump_hlo_as_text --xla_dump_hlo_module_re=train_step"
-        lab = Lab.open(folder / "data",
-                       settings=replace(read_settings(os.environ), predict_timeout_s=TIMEOUT_S,
-                                        cancel_grace_s=0.0))
+        os.environ["XLA_FLAGS"] = (
+            f"--xla_dump_to={name} --xla_dump_hlo_as_text --xla_dump_hlo_module_re=train_step"
+        )
+        lab = Lab.open(
+            folder / "data",
+            settings=replace(
+                read_settings(os.environ), predict_timeout_s=TIMEOUT_S, cancel_grace_s=0.0
+            ),
+        )
         try:
             run = lab.submit(experiment_of(plan))
-            while not lab.wait(run,
-                               0.25).is_over and not list(
-                folder.glob("*after_buffer_assignment.txt")):
+            while not lab.wait(run, 0.25).is_over and not list(
+                folder.glob("*after_buffer_assignment.txt")
+            ):
                 pass
             lab.cancel(run)  # what follows is code, which takes minutes
             status, result = lab.wait(run), lab.result(run)
@@ -92,18 +98,23 @@ def allotted(plan: Plan) -> int | None:
                 return None
         elif status.state != "cancelled":
             raise WorkerError(
-                f"the compile {status.state}: {status.error or (found and found.error)}")
+                f"the compile {status.state}: {status.error or (found and found.error)}"
+            )
         return _bytes(
-            next(folder.glob("*after_optimizations-buffer-assignment.txt")).read_text("utf-8"))
+            next(folder.glob("*after_optimizations-buffer-assignment.txt")).read_text("utf-8")
+        )
 
 
 def _bytes(text: str) -> int:
     """Parameters and temporaries in HBM: not what a color says lies in VMEM, in scalar memory or on
     the host.
     """
-    return sum(int(size) for size, what in _ALLOCATION.findall(text)
-               if ("parameter" in what or "preallocated-temp" in what)
-               and not re.search(r"color [1-9]", what))
+    return sum(
+        int(size)
+        for size, what in _ALLOCATION.findall(text)
+        if ("parameter" in what or "preallocated-temp" in what)
+        and not re.search(r"color [1-9]", what)
+    )
 
 
 def main() -> int:
@@ -111,7 +122,9 @@ def main() -> int:
     further off than 10 %.
     """
     right, errors, figures = 0, [], Figures()
-    print(f"{'target':16} {'model':14} {'batch':>5} {'said':>10} {'compiler':>10} {'error':>6} {'said fits':>9} {'fits':>5}")
+    print(
+        f"{'target':16} {'model':14} {'batch':>5} {'said':>10} {'compiler':>10} {'error':>6} {'said fits':>9} {'fits':>5}"
+    )
     for kind in KINDS:
         for batch in around_the_limit(kind):
             plan = plan_of(kind, batch)
@@ -120,12 +133,18 @@ def main() -> int:
             error = said["peak"] / found - 1 if found else None
             errors += [error] if error is not None else []
             sizes = f"{bytes_text(said['peak']):>10} {bytes_text(found) if found else '-':>10} {f'{error:+.0%}' if error is not None else '-':>6}"
-            print(f"{kind[0]:16} {kind[1]:14} {batch:5} {sizes} {said['fits']!s:>9} {(found is not None)!s:>5}", flush=True)
+            print(
+                f"{kind[0]:16} {kind[1]:14} {batch:5} {sizes} {said['fits']!s:>9} {(found is not None)!s:>5}",
+                flush=True,
+            )
     close = sum(abs(error) <= WITHIN for error in errors)
     figures.add("told right whether they fit", right, "of 20", least=RIGHT)
-    figures.add("worst error of the peak, of those that fit",
-                max(map(abs, errors), default=math.nan), most=WITHIN,
-                note=f"{close} of {len(errors)} within")
+    figures.add(
+        "worst error of the peak, of those that fit",
+        max(map(abs, errors), default=math.nan),
+        most=WITHIN,
+        note=f"{close} of {len(errors)} within",
+    )
     return figures.finish()
 
 

@@ -22,17 +22,26 @@ from spmd_core.lab import Lab
 
 COUNT = 64
 MESH = {"x": 2, "y": 4}
-BASES = {"matmul 256": ("matmul", {"m": 256, "k": 256, "n": 256}),
-         "matmul 1024": ("matmul", {"m": 1024, "k": 1024, "n": 1024}),
-         "layer": ("layer", {"batch": 256, "in": 512, "out": 256})}
+BASES = {
+    "matmul 256": ("matmul", {"m": 256, "k": 256, "n": 256}),
+    "matmul 1024": ("matmul", {"m": 1024, "k": 1024, "n": 1024}),
+    "layer": ("layer", {"batch": 256, "in": 512, "out": 256}),
+}
 
 
 def shardings(workload: str, dims: dict[str, int], count: int, seed: int) -> list[Experiment]:
     """Different experiments whose arrays each have a random spec of their own."""
     draw, found = random.Random(seed), {}
-    base = parse_experiment({"workload": workload, "target": "cpu:8", "mesh": MESH, "dims": dims,
-                             "strategies": ["auto"],
-                             "timing": {"samples": 15, "min_seconds": 0.1}})
+    base = parse_experiment(
+        {
+            "workload": workload,
+            "target": "cpu:8",
+            "mesh": MESH,
+            "dims": dims,
+            "strategies": ["auto"],
+            "timing": {"samples": 15, "min_seconds": 0.1},
+        }
+    )
     for _ in range(100 * count):
         overrides = {}
         for array in base.what.arrays:
@@ -40,7 +49,7 @@ def shardings(workload: str, dims: dict[str, int], count: int, seed: int) -> lis
             draw.shuffle(left)
             rank = len(base.shape(array.name))
             spec: list[tuple[str, ...]] = [() for _ in range(rank)]
-            for axis in left[:draw.randint(0, 2)]:
+            for axis in left[: draw.randint(0, 2)]:
                 at = draw.randrange(rank)
                 spec[at] = (*spec[at], axis)
             overrides[array.name] = [axes_json(axes) for axes in spec]
@@ -85,8 +94,10 @@ def judge(figures: Figures, lab: Lab, name: str, count: int) -> None:
     predicted, measured = ([pair[at] for pair in pairs] for at in (0, 1))
     best = min(pairs)[1]
     errors = sorted(abs(a / b - 1) for a, b in pairs)
-    note = (f"{len(pairs)} shardings; Spearman of the medians with the fastest samples: "
-            f"{spearman(measured, fastest):.3f}; load {os.getloadavg()[0]:.1f}")
+    note = (
+        f"{len(pairs)} shardings; Spearman of the medians with the fastest samples: "
+        f"{spearman(measured, fastest):.3f}; load {os.getloadavg()[0]:.1f}"
+    )
     figures.add(f"{name}: Spearman", spearman(predicted, measured), least=0.95, note=note)
     figures.add(f"{name}: regret of the first", best / min(measured) - 1, most=0.03, note=note)
     figures.add(f"{name}: median error", errors[len(errors) // 2], most=0.10, note=note)
@@ -101,8 +112,12 @@ def main() -> int:
             base = shardings("matmul", {"m": 256, "k": 256, "n": 256}, 1, 0)[0]
             begun = time.monotonic()
             lab.wait(lab.submit(calibration_of(base)))
-            figures.add("seconds of the calibration", time.monotonic() - begun, most=20,
-                        note=f"load {os.getloadavg()[0]:.1f}")
+            figures.add(
+                "seconds of the calibration",
+                time.monotonic() - begun,
+                most=20,
+                note=f"load {os.getloadavg()[0]:.1f}",
+            )
             for name in BASES:
                 judge(figures, lab, name, count)
         finally:

@@ -10,10 +10,24 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 KINDS = "all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute"
-BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s16": 2, "u16": 2, "f32": 4, "s32": 4,
-         "u32": 4, "f64": 8, "s64": 8, "u64": 8}
+BYTES = {
+    "pred": 1,
+    "s8": 1,
+    "u8": 1,
+    "bf16": 2,
+    "f16": 2,
+    "s16": 2,
+    "u16": 2,
+    "f32": 4,
+    "s32": 4,
+    "u32": 4,
+    "f64": 8,
+    "s64": 8,
+    "u64": 8,
+}
 _LINE = re.compile(
-    r"\s+(?:ROOT )?%(?P<name>\S+) = (?P<shape>.*?) (?P<op>[a-z][a-z\d-]*)\((?P<rest>.*)")
+    r"\s+(?:ROOT )?%(?P<name>\S+) = (?P<shape>.*?) (?P<op>[a-z][a-z\d-]*)\((?P<rest>.*)"
+)
 _OP = re.compile(rf"(?P<kind>{KINDS})(?P<start>-start)?")
 _ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
 _NAMES = re.compile(r"%([\w.-]+)")
@@ -33,8 +47,11 @@ class Seen:
 
 def nbytes(shape: str) -> int:
     """Bytes of all arrays of a shape's text."""
-    return sum(BYTES[kind] * math.prod(int(size) for size in dims.split(",") if size)
-               for kind, dims in _ARRAY.findall(re.sub(r"/\*.*?\*/", "", shape)) if kind in BYTES)
+    return sum(
+        BYTES[kind] * math.prod(int(size) for size in dims.split(",") if size)
+        for kind, dims in _ARRAY.findall(re.sub(r"/\*.*?\*/", "", shape))
+        if kind in BYTES
+    )
 
 
 def read(text: str, file: str) -> list[Seen]:
@@ -42,12 +59,18 @@ def read(text: str, file: str) -> list[Seen]:
     bodies, entry = _bodies(text)
     frames = _frames(text, file)
     counts = _counts(bodies, entry)
-    devices = math.prod(int(n) for n in re.findall(r"(?:num_partitions|replica_count)=(\d+)",
-                                                   text.split("\n", 1)[0]))
+    devices = math.prod(
+        int(n)
+        for n in re.findall(r"(?:num_partitions|replica_count)=(\d+)", text.split("\n", 1)[0])
+    )
     owner = _owners(bodies)
-    begun = {_channel(line) for lines in bodies.values()
-             if any('"AsyncCollectiveStart"' in line for line in lines)
-             for line in lines if _is_collective(line)}
+    begun = {
+        _channel(line)
+        for lines in bodies.values()
+        if any('"AsyncCollectiveStart"' in line for line in lines)
+        for line in lines
+        if _is_collective(line)
+    }
     found = []
     for body, lines in bodies.items():
         caller = owner.get(body)
@@ -99,14 +122,18 @@ def _owners(bodies: dict[str, list[str]]) -> dict[str, tuple[str, str]]:
     found = {}
     for body, lines in bodies.items():
         for line in lines:
-            if _op(line) in ("fusion",
-                             "async-start") and (called := re.search(r"calls=%([\w.-]+)", line)):
+            if _op(line) in ("fusion", "async-start") and (
+                called := re.search(r"calls=%([\w.-]+)", line)
+            ):
                 found[called[1]] = (body, line)
     return found
 
 
 def _counts_here(
-    lines: list[str], line: str, caller: tuple[str, str] | None, begun: set[tuple[str, str]],
+    lines: list[str],
+    line: str,
+    caller: tuple[str, str] | None,
+    begun: set[tuple[str, str]],
 ) -> bool:
     """Whether a line is where a collective starts, rather than where it is carried on or ended."""
     joined = "".join(lines)
@@ -149,7 +176,11 @@ def _counts(bodies: dict[str, list[str]], entry: str) -> dict[str, int | None]:
 
 
 def _turns(
-    line: str, around: list[str], body: list[str], test: list[str], bodies: dict[str, list[str]],
+    line: str,
+    around: list[str],
+    body: list[str],
+    test: list[str],
+    bodies: dict[str, list[str]],
 ) -> int | None:
     """Turns of a loop over a counter: (limit - start) / step, each an integer in the text."""
     told = re.search(r'known_trip_count":\{"n":"(\d+)"', line)
@@ -175,8 +206,9 @@ def _integers(lines: list[str]) -> list[int]:
 def _slot(line: str, lines: list[str]) -> int | None:
     """Which element of the loop's state an instruction reads."""
     for name in _NAMES.findall(line.split("= ", 1)[-1]):
-        held = next((each for each in lines
-                     if re.match(rf"\s+(ROOT )?%{re.escape(name)} = ", each)), "")
+        held = next(
+            (each for each in lines if re.match(rf"\s+(ROOT )?%{re.escape(name)} = ", each)), ""
+        )
         if match := re.search(r"get-tuple-element\(.*index=(\d+)", held):
             return int(match[1])
     return None
@@ -188,8 +220,9 @@ def _elements(line: str) -> list[str]:
 
 
 def _find(name: str, lines: list[str]) -> str:
-    return next((each for each in lines if re.match(rf"\s+(ROOT )?%{re.escape(name)} = ", each)),
-                "")
+    return next(
+        (each for each in lines if re.match(rf"\s+(ROOT )?%{re.escape(name)} = ", each)), ""
+    )
 
 
 def _start(line: str, around: list[str], slot: int) -> int | None:
@@ -228,8 +261,15 @@ def _step(body: list[str], slot: int, bodies: dict[str, list[str]]) -> int | Non
     return None
 
 
-def _seen(line: str, lines: list[str], caller: tuple[str, str] | None,
-          counts: dict[str, int | None], body: str, devices: int, frames: dict[int, str],) -> Seen:
+def _seen(
+    line: str,
+    lines: list[str],
+    caller: tuple[str, str] | None,
+    counts: dict[str, int | None],
+    body: str,
+    devices: int,
+    frames: dict[int, str],
+) -> Seen:
     match = _LINE.match(line)
     said = match and _OP.fullmatch(match["op"])
     assert match and said, line[:300]
@@ -248,13 +288,21 @@ def _seen(line: str, lines: list[str], caller: tuple[str, str] | None,
         less = _elements_of(_shape(caller[1])) < sum(map(_elements_of, put_in))
         kind = "reduce-scatter" if kind == "all-reduce" and less and not apart else kind
     place = _line_of(line, frames) or (_line_of(caller[1], frames) if caller else None)
-    return Seen(kind, max(sum(map(nbytes, put_in)), taken), counts[body], _groups(line, devices),
-                apart, place)
+    return Seen(
+        kind,
+        max(sum(map(nbytes, put_in)), taken),
+        counts[body],
+        _groups(line, devices),
+        apart,
+        place,
+    )
 
 
 def _elements_of(shape: str) -> int:
-    return sum(math.prod(int(size) for size in dims.split(",") if size)
-               for _, dims in _ARRAY.findall(shape))
+    return sum(
+        math.prod(int(size) for size in dims.split(",") if size)
+        for _, dims in _ARRAY.findall(shape)
+    )
 
 
 def _send(line: str, lines: list[str], count: int | None, frames: dict[int, str]) -> Seen:
@@ -264,14 +312,16 @@ def _send(line: str, lines: list[str], count: int | None, frames: dict[int, str]
 
 def _groups(line: str, devices: int) -> tuple[tuple[int, ...], ...]:
     if match := re.search(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{}]*\})\}", line):
-        return tuple(tuple(int(n) for n in each.split(","))
-                     for each in re.findall(r"\{([\d,]+)\}", match[1]))
+        return tuple(
+            tuple(int(n) for n in each.split(",")) for each in re.findall(r"\{([\d,]+)\}", match[1])
+        )
     if "replica_groups={}" in line:
         return (tuple(range(devices)),)
     if match := re.search(r"replica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", line):
         return _iota(int(match[1]), int(match[2]), match[3], match[4])
-    match = re.search(r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\((.*?)\))? \{([^}]*)\}",
-                      line)
+    match = re.search(
+        r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\((.*?)\))? \{([^}]*)\}", line
+    )
     assert match, line[:300]
     axes = [(name, int(size)) for name, size in re.findall(r"'?([\w.]+)'?=(\d+)", match[1])]
     moved = re.findall(r"'?([\w.]+)'?(?::\((\d+)\)(\d+))?", match[3])  # an axis, or a part of one
@@ -298,17 +348,21 @@ def _iota(rows: int, columns: int, reshape: str, order: str | None) -> tuple[tup
     """0, 1, 2, ... in the shape `reshape`, transposed by `order`, in rows."""
     dims = [int(size) for size in reshape.split(",")]
     turned = [int(axis) for axis in order.split(",")] if order else list(range(len(dims)))
-    strides = [math.prod(dims[axis + 1:]) for axis in range(len(dims))]
+    strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
     flat = [0]
     for axis in turned:
         flat = [base + step * strides[axis] for base in flat for step in range(dims[axis])]
-    return tuple(tuple(flat[row * columns: (row + 1) * columns]) for row in range(rows))
+    return tuple(tuple(flat[row * columns : (row + 1) * columns]) for row in range(rows))
 
 
 def _frames(text: str, file: str) -> dict[int, str]:
     """Stack frame -> innermost line of the program's own text."""
-    tables = {name: dict(re.findall(r"^(\d+) (.*)$", block, re.M)) for name, block in re.findall(
-        r"^(FileNames|FileLocations|StackFrames)\n((?:\d+ .*\n)+)", text, re.M)}
+    tables = {
+        name: dict(re.findall(r"^(\d+) (.*)$", block, re.M))
+        for name, block in re.findall(
+            r"^(FileNames|FileLocations|StackFrames)\n((?:\d+ .*\n)+)", text, re.M
+        )
+    }
     found = {}
     for number in tables.get("StackFrames", {}):
         at, steps = number, 0

@@ -38,9 +38,18 @@ STRATEGIES = ("auto", "constrained", "explicit", "shard_map")
 SIZES = (256, 512, 1024, 2048)
 LESS = 0.97  # of its time takes a program without what was planted in it
 # workload -> the dim of rows, dims that are summed over, and those that are left as they are
-WORKLOADS = {"layer": ("batch", ("in",)), "mlp": ("batch", ("in", "hidden")),
-             "matmul": ("m", ("k",)), "dot": ("n", ("k",))}
-FIRST = {"layer": ("x", "weights"), "mlp": ("x", "w1", "w2"), "matmul": ("a", "b"), "dot": ("v", "u")}
+WORKLOADS = {
+    "layer": ("batch", ("in",)),
+    "mlp": ("batch", ("in", "hidden")),
+    "matmul": ("m", ("k",)),
+    "dot": ("n", ("k",)),
+}
+FIRST = {
+    "layer": ("x", "weights"),
+    "mlp": ("x", "w1", "w2"),
+    "matmul": ("a", "b"),
+    "dot": ("v", "u"),
+}
 
 
 def planted(draw: random.Random, target: str) -> tuple[Experiment, Experiment] | None:
@@ -53,8 +62,14 @@ def planted(draw: random.Random, target: str) -> tuple[Experiment, Experiment] |
     sample = parse_experiment({"workload": name, "target": "cpu:8", "mesh": mesh})
     dims = {dim: draw.choice(SIZES) for dim in sample.sizes if dim != "batch" or name != "matmul"}
     axis = draw.choice(list(mesh))
-    clean: dict[str, Any] = {"workload": name, "target": target, "mesh": mesh, "dims": dims,
-                             "sharding": {rows: list(mesh)}, "strategies": [draw.choice(STRATEGIES)]}
+    clean: dict[str, Any] = {
+        "workload": name,
+        "target": target,
+        "mesh": mesh,
+        "dims": dims,
+        "sharding": {rows: list(mesh)},
+        "strategies": [draw.choice(STRATEGIES)],
+    }
     left = [each for each in mesh if each != axis]
     fault = draw.choice(("summed", "stored", "wanted"))
     changed: dict[str, Any] = dict(clean)
@@ -63,8 +78,9 @@ def planted(draw: random.Random, target: str) -> tuple[Experiment, Experiment] |
     elif fault == "stored":
         array = sample.what.array(draw.choice(FIRST[name]))
         dim = draw.choice([each for each in array.present(dims) if each != rows])
-        changed["overrides"] = {array.name: [axis if each == dim else None
-                                             for each in array.present(dims)]}
+        changed["overrides"] = {
+            array.name: [axis if each == dim else None for each in array.present(dims)]
+        }
     else:
         result = sample.what.results[0]
         changed["overrides"] = {result.name: [None for _ in result.present(dims)]}
@@ -152,9 +168,12 @@ def main() -> int:
             if said:
                 print(f"{number}: {said}: {result.experiment.to_json()}", flush=True)
     figures = Figures()
-    figures.add(f"remedies: of {arguments.programs} programs", good,
-                least=round(arguments.programs * 28 / 30),
-                note=f"{time.monotonic() - begun:.0f} s")
+    figures.add(
+        f"remedies: of {arguments.programs} programs",
+        good,
+        least=round(arguments.programs * 28 / 30),
+        note=f"{time.monotonic() - begun:.0f} s",
+    )
     return figures.finish()
 
 

@@ -19,8 +19,13 @@ from tests.browser.server import Server
 
 WARM_UP = 10
 LIMITS_MS = {"layout": 60.0, "compare": 40.0}
-ARRAY = {"workload": "array", "target": "cpu:8", "mesh": {"x": 8, "y": 8, "z": 8},
-         "dims": {"d0": 64, "d1": 64, "d2": 64}, "sharding": {"d0": "x", "d1": "y", "d2": "z"}}
+ARRAY = {
+    "workload": "array",
+    "target": "cpu:8",
+    "mesh": {"x": 8, "y": 8, "z": 8},
+    "dims": {"d0": 64, "d1": 64, "d2": 64},
+    "sharding": {"d0": "x", "d1": "y", "d2": "z"},
+}
 
 
 async def rerun_ms(server: Server, page: str, query: str, reruns: int) -> tuple[float, float]:
@@ -33,24 +38,33 @@ async def rerun_ms(server: Server, page: str, query: str, reruns: int) -> tuple[
         for _ in range(reruns):
             if not await session.rerun():
                 raise SystemExit(f"{page} drew no chart: that is not the rerun to measure")
-        return 1e3 * (
-            cpu_s(server.process.pid) - cpu) / reruns, 1e3 * (time.perf_counter() - wall) / reruns
+        return 1e3 * (cpu_s(server.process.pid) - cpu) / reruns, 1e3 * (
+            time.perf_counter() - wall
+        ) / reruns
 
 
 def main() -> int:
-    ask = argparse.ArgumentParser(description=__doc__,
-                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     ask.add_argument("--reruns", type=int, default=60)
     ask.add_argument("--json", action="store_true")
     options = ask.parse_args()
     figures = Figures(options.json)
     with dashboard([LAYER]) as (server, runs):
-        screens = {"layout": f"experiment={encode(parse_experiment(ARRAY))}",
-                   "compare": f"experiment={encode(parse_experiment(LAYER))}&run={runs[0]}"}
+        screens = {
+            "layout": f"experiment={encode(parse_experiment(ARRAY))}",
+            "compare": f"experiment={encode(parse_experiment(LAYER))}&run={runs[0]}",
+        }
         for page, query in screens.items():
             cpu, wall = asyncio.run(rerun_ms(server, page, query, options.reruns))
-            figures.add(f"a rerun of {page}", cpu, "ms CPU", most=LIMITS_MS[page],
-                        note=f"{wall:.1f} ms on the clock, {options.reruns} reruns")
+            figures.add(
+                f"a rerun of {page}",
+                cpu,
+                "ms CPU",
+                most=LIMITS_MS[page],
+                note=f"{wall:.1f} ms on the clock, {options.reruns} reruns",
+            )
     return figures.finish()
 
 

@@ -19,12 +19,24 @@ from spmd_core.lab import Lab
 from spmd_core.settings import Settings
 
 HISTORY, LOOKS = 300, 200
-QUICK = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "sharding": {"in": "x"},
-         "strategies": ["single"], "timing": {"samples": 1, "min_seconds": 0.0}}
+QUICK = {
+    "workload": "layer",
+    "target": "cpu:8",
+    "mesh": {"x": 8},
+    "sharding": {"in": "x"},
+    "strategies": ["single"],
+    "timing": {"samples": 1, "min_seconds": 0.0},
+}
 LONG = parse_experiment(QUICK | {"timing": {"samples": 1000, "min_seconds": 60.0}})
-COMPILE = parse_experiment({"workload": "decoder", "target": "tpu:v5e:16x16", "mesh": {"fsdp": 256},
-                            "dims": {"batch": 1536, "sequence": 2048},
-                            "options": {"model": "scaled:16"}})
+COMPILE = parse_experiment(
+    {
+        "workload": "decoder",
+        "target": "tpu:v5e:16x16",
+        "mesh": {"fsdp": 256},
+        "dims": {"batch": 1536, "sequence": 2048},
+        "options": {"model": "scaled:16"},
+    }
+)
 
 
 def fill(lab: Lab) -> str:
@@ -86,13 +98,20 @@ def main() -> int:
 
         run = fill(lab)
         figures.add(f"history of {HISTORY} runs", median_ms(lab.history, 20), "ms", most=50.0)
-        figures.add("a look at the queue and at a run", looking_cpu_ms(lab, run), "ms CPU",
-                    most=3.0)
+        figures.add(
+            "a look at the queue and at a run", looking_cpu_ms(lab, run), "ms CPU", most=3.0
+        )
         for what, experiment, phase, end, most in (
             ("a worker that is killed: to the state that says so", LONG, "sample", kill, 2.0),
             ("a cancel between rounds: to the end of the run", LONG, "sample", lab.cancel, 2.0),
-            ("a cancel of a long compile: to the end of the run", COMPILE, "lower", lab.cancel,
-             10.0)):
+            (
+                "a cancel of a long compile: to the end of the run",
+                COMPILE,
+                "lower",
+                lab.cancel,
+                10.0,
+            ),
+        ):
             seconds = [ended_s(lab, experiment, phase, end) for _ in range(rounds)]
             figures.add(what, max(seconds), "s", most=most, note=f"the longest of {rounds}")
         lab.close()

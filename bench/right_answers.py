@@ -153,9 +153,14 @@ def main() -> int:
         for refusal in judged(Case(experiment_of(SUM_NEAR_0, dtype)), [{}], [2134], counts):
             print(refusal)
     figures = Figures()
-    figures.add("right answers refused", counts["refused"], f"of {counts['answers']}", most=0,
-                note=f"{options.seeds:,} seeds, {counts['beyond']} not judged since beyond the dtype; "
-                     f"{time.monotonic() - began:.0f} s")
+    figures.add(
+        "right answers refused",
+        counts["refused"],
+        f"of {counts['answers']}",
+        most=0,
+        note=f"{options.seeds:,} seeds, {counts['beyond']} not judged since beyond the dtype; "
+        f"{time.monotonic() - began:.0f} s",
+    )
     return figures.finish()
 
 

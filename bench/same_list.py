@@ -20,9 +20,25 @@ from spmd_core.results.result import Result
 from ui.compare.communication_table import summed
 from ui.predict.tables import collectives_table
 
-KEYS = ("kind", "asked", "axes", "groups", "bytes", "count", "bytes_total", "op", "source",
-        "reason", "asynchronous", "seconds", "exposed_s", "bound_s", "seconds_total",
-        "exposed_total_s", "route")
+KEYS = (
+    "kind",
+    "asked",
+    "axes",
+    "groups",
+    "bytes",
+    "count",
+    "bytes_total",
+    "op",
+    "source",
+    "reason",
+    "asynchronous",
+    "seconds",
+    "exposed_s",
+    "bound_s",
+    "seconds_total",
+    "exposed_total_s",
+    "route",
+)
 
 
 def main() -> int:
@@ -47,16 +63,21 @@ def differences(spec: dict[str, Any], result: Result, file: Path) -> list[str]:
     wrong = [f"run lacks {key}" for key in KEYS if any(key not in each for each in ran)]
     if ran != predicted:
         wrong.append(f"run lists {len(ran)}, predict {len(predicted)}, or they differ in a key")
-    prediction, collectives = result.strategies[
-        "auto"].prediction, result.strategies["auto"].collectives
+    prediction, collectives = (
+        result.strategies["auto"].prediction,
+        result.strategies["auto"].collectives,
+    )
     assert prediction is not None and collectives is not None
     shown = collectives_table(prediction)
-    if Counter(id(each) for row in rows(prediction.collectives)
-               for each in row.members) != Counter(map(id, prediction.collectives)):
+    if Counter(id(each) for row in rows(prediction.collectives) for each in row.members) != Counter(
+        map(id, prediction.collectives)
+    ):
         wrong.append("the rows of the Predict screen leave one out, or show one twice")
     whole = sum(each["count"] or 0 for each in ran)
-    if all(each["count"] is not None for each in ran) and sum(int(text.replace(",", ""))
-                                                              for text in shown["Times"]) != whole:
+    if (
+        all(each["count"] is not None for each in ran)
+        and sum(int(text.replace(",", "")) for text in shown["Times"]) != whole
+    ):
         wrong.append(f"the Predict screen counts {shown['Times']}, the list {whole}")
     if sum(each.count or 0 for each in summed(collectives)) != whole:
         wrong.append("the Compare screen counts otherwise than the list")

@@ -24,16 +24,23 @@ from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.results import stats
 from spmd_core.script.program import program_text
 
-CASES = (("single", {"workload": "layer", "dims": {"batch": 128, "in": 128, "out": 128}}),
-         ("auto",
-          {"workload": "layer", "dims": {"batch": 256, "in": 256, "out": 256},
-           "sharding": {"in": "x"}}),
-         ("shard_map",
-          {"workload": "layer", "dims": {"in": 32, "out": 4}, "sharding": {"in": "x"}}),
-         ("single", {"workload": "contraction", "dims": {"rows": 512, "cols": 1024}}),
-         ("auto",
-          {"workload": "elementwise", "dims": {"rows": 512, "cols": 512},
-           "sharding": {"rows": "x"}}),)
+CASES = (
+    ("single", {"workload": "layer", "dims": {"batch": 128, "in": 128, "out": 128}}),
+    (
+        "auto",
+        {
+            "workload": "layer",
+            "dims": {"batch": 256, "in": 256, "out": 256},
+            "sharding": {"in": "x"},
+        },
+    ),
+    ("shard_map", {"workload": "layer", "dims": {"in": 32, "out": 4}, "sharding": {"in": "x"}}),
+    ("single", {"workload": "contraction", "dims": {"rows": 512, "cols": 1024}}),
+    (
+        "auto",
+        {"workload": "elementwise", "dims": {"rows": 512, "cols": 512}, "sharding": {"rows": "x"}},
+    ),
+)
 SLOWDOWN = 0.05
 MOST_FALSE, LEAST_FOUND = 17 / 200, 0.90
 
@@ -103,14 +110,29 @@ def main() -> int:
         false[case] += compare(chosen, trial, first, second)[0]
         found[case] += compare(chosen, trial, first, slowed(first, "slowed"))[1]
         if sys.stderr.isatty():
-            print(f"\r{trial + 1}/{count}  false {sum(false)}  found {sum(found)}  {time() - start:.0f} s", end="", file=sys.stderr, flush=True)
+            print(
+                f"\r{trial + 1}/{count}  false {sum(false)}  found {sum(found)}  {time() - start:.0f} s",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
     for (strategy, spec), wrong, right in zip(CASES, false, found, strict=True):
-        print(f"{spec['workload']:>12} {strategy:<10} false {wrong:>3}   found {right:>3}   of {count // len(CASES)}")
+        print(
+            f"{spec['workload']:>12} {strategy:<10} false {wrong:>3}   found {right:>3}   of {count // len(CASES)}"
+        )
     figures = Figures()
-    figures.add("same called different", sum(false) / count, most=MOST_FALSE,
-                note=f"{sum(false)} of {count}")
-    figures.add(f"{SLOWDOWN:.0%} slower found", sum(found) / count, least=LEAST_FOUND,
-                note=f"{sum(found)} of {count}, in {time() - start:.0f} s")
+    figures.add(
+        "same called different",
+        sum(false) / count,
+        most=MOST_FALSE,
+        note=f"{sum(false)} of {count}",
+    )
+    figures.add(
+        f"{SLOWDOWN:.0%} slower found",
+        sum(found) / count,
+        least=LEAST_FOUND,
+        note=f"{sum(found)} of {count}, in {time() - start:.0f} s",
+    )
     return figures.finish()
 
 

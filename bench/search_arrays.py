@@ -27,16 +27,24 @@ from spmd_core.settings import read_settings
 from spmd_core.store.searches import Searches
 
 REGRET, COMPILED = 1.03, 90
-TRIPLES = {"workload": "matmul", "target": "cpu:8", "mesh": {"x": 2, "y": 4}, "overrides": None,
-           "dims": {"m": 512, "k": 512, "n": 512}, "strategies": ["auto"]}
+TRIPLES = {
+    "workload": "matmul",
+    "target": "cpu:8",
+    "mesh": {"x": 2, "y": 4},
+    "overrides": None,
+    "dims": {"m": 512, "k": 512, "n": 512},
+    "strategies": ["auto"],
+}
 WORKLOADS = {
     "contraction": ({"rows": 4096, "cols": 1024}, {"rows": 1024, "cols": 256}),
     "layer": ({"batch": 1024, "in": 512, "out": 512}, {"batch": 256, "in": 128, "out": 128}),
     "dot": ({"n": 65536, "k": 256}, {"n": 8192, "k": 128}),
     "matmul": ({"m": 1024, "k": 512, "n": 512}, {"m": 256, "k": 256, "n": 256}),
     "normalize": ({"rows": 4096, "cols": 1024}, {"rows": 1024, "cols": 256}),
-    "mlp": ({"batch": 1024, "in": 256, "hidden": 1024, "out": 256},
-            {"batch": 256, "in": 128, "hidden": 256, "out": 128}),
+    "mlp": (
+        {"batch": 1024, "in": 256, "hidden": 1024, "out": 256},
+        {"batch": 256, "in": 128, "hidden": 256, "out": 128},
+    ),
 }
 
 
@@ -47,8 +55,9 @@ def searched(lab: Lab, store: Searches, spec: dict, budget_s: float) -> Search:
     return search
 
 
-def regret(lab: Lab, store: Searches, spec: dict,
-           budget_s: float) -> tuple[Ratio, Ratio, int, float]:
+def regret(
+    lab: Lab, store: Searches, spec: dict, budget_s: float
+) -> tuple[Ratio, Ratio, int, float]:
     """(time of the search's winner over that of the candidate that is furthest ahead of it, and
     over that of the classic that is; how many were measured; how many seconds the search took).
 
@@ -58,20 +67,27 @@ def regret(lab: Lab, store: Searches, spec: dict,
     answer = searched(lab, store, spec, budget_s).answer
     winner = answer.winner
     assert winner is not None
-    rivals = [each for each in answer.found if each.number != winner.number
-              and (each.fate != "pruned" or each.reason == "lower bound above the best")]
+    rivals = [
+        each
+        for each in answer.found
+        if each.number != winner.number
+        and (each.fate != "pruned" or each.reason == "lower bound above the best")
+    ]
     shardings = [list(group) for _, group in groupby(rivals, run_key)]
     runs = Runs(lab, None, lambda: False, time.monotonic() + 3600.0)
     against: dict[int, Ratio] = {}
     for first in range(0, len(shardings), MAX_VARIANTS - 1):
-        beside = [each for group in shardings[first:first + MAX_VARIANTS - 1] for each in group]
+        beside = [each for group in shardings[first : first + MAX_VARIANTS - 1] for each in group]
         result, keys = side_by_side(runs, [winner, *beside])
         assert result is not None
         against |= _over(result, keys, winner.number)
     known = {each.number for each in rivals if kind_of(each)}
-    return (_behind(against.values()),
-            _behind(ratio for number, ratio in against.items() if number in known),
-            1 + len(against), answer.seconds)
+    return (
+        _behind(against.values()),
+        _behind(ratio for number, ratio in against.items() if number in known),
+        1 + len(against),
+        answer.seconds,
+    )
 
 
 def _over(result: Result, keys: dict[int, str], winner: int) -> dict[int, Ratio]:
@@ -86,13 +102,15 @@ def _behind(others: Iterable[Ratio]) -> Ratio:
     """The winner's time over that of the one that is furthest ahead of it, of those whose interval
     says that they are; 1 where none does.
     """
-    best = min((each for each in others if each.interval[1] < 1), key=lambda each: each.ratio,
-               default=None)
+    best = min(
+        (each for each in others if each.interval[1] < 1), key=lambda each: each.ratio, default=None
+    )
     if best is None:
         return Ratio(strategy="none is ahead", ratio=1.0, interval=(1.0, 1.0), differs=False)
     low, high = best.interval
-    return Ratio(strategy=best.strategy, ratio=1 / best.ratio, interval=(1 / high, 1 / low),
-                 differs=True)
+    return Ratio(
+        strategy=best.strategy, ratio=1 / best.ratio, interval=(1 / high, 1 / low), differs=True
+    )
 
 
 def main() -> int:
@@ -100,8 +118,13 @@ def main() -> int:
     ask = argparse.ArgumentParser(description=__doc__)
     ask.add_argument("--only", nargs="*", default=list(WORKLOADS), help="of the workloads")
     ask.add_argument("--budget", type=float, default=60.0, help="seconds of each search")
-    ask.add_argument("--triples", type=float, default=0.0, metavar="SECONDS",
-                     help="of the search over all 729 spec triples of a matmul; 0: left out")
+    ask.add_argument(
+        "--triples",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="of the search over all 729 spec triples of a matmul; 0: left out",
+    )
     asked, figures = ask.parse_args(), Figures()
     with tempfile.TemporaryDirectory(prefix="search-arrays-") as folder:
         lab = Lab.open(Path(folder), settings=replace(read_settings(), queue_most=10**4))
@@ -110,21 +133,38 @@ def main() -> int:
             begun = time.monotonic()
             found = searched(lab, store, TRIPLES, asked.triples).answer
             fates = Counter(each.fate for each in found.found)
-            figures.add("triples of a matmul: compiled", fates["measured"] + fates["failed"],
-                        most=COMPILED, note=f"in {time.monotonic() - begun:.0f} s")
+            figures.add(
+                "triples of a matmul: compiled",
+                fates["measured"] + fates["failed"],
+                most=COMPILED,
+                note=f"in {time.monotonic() - begun:.0f} s",
+            )
             figures.add("fates listed", len(store.fates(found.question.id)), least=729)
         for name in asked.only:
             for dims in WORKLOADS[name]:
-                spec = {"workload": name, "target": "cpu:8", "mesh": None, "sharding": None,
-                        "dims": dims, "strategies": ["auto", "shard_map"]}
+                spec = {
+                    "workload": name,
+                    "target": "cpu:8",
+                    "mesh": None,
+                    "sharding": None,
+                    "dims": dims,
+                    "strategies": ["auto", "shard_map"],
+                }
                 *ratios, count, took_s = regret(lab, store, spec, asked.budget)
                 label = f"{name} {'x'.join(map(str, dims.values()))}"
                 for ratio, rival in zip(ratios, ("best", "best classic"), strict=True):
                     low, high = ratio.interval
-                    what = f"{low:.2f} to {high:.2f}, {ratio.strategy}" if ratio.differs \
+                    what = (
+                        f"{low:.2f} to {high:.2f}, {ratio.strategy}"
+                        if ratio.differs
                         else ratio.strategy
-                    figures.add(f"{label}: winner over {rival}", ratio.ratio, most=REGRET,
-                                note=f"{what}; {count} measured, searched {took_s:.0f} s")
+                    )
+                    figures.add(
+                        f"{label}: winner over {rival}",
+                        ratio.ratio,
+                        most=REGRET,
+                        note=f"{what}; {count} measured, searched {took_s:.0f} s",
+                    )
         store.close()
         lab.close()
     return figures.finish()

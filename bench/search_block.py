@@ -53,8 +53,11 @@ def compiled(lab: Lab, chosen: list[Candidate]) -> list[Candidate]:
         while left and pool.has_room:
             one = left.pop()
             pool.submit(experiment_of([one]), one)
-        done += [answered([one], found)[0] for one, found in pool.finished()
-                 if not isinstance(found, str)]
+        done += [
+            answered([one], found)[0]
+            for one, found in pool.finished()
+            if not isinstance(found, str)
+        ]
     pool.close()
     return [each for each in done if each.fate == "compiled"]
 
@@ -71,19 +74,28 @@ def sample(figures: Figures, lab: Lab, answer: Answer, count: int) -> None:
         some = [each for each in draw.sample(several, len(several)) if each.strategy == "auto"]
         found = compiled(lab, some[:count])
         faster = [each for each in found if (each.seconds or 0.0) < best]
-        figures.add(f"{reason}: faster than the winner", len(faster), most=0,
-                    note=f"of {len(found)} compiled, the best {_over(found, best):.2f}x its time")
+        figures.add(
+            f"{reason}: faster than the winner",
+            len(faster),
+            most=0,
+            note=f"of {len(found)} compiled, the best {_over(found, best):.2f}x its time",
+        )
         below = [each for each in found if each.bound_s and (each.seconds or 0.0) < each.bound_s]
         if reason == "lower bound above the best":
             figures.add("compiled below their own bound", len(below), most=0)
         if reason == "equal to another by renaming":
-            firsts = [replace(answer.found[each.equal or 0], number=place)
-                      for place, each in enumerate(found)]
+            firsts = [
+                replace(answer.found[each.equal or 0], number=place)
+                for place, each in enumerate(found)
+            ]
             twins = {each.number: each for each in compiled(lab, firsts)}
-            far = max((_apart(each, twins[place]) for place, each in enumerate(found)
-                       if place in twins), default=1.0)
-            figures.add("equal ones: times apart at most", far, most=SAME,
-                        note=f"of {len(twins)} pairs")
+            far = max(
+                (_apart(each, twins[place]) for place, each in enumerate(found) if place in twins),
+                default=1.0,
+            )
+            figures.add(
+                "equal ones: times apart at most", far, most=SAME, note=f"of {len(twins)} pairs"
+            )
 
 
 def _over(found: list[Candidate], best: float) -> float:
@@ -97,8 +109,10 @@ def _apart(one: Candidate, other: Candidate) -> float:
 
 def cpu_s() -> float:
     """Seconds that this process and those it has waited for have worked."""
-    return sum(used.ru_utime + used.ru_stime for used in map(
-        resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+    return sum(
+        used.ru_utime + used.ru_stime
+        for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
 
 
 def main() -> int:
@@ -107,11 +121,21 @@ def main() -> int:
     ask.add_argument("--budget", type=float, default=BUDGET_S, help="seconds")
     ask.add_argument("--target", default="tpu:v5e:4x4")
     ask.add_argument("--dims", type=json.loads, default={}, help="as JSON; the block's own")
-    ask.add_argument("--sample", type=int, default=0, metavar="COUNT",
-                     help="compile so many of each reason of what was ruled out")
+    ask.add_argument(
+        "--sample",
+        type=int,
+        default=0,
+        metavar="COUNT",
+        help="compile so many of each reason of what was ruled out",
+    )
     asked, figures = ask.parse_args(), Figures()
-    spec = {"workload": "transformer_block", "target": asked.target, "mesh": None,
-            "sharding": None, "dims": asked.dims}
+    spec = {
+        "workload": "transformer_block",
+        "target": asked.target,
+        "mesh": None,
+        "sharding": None,
+        "dims": asked.dims,
+    }
     with tempfile.TemporaryDirectory(prefix="search-block-") as folder:
         lab = Lab.open(Path(folder), settings=replace(read_settings(), queue_most=10**4))
         store = Searches(lab.folder)
@@ -125,10 +149,17 @@ def main() -> int:
         print(state_words(answer), space_words(answer))
         figures.add("seconds to the first good answer", first, "s", most=FIRST_S)
         figures.add("complete", int(answer.complete), least=1, note=f"in {took:.0f} s")
-        below = [each for each in answer.found if each.fate == "compiled" and each.bound_s
-                 and each.seconds and each.seconds < each.bound_s]
-        figures.add("compiled below their own bound", len(below), most=0,
-                    note=f"of {fates['compiled']}")
+        below = [
+            each
+            for each in answer.found
+            if each.fate == "compiled"
+            and each.bound_s
+            and each.seconds
+            and each.seconds < each.bound_s
+        ]
+        figures.add(
+            "compiled below their own bound", len(below), most=0, note=f"of {fates['compiled']}"
+        )
         if asked.sample and answer.winner:
             sample(figures, lab, answer, asked.sample)
         store.close()

@@ -23,8 +23,14 @@ from spmd_core.settings import read_settings
 from spmd_core.store.searches import Searches
 
 COUNT, FASTER, BUDGET_S = 24, 1.7, 600.0
-SPEC = {"workload": "mlp", "target": "tpu:v5e:4x4", "mesh": {"x": 4, "y": 4}, "sharding": None,
-        "dims": {"batch": 2048, "in": 1024, "hidden": 4096, "out": 1024}, "strategies": ["auto"]}
+SPEC = {
+    "workload": "mlp",
+    "target": "tpu:v5e:4x4",
+    "mesh": {"x": 4, "y": 4},
+    "sharding": None,
+    "dims": {"batch": 2048, "in": 1024, "hidden": 4096, "out": 1024},
+    "strategies": ["auto"],
+}
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -35,12 +41,22 @@ def cluster(folder: Path, cores: list[int]) -> Iterator[str]:
     environ = os.environ | {"PYTHONPATH": str(ROOT)}
 
     def start(core: int | None, module: str, *words: str) -> None:
-        command = [sys.executable, "-m", f"distributed.cli.{module}", "--no-dashboard",
-                   "--scheduler-file", str(file), *words]
+        command = [
+            sys.executable,
+            "-m",
+            f"distributed.cli.{module}",
+            "--no-dashboard",
+            "--scheduler-file",
+            str(file),
+            *words,
+        ]
         pinned = [] if core is None else ["taskset", "--cpu-list", str(core)]
         with (folder / f"{module}.log").open("a") as log:
-            started.append(subprocess.Popen([*pinned, *command], env=environ, cwd=folder,
-                                            stdout=log, stderr=log))
+            started.append(
+                subprocess.Popen(
+                    [*pinned, *command], env=environ, cwd=folder, stdout=log, stderr=log
+                )
+            )
 
     try:
         start(None, "dask_scheduler", "--host", "127.0.0.1", "--port", "0")
@@ -78,7 +94,7 @@ def candidates_per_second(folder: Path, cores: list[int], count: int) -> tuple[f
         search.run()
         store.close()
         lab.close()
-    warm = ended[2 * len(cores):]
+    warm = ended[2 * len(cores) :]
     return (len(warm) - 1) / (warm[-1] - warm[0]), len(warm)
 
 
@@ -87,11 +103,17 @@ def main() -> int:
     count, figures = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT, Figures()
     cores = sorted(os.sched_getaffinity(0))[:2]
     with tempfile.TemporaryDirectory(prefix="search-cluster-") as name:
-        (one, _), (two, many) = (candidates_per_second(Path(name), pinned, count)
-                                 for pinned in (cores[:1], cores))
+        (one, _), (two, many) = (
+            candidates_per_second(Path(name), pinned, count) for pinned in (cores[:1], cores)
+        )
     figures.add("one worker: candidates per second", one)
-    figures.add("two workers over one", two / one, "x", least=FASTER,
-                note=f"{two:.2f} a second, {many} counted; load {os.getloadavg()[0]:.1f}")
+    figures.add(
+        "two workers over one",
+        two / one,
+        "x",
+        least=FASTER,
+        note=f"{two:.2f} a second, {many} counted; load {os.getloadavg()[0]:.1f}",
+    )
     return figures.finish()
 
 

@@ -16,13 +16,24 @@ SPACE_S, FIRST_S, TOP = 5.0, 10.0, 10
 LARGE = {"model": "llama-3.1-70b", "chips": ["v5p:64"], "global_batch": 512, "sequence": 8192}
 # name, question, what the published run keeps. Sources: AI-Hypercomputer/maxtext and tpu-recipes
 PUBLISHED = (
-    ("scaled:32 on 64 v5p", {"model": "scaled:32", "chips": ["v5p:4x4x4"], "batch_per_device": 6,
-                             "sequence": 2048}),
-    ("llama-3.1-8b on v6e 16x16", {"model": "llama-3.1-8b", "chips": ["v6e:16x16"],
-                                   "batch_per_device": 4, "sequence": 8192}),
-    ("llama-3.1-70b on TPU7x 4x4x4", {
-        "model": "llama-3.1-70b", "chips": ["tpu7x:4x4x4"], "batch_per_device": 2,
-        "sequence": 8192, "plan": {"state_dtype": "bfloat16", "second_moment_dtype": "float32"}}),
+    (
+        "scaled:32 on 64 v5p",
+        {"model": "scaled:32", "chips": ["v5p:4x4x4"], "batch_per_device": 6, "sequence": 2048},
+    ),
+    (
+        "llama-3.1-8b on v6e 16x16",
+        {"model": "llama-3.1-8b", "chips": ["v6e:16x16"], "batch_per_device": 4, "sequence": 8192},
+    ),
+    (
+        "llama-3.1-70b on TPU7x 4x4x4",
+        {
+            "model": "llama-3.1-70b",
+            "chips": ["tpu7x:4x4x4"],
+            "batch_per_device": 2,
+            "sequence": 8192,
+            "plan": {"state_dtype": "bfloat16", "second_moment_dtype": "float32"},
+        },
+    ),
 )
 
 

@@ -15,8 +15,13 @@ from spmd_core.search.question import read_question
 from spmd_core.searching import running
 
 CANDIDATES, RERUN_MS = 50_000, 300.0
-QUESTION = {"model": "mixtral-8x7b", "chips": ["v5e:128"], "global_batch": 256, "sequence": 4096,
-            "slices": "fewest"}
+QUESTION = {
+    "model": "mixtral-8x7b",
+    "chips": ["v5e:128"],
+    "global_batch": 256,
+    "sequence": 4096,
+    "slices": "fewest",
+}
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -32,8 +37,12 @@ def main() -> int:
         while not search.is_over:
             time.sleep(0.2)
         held = len(search.answer.found)
-        figures.add("candidates held", held, least=CANDIDATES,
-                    note=f"estimated and stored in {time.process_time() - begun:.1f} s of a core")
+        figures.add(
+            "candidates held",
+            held,
+            least=CANDIDATES,
+            note=f"estimated and stored in {time.process_time() - begun:.1f} s of a core",
+        )
         import ui.lab
 
         ui.lab.Lab = type("Opened", (), {"open": staticmethod(lambda: lab)})

@@ -37,8 +37,9 @@ class Hand:
     comm_bytes: float = 0.0
 
 
-def _spec(workload: str, dims: dict[str, int], sharding: dict[str, Any],
-          **more: Any) -> dict[str, Any]:
+def _spec(
+    workload: str, dims: dict[str, int], sharding: dict[str, Any], **more: Any
+) -> dict[str, Any]:
     return {"workload": workload, "dims": dims, "sharding": sharding, "dtype": "bfloat16"} | more
 
 
@@ -52,18 +53,21 @@ def summed_product(s: int, n: int) -> Hand:
 def gathered_weights(s: int, n: int) -> Hand:
     """x[batch/x, in] @ weights[in/x, out]: the weights are gathered."""
     b, k = 4 * s, 2 * s
-    spec = _spec("layer", {"batch": b, "in": k, "out": k}, {"batch": "x"},
-                 overrides={"weights": ["x", None]})
+    spec = _spec(
+        "layer", {"batch": b, "in": k, "out": k}, {"batch": "x"}, overrides={"weights": ["x", None]}
+    )
     return Hand(spec, 2 * b * k * k / n, BF16 * (2 * b * k / n + k * k), "all-gather", BF16 * k * k)
 
 
 def gathered_result(s: int, n: int) -> Hand:
     """x[batch, in] @ weights[in, out/x], the result asked for replicated."""
     b, k = 2 * s, 4 * s
-    spec = _spec("layer", {"batch": b, "in": k, "out": k}, {"out": "x"},
-                 overrides={"y": [None, None]})
-    return Hand(spec, 2 * b * k * k / n, BF16 * (b * k + k * k / n + b * k), "all-gather",
-                BF16 * b * k)
+    spec = _spec(
+        "layer", {"batch": b, "in": k, "out": k}, {"out": "x"}, overrides={"y": [None, None]}
+    )
+    return Hand(
+        spec, 2 * b * k * k / n, BF16 * (b * k + k * k / n + b * k), "all-gather", BF16 * b * k
+    )
 
 
 def rows_apart(s: int, n: int) -> Hand:
@@ -77,8 +81,9 @@ def two_layers(s: int, n: int) -> Hand:
     """relu(x @ w1) @ w2, hidden sharded: one sum at the end."""
     b, k, h = 2 * s, 2 * s, 8 * s
     spec = _spec("mlp", {"batch": b, "in": k, "hidden": h, "out": k}, {"hidden": "x"})
-    return Hand(spec, 4 * b * k * h / n, BF16 * (2 * k * h / n + 2 * b * k), "all-reduce",
-                BF16 * b * k)
+    return Hand(
+        spec, 4 * b * k * h / n, BF16 * (2 * k * h / n + 2 * b * k), "all-reduce", BF16 * b * k
+    )
 
 
 def summed_rows(s: int, n: int) -> Hand:
@@ -91,8 +96,9 @@ def summed_rows(s: int, n: int) -> Hand:
 def turned(s: int, n: int) -> Hand:
     """y[rows, cols/x] of x[rows/x, cols]: an all-to-all."""
     rows, cols = 16 * s, 8 * s
-    spec = _spec("elementwise", {"rows": rows, "cols": cols}, {"rows": "x"},
-                 overrides={"y": [None, "x"]})
+    spec = _spec(
+        "elementwise", {"rows": rows, "cols": cols}, {"rows": "x"}, overrides={"y": [None, "x"]}
+    )
     return Hand(spec, 0, BF16 * 2 * rows * cols / n, "all-to-all", BF16 * rows * cols / n)
 
 
@@ -115,14 +121,27 @@ def attention(s: int, n: int) -> Hand:
     dims = {"batch": 4, "sequence": s, "heads": 8, "kv_heads": 8, "head_dim": 128}
     whole = 4 * s * 8 * 128
     flops = 2 * 2 * 4 * 8 * s * s * 128 / n
-    return Hand(_spec("attention", dims, {"sequence": "x"}), flops, BF16 * 4 * whole / n,
-                "all-gather", BF16 * 2 * whole)
+    return Hand(
+        _spec("attention", dims, {"sequence": "x"}),
+        flops,
+        BF16 * 4 * whole / n,
+        "all-gather",
+        BF16 * 2 * whole,
+    )
 
 
-PROGRAMS: tuple[Callable[[int, int], Hand], ...] = (summed_product, gathered_weights,
-                                                    gathered_result, rows_apart, two_layers,
-                                                    summed_rows, turned, elementwise, dots,
-                                                    attention)
+PROGRAMS: tuple[Callable[[int, int], Hand], ...] = (
+    summed_product,
+    gathered_weights,
+    gathered_result,
+    rows_apart,
+    two_layers,
+    summed_rows,
+    turned,
+    elementwise,
+    dots,
+    attention,
+)
 
 
 def comm_s(topology: Topology, kind: str, nbytes: float) -> float:
@@ -132,8 +151,11 @@ def comm_s(topology: Topology, kind: str, nbytes: float) -> float:
     all-to-all what crosses the middle of the longest axis.
     """
     link = topology.chip.link_bandwidth
-    axes = [(size, 2 if wraps else 1)
-            for size, wraps in zip(topology.shape, topology.wraps, strict=True) if size > 1]
+    axes = [
+        (size, 2 if wraps else 1)
+        for size, wraps in zip(topology.shape, topology.wraps, strict=True)
+        if size > 1
+    ]
     if kind == "all-to-all":
         return max(size * nbytes / (4 * ways) / link for size, ways in axes)
     into_a_chip = sum(link * ways for _, ways in axes)
@@ -146,8 +168,9 @@ def least_s(topology: Topology, hand: Hand, found: Prediction) -> float:
     chip = topology.chip
     compute, memory = hand.flops / chip.peak_flops, hand.hbm_bytes / chip.hbm_bandwidth
     link = comm_s(topology, hand.kind, hand.comm_bytes) if hand.kind else 0.0
-    blocking = [each for each in found.collectives
-                if each.kind == "all-reduce" and not each.asynchronous]
+    blocking = [
+        each for each in found.collectives if each.kind == "all-reduce" and not each.asynchronous
+    ]
     if hand.kind == "all-reduce" and len(blocking) == len(found.collectives) == 1:
         return max(compute + link, memory)
     return max(compute, memory, link)
@@ -155,16 +178,19 @@ def least_s(topology: Topology, hand: Hand, found: Prediction) -> float:
 
 def main() -> int:
     """Print what is below physics or out of order, and the figure; 1 where anything is."""
-    topologies, sizes = (TOPOLOGIES[:1],
-                         SIZES[-1:]) if "--quick" in sys.argv else (TOPOLOGIES, SIZES)
+    topologies, sizes = (
+        (TOPOLOGIES[:1], SIZES[-1:]) if "--quick" in sys.argv else (TOPOLOGIES, SIZES)
+    )
     good = of = 0
     tightest = math.inf
     with own_lab() as lab:
         for name in topologies:
             topology = get_topology(name)
             hands = [program(size, topology.devices) for program in PROGRAMS for size in sizes]
-            specs = [hand.spec | {"target": topology.target, "mesh": {"x": topology.devices}}
-                     for hand in hands]
+            specs = [
+                hand.spec | {"target": topology.target, "mesh": {"x": topology.devices}}
+                for hand in hands
+            ]
             for hand, (spec, result) in zip(hands, results(lab, specs, ["shard_map"]), strict=True):
                 of += 1
                 outcome = result.strategies["shard_map"]
@@ -176,11 +202,18 @@ def main() -> int:
                 good += holds
                 tightest = min(tightest, time.low / least)
                 if not holds:
-                    print(f"{name} {spec['workload']} {spec['dims']} {spec['sharding']}: by hand {least * 1e6:.1f}, low {time.low * 1e6:.1f}, "
-                          f"estimate {time.estimate * 1e6:.1f}, high {time.high * 1e6:.1f} us", flush=True)
+                    print(
+                        f"{name} {spec['workload']} {spec['dims']} {spec['sharding']}: by hand {least * 1e6:.1f}, low {time.low * 1e6:.1f}, "
+                        f"estimate {time.estimate * 1e6:.1f}, high {time.high * 1e6:.1f} us",
+                        flush=True,
+                    )
     figures = Figures()
-    figures.add(f"physics <= low <= estimate <= high, of {of}", good, least=of,
-                note=f"low is {tightest:.3f} of physics at least")
+    figures.add(
+        f"physics <= low <= estimate <= high, of {of}",
+        good,
+        least=of,
+        note=f"low is {tightest:.3f} of physics at least",
+    )
     return figures.finish()
 
 

@@ -28,8 +28,13 @@ from spmd_core.results import stats
 from spmd_core.results.result import Comparison, Ratio
 from spmd_core.script.program import program_text
 
-LAYER = {"target": "cpu:8", "mesh": {"x": 8}, "workload": "layer", "sharding": {"batch": "x"},
-         "dims": {"batch": 128, "in": 128, "out": 128}}
+LAYER = {
+    "target": "cpu:8",
+    "mesh": {"x": 8},
+    "workload": "layer",
+    "sharding": {"batch": "x"},
+    "dims": {"batch": 128, "in": 128, "out": 128},
+}
 CASES = ("single", "auto", "shard_map")
 VARIANTS = 12
 MOST_FALSE, LEAST_FOUND = 0.05, 0.90
@@ -38,8 +43,9 @@ MOST_FALSE, LEAST_FOUND = 0.05, 0.90
 def study(strategy: str) -> Experiment:
     """Twelve variants that are the same."""
     alone = LAYER | {"strategies": [strategy]}
-    return parse_experiment({"study": [{"name": f"copy {number}", "experiment": alone}
-                                       for number in range(VARIANTS)]})
+    return parse_experiment(
+        {"study": [{"name": f"copy {number}", "experiment": alone} for number in range(VARIANTS)]}
+    )
 
 
 def programs(chosen: Experiment) -> list[Timed]:
@@ -57,8 +63,10 @@ def programs(chosen: Experiment) -> list[Timed]:
 
 def compare(chosen: Experiment, seed: int, timed: list[Timed]) -> Comparison:
     """By the same steps as a run."""
-    trials = [Trial(row.strategy, row, program=each, correct=True)
-              for row, each in zip(chosen.rows, timed, strict=True)]
+    trials = [
+        Trial(row.strategy, row, program=each, correct=True)
+        for row, each in zip(chosen.rows, timed, strict=True)
+    ]
     sampler = Sampler(chosen.vary(seed=seed), trials, lambda event: None, lambda: False)
     sampler.warm_up()
     sampler.measure()
@@ -72,8 +80,11 @@ def compare(chosen: Experiment, seed: int, timed: list[Timed]) -> Comparison:
 
 def of_copies(comparison: Comparison, slow: str) -> list[Ratio]:
     """The pairs of the same; none where the slower one was called the fastest."""
-    return [] if comparison.fastest == slow else [each for each in comparison.ratios
-                                                  if each.strategy != slow]
+    return (
+        []
+        if comparison.fastest == slow
+        else [each for each in comparison.ratios if each.strategy != slow]
+    )
 
 
 def is_found(comparison: Comparison, name: str) -> bool:
@@ -98,13 +109,25 @@ def main() -> int:
         pairs += len(of_copies(said, slow.name))
         found += is_found(said, slow.name)
         if sys.stderr.isatty():
-            print(f"\r{number + 1}/{count}  false {false}/{pairs}  found {found}", end="",
-                  file=sys.stderr, flush=True)
+            print(
+                f"\r{number + 1}/{count}  false {false}/{pairs}  found {found}",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
     figures = Figures()
-    figures.add("pairs of the same called different", false / max(pairs, 1), most=MOST_FALSE,
-                note=f"{false} of {pairs}, in {count} studies of {VARIANTS} variants")
-    figures.add(f"{SLOWDOWN:.0%} slower found", found / max(count, 1), least=LEAST_FOUND,
-                note=f"{found} of {count}, in {time() - start:.0f} s")
+    figures.add(
+        "pairs of the same called different",
+        false / max(pairs, 1),
+        most=MOST_FALSE,
+        note=f"{false} of {pairs}, in {count} studies of {VARIANTS} variants",
+    )
+    figures.add(
+        f"{SLOWDOWN:.0%} slower found",
+        found / max(count, 1),
+        least=LEAST_FOUND,
+        note=f"{found} of {count}, in {time() - start:.0f} s",
+    )
     return figures.finish()
 
 

@@ -55,8 +55,9 @@ def spread(values: list[float]) -> float:
 
 def main() -> int:
     """Print each figure beside its goal; exit code 1 where one is missed."""
-    ask = argparse.ArgumentParser(description=__doc__,
-                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     ask.add_argument("--repeats", type=int, default=5)
     repeats, figures = ask.parse_args().repeats, Figures()
     fits: dict[tuple[str, tuple[str, ...]], list[Fit]] = defaultdict(list)
@@ -76,11 +77,17 @@ def main() -> int:
     taken, first, points = (statistics.median(each) for each in zip(*clocks, strict=True))
     figures.add("a sweep", taken, "s", most=SWEEP_S, note=f"{points:.0f} points")
     figures.add("its first point", first, "s", most=FIRST_S)
-    for name, of in (("bus bandwidth", lambda fit: fit.bandwidth),
-                     ("latency", lambda fit: fit.latency_s)):
+    for name, of in (
+        ("bus bandwidth", lambda fit: fit.bandwidth),
+        ("latency", lambda fit: fit.latency_s),
+    ):
         spreads = sorted(spread([of(fit) for fit in each]) for each in fits.values())
-        figures.add(f"spread of {repeats} repeats, {name}", statistics.median(spreads),
-                    most=SPREAD, note=f"of {len(spreads)} fits, worst {spreads[-1]:.2f}")
+        figures.add(
+            f"spread of {repeats} repeats, {name}",
+            statistics.median(spreads),
+            most=SPREAD,
+            note=f"of {len(spreads)} fits, worst {spreads[-1]:.2f}",
+        )
     return figures.finish()
 
 

@@ -23,8 +23,13 @@ from spmd_core.timeline.text import NAME, from_text
 from tests.browser.server import Server, visit
 from tests.needs import CHROMIUM
 
-PLAN = {"target": "tpu:v5p:8x8x8", "model": "llama-2-70b", "mesh": [["fsdp", 512]],
-        "batch_per_device": 4, "sequence": 4096}
+PLAN = {
+    "target": "tpu:v5p:8x8x8",
+    "model": "llama-2-70b",
+    "mesh": [["fsdp", 512]],
+    "batch_per_device": 4,
+    "sequence": 4096,
+}
 COMPILE_S = 1800
 REPEATS = 7
 # resolves once the canvas has been drawn again, with the milliseconds since `act` was called
@@ -94,19 +99,31 @@ def _browse(server: Server, query: str, figures: Figures) -> None:
         visit(page, server.url + query)
         page.locator(".timeline canvas").wait_for()
         waits = [opened(page, "Time", "Beside") for _ in range(REPEATS)]
-        figures.add("opened: from the click on its tab, median", statistics.median(waits), "ms",
-                    most=500, note=f"worst {max(waits):.0f} ms")
-        for what, act, most in (("a loop entered", "Enter", 300),
-                                ("zoomed by the wheel", "wheel", 100),
-                                ("zoomed by a key", "+", 100),
-                                ("panned by a key", "ArrowRight", 100)):
+        figures.add(
+            "opened: from the click on its tab, median",
+            statistics.median(waits),
+            "ms",
+            most=500,
+            note=f"worst {max(waits):.0f} ms",
+        )
+        for what, act, most in (
+            ("a loop entered", "Enter", 300),
+            ("zoomed by the wheel", "wheel", 100),
+            ("zoomed by a key", "+", 100),
+            ("panned by a key", "ArrowRight", 100),
+        ):
             taken = []
             for _ in range(REPEATS):
                 taken.append(page.evaluate(UNTIL_DRAWN, ["", act]))
                 if act == "Enter":
                     page.evaluate(UNTIL_DRAWN, ["", "Backspace"])
-            figures.add(f"{what}, median", statistics.median(taken), "ms", most=most,
-                        note=f"worst {max(taken):.0f} ms")
+            figures.add(
+                f"{what}, median",
+                statistics.median(taken),
+                "ms",
+                most=most,
+                note=f"worst {max(taken):.0f} ms",
+            )
         browser.close()
 
 

@@ -24,15 +24,29 @@ from spmd_core.results.stats import median_s
 from spmd_core.script.program import program_text
 from spmd_core.units import seconds_text
 
-CASES = (("elementwise 8x8", "single", {"workload": "elementwise", "dims": {"rows": 8, "cols": 8}}),
-         ("layer 32x4", "single", {"workload": "layer", "dims": {"in": 32, "out": 4}}),
-         ("layer 32x4", "auto",
-          {"workload": "layer", "dims": {"in": 32, "out": 4}, "sharding": {"in": "x"}}),
-         ("elementwise 1024x1024", "shard_map",
-          {"workload": "elementwise", "dims": {"rows": 1024, "cols": 1024},
-           "sharding": {"rows": "x"}}),
-         ("layer 1500x2048x1024", "single",
-          {"workload": "layer", "dims": {"batch": 1500, "in": 2048, "out": 1024}}),)
+CASES = (
+    ("elementwise 8x8", "single", {"workload": "elementwise", "dims": {"rows": 8, "cols": 8}}),
+    ("layer 32x4", "single", {"workload": "layer", "dims": {"in": 32, "out": 4}}),
+    (
+        "layer 32x4",
+        "auto",
+        {"workload": "layer", "dims": {"in": 32, "out": 4}, "sharding": {"in": "x"}},
+    ),
+    (
+        "elementwise 1024x1024",
+        "shard_map",
+        {
+            "workload": "elementwise",
+            "dims": {"rows": 1024, "cols": 1024},
+            "sharding": {"rows": "x"},
+        },
+    ),
+    (
+        "layer 1500x2048x1024",
+        "single",
+        {"workload": "layer", "dims": {"batch": 1500, "in": 2048, "out": 1024}},
+    ),
+)
 LEAST, MOST = 0.97, 1.03
 SAMPLE_S = 10e-3
 
@@ -62,10 +76,14 @@ def medians(program: Lowered, rounds: int, seed: int) -> tuple[float, float]:
     plan_turns([ours], SAMPLE_S)
     order, loop = random.Random(seed), []
     for turn in range(rounds):
-        steps = [lambda turn=turn: sample_rounds([ours], 1, seed=turn, cancelled=lambda: False,
-                                                 after_round=lambda done: None),
-                 lambda: loop.append(by_hand(program.compiled, program.arguments,
-                                             ours.calls_per_turn, ours.turns)),]
+        steps = [
+            lambda turn=turn: sample_rounds(
+                [ours], 1, seed=turn, cancelled=lambda: False, after_round=lambda done: None
+            ),
+            lambda: loop.append(
+                by_hand(program.compiled, program.arguments, ours.calls_per_turn, ours.turns)
+            ),
+        ]
         order.shuffle(steps)
         with quiet():
             for step in steps:
@@ -79,8 +97,13 @@ def main() -> int:
     for seed, (name, strategy, spec) in enumerate(CASES):
         program = lowered(strategy, spec)
         ours, loop = medians(program, rounds if "1500" not in name else max(10, rounds // 4), seed)
-        figures.add(f"ours over by hand, {name}, {strategy}", ours / loop, least=LEAST, most=MOST,
-                    note=f"ours {seconds_text(ours)}, by hand {seconds_text(loop)}")
+        figures.add(
+            f"ours over by hand, {name}, {strategy}",
+            ours / loop,
+            least=LEAST,
+            most=MOST,
+            note=f"ours {seconds_text(ours)}, by hand {seconds_text(loop)}",
+        )
     return figures.finish()
 
 

@@ -22,10 +22,15 @@ from spmd_core.timeline.text import TRACED, from_text
 from tests.browser.server import Server, visit
 from tests.needs import CHROMIUM
 
-BLOCK = {"workload": "transformer_block", "target": "cpu:8", "mesh": {"x": 2, "y": 4},
-         "sharding": {"batch": "x", "heads": "y", "kv_heads": "y", "mlp": "y"},
-         "strategies": ["auto"], "options": {"trace": True},
-         "timing": {"samples": 5, "min_seconds": 0.05}}
+BLOCK = {
+    "workload": "transformer_block",
+    "target": "cpu:8",
+    "mesh": {"x": 2, "y": 4},
+    "sharding": {"batch": "x", "heads": "y", "kv_heads": "y", "mlp": "y"},
+    "strategies": ["auto"],
+    "options": {"trace": True},
+    "timing": {"samples": 5, "min_seconds": 0.05},
+}
 RUN_S, REPEATS, MOST_MS = 600, 7, 300
 # Resolves, with milliseconds, once a click on the longest operation has brought its facts
 _CLICKED = """async () => {
@@ -90,22 +95,33 @@ def _browse(server: Server, query: str, figures: Figures) -> None:
         page.set_default_timeout(120_000)
         visit(page, server.url + query)
         page.locator(".timeline canvas").wait_for()
-        _add(figures, "opened: from the click on its tab",
-             [opened(page, "Trace", "Machine") for _ in range(REPEATS)])
+        _add(
+            figures,
+            "opened: from the click on its tab",
+            [opened(page, "Trace", "Machine") for _ in range(REPEATS)],
+        )
         for what, act in (("zoomed by the wheel", "wheel"), ("zoomed by a key", "+")):
             taken = [page.evaluate(UNTIL_DRAWN, ["", act]) for _ in range(REPEATS)]
             _add(figures, what, taken)
         page.evaluate(UNTIL_DRAWN, ["", "0"])
-        _add(figures, "clicked: until its facts are there",
-             [page.evaluate(_CLICKED) for _ in range(REPEATS)])
+        _add(
+            figures,
+            "clicked: until its facts are there",
+            [page.evaluate(_CLICKED) for _ in range(REPEATS)],
+        )
         browser.close()
 
 
 def _add(figures: Figures, what: str, taken: list[float]) -> None:
     if min(taken) < 0:
         raise SystemExit(f"{what}: nothing was there to act on")
-    figures.add(f"{what}, median", statistics.median(taken), "ms", most=MOST_MS,
-                note=f"worst {max(taken):.0f} ms")
+    figures.add(
+        f"{what}, median",
+        statistics.median(taken),
+        "ms",
+        most=MOST_MS,
+        note=f"worst {max(taken):.0f} ms",
+    )
 
 
 if __name__ == "__main__":

@@ -56,8 +56,9 @@ def reruns(server: Server, page: str, query: str, viewers: int, rounds: int) -> 
     taken = asyncio.run(crowd(server, page, query, viewers, rounds))
     cpu_ms = 1e3 * (cpu_s(server.process.pid) - cpu) / len(taken)
     last = taken[int(0.95 * len(taken))]
-    return 1e3 * statistics.median(taken), (f"95th percentile {1e3 * last:.0f} ms, {cpu_ms:.1f} ms "
-                                            f"CPU a rerun, {len(taken)} reruns")
+    return 1e3 * statistics.median(taken), (
+        f"95th percentile {1e3 * last:.0f} ms, {cpu_ms:.1f} ms CPU a rerun, {len(taken)} reruns"
+    )
 
 
 def compare_with_plain(figures: Figures, crowds: list[int], rounds: int) -> None:
@@ -74,8 +75,13 @@ def compare_with_plain(figures: Figures, crowds: list[int], rounds: int) -> None
             for viewers in crowds:
                 plain, note = reruns(server, "", "", viewers, rounds)
                 figures.add(f"a rerun of a plain page, {viewers} viewers", plain, "ms", note=note)
-                figures.add(f"a rerun of Compare, {viewers} viewers", medians[viewers], "ms",
-                            most=SHARE * plain, note=notes[viewers])
+                figures.add(
+                    f"a rerun of Compare, {viewers} viewers",
+                    medians[viewers],
+                    "ms",
+                    most=SHARE * plain,
+                    note=notes[viewers],
+                )
         finally:
             server.stop()
 
@@ -122,14 +128,20 @@ def tick_of_a_run(figures: Figures, ticks: int) -> None:
         own = share * (time.perf_counter() - begun)
         lab.cancel(run)
         lab.wait(run, 60)
-    figures.add("a tick of a viewer of a running experiment", 1e3 * (used - own) / count, "ms CPU",
-                most=TICK_MS, note=f"{count} ticks of {WATCHERS} viewers; following the run takes "
-                f"{1e3 * share:.1f} ms a second besides")
+    figures.add(
+        "a tick of a viewer of a running experiment",
+        1e3 * (used - own) / count,
+        "ms CPU",
+        most=TICK_MS,
+        note=f"{count} ticks of {WATCHERS} viewers; following the run takes "
+        f"{1e3 * share:.1f} ms a second besides",
+    )
 
 
 def main() -> int:
-    ask = argparse.ArgumentParser(description=__doc__,
-                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     ask.add_argument("--viewers", default="25,50")
     ask.add_argument("--rounds", type=int, default=10)
     ask.add_argument("--ticks", type=int, default=20)

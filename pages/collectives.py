@@ -21,8 +21,13 @@ at_work = live.is_at_work(run)
 with head:
     st.title("Collectives", width="stretch", anchor=False)
     downloads = st.container(width="content")
-    pressed = st.button(inputs.press_words(experiment), type="primary", key="measure",
-                        icon=":material/network_check:", disabled=at_work)
+    pressed = st.button(
+        inputs.press_words(experiment),
+        type="primary",
+        key="measure",
+        icon=":material/network_check:",
+        disabled=at_work,
+    )
 st.caption(plain(as_sentence(experiment.what.formula)))
 
 misfit = None if refusal else links.misfit(experiment)

@@ -23,8 +23,9 @@ at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Compare", width="stretch")
     downloads = st.container(width="content")
-    pressed = st.button("Run", type="primary", icon=":material/play_arrow:", key="run",
-                        disabled=at_work)
+    pressed = st.button(
+        "Run", type="primary", icon=":material/play_arrow:", key="run", disabled=at_work
+    )
 if experiment.dims:
     sizes = model_words(plan_of(experiment)) if experiment.what.has_plan else size_words(experiment)
     st.caption(f"{plain(experiment.what.title)}: `{experiment.what.formula}` · {sizes}")

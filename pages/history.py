@@ -12,12 +12,31 @@ from ui.compare import beside
 share = shell.open_page("history")
 st.title("History")
 with st.container(horizontal=True, vertical_alignment="bottom"):
-    text = st.text_input("Search", key="search", bind="query-params",
-                         placeholder="run, dim, axis …", icon=":material/search:")
-    workload = st.selectbox("Workload", list(workload_names()), index=None, key="workload",
-                            bind="query-params", placeholder="any", format_func=workload_title)
-    state = st.selectbox("State", list(STATES), index=None, key="state", bind="query-params",
-                         placeholder="any", format_func=state_words)
+    text = st.text_input(
+        "Search",
+        key="search",
+        bind="query-params",
+        placeholder="run, dim, axis …",
+        icon=":material/search:",
+    )
+    workload = st.selectbox(
+        "Workload",
+        list(workload_names()),
+        index=None,
+        key="workload",
+        bind="query-params",
+        placeholder="any",
+        format_func=workload_title,
+    )
+    state = st.selectbox(
+        "State",
+        list(STATES),
+        index=None,
+        key="state",
+        bind="query-params",
+        placeholder="any",
+        format_func=state_words,
+    )
 runs, of_searches = history.listed(workload, state, text or None)
 
 history.upkeep()
@@ -30,9 +49,12 @@ if runs:
 elif of_searches:
     st.info(ONLY_SEARCHED, icon=":material/travel_explore:")
 elif text or workload or state:
-    st.info("No stored run fits these filters: clear one of them.",
-            icon=":material/filter_alt_off:")
+    st.info(
+        "No stored run fits these filters: clear one of them.", icon=":material/filter_alt_off:"
+    )
 else:
-    st.info("Nothing has run here yet: open a recipe, or press Run on Compare. Every run is kept here, with its numbers and programs.")
+    st.info(
+        "Nothing has run here yet: open a recipe, or press Run on Compare. Every run is kept here, with its numbers and programs."
+    )
     st.page_link("pages/recipes.py", label="Open a recipe", icon=":material/menu_book:")
 links.share_box(share, "history")

@@ -32,10 +32,12 @@ with st.sidebar:
         memory = inputs.memory_input("layout", ("array",))
     target = inputs.target_input("layout")
     paste.box("layout", {"array": tuple(fields["dims"])})
-experiment, refusal = state.edit("layout",
-                                 state.draft("layout") | fields
-                                 | {"mesh": mesh, "dtype": dtype, "memory": memory,
-                                    "target": target})
+experiment, refusal = state.edit(
+    "layout",
+    state.draft("layout")
+    | fields
+    | {"mesh": mesh, "dtype": dtype, "memory": memory, "target": target},
+)
 found = layout_of(experiment)
 run = state.run("layout")
 misfit = None if refusal else links.misfit(experiment)
@@ -43,8 +45,13 @@ misfit = None if refusal else links.misfit(experiment)
 at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Layout", width="stretch", anchor=False)
-    pressed = st.button("Place it on devices", type="primary", icon=":material/memory:",
-                        key="place", disabled=bool(refusal or misfit) or at_work)
+    pressed = st.button(
+        "Place it on devices",
+        type="primary",
+        icon=":material/memory:",
+        key="place",
+        disabled=bool(refusal or misfit) or at_work,
+    )
 if refusal:
     shell.refusal(refusal)
     st.caption("What you see is the last layout that was valid.")
@@ -58,35 +65,53 @@ st.subheader(plain(headline(found, experiment.dtype)), anchor=False)
 
 picture, beside = st.container(key="picture-and-numbers").columns([5, 2], gap="medium")
 with picture:
-    st.caption("Numbers in cells are devices: positions in the mesh's device order. Same color, same data. Point at a cell for what it holds, "
-               "and to light every device that holds the same.")
+    st.caption(
+        "Numbers in cells are devices: positions in the mesh's device order. Same color, same data. Point at a cell for what it holds, "
+        "and to light every device that holds the same."
+    )
     alt = layout_charts.alt_text(found, experiment.dtype)
-    st.vega_lite_chart(layout_charts.picture(found, experiment.dtype), alt=alt, width="stretch",
-                       key="picture")
-    st.markdown("  \n".join(plain(note)
-                            for note in (sharing_text(found), layout_charts.joined_note(found),
-                                         layout_charts.scale_note(found))
-                            if note))
+    st.vega_lite_chart(
+        layout_charts.picture(found, experiment.dtype), alt=alt, width="stretch", key="picture"
+    )
+    st.markdown(
+        "  \n".join(
+            plain(note)
+            for note in (
+                sharing_text(found),
+                layout_charts.joined_note(found),
+                layout_charts.scale_note(found),
+            )
+            if note
+        )
+    )
 with beside:
     with st.container(horizontal=True):
         st.metric("On each device", bytes_text(found.shard_bytes(experiment.dtype)))
         st.metric("On all devices", bytes_text(found.held_bytes(experiment.dtype)))
-        st.metric("Replication", f"{count_text(found.replication)}×",
-                  help="How many devices hold each shard.")
-    st.caption(f"{experiment.dtype} in `{experiment.memory_kind('array')}` memory. The array, counted once, is "
-               f"{bytes_text(found.array_bytes(experiment.dtype))}.")
+        st.metric(
+            "Replication",
+            f"{count_text(found.replication)}×",
+            help="How many devices hold each shard.",
+        )
+    st.caption(
+        f"{experiment.dtype} in `{experiment.memory_kind('array')}` memory. The array, counted once, is "
+        f"{bytes_text(found.array_bytes(experiment.dtype))}."
+    )
     if status := live.follow("layout", experiment, run, at_work):
         placing.outcome(found, status)
     elif run is None:
-        st.caption("Nothing here has touched a device. *Place it on devices* puts the real array there and compares.")
+        st.caption(
+            "Nothing here has touched a device. *Place it on devices* puts the real array there and compares."
+        )
     try:
         st.code(three_lines(experiment), language="python", wrap_lines=True)
     except RequestError as error:  # a topology that does not exist has no devices to write down
         st.caption(plain(str(error)))
 
 moves.reshard_view(experiment, found)
-with st.expander("The script: plain JAX that runs as it stands", key="script",
-                 on_change="rerun") as script:
+with st.expander(
+    "The script: plain JAX that runs as it stands", key="script", on_change="rerun"
+) as script:
     if script.open:
         try:
             st.code(program_text(experiment, "place"), language="python")

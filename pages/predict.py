@@ -32,10 +32,21 @@ with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Predict", width="stretch")
     downloads = st.container(width="content")
     label, kind = ("Predict again", "secondary") if result else ("Predict", "primary")
-    pressed = not swept and st.button(label, type=kind, icon=":material/play_arrow:",
-                                      key="predict", disabled=bool(refusal or misfit) or at_work)
-what = experiment.what.title if not experiment.what.has_plan else f"{experiment.what.title} of {model_words(plan_of(experiment))}"
-st.caption(f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the TPU compiler. No TPU is needed, nothing is executed.")
+    pressed = not swept and st.button(
+        label,
+        type=kind,
+        icon=":material/play_arrow:",
+        key="predict",
+        disabled=bool(refusal or misfit) or at_work,
+    )
+what = (
+    experiment.what.title
+    if not experiment.what.has_plan
+    else f"{experiment.what.title} of {model_words(plan_of(experiment))}"
+)
+st.caption(
+    f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the TPU compiler. No TPU is needed, nothing is executed."
+)
 
 course.hint(experiment)
 if refusal:

@@ -11,11 +11,19 @@ share = shell.open_page("recipes")
 done = lab().succeeded()
 count = sum(recipe.experiment.id in done for recipe in RECIPES.values())
 st.title("Recipes")
-st.markdown(f"{len(RECIPES)} classic examples and problems in order, {count} done here. Each opens with everything filled in. "
-            "Nothing runs before you press Run, Place or Predict there. Then vary a field, or go on to the next.")
-words = st.text_input("Search", key="search", placeholder="Search: psum, in_axes, fsdp…",
-                      icon=":material/search:", max_chars=100, label_visibility="collapsed",
-                      bind="query-params")
+st.markdown(
+    f"{len(RECIPES)} classic examples and problems in order, {count} done here. Each opens with everything filled in. "
+    "Nothing runs before you press Run, Place or Predict there. Then vary a field, or go on to the next."
+)
+words = st.text_input(
+    "Search",
+    key="search",
+    placeholder="Search: psum, in_axes, fsdp…",
+    icon=":material/search:",
+    max_chars=100,
+    label_visibility="collapsed",
+    bind="query-params",
+)
 part = st.pills("Part of the course", list(groups()), key="part", label_visibility="collapsed")
 
 recipes = course.found(words, part)
@@ -27,5 +35,7 @@ for group in groups():
             st.caption(problems.ABOUT)
         course.lines(here, done)
 if not recipes:
-    st.info(f"No recipe {'of this part ' if part else ''}has the words {plain(words)}. Try fewer, or another part of the course.")
+    st.info(
+        f"No recipe {'of this part ' if part else ''}has the words {plain(words)}. Try fewer, or another part of the course."
+    )
 links.share_box(share, "recipes")

@@ -19,8 +19,13 @@ broken = keep.still(broken, question)
 keep.write_query(question)
 search = None if broken else running.find(lab(), question)  # of which question, below a bad link?
 # One question, whose estimates take a second, for who comes without a link: a link never computes
-if search is None and not is_linked and not refusal and question == inputs.first() \
-        and running.running() < running.AT_ONCE:
+if (
+    search is None
+    and not is_linked
+    and not refusal
+    and question == inputs.first()
+    and running.running() < running.AT_ONCE
+):
     shell.attempt(running.start, lab(), question, None, asker())
     search = running.find(lab(), question)
 at_work = search is not None and not search.is_over
@@ -28,9 +33,13 @@ at_work = search is not None and not search.is_over
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Search", width="stretch")
     label = "Search on" if search and budget_s else "Search again" if search else "Search"
-    pressed = st.button(label, type="primary" if search is None else "secondary",
-                        icon=":material/travel_explore:", key="search",
-                        disabled=bool(refusal) or at_work)
+    pressed = st.button(
+        label,
+        type="primary" if search is None else "secondary",
+        icon=":material/travel_explore:",
+        key="search",
+        disabled=bool(refusal) or at_work,
+    )
 what = question.sample.what.title if isinstance(question, ArrayQuestion) else question.model
 where = question.targets if isinstance(question, ArrayQuestion) else question.chips
 st.caption(plain(f"{what} on {', '.join(where)}. {MEANING[question.kind]}"))

@@ -106,7 +106,10 @@ def main(words: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if words is None else words)
     if sys.version_info < (3, 11):  # noqa: UP036 - an older Python gets this far, and no further
         found = ".".join(map(str, sys.version_info[:2]))
-        print(f"Python {found} is too old: SPMD Lab needs 3.11 or newer, which README.md says how to get", file=sys.stderr)
+        print(
+            f"Python {found} is too old: SPMD Lab needs 3.11 or newer, which README.md says how to get",
+            file=sys.stderr,
+        )
         return BAD_REQUEST
     _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
@@ -122,8 +125,9 @@ def main(words: Sequence[str] | None = None) -> int:
             if isinstance(error, BrokenPipeError):
                 return _reader_is_gone()
             raise
-        return _say(LabError("too many files are open: close other programs, or raise `ulimit -n`"),
-                    FAILURE)
+        return _say(
+            LabError("too many files are open: close other programs, or raise `ulimit -n`"), FAILURE
+        )
     except KeyboardInterrupt:
         return INTERRUPTED
 
@@ -156,12 +160,16 @@ def _call(words: list[str]) -> int:
         print(_overview())
         return SUCCESS
     if words[0] not in COMMANDS:
-        raise refuse(f"command {shorten(words[0])}", "does not exist",
-                     f"use one of {', '.join(COMMANDS)}")
+        raise refuse(
+            f"command {shorten(words[0])}", "does not exist", f"use one of {', '.join(COMMANDS)}"
+        )
     load, meaning = COMMANDS[words[0]]
     command = load()
-    parser = _Parser(prog=f"{PROGRAM} {words[0]}",
-                     description=f"{meaning[0].upper()}{meaning[1:]}.", allow_abbrev=False)
+    parser = _Parser(
+        prog=f"{PROGRAM} {words[0]}",
+        description=f"{meaning[0].upper()}{meaning[1:]}.",
+        allow_abbrev=False,
+    )
     command.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
     code = command.main(parser.parse_args(_flags_joined(words[1:])))
@@ -183,10 +191,20 @@ def _flags_joined(words: list[str]) -> list[str]:
 
 
 def _overview() -> str:
-    lines = [f"usage: {PROGRAM} COMMAND [SPEC] [--json]", "",
-             "SPEC is a spec file, - for standard input, a link, or recipe:NAME.", ""]
+    lines = [
+        f"usage: {PROGRAM} COMMAND [SPEC] [--json]",
+        "",
+        "SPEC is a spec file, - for standard input, a link, or recipe:NAME.",
+        "",
+    ]
     lines += [f"  {name:12}{meaning}" for name, (_, meaning) in COMMANDS.items()]
-    return "\n".join([*lines, "", f"{PROGRAM} COMMAND --help says more. Exit code: 0, 1 for a failed run, 2 for a bad request."])
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"{PROGRAM} COMMAND --help says more. Exit code: 0, 1 for a failed run, 2 for a bad request.",
+        ]
+    )
 
 
 if __name__ == "__main__":

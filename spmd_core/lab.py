@@ -52,8 +52,13 @@ class Lab:
         self._supervisor = self._new_supervisor()
 
     @classmethod
-    def open(cls, data_folder: Path | None = None, *, serve: bool = True,
-             settings: Settings | None = None) -> "Lab":
+    def open(
+        cls,
+        data_folder: Path | None = None,
+        *,
+        serve: bool = True,
+        settings: Settings | None = None,
+    ) -> "Lab":
         """The Lab of a folder: the same object for the whole process.
 
         With `serve` this process works the queue for as long as it lives, runs of other processes
@@ -84,8 +89,13 @@ class Lab:
 
     # Runs ---------------------------------------------------------------------------------------
 
-    def submit(self, experiment: Experiment, asker: Asker | None = None,
-               compile_only: bool = False, batch: str | None = None) -> str:
+    def submit(
+        self,
+        experiment: Experiment,
+        asker: Asker | None = None,
+        compile_only: bool = False,
+        batch: str | None = None,
+    ) -> str:
         """Queue an experiment; the run's id. RequestError where it cannot run on its target.
 
         `asker`: the viewer of a dashboard, who has limits; None: the command line, which has none.
@@ -108,15 +118,19 @@ class Lab:
         """A run as it stands; RequestError where there is none of that id."""
         if live := self._supervisor.at_hand(run):
             return live
-        return self._unwritten.status(run) or as_seen(self._stored(run), self._turn, self._stored,
-                                                      self._store.at_hand)
+        return self._unwritten.status(run) or as_seen(
+            self._stored(run), self._turn, self._stored, self._store.at_hand
+        )
 
     def active(self) -> tuple[RunStatus, ...]:
         """Runs that are at hand or queued, in order, of both lanes."""
         stored = self._store.active()
         seen = [
-            self._supervisor.at_hand(status.run) or self._unwritten.status(status.run)
-            or as_seen(status, self._turn, self._stored, lambda: stored) for status in stored]
+            self._supervisor.at_hand(status.run)
+            or self._unwritten.status(status.run)
+            or as_seen(status, self._turn, self._stored, lambda: stored)
+            for status in stored
+        ]
         return tuple(status for status in seen if not status.is_over)
 
     def result(self, run: str) -> Result | None:
@@ -148,8 +162,9 @@ class Lab:
 
     def text(self, run: str, strategy: str, name: str) -> str | None:
         """One text that a strategy left, such as its timeline; None where it left none."""
-        return (self._unwritten.texts(run, strategy).get(name)
-                or self._store.text(run, strategy, name))
+        return self._unwritten.texts(run, strategy).get(name) or self._store.text(
+            run, strategy, name
+        )
 
     def cancel(self, run: str) -> None:
         """Cancel a run: at once while queued; else ask the worker, and end it if it does not listen."""
@@ -184,20 +199,32 @@ class Lab:
         """Ids of the oldest runs that are over, to be offered for deletion."""
         return self._store.oldest_finished(limit)
 
-    def wait(self, run: str, timeout_s: float | None = None,
-             on_change: Callable[[RunStatus], None] | None = None) -> RunStatus:
+    def wait(
+        self,
+        run: str,
+        timeout_s: float | None = None,
+        on_change: Callable[[RunStatus], None] | None = None,
+    ) -> RunStatus:
         """Wait until a run is over, or for `timeout_s`; its status then.
 
         `on_change` is called with each new status. StorageError where the data folder fails for
         longer than `write_s`, WorkerError where nothing works the queue any more.
         """
-        followed = Followed(lambda: self.status(run), lambda: self._supervisor, self._turn,
-                            self._settings.write_s)
+        followed = Followed(
+            lambda: self.status(run), lambda: self._supervisor, self._turn, self._settings.write_s
+        )
         return followed.wait(timeout_s, on_change)
 
-    def history(self, *, workload: str | None = None, state: str | None = None,
-                text: str | None = None, limit: int = 200, over: bool = False,
-                searched: bool | None = None) -> tuple[RunSummary, ...]:
+    def history(
+        self,
+        *,
+        workload: str | None = None,
+        state: str | None = None,
+        text: str | None = None,
+        limit: int = 200,
+        over: bool = False,
+        searched: bool | None = None,
+    ) -> tuple[RunSummary, ...]:
         """Stored runs, newest first. `text` is looked for in the run's id and the experiment's JSON
         form; `over`: without those that wait or run; `searched`: only those of searches, or none.
         """
@@ -206,10 +233,15 @@ class Lab:
             states = (state, *AT_WORK)
         elif state is None and over:
             states = tuple(TERMINAL)
-        summaries = self._store.history(workload=workload, states=states, text=text, limit=limit,
-                                        searched=searched)
-        seen = [replace(summary, state=self.status(summary.run).state)
-                if summary.state in AT_WORK else summary for summary in summaries]
+        summaries = self._store.history(
+            workload=workload, states=states, text=text, limit=limit, searched=searched
+        )
+        seen = [
+            replace(summary, state=self.status(summary.run).state)
+            if summary.state in AT_WORK
+            else summary
+            for summary in summaries
+        ]
         return tuple(summary for summary in seen if state in (None, summary.state))
 
     def delete(self, runs: Sequence[str]) -> int:

@@ -43,26 +43,31 @@ class Settings:
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     """Settings of the environment; RequestError where one is not a positive number."""
     defaults = Settings()
-    return Settings(run_timeout_s=_seconds(environ, "SPMD_LAB_RUN_TIMEOUT_S",
-                                           defaults.run_timeout_s),
-                    predict_timeout_s=_seconds(environ, "SPMD_LAB_PREDICT_TIMEOUT_S",
-                                               defaults.predict_timeout_s),
-                    idle_s=_seconds(environ, "SPMD_LAB_IDLE_S", defaults.idle_s),
-                    write_s=_seconds(environ, "SPMD_LAB_WRITE_S", defaults.write_s),
-                    queue_most=_whole(environ, "SPMD_LAB_QUEUE", defaults.queue_most),
-                    queue_most_of_viewer=_whole(environ, "SPMD_LAB_QUEUE_PER_VIEWER",
-                                                defaults.queue_most_of_viewer),
-                    stored_most_bytes=_whole(environ, "SPMD_LAB_STORED_BYTES",
-                                             defaults.stored_most_bytes),
-                    compilers=_whole(environ, "SPMD_LAB_COMPILERS", defaults.compilers),
-                    dask=_address(environ, "SPMD_LAB_DASK"))
+    return Settings(
+        run_timeout_s=_seconds(environ, "SPMD_LAB_RUN_TIMEOUT_S", defaults.run_timeout_s),
+        predict_timeout_s=_seconds(
+            environ, "SPMD_LAB_PREDICT_TIMEOUT_S", defaults.predict_timeout_s
+        ),
+        idle_s=_seconds(environ, "SPMD_LAB_IDLE_S", defaults.idle_s),
+        write_s=_seconds(environ, "SPMD_LAB_WRITE_S", defaults.write_s),
+        queue_most=_whole(environ, "SPMD_LAB_QUEUE", defaults.queue_most),
+        queue_most_of_viewer=_whole(
+            environ, "SPMD_LAB_QUEUE_PER_VIEWER", defaults.queue_most_of_viewer
+        ),
+        stored_most_bytes=_whole(environ, "SPMD_LAB_STORED_BYTES", defaults.stored_most_bytes),
+        compilers=_whole(environ, "SPMD_LAB_COMPILERS", defaults.compilers),
+        dask=_address(environ, "SPMD_LAB_DASK"),
+    )
 
 
 def _address(environ: Mapping[str, str], name: str) -> str:
     text = environ.get(name, "").strip()
     if text and not text.startswith(("tcp://", "tls://")):
-        raise refuse(f"{name}={shorten(text)}", "is not the address of a Dask scheduler",
-                     f"use for example {name}=tcp://10.0.0.1:8786, or leave it out")
+        raise refuse(
+            f"{name}={shorten(text)}",
+            "is not the address of a Dask scheduler",
+            f"use for example {name}=tcp://10.0.0.1:8786, or leave it out",
+        )
     return text
 
 
@@ -75,8 +80,11 @@ def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
     except ValueError:
         value = -1.0
     if not 0 < value < 1e9:
-        raise refuse(f"{name}={shorten(text)}", "is not a number of seconds",
-                     f"use for example {name}={default:g}, or leave it out")
+        raise refuse(
+            f"{name}={shorten(text)}",
+            "is not a number of seconds",
+            f"use for example {name}={default:g}, or leave it out",
+        )
     return value
 
 
@@ -85,8 +93,11 @@ def _whole(environ: Mapping[str, str], name: str, default: int) -> int:
     if not text:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0):
-        raise refuse(f"{name}={shorten(text)}", "is not a whole number above 0",
-                     f"use for example {name}={default or 2}, or leave it out")
+        raise refuse(
+            f"{name}={shorten(text)}",
+            "is not a whole number above 0",
+            f"use for example {name}={default or 2}, or leave it out",
+        )
     return int(text)
 
 

@@ -18,27 +18,81 @@ from tests import needs
 ROOT = Path(__file__).resolve().parents[1]
 # Tests of values, texts and screens, in the process that runs them; without those that run a program
 # or import what takes seconds.
-FAST = (*(f"tests/{room}" for room in (
-    "advice", "communication", "cost", "experiment", "hlo", "house/test_layers.py", "ir", "machine",
-    "plan", "reference", "results", "runs", "store", "sweep", "timeline", "ui", "words")),
-    *(f"--ignore=tests/{name}.py" for name in (
-        "experiment/test_layout", "machine/test_mesh_order", "results/test_stats", "ui/ir/test_viewer",
-        "ui/predict/test_sweep", "ui/test_course", "ui/test_hostile_links", "ui/test_live",
-        "ui/test_remedies", "ui/test_screens", "ui/test_search")))
+FAST = (
+    *(
+        f"tests/{room}"
+        for room in (
+            "advice",
+            "communication",
+            "cost",
+            "experiment",
+            "hlo",
+            "house/test_layers.py",
+            "ir",
+            "machine",
+            "plan",
+            "reference",
+            "results",
+            "runs",
+            "store",
+            "sweep",
+            "timeline",
+            "ui",
+            "words",
+        )
+    ),
+    *(
+        f"--ignore=tests/{name}.py"
+        for name in (
+            "experiment/test_layout",
+            "machine/test_mesh_order",
+            "results/test_stats",
+            "ui/ir/test_viewer",
+            "ui/predict/test_sweep",
+            "ui/test_course",
+            "ui/test_hostile_links",
+            "ui/test_live",
+            "ui/test_remedies",
+            "ui/test_screens",
+            "ui/test_search",
+        )
+    ),
+)
 # What also runs on the newer Python and JAX: programs that JAX traces, compiles and runs, and the
 # texts that are read of them. What is a value is the same there, and so are the judgements of values,
 # what becomes of a compiler, and what is cancelled; the longest recipes compute what others do.
-NEWER = (*(f"tests/{room}" for room in (
-    "recipes/test_recipes.py", "engine", "communication", "hlo", "machine/test_mesh_order.py",
-    "experiment/test_layout.py")),
-    *(f"--ignore=tests/engine/{name}.py" for name in (
-        "absent/test_early", "absent/test_remat", "measured/test_attached", "measured/test_check",
-        "measured/test_rounding_noise", "measured/test_study", "measured/test_timing",
-        "test_decoder_attention", "test_stderr")),
-    "-k", "not (ten_million_rows or two_processes or numpy_against_jit or crash_it or long_compile"
-          " or missing_libtpu or several_topologies or small_topology or study_over or same_program"
-          " or two_layers or falls_alike or cancel or progress or dispatch_bound or environment_is or that_hides"
-          " or cache)")
+NEWER = (
+    *(
+        f"tests/{room}"
+        for room in (
+            "recipes/test_recipes.py",
+            "engine",
+            "communication",
+            "hlo",
+            "machine/test_mesh_order.py",
+            "experiment/test_layout.py",
+        )
+    ),
+    *(
+        f"--ignore=tests/engine/{name}.py"
+        for name in (
+            "absent/test_early",
+            "absent/test_remat",
+            "measured/test_attached",
+            "measured/test_check",
+            "measured/test_rounding_noise",
+            "measured/test_study",
+            "measured/test_timing",
+            "test_decoder_attention",
+            "test_stderr",
+        )
+    ),
+    "-k",
+    "not (ten_million_rows or two_processes or numpy_against_jit or crash_it or long_compile"
+    " or missing_libtpu or several_topologies or small_topology or study_over or same_program"
+    " or two_layers or falls_alike or cancel or progress or dispatch_bound or environment_is or that_hides"
+    " or cache)",
+)
 # A group of tests (tests/conftest.py) stays in one process, and shares what is slow to start. The
 # groups that take longest come first.
 GROUPS = ("--dist", "loadscope", "--no-loadscope-reorder")
@@ -72,12 +126,16 @@ def passes(*commands: tuple[str, ...]) -> list[tuple[str, ...]]:
     return failed
 
 
-def _started(command: tuple[str, ...],
-             stack: contextlib.ExitStack) -> tuple[subprocess.Popen[str], IO[str]]:
+def _started(
+    command: tuple[str, ...], stack: contextlib.ExitStack
+) -> tuple[subprocess.Popen[str], IO[str]]:
     """A command that writes into a file meanwhile; it is ended where this process is left early."""
     output = stack.enter_context(tempfile.TemporaryFile("w+", errors="replace"))  # noqa: SIM115
-    process = stack.enter_context(subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, text=True))
+    process = stack.enter_context(
+        subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, text=True
+        )
+    )
     stack.callback(lambda: process.poll() is None and process.terminate())
     return process, output
 
@@ -93,7 +151,9 @@ def everything() -> list[tuple[str, ...]]:
     """
     another = needs.make_newer_python()
     if another is None:
-        print(f"{needs.VARIABLE} names no newer Python: the tests run on this one alone", flush=True)
+        print(
+            f"{needs.VARIABLE} names no newer Python: the tests run on this one alone", flush=True
+        )
     else:
         os.environ[needs.VARIABLE] = another  # some tests read a text of its JAX
     again = [(another, *PYTEST, "-n", "1", *NEWER)] if another else []
@@ -111,8 +171,11 @@ def main() -> int:
     install.
     """
     ask = argparse.ArgumentParser(prog="python -m tests.check", description=__doc__)
-    ask.add_argument("--fast", action="store_true",
-                     help="ruff, pyright, the import rules and the tests that start no process")
+    ask.add_argument(
+        "--fast",
+        action="store_true",
+        help="ruff, pyright, the import rules and the tests that start no process",
+    )
     # Two hundred processes import the same modules: each is compiled once.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if ask.parse_args().fast:

@@ -72,13 +72,16 @@ def pytest_runtest_logreport(report):
 def pytest_sessionfinish(session):
     """A group in two processes is a failure: each makes what the tests share."""
     if _apart:
-        print(f"\nran apart from the rest of its group: {_apart[0]}, and {len(_apart) - 1} reports more")
+        print(
+            f"\nran apart from the rest of its group: {_apart[0]}, and {len(_apart) - 1} reports more"
+        )
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """What takes longest comes first."""
+
     def place(item):
         room = item.path.relative_to(Path(__file__).parent).parts[0]
         return TOGETHER.index(room) if room in TOGETHER else len(TOGETHER)

@@ -15,17 +15,31 @@ from spmd_core.settings import Settings
 ROOT = Path(__file__).resolve().parents[1]
 STANDIN = ROOT / "tests" / "standin"
 PATIENCE_S = 120.0  # what takes a second takes thirty where others use the cores
-HASTY = Settings(run_timeout_s=PATIENCE_S, idle_s=60, cancel_grace_s=0.4, terminate_grace_s=0.4,
-                 lock_retry_s=0.2, poll_s=0.05, note_s=0.1, compilers=1)
+HASTY = Settings(
+    run_timeout_s=PATIENCE_S,
+    idle_s=60,
+    cancel_grace_s=0.4,
+    terminate_grace_s=0.4,
+    lock_retry_s=0.2,
+    poll_s=0.05,
+    note_s=0.1,
+    compilers=1,
+)
 # for what is cancelled and is to answer itself: no machine is so slow that it would be ended instead
 PATIENT = replace(HASTY, cancel_grace_s=PATIENCE_S, terminate_grace_s=PATIENCE_S)
 
 
 def experiment(behaviour: int = 0, **changes: Any) -> Experiment:
     """A small experiment; the stand-in engine takes the seed as its behaviour."""
-    spec = {"workload": "elementwise", "target": "cpu:8", "mesh": {"x": 8},
-            "dims": {"rows": 16, "cols": 8}, "sharding": {"rows": "x"}, "strategies": ["single"],
-            "seed": behaviour}
+    spec = {
+        "workload": "elementwise",
+        "target": "cpu:8",
+        "mesh": {"x": 8},
+        "dims": {"rows": 16, "cols": 8},
+        "sharding": {"rows": "x"},
+        "strategies": ["single"],
+        "seed": behaviour,
+    }
     return parse_experiment(spec | changes)
 
 
@@ -55,8 +69,12 @@ def is_stopped(pid: int) -> bool:
 
 def start_python(program: str, folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """Another process on the same data folder; its standard output can be read line by line."""
-    environ = {**os.environ, "SPMD_LAB_DATA": str(folder),
-               "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    environ = {
+        **os.environ,
+        "SPMD_LAB_DATA": str(folder),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
     command = [sys.executable, "-c", program, *arguments]
-    return subprocess.Popen(command, env=environ, cwd=ROOT, stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=environ, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )

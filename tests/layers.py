@@ -16,30 +16,76 @@ HEAVY = {
     "sqlite3": ("spmd_core/store/",),
 }
 # Floors of the house, from the bottom; a room imports only from rooms on floors below its own.
-FLOORS = (("errors",), ("units",), ("frozen",), ("threads",), ("settings",), ("machine",), ("hlo",), ("plan",),
-          ("workloads",), ("experiment",), ("reference",), ("results",), ("communication",),
-          ("runs",), ("script",), ("ir",), ("cost",), ("estimate",), ("timeline",), ("arrows",),
-          ("bandwidth",), ("search",), ("sweep",), ("resharding",), ("words",), ("advice",),
-          ("remedies",),
-          ("recipes",), ("store",), ("programs",), ("engine",), ("declare",), ("worker",), ("cluster",), ("lab",),
-          ("searching",), ("trying",), ("commands",), ("__main__",), ("ui",), ("home", "pages"), ("app",),)
+FLOORS = (
+    ("errors",),
+    ("units",),
+    ("frozen",),
+    ("threads",),
+    ("settings",),
+    ("machine",),
+    ("hlo",),
+    ("plan",),
+    ("workloads",),
+    ("experiment",),
+    ("reference",),
+    ("results",),
+    ("communication",),
+    ("runs",),
+    ("script",),
+    ("ir",),
+    ("cost",),
+    ("estimate",),
+    ("timeline",),
+    ("arrows",),
+    ("bandwidth",),
+    ("search",),
+    ("sweep",),
+    ("resharding",),
+    ("words",),
+    ("advice",),
+    ("remedies",),
+    ("recipes",),
+    ("store",),
+    ("programs",),
+    ("engine",),
+    ("declare",),
+    ("worker",),
+    ("cluster",),
+    ("lab",),
+    ("searching",),
+    ("trying",),
+    ("commands",),
+    ("__main__",),
+    ("ui",),
+    ("home", "pages"),
+    ("app",),
+)
 # The rooms of `ui`, from the bottom, by the same rule.
-UI_FLOORS = (("heap", "lab", "markdown", "state", "style", "choices"),
-             ("charts", "tables", "inputs", "links", "cards", "exports", "price"),
-             ("arrows", "course", "hardware", "ir", "next_step", "timeline"), ("shell",), ("live", "remedies"), ("layout",),
-             ("predict",),
-             ("compare", "collectives"), ("search",), ("side_by_side",), ("history",),)
+UI_FLOORS = (
+    ("heap", "lab", "markdown", "state", "style", "choices"),
+    ("charts", "tables", "inputs", "links", "cards", "exports", "price"),
+    ("arrows", "course", "hardware", "ir", "next_step", "timeline"),
+    ("shell",),
+    ("live", "remedies"),
+    ("layout",),
+    ("predict",),
+    ("compare", "collectives"),
+    ("search",),
+    ("side_by_side",),
+    ("history",),
+)
 # Rooms that run jax: only the worker's own process, and they themselves, may import them.
 JAX_ROOMS = ("spmd_core.engine", "spmd_core.programs")
-MAY_IMPORT_JAX_ROOMS = (
-    "spmd_core/engine/", "spmd_core/programs/", "spmd_core/worker/__main__.py")
+MAY_IMPORT_JAX_ROOMS = ("spmd_core/engine/", "spmd_core/programs/", "spmd_core/worker/__main__.py")
 
 
 def source_files(root: Path = ROOT) -> list[Path]:
     """Every Python file that the rules are about."""
-    rooms = [root / "app.py", root / "home.py",
-             *(path for room in ("pages", "ui", "spmd_core")
-               for path in (root / room).rglob("*.py"))]
+    rooms = [
+        root / "app.py",
+        root / "home.py",
+        *(path for room in ("pages", "ui", "spmd_core") for path in (root / room).rglob("*.py")),
+    ]
     return sorted(path for path in rooms if path.exists() and "__pycache__" not in path.parts)
 
 
@@ -57,17 +103,22 @@ def _imports(source: str, package: str) -> Iterator[tuple[int, str]]:
             for alias in node.names:
                 yield node.lineno, alias.name
         elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level
-                                       + 1] if node.level else []
+            above = (
+                package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            )
             base = ".".join([*above, *([node.module] if node.module else [])])
             for alias in node.names:
                 yield node.lineno, f"{base}.{alias.name}"
-        elif isinstance(node,
-                        ast.Call) and _called(node.func) in ("__import__",
-                                                             "import_module") and node.args:
+        elif (
+            isinstance(node, ast.Call)
+            and _called(node.func) in ("__import__", "import_module")
+            and node.args
+        ):
             name = node.args[0]
-            yield node.lineno, str(name.value) if isinstance(name,
-                                                             ast.Constant) else "a computed name"
+            yield (
+                node.lineno,
+                str(name.value) if isinstance(name, ast.Constant) else "a computed name",
+            )
 
 
 def _called(function: ast.expr) -> str:
@@ -86,15 +137,20 @@ def broken_rules(path: str, source: str) -> list[str]:
         if name == "a computed name":
             found.append(f"{path}:{line} imports a computed name, which cannot be checked")
         if name.startswith(JAX_ROOMS) and not path.startswith(MAY_IMPORT_JAX_ROOMS):
-            found.append(f"{path}:{line} imports {name}, which loads jax; only {', '.join(MAY_IMPORT_JAX_ROOMS)} may")
+            found.append(
+                f"{path}:{line} imports {name}, which loads jax; only {', '.join(MAY_IMPORT_JAX_ROOMS)} may"
+            )
         for floor in (_floor, _ui_floor):
             mine, other = floor(own), floor(name)
             if mine is not None and other is not None and other > mine:
                 found.append(f"{path}:{line} imports {name}, a floor above it")
         if name == "*" or name.endswith(".*"):
             found.append(f"{path}:{line} imports everything of {name[:-2]}")
-        if name.startswith("spmd_core.lab") and path.startswith(("app.py", "home.py", "pages/",
-                                                                 "ui/")) and path != "ui/lab.py":
+        if (
+            name.startswith("spmd_core.lab")
+            and path.startswith(("app.py", "home.py", "pages/", "ui/"))
+            and path != "ui/lab.py"
+        ):
             found.append(f"{path}:{line} imports {name}; only ui/lab.py may")
     return found
 
@@ -122,8 +178,9 @@ def _ui_floor(module: str) -> int | None:
     """The number of the floor of a module of `ui`, from the bottom; None where it is none of these."""
     first, _, rest = module.partition(".")
     room = rest.partition(".")[0]
-    return next((number for number, rooms in enumerate(UI_FLOORS)
-                 if first == "ui" and room in rooms), None)
+    return next(
+        (number for number, rooms in enumerate(UI_FLOORS) if first == "ui" and room in rooms), None
+    )
 
 
 def ui_rooms(root: Path = ROOT) -> set[str]:
@@ -137,8 +194,11 @@ def rooms(root: Path = ROOT) -> set[str]:
 
 
 def _inside(folder: Path) -> set[str]:
-    inside = {path.stem for path in folder.iterdir()
-              if path.suffix == ".py" or (path / "__init__.py").exists()}
+    inside = {
+        path.stem
+        for path in folder.iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
     return inside - {"__init__"}
 
 
@@ -152,8 +212,10 @@ def circles(root: Path = ROOT) -> list[list[str]]:
         graph[module] = named - {None, module}
     reached = {module: _reachable(module, graph) for module in graph}
     in_circle = {module for module in graph if module in reached[module]}
-    groups = {tuple(sorted(other for other in reached[module] & in_circle
-                           if module in reached[other])) for module in in_circle}
+    groups = {
+        tuple(sorted(other for other in reached[module] & in_circle if module in reached[other]))
+        for module in in_circle
+    }
     return sorted(list(group) for group in groups)
 
 

@@ -17,22 +17,28 @@ VARIABLE = "SPMD_LAB_NEWER_PYTHON"
 INSTALL = ("apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium")
 # Without pages, the core tests need no more than the rest.
 _PAGES = re.compile(
-    r"-r|streamlit|altair|pandas|pyarrow|playwright|vl-convert|websockets|ruff|pyright")
+    r"-r|streamlit|altair|pandas|pyarrow|playwright|vl-convert|websockets|ruff|pyright"
+)
 
 
 def browser() -> str | None:
     """None where there is a browser, or now is; else the line to type."""
     if CHROMIUM.exists():
         return None
-    line = "chromium is not here, which the browser tests drive: type `sudo apt-get install chromium`"
+    line = (
+        "chromium is not here, which the browser tests drive: type `sudo apt-get install chromium`"
+    )
     root = () if os.geteuid() == 0 else ("sudo", "-n")
-    commands = [(*root, "apt-get", "update", "-qq"),
-                (*root, "env", "DEBIAN_FRONTEND=noninteractive", *INSTALL)]
+    commands = [
+        (*root, "apt-get", "update", "-qq"),
+        (*root, "env", "DEBIAN_FRONTEND=noninteractive", *INSTALL),
+    ]
     with contextlib.suppress(OSError):  # no sudo, or no apt-get
         for command in commands:
             print(f"+ {' '.join(command)}", flush=True)
-            if subprocess.run(command, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.DEVNULL).returncode:
+            if subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            ).returncode:
                 return line
     return None if CHROMIUM.exists() else line
 
@@ -61,9 +67,12 @@ def make_newer_python() -> str | None:
     wanted, python = FOLDER / "requirements.txt", FOLDER / "bin" / "python"
     wanted.write_text("\n".join(core_requirements()) + "\n")
     # Most of what is installed is never imported: what is, is compiled then.
-    if subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-compile",
-                       "--requirement", wanted]).returncode:
-        sys.exit(f"the requirements could not be installed in {FOLDER.name}: see above, or leave {VARIABLE} out")
+    if subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", "--no-compile", "--requirement", wanted]
+    ).returncode:
+        sys.exit(
+            f"the requirements could not be installed in {FOLDER.name}: see above, or leave {VARIABLE} out"
+        )
     return str(python)
 
 
@@ -71,8 +80,11 @@ def core_requirements() -> list[str]:
     """Lines of both files of requirements without what only screens, browsers and the reading of
     the source need.
     """
-    lines = [line for name in ("requirements.txt", "requirements-dev.txt")
-             for line in (ROOT / name).read_text("utf-8").splitlines()]
+    lines = [
+        line
+        for name in ("requirements.txt", "requirements-dev.txt")
+        for line in (ROOT / name).read_text("utf-8").splitlines()
+    ]
     return [line for line in lines if line and not line.startswith("#") and not _PAGES.match(line)]
 
 

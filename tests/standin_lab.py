@@ -38,10 +38,15 @@ class StandInLab:
         self.queue.remove(status)
         self.over[run] = replace(status, state=state, error=error)
         if found:
-            environment = Environment(jax="", jaxlib="", python="", platform="tpu", device_kind="",
-                                      device_count=1)
-            self.results[run] = Result(run=run, experiment=status.experiment,
-                                       environment=environment, strategies={"auto": found})
+            environment = Environment(
+                jax="", jaxlib="", python="", platform="tpu", device_kind="", device_count=1
+            )
+            self.results[run] = Result(
+                run=run,
+                experiment=status.experiment,
+                environment=environment,
+                strategies={"auto": found},
+            )
 
     def status(self, run):
         if run in self.over:
@@ -56,24 +61,40 @@ class StandInLab:
         return self.results.get(run)
 
     def latest(self, experiment):
-        return next((run for run, result in reversed(self.results.items())
-                     if result.experiment == experiment), None)
+        return next(
+            (
+                run
+                for run, result in reversed(self.results.items())
+                if result.experiment == experiment
+            ),
+            None,
+        )
 
 
 def found(step_s: float = 1.0, chips: int = 8, flops: float = 1e15) -> StrategyResult:
     """A predicted step that does `flops` in all on chips of 200 TFLOP/s, and waits a tenth of it
     for all-gathers.
     """
-    gather = Collective(kind="all-gather", axes=("fsdp",), bytes=1, count=1, seconds=step_s,
-                        exposed_s=0.1 * step_s, route="", name="a")
-    return StrategyResult(status="ok",
-                          prediction=Prediction(fits=True,
-                                                memory_bytes=PredictedMemory(peak=8 * GIB,
-                                                                             capacity=16 * GIB),
-                                                binds="compute", collectives=(gather,),
-                                                predicted_s=Estimate(low=0.9 * step_s,
-                                                                     estimate=step_s,
-                                                                     high=1.2 * step_s),
-                                                mfu=flops / chips / step_s / 2e14,
-                                                tflops_per_chip=flops / chips / step_s / 1e12,
-                                                tokens_per_s_per_chip=4096 / step_s))
+    gather = Collective(
+        kind="all-gather",
+        axes=("fsdp",),
+        bytes=1,
+        count=1,
+        seconds=step_s,
+        exposed_s=0.1 * step_s,
+        route="",
+        name="a",
+    )
+    return StrategyResult(
+        status="ok",
+        prediction=Prediction(
+            fits=True,
+            memory_bytes=PredictedMemory(peak=8 * GIB, capacity=16 * GIB),
+            binds="compute",
+            collectives=(gather,),
+            predicted_s=Estimate(low=0.9 * step_s, estimate=step_s, high=1.2 * step_s),
+            mfu=flops / chips / step_s / 2e14,
+            tflops_per_chip=flops / chips / step_s / 1e12,
+            tokens_per_s_per_chip=4096 / step_s,
+        ),
+    )

@@ -15,12 +15,23 @@ from spmd_core.words.screens import STARTS
 from ui.lab import find
 from ui.markdown import plain
 
-_ICONS = {"layout": ":material/grid_view:", "compare": ":material/speed:",
-          "predict": ":material/online_prediction:", "search": ":material/travel_explore:",
-          "collectives": ":material/share:", "recipes": ":material/menu_book:"}
+_ICONS = {
+    "layout": ":material/grid_view:",
+    "compare": ":material/speed:",
+    "predict": ":material/online_prediction:",
+    "search": ":material/travel_explore:",
+    "collectives": ":material/share:",
+    "recipes": ":material/menu_book:",
+}
 _IN_A_ROW = 3
-_COLORS = {"succeeded": "green", "queued": "blue", "starting": "blue", "running": "blue",
-           "cancelled": "gray", "interrupted": "orange"}
+_COLORS = {
+    "succeeded": "green",
+    "queued": "blue",
+    "starting": "blue",
+    "running": "blue",
+    "cancelled": "gray",
+    "interrupted": "orange",
+}
 
 
 def starts(now: Mapping[str, Callable[[], None]]) -> None:
@@ -28,15 +39,21 @@ def starts(now: Mapping[str, Callable[[], None]]) -> None:
     what a card says of what is there now.
     """
     with st.container(key="starts"):
-        places = [place for _ in range(0, len(STARTS), _IN_A_ROW) for place in st.columns(_IN_A_ROW)]
+        places = [
+            place for _ in range(0, len(STARTS), _IN_A_ROW) for place in st.columns(_IN_A_ROW)
+        ]
         for column, start in zip(places, STARTS, strict=False):
             with column.container(border=True, height="stretch"):
                 st.markdown(f"#### {_ICONS[start.screen]} {start.screen.capitalize()}")
                 st.markdown(start.words)
                 if start.screen in now:
                     now[start.screen]()
-                st.page_link(f"pages/{start.screen}.py", label=f"**{start.call}**",
-                             icon=":material/arrow_forward:", icon_position="right")
+                st.page_link(
+                    f"pages/{start.screen}.py",
+                    label=f"**{start.call}**",
+                    icon=":material/arrow_forward:",
+                    icon_position="right",
+                )
 
 
 def query(experiment: Experiment, run: str | None = None) -> dict[str, str]:
@@ -56,37 +73,56 @@ def page_of(experiment: Experiment) -> str:
 
 def state_badge(state: str, partial: bool = False) -> str:
     """A run state as Markdown: words on a colour."""
-    return f":{_COLORS.get(state, 'red')}-badge[{state_words(state)}{', partial' if partial else ''}]"
+    return (
+        f":{_COLORS.get(state, 'red')}-badge[{state_words(state)}{', partial' if partial else ''}]"
+    )
 
 
 def run_row(summary: RunSummary) -> None:
     """One line for a stored run: how it ended, what it was (a link that opens it), what came out,
     when.
     """
-    with st.container(horizontal=True, vertical_alignment="center", gap="small",
-                      key=f"row-{summary.run}"):
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="small", key=f"row-{summary.run}"
+    ):
         st.markdown(state_badge(summary.state, summary.partial), width=124)
-        st.page_link(page_of(summary.experiment), label=plain(experiment_words(summary.experiment)),
-                     width="stretch", query_params=query(summary.experiment, summary.run))
+        st.page_link(
+            page_of(summary.experiment),
+            label=plain(experiment_words(summary.experiment)),
+            width="stretch",
+            query_params=query(summary.experiment, summary.run),
+        )
         fastest, seconds, predicted = summary.answer or ("", 0.0, False)
-        answer = f"{title(fastest)} {seconds_text(seconds)}{', predicted' if predicted else ''}" if fastest else ""
+        answer = (
+            f"{title(fastest)} {seconds_text(seconds)}{', predicted' if predicted else ''}"
+            if fastest
+            else ""
+        )
         if not answer and outcome_words(summary) == DOES_NOT_FIT:
             answer = "does not fit"
-        st.caption(" · ".join(part for part in (plain(answer), ago(summary.submitted_at)) if part),
-                   width="content")
+        st.caption(
+            " · ".join(part for part in (plain(answer), ago(summary.submitted_at)) if part),
+            width="content",
+        )
 
 
 def elsewhere(active: Sequence[RunStatus], last: str | None) -> None:
     """Links to runs that are not of the fields as they are now: those that are active, and the one
     shown before the fields were edited.
     """
-    shown = {status.run: "Running now" if status.state == "running" else state_words(status.state)
-             for status in active if not status.compile_only}
+    shown = {
+        status.run: "Running now" if status.state == "running" else state_words(status.state)
+        for status in active
+        if not status.compile_only
+    }
     if last is not None and last not in shown:
         shown[last] = "Shown before"
     for run, words in shown.items():
         status = find(run)
         if status is not None:
-            st.page_link(page_of(status.experiment),
-                         label=f"{words}: {plain(experiment_words(status.experiment))}",
-                         icon=":material/arrow_back:", query_params=query(status.experiment, run))
+            st.page_link(
+                page_of(status.experiment),
+                label=f"{words}: {plain(experiment_words(status.experiment))}",
+                icon=":material/arrow_back:",
+                query_params=query(status.experiment, run),
+            )

@@ -19,12 +19,17 @@ def rename_tab(old: Mapping[str, str]) -> None:
         st.query_params[TAB] = st.session_state[TAB] = old[name]
 
 
-def one_of(label: str, options: Sequence[str], key: str,
-           words: Callable[[str], str] = str) -> str:
+def one_of(label: str, options: Sequence[str], key: str, words: Callable[[str], str] = str) -> str:
     """One of the options; the first, until a link or a click says another one that there is."""
     if st.session_state.get(key) not in options:
         st.session_state[key] = options[0]
     chosen = st.segmented_control(
-        label, list(options), format_func=words, key=key, required=True, bind="query-params",
-        label_visibility="collapsed")
+        label,
+        list(options),
+        format_func=words,
+        key=key,
+        required=True,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
     return str(chosen) if chosen in options else options[0]

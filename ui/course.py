@@ -35,8 +35,9 @@ def position(recipe: Recipe) -> int:
 def neighbours(recipe: Recipe) -> tuple[Recipe | None, Recipe | None]:
     """The recipes before and after one in the course."""
     course, place = list(RECIPES.values()), position(recipe)
-    return (course[place - 2] if place > 1 else None), (course[place] if place < len(course)
-                                                        else None)
+    return (course[place - 2] if place > 1 else None), (
+        course[place] if place < len(course) else None
+    )
 
 
 def found(words: str, group: str | None = None) -> tuple[Recipe, ...]:
@@ -44,10 +45,18 @@ def found(words: str, group: str | None = None) -> tuple[Recipe, ...]:
     name, title, group or text.
     """
     asked = words.lower().split()
-    return tuple(recipe for recipe in RECIPES.values()
-                 if group in (None, recipe.group)
-                 and all(word in " ".join((recipe.name, recipe.title, recipe.group, recipe.look_at,
-                                           recipe.why)).lower() for word in asked))
+    return tuple(
+        recipe
+        for recipe in RECIPES.values()
+        if group in (None, recipe.group)
+        and all(
+            word
+            in " ".join(
+                (recipe.name, recipe.title, recipe.group, recipe.look_at, recipe.why)
+            ).lower()
+            for word in asked
+        )
+    )
 
 
 def varied(experiment: Experiment, last: str | None) -> Recipe | None:
@@ -87,23 +96,30 @@ def hint(experiment: Experiment) -> None:
         st.markdown(f"**Look at:** {plain(recipe.look_at)}{takes}")
         st.markdown(f":small[{plain(recipe.why)}]")
         _numbers(recipe)
-        _link(f"Try: {variations.VARIATIONS[recipe.name].words}", variations.variation_of(recipe),
-              ":material/tune:")
+        _link(
+            f"Try: {variations.VARIATIONS[recipe.name].words}",
+            variations.variation_of(recipe),
+            ":material/tune:",
+        )
         with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
             if before:
                 _link(f"Previous: {before.title}", before.experiment, ":material/arrow_back:")
             if after:
                 _link(f"Next: {after.title}", after.experiment, ":material/arrow_forward:")
             else:
-                st.page_link("pages/recipes.py", label="The end of the course: all recipes",
-                             icon=":material/menu_book:")
+                st.page_link(
+                    "pages/recipes.py",
+                    label="The end of the course: all recipes",
+                    icon=":material/menu_book:",
+                )
 
 
 def _numbers(recipe: Recipe) -> None:
     """Of a problem: what the instant estimate says of it, and of its variation."""
     here = recipe.numbers(variations.variation_of(recipe))
-    for label, line in zip(("By the estimate", variations.VARIATIONS[recipe.name].words), here,
-                           strict=False):
+    for label, line in zip(
+        ("By the estimate", variations.VARIATIONS[recipe.name].words), here, strict=False
+    ):
         st.markdown(f"**{plain(label[0].upper() + label[1:])}:** {plain(line)}")
 
 
@@ -112,7 +128,8 @@ def _variation(recipe: Recipe) -> None:
     st.html(_STYLE)
     with st.container(border=True, key="recipe"):
         st.markdown(
-            f":material/tune: A change to recipe {position(recipe)}, **{plain(recipe.title)}**")
+            f":material/tune: A change to recipe {position(recipe)}, **{plain(recipe.title)}**"
+        )
         with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
             _link("Back to it as it stands", recipe.experiment, ":material/undo:")
             if after:
@@ -120,8 +137,13 @@ def _variation(recipe: Recipe) -> None:
 
 
 def _link(words: str, experiment: Experiment, icon: str) -> None:
-    st.page_link(page_of(experiment), label=plain(words), icon=icon, query_params=query(experiment),
-                 width="content")
+    st.page_link(
+        page_of(experiment),
+        label=plain(words),
+        icon=icon,
+        query_params=query(experiment),
+        width="content",
+    )
 
 
 def lines(recipes: Sequence[Recipe], done: Collection[str]) -> None:
@@ -130,13 +152,20 @@ def lines(recipes: Sequence[Recipe], done: Collection[str]) -> None:
     `done` has the ids of experiments that ran to their end on this machine; those are marked.
     """
     for recipe in recipes:
-        with st.container(horizontal=True, vertical_alignment="center", gap="small",
-                          key=f"line-{recipe.name}"):
+        with st.container(
+            horizontal=True, vertical_alignment="center", gap="small", key=f"line-{recipe.name}"
+        ):
             is_done = recipe.experiment.id in done
             mark = ":green[:material/check_circle:]" if is_done else ":gray[:material/circle:]"
-            st.markdown(f"{mark} :gray[{position(recipe)}]", width=64,
-                        help="Done here" if is_done else None)
-            st.page_link(f"pages/{recipe.screen}.py", label=f"**{plain(recipe.title)}**", width=280,
-                         query_params=query(recipe.experiment), help=plain(recipe.why))
+            st.markdown(
+                f"{mark} :gray[{position(recipe)}]", width=64, help="Done here" if is_done else None
+            )
+            st.page_link(
+                f"pages/{recipe.screen}.py",
+                label=f"**{plain(recipe.title)}**",
+                width=280,
+                query_params=query(recipe.experiment),
+                help=plain(recipe.why),
+            )
             takes = f" Takes {recipe.takes}." if recipe.takes and recipe.claims is None else ""
             st.caption(plain(recipe.look_at + takes), width="stretch")

@@ -24,13 +24,27 @@ def menu(place: DeltaGenerator, run: str, experiment: Experiment) -> None:
 def buttons(run: str, experiment: Experiment) -> None:
     """The download buttons of a run; without a result there is only the script."""
     if lab().result(run) is not None:
-        _button("JSON", lambda: json_text(_result(run)), f"{run}.json", "application/json",
-                "All of it, as the command line prints it.")
-        _button("CSV", lambda: csv_text(_result(run)), f"{run}.csv", "text/csv",
-                "The numbers as a table.")
-    _button("Script", lambda: script_text(experiment, lab().result(run)), f"{run}.py",
-            "text/x-python",
-            "A Python script of plain JAX that reproduces the experiment without this project.")
+        _button(
+            "JSON",
+            lambda: json_text(_result(run)),
+            f"{run}.json",
+            "application/json",
+            "All of it, as the command line prints it.",
+        )
+        _button(
+            "CSV",
+            lambda: csv_text(_result(run)),
+            f"{run}.csv",
+            "text/csv",
+            "The numbers as a table.",
+        )
+    _button(
+        "Script",
+        lambda: script_text(experiment, lab().result(run)),
+        f"{run}.py",
+        "text/x-python",
+        "A Python script of plain JAX that reproduces the experiment without this project.",
+    )
 
 
 def text_button(label: str, make: Callable[[], str], file: str, words: str) -> None:
@@ -46,5 +60,13 @@ def _result(run: str) -> Result:
 
 
 def _button(label: str, make: Callable[[], str], file: str, mime: str, words: str) -> None:
-    st.download_button(label, make, file, mime, key=f"download:{file}", help=words,
-                       icon=":material/download:", on_click="ignore")
+    st.download_button(
+        label,
+        make,
+        file,
+        mime,
+        key=f"download:{file}",
+        help=words,
+        icon=":material/download:",
+        on_click="ignore",
+    )

@@ -13,21 +13,38 @@ def facts(hardware: Hardware, environment: Environment | None) -> tuple[tuple[st
     """Label and value of each fact about the devices and the host; a dash where the devices have
     not been asked.
     """
-    kinds = sorted({kind for device in environment.devices
-                    for kind in device.memory_kinds}) if environment else []
-    memory = next((device.memory_bytes for device in environment.devices if device.memory_bytes),
-                  None) if environment else None
-    return (("Platform", environment.platform if environment else hardware.accelerator or "cpu"),
-            ("Devices",
-             str(environment.device_count) if environment else str(len(hardware.device_files))
-             if hardware.accelerator else tables.NONE),
-            ("Device kind",
-             environment.device_kind if environment else hardware.name or tables.NONE),
-            ("Memory per device",
-             bytes_text(memory) if memory else "shares the host's" if environment
-             and environment.simulated else tables.NONE),
-            ("Memory kinds", ", ".join(kinds) or tables.NONE),
-            ("Host", f"{hardware.cores} cores, {bytes_text(hardware.memory_bytes)}"),)
+    kinds = (
+        sorted({kind for device in environment.devices for kind in device.memory_kinds})
+        if environment
+        else []
+    )
+    memory = (
+        next((device.memory_bytes for device in environment.devices if device.memory_bytes), None)
+        if environment
+        else None
+    )
+    return (
+        ("Platform", environment.platform if environment else hardware.accelerator or "cpu"),
+        (
+            "Devices",
+            str(environment.device_count)
+            if environment
+            else str(len(hardware.device_files))
+            if hardware.accelerator
+            else tables.NONE,
+        ),
+        ("Device kind", environment.device_kind if environment else hardware.name or tables.NONE),
+        (
+            "Memory per device",
+            bytes_text(memory)
+            if memory
+            else "shares the host's"
+            if environment and environment.simulated
+            else tables.NONE,
+        ),
+        ("Memory kinds", ", ".join(kinds) or tables.NONE),
+        ("Host", f"{hardware.cores} cores, {bytes_text(hardware.memory_bytes)}"),
+    )
 
 
 def headline(hardware: Hardware, environment: Environment | None, target: str) -> str:
@@ -35,32 +52,43 @@ def headline(hardware: Hardware, environment: Environment | None, target: str) -
     if hardware.accelerator is None:
         count = target.removeprefix("cpu:")
         return f"No accelerator found here: {count} simulated CPU devices stand in for one."
-    count, name = (environment.device_count,
-                   environment.device_kind) if environment else (len(hardware.device_files),
-                                                                 hardware.name)
+    count, name = (
+        (environment.device_count, environment.device_kind)
+        if environment
+        else (len(hardware.device_files), hardware.name)
+    )
     return f"{count} × {name}."
 
 
-def remarks(hardware: Hardware, environment: Environment | None,
-            worker_pid: int | None) -> list[str]:
+def remarks(
+    hardware: Hardware, environment: Environment | None, worker_pid: int | None
+) -> list[str]:
     """What to know besides: who holds the devices, the place in a slice, what simulated devices are
     good for.
     """
     told = []
     for holder in hardware.holders:
-        whose = "this dashboard's own worker" if holder.pid == worker_pid else f"another program, {holder.name}"
+        whose = (
+            "this dashboard's own worker"
+            if holder.pid == worker_pid
+            else f"another program, {holder.name}"
+        )
         told.append(f"{holder.device_file} is held by process {holder.pid}: {whose}.")
     if hardware.slice_hosts > 1:
         number = "" if hardware.slice_host is None else f", number {hardware.slice_host}"
-        told.append(f"This host is one of {hardware.slice_hosts} of a slice{number}: only the devices of this host are used here.")
+        told.append(
+            f"This host is one of {hardware.slice_hosts} of a slice{number}: only the devices of this host are used here."
+        )
     if environment is not None and environment.simulated:
-        told += [f"{note}. Layouts and collectives are as on real ones."
-                 for note in environment.notes]
+        told += [
+            f"{note}. Layouts and collectives are as on real ones." for note in environment.notes
+        ]
     return told
 
 
-def draw(hardware: Hardware, environment: Environment | None, target: str,
-         worker_pid: int | None) -> None:
+def draw(
+    hardware: Hardware, environment: Environment | None, target: str, worker_pid: int | None
+) -> None:
     """The machine: headline, facts, remarks, and each device in a table."""
     st.subheader(plain(headline(hardware, environment, target)), anchor=False)
     with st.container(horizontal=True, gap="medium"):
@@ -70,7 +98,14 @@ def draw(hardware: Hardware, environment: Environment | None, target: str,
         st.caption(plain(remark))
     if environment is not None:
         with st.expander("Each device"):
-            st.dataframe(tables.devices_table(environment), hide_index=True,
-                         alt="The devices of this machine with ids, coordinates and memory")
-            st.caption(plain(f"JAX {environment.jax}, jaxlib {environment.jaxlib}, Python {environment.python}" +
-                             (f", {environment.platform_version}" if environment.platform_version else "")))
+            st.dataframe(
+                tables.devices_table(environment),
+                hide_index=True,
+                alt="The devices of this machine with ids, coordinates and memory",
+            )
+            st.caption(
+                plain(
+                    f"JAX {environment.jax}, jaxlib {environment.jaxlib}, Python {environment.python}"
+                    + (f", {environment.platform_version}" if environment.platform_version else "")
+                )
+            )

@@ -19,24 +19,32 @@ _MOST_UNREAD, _OLDEST = 20, 20  # told of, and offered at once
 _ROWS, _TALL = 20, 700  # more rows than these scroll within so many pixels
 _RUNS = "runs"  # of the query string: the ticked runs, so that a link shows the same side by side
 _MOST_HIDDEN = 20  # of the ticked runs that a filter hides
-_ALT = ("Stored runs, newest first: when, experiment, time of the fastest strategy in milliseconds, "
-        "which strategy that is, whether it was measured or predicted, run id")
+_ALT = (
+    "Stored runs, newest first: when, experiment, time of the fastest strategy in milliseconds, "
+    "which strategy that is, whether it was measured or predicted, run id"
+)
 
 
-def listed(workload: str | None, state: str | None,
-           text: str | None) -> tuple[Sequence[RunSummary], int]:
+def listed(
+    workload: str | None, state: str | None, text: str | None
+) -> tuple[Sequence[RunSummary], int]:
     """The runs that fit the filters; those of searches, which are many and quick, on demand, and
     how many these are.
     """
+
     def found(searched: bool | None) -> Sequence[RunSummary]:
         return lab().history(workload=workload, state=state, text=text, searched=searched)
 
     of_searches = found(True)
     if not of_searches:
         return found(None), 0
-    shown = st.toggle(searched_words(len(of_searches)), key="searched", bind="query-params",
-                      help="What a search measured or compiled on its way, which Search lists, too; "
-                           "and what was compiled to see what would remove a collective.")
+    shown = st.toggle(
+        searched_words(len(of_searches)),
+        key="searched",
+        bind="query-params",
+        help="What a search measured or compiled on its way, which Search lists, too; "
+        "and what was compiled to see what would remove a collective.",
+    )
     return found(None if shown else False), len(of_searches)
 
 
@@ -51,10 +59,17 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     # rows are picked by number: a table with other rows must not inherit the numbers
     key = f"runs:{hash(tuple(run.run for run in runs))}"
     event = st.dataframe(
-        tables.runs_table(runs), key=key, hide_index=True, on_select="rerun",
-        selection_mode="multi-row", selection_default={"selection": {"rows": rows}},
-        height=_TALL if len(runs) > _ROWS else "content", column_config=_columns(),
-        placeholder=tables.NONE, alt=_ALT)
+        tables.runs_table(runs),
+        key=key,
+        hide_index=True,
+        on_select="rerun",
+        selection_mode="multi-row",
+        selection_default={"selection": {"rows": rows}},
+        height=_TALL if len(runs) > _ROWS else "content",
+        column_config=_columns(),
+        placeholder=tables.NONE,
+        alt=_ALT,
+    )
     picked = [runs[at] for at in sorted(event.selection.rows) if at < len(runs)] + hidden
     if told := ticked_words(len(picked), len(hidden)):
         st.caption(plain(told))
@@ -70,13 +85,17 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
 def _columns() -> dict[str, Any]:
     """Moments in the viewer's own time zone; times to three digits. Both sort by value."""
     zone = st.context.timezone
-    return {tables.WHEN: st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone=zone,
-                                                         width=128),
-            tables.TIME_MS: st.column_config.NumberColumn(
-                format="plain", help="Milliseconds per call, or per training step", width=88),
-            "Experiment": st.column_config.TextColumn(width=376),
-            "Fastest": st.column_config.TextColumn(width=110),
-            "Outcome": st.column_config.TextColumn(width=108)}
+    return {
+        tables.WHEN: st.column_config.DatetimeColumn(
+            format="YYYY-MM-DD HH:mm", timezone=zone, width=128
+        ),
+        tables.TIME_MS: st.column_config.NumberColumn(
+            format="plain", help="Milliseconds per call, or per training step", width=88
+        ),
+        "Experiment": st.column_config.TextColumn(width=376),
+        "Fastest": st.column_config.TextColumn(width=110),
+        "Outcome": st.column_config.TextColumn(width=108),
+    }
 
 
 def _hidden(asked: Sequence[str], runs: Sequence[RunSummary]) -> list[RunSummary]:
@@ -110,11 +129,19 @@ def upkeep() -> None:
     taken = lab().room(viewer())
     if taken.is_stored_full:
         oldest = lab().oldest_finished(_OLDEST)
-        st.warning(plain(f"{bytes_text(taken.stored_bytes)} are stored, and this server allows "
-                         f"{bytes_text(taken.stored_most_bytes)}: nothing new is taken before some "
-                         "runs are deleted. Download first what you want to keep."))
-        if st.button(f"Delete the {len(oldest)} oldest finished runs for good",
-                     key="delete:oldest", icon=":material/delete:", disabled=not oldest):
+        st.warning(
+            plain(
+                f"{bytes_text(taken.stored_bytes)} are stored, and this server allows "
+                f"{bytes_text(taken.stored_most_bytes)}: nothing new is taken before some "
+                "runs are deleted. Download first what you want to keep."
+            )
+        )
+        if st.button(
+            f"Delete the {len(oldest)} oldest finished runs for good",
+            key="delete:oldest",
+            icon=":material/delete:",
+            disabled=not oldest,
+        ):
             _delete(oldest)
 
 
@@ -129,16 +156,21 @@ def _delete(runs: Sequence[str]) -> None:
 def actions(picked: Sequence[RunSummary]) -> None:
     """Open, export and delete what is picked."""
     if not picked:
-        st.caption("Tick one run to open or export it, two to four to see them side by side, any number to delete them.")
+        st.caption(
+            "Tick one run to open or export it, two to four to see them side by side, any number to delete them."
+        )
         return
     if len(picked) == 1:  # the table has no room for all of its name
         st.markdown(plain(f"{experiment_words(picked[0].experiment)} · run {picked[0].run}"))
     with st.container(horizontal=True, vertical_alignment="center"):
         if len(picked) == 1:
             run = picked[0]
-            st.page_link(cards.page_of(run.experiment), label="**Open this run**",
-                         icon=":material/open_in_new:",
-                         query_params=cards.query(run.experiment, run.run))
+            st.page_link(
+                cards.page_of(run.experiment),
+                label="**Open this run**",
+                icon=":material/open_in_new:",
+                query_params=cards.query(run.experiment, run.run),
+            )
             exports.buttons(run.run, run.experiment)
         names = f"{len(picked)} runs" if len(picked) > 1 else "this run"
         with st.popover(f"Delete {names}", icon=":material/delete:"):

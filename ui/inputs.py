@@ -17,8 +17,10 @@ from ui import state
 
 _NEW_AXES = ("x", "y", "z", "w", "u", "v")
 ABSENT = ("tpu:v5e:4x4", "tpu:v6e:4x4", "tpu:v5p:2x2x4")  # offered as targets of a prediction
-_MEANS_ABSENT = (" Or a TPU topology such as tpu:v5p:4x4x4, which need not be attached: programs are "
-                 "compiled for it and their times predicted.")
+_MEANS_ABSENT = (
+    " Or a TPU topology such as tpu:v5p:4x4x4, which need not be attached: programs are "
+    "compiled for it and their times predicted."
+)
 _MEMORY_KINDS = ("device", "pinned_host")
 
 
@@ -34,8 +36,17 @@ def target_input(screen: str) -> str:
     meaning = "Where it runs: `local` is this machine's accelerators, `cpu:8` eight simulated CPU devices. Type another, e.g. cpu:32."
     if absent:
         meaning += _MEANS_ABSENT
-    return st.selectbox("Target", options, key=key, accept_new_options=True,
-                        format_func=_target_words, help=meaning) or now
+    return (
+        st.selectbox(
+            "Target",
+            options,
+            key=key,
+            accept_new_options=True,
+            format_func=_target_words,
+            help=meaning,
+        )
+        or now
+    )
 
 
 def _target_words(target: str) -> str:
@@ -56,8 +67,9 @@ def mesh_input(screen: str) -> list[list[Any]]:
     old = [list(axis) for axis in draft["mesh"]]
     most = max(4, min(len(old), MAX_MESH_AXES))
     key = state.seed(state.key(screen, "mesh.count"), len(old))
-    count = st.segmented_control("Mesh axes", range(1, most + 1), key=key,
-                                 required=True) or len(old)
+    count = st.segmented_control("Mesh axes", range(1, most + 1), key=key, required=True) or len(
+        old
+    )
     st.session_state.setdefault(state.key(screen, "mesh.size.0"), old[0][1])
     mesh = []
     for position in range(count):
@@ -65,22 +77,34 @@ def mesh_input(screen: str) -> list[list[Any]]:
         left, right = st.columns(2, gap="small")
         name_key = state.seed(state.key(screen, f"mesh.name.{position}"), name)
         size_key = state.seed(state.key(screen, f"mesh.size.{position}"), size)
-        chosen = left.text_input(f"Axis {position + 1} name", key=name_key, max_chars=64,
-                                 label_visibility="collapsed")
-        devices = right.number_input(f"Axis {position + 1} size", value=None, step=1, key=size_key,
-                                     label_visibility="collapsed")
+        chosen = left.text_input(
+            f"Axis {position + 1} name", key=name_key, max_chars=64, label_visibility="collapsed"
+        )
+        devices = right.number_input(
+            f"Axis {position + 1} size",
+            value=None,
+            step=1,
+            key=size_key,
+            label_visibility="collapsed",
+        )
         mesh.append([(chosen or "").strip(), devices or 0])
     if len(mesh) == len(old):
-        rename_axes(draft,
-                    {before[0]: after[0] for before, after in zip(old, mesh, strict=True)
-                     if before[0] != after[0]})
+        rename_axes(
+            draft,
+            {
+                before[0]: after[0]
+                for before, after in zip(old, mesh, strict=True)
+                if before[0] != after[0]
+            },
+        )
     elif len(mesh) < len(old):
         drop_axes(draft, remove_axes(screen, old, len(mesh)))
     return mesh
 
 
-def axis_at(screen: str, position: int, old: list[list[Any]], mesh: list[list[Any]],
-            names: Sequence[str]) -> tuple[str, Any]:
+def axis_at(
+    screen: str, position: int, old: list[list[Any]], mesh: list[list[Any]], names: Sequence[str]
+) -> tuple[str, Any]:
     """Name and size in an axis's row: the draft's, the one removed there, or a new one of size 1."""
     if position < len(old):
         return old[position][0], old[position][1]
@@ -108,24 +132,36 @@ def drop_axes(draft: dict[str, Any], gone: Sequence[str]) -> None:
     left = [name for name, _ in draft["mesh"] if name not in gone]
     table = {dim: axes_left(axes, left) for dim, axes in draft["sharding"].items()}
     draft["sharding"] = {dim: axes for dim, axes in table.items() if axes is not None}
-    draft["overrides"] = {name: [axes_left(axes, left) for axes in spec]
-                          for name, spec in draft["overrides"].items()}
+    draft["overrides"] = {
+        name: [axes_left(axes, left) for axes in spec] for name, spec in draft["overrides"].items()
+    }
 
 
 def rename_axes(draft: dict[str, Any], new_names: dict[str, str]) -> None:
     """Rename mesh axes in the draft's sharding and overrides, in place."""
+
     def renamed(entry: Any) -> Any:
-        return [renamed(axis) for axis in entry] if isinstance(entry,
-                                                               list) else new_names.get(entry,
-                                                                                        entry)
+        return (
+            [renamed(axis) for axis in entry]
+            if isinstance(entry, list)
+            else new_names.get(entry, entry)
+        )
 
     draft["sharding"] = {dim: renamed(axes) for dim, axes in draft["sharding"].items()}
-    draft["overrides"] = {name: [renamed(axes) for axes in spec]
-                          for name, spec in draft["overrides"].items()}
+    draft["overrides"] = {
+        name: [renamed(axes) for axes in spec] for name, spec in draft["overrides"].items()
+    }
 
 
-def axes_input(screen: str, field: str, label: str, now: Any, mesh: list[list[Any]], *,
-               label_visibility: Any = "visible") -> str | list[str] | None:
+def axes_input(
+    screen: str,
+    field: str,
+    label: str,
+    now: Any,
+    mesh: list[list[Any]],
+    *,
+    label_visibility: Any = "visible",
+) -> str | list[str] | None:
     """The mesh axes that cut one dim, major first: None, an axis, or a list.
 
     An axis that left the mesh stays among the choices, so that the refusal can name it and nothing
@@ -134,8 +170,9 @@ def axes_input(screen: str, field: str, label: str, now: Any, mesh: list[list[An
     chosen = [] if now is None else [now] if isinstance(now, str) else list(now)
     options = list(dict.fromkeys([*(name for name, _ in mesh), *chosen]))
     key = state.seed(state.key(screen, f"{field}/{','.join(options)}"), chosen)
-    axes = st.multiselect(label, options, key=key, placeholder="not sharded",
-                          label_visibility=label_visibility)
+    axes = st.multiselect(
+        label, options, key=key, placeholder="not sharded", label_visibility=label_visibility
+    )
     return None if not axes else axes[0] if len(axes) == 1 else axes
 
 
@@ -147,15 +184,26 @@ def dims_input(screen: str, what: Workload, mesh: list[list[Any]]) -> dict[str, 
         left, right = st.columns([2, 3], gap="small", vertical_alignment="bottom")
         optional = dim in what.optional_dims
         key = state.seed(state.key(screen, f"dim.{dim}"), draft["dims"].get(dim))
-        size = left.number_input(dim, value=None, step=1, key=key,
-                                 placeholder="left out" if optional else "size",
-                                 help=f"Empty leaves {dim} out." if optional else None)
+        size = left.number_input(
+            dim,
+            value=None,
+            step=1,
+            key=key,
+            placeholder="left out" if optional else "size",
+            help=f"Empty leaves {dim} out." if optional else None,
+        )
         if size is not None or not optional:
             dims[dim] = size or 0
         with right:
             label = "sharded over mesh axes" if row == 0 else f"{dim} sharded over"
-            axes = axes_input(screen, f"sharding.{dim}", label, draft["sharding"].get(dim), mesh,
-                              label_visibility="visible" if row == 0 else "collapsed")
+            axes = axes_input(
+                screen,
+                f"sharding.{dim}",
+                label,
+                draft["sharding"].get(dim),
+                mesh,
+                label_visibility="visible" if row == 0 else "collapsed",
+            )
         if axes is not None:
             sharding[dim] = axes
     return {"dims": dims, "sharding": sharding}
@@ -169,22 +217,32 @@ def shape_input(screen: str, mesh: list[list[Any]]) -> dict[str, Any]:
     `sharding`.
     """
     draft = state.draft(screen)
-    key = state.seed(state.key(screen, "shape"),
-                     ", ".join(str(size) for size in draft["dims"].values()))
-    text = st.text_input("Array shape", key=key, max_chars=120, placeholder="4, 8",
-                         help="One size for each dim, rank 1 to 6, for example 4, 8.")
+    key = state.seed(
+        state.key(screen, "shape"), ", ".join(str(size) for size in draft["dims"].values())
+    )
+    text = st.text_input(
+        "Array shape",
+        key=key,
+        max_chars=120,
+        placeholder="4, 8",
+        help="One size for each dim, rank 1 to 6, for example 4, 8.",
+    )
     dims = parse_shape(text or "")
     override = draft["overrides"].get("array")
-    now = draft["sharding"] if override is None else dict(zip(draft["dims"], override,
-                                                              strict=False))
+    now = (
+        draft["sharding"] if override is None else dict(zip(draft["dims"], override, strict=False))
+    )
     sharding = {}
     for dim in dims:
         # not with its size: a widget whose label changes begins anew, and may lose what was chosen
         axes = axes_input(screen, f"sharding.{dim}", f"{dim} sharded over", now.get(dim), mesh)
         if axes is not None:
             sharding[dim] = axes
-    return {"dims": dims} | ({"sharding": sharding} if override is None
-                             else {"overrides": {"array": [sharding.get(dim) for dim in dims]}})
+    return {"dims": dims} | (
+        {"sharding": sharding}
+        if override is None
+        else {"overrides": {"array": [sharding.get(dim) for dim in dims]}}
+    )
 
 
 _BETWEEN = re.compile(r"(?<=[0-9])\s*[x×]\s*(?=-?[0-9])")  # 4x8, but not the x of `8, x, 32`
@@ -201,9 +259,12 @@ def parse_shape(text: str) -> dict[str, Any]:
     if parts and not parts[-1].strip():
         parts.pop()
     sizes = [part.strip().replace("_", "") for part in parts]
-    return {f"d{position}": int(size)
-            if size.removeprefix("-").isascii() and size.removeprefix("-").isdigit()
-            and len(size) < 40 else size for position, size in enumerate(sizes)} or {"d0": 0}
+    return {
+        f"d{position}": int(size)
+        if size.removeprefix("-").isascii() and size.removeprefix("-").isdigit() and len(size) < 40
+        else size
+        for position, size in enumerate(sizes)
+    } or {"d0": 0}
 
 
 def dtype_input(screen: str, what: Workload) -> str:
@@ -220,27 +281,37 @@ def memory_input(screen: str, names: tuple[str, ...]) -> dict[str, str]:
     for name in names:
         key = state.seed(state.key(screen, f"memory.{name}"), draft["memory"].get(name, "device"))
         label = "Memory kind" if len(names) == 1 else f"Memory of {name}"
-        memory[name] = st.selectbox(label, _MEMORY_KINDS, key=key, help="`pinned_host` keeps it in host memory; compute moves it over.")
+        memory[name] = st.selectbox(
+            label,
+            _MEMORY_KINDS,
+            key=key,
+            help="`pinned_host` keeps it in host memory; compute moves it over.",
+        )
     return memory
 
 
-def spec_input(screen: str, name: str, dims: tuple[str, ...],
-               mesh: list[list[Any]]) -> list[Any] | None:
+def spec_input(
+    screen: str, name: str, dims: tuple[str, ...], mesh: list[list[Any]]
+) -> list[Any] | None:
     """A spec of its own for one array, or None where it follows the table."""
     draft = state.draft(screen)
     now = draft["overrides"].get(name)
-    own = st.toggle("Spec of its own",
-                    key=state.seed(state.key(screen, f"own.{name}"), now is not None))
+    own = st.toggle(
+        "Spec of its own", key=state.seed(state.key(screen, f"own.{name}"), now is not None)
+    )
     if not own:
         return None
     entries = list(now or [])[: len(dims)] or [draft["sharding"].get(dim) for dim in dims]
     entries += [None] * (len(dims) - len(entries))
-    return [axes_input(screen, f"override.{name}.{dim}", f"{dim} of {name}, sharded over", entry,
-                       mesh) for dim, entry in zip(dims, entries, strict=True)]
+    return [
+        axes_input(screen, f"override.{name}.{dim}", f"{dim} of {name}, sharded over", entry, mesh)
+        for dim, entry in zip(dims, entries, strict=True)
+    ]
 
 
-def number_input(screen: str, field: str, label: str, now: float, *, step: float = 1,
-                 text: str | None = None) -> Any:
+def number_input(
+    screen: str, field: str, label: str, now: float, *, step: float = 1, text: str | None = None
+) -> Any:
     """A number of the draft."""
     key = state.seed(state.key(screen, field), now)
     value = st.number_input(label, value=None, step=step, key=key, help=text)
@@ -249,16 +320,26 @@ def number_input(screen: str, field: str, label: str, now: float, *, step: float
 
 def text_input(screen: str, field: str, label: str, now: str, text: str | None = None) -> str:
     """A short text of the draft."""
-    return st.text_input(label, key=state.seed(state.key(screen, field), now), max_chars=80,
-                         help=text) or now
+    return (
+        st.text_input(label, key=state.seed(state.key(screen, field), now), max_chars=80, help=text)
+        or now
+    )
 
 
-def choice_input(screen: str, field: str, label: str, options: tuple[str, ...], now: str,
-                 text: str | None = None, words: Callable[[str], str] = str) -> str:
+def choice_input(
+    screen: str,
+    field: str,
+    label: str,
+    options: tuple[str, ...],
+    now: str,
+    text: str | None = None,
+    words: Callable[[str], str] = str,
+) -> str:
     """One of a few words."""
     key = state.seed(state.key(screen, field), now)
-    return st.selectbox(label, list(dict.fromkeys([*options, now])), key=key, format_func=words,
-                        help=text)
+    return st.selectbox(
+        label, list(dict.fromkeys([*options, now])), key=key, format_func=words, help=text
+    )
 
 
 def toggle_input(screen: str, field: str, label: str, now: bool, text: str | None = None) -> bool:
@@ -266,14 +347,21 @@ def toggle_input(screen: str, field: str, label: str, now: bool, text: str | Non
     return st.toggle(label, key=state.seed(state.key(screen, field), now), help=text)
 
 
-def strategies_input(screen: str, field: str, offered: Sequence[str],
-                     now: Sequence[str]) -> list[str]:
+def strategies_input(
+    screen: str, field: str, offered: Sequence[str], now: Sequence[str]
+) -> list[str]:
     """Strategies to choose from. Those of `now` keep their order, which is part of an experiment,
     so that a link stays what it is.
     """
     options = list(dict.fromkeys([*now, *offered]))
-    shown = [name for name in offered if name in options] + [name for name in options
-                                                             if name not in offered]
-    chosen = st.pills("Strategies", shown, selection_mode="multi", format_func=title,
-                      key=state.seed(state.key(screen, field), list(now)))
+    shown = [name for name in offered if name in options] + [
+        name for name in options if name not in offered
+    ]
+    chosen = st.pills(
+        "Strategies",
+        shown,
+        selection_mode="multi",
+        format_func=title,
+        key=state.seed(state.key(screen, field), list(now)),
+    )
     return [name for name in options if name in chosen]

@@ -83,22 +83,48 @@ def wrong_screen(screen: str, experiment: Experiment) -> str | None:
     """
     what = experiment.what
     if experiment.variants and screen != "compare":
-        return str(refuse(f"a study of {len(experiment.variants)} variants",
-                          f"is not shown on {screen.capitalize()}", "open it on Compare"))
+        return str(
+            refuse(
+                f"a study of {len(experiment.variants)} variants",
+                f"is not shown on {screen.capitalize()}",
+                "open it on Compare",
+            )
+        )
     if screen == "layout" and not (what.is_bare_array or is_product(what)):
-        return str(refuse(what.name, "is a computation, and Layout shows an array or one product",
-                          f"open it on {link.screen_of(experiment).capitalize()}"))
-    if screen == "compare" and not experiment.variants and (
-            what.is_bare_array or what.compile_only):
-        why = "is one array, and Compare runs computations" if what.is_bare_array else \
-            "is only compiled, and Compare runs what it shows"
+        return str(
+            refuse(
+                what.name,
+                "is a computation, and Layout shows an array or one product",
+                f"open it on {link.screen_of(experiment).capitalize()}",
+            )
+        )
+    if (
+        screen == "compare"
+        and not experiment.variants
+        and (what.is_bare_array or what.compile_only)
+    ):
+        why = (
+            "is one array, and Compare runs computations"
+            if what.is_bare_array
+            else "is only compiled, and Compare runs what it shows"
+        )
         return str(refuse(what.name, why, f"open it on {_screen_for(experiment).capitalize()}"))
     if (screen == "collectives") != what.is_of_machine:
-        return str(refuse(what.name, f"is not shown on {screen.capitalize()}",
-                          f"open it on {_screen_for(experiment).capitalize()}"))
+        return str(
+            refuse(
+                what.name,
+                f"is not shown on {screen.capitalize()}",
+                f"open it on {_screen_for(experiment).capitalize()}",
+            )
+        )
     if screen == "predict" and not what.results and not what.compile_only:
-        return str(refuse(what.name, "has nothing that a compiler could predict",
-                          f"open it on {_screen_for(experiment).capitalize()}"))
+        return str(
+            refuse(
+                what.name,
+                "has nothing that a compiler could predict",
+                f"open it on {_screen_for(experiment).capitalize()}",
+            )
+        )
     return None
 
 
@@ -111,8 +137,13 @@ def _screen_for(experiment: Experiment) -> str:
         return "collectives"
     if what.is_bare_array:
         return "layout"
-    return "predict" if what.compile_only else "compare" if not what.results else \
-        link.screen_of(experiment)
+    return (
+        "predict"
+        if what.compile_only
+        else "compare"
+        if not what.results
+        else link.screen_of(experiment)
+    )
 
 
 def elsewhere(experiment: Experiment) -> tuple[str, dict[str, str]]:
@@ -143,19 +174,26 @@ def misfit(experiment: Experiment) -> state.Notice | None:
     """
     for each in experiment.variants:
         if (found := misfit(each.experiment)) is not None:
-            return state.Notice(f"Variant {each.name}: {found.sentence}",
-                                _adapted(experiment, None, None))
+            return state.Notice(
+                f"Variant {each.name}: {found.sentence}", _adapted(experiment, None, None)
+            )
     environment = lab().devices(experiment.target) if experiment.target == "local" else None
     count = environment.device_count if environment else None
     if experiment.target == "local" and environment is None and not accelerator_files():
         here = default_target()
-        sentence = str(refuse("target local", "means this machine's accelerators, and it has none",
-                              f"use {here}, or open this where one is"))
+        sentence = str(
+            refuse(
+                "target local",
+                "means this machine's accelerators, and it has none",
+                f"use {here}, or open this where one is",
+            )
+        )
         return state.Notice(sentence, _adapted(experiment, None, here) if here != "local" else None)
     try:
         if experiment.place.is_absent:
-            check_fits_target(experiment.mesh, experiment.place,
-                              get_topology(experiment.place).devices)
+            check_fits_target(
+                experiment.mesh, experiment.place, get_topology(experiment.place).devices
+            )
             check_compiles(experiment.what, experiment.place)
         check_fits_target(experiment.mesh, experiment.place, count)
     except RequestError as error:
@@ -171,8 +209,10 @@ def no_run(run: str, press: str) -> str:
         return str(error)
     except RequestError:
         pass
-    return (f"This machine has no run {run}: it was made on another one, or was deleted. "
-            f"The fields are filled in as far as the link says: press {press} to compute it here.")
+    return (
+        f"This machine has no run {run}: it was made on another one, or was deleted. "
+        f"The fields are filled in as far as the link says: press {press} to compute it here."
+    )
 
 
 def _adapted(experiment: Experiment, count: int | None, target: str | None) -> Experiment | None:
@@ -189,16 +229,19 @@ def write_query(screen: str, experiment: Experiment, run: str | None = None) -> 
     except RequestError:
         return
     wanted = (query["experiment"], query.get("run", ""))
-    if wanted != state.link(screen) or (st.query_params.get("experiment", ""),
-                                        st.query_params.get("run", "")) != wanted:
+    if (
+        wanted != state.link(screen)
+        or (st.query_params.get("experiment", ""), st.query_params.get("run", "")) != wanted
+    ):
         state.set_link(screen, wanted)
         if run is None:
             st.query_params.pop("run", None)
         st.query_params.update(query)  # what widgets are bound to is theirs, and stays
 
 
-def share_box(place: DeltaGenerator, screen: str, experiment: Experiment | None = None,
-              run: str | None = None) -> None:
+def share_box(
+    place: DeltaGenerator, screen: str, experiment: Experiment | None = None, run: str | None = None
+) -> None:
     """A button, at `place`, that opens the copyable link of this screen."""
     box = place.popover("Share", icon=":material/link:", key="share", on_change="rerun")
     if not box.open:  # made when it is opened: a viewer changes what it shows without the screen
@@ -215,7 +258,9 @@ def share_box(place: DeltaGenerator, screen: str, experiment: Experiment | None 
             st.error(plain(str(error)))
             return
         st.code(address, language=None, wrap_lines=True)
-        st.caption("Copy it and send it: it opens this very screen. Opening a link never starts a computation.")
+        st.caption(
+            "Copy it and send it: it opens this very screen. Opening a link never starts a computation."
+        )
 
 
 def path(experiment: Experiment | None, run: str | None, screen: str) -> str:
@@ -237,8 +282,13 @@ def base_address() -> str:
 
 def _view() -> str:
     """What else of the view a link shows: the sweep, the open tab, strategy and text."""
-    query = urlencode({name: value for name in (*_KEPT, *choices.LINKED)
-                       if (value := st.query_params.get(name, "")) and len(value) < 512})
+    query = urlencode(
+        {
+            name: value
+            for name in (*_KEPT, *choices.LINKED)
+            if (value := st.query_params.get(name, "")) and len(value) < 512
+        }
+    )
     return f"&{query}" if query else ""
 
 

@@ -13,8 +13,12 @@ from ui.lab import find, lab, submit, viewer
 from ui.markdown import as_sentence, plain
 from ui.shell import attempt, refusal
 
-_BUTTONS = {"compare": "Run", "predict": "Predict", "layout": "Place it on devices",
-            "collectives": "Measure"}
+_BUTTONS = {
+    "compare": "Run",
+    "predict": "Predict",
+    "layout": "Place it on devices",
+    "collectives": "Measure",
+}
 MOST_LISTED = 10  # of runs on Overview: a queue of a thousand would be sent twice a second
 # twice a second: a first median that is there within a second is also seen within a second
 INTERVAL_S = 0.5
@@ -30,8 +34,9 @@ def ask(screen: str, experiment: Experiment) -> None:
     st.rerun()
 
 
-def follow(screen: str, experiment: Experiment, run: str | None,
-           was_at_work: bool = False) -> RunStatus | None:
+def follow(
+    screen: str, experiment: Experiment, run: str | None, was_at_work: bool = False
+) -> RunStatus | None:
     """How the run that a screen shows stands: not here, of other fields, at work, or how it ended.
 
     Its status once it is over and answers the fields; until then, and for any other run, None.
@@ -45,8 +50,10 @@ def follow(screen: str, experiment: Experiment, run: str | None,
         st.info(plain(links.no_run(run, _BUTTONS[screen])), icon=":material/link_off:")
         return None
     if status.experiment != experiment:
-        st.info(f"Run {plain(run)} belongs to another experiment than the one in the fields.",
-                icon=":material/link_off:")
+        st.info(
+            f"Run {plain(run)} belongs to another experiment than the one in the fields.",
+            icon=":material/link_off:",
+        )
         return None
     if not status.is_over:
         watch(run)
@@ -73,15 +80,24 @@ def watch(run: str) -> None:
         st.rerun()
     with st.container(border=True, key="live"):
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"**{state_words(status.state)}** · {plain(phase_words(status))}",
-                        width="stretch")
+            st.markdown(
+                f"**{state_words(status.state)}** · {plain(phase_words(status))}", width="stretch"
+            )
             if status.elapsed_s is not None:
                 st.markdown(f"{status.elapsed_s:.0f} s", width="content")
             _cancel_button(run)
         _cancel_refusal(run)
         _behind(status)
         compiled = status.experiment.place.is_absent
-        what = "point" if status.experiment.what.is_of_machine else "step" if status.phase == "train" else "strategy" if compiled else "round"
+        what = (
+            "point"
+            if status.experiment.what.is_of_machine
+            else "step"
+            if status.phase == "train"
+            else "strategy"
+            if compiled
+            else "round"
+        )
         share = min(1.0, status.done / status.of) if status.of else 0.0
         rounds = f"{what} {status.done} of {status.of}" if status.of else "not measuring yet"
         if compiled and not status.of and status.state != "queued":
@@ -96,16 +112,23 @@ def watch(run: str) -> None:
             medians = dict(status.medians_s)
             with st.container(key="live-medians"):
                 st.caption(plain(base.medians_alt(medians)))
-                st.vega_lite_chart(base.live_chart(medians, tuple(row.key for row in status.experiment.rows)),
-                                   alt=base.medians_alt(medians), key="live-chart")
+                st.vega_lite_chart(
+                    base.live_chart(medians, tuple(row.key for row in status.experiment.rows)),
+                    alt=base.medians_alt(medians),
+                    key="live-chart",
+                )
 
 
 def _points(status: RunStatus) -> None:
     """Points of a sweep of collectives as they come: those of the axes that are being measured."""
     axes = status.points[-1].axes
     shown = [point for point in status.points if point.axes == axes]
-    st.vega_lite_chart(bandwidth.sweep_chart(shown, (), bandwidth.BUS), key="live-points",
-                       alt=bandwidth.sweep_alt(shown, bandwidth.BUS), width="stretch")
+    st.vega_lite_chart(
+        bandwidth.sweep_chart(shown, (), bandwidth.BUS),
+        key="live-points",
+        alt=bandwidth.sweep_alt(shown, bandwidth.BUS),
+        width="stretch",
+    )
 
 
 @st.fragment(run_every=INTERVAL_S)
@@ -120,19 +143,21 @@ def watch_queue(seen: tuple[str, ...]) -> None:
         with st.container(horizontal=True, vertical_alignment="center", border=True):
             done = f", round {status.done} of {status.of}" if status.of else ""
             elapsed = f", {status.elapsed_s:.0f} s" if status.elapsed_s is not None else ""
-            doing = f"**{state_words(status.state)}** · {plain(phase_words(status) + done + elapsed)}"
+            doing = (
+                f"**{state_words(status.state)}** · {plain(phase_words(status) + done + elapsed)}"
+            )
             st.markdown(f"{doing}  \n{plain(experiment_words(status.experiment))}", width="stretch")
             _cancel_button(status.run)
         _cancel_refusal(status.run)
-
 
     if len(active) > MOST_LISTED:
         st.caption(f"And {len(active) - MOST_LISTED} more wait behind these.")
     taken = lab().room(viewer())
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(plain(taken.words), width="stretch")
-        if taken.own and st.button("Cancel all of mine", key="cancel:mine",
-                                   icon=":material/stop_circle:"):
+        if taken.own and st.button(
+            "Cancel all of mine", key="cancel:mine", icon=":material/stop_circle:"
+        ):
             state.set_refused("mine", attempt(lab().cancel_all, viewer()))
     _cancel_refusal("mine")
 
@@ -145,9 +170,12 @@ def _behind(status: RunStatus) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         words = behind_words(at_hand, lab().longest_s(at_hand.experiment))
         st.caption(plain(words), width="stretch")
-        st.page_link(cards.page_of(at_hand.experiment), label="Open it",
-                     icon=":material/open_in_new:",
-                     query_params=cards.query(at_hand.experiment, at_hand.run))
+        st.page_link(
+            cards.page_of(at_hand.experiment),
+            label="Open it",
+            icon=":material/open_in_new:",
+            query_params=cards.query(at_hand.experiment, at_hand.run),
+        )
         if st.button("Cancel that one", key=f"cancel-ahead:{at_hand.run}"):
             state.set_refused(at_hand.run, attempt(lab().cancel, at_hand.run))
     _cancel_refusal(at_hand.run)

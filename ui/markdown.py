@@ -24,8 +24,10 @@ def coded(text: str) -> str:
     parts = " ".join(text.split()).split("`")
     if len(parts) % 2 == 0:  # one has no other end
         return plain(text)
-    return "".join(f"`{part}`" if number % 2 else _SPECIAL.sub(r"\\\1", part)
-                   for number, part in enumerate(parts))
+    return "".join(
+        f"`{part}`" if number % 2 else _SPECIAL.sub(r"\\\1", part)
+        for number, part in enumerate(parts)
+    )
 
 
 def as_sentence(message: str) -> str:

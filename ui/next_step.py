@@ -18,8 +18,12 @@ def draw(result: Result) -> None:
     if said is None:
         return
     with st.container(key="next"):
-        st.page_link(cards.page_of(said.experiment), label=f"**Next:** {coded(said.sentence)}",
-                     icon=":material/arrow_forward:", query_params=cards.query(said.experiment))
+        st.page_link(
+            cards.page_of(said.experiment),
+            label=f"**Next:** {coded(said.sentence)}",
+            icon=":material/arrow_forward:",
+            query_params=cards.query(said.experiment),
+        )
 
 
 @lru_cache(maxsize=256)

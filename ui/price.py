@@ -23,9 +23,16 @@ def field() -> float | None:
     if fresh:
         st.session_state[key] = now()
     value = st.number_input(
-        "Price per chip-hour ($)", value=None, min_value=0.0, max_value=HIGHEST_PRICE, step=0.1,
-        format="%g", key=state.seed(key, now()), placeholder="e.g. 4.20",
-        help="Turns chip-seconds into money on every prediction. It stays with the link.")
+        "Price per chip-hour ($)",
+        value=None,
+        min_value=0.0,
+        max_value=HIGHEST_PRICE,
+        step=0.1,
+        format="%g",
+        key=state.seed(key, now()),
+        placeholder="e.g. 4.20",
+        help="Turns chip-seconds into money on every prediction. It stays with the link.",
+    )
     state.set_aside(_EVERYWHERE, PRICE, value or None)
     if value:
         text = f"{value:g}"

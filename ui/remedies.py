@@ -28,9 +28,12 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
     """The answers for these strategies (None: all), or the button that asks for them; nothing
     where nothing communicates.
     """
-    shown = [name for name in names or result.order
-             if result.strategies[name].collectives
-             and result.row(name).strategy not in (*ONE_DEVICE, *MAP_STRATEGIES)]
+    shown = [
+        name
+        for name in names or result.order
+        if result.strategies[name].collectives
+        and result.row(name).strategy not in (*ONE_DEVICE, *MAP_STRATEGIES)
+    ]
     if not shown or result.partial:
         return
     st.subheader(HEADING, anchor=False)
@@ -94,9 +97,12 @@ def _answers(result: Result, names: Sequence[str]) -> None:
             st.markdown(f"{said}  \n{coded(as_sentence(removal.reason))}")
             continue
         st.markdown(said)
-        st.page_link(cards.page_of(removal.experiment), icon=":material/arrow_forward:",
-                     label=coded(as_sentence(removal.sentence)),
-                     query_params=cards.query(removal.experiment))
+        st.page_link(
+            cards.page_of(removal.experiment),
+            icon=":material/arrow_forward:",
+            label=coded(as_sentence(removal.sentence)),
+            query_params=cards.query(removal.experiment),
+        )
     if found and is_guessed(result):
         st.caption(coded(as_sentence(GUESSED)))
 
@@ -108,8 +114,7 @@ def grouped(result: Result, names: Sequence[str]) -> list[Group]:
         for each in result.strategies[name].collectives or ():
             if each.remove is None:
                 continue
-            said = each.remove.reason if isinstance(each.remove, Nothing) \
-                else each.remove.sentence
+            said = each.remove.reason if isinstance(each.remove, Nothing) else each.remove.sentence
             group = found.setdefault((what_words(each), said), (each, each.remove, []))
             if name not in group[2]:
                 group[2].append(name)

@@ -45,8 +45,9 @@ def open_page(screen: str) -> DeltaGenerator:
     """
     heap.leave_imports_out()
     _, title, _ = PAGES[screen]
-    st.set_page_config(page_title=f"{title} · SPMD Lab", page_icon=_ICON, layout="wide",
-                       initial_sidebar_state=340)
+    st.set_page_config(
+        page_title=f"{title} · SPMD Lab", page_icon=_ICON, layout="wide", initial_sidebar_state=340
+    )
     style.draw()
     _require_login()
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="menu"):
@@ -91,8 +92,11 @@ def offer_nearest(screen: str, notice: state.Notice, opening: str = "") -> None:
     if notice.nearest is not None:
         left, right = st.columns([2, 5], vertical_alignment="center")
         right.markdown(f"Nearest: {plain(experiment_words(notice.nearest))}")
-        if left.button("Use the nearest experiment", key=f"{screen}:nearest:{opening}",
-                       icon=":material/near_me:"):
+        if left.button(
+            "Use the nearest experiment",
+            key=f"{screen}:nearest:{opening}",
+            icon=":material/near_me:",
+        ):
             state.replace(screen, notice.nearest)
             state.set_notice(screen, None)
             st.rerun()
@@ -117,8 +121,11 @@ def _address_banner() -> None:
     address = st.get_option("server.address") or ""
     if st.get_option("server.address") in _LOOPBACK[:3] or "auth" in _secrets():
         return
-    st.warning(f"This dashboard answers on {plain(address or 'every address of this machine')} without a login: whoever can reach it can use "
-               "these devices. Bind it to 127.0.0.1 and use ssh -L, or set up a login, as docs/security.md says.", icon=":material/lock_open:")
+    st.warning(
+        f"This dashboard answers on {plain(address or 'every address of this machine')} without a login: whoever can reach it can use "
+        "these devices. Bind it to 127.0.0.1 and use ssh -L, or set up a login, as docs/security.md says.",
+        icon=":material/lock_open:",
+    )
 
 
 def _require_login() -> None:

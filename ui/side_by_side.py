@@ -38,8 +38,10 @@ def draw(runs: Sequence[RunSummary]) -> None:
 
 def _card(name: str, run: RunSummary) -> Result | None:
     """A run's name, moment, experiment and answer; its result, where it left one."""
-    st.markdown(f"**{name}: {plain(f'{ago(run.submitted_at)}, {run.run}')}**  \n"
-                f"{plain(experiment_words(run.experiment))}")
+    st.markdown(
+        f"**{name}: {plain(f'{ago(run.submitted_at)}, {run.run}')}**  \n"
+        f"{plain(experiment_words(run.experiment))}"
+    )
     result = lab().result(run.run)
     if result is None:
         st.caption("This run left no result.")

@@ -34,13 +34,23 @@ class Notice:
 _DEFAULTS: dict[str, dict[str, Any]] = {
     # it fills the devices: of less, one device is the fastest. What also communicates must be 16
     # times as large to win, and its first median comes twice as late.
-    "compare": {"mesh": [["x", 8]], "workload": "elementwise", "sharding": {"rows": "x"},
-                "dims": {"rows": 1024, "cols": 512}},
+    "compare": {
+        "mesh": [["x", 8]],
+        "workload": "elementwise",
+        "sharding": {"rows": "x"},
+        "dims": {"rows": 1024, "cols": 512},
+    },
     # none of the recipes, whose words would stand above the answer
-    "layout": {"mesh": [["x", 2], ["y", 4]], "workload": "array", "dims": {"d0": 8, "d1": 16},
-               "sharding": {"d0": "x", "d1": "y"}, "data": {"array": "arange"}},
+    "layout": {
+        "mesh": [["x", 2], ["y", 4]],
+        "workload": "array",
+        "dims": {"d0": 8, "d1": 16},
+        "sharding": {"d0": "x", "d1": "y"},
+        "data": {"array": "arange"},
+    },
     "predict": DEFAULT_SPEC,
-    "collectives": {"mesh": [["x", 2], ["y", 4]], "workload": "collectives"}}
+    "collectives": {"mesh": [["x", 2], ["y", 4]], "workload": "collectives"},
+}
 
 
 def experiment(screen: str) -> Experiment:
@@ -96,8 +106,9 @@ def replace(screen: str, new: Experiment) -> None:
     st.session_state[_durable(screen, "experiment")] = new
     forms = [each.experiment.to_json() for each in new.variants]
     named = zip(new.variants, names_of(forms), forms, strict=True)
-    set_variants(screen, [(None if each.name == own else each.name, form)
-                          for each, own, form in named])
+    set_variants(
+        screen, [(None if each.name == own else each.name, form) for each, own, form in named]
+    )
     set_aside(screen, "edited", None)
     replace_draft(screen, new.members[0].experiment.to_json())
 
@@ -139,8 +150,9 @@ def whole(screen: str) -> dict[str, Any]:
     listed = variants(screen)
     if not listed:
         return draft(screen)
-    return {"study": [{"experiment": form} | ({"name": name} if name else {})
-                      for name, form in listed]}
+    return {
+        "study": [{"experiment": form} | ({"name": name} if name else {}) for name, form in listed]
+    }
 
 
 def parse_or_keep(new: dict[str, Any]) -> dict[str, Any]:

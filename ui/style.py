@@ -43,5 +43,9 @@ _CSS = """<style>
 
 def draw() -> None:
     """Once on every screen."""
-    st.html(_CSS.format(light=st.get_option("theme.light.primaryColor"),
-                        dark=st.get_option("theme.dark.primaryColor")))
+    st.html(
+        _CSS.format(
+            light=st.get_option("theme.light.primaryColor"),
+            dark=st.get_option("theme.dark.primaryColor"),
+        )
+    )

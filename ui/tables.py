@@ -33,12 +33,21 @@ def times_table(result: Result) -> pd.DataFrame:
     compared = against(result)
     rows = []
     for name, found in result.ordered:
-        rows.append(_times_row(title(name), found.median_s, found) | {
-            "95 % interval": interval_text(found.ci95_s), _RATE: _rate(found),
-            _PREDICTED: _predicted(found), PAIRED_RATIO: compared.get(name, NONE)})
+        rows.append(
+            _times_row(title(name), found.median_s, found)
+            | {
+                "95 % interval": interval_text(found.ci95_s),
+                _RATE: _rate(found),
+                _PREDICTED: _predicted(found),
+                PAIRED_RATIO: compared.get(name, NONE),
+            }
+        )
         if found.from_unsharded is not None:
-            rows.append(_times_row(f"{title(name)}, from unsharded operands",
-                                   found.from_unsharded.median_s, found))
+            rows.append(
+                _times_row(
+                    f"{title(name)}, from unsharded operands", found.from_unsharded.median_s, found
+                )
+            )
     return without_empty(pd.DataFrame(rows), _RATE, _PREDICTED, PAIRED_RATIO)
 
 
@@ -47,12 +56,20 @@ def against(result: Result) -> dict[str, str]:
     if result.comparison is None:
         return {}
     return {result.comparison.fastest: "fastest"} | {
-        ratio.strategy: verdict(ratio) for ratio in result.comparison.ratios}
+        ratio.strategy: verdict(ratio) for ratio in result.comparison.ratios
+    }
 
 
 def _times_row(label: str, median_s: float | None, found: StrategyResult) -> dict[str, str]:
-    return {"Strategy": label, "Median per call": time_text(median_s), "95 % interval": NONE,
-            _RATE: NONE, _PREDICTED: NONE, PAIRED_RATIO: NONE, "Values": verdict_words(found)}
+    return {
+        "Strategy": label,
+        "Median per call": time_text(median_s),
+        "95 % interval": NONE,
+        _RATE: NONE,
+        _PREDICTED: NONE,
+        PAIRED_RATIO: NONE,
+        "Values": verdict_words(found),
+    }
 
 
 def _rate(found: StrategyResult) -> str:
@@ -70,20 +87,30 @@ def _predicted(found: StrategyResult) -> str:
 
 def without_empty(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
     """Without those of the columns that say nothing of any strategy."""
-    return frame.drop(columns=[column for column in columns
-                               if column in frame and set(frame[column]) == {NONE}])
+    return frame.drop(
+        columns=[column for column in columns if column in frame and set(frame[column]) == {NONE}]
+    )
 
 
 def measuring_table(result: Result) -> pd.DataFrame:
     """How each strategy was measured: samples, calls in each, outliers (flagged, never dropped),
     spread.
     """
-    return pd.DataFrame([{"Strategy": title(name), "Samples": f"{len(found.samples_s):,}",
-                          "Calls per sample": NONE if found.calls_per_sample is None
-                          else f"{found.calls_per_sample:,}",
-                          "Outliers, kept": str(len(found.outliers)),
-                          "Spread (inter-quartile range)": _spread(found)}
-                         for name, found in result.ordered if found.samples_s])
+    return pd.DataFrame(
+        [
+            {
+                "Strategy": title(name),
+                "Samples": f"{len(found.samples_s):,}",
+                "Calls per sample": NONE
+                if found.calls_per_sample is None
+                else f"{found.calls_per_sample:,}",
+                "Outliers, kept": str(len(found.outliers)),
+                "Spread (inter-quartile range)": _spread(found),
+            }
+            for name, found in result.ordered
+            if found.samples_s
+        ]
+    )
 
 
 def roofs_table(result: Result) -> pd.DataFrame:
@@ -95,12 +122,19 @@ def roofs_table(result: Result) -> pd.DataFrame:
         if found.roofline is None or found.predicted_s is None:
             continue
         roofs = found.roofline
-        rows.append({"Strategy": title(name), "Measured": time_text(found.median_s),
-                     "Expected": time_text(found.predicted_s.estimate),
-                     **{f"{what.capitalize()}, at least": time_text(seconds)
-                        for what, seconds in roofs.roofs_s.items()},
-                     "Binds": roofs.binds,
-                     "Share reached": NONE if roofs.share is None else f"{roofs.share:.0%}"})
+        rows.append(
+            {
+                "Strategy": title(name),
+                "Measured": time_text(found.median_s),
+                "Expected": time_text(found.predicted_s.estimate),
+                **{
+                    f"{what.capitalize()}, at least": time_text(seconds)
+                    for what, seconds in roofs.roofs_s.items()
+                },
+                "Binds": roofs.binds,
+                "Share reached": NONE if roofs.share is None else f"{roofs.share:.0%}",
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -122,43 +156,79 @@ def _spread(found: StrategyResult) -> str:
 
 def samples_table(result: Result) -> pd.DataFrame:
     """Every sample in microseconds: one row per round, one column per strategy."""
-    samples = {title(name): found.samples_s for name, found in result.strategies.items()
-               if found.samples_s}
-    samples |= {f"{title(name)}, from unsharded": found.from_unsharded.samples_s
-                for name, found in result.strategies.items() if found.from_unsharded is not None}
-    frame = pd.DataFrame({name: pd.Series([float(f"{seconds * 1e6:.4g}") for seconds in taken])
-                          for name, taken in samples.items()})
+    samples = {
+        title(name): found.samples_s for name, found in result.strategies.items() if found.samples_s
+    }
+    samples |= {
+        f"{title(name)}, from unsharded": found.from_unsharded.samples_s
+        for name, found in result.strategies.items()
+        if found.from_unsharded is not None
+    }
+    frame = pd.DataFrame(
+        {
+            name: pd.Series([float(f"{seconds * 1e6:.4g}") for seconds in taken])
+            for name, taken in samples.items()
+        }
+    )
     frame.index = pd.RangeIndex(1, len(frame) + 1, name="Round")
     return frame
 
 
 def phases_table(result: Result) -> pd.DataFrame:
     """Seconds of every phase before the steady state."""
-    return pd.DataFrame([{"Strategy": title(name), "Trace": time_text(found.phases_s.trace),
-                          "Lower": time_text(found.phases_s.lower),
-                          "Compile": time_text(found.phases_s.compile),
-                          "First run": time_text(found.phases_s.first_run),
-                          "Then, per call": time_text(found.median_s)}
-                         for name, found in result.ordered])
+    return pd.DataFrame(
+        [
+            {
+                "Strategy": title(name),
+                "Trace": time_text(found.phases_s.trace),
+                "Lower": time_text(found.phases_s.lower),
+                "Compile": time_text(found.phases_s.compile),
+                "First run": time_text(found.phases_s.first_run),
+                "Then, per call": time_text(found.median_s),
+            }
+            for name, found in result.ordered
+        ]
+    )
 
 
 def memory_table(result: Result) -> pd.DataFrame:
     """Bytes per device, by the compiler's account."""
-    parts = {"Arguments": "argument", "Results": "output", "Temporaries": "temp", "Peak": "peak",
-             "Host memory": "host"}
-    return pd.DataFrame([{"Strategy": title(name)} | {label: bytes_text(getattr(found.memory_bytes,
-                                                                                part))
-                                                      for label, part in parts.items()}
-                         for name, found in result.ordered if found.memory_bytes is not None])
+    parts = {
+        "Arguments": "argument",
+        "Results": "output",
+        "Temporaries": "temp",
+        "Peak": "peak",
+        "Host memory": "host",
+    }
+    return pd.DataFrame(
+        [
+            {"Strategy": title(name)}
+            | {
+                label: bytes_text(getattr(found.memory_bytes, part))
+                for label, part in parts.items()
+            }
+            for name, found in result.ordered
+            if found.memory_bytes is not None
+        ]
+    )
 
 
 def errors_table(result: Result) -> pd.DataFrame:
     """Error of every strategy against the reference: NumPy in float64."""
-    return pd.DataFrame([{"Strategy": title(name), "Largest error": _number(found.max_abs_error),
-                          "Relative to the largest value": _number(found.max_rel_error),
-                          "Wrong elements": NONE if found.wrong is None
-                          else f"{found.wrong.count:,} of {found.wrong.of:,}",
-                          "Values": verdict_words(found)} for name, found in result.ordered])
+    return pd.DataFrame(
+        [
+            {
+                "Strategy": title(name),
+                "Largest error": _number(found.max_abs_error),
+                "Relative to the largest value": _number(found.max_rel_error),
+                "Wrong elements": NONE
+                if found.wrong is None
+                else f"{found.wrong.count:,} of {found.wrong.of:,}",
+                "Values": verdict_words(found),
+            }
+            for name, found in result.ordered
+        ]
+    )
 
 
 def _number(value: float | None) -> str:
@@ -168,39 +238,62 @@ def _number(value: float | None) -> str:
 def arrays_table(result: Result, strategy: str) -> pd.DataFrame:
     """Operands and results of a strategy as JAX reports them."""
     found = result.strategies[strategy]
-    rows = [(kind, name, report)
-            for kind, reports in (("operand", found.operands), ("result", found.outputs))
-            for name, report in reports.items()]
-    return pd.DataFrame([{"Array": plain(name), "Is": kind,
-                          "Shape": " × ".join(map(str, report.shape)) or "scalar",
-                          "dtype": report.dtype,
-                          "Spec": "one device" if report.spec is None
-                          else plain(spec_words(report.spec)), "Memory": report.memory or NONE,
-                          "Shard shape": _shard_shape(report.shards),
-                          "Devices": str(len(report.shards)) if report.shards else NONE}
-                         for kind, name, report in rows])
+    rows = [
+        (kind, name, report)
+        for kind, reports in (("operand", found.operands), ("result", found.outputs))
+        for name, report in reports.items()
+    ]
+    return pd.DataFrame(
+        [
+            {
+                "Array": plain(name),
+                "Is": kind,
+                "Shape": " × ".join(map(str, report.shape)) or "scalar",
+                "dtype": report.dtype,
+                "Spec": "one device" if report.spec is None else plain(spec_words(report.spec)),
+                "Memory": report.memory or NONE,
+                "Shard shape": _shard_shape(report.shards),
+                "Devices": str(len(report.shards)) if report.shards else NONE,
+            }
+            for kind, name, report in rows
+        ]
+    )
 
 
 def _shard_shape(shards: Iterable[object] | None) -> str:
     first = next(iter(shards or ()), None)
-    return NONE if first is None else " × ".join(str(stop - start) for start, stop in first.index) or "scalar"  # pyright: ignore[reportAttributeAccessIssue]
+    return (
+        NONE
+        if first is None
+        else " × ".join(str(stop - start) for start, stop in first.index) or "scalar"
+    )  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def spec_words(spec: tuple[object, ...]) -> str:
     """A spec as JAX writes it: P('x', None, ('y', 'z'))."""
-    return "P(" + ", ".join("None"
-                            if entry is None
-                            else repr(tuple(entry) if isinstance(entry, list) else entry)
-                            for entry in spec) + ")"
+    return (
+        "P("
+        + ", ".join(
+            "None" if entry is None else repr(tuple(entry) if isinstance(entry, list) else entry)
+            for entry in spec
+        )
+        + ")"
+    )
 
 
 def devices_table(environment: Environment) -> pd.DataFrame:
     """The devices of a target, one row each; columns that no device fills are left out."""
-    rows = [{"Device": device.id, "Process": device.process,
-             "Coordinates": ", ".join(map(str, device.coords)) if device.coords else None,
-             "Core": device.core, "Memory kinds": ", ".join(device.memory_kinds),
-             "Memory": bytes_text(device.memory_bytes) if device.memory_bytes else None}
-            for device in environment.devices]
+    rows = [
+        {
+            "Device": device.id,
+            "Process": device.process,
+            "Coordinates": ", ".join(map(str, device.coords)) if device.coords else None,
+            "Core": device.core,
+            "Memory kinds": ", ".join(device.memory_kinds),
+            "Memory": bytes_text(device.memory_bytes) if device.memory_bytes else None,
+        }
+        for device in environment.devices
+    ]
     return pd.DataFrame(rows).dropna(axis="columns", how="all")
 
 
@@ -209,14 +302,19 @@ def runs_table(runs: Sequence[RunSummary]) -> pd.DataFrame:
     (to three digits) are values, so that they sort as such.
     """
     answers = [run.answer or (None, None, None) for run in runs]
-    return pd.DataFrame({
-        WHEN: pd.to_datetime([run.submitted_at for run in runs], unit="s", utc=True),
-        "Experiment": [experiment_words(run.experiment) for run in runs],
-        TIME_MS: pd.Series([None if time is None else float(f"{time * 1e3:.3g}")
-                            for _, time, _ in answers], dtype="float64"),
-        "Fastest": [title(name) if name else NONE for name, _, _ in answers],
-        "Outcome": [outcome_words(run) for run in runs],
-        "Run": [run.run for run in runs]})
+    return pd.DataFrame(
+        {
+            WHEN: pd.to_datetime([run.submitted_at for run in runs], unit="s", utc=True),
+            "Experiment": [experiment_words(run.experiment) for run in runs],
+            TIME_MS: pd.Series(
+                [None if time is None else float(f"{time * 1e3:.3g}") for _, time, _ in answers],
+                dtype="float64",
+            ),
+            "Fastest": [title(name) if name else NONE for name, _, _ in answers],
+            "Outcome": [outcome_words(run) for run in runs],
+            "Run": [run.run for run in runs],
+        }
+    )
 
 
 def differences_table(experiments: Sequence[Experiment]) -> pd.DataFrame:
@@ -225,13 +323,19 @@ def differences_table(experiments: Sequence[Experiment]) -> pd.DataFrame:
     labels = dict.fromkeys(label for each in parts for label in each)
     rows = {label: [each.get(label, NONE) for each in parts] for label in labels}
     return pd.DataFrame(
-        [{"": plain(label)} | {name: plain(text) for name, text in zip(NAMES, texts, strict=False)}
-         for label, texts in rows.items() if len(set(texts)) > 1],
-        columns=["", *NAMES[:len(experiments)]])
+        [
+            {"": plain(label)}
+            | {name: plain(text) for name, text in zip(NAMES, texts, strict=False)}
+            for label, texts in rows.items()
+            if len(set(texts)) > 1
+        ],
+        columns=["", *NAMES[: len(experiments)]],
+    )
 
 
-def answers_table(results: Sequence[tuple[str, Result]],
-                  price: float | None = None) -> pd.DataFrame:
+def answers_table(
+    results: Sequence[tuple[str, Result]], price: float | None = None
+) -> pd.DataFrame:
     """Times, peak memory and costs of several runs, measured or predicted, one row per strategy and
     one column per run; `results` pairs each run's name with its result, and `price` is in dollars
     per chip-hour."""
@@ -241,26 +345,43 @@ def answers_table(results: Sequence[tuple[str, Result]],
         for run, result in results:
             found = result.strategies.get(each)
             if found is not None and found.prediction is not None:
-                costs[each][run] = cost_rows(cost_of(found.prediction, price),
-                                             result.experiment.what.has_plan)
-    rows = [row for name in names for row in (
-        *(_row_of(f"{title(name)}, {label}", name, results, words)
-          for label, words in (("time", time_words), ("memory", peak_words))),
-        *_cost_rows(title(name), results, costs[name]))]
+                costs[each][run] = cost_rows(
+                    cost_of(found.prediction, price), result.experiment.what.has_plan
+                )
+    rows = [
+        row
+        for name in names
+        for row in (
+            *(
+                _row_of(f"{title(name)}, {label}", name, results, words)
+                for label, words in (("time", time_words), ("memory", peak_words))
+            ),
+            *_cost_rows(title(name), results, costs[name]),
+        )
+    ]
     return pd.DataFrame([row for row in rows if set(list(row.values())[1:]) != {NONE}])
 
 
-def _cost_rows(name: str, results: Sequence[tuple[str, Result]],
-               costs: Mapping[str, Mapping[str, str]]) -> list[dict[str, str]]:
+def _cost_rows(
+    name: str, results: Sequence[tuple[str, Result]], costs: Mapping[str, Mapping[str, str]]
+) -> list[dict[str, str]]:
     """A row for each kind of cost that any run has; `costs` by run and label."""
     labels = dict.fromkeys(label for found in costs.values() for label in found)
-    return [{"": f"{name}, {label if label == 'MFU' else label[0].lower() + label[1:]}"}
-            | {run: plain(costs.get(run, {}).get(label, NONE)) for run, _ in results}
-            for label in labels]
+    return [
+        {"": f"{name}, {label if label == 'MFU' else label[0].lower() + label[1:]}"}
+        | {run: plain(costs.get(run, {}).get(label, NONE)) for run, _ in results}
+        for label in labels
+    ]
 
 
-def _row_of(label: str, name: str, results: Sequence[tuple[str, Result]],
-            words: Callable[[StrategyResult], str | None]) -> dict[str, str]:
-    texts = {run: words(found) if (found := result.strategies.get(name)) else None
-             for run, result in results}
+def _row_of(
+    label: str,
+    name: str,
+    results: Sequence[tuple[str, Result]],
+    words: Callable[[StrategyResult], str | None],
+) -> dict[str, str]:
+    texts = {
+        run: words(found) if (found := result.strategies.get(name)) else None
+        for run, result in results
+    }
     return {"": label} | {run: text or NONE for run, text in texts.items()}

@@ -58,14 +58,21 @@ def dispatch_bound(facts: Facts) -> Next | None:
     larger = grown(facts.experiment)
     if share < FLOOR_SHARE or larger is None:
         return None
-    return Next(rule="dispatch_bound", number=share, experiment=larger,
-                sentence=words.dispatch_words(share, floor, _grown_sizes(facts, larger)))
+    return Next(
+        rule="dispatch_bound",
+        number=share,
+        experiment=larger,
+        sentence=words.dispatch_words(share, floor, _grown_sizes(facts, larger)),
+    )
 
 
 def one_device_wins(facts: Facts) -> Next | None:
     """A strategy of one device is faster than every sharded one."""
-    sharded = {name: found.median_s for name, found in facts.result.strategies.items()
-               if name not in ONE_DEVICE and found.median_s}
+    sharded = {
+        name: found.median_s
+        for name, found in facts.result.strategies.items()
+        if name not in ONE_DEVICE and found.median_s
+    }
     larger = grown(facts.experiment)
     if facts.name not in ONE_DEVICE or not sharded or not facts.found.median_s or larger is None:
         return None
@@ -88,8 +95,12 @@ def _paired(facts: Facts, other: str) -> float | None:
 def idle_axis(facts: Facts) -> Next | None:
     """Nothing is sharded over a mesh axis, and some dim could be."""
     experiment = facts.experiment
-    used = {axis for array in experiment.what.arrays
-            for axes in experiment.spec(array.name) for axis in axes}
+    used = {
+        axis
+        for array in experiment.what.arrays
+        for axes in experiment.spec(array.name)
+        for axis in axes
+    }
     table = dict(experiment.sharding)
     for axis, size in experiment.mesh:
         if axis in used or size < 2:
@@ -98,8 +109,12 @@ def idle_axis(facts: Facts) -> Next | None:
             changed = table | {dim: (*table.get(dim, ()), axis)}
             tried = varied(experiment, sharding=_table_json(changed))
             if tried is not None:
-                return Next(rule="idle_axis", number=size, experiment=tried,
-                            sentence=words.idle_words(axis, size, dim))
+                return Next(
+                    rule="idle_axis",
+                    number=size,
+                    experiment=tried,
+                    sentence=words.idle_words(axis, size, dim),
+                )
     return None
 
 
@@ -119,19 +134,24 @@ def replicated_operand(facts: Facts) -> Next | None:
             if parts < 2 or size % parts:
                 continue
             entries = [axes_json(axes) if place == at else None for place in range(len(spec))]
-            tried = varied(experiment, overrides={
-                **experiment.to_json()["overrides"], array.name: entries})
+            tried = varied(
+                experiment, overrides={**experiment.to_json()["overrides"], array.name: entries}
+            )
             if tried is not None:
                 sentence = words.replicated_words(array.name, nbytes, axes, nbytes // parts)
-                return Next(rule="replicated_operand", number=nbytes, experiment=tried,
-                            sentence=sentence)
+                return Next(
+                    rule="replicated_operand", number=nbytes, experiment=tried, sentence=sentence
+                )
     return None
 
 
 def partial_sums(facts: Facts) -> Next | None:
     """The largest collective adds partial sums over a dim that could stay replicated."""
-    sums = [each for each in facts.found.collectives or ()
-            if each.kind in ("all-reduce", "reduce-scatter")]
+    sums = [
+        each
+        for each in facts.found.collectives or ()
+        if each.kind in ("all-reduce", "reduce-scatter")
+    ]
     if not sums:
         return None
     largest = max(sums, key=lambda each: each.bytes * each.times)
@@ -141,9 +161,12 @@ def partial_sums(facts: Facts) -> Next | None:
             left = {name: axes for name, axes in table.items() if name != dim}
             tried = varied(experiment, sharding=_table_json(left))
             if tried is not None:
-                return Next(rule="partial_sums", number=largest.bytes, experiment=tried,
-                            sentence=words.sum_words(largest.kind, largest.bytes, dim,
-                                                     largest.axes))
+                return Next(
+                    rule="partial_sums",
+                    number=largest.bytes,
+                    experiment=tried,
+                    sentence=words.sum_words(largest.kind, largest.bytes, dim, largest.axes),
+                )
     return None
 
 
@@ -153,13 +176,22 @@ def noisy(facts: Facts) -> Next | None:
     if not found.median_s or found.iqr_s is None or found.iqr_s / found.median_s <= SPREAD_WARNING:
         return None
     timing = facts.experiment.timing
-    tried = varied(facts.experiment, timing={
-        "samples": min(1000, timing.samples * 3), "min_seconds": min(60, timing.min_seconds * 3)})
+    tried = varied(
+        facts.experiment,
+        timing={
+            "samples": min(1000, timing.samples * 3),
+            "min_seconds": min(60, timing.min_seconds * 3),
+        },
+    )
     if tried is None or tried == facts.experiment:
         return None
     spread = found.iqr_s / found.median_s
-    return Next(rule="noisy", number=spread, experiment=tried,
-                sentence=words.noisy_words(spread, tried.timing.samples))
+    return Next(
+        rule="noisy",
+        number=spread,
+        experiment=tried,
+        sentence=words.noisy_words(spread, tried.timing.samples),
+    )
 
 
 def larger_size(facts: Facts) -> Next | None:
@@ -167,13 +199,24 @@ def larger_size(facts: Facts) -> Next | None:
     larger = grown(facts.experiment)
     if larger is None or facts.seconds is None:
         return None
-    return Next(rule="larger_size", number=facts.seconds, experiment=larger,
-                sentence=words.larger_words(facts.seconds, _grown_sizes(facts, larger)))
+    return Next(
+        rule="larger_size",
+        number=facts.seconds,
+        experiment=larger,
+        sentence=words.larger_words(facts.seconds, _grown_sizes(facts, larger)),
+    )
 
 
 # In the order in which they are asked: what spoils the answer first, then what would mend it.
-RULES: tuple[Rule, ...] = (noisy, one_device_wins, dispatch_bound, idle_axis, replicated_operand,
-                           partial_sums, larger_size)
+RULES: tuple[Rule, ...] = (
+    noisy,
+    one_device_wins,
+    dispatch_bound,
+    idle_axis,
+    replicated_operand,
+    partial_sums,
+    larger_size,
+)
 
 
 def grown(experiment: Experiment) -> Experiment | None:
@@ -181,8 +224,11 @@ def grown(experiment: Experiment) -> Experiment | None:
     the bytes of operands and ENOUGH_BYTES at least; None where that is too large to suggest.
     """
     sizes, what = experiment.sizes, experiment.what
-    free = [dim for dim in _by_size(experiment)
-            if not any(dim in (rule.dim, rule.other) for rule in what.size_rules)]
+    free = [
+        dim
+        for dim in _by_size(experiment)
+        if not any(dim in (rule.dim, rule.other) for rule in what.size_rules)
+    ]
     enough = max(ENOUGH_BYTES, GROWN * what.operand_bytes(sizes, experiment.dtype))
     for turn in range(MOST_DOUBLINGS if free else 0):
         if what.operand_bytes(sizes, experiment.dtype) >= enough:

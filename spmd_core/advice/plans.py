@@ -41,8 +41,12 @@ def _fit(plan: Plan, found: Prediction) -> Next | None:
     if nearest is None:
         return None
     missing = found.memory_bytes.missing or 0
-    return Next(rule="does_not_fit", number=missing, experiment=experiment_of(nearest.plan),
-                sentence=words.fit_words(missing, listed(list(changes(plan, nearest)))))
+    return Next(
+        rule="does_not_fit",
+        number=missing,
+        experiment=experiment_of(nearest.plan),
+        sentence=words.fit_words(missing, listed(list(changes(plan, nearest)))),
+    )
 
 
 def _neighbor(plan: Plan) -> Next | None:
@@ -58,10 +62,12 @@ def _neighbor(plan: Plan) -> Next | None:
     saved = 1 - after / now
     if saved < WORTH:
         return None
-    sentence = words.plan_words(saved, listed(list(changes(plan, best))), now * plan.tokens,
-                                after * plan.tokens)
-    return Next(rule="better_plan", number=saved, experiment=experiment_of(best.plan),
-                sentence=sentence)
+    sentence = words.plan_words(
+        saved, listed(list(changes(plan, best))), now * plan.tokens, after * plan.tokens
+    )
+    return Next(
+        rule="better_plan", number=saved, experiment=experiment_of(best.plan), sentence=sentence
+    )
 
 
 def neighbors(plan: Plan) -> Iterator[Plan]:
@@ -69,8 +75,9 @@ def neighbors(plan: Plan) -> Iterator[Plan]:
     another rematerialization, twice or half the sequences.
     """
     sizes = dict(plan.mesh)
-    changes: list[dict[str, Any]] = [{"remat": remat} for remat in ("none", "minimal", "full")
-                                     if remat != plan.remat]
+    changes: list[dict[str, Any]] = [
+        {"remat": remat} for remat in ("none", "minimal", "full") if remat != plan.remat
+    ]
     changes += [{"batch_per_device": plan.batch_per_device * by} for by in (2, 0.5)]
     for axis in INNER:
         count, fsdp = sizes.get(axis, 1), sizes.get("fsdp", 1)
@@ -112,7 +119,5 @@ def _more_chips(plan: Plan, found: Prediction) -> Next | None:
         other = parse_plan(plan.to_json() | {"target": topology.target, "mesh": mesh})
     except RequestError:
         return None
-    sentence = words.more_chips_words(share, most,
-                                      f"{topology.target} with {mesh_text(mesh)}")
-    return Next(rule="more_chips", number=share, experiment=experiment_of(other),
-                sentence=sentence)
+    sentence = words.more_chips_words(share, most, f"{topology.target} with {mesh_text(mesh)}")
+    return Next(rule="more_chips", number=share, experiment=experiment_of(other), sentence=sentence)

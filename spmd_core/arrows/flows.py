@@ -73,8 +73,12 @@ def _times(kind: str) -> int:
     return 2 if kind in ("all-reduce", SEND) else 1
 
 
-def _message(stand: Placed, source: int, target: int, share: float,
-             ) -> Iterator[tuple[Key, float]]:
+def _message(
+    stand: Placed,
+    source: int,
+    target: int,
+    share: float,
+) -> Iterator[tuple[Key, float]]:
     """One message on its shortest way."""
     if stand.topology is None or stand.places is None:
         yield ("", (source,), (target,)), share
@@ -100,8 +104,12 @@ def _hop(topology: Topology, chip: Coordinates, axis: int, sign: int) -> Key:
     return f"{'xyz'[axis]}{'+' if sign > 0 else '-'}", chip, tuple(there)
 
 
-def _on_torus(stand: Placed, topology: Topology, kind: str, group: Group,
-              ) -> Iterator[tuple[Key, float]]:
+def _on_torus(
+    stand: Placed,
+    topology: Topology,
+    kind: str,
+    group: Group,
+) -> Iterator[tuple[Key, float]]:
     """A group that fills a subgrid: on each axis that it spans, within chips, between slices."""
     places = stand.places or ()
     where = route(topology, group, places)
@@ -113,12 +121,16 @@ def _on_torus(stand: Placed, topology: Topology, kind: str, group: Group,
     for span in where.spans:
         part = local * rates[span.axis] / sum(rates.values())
         for row in _rows(chips, span.axis):
-            flow = _exchanged(topology, span, row) if kind in EXCHANGES \
+            flow = (
+                _exchanged(topology, span, row)
+                if kind in EXCHANGES
                 else _passed(topology, span, row, part)
+            )
             yield from flow
     if where.cores > 1:
-        yield from _in_chip(places, group, local if not where.spans else
-                            local * (1 - 1 / where.cores))
+        yield from _in_chip(
+            places, group, local if not where.spans else local * (1 - 1 / where.cores)
+        )
     if where.slices > 1:
         share = 1 - 1 / where.slices
         if kind not in EXCHANGES:
@@ -130,12 +142,16 @@ def _rows(chips: Iterable[Coordinates], axis: int) -> list[list[Coordinates]]:
     """Chips that differ along one axis alone, in its order."""
     rows: dict[Coordinates, list[Coordinates]] = defaultdict(list)
     for chip in chips:
-        rows[chip[:axis] + chip[axis + 1:]].append(chip)
+        rows[chip[:axis] + chip[axis + 1 :]].append(chip)
     return [sorted(row) for row in rows.values()]
 
 
-def _passed(topology: Topology, span: Span, row: Sequence[Coordinates], part: float,
-            ) -> Iterator[tuple[Key, float]]:
+def _passed(
+    topology: Topology,
+    span: Span,
+    row: Sequence[Coordinates],
+    part: float,
+) -> Iterator[tuple[Key, float]]:
     """Shards passed from neighbour to neighbour: every chip of the row receives `part`."""
     count = len(row)
     for at, sign, chip, target in _neighbours(row, span):
@@ -144,8 +160,11 @@ def _passed(topology: Topology, span: Span, row: Sequence[Coordinates], part: fl
         yield from _strides(topology, span, chip, target, sign, share)
 
 
-def _exchanged(topology: Topology, span: Span, row: Sequence[Coordinates],
-               ) -> Iterator[tuple[Key, float]]:
+def _exchanged(
+    topology: Topology,
+    span: Span,
+    row: Sequence[Coordinates],
+) -> Iterator[tuple[Key, float]]:
     """1 / count of a byte from everyone to everyone, handed on along the row; half way round a
     ring, half goes either way.
     """
@@ -157,8 +176,10 @@ def _exchanged(topology: Topology, span: Span, row: Sequence[Coordinates],
         yield from _strides(topology, span, chip, target, sign, crossing / count)
 
 
-def _neighbours(row: Sequence[Coordinates], span: Span,
-                ) -> Iterator[tuple[int, int, Coordinates, Coordinates]]:
+def _neighbours(
+    row: Sequence[Coordinates],
+    span: Span,
+) -> Iterator[tuple[int, int, Coordinates, Coordinates]]:
     """(place, +1 or -1, chip, the next one that way) of every chip of a row that has one."""
     for at, chip in enumerate(row):
         for sign in (1, -1):
@@ -166,8 +187,9 @@ def _neighbours(row: Sequence[Coordinates], span: Span,
                 yield at, sign, chip, row[(at + sign) % len(row)]
 
 
-def _strides(topology: Topology, span: Span, chip: Coordinates, target: Coordinates, sign: int,
-             share: float) -> Iterator[tuple[Key, float]]:
+def _strides(
+    topology: Topology, span: Span, chip: Coordinates, target: Coordinates, sign: int, share: float
+) -> Iterator[tuple[Key, float]]:
     """The links to the next chip of the group, which may stand several chips further on."""
     while chip != target:
         key = _hop(topology, chip, span.axis, sign)
@@ -175,8 +197,11 @@ def _strides(topology: Topology, span: Span, chip: Coordinates, target: Coordina
         chip = key[2]
 
 
-def _in_chip(places: Sequence[Coordinates], group: Group, share: float,
-             ) -> Iterator[tuple[Key, float]]:
+def _in_chip(
+    places: Sequence[Coordinates],
+    group: Group,
+    share: float,
+) -> Iterator[tuple[Key, float]]:
     """What the devices of one chip hand one another through its memory."""
     held: dict[Coordinates, list[int]] = defaultdict(list)
     for position in group:
@@ -196,5 +221,7 @@ def _between_slices(stand: Placed, group: Group, share: float) -> Iterator[tuple
         for source in devices:
             for target in devices:
                 if source != target:
-                    yield (("dcn", _chip(places[source]), _chip(places[target])),
-                           share / (len(devices) - 1))
+                    yield (
+                        ("dcn", _chip(places[source]), _chip(places[target])),
+                        share / (len(devices) - 1),
+                    )

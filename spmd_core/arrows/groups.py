@@ -34,12 +34,19 @@ def groups_in_mesh(collective: Collective, stand: Placed, text: str | None = Non
     if collective.groups is not None:
         if any(number not in stand.positions for group in collective.groups for number in group):
             return None
-        return _on_every_slice(tuple(tuple(stand.positions[number] for number in group)
-                                     for group in collective.groups), stand)
+        return _on_every_slice(
+            tuple(
+                tuple(stand.positions[number] for number in group) for group in collective.groups
+            ),
+            stand,
+        )
     if collective.kind == BETWEEN_SLICES:
         return _tuples(counterparts(stand.places or ()))
-    found = _of_text(text, len(stand.numbers), _slices(stand)).get(collective.name or "") \
-        if text else None
+    found = (
+        _of_text(text, len(stand.numbers), _slices(stand)).get(collective.name or "")
+        if text
+        else None
+    )
     if found is None:
         return None
     axes = axes_of(np.array(found, np.int64), stand.mesh)
@@ -58,8 +65,11 @@ def _on_every_slice(groups: Groups, stand: Placed) -> Groups:
     if _slices(stand) < 2 or len({places[at][4] for group in groups for at in group}) != 1:
         return groups
     at_place = {place: at for at, place in enumerate(places)}
-    return tuple(tuple(at_place[(*places[at][:4], number)] for at in group)
-                 for number in range(_slices(stand)) for group in groups)
+    return tuple(
+        tuple(at_place[(*places[at][:4], number)] for at in group)
+        for number in range(_slices(stand))
+        for group in groups
+    )
 
 
 @lru_cache(maxsize=8)
@@ -70,8 +80,11 @@ def _of_text(text: str, device_count: int, slices: int) -> Mapping[str, Groups]:
         count = module.device_count
         if count not in (device_count, device_count // slices):
             return {}
-        return {site.start.outer.name: _tuples(groups_of(site.start.inner, count))
-                for site in sites(module) if site.start.kind != BETWEEN_SLICES}
+        return {
+            site.start.outer.name: _tuples(groups_of(site.start.inner, count))
+            for site in sites(module)
+            if site.start.kind != BETWEEN_SLICES
+        }
     except HloError:
         return {}
 

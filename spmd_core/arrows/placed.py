@@ -44,8 +44,10 @@ class Placed:
         found: dict[Coordinates, list[int]] = defaultdict(list)
         for position, place in enumerate(self.places or ()):
             found[(*place[:3], place[4])].append(position)
-        return {chip: tuple(sorted(held, key=lambda at: (self.places or ())[at][3]))
-                for chip, held in found.items()}
+        return {
+            chip: tuple(sorted(held, key=lambda at: (self.places or ())[at][3]))
+            for chip, held in found.items()
+        }
 
 
 def placed(experiment: Experiment, environment: Environment | None = None) -> Placed:
@@ -73,8 +75,9 @@ def _absent(experiment: Experiment) -> Placed:
     numbers = device_numbers(experiment)
     try:
         topology = get_topology(experiment.place)
-        found = mesh_places(topology, [size for _, size in experiment.mesh],
-                            str(experiment.option("device_order")))
+        found = mesh_places(
+            topology, [size for _, size in experiment.mesh], str(experiment.option("device_order"))
+        )
     except RequestError:  # a mesh that does not fill its topology
         return _plain(experiment.mesh, numbers)
     places = tuple(tuple(place) for place in found.reshape(-1, 5).tolist())
@@ -89,24 +92,34 @@ def _host(place: Coordinates) -> tuple[int, ...]:
 
 def _attached(experiment: Experiment, environment: Environment, mesh: Mesh) -> Placed:
     """By what the devices said of themselves, in the order in which the mesh takes them."""
-    first = environment.devices[:experiment.device_count]
+    first = environment.devices[: experiment.device_count]
     hosts = tuple((device.process,) for device in first)
     plain = Placed(mesh, tuple(device.id for device in first), hosts)
     if any(device.coords is None for device in first) or len(first) < environment.device_count:
         return plain
-    places = [(*(*(device.coords or ()), 0, 0, 0)[:3], device.core or 0, 0)
-              for device in first]
+    places = [(*(*(device.coords or ()), 0, 0, 0)[:3], device.core or 0, 0) for device in first]
     try:
         topology = cluster_of(environment.device_kind, places, places).topology
-        order = mesh_places(topology, [size for _, size in mesh],
-                            str(experiment.option("device_order"))).reshape(-1, 5)
+        order = mesh_places(
+            topology, [size for _, size in mesh], str(experiment.option("device_order"))
+        ).reshape(-1, 5)
     except RequestError:
         return plain
     low = [min(place[axis] for place in places) for axis in range(3)]
-    by_place = {tuple(at - least for at, least in zip(place[:3], low, strict=True)) + place[3:]:
-                (device.id, (device.process,)) for place, device in zip(places, first, strict=True)}
+    by_place = {
+        tuple(at - least for at, least in zip(place[:3], low, strict=True)) + place[3:]: (
+            device.id,
+            (device.process,),
+        )
+        for place, device in zip(places, first, strict=True)
+    }
     stand = tuple(tuple(place) for place in order.tolist())
     if not set(stand) <= set(by_place):
         return plain
-    return Placed(mesh, tuple(by_place[place][0] for place in stand),
-                  tuple(by_place[place][1] for place in stand), topology, stand)
+    return Placed(
+        mesh,
+        tuple(by_place[place][0] for place in stand),
+        tuple(by_place[place][1] for place in stand),
+        topology,
+        stand,
+    )

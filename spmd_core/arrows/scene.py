@@ -83,17 +83,32 @@ def scene(stand: Placed, found: Traffic) -> Scene:
     planes = _planes(spots, found.links, max(1, MOST_NODES // (size[0] * size[1])))
     everywhere = len({spot.plane for spot in spots})
     across = _across(len(planes), size)
-    corners = {plane: ((at % across) * (size[0] + GAP - 1), (at // across) * (size[1] + GAP - 1))
-               for at, plane in enumerate(planes)}
+    corners = {
+        plane: ((at % across) * (size[0] + GAP - 1), (at // across) * (size[1] + GAP - 1))
+        for at, plane in enumerate(planes)
+    }
     nodes = tuple(_nodes(stand, spots, corners))
     at = {position: node for node in nodes for position in node.positions}
-    arrows = tuple(arrow for link in links if link.source in at
-                   for arrow in [_arrow(link, at[link.source], at.get(link.target), stand)]
-                   if arrow is not None)
+    arrows = tuple(
+        arrow
+        for link in links
+        if link.source in at
+        for arrow in [_arrow(link, at[link.source], at.get(link.target), stand)]
+        if arrow is not None
+    )
     panels = tuple(Panel(_plane_name(stand, plane), *corner) for plane, corner in corners.items())
     down = -(-len(planes) // across)
-    return Scene(nodes, arrows, panels, across * (size[0] + GAP - 1) - GAP + 1,
-                 down * (size[1] + GAP - 1) - GAP + 1, by_host, inside, len(planes), everywhere)
+    return Scene(
+        nodes,
+        arrows,
+        panels,
+        across * (size[0] + GAP - 1) - GAP + 1,
+        down * (size[1] + GAP - 1) - GAP + 1,
+        by_host,
+        inside,
+        len(planes),
+        everywhere,
+    )
 
 
 def _spots(stand: Placed, by_host: bool) -> list[_Spot]:
@@ -111,8 +126,10 @@ def _in_mesh(stand: Placed) -> list[_Spot]:
         line = _line(sizes[0])
         return [_Spot((0,), at % line, at // line) for at in range(sizes[0])]
     columns, rows = sizes[-1], sizes[-2]
-    return [_Spot((at // (rows * columns),), at % columns, at // columns % rows)
-            for at in range(math.prod(sizes))]
+    return [
+        _Spot((at // (rows * columns),), at % columns, at // columns % rows)
+        for at in range(math.prod(sizes))
+    ]
 
 
 def _line(size: int) -> int:
@@ -122,8 +139,11 @@ def _line(size: int) -> int:
     return next((line for line in range(MOST_LINE, 3, -1) if size % line == 0), MOST_LINE)
 
 
-def _joined(stand: Placed, links: Iterable[Link], spots: list[_Spot],
-            ) -> tuple[tuple[Link, ...], float]:
+def _joined(
+    stand: Placed,
+    links: Iterable[Link],
+    spots: list[_Spot],
+) -> tuple[tuple[Link, ...], float]:
     """Links between hosts, and the bytes that stay within one."""
     first: dict[_Spot, int] = {}
     for position, spot in enumerate(spots):
@@ -150,7 +170,7 @@ def _planes(spots: list[_Spot], links: tuple[Link, ...], most: int) -> list[tupl
         return every
     begin = every.index(spots[links[0].source].plane) if links else 0
     begin = min(begin, len(every) - most)
-    return every[begin:begin + most]
+    return every[begin : begin + most]
 
 
 def _across(planes: int, size: tuple[int, int]) -> int:
@@ -163,8 +183,11 @@ def _across(planes: int, size: tuple[int, int]) -> int:
     return next((across for across in (most, most - 1) if across and planes % across == 0), most)
 
 
-def _nodes(stand: Placed, spots: list[_Spot], corners: dict[tuple[int, ...], tuple[float, float]],
-           ) -> Iterator[Node]:
+def _nodes(
+    stand: Placed,
+    spots: list[_Spot],
+    corners: dict[tuple[int, ...], tuple[float, float]],
+) -> Iterator[Node]:
     held: dict[_Spot, list[int]] = defaultdict(list)
     for position, spot in enumerate(spots):
         held[spot].append(position)
@@ -179,8 +202,15 @@ def _nodes(stand: Placed, spots: list[_Spot], corners: dict[tuple[int, ...], tup
 def _arrow(link: Link, source: Node, target: Node | None, stand: Placed) -> Arrow | None:
     """From node to node; what goes round the torus, to another plane or slice is a stub."""
     x, y = source.column, source.row
-    stub = {"x+": (_STUB, 0.0), "x-": (-_STUB, 0.0), "y+": (0.0, _STUB), "y-": (0.0, -_STUB),
-            "z+": (_SLANT, -_SLANT), "z-": (-_SLANT, _SLANT), "dcn": (_SLANT, _SLANT)}
+    stub = {
+        "x+": (_STUB, 0.0),
+        "x-": (-_STUB, 0.0),
+        "y+": (0.0, _STUB),
+        "y-": (0.0, -_STUB),
+        "z+": (_SLANT, -_SLANT),
+        "z-": (-_SLANT, _SLANT),
+        "dcn": (_SLANT, _SLANT),
+    }
     if link.way in ("z+", "z-", "dcn"):
         aside = stub[link.way]
         return Arrow((x, y), (x + aside[0], y + aside[1]), link)

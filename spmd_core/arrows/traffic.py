@@ -59,8 +59,12 @@ class Traffic:
         return sum(link.nbytes for link in self.links)
 
 
-def traffic(stand: Placed, collectives: Sequence[Collective], text: str | None = None,
-            every_time: bool = True) -> Traffic:
+def traffic(
+    stand: Placed,
+    collectives: Sequence[Collective],
+    text: str | None = None,
+    every_time: bool = True,
+) -> Traffic:
     """What these collectives send together, each as often as it runs (`every_time`) or once.
 
     `text` is the compiled program, which names the groups of more than 64 devices.
@@ -99,8 +103,11 @@ def _told(each: Collective, groups: Groups, stand: Placed) -> Iterable[str]:
 def _regular(stand: Placed, groups: Groups) -> bool:
     """Whether every group fills a subgrid of the topology."""
     topology, places = stand.topology, stand.places
-    return topology is None or places is None or all(
-        route(topology, tuple(dict.fromkeys(group)), places).regular for group in groups)
+    return (
+        topology is None
+        or places is None
+        or all(route(topology, tuple(dict.fromkeys(group)), places).regular for group in groups)
+    )
 
 
 def _link(stand: Placed, key: Key, nbytes: float, most: Collective) -> Link:

@@ -28,10 +28,11 @@ class Pair:
 
 def pairs_of(result: Result, title: str) -> tuple[Pair, ...]:
     """The strategies of a result that have both; `title` is of its experiment."""
-    return tuple(Pair(result.run, f"{title}, {strategy}", found.predicted_s.estimate,
-                      found.median_s)
-                 for strategy, found in result.strategies.items()
-                 if found.predicted_s and found.median_s and found.predicted_s.estimate > 0)
+    return tuple(
+        Pair(result.run, f"{title}, {strategy}", found.predicted_s.estimate, found.median_s)
+        for strategy, found in result.strategies.items()
+        if found.predicted_s and found.median_s and found.predicted_s.estimate > 0
+    )
 
 
 def median_error(pairs: Sequence[Pair]) -> float:
@@ -41,8 +42,10 @@ def median_error(pairs: Sequence[Pair]) -> float:
 
 def spearman(pairs: Sequence[Pair]) -> float:
     """Rank correlation of predicted and measured; ties share their mean rank."""
-    left, right = (_ranks(np.array(values)) for values in zip(
-        *((each.predicted_s, each.measured_s) for each in pairs), strict=True))
+    left, right = (
+        _ranks(np.array(values))
+        for values in zip(*((each.predicted_s, each.measured_s) for each in pairs), strict=True)
+    )
     if left.std() == 0 or right.std() == 0:
         return 0.0
     return float(np.corrcoef(left, right)[0, 1])

@@ -19,16 +19,33 @@ class Case:
     dtype: str
     sizes: tuple[int, ...]
 
-    def point(self, nbytes: int, time_s: float | None = None,
-              ci95_s: tuple[float, float] | None = None, *, correct: bool | None = None,
-              predicted_s: float | None = None, error: str | None = None) -> Point:
+    def point(
+        self,
+        nbytes: int,
+        time_s: float | None = None,
+        ci95_s: tuple[float, float] | None = None,
+        *,
+        correct: bool | None = None,
+        predicted_s: float | None = None,
+        error: str | None = None,
+    ) -> Point:
         """A point of this case; its bandwidths, in bytes per second, follow from its seconds."""
         bandwidth = nbytes / time_s if time_s else None
         factor = TRANSFERS[self.kind].bus_factor(self.devices)
-        return Point(kind=self.kind, axes=self.axes, devices=self.devices, dtype=self.dtype,
-                     bytes=nbytes, time_s=time_s, ci95_s=ci95_s, algbw=bandwidth,
-                     busbw=bandwidth * factor if bandwidth else None, predicted_s=predicted_s,
-                     correct=correct, error=error)
+        return Point(
+            kind=self.kind,
+            axes=self.axes,
+            devices=self.devices,
+            dtype=self.dtype,
+            bytes=nbytes,
+            time_s=time_s,
+            ci95_s=ci95_s,
+            algbw=bandwidth,
+            busbw=bandwidth * factor if bandwidth else None,
+            predicted_s=predicted_s,
+            correct=correct,
+            error=error,
+        )
 
 
 def cases(experiment: Experiment) -> tuple[Case, ...]:
@@ -40,6 +57,7 @@ def cases(experiment: Experiment) -> tuple[Case, ...]:
         between = TRANSFERS[kind].between_devices
         for axes in chosen_axes(options, experiment.mesh) if between else ((),):
             devices = math.prod(sizes[axis] for axis in axes)
-            found.append(Case(kind, axes, devices, experiment.dtype,
-                              ladder(options, each * devices)))
+            found.append(
+                Case(kind, axes, devices, experiment.dtype, ladder(options, each * devices))
+            )
     return tuple(found)

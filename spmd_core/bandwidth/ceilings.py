@@ -11,8 +11,14 @@ BEST = 10  # percentile of the seconds that is the value
 RESAMPLES = 1000
 
 
-def ceiling(name: str, title: str, unit: str, work: float, seconds: Sequence[float],
-            data_sheet: float | None = None) -> Ceiling:
+def ceiling(
+    name: str,
+    title: str,
+    unit: str,
+    work: float,
+    seconds: Sequence[float],
+    data_sheet: float | None = None,
+) -> Ceiling:
     """A rate in `unit` from the work of one repeat and the seconds of each; for unit `s`, the
     seconds themselves.
 
@@ -24,10 +30,23 @@ def ceiling(name: str, title: str, unit: str, work: float, seconds: Sequence[flo
     low, high = np.percentile(np.percentile(times[draws], BEST, axis=1), [2.5, 97.5])
     spread = float((last - first) / np.median(times))
     if unit == "s":
-        return Ceiling(name=name, title=title, value=float(best), unit=unit, spread=spread,
-                       interval=(float(low), float(high)))
-    return Ceiling(name=name, title=title, value=float(work / best), unit=unit, spread=spread,
-                   interval=(float(work / high), float(work / low)), data_sheet=data_sheet)
+        return Ceiling(
+            name=name,
+            title=title,
+            value=float(best),
+            unit=unit,
+            spread=spread,
+            interval=(float(low), float(high)),
+        )
+    return Ceiling(
+        name=name,
+        title=title,
+        value=float(work / best),
+        unit=unit,
+        spread=spread,
+        interval=(float(work / high), float(work / low)),
+        data_sheet=data_sheet,
+    )
 
 
 def noted(found: Sequence[Ceiling]) -> list[str]:
@@ -37,5 +56,7 @@ def noted(found: Sequence[Ceiling]) -> list[str]:
         return []
     names = ", ".join(each.title.lower() for each in busy)
     worst = max(each.spread for each in busy)
-    return [f"{len(busy)} of {len(found)} ceilings spread by up to {worst:.0%} ({names}): "
-            "something else runs on this machine; calibrate again when it is idle"]
+    return [
+        f"{len(busy)} of {len(found)} ceilings spread by up to {worst:.0%} ({names}): "
+        "something else runs on this machine; calibrate again when it is idle"
+    ]

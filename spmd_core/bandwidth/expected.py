@@ -47,8 +47,12 @@ class Machine:
         """Seconds of a call that does next to nothing."""
         return self.ceilings[FLOOR].value
 
-    def seconds(self, operations: Iterable[Operation], collectives: Iterable[Collective],
-                dtype: str = "float32") -> float:
+    def seconds(
+        self,
+        operations: Iterable[Operation],
+        collectives: Iterable[Collective],
+        dtype: str = "float32",
+    ) -> float:
         """Seconds of one execution."""
         return self.floor_s + self.work_s(operations, dtype) + self.moved_s(collectives)
 
@@ -58,8 +62,10 @@ class Machine:
 
     def moved_s(self, collectives: Iterable[Collective]) -> float:
         """Seconds of collectives."""
-        return sum(self.collective_s(each.kind, each.axes, each.group_size, each.bytes)
-                   * each.times for each in collectives)
+        return sum(
+            self.collective_s(each.kind, each.axes, each.group_size, each.bytes) * each.times
+            for each in collectives
+        )
 
     def alone_s(self, operations: Iterable[Operation], dtype: str = "float32") -> float:
         """Seconds of a program on one device while the others rest, by how much faster one was seen
@@ -83,15 +89,19 @@ class Machine:
             return 0.0
         return max(self._least_s, _along(self._curves[each.kind], each.sizes[0]))
 
-    def collective_s(self, kind: str, axes: Sequence[str], devices: int | None,
-                     nbytes: float) -> float:
+    def collective_s(
+        self, kind: str, axes: Sequence[str], devices: int | None, nbytes: float
+    ) -> float:
         """Seconds of one collective of `nbytes`, as results count them, beyond the floor; by those
         over the same axes, else among as many devices, else of its kind.
         """
         for known, floor_s in ((self._moves, 0.0), (self._points, self.floor_s)):
             cases = [case for case in known if case[0] == kind]
-            alike = [case for case in cases if case[1] == tuple(axes)] or \
-                [case for case in cases if case[2] == devices] or cases
+            alike = (
+                [case for case in cases if case[1] == tuple(axes)]
+                or [case for case in cases if case[2] == devices]
+                or cases
+            )
             if alike:
                 return max(self._least_s, _along(known[alike[0]], nbytes) - floor_s)
         return 0.0
@@ -112,14 +122,19 @@ class Machine:
     @cached_property
     def _moves(self) -> dict[Case, Curve]:
         """Of collectives within a program."""
-        return _curves((each.kind, each.axes, each.devices, each.bytes, each.seconds)
-                       for each in self.found.move_costs)
+        return _curves(
+            (each.kind, each.axes, each.devices, each.bytes, each.seconds)
+            for each in self.found.move_costs
+        )
 
     @cached_property
     def _points(self) -> dict[Case, Curve]:
         """Of collectives that are programs of their own."""
-        return _curves((each.kind, each.axes, each.devices, each.bytes, each.time_s)
-                       for each in self.found.points if each.time_s and each.correct is not False)
+        return _curves(
+            (each.kind, each.axes, each.devices, each.bytes, each.time_s)
+            for each in self.found.points
+            if each.time_s and each.correct is not False
+        )
 
     @cached_property
     def _rates(self) -> tuple[np.ndarray, np.ndarray]:
@@ -133,12 +148,19 @@ class Machine:
                 known[rows, inner, columns] = known[rows, columns, inner] = cost.seconds
         every = sorted({side for sizes in known for side in sizes})
         # a side that was measured alone, as the smallest is, is none of the table's
-        sides = [side for side in every
-                 if all((side, a, b) in known for a in every[-1:] for b in every[-1:])] or every[-1:]
+        sides = [
+            side
+            for side in every
+            if all((side, a, b) in known for a in every[-1:] for b in every[-1:])
+        ] or every[-1:]
         grid = np.meshgrid(sides, sides, sides, indexing="ij")
         usual = np.median([value / math.prod(sizes) for sizes, value in known.items()])
-        seconds = np.array([known.get(sizes, usual * math.prod(sizes))
-                            for sizes in zip(*(each.flat for each in grid), strict=True)])
+        seconds = np.array(
+            [
+                known.get(sizes, usual * math.prod(sizes))
+                for sizes in zip(*(each.flat for each in grid), strict=True)
+            ]
+        )
         seconds = _rising(seconds.reshape([len(sides)] * 3))
         rates = seconds / (2 * np.prod(grid, axis=0))
         # small ones are lost in the noise of the call: none is much faster than the large ones
@@ -170,8 +192,7 @@ def interval(seconds: float, spread: float = 0.0) -> Estimate:
     return Estimate(low=seconds / (1 + off), estimate=seconds, high=seconds * (1 + off))
 
 
-def _curves(points: Iterable[tuple[str, tuple[str, ...], int, int, float]]
-            ) -> dict[Case, Curve]:
+def _curves(points: Iterable[tuple[str, tuple[str, ...], int, int, float]]) -> dict[Case, Curve]:
     found: dict[Case, list[tuple[float, float]]] = defaultdict(list)
     for kind, axes, devices, nbytes, seconds in points:
         found[kind, axes, devices].append((nbytes, seconds))
@@ -196,4 +217,3 @@ def _along(curve: Curve, size: float) -> float:
     """
     sizes, seconds = curve
     return float(np.interp(size, sizes, seconds)) * max(1.0, size / float(sizes[-1]))
-

@@ -17,8 +17,11 @@ def fits(points: Iterable[Point]) -> tuple[Fit, ...]:
     for point in points:
         if point.time_s and point.correct is not False:
             by_case.setdefault((point.kind, point.axes, point.devices), []).append(point)
-    return tuple(_fit(found) for found in by_case.values()
-                 if len({point.bytes for point in found}) >= LEAST_POINTS)
+    return tuple(
+        _fit(found)
+        for found in by_case.values()
+        if len({point.bytes for point in found}) >= LEAST_POINTS
+    )
 
 
 def _fit(points: Sequence[Point]) -> Fit:
@@ -33,16 +36,22 @@ def _fit(points: Sequence[Point]) -> Fit:
     times = np.array([point.time_s for point in points])
     latency, per_byte = line(moved, times)
     draws = np.random.default_rng(0).integers(0, len(points), (RESAMPLES, len(points)))
-    drawn = np.array([line(moved[draw], times[draw]) for draw in draws
-                      if len(set(moved[draw])) > 1])
+    drawn = np.array(
+        [line(moved[draw], times[draw]) for draw in draws if len(set(moved[draw])) > 1]
+    )
     low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
     fitted = latency + moved * per_byte
-    return Fit(kind=first.kind, axes=first.axes, devices=first.devices, latency_s=latency,
-               latency_ci95_s=(min(low[0], latency), max(high[0], latency)),
-               bandwidth=1 / per_byte,
-               bandwidth_ci95=(min(1 / high[1], 1 / per_byte), max(1 / low[1], 1 / per_byte)),
-               knee_bytes=latency / per_byte / factor,
-               worst_error=float(np.abs(fitted / times - 1).max()))
+    return Fit(
+        kind=first.kind,
+        axes=first.axes,
+        devices=first.devices,
+        latency_s=latency,
+        latency_ci95_s=(min(low[0], latency), max(high[0], latency)),
+        bandwidth=1 / per_byte,
+        bandwidth_ci95=(min(1 / high[1], 1 / per_byte), max(1 / low[1], 1 / per_byte)),
+        knee_bytes=latency / per_byte / factor,
+        worst_error=float(np.abs(fitted / times - 1).max()),
+    )
 
 
 def line(moved: np.ndarray, times: np.ndarray) -> tuple[float, float]:

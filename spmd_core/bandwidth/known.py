@@ -16,9 +16,14 @@ Stored = Callable[[str], Result | None]
 
 def calibration_of(experiment: Experiment) -> Experiment:
     """The calibration of an experiment's target and mesh."""
-    return parse_experiment({
-        "workload": "calibrate", "target": experiment.target, "mesh": experiment.axis_sizes,
-        "options": {"device_order": experiment.option("device_order")}})
+    return parse_experiment(
+        {
+            "workload": "calibrate",
+            "target": experiment.target,
+            "mesh": experiment.axis_sizes,
+            "options": {"device_order": experiment.option("device_order")},
+        }
+    )
 
 
 def calibration(experiment: Experiment, latest: Latest, stored: Stored) -> Result | None:
@@ -34,14 +39,18 @@ def calibration(experiment: Experiment, latest: Latest, stored: Stored) -> Resul
         return None
 
 
-def machine_on(target: str, meshes: Iterable[Mesh], latest: Latest,
-               stored: Stored) -> Machine | None:
+def machine_on(
+    target: str, meshes: Iterable[Mesh], latest: Latest, stored: Stored
+) -> Machine | None:
     """The first whole calibration of a target over one of these meshes; None where there is none,
     or the target is not attached.
     """
     for mesh in meshes if not parse_target(target).is_absent else ():
-        found = calibration(parse_experiment({"workload": "calibrate", "target": target,
-                                              "mesh": dict(mesh)}), latest, stored)
+        found = calibration(
+            parse_experiment({"workload": "calibrate", "target": target, "mesh": dict(mesh)}),
+            latest,
+            stored,
+        )
         if found and (machine := Machine(measured(found))).is_whole:
             return machine
     return None
@@ -52,9 +61,14 @@ def with_expected(result: Result, known: Result | None) -> Result:
     if known is None:
         return result
     lines = measured(known).fits
-    return result.model_copy(update={"strategies": {
-        name: found.model_copy(update={"points": by_calibration(found.points, lines)})
-        for name, found in result.strategies.items()}})
+    return result.model_copy(
+        update={
+            "strategies": {
+                name: found.model_copy(update={"points": by_calibration(found.points, lines)})
+                for name, found in result.strategies.items()
+            }
+        }
+    )
 
 
 def measured(result: Result) -> StrategyResult:

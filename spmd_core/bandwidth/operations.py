@@ -15,11 +15,39 @@ from spmd_core.hlo.trip_counts import trip_count
 from spmd_core.results.machine import Operation
 
 MOST = 300  # different operations: a program of more is not read
-_NOTHING = frozenset((
-    "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "partition-id", "replica-id",
-    "after-all", "iota", "broadcast", "opt-barrier", "add-dependency", "reshape"))
-_TRANSCENDENTAL = frozenset(("exponential", "tanh", "logistic", "log", "power", "sine", "cosine",
-                             "exponential-minus-one", "log-plus-one", "rsqrt", "erf", "atan2"))
+_NOTHING = frozenset(
+    (
+        "parameter",
+        "constant",
+        "tuple",
+        "get-tuple-element",
+        "bitcast",
+        "partition-id",
+        "replica-id",
+        "after-all",
+        "iota",
+        "broadcast",
+        "opt-barrier",
+        "add-dependency",
+        "reshape",
+    )
+)
+_TRANSCENDENTAL = frozenset(
+    (
+        "exponential",
+        "tanh",
+        "logistic",
+        "log",
+        "power",
+        "sine",
+        "cosine",
+        "exponential-minus-one",
+        "log-plus-one",
+        "rsqrt",
+        "erf",
+        "atan2",
+    )
+)
 Entry = tuple[str, tuple[int, ...]]
 
 
@@ -31,8 +59,10 @@ def operations_of(module: Module) -> tuple[Operation, ...] | None:
     if not _walk(module, module.entry, 1, found) or len(found) > MOST:
         return None
     found["result", (module.entry.root.shape.bytes,)] += 1
-    return tuple(Operation.model_validate({"kind": kind, "sizes": sizes, "count": count})
-                 for (kind, sizes), count in found.items())
+    return tuple(
+        Operation.model_validate({"kind": kind, "sizes": sizes, "count": count})
+        for (kind, sizes), count in found.items()
+    )
 
 
 def _walk(module: Module, computation: Computation, times: int, found: Counter[Entry]) -> bool:
@@ -54,8 +84,9 @@ def _walk(module: Module, computation: Computation, times: int, found: Counter[E
     return True
 
 
-def _of(module: Module, instruction: Instruction,
-        computation: Computation) -> Iterator[tuple[Entry, int]]:
+def _of(
+    module: Module, instruction: Instruction, computation: Computation
+) -> Iterator[tuple[Entry, int]]:
     """The operations that one instruction is."""
     inside = module.callee(instruction) if instruction.opcode == "fusion" else None
     parts = list(inside.instructions) if inside else [instruction]
@@ -96,5 +127,6 @@ def _reorders(instruction: Instruction, computation: Computation) -> bool:
     before = there.minor_to_major or tuple(reversed(range(len(there.dims))))
     after = here.minor_to_major or tuple(reversed(range(len(here.dims))))
     moved = [order[dim] for dim in after] if order else list(after)
-    return [dim for dim in moved if there.dims[dim] > 1] != \
-        [dim for dim in before if there.dims[dim] > 1]
+    return [dim for dim in moved if there.dims[dim] > 1] != [
+        dim for dim in before if there.dims[dim] > 1
+    ]

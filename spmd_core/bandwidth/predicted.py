@@ -20,11 +20,15 @@ def on_topology(experiment: Experiment) -> tuple[Point, ...]:
     RequestError where the mesh does not fill the topology.
     """
     topology = get_topology(experiment.place)
-    places = mesh_places(topology, [size for _, size in experiment.mesh],
-                         experiment.option("device_order"))
-    return tuple(case.point(nbytes, predicted_s=seconds(case, nbytes, topology, group))
-                 for case in cases(experiment)
-                 for group in [_group(case, experiment, places)] for nbytes in case.sizes)
+    places = mesh_places(
+        topology, [size for _, size in experiment.mesh], experiment.option("device_order")
+    )
+    return tuple(
+        case.point(nbytes, predicted_s=seconds(case, nbytes, topology, group))
+        for case in cases(experiment)
+        for group in [_group(case, experiment, places)]
+        for nbytes in case.sizes
+    )
 
 
 def _group(case: Case, experiment: Experiment, places: np.ndarray) -> list[Coordinates]:
@@ -48,10 +52,12 @@ def by_calibration(points: Iterable[Point], known: Sequence[Fit]) -> tuple[Point
     are where it has none of their kind and axes.
     """
     lines = {(fit.kind, fit.axes, fit.devices): fit for fit in known}
-    return tuple(point.model_copy(update={"predicted_s": expected(point, lines[key])})
-                 if point.predicted_s is None
-                 and (key := (point.kind, point.axes, point.devices)) in lines else point
-                 for point in points)
+    return tuple(
+        point.model_copy(update={"predicted_s": expected(point, lines[key])})
+        if point.predicted_s is None and (key := (point.kind, point.axes, point.devices)) in lines
+        else point
+        for point in points
+    )
 
 
 def expected(point: Point, fit: Fit) -> float:

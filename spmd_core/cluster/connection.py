@@ -58,8 +58,16 @@ class Connection:
             return None
         spec = json.dumps(experiment.to_json(), separators=(",", ":"))
         try:
-            future = client.submit(remote.compiled, run, spec, timeout_s, self._topic, pure=False,
-                                   retries=RETRIES, key=f"{run}-{secrets.token_hex(4)}")
+            future = client.submit(
+                remote.compiled,
+                run,
+                spec,
+                timeout_s,
+                self._topic,
+                pure=False,
+                retries=RETRIES,
+                key=f"{run}-{secrets.token_hex(4)}",
+            )
         except Exception:  # whatever a client says that is closing by now
             self.want()
             return None
@@ -124,10 +132,14 @@ class Connection:
             client = Client(self._address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             if self._was_there:
-                raise _Away(f"the Dask scheduler {shorten(self._address)} is gone: start it again",
-                            is_certain=False) from None
-            raise _Away(f"the Dask scheduler {shorten(self._address)} does not answer "
-                        f"({words(error)}): start it, or correct SPMD_LAB_DASK") from None
+                raise _Away(
+                    f"the Dask scheduler {shorten(self._address)} is gone: start it again",
+                    is_certain=False,
+                ) from None
+            raise _Away(
+                f"the Dask scheduler {shorten(self._address)} does not answer "
+                f"({words(error)}): start it, or correct SPMD_LAB_DASK"
+            ) from None
         client.subscribe_topic(self._topic, self._heard)
         self._known.clear()
         self._client, self._away_since = client, 0.0  # its workers have a while to come back too
@@ -141,21 +153,29 @@ class Connection:
             new = sorted(workers - self._known)
             found: Any = self._client.run(remote.versions_here, workers=new) if new else {}
         except OSError:  # the scheduler or a worker went just now: the next look says which
-            raise _Away(f"the Dask scheduler {shorten(self._address)} is gone: start it again",
-                        is_certain=False) from None
+            raise _Away(
+                f"the Dask scheduler {shorten(self._address)} is gone: start it again",
+                is_certain=False,
+            ) from None
         except Exception as error:  # whatever a worker of another installation raises, in its words
-            raise _Away(f"a Dask worker of {shorten(self._address)} cannot run SPMD Lab "
-                        f"({words(error)}): start workers in its folder, with its Python"
-                        ) from None
+            raise _Away(
+                f"a Dask worker of {shorten(self._address)} cannot run SPMD Lab "
+                f"({words(error)}): start workers in its folder, with its Python"
+            ) from None
         here = remote.versions_here()
         for worker, theirs in found.items():
             if theirs != here:
-                raise _Away(f"the Dask worker {shorten(worker)} runs other versions "
-                            f"({differing(theirs, here)}): use the same ones")
+                raise _Away(
+                    f"the Dask worker {shorten(worker)} runs other versions "
+                    f"({differing(theirs, here)}): use the same ones"
+                )
         self._known = workers
         if not workers:
-            raise _Away(f"the Dask scheduler {shorten(self._address)} has no workers: start some, "
-                        "as docs/cluster.md says", is_certain=False)
+            raise _Away(
+                f"the Dask scheduler {shorten(self._address)} has no workers: start some, "
+                "as docs/cluster.md says",
+                is_certain=False,
+            )
         return len(workers)
 
     def _heard(self, event: tuple[float, dict[str, Any]]) -> None:
@@ -182,5 +202,8 @@ class _Away(WorkerError):
 def differing(theirs: str, here: str) -> str:
     """Which versions differ, both as JSON: `jax 0.12 beside 0.10 here`."""
     mine, other = json.loads(here), json.loads(theirs)
-    return ", ".join(f"{name} {other.get(name)} beside {mine.get(name)} here"
-                     for name in sorted({*mine, *other}) if mine.get(name) != other.get(name))
+    return ", ".join(
+        f"{name} {other.get(name)} beside {mine.get(name)} here"
+        for name in sorted({*mine, *other})
+        if mine.get(name) != other.get(name)
+    )

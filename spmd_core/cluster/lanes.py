@@ -20,18 +20,23 @@ from spmd_core.worker.lane import Lane
 from spmd_core.worker.unwritten import Unwritten
 
 MOST = 64  # runs on the cluster at the same time
-_SELDOM = 8  # times as long a lane waits that has no place there now: 64 that look cost 3 % of a core
+_SELDOM = (
+    8  # times as long a lane waits that has no place there now: 64 that look cost 3 % of a core
+)
 _WORKER = "a worker of the Dask cluster"
 _SCHEDULER = "the Dask scheduler to answer again"
 
 
-def cluster_lanes(store: Store, settings: Settings, unwritten: Unwritten,
-                  changed: threading.Condition, hush: Hush) -> Mapping[str, Lane]:
+def cluster_lanes(
+    store: Store, settings: Settings, unwritten: Unwritten, changed: threading.Condition, hush: Hush
+) -> Mapping[str, Lane]:
     """Lanes for all that a cluster may take at once, by their names."""
     connection = Connection(settings.dask, partial(_tell, store), MOST)
     shared = (store, settings, unwritten, changed, hush)
-    return {f"cluster {number}": ClusterLane(number, connection, *shared)
-            for number in range(1, MOST + 1)}
+    return {
+        f"cluster {number}": ClusterLane(number, connection, *shared)
+        for number in range(1, MOST + 1)
+    }
 
 
 def _tell(store: Store, problem: str | None, begun: float) -> None:
@@ -50,8 +55,16 @@ class ClusterLane(Lane):
 
     name = COMPILING
 
-    def __init__(self, number: int, connection: Connection, store: Store, settings: Settings,
-                 unwritten: Unwritten, changed: threading.Condition, hush: Hush):
+    def __init__(
+        self,
+        number: int,
+        connection: Connection,
+        store: Store,
+        settings: Settings,
+        unwritten: Unwritten,
+        changed: threading.Condition,
+        hush: Hush,
+    ):
         super().__init__(store, settings, unwritten, changed, hush)
         self.which = "for the cluster"
         self._number, self._cluster = number, connection
@@ -115,8 +128,13 @@ class ClusterLane(Lane):
         experiment = run.status.experiment
         self._cluster.forget(run.status.run)
         task = self._cluster.submit(run.status.run, experiment, self._settings.longest_s(True))
-        run.status = replace(run.status, state="starting", phase=None, strategy=None,
-                             waiting_for=_WORKER if task else _SCHEDULER)
+        run.status = replace(
+            run.status,
+            state="starting",
+            phase=None,
+            strategy=None,
+            waiting_for=_WORKER if task else _SCHEDULER,
+        )
         return task
 
     def _put_back(self, run: ActiveRun) -> bool:

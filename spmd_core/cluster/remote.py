@@ -75,8 +75,10 @@ def unpacked(data: bytes) -> Compiled:
     try:
         return Compiled.model_validate_json(zlib.decompress(data))
     except (zlib.error, TypeError, ValidationError, RequestError) as error:
-        raise WorkerError(f"what a Dask worker sent cannot be read ({type(error).__name__}): start "
-                          "workers of the same version") from error
+        raise WorkerError(
+            f"what a Dask worker sent cannot be read ({type(error).__name__}): start "
+            "workers of the same version"
+        ) from error
 
 
 def _packed(found: Compiled) -> bytes:
@@ -99,8 +101,9 @@ class _Compiler:
         self._lane.open()
         atexit.register(self._close)
 
-    def compiled(self, spec: str, is_wanted: Callable[[], bool],
-                 tell: Callable[[RunStatus], None]) -> Compiled:
+    def compiled(
+        self, spec: str, is_wanted: Callable[[], bool], tell: Callable[[RunStatus], None]
+    ) -> Compiled:
         """The run of an experiment from its JSON form, ended where it is wanted no longer; `tell`
         is called at its beginning and with each phase.
         """
@@ -108,22 +111,26 @@ class _Compiler:
             experiment = parse_experiment_text(spec)
             check_runs_here(experiment, read_hardware(), self._store.environment)
         except RequestError as error:
-            return Compiled(state="failed",
-                            error=Failure(kind="RequestError", message=str(error)))
+            return Compiled(state="failed", error=Failure(kind="RequestError", message=str(error)))
         run = f"dask-{secrets.token_hex(8)}"
         self._store.submit(run, experiment)
         self._lane.wake()
         status = self._followed(run, is_wanted, tell)
         try:
-            return Compiled(state=status.state, result=self._store.result(run),
-                            texts=self._store.every_text(run), error=status.error,
-                            environment=self._store.environment(experiment.target),
-                            stderr_tail=status.stderr_tail)
+            return Compiled(
+                state=status.state,
+                result=self._store.result(run),
+                texts=self._store.every_text(run),
+                error=status.error,
+                environment=self._store.environment(experiment.target),
+                stderr_tail=status.stderr_tail,
+            )
         finally:
             self._store.delete([run])
 
-    def _followed(self, run: str, is_wanted: Callable[[], bool],
-                  tell: Callable[[RunStatus], None]) -> RunStatus:
+    def _followed(
+        self, run: str, is_wanted: Callable[[], bool], tell: Callable[[RunStatus], None]
+    ) -> RunStatus:
         told, is_asked = None, False
         while not (status := self._status(run)).is_over:
             if not self._lane.is_alive:

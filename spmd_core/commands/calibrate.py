@@ -26,13 +26,20 @@ def main(arguments: Namespace) -> int:
     result = lab.result(status.run)
     found = measured(result) if result else None
     if arguments.json and result and found:
-        print(json.dumps({
-            "run": result.run, "target": experiment.target, "mesh": experiment.axis_sizes,
-            "ceilings": [each.model_dump(mode="json") for each in found.ceilings],
-            "operations": [each.model_dump(mode="json") for each in found.costs],
-            "moves": [each.model_dump(mode="json") for each in found.move_costs],
-            "collectives": [fit.model_dump(mode="json") for fit in found.fits],
-            "notes": [*found.notes, *result.notes]}))
+        print(
+            json.dumps(
+                {
+                    "run": result.run,
+                    "target": experiment.target,
+                    "mesh": experiment.axis_sizes,
+                    "ceilings": [each.model_dump(mode="json") for each in found.ceilings],
+                    "operations": [each.model_dump(mode="json") for each in found.costs],
+                    "moves": [each.model_dump(mode="json") for each in found.move_costs],
+                    "collectives": [fit.model_dump(mode="json") for fit in found.fits],
+                    "notes": [*found.notes, *result.notes],
+                }
+            )
+        )
     else:
         print_run(status, result, arguments.json)
     return 130 if interrupted else 0 if found and found.ceilings else 1

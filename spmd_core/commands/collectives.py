@@ -59,11 +59,14 @@ def as_json(result: Result) -> dict[str, Any]:
     second.
     """
     found = measured(result)
-    return {"run": result.run, "experiment": result.experiment.to_json(),
-            "partial": result.partial,
-            "points": [point.model_dump(mode="json") for point in found.points],
-            "fits": [fit.model_dump(mode="json") for fit in found.fits],
-            "notes": [*found.notes, *result.notes]}
+    return {
+        "run": result.run,
+        "experiment": result.experiment.to_json(),
+        "partial": result.partial,
+        "points": [point.model_dump(mode="json") for point in found.points],
+        "fits": [fit.model_dump(mode="json") for fit in found.fits],
+        "notes": [*found.notes, *result.notes],
+    }
 
 
 def _experiment(arguments: Namespace) -> Experiment:
@@ -72,14 +75,23 @@ def _experiment(arguments: Namespace) -> Experiment:
     if arguments.spec:
         experiment = read_one(arguments.spec)
         if experiment.workload != WORKLOAD:
-            raise refuse(f"workload {experiment.workload}", "is no sweep of collectives",
-                         f"use {WORKLOAD}, or `run` for this one")
+            raise refuse(
+                f"workload {experiment.workload}",
+                "is no sweep of collectives",
+                f"use {WORKLOAD}, or `run` for this one",
+            )
         given = experiment.to_json()
     options = given.get("options", {}) | {
-        name: value for name in ("kinds", "axes", "smallest", "largest", "points")
-        if (value := getattr(arguments, name)) is not None}
-    return parse_experiment(given | {"workload": WORKLOAD, "options": options} | where(
-        arguments, given) | ({"dtype": arguments.dtype} if arguments.dtype else {}))
+        name: value
+        for name in ("kinds", "axes", "smallest", "largest", "points")
+        if (value := getattr(arguments, name)) is not None
+    }
+    return parse_experiment(
+        given
+        | {"workload": WORKLOAD, "options": options}
+        | where(arguments, given)
+        | ({"dtype": arguments.dtype} if arguments.dtype else {})
+    )
 
 
 def where(arguments: Namespace, given: dict[str, Any]) -> dict[str, Any]:

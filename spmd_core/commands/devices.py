@@ -16,7 +16,12 @@ TIMEOUT_S = 120.0  # a TPU takes its time to be there
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Arguments of `devices`."""
-    parser.add_argument("target", metavar="TARGET", nargs="?", help=f"local, cpu:N, or {HELP}, whose target is meant (default: this machine's)")
+    parser.add_argument(
+        "target",
+        metavar="TARGET",
+        nargs="?",
+        help=f"local, cpu:N, or {HELP}, whose target is meant (default: this machine's)",
+    )
 
 
 def main(arguments: Namespace) -> int:
@@ -49,6 +54,14 @@ def _table(environment: Environment) -> list[str]:
     for device in environment.devices:
         coordinates = " ".join(str(number) for number in device.coords) if device.coords else "–"
         core = "–" if device.core is None else str(device.core)
-        rows.append((str(device.id), str(device.process), coordinates, core,
-                     " ".join(device.memory_kinds), bytes_text(device.memory_bytes)))
+        rows.append(
+            (
+                str(device.id),
+                str(device.process),
+                coordinates,
+                core,
+                " ".join(device.memory_kinds),
+                bytes_text(device.memory_bytes),
+            )
+        )
     return table(rows, numbers=(0, 1, 3, 5))

@@ -36,13 +36,17 @@ def draw(found: Layout, dims: Sequence[str], width: int = 80) -> list[str]:
             lines += ["", f"… and {int(np.prod(leading)) - MAX_GRIDS} more slices like these"]
             break
         if leading:
-            lines += [""
-                      for _ in lines[:1]] + [", ".join(_label(found, dims, dim, part)
-                                                       for dim, part in enumerate(block))]
+            lines += ["" for _ in lines[:1]] + [
+                ", ".join(_label(found, dims, dim, part) for dim, part in enumerate(block))
+            ]
         lines += _grid(cells[block], head, foot, cell)
-    return [*lines, "",
-            f"Rows: {dims[-2]}. Columns: {dims[-1]}. In each cell: the devices that hold it."
-            if len(dims) > 1 else f"Columns: {dims[-1]}. In each cell: the devices that hold it."]
+    return [
+        *lines,
+        "",
+        f"Rows: {dims[-2]}. Columns: {dims[-1]}. In each cell: the devices that hold it."
+        if len(dims) > 1
+        else f"Columns: {dims[-1]}. In each cell: the devices that hold it.",
+    ]
 
 
 def _cells(found: Layout) -> np.ndarray:
@@ -72,8 +76,11 @@ def _grid(cells: np.ndarray, head: list[str], foot: list[str], width: int) -> It
     for number, row in enumerate(cells):
         if number:
             yield rule("├", "┼", "┤")
-        yield f"{head[number]:>{margin}}{' ' if margin else ''}│" + "│".join(f"{text:^{width}}"
-                                                                             for text in row) + "│"
+        yield (
+            f"{head[number]:>{margin}}{' ' if margin else ''}│"
+            + "│".join(f"{text:^{width}}" for text in row)
+            + "│"
+        )
     yield rule("└", "┴", "┘")
 
 
@@ -81,11 +88,15 @@ def _listed(found: Layout, dims: Sequence[str]) -> list[str]:
     """The first devices and what they hold; the whole list is what --json is for."""
     lines = []
     for device in range(min(found.device_count, MAX_LISTED)):
-        ranges = ", ".join(f"{dim} {start}:{stop}"
-                           for dim, start, stop in zip(dims, found.starts[device],
-                                                       found.stops[device], strict=True))
+        ranges = ", ".join(
+            f"{dim} {start}:{stop}"
+            for dim, start, stop in zip(
+                dims, found.starts[device], found.stops[device], strict=True
+            )
+        )
         lines.append(f"device {found.numbers[device]}: {ranges}")
     if found.device_count > MAX_LISTED:
         lines.append(
-            f"… and {found.device_count - MAX_LISTED:,} more devices; --json lists them all")
+            f"… and {found.device_count - MAX_LISTED:,} more devices; --json lists them all"
+        )
     return lines

@@ -23,17 +23,23 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Arguments of `history`."""
     add_spec(parser, optional=True)
     parser.add_argument("--workload", metavar="NAME", help="only runs of this workload")
-    parser.add_argument("--state", metavar="STATE",
-                        help=f"only runs in this state: {', '.join(STATES)}")
+    parser.add_argument(
+        "--state", metavar="STATE", help=f"only runs in this state: {', '.join(STATES)}"
+    )
     parser.add_argument("--text", metavar="TEXT", help="only runs whose id or spec contains this")
-    parser.add_argument("--limit", metavar="N", default="200",
-                        help="at most so many, the newest (default 200)")
-    parser.add_argument("--searches", action="store_true",
-                        help="with the runs of searches, which the table leaves out")
+    parser.add_argument(
+        "--limit", metavar="N", default="200", help="at most so many, the newest (default 200)"
+    )
+    parser.add_argument(
+        "--searches",
+        action="store_true",
+        help="with the runs of searches, which the table leaves out",
+    )
     parser.add_argument("--run", metavar="ID", help="print the result of this run instead")
     parser.add_argument("--csv", action="store_true", help="with --run: every sample as CSV")
-    parser.add_argument("--delete", metavar="ID", nargs="+",
-                        help="delete these runs and their results")
+    parser.add_argument(
+        "--delete", metavar="ID", nargs="+", help="delete these runs and their results"
+    )
 
 
 def main(arguments: Namespace) -> int:
@@ -42,12 +48,17 @@ def main(arguments: Namespace) -> int:
     if arguments.workload is not None:
         get_workload(arguments.workload)
     if arguments.state is not None and arguments.state not in STATES:
-        raise refuse(f"state {arguments.state!r}", "does not exist",
-                     f"use one of {', '.join(STATES)}")
-    if not (arguments.limit.isascii() and arguments.limit.isdigit()
-            and 1 <= int(arguments.limit) <= MAX_LIMIT):
-        raise refuse(f"limit {arguments.limit!r}", "is not a number of runs",
-                     f"use 1 to {MAX_LIMIT}")
+        raise refuse(
+            f"state {arguments.state!r}", "does not exist", f"use one of {', '.join(STATES)}"
+        )
+    if not (
+        arguments.limit.isascii()
+        and arguments.limit.isdigit()
+        and 1 <= int(arguments.limit) <= MAX_LIMIT
+    ):
+        raise refuse(
+            f"limit {arguments.limit!r}", "is not a number of runs", f"use 1 to {MAX_LIMIT}"
+        )
     if arguments.csv and arguments.run is None:
         raise RequestError("--csv was given without a run: name one with --run ID")
     lab = Lab.open(serve=False)
@@ -55,14 +66,21 @@ def main(arguments: Namespace) -> int:
         return _delete(lab, arguments)
     if arguments.run is not None:
         return _one(lab, arguments)
-    asked = {"workload": arguments.workload, "state": arguments.state, "text": arguments.text,
-             "limit": int(arguments.limit)}
+    asked = {
+        "workload": arguments.workload,
+        "state": arguments.state,
+        "text": arguments.text,
+        "limit": int(arguments.limit),
+    }
     # who asks for an experiment or a text wants whatever is stored of it
     every = arguments.json or arguments.searches or wanted or arguments.text
     found = lab.history(**asked, searched=None if every else False)
     listed = [summary for summary in found if wanted in (None, summary.experiment.id)]
-    print(json.dumps([as_json(summary) for summary in listed]) if arguments.json
-          else "\n".join(_table(listed)))
+    print(
+        json.dumps([as_json(summary) for summary in listed])
+        if arguments.json
+        else "\n".join(_table(listed))
+    )
     if not every and (left_out := lab.history(**asked, searched=True)):
         print(left_out_words(len(left_out)))
     return 0
@@ -70,20 +88,30 @@ def main(arguments: Namespace) -> int:
 
 def as_json(summary: RunSummary) -> dict[str, object]:
     """A stored run as plain JSON values; times are seconds since the epoch."""
-    return {"run": summary.run, "status": summary.state, "experiment": summary.experiment.to_json(),
-            "experiment_id": summary.experiment.id, "submitted_at": summary.submitted_at,
-            "finished_at": summary.finished_at, "medians_s": dict(summary.medians_s),
-            "predicted_s": dict(summary.predicted_s), "fastest": summary.fastest,
-            "partial": summary.partial,
-            "error": summary.error.model_dump() if summary.error else None,}
+    return {
+        "run": summary.run,
+        "status": summary.state,
+        "experiment": summary.experiment.to_json(),
+        "experiment_id": summary.experiment.id,
+        "submitted_at": summary.submitted_at,
+        "finished_at": summary.finished_at,
+        "medians_s": dict(summary.medians_s),
+        "predicted_s": dict(summary.predicted_s),
+        "fastest": summary.fastest,
+        "partial": summary.partial,
+        "error": summary.error.model_dump() if summary.error else None,
+    }
 
 
 def _delete(lab: Lab, arguments: Namespace) -> int:
     for run in arguments.delete:
         lab.status(run)  # refuses one that is not stored
     count = lab.delete(arguments.delete)
-    print(json.dumps({"deleted": count}) if arguments.json
-          else f"deleted {count} run{'' if count == 1 else 's'}")
+    print(
+        json.dumps({"deleted": count})
+        if arguments.json
+        else f"deleted {count} run{'' if count == 1 else 's'}"
+    )
     return 0
 
 
@@ -91,8 +119,11 @@ def _one(lab: Lab, arguments: Namespace) -> int:
     status, result = lab.status(arguments.run), on_this_machine(lab, lab.result(arguments.run))
     if arguments.csv:
         if result is None:
-            raise refuse(f"run {arguments.run}", f"is {status.state} and has no result",
-                         "name a run that has one")
+            raise refuse(
+                f"run {arguments.run}",
+                f"is {status.state} and has no result",
+                "name a run that has one",
+            )
         print(csv_text(result), end="")
     else:
         print_run(status, result, arguments.json)
@@ -102,8 +133,18 @@ def _one(lab: Lab, arguments: Namespace) -> int:
 def _table(listed: list[RunSummary]) -> list[str]:
     if not listed:
         return ["no stored run is like that; python -m spmd_core run recipe:layer makes one"]
-    rows = [("run", "submitted", "state", "workload", "target", "mesh", "fastest",
-             "median or predicted")]
+    rows = [
+        (
+            "run",
+            "submitted",
+            "state",
+            "workload",
+            "target",
+            "mesh",
+            "fastest",
+            "median or predicted",
+        )
+    ]
     for summary in listed:
         mesh = mesh_text(summary.experiment.mesh, ",")
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.submitted_at))
@@ -112,6 +153,16 @@ def _table(listed: list[RunSummary]) -> list[str]:
             fastest, seconds, predicted = summary.answer
             fastest = title(fastest) if summary.experiment.variants else fastest
             time_of = f"{seconds_text(seconds)}{', predicted' if predicted else ''}"
-        rows.append((summary.run, when, summary.state, summary.experiment.workload,
-                     summary.experiment.target, mesh, fastest, time_of))
+        rows.append(
+            (
+                summary.run,
+                when,
+                summary.state,
+                summary.experiment.workload,
+                summary.experiment.target,
+                mesh,
+                fastest,
+                time_of,
+            )
+        )
     return table(rows, numbers=(7,))

@@ -24,11 +24,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_spec(parser, optional=True)
     parser.add_argument("--mesh", metavar="x=2,y=4", help="mesh axes and their sizes, in order")
     parser.add_argument("--shape", metavar="4,8", help="sizes of the array's dims")
-    parser.add_argument("--spec", dest="partition", metavar='["x", ["y"]]',
-                        help="per dim null, an axis or a list of axes, as JSON")
+    parser.add_argument(
+        "--spec",
+        dest="partition",
+        metavar='["x", ["y"]]',
+        help="per dim null, an axis or a list of axes, as JSON",
+    )
     parser.add_argument("--dtype", help="dtype of the elements (default float32)")
-    parser.add_argument("--array", metavar="NAME",
-                        help="one operand or result of a spec that has several")
+    parser.add_argument(
+        "--array", metavar="NAME", help="one operand or result of a spec that has several"
+    )
 
 
 def main(arguments: Namespace) -> int:
@@ -36,17 +41,26 @@ def main(arguments: Namespace) -> int:
     experiment = _experiment(arguments)
     names = [array.name for array in experiment.what.arrays]
     if not names:
-        raise refuse(f"workload {experiment.workload}", "describes no arrays",
-                     "lay out another one, or run it")
+        raise refuse(
+            f"workload {experiment.workload}",
+            "describes no arrays",
+            "lay out another one, or run it",
+        )
     if arguments.array is not None:
         if arguments.array not in names:
-            raise refuse(f"array {shorten(arguments.array)}",
-                         f"is not one of {experiment.workload}", f"use {', '.join(names)}")
+            raise refuse(
+                f"array {shorten(arguments.array)}",
+                f"is not one of {experiment.workload}",
+                f"use {', '.join(names)}",
+            )
         names = [arguments.array]
     if arguments.json:
         found = {name: layout_json(experiment, name) for name in names}
-        print(json.dumps(found[names[0]] if len(names) == 1 else {"arrays": found},
-                         separators=(",", ":")))
+        print(
+            json.dumps(
+                found[names[0]] if len(names) == 1 else {"arrays": found}, separators=(",", ":")
+            )
+        )
         return 0
     width = shutil.get_terminal_size().columns
     print("\n\n".join("\n".join(_lines(experiment, name, width)) for name in names))
@@ -56,8 +70,9 @@ def main(arguments: Namespace) -> int:
 def _lines(experiment: Experiment, name: str, width: int) -> list[str]:
     found, dtype = layout_of(experiment, name), dtype_of(experiment, name)
     mesh = mesh_text(experiment.mesh)
-    memory = "" if experiment.memory_kind(
-        name) == "device" else f" in {experiment.memory_kind(name)}"
+    memory = (
+        "" if experiment.memory_kind(name) == "device" else f" in {experiment.memory_kind(name)}"
+    )
     head = f"{name}: {dtype}{list(found.shape)}, {spec_text(found.spec)} on mesh {mesh}{memory}"
     dims = experiment.what.array(name).present(experiment.sizes)
     return [head, headline(found, dtype), "", *draw(found, dims, width)]
@@ -65,23 +80,34 @@ def _lines(experiment: Experiment, name: str, width: int) -> list[str]:
 
 def _experiment(arguments: Namespace) -> Experiment:
     if arguments.spec is not None:
-        if any(given is not None
-               for given in (arguments.mesh, arguments.shape, arguments.partition,
-                             arguments.dtype)):
-            raise RequestError("a spec was given, and --mesh, --shape, --spec or --dtype as well: give one or the other")
+        if any(
+            given is not None
+            for given in (arguments.mesh, arguments.shape, arguments.partition, arguments.dtype)
+        ):
+            raise RequestError(
+                "a spec was given, and --mesh, --shape, --spec or --dtype as well: give one or the other"
+            )
         return read_one(arguments.spec)
     if arguments.mesh is None or arguments.shape is None:
         raise RequestError(
-            "there is nothing to lay out: name a spec, or give --mesh x=2,y=4 and --shape 4,8")
+            "there is nothing to lay out: name a spec, or give --mesh x=2,y=4 and --shape 4,8"
+        )
     shape = [_whole(size) for size in arguments.shape.split(",")]
     if len(shape) > len(ARRAY_DIMS):
-        raise refuse(f"--shape {shorten(arguments.shape)}", f"has rank {len(shape)}",
-                     f"use a rank from 1 to {len(ARRAY_DIMS)}")
-    return parse_experiment({"workload": "array", "mesh": _mesh(arguments.mesh),
-                             "dims": dict(zip(ARRAY_DIMS, shape, strict=False)),
-                             "dtype": arguments.dtype,
-                             "overrides": {"array": _partition(arguments.partition or "[]",
-                                                               len(shape))},})
+        raise refuse(
+            f"--shape {shorten(arguments.shape)}",
+            f"has rank {len(shape)}",
+            f"use a rank from 1 to {len(ARRAY_DIMS)}",
+        )
+    return parse_experiment(
+        {
+            "workload": "array",
+            "mesh": _mesh(arguments.mesh),
+            "dims": dict(zip(ARRAY_DIMS, shape, strict=False)),
+            "dtype": arguments.dtype,
+            "overrides": {"array": _partition(arguments.partition or "[]", len(shape))},
+        }
+    )
 
 
 def _mesh(text: str) -> list[list[Any]]:
@@ -94,8 +120,11 @@ def _mesh(text: str) -> list[list[Any]]:
 def _whole(text: str) -> Any:
     """A whole number; any other text as it is, to be refused by name."""
     text = text.strip()
-    return int(
-        text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 100 else text
+    return (
+        int(text)
+        if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 100
+        else text
+    )
 
 
 def _partition(text: str, rank: int) -> list[Any]:
@@ -104,6 +133,7 @@ def _partition(text: str, rank: int) -> list[Any]:
     except RequestError:
         given = None
     if not isinstance(given, list):
-        raise refuse(f"--spec {shorten(text)}", "is not a list",
-                     """write for example --spec '["x", null]'""")
+        raise refuse(
+            f"--spec {shorten(text)}", "is not a list", """write for example --spec '["x", null]'"""
+        )
     return given + [None] * (rank - len(given))

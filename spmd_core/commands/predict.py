@@ -35,9 +35,24 @@ from spmd_core.words.timeline import names_of, row_words
 
 __all__ = ["add_arguments", "main"]
 
-_PLAN_OPTIONS = ("model", "mesh", "batch_per_device", "sequence", "remat", "save", "offload",
-                 "attention_blocks", "state_dtype", "second_moment_dtype", "parameter_dtype",
-                 "device_order", "activation", "gated", "tied", *VARIABLE)
+_PLAN_OPTIONS = (
+    "model",
+    "mesh",
+    "batch_per_device",
+    "sequence",
+    "remat",
+    "save",
+    "offload",
+    "attention_blocks",
+    "state_dtype",
+    "second_moment_dtype",
+    "parameter_dtype",
+    "device_order",
+    "activation",
+    "gated",
+    "tied",
+    *VARIABLE,
+)
 
 
 def main(arguments: Namespace) -> int:
@@ -57,42 +72,69 @@ def _check_together(arguments: Namespace) -> None:
     """RequestError where an argument would mean nothing beside another: none is passed over in
     silence.
     """
-    given = {name for name, value in vars(arguments).items()
-             if value is not None and (value is not False or name in CHOICES)}
+    given = {
+        name
+        for name, value in vars(arguments).items()
+        if value is not None and (value is not False or name in CHOICES)
+    }
     described = given & {*_PLAN_OPTIONS, "fused_qkv", "fused_mlp"}
 
     def refused(names: set[str], beside: str, fix: str) -> None:
         if names:
             name = min(names).replace("_", "-")
-            raise refuse(f"{'a spec' if name == 'spec' else f'--{name}'} with {beside}",
-                         "means nothing", fix)
+            raise refuse(
+                f"{'a spec' if name == 'spec' else f'--{name}'} with {beside}", "means nothing", fix
+            )
 
     if arguments.baseline:
-        others = given & {"spec", "target", "sweep", "strategy", "keep", "estimate", "trace",
-                          "remedies"}
+        others = given & {
+            "spec",
+            "target",
+            "sweep",
+            "strategy",
+            "keep",
+            "estimate",
+            "trace",
+            "remedies",
+        }
         refused(described | others, "--baseline", "the file holds the plan that is compiled")
     if arguments.spec:
-        refused(described | given & {"compiler_flags"}, "a spec",
-                "say it in the spec, or describe a model without one")
+        refused(
+            described | given & {"compiler_flags"},
+            "a spec",
+            "say it in the spec, or describe a model without one",
+        )
     else:
-        refused(given & {"strategy"}, "a model",
-                "its sharding follows from the names of its mesh axes")
+        refused(
+            given & {"strategy"}, "a model", "its sharding follows from the names of its mesh axes"
+        )
     if arguments.estimate:
-        refused(given & {"keep", "fresh", "trace", "remedies"}, "--estimate", "an estimate compiles nothing")
+        refused(
+            given & {"keep", "fresh", "trace", "remedies"},
+            "--estimate",
+            "an estimate compiles nothing",
+        )
     if not arguments.sweep and arguments.scaling == "strong":
         refused({"scaling"}, "no --sweep", "add --sweep chips=8,64,512")
     if arguments.sweep:
-        refused(given & {"trace", "remedies"}, "--sweep",
-                "ask it of the points that matter, one by one")
+        refused(
+            given & {"trace", "remedies"}, "--sweep", "ask it of the points that matter, one by one"
+        )
     for name in ("keep", "trace"):
         _check_writable(name, getattr(arguments, name))
 
 
 def _check_writable(name: str, path: str | None) -> None:
-    if path and not (os.access(folder := Path(path).parent, os.W_OK)
-                     and folder.is_dir() and not Path(path).is_dir()):
-        raise refuse(f"--{name} {shorten(path)}", "is not a file that can be written",
-                     "name one in a folder that exists")
+    if path and not (
+        os.access(folder := Path(path).parent, os.W_OK)
+        and folder.is_dir()
+        and not Path(path).is_dir()
+    ):
+        raise refuse(
+            f"--{name} {shorten(path)}",
+            "is not a file that can be written",
+            "name one in a folder that exists",
+        )
 
 
 def _of_plan(arguments: Namespace, plan: Plan) -> int:
@@ -101,8 +143,9 @@ def _of_plan(arguments: Namespace, plan: Plan) -> int:
         return 0
     found = _predicted(experiment_of(plan), arguments)
     if arguments.keep:
-        _write("keep", arguments.keep,
-               baseline.to_text(baseline.baseline_of(plan, found.prediction)))
+        _write(
+            "keep", arguments.keep, baseline.to_text(baseline.baseline_of(plan, found.prediction))
+        )
     _trace(arguments, found)
     print_found(found, arguments.json, {"plan": plan.to_json()}, arguments.price_per_chip_hour)
     return found.code
@@ -113,10 +156,16 @@ def _trace(arguments: Namespace, found: Found) -> None:
     if not arguments.trace:
         return
     if found.trace is None:
-        raise refuse(f"--trace {shorten(arguments.trace)}", "has nothing to write: "
-                     + ("this prediction was stored without its timeline"
-                        if found.prediction.fits else "the program does not fit"),
-                     "add --fresh" if found.prediction.fits else "leave it out")
+        raise refuse(
+            f"--trace {shorten(arguments.trace)}",
+            "has nothing to write: "
+            + (
+                "this prediction was stored without its timeline"
+                if found.prediction.fits
+                else "the program does not fit"
+            ),
+            "add --fresh" if found.prediction.fits else "leave it out",
+        )
     _write("trace", arguments.trace, found.trace)
 
 
@@ -124,8 +173,11 @@ def _write(option: str, path: str, text: str) -> None:
     try:
         Path(path).write_text(text, "utf-8")
     except OSError as error:
-        raise refuse(f"--{option} {shorten(path)}", f"cannot be written ({error.strerror})",
-                     "name another file") from None
+        raise refuse(
+            f"--{option} {shorten(path)}",
+            f"cannot be written ({error.strerror})",
+            "name another file",
+        ) from None
 
 
 def _base(arguments: Namespace) -> Experiment:
@@ -135,30 +187,42 @@ def _base(arguments: Namespace) -> Experiment:
     if not arguments.spec:
         return experiment_of(plan_from(arguments))
     changes: dict[str, Any] = {"target": arguments.target} if arguments.target else {}
-    return read_one(arguments.spec).vary(**changes
-                                          | ({"strategies": [arguments.strategy]}
-                                             if arguments.strategy else {}))
+    return read_one(arguments.spec).vary(
+        **changes | ({"strategies": [arguments.strategy]} if arguments.strategy else {})
+    )
 
 
 def plan_from(arguments: Namespace) -> Plan:
     """The plan that the arguments describe; RequestError where something is missing or wrong."""
     for name in ("target", "model", "mesh", "batch_per_device"):
         if getattr(arguments, name) is None:
-            raise refuse(f"predict without --{name.replace('_', '-')}", "is incomplete", 
-                         "name a target, a model, a mesh and a batch per device, or a spec")
-    given: dict[str, Any] = {name: getattr(arguments, name) for name in _PLAN_OPTIONS
-                             if getattr(arguments, name) is not None}
+            raise refuse(
+                f"predict without --{name.replace('_', '-')}",
+                "is incomplete",
+                "name a target, a model, a mesh and a batch per device, or a spec",
+            )
+    given: dict[str, Any] = {
+        name: getattr(arguments, name)
+        for name in _PLAN_OPTIONS
+        if getattr(arguments, name) is not None
+    }
     given["sizes"] = {name: given.pop(name) for name in VARIABLE if name in given}
     given["mesh"] = parse_mesh(arguments.mesh)
     for name in ("save", "offload"):
         if name in given:
             given[name] = tuple(part for part in given[name].split(",") if part)
     if arguments.compiler_flags:
-        given["compiler_flags"] = tuple(flag.removeprefix("--")
-                                        for flag in arguments.compiler_flags.split())
-    return parse_plan(given
-                      | {"target": arguments.target, "fused_qkv": arguments.fused_qkv,
-                         "fused_mlp": arguments.fused_mlp})
+        given["compiler_flags"] = tuple(
+            flag.removeprefix("--") for flag in arguments.compiler_flags.split()
+        )
+    return parse_plan(
+        given
+        | {
+            "target": arguments.target,
+            "fused_qkv": arguments.fused_qkv,
+            "fused_mlp": arguments.fused_mlp,
+        }
+    )
 
 
 def _predicted(experiment: Experiment, arguments: Namespace) -> "Found":
@@ -181,8 +245,12 @@ def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -
     stored = None if fresh else lab.latest(experiment)
     if stored and (result := lab.result(stored)) and is_current(result):
         result = told(lab, result)
-        return Found(only(result), result, f"compiled before, in run {stored}: --fresh compiles again",
-                     _stored_trace(lab, result))
+        return Found(
+            only(result),
+            result,
+            f"compiled before, in run {stored}: --fresh compiles again",
+            _stored_trace(lab, result),
+        )
     run, begun = lab.submit(experiment), time.monotonic()
     status, interrupted = follow(lab, run, timeout_s)
     if interrupted:
@@ -191,7 +259,9 @@ def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -
     if status.state == "succeeded" and result:
         return Found(only(result), result, trace=_stored_trace(lab, result))
     if status.state == "cancelled" and time.monotonic() - begun >= timeout_s:
-        raise WorkerError(f"the compile took longer than {timeout_s:g} s and was ended: allow it more time, or make the program smaller")
+        raise WorkerError(
+            f"the compile took longer than {timeout_s:g} s and was ended: allow it more time, or make the program smaller"
+        )
     error = status.error
     if error and error.kind in (INEXPRESSIBLE, "RequestError"):
         raise RequestError(error.message)
@@ -203,8 +273,9 @@ def _stored_trace(lab: Lab, result: Result) -> str | None:
     text = lab.text(result.run, next(iter(result.strategies)), timeline.NAME)
     if text is None:
         return None
-    return trace_text(timeline.from_text(text), experiment_words(result.experiment), names_of,
-                      row_words)
+    return trace_text(
+        timeline.from_text(text), experiment_words(result.experiment), names_of, row_words
+    )
 
 
 def _of_spec(arguments: Namespace) -> int:
@@ -214,21 +285,35 @@ def _of_spec(arguments: Namespace) -> int:
     if experiment.what.has_plan:
         return _of_plan(arguments, plan_of(experiment))
     if not experiment.place.is_absent:
-        raise refuse(f"target {experiment.target}", "is not a TPU topology",
-                     "name one with --target, for example tpu:v5e:4x4")
+        raise refuse(
+            f"target {experiment.target}",
+            "is not a TPU topology",
+            "name one with --target, for example tpu:v5e:4x4",
+        )
     for name in ("keep", "estimate"):
         if getattr(arguments, name):
-            raise refuse(f"--{name} of workload {experiment.workload}", "is not available",
-                         "leave it out: it is for models' training steps")
-    strategy = arguments.strategy or next((name for name in experiment.strategies
-                                           if name != "single"), experiment.strategies[0])
+            raise refuse(
+                f"--{name} of workload {experiment.workload}",
+                "is not available",
+                "leave it out: it is for models' training steps",
+            )
+    strategy = arguments.strategy or next(
+        (name for name in experiment.strategies if name != "single"), experiment.strategies[0]
+    )
     if strategy not in experiment.what.strategies:
-        raise refuse(f"strategy {shorten(strategy)}", f"is not one of {experiment.workload}",
-                     f"use {', '.join(experiment.what.strategies)}")
+        raise refuse(
+            f"strategy {shorten(strategy)}",
+            f"is not one of {experiment.workload}",
+            f"use {', '.join(experiment.what.strategies)}",
+        )
     found = _predicted(experiment.vary(strategies=[strategy]), arguments)
     _trace(arguments, found)
-    print_found(found, arguments.json, {"experiment": experiment.to_json(), "strategy": strategy},
-                arguments.price_per_chip_hour)
+    print_found(
+        found,
+        arguments.json,
+        {"experiment": experiment.to_json(), "strategy": strategy},
+        arguments.price_per_chip_hour,
+    )
     return found.code
 
 
@@ -237,15 +322,21 @@ def _compare(arguments: Namespace) -> int:
         with Path(arguments.baseline).open("rb") as file:
             content = file.read(baseline.MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise refuse(f"baseline {shorten(arguments.baseline)}", f"cannot be read ({error})",
-                     "write one with --keep FILE") from None
+        raise refuse(
+            f"baseline {shorten(arguments.baseline)}",
+            f"cannot be read ({error})",
+            "write one with --keep FILE",
+        ) from None
     before = baseline.read_baseline(content)
     plan = before.plan
     if arguments.compiler_flags:
-        plan = parse_plan(plan.to_json() | {"compiler_flags": [*plan.compiler_flags,
-                                                               *arguments.compiler_flags.split()]})
-    prediction = _compiled(Lab.open(serve=False), experiment_of(plan), arguments.timeout,
-                           fresh=True).prediction
+        plan = parse_plan(
+            plan.to_json()
+            | {"compiler_flags": [*plan.compiler_flags, *arguments.compiler_flags.split()]}
+        )
+    prediction = _compiled(
+        Lab.open(serve=False), experiment_of(plan), arguments.timeout, fresh=True
+    ).prediction
     found = baseline.changes(before, baseline.baseline_of(plan, prediction))
     if arguments.json:
         print(json.dumps({"changes": found, **prediction.model_dump(mode="json")}))

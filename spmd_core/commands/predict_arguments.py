@@ -16,72 +16,130 @@ from spmd_core.words.costs import read_price
 def add_arguments(parser: ArgumentParser) -> None:
     """Arguments of `predict`."""
     _add_plan(parser)
-    parser.add_argument("--compiler-flags", metavar='"xla_…=true …"',
-                        help="added to those of the published runs")
-    parser.add_argument("--strategy", metavar="NAME",
-                        help="of a spec; default: its first that uses a mesh")
-    parser.add_argument("--timeout", type=_seconds, default=Settings().predict_timeout_s,
-                        metavar="SECONDS",
-                        help=f"for the compile (default {Settings().predict_timeout_s:g})")
-    parser.add_argument("--fresh", action="store_true",
-                        help="compile even where the same versions have predicted it before")
-    parser.add_argument("--keep", metavar="FILE",
-                        help="write the plan and its prediction as a baseline file")
-    parser.add_argument("--price-per-chip-hour", metavar="DOLLARS", type=_price,
-                        help="say what a step and a billion tokens cost")
-    parser.add_argument("--trace", metavar="FILE",
-                        help="write the step's timeline as a trace for Perfetto")
-    parser.add_argument("--baseline", metavar="FILE", help="compile the plan of a baseline file "
-                        "again; exit code 1 where something changed")
-    parser.add_argument("--estimate", action="store_true",
-                        help="estimate the step from the plan at once; compile nothing")
+    parser.add_argument(
+        "--compiler-flags", metavar='"xla_…=true …"', help="added to those of the published runs"
+    )
+    parser.add_argument(
+        "--strategy", metavar="NAME", help="of a spec; default: its first that uses a mesh"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=Settings().predict_timeout_s,
+        metavar="SECONDS",
+        help=f"for the compile (default {Settings().predict_timeout_s:g})",
+    )
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="compile even where the same versions have predicted it before",
+    )
+    parser.add_argument(
+        "--keep", metavar="FILE", help="write the plan and its prediction as a baseline file"
+    )
+    parser.add_argument(
+        "--price-per-chip-hour",
+        metavar="DOLLARS",
+        type=_price,
+        help="say what a step and a billion tokens cost",
+    )
+    parser.add_argument(
+        "--trace", metavar="FILE", help="write the step's timeline as a trace for Perfetto"
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="FILE",
+        help="compile the plan of a baseline file again; exit code 1 where something changed",
+    )
+    parser.add_argument(
+        "--estimate",
+        action="store_true",
+        help="estimate the step from the plan at once; compile nothing",
+    )
     parser.add_argument("--remedies", action="store_true", help=REMEDIES)
     predict_sweep.add_arguments(parser)
 
 
 def _add_plan(parser: ArgumentParser) -> None:
     """What is trained, on what, and how."""
-    parser.add_argument("spec", metavar="SPEC", nargs="?", help=f"instead of a model: {HELP}; its target is a topology, or --target is")
-    parser.add_argument("--target", metavar="tpu:v5e:16x16",
-                        help="a topology, slices behind an asterisk: tpu:v5e:16x16*2")
+    parser.add_argument(
+        "spec",
+        metavar="SPEC",
+        nargs="?",
+        help=f"instead of a model: {HELP}; its target is a topology, or --target is",
+    )
+    parser.add_argument(
+        "--target",
+        metavar="tpu:v5e:16x16",
+        help="a topology, slices behind an asterisk: tpu:v5e:16x16*2",
+    )
     parser.add_argument("--model", metavar="NAME", help="scaled:16, llama-3.1-8b and so on")
-    parser.add_argument("--mesh", metavar="fsdp=16,tensor=4",
-                        help="mesh axes and their sizes, slices outermost")
-    parser.add_argument("--batch-per-device", type=float, metavar="N",
-                        help="sequences per device and step")
-    parser.add_argument("--sequence", type=int, metavar="N",
-                        help="tokens of a sequence (default 2048)")
-    parser.add_argument("--remat", metavar="POLICY", help="rematerialization: none, minimal (save projections) or full (default)")
-    parser.add_argument("--save", metavar="NAMES",
-                        help=f"saved on the device, of {','.join(NAMES)}")
+    parser.add_argument(
+        "--mesh", metavar="fsdp=16,tensor=4", help="mesh axes and their sizes, slices outermost"
+    )
+    parser.add_argument(
+        "--batch-per-device", type=float, metavar="N", help="sequences per device and step"
+    )
+    parser.add_argument(
+        "--sequence", type=int, metavar="N", help="tokens of a sequence (default 2048)"
+    )
+    parser.add_argument(
+        "--remat",
+        metavar="POLICY",
+        help="rematerialization: none, minimal (save projections) or full (default)",
+    )
+    parser.add_argument(
+        "--save", metavar="NAMES", help=f"saved on the device, of {','.join(NAMES)}"
+    )
     parser.add_argument("--offload", metavar="NAMES", help="offloaded to host memory, of the same")
-    parser.add_argument("--fused-qkv", action="store_true",
-                        help="one matmul for query, key and value")
+    parser.add_argument(
+        "--fused-qkv", action="store_true", help="one matmul for query, key and value"
+    )
     parser.add_argument("--fused-mlp", action="store_true", help="one matmul for gate and up")
-    parser.add_argument("--attention-blocks", type=_blocks, metavar="Q,KV,COMPUTE",
-                        help="blocks of the attention kernel: queries, keys, keys per matmul; or one number for all")
-    parser.add_argument("--state-dtype", metavar="DTYPE",
-                        help="of the optimizer's moments: float32 or bfloat16")
-    parser.add_argument("--second-moment-dtype", metavar="DTYPE",
-                        help="of the second moment alone, the same")
-    parser.add_argument("--parameter-dtype", metavar="DTYPE",
-                        help="of the parameters: float32 or bfloat16")
-    parser.add_argument("--device-order", metavar="ORDER",
-                        help="topology (mesh_utils places the axes) or plain")
+    parser.add_argument(
+        "--attention-blocks",
+        type=_blocks,
+        metavar="Q,KV,COMPUTE",
+        help="blocks of the attention kernel: queries, keys, keys per matmul; or one number for all",
+    )
+    parser.add_argument(
+        "--state-dtype", metavar="DTYPE", help="of the optimizer's moments: float32 or bfloat16"
+    )
+    parser.add_argument(
+        "--second-moment-dtype", metavar="DTYPE", help="of the second moment alone, the same"
+    )
+    parser.add_argument(
+        "--parameter-dtype", metavar="DTYPE", help="of the parameters: float32 or bfloat16"
+    )
+    parser.add_argument(
+        "--device-order", metavar="ORDER", help="topology (mesh_utils places the axes) or plain"
+    )
     _add_sizes(parser)
 
 
 def _add_sizes(parser: ArgumentParser) -> None:
     """Sizes of one's own, in place of the model's."""
     for name in VARIABLE:
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N",
-                            help=f"{name} of its own, in place of the model's")
-    parser.add_argument("--activation", metavar="NAME",
-                        help=f"of the mlp: {', '.join(ACTIVATIONS)}")
-    for name, yes, no in (("gated", "an mlp of three matmuls", "of two"),
-                          ("tied", "one vocabulary table", "two")):
-        parser.add_argument(f"--{name}", action="store_const", const=True, default=None,
-                            help=f"{yes}, whatever the model has")
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=int,
+            metavar="N",
+            help=f"{name} of its own, in place of the model's",
+        )
+    parser.add_argument(
+        "--activation", metavar="NAME", help=f"of the mlp: {', '.join(ACTIVATIONS)}"
+    )
+    for name, yes, no in (
+        ("gated", "an mlp of three matmuls", "of two"),
+        ("tied", "one vocabulary table", "two"),
+    ):
+        parser.add_argument(
+            f"--{name}",
+            action="store_const",
+            const=True,
+            default=None,
+            help=f"{yes}, whatever the model has",
+        )
         parser.add_argument(f"--un{name}", action="store_const", const=False, dest=name, help=no)
 
 

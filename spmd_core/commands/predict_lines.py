@@ -41,13 +41,15 @@ def only(result: Result) -> Prediction:
     """The prediction of a result of one strategy; WorkerError, with its words, where it failed."""
     (outcome,) = result.strategies.values()
     if outcome.prediction is None:
-        raise WorkerError(outcome.error.message if outcome.error
-                          else f"run {result.run} has no prediction")
+        raise WorkerError(
+            outcome.error.message if outcome.error else f"run {result.run} has no prediction"
+        )
     return outcome.prediction
 
 
-def print_found(found: Found, as_json: bool, what: dict[str, Any],
-                price: float | None = None) -> None:
+def print_found(
+    found: Found, as_json: bool, what: dict[str, Any], price: float | None = None
+) -> None:
     """Print a prediction, with `what` it is of in its JSON form, and its costs."""
     lines = [*_lines(found.prediction, "plan" in what, price), *remedies.lines(found.result)]
     if as_json:
@@ -81,8 +83,11 @@ def _lines(prediction: Prediction, step: bool, price: float | None) -> list[str]
         lines.append(f"model: {', '.join(_reached(prediction))}")
     if prediction.shares_s and time:
         shares = parts(prediction)
-        large = [f"{name} {share / time.estimate:.0%}" for name, share in shares.items()
-                 if share > 0.005 * time.estimate]
+        large = [
+            f"{name} {share / time.estimate:.0%}"
+            for name, share in shares.items()
+            if share > 0.005 * time.estimate
+        ]
         lines.append(f"where: {', '.join(large)}")
     if prediction.collectives:
         lines += ["", *table(_collectives(prediction), numbers=(2, 3, 4, 5))]
@@ -92,13 +97,23 @@ def _lines(prediction: Prediction, step: bool, price: float | None) -> list[str]
 def _collectives(prediction: Prediction) -> list[tuple[str, ...]]:
     """A line for each row of the screen's table."""
     lines: list[tuple[str, ...]] = [
-        ("collective", "axes", "bytes", "count", "total", "exposed", "over", "why")]
+        ("collective", "axes", "bytes", "count", "total", "exposed", "over", "why")
+    ]
     for row in rows(prediction.collectives):
         route = "" if row.rest else predictions.route_words(row.first.route or "")
         why = SMALL_WORDS if row.rest else why_words(row.first).replace("`", "")
-        lines.append((row.what, " ".join(row.axes), row.size,
-                      "–" if row.count is None else f"{row.count:,}", seconds_text(row.seconds),
-                      seconds_text(row.exposed_s), route, why))
+        lines.append(
+            (
+                row.what,
+                " ".join(row.axes),
+                row.size,
+                "–" if row.count is None else f"{row.count:,}",
+                seconds_text(row.seconds),
+                seconds_text(row.exposed_s),
+                route,
+                why,
+            )
+        )
     return lines
 
 
@@ -108,15 +123,22 @@ def print_estimate(plan: Plan, as_json: bool, price: float | None = None) -> Non
     if as_json:
         near = {} if found.fits else nearest_json(plan)
         spent = cost_of(found, price).to_json()
-        print(json.dumps({"plan": plan.to_json(), **found.model_dump(mode="json"), **near,
-                          **spent}))
+        print(
+            json.dumps({"plan": plan.to_json(), **found.model_dump(mode="json"), **near, **spent})
+        )
         return
     said = found.before_compiling
     exposed = predictions.exposed_words(found)
-    lines = [predictions.estimate(said, plan), *_nearest(plan, found.fits),
-             predictions.step_estimate(found), f"cost: {cost_words(cost_of(found, price))}",
-             f"per device: {predictions.parts_words(said['parts'])}",
-             *([exposed] if exposed else []), "", *table(_collectives(found), numbers=(2, 3, 4, 5))]
+    lines = [
+        predictions.estimate(said, plan),
+        *_nearest(plan, found.fits),
+        predictions.step_estimate(found),
+        f"cost: {cost_words(cost_of(found, price))}",
+        f"per device: {predictions.parts_words(said['parts'])}",
+        *([exposed] if exposed else []),
+        "",
+        *table(_collectives(found), numbers=(2, 3, 4, 5)),
+    ]
     print("\n".join(lines + [f"note: {note}" for note in (*said["notes"], *found.notes)]))
 
 

@@ -24,8 +24,19 @@ from spmd_core.words.runs import phase_words
 from spmd_core.words.sweep import headline, row_cost
 
 _CLEAR = "\r\x1b[K"
-_HEAD = ("target", "mesh", "step", "between", "MFU", "tokens/s/chip", "efficiency", "memory",
-         "exposed", "binds", "state")
+_HEAD = (
+    "target",
+    "mesh",
+    "step",
+    "between",
+    "MFU",
+    "tokens/s/chip",
+    "efficiency",
+    "memory",
+    "exposed",
+    "binds",
+    "state",
+)
 _NUMBERS = (0, 3, 5, 6, 7, 8, 9, 10)
 
 
@@ -33,10 +44,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Arguments of `predict` that make it a sweep."""
     chips, mesh = VARIABLES["chips"].example, VARIABLES["mesh"].example
     parser.add_argument(
-        "--sweep", metavar="WHAT=VALUES",
-        help=f"vary one thing of {', '.join(VARIABLES)}: chips={chips}, or mesh=\"{mesh}\"")
-    parser.add_argument("--scaling", choices=("weak", "strong"), default="weak",
-                        help="of --sweep chips: weak keeps the batch per chip (default), strong the total batch")
+        "--sweep",
+        metavar="WHAT=VALUES",
+        help=f'vary one thing of {", ".join(VARIABLES)}: chips={chips}, or mesh="{mesh}"',
+    )
+    parser.add_argument(
+        "--scaling",
+        choices=("weak", "strong"),
+        default="weak",
+        help="of --sweep chips: weak keeps the batch per chip (default), strong the total batch",
+    )
 
 
 def main(arguments: Namespace, base: Experiment) -> int:
@@ -44,8 +61,11 @@ def main(arguments: Namespace, base: Experiment) -> int:
     where none is, 130 where it was interrupted.
     """
     if arguments.keep:
-        raise refuse("--keep with --sweep", "would write one baseline for many points",
-                     "keep the points that matter one by one")
+        raise refuse(
+            "--keep with --sweep",
+            "would write one baseline for many points",
+            "keep the points that matter one by one",
+        )
     sweep = parse_sweep(base, arguments.sweep, arguments.scaling)
     points = variants(sweep)
     if arguments.estimate:
@@ -55,8 +75,10 @@ def main(arguments: Namespace, base: Experiment) -> int:
     lab, asked = Lab.open(serve=False), Asked()
     missing = _all(points) if arguments.fresh else to_compile(points, look(lab, points))
     if missing and sys.stderr.isatty():
-        print(f"{len(missing)} compiles, roughly {sum(map(compile_seconds, missing)):.0f} s",
-              file=sys.stderr)
+        print(
+            f"{len(missing)} compiles, roughly {sum(map(compile_seconds, missing)):.0f} s",
+            file=sys.stderr,
+        )
     interrupted, told = False, set[str]()
     try:
         start(Batch(lab), missing, asked)
@@ -85,8 +107,13 @@ class Batch:
 
 def _all(points: Sequence[Point]) -> tuple[Point, ...]:
     """Every point that can be and may fit, equal experiments once."""
-    return tuple({point.experiment.id: point for point in points
-                  if point.experiment and not point.is_too_large}.values())
+    return tuple(
+        {
+            point.experiment.id: point
+            for point in points
+            if point.experiment and not point.is_too_large
+        }.values()
+    )
 
 
 def _wait(lab: Lab, point: Point, asked: Asked, timeout_s: float, told: set[str]) -> None:
@@ -99,8 +126,11 @@ def _wait(lab: Lab, point: Point, asked: Asked, timeout_s: float, told: set[str]
     def shown(status: RunStatus) -> None:
         if status.held_up and status.held_up not in told:
             told.add(status.held_up)
-            print(f"{_CLEAR if sys.stderr.isatty() else ''}waiting: {status.held_up}",
-                  file=sys.stderr, flush=True)
+            print(
+                f"{_CLEAR if sys.stderr.isatty() else ''}waiting: {status.held_up}",
+                file=sys.stderr,
+                flush=True,
+            )
         if sys.stderr.isatty():
             _show(point, status)
 
@@ -110,8 +140,12 @@ def _wait(lab: Lab, point: Point, asked: Asked, timeout_s: float, told: set[str]
 
 
 def _show(point: Point, status: RunStatus) -> None:
-    print(f"{_CLEAR}{status.elapsed_s or 0:6.1f} s  {point.label}: {phase_words(status)}"[:119],
-          end="", file=sys.stderr, flush=True)
+    print(
+        f"{_CLEAR}{status.elapsed_s or 0:6.1f} s  {point.label}: {phase_words(status)}"[:119],
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool, price: float | None) -> None:
@@ -122,13 +156,18 @@ def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool, price: float | None
         return
     if answer := headline(sweep, rows):
         print(f"{answer}\n")
-    heads = (*_HEAD[:-2], "chip-s", *(("a step", "a billion tokens") if price else ()),
-             *_HEAD[-2:])
+    heads = (*_HEAD[:-2], "chip-s", *(("a step", "a billion tokens") if price else ()), *_HEAD[-2:])
     numbers = (*_NUMBERS, *((11, 12) if price else ()))
     listed = [(sweep.vary, *heads), *(_cells(row, price) for row in rows)]
     if any(row_json(row)["mesh"] == row.point.label for row in rows):  # the first column says it
-        print("\n".join(table([(cells[0], cells[1], *cells[3:]) for cells in listed],
-                              numbers=tuple(place - 1 for place in numbers if place))))
+        print(
+            "\n".join(
+                table(
+                    [(cells[0], cells[1], *cells[3:]) for cells in listed],
+                    numbers=tuple(place - 1 for place in numbers if place),
+                )
+            )
+        )
     else:
         print("\n".join(table(listed, numbers=numbers)))
     for row in rows:
@@ -139,16 +178,28 @@ def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool, price: float | None
 def _cells(row: Row, price: float | None) -> tuple[str, ...]:
     found, point = row.numbers, row.point
     known = row_json(row)
-    peak = bytes_text(found.peak_bytes) if found.peak_bytes is not None else \
-        f"~{bytes_text(point.expected_bytes)}" if point.expected_bytes is not None else "–"
-    return (point.label, (known["target"] or "–").removeprefix("tpu:"), known["mesh"] or "–",
-            seconds_text(found.step_s),
-            f"{seconds_text(found.low_s)} – {seconds_text(found.high_s)}" if found.step_s else "–",
-            _share(found.mfu),
-            f"{found.tokens_per_s_per_chip:,.0f}" if found.tokens_per_s_per_chip else "–",
-            _share(row.efficiency),
-            f"{peak} of {bytes_text(point.capacity_bytes)}" if point.experiment else "–",
-            _share(row.exposed_share), *_costs(row, price), found.binds or "–", row.outcome.state)
+    peak = (
+        bytes_text(found.peak_bytes)
+        if found.peak_bytes is not None
+        else f"~{bytes_text(point.expected_bytes)}"
+        if point.expected_bytes is not None
+        else "–"
+    )
+    return (
+        point.label,
+        (known["target"] or "–").removeprefix("tpu:"),
+        known["mesh"] or "–",
+        seconds_text(found.step_s),
+        f"{seconds_text(found.low_s)} – {seconds_text(found.high_s)}" if found.step_s else "–",
+        _share(found.mfu),
+        f"{found.tokens_per_s_per_chip:,.0f}" if found.tokens_per_s_per_chip else "–",
+        _share(row.efficiency),
+        f"{peak} of {bytes_text(point.capacity_bytes)}" if point.experiment else "–",
+        _share(row.exposed_share),
+        *_costs(row, price),
+        found.binds or "–",
+        row.outcome.state,
+    )
 
 
 def _costs(row: Row, price: float | None) -> tuple[str, ...]:

@@ -12,8 +12,10 @@ from spmd_core.trying.tryout import Tryout
 from spmd_core.words.names import titles
 from spmd_core.words.remedies import GUESSED, doing_words, what_words
 
-HELP = ("compile what would remove each collective worth more than 2%% of the time, and say "
-        "what that costs")
+HELP = (
+    "compile what would remove each collective worth more than 2%% of the time, and say "
+    "what that costs"
+)
 _CLEAR = "\r\x1b[K"
 
 
@@ -36,8 +38,11 @@ def lines(result: Result) -> Iterator[str]:
     for name, found in result.strategies.items():
         for each in found.collectives or ():
             if each.remove is not None:
-                text = f"{what_words(each)}: {each.remove.reason}" \
-                    if isinstance(each.remove, Nothing) else each.remove.sentence
+                text = (
+                    f"{what_words(each)}: {each.remove.reason}"
+                    if isinstance(each.remove, Nothing)
+                    else each.remove.sentence
+                )
                 if name not in said.setdefault(text, []):
                     said[text].append(name)
     for text, names in said.items():
@@ -47,8 +52,12 @@ def lines(result: Result) -> Iterator[str]:
 
 
 def _show(tryout: Tryout) -> None:
-    print(_CLEAR + doing_words(tryout.done, tryout.of, tryout.doing)[:119], end="",
-          file=sys.stderr, flush=True)
+    print(
+        _CLEAR + doing_words(tryout.done, tryout.of, tryout.doing)[:119],
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _nothing(tryout: Tryout) -> None:

@@ -42,9 +42,11 @@ MAX_VALUES_SHOWN = 8
 
 def report(result: Result) -> list[str]:
     """Lines of text, the first as on the screen."""
-    lines = [headline(result, differences_of(result)),
-             f"run {result.run}: {experiment_words(result.experiment)}",
-             f"on {environment_words(result.environment)}"]
+    lines = [
+        headline(result, differences_of(result)),
+        f"run {result.run}: {experiment_words(result.experiment)}",
+        f"on {environment_words(result.environment)}",
+    ]
     if result.environments:
         lines.append(predicted_words(result.environments))
     if result.partial:
@@ -54,16 +56,27 @@ def report(result: Result) -> list[str]:
     if result.experiment.variants:
         shown = studies.rows(result)
         cells = [tuple(shown[0]), *(tuple(row.values()) for row in shown)]
-        return [*lines, "", *table(cells), *_remarks(result),
-                *(f"note: {said}" for said in studies.explained(result)),
-                *remedies.lines(result), *_next(result)]
+        return [
+            *lines,
+            "",
+            *table(cells),
+            *_remarks(result),
+            *(f"note: {said}" for said in studies.explained(result)),
+            *remedies.lines(result),
+            *_next(result),
+        ]
     if is_predicted(result):
-        return [*lines, "", *table(_predicted(result), numbers=(2, 3, 7, 8)), *_remarks(result),
-                *remedies.lines(result), *_next(result)]
+        return [
+            *lines,
+            "",
+            *table(_predicted(result), numbers=(2, 3, 7, 8)),
+            *_remarks(result),
+            *remedies.lines(result),
+            *_next(result),
+        ]
     paired = [f"note: {PAIRED}"] if result.comparison and result.comparison.ratios else []
     rows = table(_measured(result), numbers=(1, 3, 4, 6))
-    return [*lines, "", *rows, *_remarks(result), *paired, *remedies.lines(result),
-            *_next(result)]
+    return [*lines, "", *rows, *_remarks(result), *paired, *remedies.lines(result), *_next(result)]
 
 
 def _next(result: Result) -> list[str]:
@@ -78,33 +91,71 @@ def _measured(result: Result) -> list[tuple[str, ...]]:
     ratios = {ratio.strategy: ratio_words(ratio) for ratio in found_ratios}
     if result.comparison:
         ratios[result.comparison.fastest] = "fastest"
-    rows: list[tuple[str, ...]] = [("strategy", "median", "95 % interval", "paired ratio",
-                                    "compile", "collectives", "peak/device", "values")]
+    rows: list[tuple[str, ...]] = [
+        (
+            "strategy",
+            "median",
+            "95 % interval",
+            "paired ratio",
+            "compile",
+            "collectives",
+            "peak/device",
+            "values",
+        )
+    ]
     for name, found in result.ordered:
         peak = found.memory_bytes.peak if found.memory_bytes else None
-        rows.append((named(name), seconds_text(found.median_s), _span(found.ci95_s),
-                     ratios.get(name, "–"), seconds_text(found.phases_s.compile),
-                     collectives_words(found), bytes_text(peak), _error(found)))
+        rows.append(
+            (
+                named(name),
+                seconds_text(found.median_s),
+                _span(found.ci95_s),
+                ratios.get(name, "–"),
+                seconds_text(found.phases_s.compile),
+                collectives_words(found),
+                bytes_text(peak),
+                _error(found),
+            )
+        )
     return rows
 
 
 def _predicted(result: Result) -> list[tuple[str, ...]]:
     """A row for each strategy that was compiled for a topology that is not attached."""
-    rows: list[tuple[str, ...]] = [("strategy", "fits", "predicted", "interval", "bound",
-                                    "collectives", "peak/device", "chip-seconds", "compile")]
+    rows: list[tuple[str, ...]] = [
+        (
+            "strategy",
+            "fits",
+            "predicted",
+            "interval",
+            "bound",
+            "collectives",
+            "peak/device",
+            "chip-seconds",
+            "compile",
+        )
+    ]
     for name, found in result.ordered:
         prediction, time = found.prediction, found.predicted_s
         held = prediction.memory_bytes if prediction else None
         missing = f", {bytes_text(held.missing)} too much" if held and held.missing else ""
         fits = "–" if prediction is None else "yes" if prediction.fits else "no"
         of = f"{bytes_text(held.peak)} of {bytes_text(held.capacity)}{missing}" if held else "–"
-        rows.append((named(name), fits, seconds_text(time.estimate if time else None),
-                     _span((time.low, time.high) if time else None),
-                     bound_words(prediction.binds if prediction else None),
-                     collectives_words(found), of,
-                     number_text(prediction.chip_seconds)
-                     if prediction and prediction.chip_seconds is not None else "–",
-                     seconds_text(found.phases_s.compile)))
+        rows.append(
+            (
+                named(name),
+                fits,
+                seconds_text(time.estimate if time else None),
+                _span((time.low, time.high) if time else None),
+                bound_words(prediction.binds if prediction else None),
+                collectives_words(found),
+                of,
+                number_text(prediction.chip_seconds)
+                if prediction and prediction.chip_seconds is not None
+                else "–",
+                seconds_text(found.phases_s.compile),
+            )
+        )
     return rows
 
 
@@ -126,13 +177,19 @@ def _error(found: StrategyResult) -> str:
 
 def _remarks(result: Result) -> Iterator[str]:
     """What was printed, noted, warned of or went wrong; the values of small results."""
-    remarks = [line for name, found in result.strategies.items()
-               for line in _of_strategy(title(name), found)]
-    notes = merged_notes((name, note) for name, found in result.strategies.items()
-                         for note in _notes(found))
+    remarks = [
+        line
+        for name, found in result.strategies.items()
+        for line in _of_strategy(title(name), found)
+    ]
+    notes = merged_notes(
+        (name, note) for name, found in result.strategies.items() for note in _notes(found)
+    )
     of_study = bool(result.experiment.variants)
-    remarks += [f"{studies.whose(names, result) if of_study else ', '.join(map(title, names))}: "
-                f"{note}" for note, names in notes.items()]
+    remarks += [
+        f"{studies.whose(names, result) if of_study else ', '.join(map(title, names))}: {note}"
+        for note, names in notes.items()
+    ]
     yield from ["", *remarks] if remarks else []
     yield from (f"note: {note}" for note in result.notes)
 
@@ -182,9 +239,18 @@ def _point_rows(points: tuple[Point, ...]) -> list[tuple[str, ...]]:
     rows = [("collective", "over", "bytes", "time", "algorithm", "bus", "predicted", "values")]
     for point in points:
         right = {True: "right", False: "✗ wrong", None: "–"}[point.correct]
-        rows.append((kind_title(point.kind), axes_words(point.axes), bytes_text(point.bytes),
-                     seconds_text(point.time_s), rate_words(point.algbw), rate_words(point.busbw),
-                     seconds_text(point.predicted_s), point.error or right))
+        rows.append(
+            (
+                kind_title(point.kind),
+                axes_words(point.axes),
+                bytes_text(point.bytes),
+                seconds_text(point.time_s),
+                rate_words(point.algbw),
+                rate_words(point.busbw),
+                seconds_text(point.predicted_s),
+                point.error or right,
+            )
+        )
     return rows
 
 
@@ -192,8 +258,14 @@ def _ceilings(result: Result) -> Iterator[str]:
     rows = [("ceiling", "value", "95 % interval", "data sheet")]
     for each in measured(result).ceilings:
         sheet = each.model_copy(update={"value": each.data_sheet}) if each.data_sheet else None
-        rows.append((each.title, value_words(each), interval_words(each),
-                     value_words(sheet) if sheet else "–"))
+        rows.append(
+            (
+                each.title,
+                value_words(each),
+                interval_words(each),
+                value_words(sheet) if sheet else "–",
+            )
+        )
     yield from table(rows, numbers=(1, 2, 3))
 
 
@@ -209,9 +281,18 @@ def shardings_lines(name: str, found: Shardings) -> Iterator[str]:
     """A sentence, and a row for each step that has a name or needs something sent."""
     yield f"{name}: {texts.steps_headline(found)}"
     rows = [("value", "shape", "sharded", "per device", "before it", "source")]
-    rows += [(texts.value_words(step), texts.shape_words(step), texts.sharded_words(step),
-              bytes_text(step.bytes), texts.before_words(step), _place(step))
-             for step in found.steps if texts.is_told(step)]
+    rows += [
+        (
+            texts.value_words(step),
+            texts.shape_words(step),
+            texts.sharded_words(step),
+            bytes_text(step.bytes),
+            texts.before_words(step),
+            _place(step),
+        )
+        for step in found.steps
+        if texts.is_told(step)
+    ]
     if len(rows) > 1:
         yield from table(rows, numbers=(3,))
 

@@ -36,8 +36,9 @@ from spmd_core.words.runs import phase_words
 from spmd_core.words.sweep import SIZE_COLUMNS, size_headline, size_rows
 from spmd_core.words.timeline import names_of, row_words
 
-SIZES_HELP = ("run it at N growing sizes instead, on one device and sharded: where sharding "
-              "begins to win")
+SIZES_HELP = (
+    "run it at N growing sizes instead, on one device and sharded: where sharding begins to win"
+)
 LOOK_S = 1.0  # between two looks at whether a run is paused
 _CLEAR = "\r\x1b[K"  # to the beginning of the line, and erase it
 
@@ -45,12 +46,18 @@ _CLEAR = "\r\x1b[K"  # to the beginning of the line, and erase it
 def add_arguments(parser: ArgumentParser) -> None:
     """Arguments of `run`."""
     add_spec(parser)
-    parser.add_argument("--trace", metavar="FILE",
-                        help="trace a few calls after the timing, and write the steps for Perfetto")
+    parser.add_argument(
+        "--trace",
+        metavar="FILE",
+        help="trace a few calls after the timing, and write the steps for Perfetto",
+    )
     parser.add_argument("--remedies", action="store_true", help=HELP)
     parser.add_argument("--sizes", metavar="N", help=SIZES_HELP)
-    parser.add_argument("--shardings", action="store_true",
-                        help="print how the compiler shards each value of the programs")
+    parser.add_argument(
+        "--shardings",
+        action="store_true",
+        help="print how the compiler shards each value of the programs",
+    )
 
 
 def main(arguments: Namespace) -> int:
@@ -60,8 +67,11 @@ def main(arguments: Namespace) -> int:
     experiment = read_spec(arguments.spec)
     if arguments.sizes is not None:
         if arguments.trace or arguments.remedies or arguments.shardings:
-            raise refuse("--sizes with --trace, --shardings or --remedies", "is more than one thing",
-                         "leave one out")
+            raise refuse(
+                "--sizes with --trace, --shardings or --remedies",
+                "is more than one thing",
+                "leave one out",
+            )
         return run_sizes(experiment, read_count(arguments.sizes), arguments.json)
     if arguments.shardings:
         experiment = with_shardings(experiment)
@@ -90,13 +100,19 @@ def main(arguments: Namespace) -> int:
 
 def write_traces(lab: Lab, result: Result | None, file: Path) -> None:
     """The traced steps of a result's strategies as one file for Perfetto; nothing without any."""
-    found = {title(name): text for name in (result.strategies if result else ())
-             if result and (text := lab.text(result.run, name, TRACED))}
+    found = {
+        title(name): text
+        for name in (result.strategies if result else ())
+        if result and (text := lab.text(result.run, name, TRACED))
+    }
     if not found:
         print("no trace: no strategy got that far", file=sys.stderr)
     else:
-        file.write_text(traces_text({name: from_text(text) for name, text in found.items()},
-                                    names_of, row_words))
+        file.write_text(
+            traces_text(
+                {name: from_text(text) for name, text in found.items()}, names_of, row_words
+            )
+        )
         print(f"trace written to {file}: open it at ui.perfetto.dev", file=sys.stderr)
 
 
@@ -117,8 +133,9 @@ def on_this_machine(lab: Lab, result: Result | None) -> Result | None:
     if result is None:
         return None
     with contextlib.suppress(StorageError):
-        return told(lab, result).by_variant(lambda each: with_roofline(
-            each, calibration(each.experiment, lab.latest, lab.result)))
+        return told(lab, result).by_variant(
+            lambda each: with_roofline(each, calibration(each.experiment, lab.latest, lab.result))
+        )
     return result
 
 
@@ -141,8 +158,9 @@ def follow(lab: Lab, run: str, timeout_s: float | None = None) -> tuple[RunStatu
     return status, interrupted
 
 
-def wait(lab: Lab, run: str, timeout_s: float | None,
-         shown: Callable[[RunStatus], None] | None) -> RunStatus:
+def wait(
+    lab: Lab, run: str, timeout_s: float | None, shown: Callable[[RunStatus], None] | None
+) -> RunStatus:
     """Wait until a run is over, or for `timeout_s` in which it was neither paused nor held up; its
     status then.
     """
@@ -164,9 +182,12 @@ def print_run(status: RunStatus, result: Result | None, as_json: bool) -> None:
     standard error.
     """
     if as_json:
-        unfinished = {"run": status.run, "status": status.state,
-                      "experiment": status.experiment.to_json(),
-                      "error": status.error.model_dump() if status.error else None}
+        unfinished = {
+            "run": status.run,
+            "status": status.state,
+            "experiment": status.experiment.to_json(),
+            "error": status.error.model_dump() if status.error else None,
+        }
         print(json.dumps(result_json(result) if result else unfinished))
     elif result:
         print("\n".join(report(result)))
@@ -184,8 +205,9 @@ def _show(status: RunStatus) -> None:
     """One line on the terminal that says where the run is."""
     doing = phase_words(status)
     rounds = f" {status.done}/{status.of}" if status.of else ""
-    medians = ", ".join(f"{name} {seconds_text(median)}"
-                        for name, median in status.medians_s.items())
+    medians = ", ".join(
+        f"{name} {seconds_text(median)}" for name, median in status.medians_s.items()
+    )
     text = f"{status.elapsed_s or 0:6.1f} s  {doing}{rounds}  {medians}".rstrip()
     print(_CLEAR + text[:119], end="", file=sys.stderr, flush=True)
 
@@ -212,17 +234,34 @@ def run_sizes(experiment: Experiment, count: int, as_json: bool) -> int:
     if as_json:
         print(json.dumps(sizes_json(found)))
     else:
-        print("\n".join([size_headline(found), "",
-                         *table([SIZE_COLUMNS, *size_rows(found)], numbers=(1, 2, 4, 5))]))
+        print(
+            "\n".join(
+                [
+                    size_headline(found),
+                    "",
+                    *table([SIZE_COLUMNS, *size_rows(found)], numbers=(1, 2, 4, 5)),
+                ]
+            )
+        )
     return 0 if any(point.wins is not None for point in found) else 1
 
 
 def sizes_json(found: list[SizePoint]) -> dict[str, object]:
     """The sizes as plain JSON values; seconds are measured, or predicted on absent devices."""
     first = begins(found)
-    return {"sentence": size_headline(found),
-            "begins": dict(first.experiment.dims) if first else None,
-            "sizes": [{"dims": dict(point.experiment.dims), "run": point.run,
-                       "one_device_s": point.alone_s, "best": point.best, "best_s": point.best_s,
-                       "sharding_wins": point.wins, "experiment": point.experiment.to_json()}
-                      for point in found]}
+    return {
+        "sentence": size_headline(found),
+        "begins": dict(first.experiment.dims) if first else None,
+        "sizes": [
+            {
+                "dims": dict(point.experiment.dims),
+                "run": point.run,
+                "one_device_s": point.alone_s,
+                "best": point.best,
+                "best_s": point.best_s,
+                "sharding_wins": point.wins,
+                "experiment": point.experiment.to_json(),
+            }
+            for point in found
+        ],
+    }

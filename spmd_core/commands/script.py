@@ -11,14 +11,19 @@ from spmd_core.script import export
 def add_arguments(parser: ArgumentParser) -> None:
     """Arguments of `script`."""
     add_spec(parser, optional=True)
-    parser.add_argument("--run", metavar="ID", help="the experiment of a stored run, whose values the script then compares with its own")
+    parser.add_argument(
+        "--run",
+        metavar="ID",
+        help="the experiment of a stored run, whose values the script then compares with its own",
+    )
 
 
 def main(arguments: Namespace) -> int:
     """Print the script."""
     if (arguments.spec is None) == (arguments.run is None):
         raise RequestError(
-            "a script is made of one experiment: name a spec, or a stored run with --run ID")
+            "a script is made of one experiment: name a spec, or a stored run with --run ID"
+        )
     if arguments.run is None:
         experiment, result = read_spec(arguments.spec), None
     else:
@@ -27,9 +32,12 @@ def main(arguments: Namespace) -> int:
         lab = Lab.open(serve=False)
         experiment, result = lab.status(arguments.run).experiment, lab.result(arguments.run)
         if result is None:
-            raise refuse(f"run {arguments.run}", "has no result to compare with",
-                         "name its spec instead")
+            raise refuse(
+                f"run {arguments.run}", "has no result to compare with", "name its spec instead"
+            )
     script = export.script_text(experiment, result)
-    print(json.dumps({"experiment": experiment.id, "script": script}) if arguments.json else script,
-          end="\n" if arguments.json else "")
+    print(
+        json.dumps({"experiment": experiment.id, "script": script}) if arguments.json else script,
+        end="\n" if arguments.json else "",
+    )
     return 0

@@ -63,8 +63,12 @@ def _lab() -> Lab:
 
 def _show(search: Search) -> None:
     """One line on the terminal that says how far it is."""
-    print(_CLEAR + doing(search.glance, search.doing, search.spent_s, search.budget_s)[:119], end="",
-          file=sys.stderr, flush=True)
+    print(
+        _CLEAR + doing(search.glance, search.doing, search.spent_s, search.budget_s)[:119],
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _nothing(search: Search) -> None:
@@ -78,5 +82,8 @@ def _named(answer: Answer, text: str) -> Candidate:
     for each in (*ranked, *answer.found):
         if all(word in each.name for word in wanted):
             return each
-    raise refuse(f"--why-not {shorten(text)}", "names no candidate of this space",
-                 f"use a part of a name such as {answer.found[0].name!r}")
+    raise refuse(
+        f"--why-not {shorten(text)}",
+        "names no candidate of this space",
+        f"use a part of a name such as {answer.found[0].name!r}",
+    )

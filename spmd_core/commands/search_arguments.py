@@ -23,49 +23,92 @@ from spmd_core.search.question import (
 
 MOST_S = 30 * 86400.0
 BUDGET_S = 60.0  # of a spec, which no instant estimate answers
-_OF_MODELS = ("model", "chips", "global_batch", "batch_per_device", "sequence", "fix", "remat",
-              "no_offload", "slices")
+_OF_MODELS = (
+    "model",
+    "chips",
+    "global_batch",
+    "batch_per_device",
+    "sequence",
+    "fix",
+    "remat",
+    "no_offload",
+    "slices",
+)
 _FIXED = ("state_dtype", "second_moment_dtype", "parameter_dtype")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Arguments of `search`."""
-    parser.add_argument("spec", metavar="SPEC", nargs="?",
-                        help=f"instead of a model: {HELP}; its null fields are searched")
+    parser.add_argument(
+        "spec",
+        metavar="SPEC",
+        nargs="?",
+        help=f"instead of a model: {HELP}; its null fields are searched",
+    )
     parser.add_argument("--model", metavar="NAME", help="scaled:16, llama-3.1-8b and so on")
-    parser.add_argument("--chips", metavar="v5p:64", action="append",
-                        help="a number of chips, up to one (v5e:..256), or a topology "
-                             "(v5p:4x4x4*2); commas, or again, for several")
+    parser.add_argument(
+        "--chips",
+        metavar="v5p:64",
+        action="append",
+        help="a number of chips, up to one (v5e:..256), or a topology "
+        "(v5p:4x4x4*2); commas, or again, for several",
+    )
     parser.add_argument("--global-batch", type=int, metavar="N", help="sequences in a step")
-    parser.add_argument("--batch-per-device", type=float, metavar="N",
-                        help="sequences per device; without either, several are tried")
-    parser.add_argument("--sequence", type=int, metavar="N",
-                        help="tokens of a sequence (default 2048)")
-    parser.add_argument("--fix", metavar="data=4,tensor=1",
-                        help=f"sizes of mesh axes that stay, of {','.join(AXES)}; 1: unused")
+    parser.add_argument(
+        "--batch-per-device",
+        type=float,
+        metavar="N",
+        help="sequences per device; without either, several are tried",
+    )
+    parser.add_argument(
+        "--sequence", type=int, metavar="N", help="tokens of a sequence (default 2048)"
+    )
+    parser.add_argument(
+        "--fix",
+        metavar="data=4,tensor=1",
+        help=f"sizes of mesh axes that stay, of {','.join(AXES)}; 1: unused",
+    )
     parser.add_argument("--remat", metavar="POLICIES", help=f"of {','.join(REMATS)} (default: all)")
     parser.add_argument("--no-offload", action="store_true", help="nothing goes to host memory")
-    parser.add_argument("--slices", metavar="N",
-                        help="fewest (default), any, or a number of slices")
-    parser.add_argument("--memory", metavar="GIB", type=float,
-                        help="the most that a device may hold, below its own")
+    parser.add_argument(
+        "--slices", metavar="N", help="fewest (default), any, or a number of slices"
+    )
+    parser.add_argument(
+        "--memory", metavar="GIB", type=float, help="the most that a device may hold, below its own"
+    )
     parser.add_argument("--minimize", choices=GOALS, help="what is minimized (default time)")
-    parser.add_argument("--price", metavar="v5p=4.2,v5e=1.2",
-                        help="per chip and hour, by generation")
+    parser.add_argument(
+        "--price", metavar="v5p=4.2,v5e=1.2", help="per chip and hour, by generation"
+    )
     for name in _FIXED:
-        parser.add_argument(f"--{name.replace('_', '-')}", metavar="DTYPE",
-                            help=f"as predict has it: {name.replace('_', ' ')}")
-    parser.add_argument("--budget", type=float, metavar="SECONDS",
-                        help=f"for compiling and measuring what is best first (default of a spec "
-                             f"{BUDGET_S:g}); a model without it is estimated only")
-    parser.add_argument("--top", type=int, default=TOP, metavar="N",
-                        help=f"rows of the ranking (default {TOP})")
-    parser.add_argument("--why-not", metavar="NAME",
-                        help="a candidate, by its name or a part of it such as tensor=4")
-    parser.add_argument("--fates", action="store_true",
-                        help="with --json: the fate of every candidate, too")
-    parser.add_argument("--axis-rules", action="store_true",
-                        help="print the winner's axis rules as MaxText and Flax write them")
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            metavar="DTYPE",
+            help=f"as predict has it: {name.replace('_', ' ')}",
+        )
+    parser.add_argument(
+        "--budget",
+        type=float,
+        metavar="SECONDS",
+        help=f"for compiling and measuring what is best first (default of a spec "
+        f"{BUDGET_S:g}); a model without it is estimated only",
+    )
+    parser.add_argument(
+        "--top", type=int, default=TOP, metavar="N", help=f"rows of the ranking (default {TOP})"
+    )
+    parser.add_argument(
+        "--why-not",
+        metavar="NAME",
+        help="a candidate, by its name or a part of it such as tensor=4",
+    )
+    parser.add_argument(
+        "--fates", action="store_true", help="with --json: the fate of every candidate, too"
+    )
+    parser.add_argument(
+        "--axis-rules",
+        action="store_true",
+        help="print the winner's axis rules as MaxText and Flax write them",
+    )
 
 
 def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion | ArrayQuestion:
@@ -74,11 +117,13 @@ def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion |
         return _of_spec(arguments, lab)
     for name in ("model", "chips"):
         if not getattr(arguments, name):
-            raise refuse(f"search without --{name}", "is incomplete",
-                         "name a model and chips, or a spec")
-    given: dict[str, Any] = {"model": arguments.model,
-                             "chips": tuple(part for text in arguments.chips
-                                            for part in text.split(",") if part)}
+            raise refuse(
+                f"search without --{name}", "is incomplete", "name a model and chips, or a spec"
+            )
+    given: dict[str, Any] = {
+        "model": arguments.model,
+        "chips": tuple(part for text in arguments.chips for part in text.split(",") if part),
+    }
     for name in ("global_batch", "batch_per_device", "sequence", "slices", "minimize"):
         if getattr(arguments, name) is not None:
             given[name] = getattr(arguments, name)
@@ -97,8 +142,11 @@ def question_of(arguments: Namespace, lab: Callable[[], Lab]) -> ModelQuestion |
 def _of_spec(arguments: Namespace, lab: Callable[[], Lab]) -> ArrayQuestion:
     for name in (*_OF_MODELS, *_FIXED):
         if getattr(arguments, name):
-            raise refuse(f"--{name.replace('_', '-')} with a spec", "means nothing",
-                         "say it in the spec, or describe a model without one")
+            raise refuse(
+                f"--{name.replace('_', '-')} with a spec",
+                "means nothing",
+                "say it in the spec, or describe a model without one",
+            )
     data = read_open_spec(arguments.spec)
     more: dict[str, Any] = {"minimize": arguments.minimize} if arguments.minimize else {}
     if arguments.price:
@@ -117,11 +165,15 @@ def check_amounts(arguments: Namespace) -> None:
     """RequestError where a budget leaves no time, or fewer than no rows are asked for."""
     budget = arguments.budget
     if budget is not None and not budget > 0:  # NaN is not above it
-        raise refuse(f"--budget {budget:g}", "leaves no time to look at anything",
-                     "use at least 1 second, or leave it out")
+        raise refuse(
+            f"--budget {budget:g}",
+            "leaves no time to look at anything",
+            "use at least 1 second, or leave it out",
+        )
     if budget is not None and budget > MOST_S:
-        raise refuse(f"--budget {budget:g}", "is more than a month of seconds",
-                     f"use at most {MOST_S:.0f}")
+        raise refuse(
+            f"--budget {budget:g}", "is more than a month of seconds", f"use at most {MOST_S:.0f}"
+        )
     if arguments.top < 1:
         raise refuse(f"--top {arguments.top}", "is no number of rows", "use at least 1")
     if arguments.why_not is not None and not arguments.why_not.strip():

@@ -21,12 +21,22 @@ def lines(answer: Answer, top: int) -> list[str]:
     cost = words.cost_title(winner, answer.question.minimize)
     rows = [_row(place, entry, answer) for place, entry in enumerate(answer.ranking[:top], 1)]
     head = tuple(title or cost for title in _HEAD if title or cost)
-    said += ["", *table([("", *head), *rows], numbers=(0, 2, 3, 5, 7) if cost else (0, 2, 4, 6)), ""]
+    said += [
+        "",
+        *table([("", *head), *rows], numbers=(0, 2, 3, 5, 7) if cost else (0, 2, 4, 6)),
+        "",
+    ]
     if near := words.ties_words(answer.ties):
         said.append(near)
     price = dict(answer.question.price)
-    said += [told for told in (words.front_words(answer.front),
-                               words.front_words(answer.front_of_price, price)) if told]
+    said += [
+        told
+        for told in (
+            words.front_words(answer.front),
+            words.front_words(answer.front_of_price, price),
+        )
+        if told
+    ]
     if answer.proof_of_winner:
         said.append(words.proof_run_words(answer.proof_of_winner))
     said.append(words.space_words(answer))
@@ -41,13 +51,27 @@ def _row(place: int, entry: Ranked, answer: Answer) -> tuple[str, ...]:
     span = each.span
     between = f"{seconds_text(span[0])} to {seconds_text(span[1])}" if span else "–"
     alike = f"+{len(entry.alike)}" if entry.alike else ""
-    return (str(place), each.name, *([cost] if cost else []), seconds_text(each.seconds), between,
-            bytes_text(each.memory_bytes), words.known_by(each, answer.proof_of_winner), alike)
+    return (
+        str(place),
+        each.name,
+        *([cost] if cost else []),
+        seconds_text(each.seconds),
+        between,
+        bytes_text(each.memory_bytes),
+        words.known_by(each, answer.proof_of_winner),
+        alike,
+    )
 
 
 def rules(candidate: Candidate) -> list[str]:
     """The axis rules of a candidate with a plan, as MaxText and Flax write them."""
     if candidate.plan is None:
         return []
-    return ["", "# MaxText", axis_rules.maxtext(candidate.plan), "", "# Flax",
-            axis_rules.flax(candidate.plan)]
+    return [
+        "",
+        "# MaxText",
+        axis_rules.maxtext(candidate.plan),
+        "",
+        "# Flax",
+        axis_rules.flax(candidate.plan),
+    ]

@@ -45,8 +45,11 @@ def read_one(word: str) -> Experiment:
 
 
 def _several(count: int) -> RequestError:
-    return refuse(f"a study of {count} variants", "is several experiments, and this takes one",
-                  "name one of them, or run the study with `run`")
+    return refuse(
+        f"a study of {count} variants",
+        "is several experiments, and this takes one",
+        "name one of them, or run the study with `run`",
+    )
 
 
 def read_open_spec(word: str) -> Any:
@@ -74,12 +77,16 @@ def _file(word: str) -> bytes | None:
             return _read(file)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError) as error:  # a folder, not allowed; a name too long or with a NUL, as a link may be
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # a folder, not allowed; a name too long or with a NUL, as a link may be
         if link.looks_like_link(word):
             return None
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise refuse(f"spec file {shorten(word)}", f"cannot be read ({reason.lower()})",
-                     f"name {HELP}") from None
+        raise refuse(
+            f"spec file {shorten(word)}", f"cannot be read ({reason.lower()})", f"name {HELP}"
+        ) from None
 
 
 def _read(file: IO[bytes]) -> bytes:
@@ -89,8 +96,11 @@ def _read(file: IO[bytes]) -> bytes:
 
 def _from_bytes(data: bytes) -> Experiment:
     if len(data) > MAX_TEXT_BYTES:
-        raise refuse(f"spec of more than {MAX_TEXT_BYTES} bytes", "is too long",
-                     "leave out what is at its default")
+        raise refuse(
+            f"spec of more than {MAX_TEXT_BYTES} bytes",
+            "is too long",
+            "leave out what is at its default",
+        )
     text = data.strip()
     if text[:1] != b"{" and link.looks_like_link(words := text.decode("utf-8", "replace")):
         return link.decode(words)
@@ -102,11 +112,17 @@ def with_trace(experiment: Experiment, file: Path) -> Experiment:
     or there is nothing to trace.
     """
     if not file.parent.is_dir() or file.is_dir():
-        raise refuse(f"trace file {shorten(str(file))}", "cannot be written",
-                     "name a file in a folder that exists")
+        raise refuse(
+            f"trace file {shorten(str(file))}",
+            "cannot be written",
+            "name a file in a folder that exists",
+        )
     if not experiment.what.is_traceable:
-        raise refuse(f"workload {experiment.workload}", "has no timed calls to trace",
-                     "leave --trace out, or use a computation such as layer")
+        raise refuse(
+            f"workload {experiment.workload}",
+            "has no timed calls to trace",
+            "leave --trace out, or use a computation such as layer",
+        )
     return experiment.vary(options=dict(experiment.options) | {"trace": True})
 
 
@@ -117,6 +133,9 @@ def with_shardings(experiment: Experiment) -> Experiment:
     if experiment.what.is_predicted and experiment.place.is_absent:
         return experiment
     if not experiment.what.is_traceable:
-        raise refuse(f"workload {experiment.workload}", "has no steps whose shardings can be read",
-                     "leave --shardings out, or use a computation such as layer")
+        raise refuse(
+            f"workload {experiment.workload}",
+            "has no steps whose shardings can be read",
+            "leave --shardings out, or use a computation such as layer",
+        )
     return experiment.vary(options=dict(experiment.options) | {"shardings": True})

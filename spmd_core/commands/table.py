@@ -11,7 +11,9 @@ def table(rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = ()) -> list
     widths = [max(len(row[place]) for row in listed) for place in range(len(listed[0]))]
     lines = []
     for row in listed:
-        cells = [cell.rjust(width) if place in numbers else cell.ljust(width)
-                 for place, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            cell.rjust(width) if place in numbers else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
         lines.append("  ".join(cells).rstrip())
     return lines

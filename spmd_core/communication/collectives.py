@@ -18,8 +18,13 @@ MOST_LISTED = 64  # devices whose numbers are written out; above, the axes say w
 
 
 def read_collectives(
-    module: Module, mesh: Mesh, *, file: str = "", positions: tuple[int, ...] | None = None,
-    devices: tuple[int, ...] = (), places: tuple[Coordinates, ...] = (),
+    module: Module,
+    mesh: Mesh,
+    *,
+    file: str = "",
+    positions: tuple[int, ...] | None = None,
+    devices: tuple[int, ...] = (),
+    places: tuple[Coordinates, ...] = (),
     reasons: Reasons | None = None,
 ) -> tuple[Collective, ...]:
     """Every collective of a program, in the order in which it is written.
@@ -37,19 +42,32 @@ def read_collectives(
         parts = parts_of(site, module, named)
         why = reasons.why(one) if reasons else generic(one)
         start = site.start
-        found.append(Collective(
-            kind=start.kind, asked=one.asked, axes=one.axes,
-            groups=_ids(one, module.device_count, positions, devices),
-            bytes=start.bytes, count=site.count,
-            bytes_total=None if site.count is None else start.bytes * site.count,
-            op=name, source=source(site, module, file), name=start.outer.name,
-            group_size=_group_size(one), asynchronous=start.asynchronous, parts=parts,
-            reason=why + parts_words(parts) if why else None))
+        found.append(
+            Collective(
+                kind=start.kind,
+                asked=one.asked,
+                axes=one.axes,
+                groups=_ids(one, module.device_count, positions, devices),
+                bytes=start.bytes,
+                count=site.count,
+                bytes_total=None if site.count is None else start.bytes * site.count,
+                op=name,
+                source=source(site, module, file),
+                name=start.outer.name,
+                group_size=_group_size(one),
+                asynchronous=start.asynchronous,
+                parts=parts,
+                reason=why + parts_words(parts) if why else None,
+            )
+        )
     return tuple(found)
 
 
 def _ids(
-    found: Found, device_count: int, positions: tuple[int, ...] | None, devices: tuple[int, ...],
+    found: Found,
+    device_count: int,
+    positions: tuple[int, ...] | None,
+    devices: tuple[int, ...],
 ) -> tuple[tuple[int, ...], ...] | None:
     """Groups by JAX's numbers of the devices; None above 64 devices, or where unknown."""
     if device_count > MOST_LISTED or not found.groups.size:
@@ -58,8 +76,12 @@ def _ids(
     if devices:
         groups = np.asarray(devices)[groups]
     # (a shorter group is filled up with its first member)
-    return tuple(tuple(dict.fromkeys(group)) if found.site.start.kind != "collective-permute"
-                 else tuple(group) for group in groups.tolist())
+    return tuple(
+        tuple(dict.fromkeys(group))
+        if found.site.start.kind != "collective-permute"
+        else tuple(group)
+        for group in groups.tolist()
+    )
 
 
 def _group_size(found: Found) -> int | None:

@@ -48,8 +48,12 @@ class Found:
 
 
 def read(
-    site: Site, module: Module, mesh: Mesh, positions: tuple[int, ...] | None,
-    places: tuple[Coordinates, ...], op_name: str | None,
+    site: Site,
+    module: Module,
+    mesh: Mesh,
+    positions: tuple[int, ...] | None,
+    places: tuple[Coordinates, ...],
+    op_name: str | None,
 ) -> Found:
     """A collective by its text; HloError where its groups cannot be read."""
     start, around = site.start, site.computation

@@ -31,12 +31,17 @@ class Told(Protocol):
 
 _BECAME = {
     ("reduce-scatter", "all-reduce"): "; the compiler uses an all-reduce, and each device "
-                                      "keeps its shard",
+    "keeps its shard",
     ("all-gather", "all-reduce"): "; the compiler pads each shard with zeros and adds them "
-                                  "in an all-reduce",
+    "in an all-reduce",
 }
-_LOGICAL = {"maximum": "maximum", "minimum": "minimum", "and": "logical and", "or": "logical or",
-            "multiply": "product"}
+_LOGICAL = {
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "and": "logical and",
+    "or": "logical or",
+    "multiply": "product",
+}
 
 
 def names(axes: tuple[str, ...]) -> str:
@@ -65,10 +70,14 @@ def collective_matmul(found: Told) -> str:
     """A gather or a scattered sum that the compiler cut into steps beside the parts of a matmul."""
     along = f"a ring of {found.ring} along {names(found.axes)}"
     if found.wanted == "reduce-scatter":
-        return (f"collective matmul: a reduce-scatter over {names(found.axes)} in steps; partial "
-                f"sums pass around {along} while the matmul works on the next part")
-    return (f"collective matmul: an all-gather over {names(found.axes)} in steps; shards pass "
-            f"around {along} while the matmul works on those that are there")
+        return (
+            f"collective matmul: a reduce-scatter over {names(found.axes)} in steps; partial "
+            f"sums pass around {along} while the matmul works on the next part"
+        )
+    return (
+        f"collective matmul: an all-gather over {names(found.axes)} in steps; shards pass "
+        f"around {along} while the matmul works on those that are there"
+    )
 
 
 def other_reduction(found: Told) -> str | None:
@@ -77,8 +86,10 @@ def other_reduction(found: Told) -> str | None:
     if what is None:
         return None
     use = ", as softmax needs it" if what == "maximum" and "max" in (found.op_name or "") else ""
-    return (f"each device along {names(found.axes)} holds the {what} of its own shard, and the "
-            f"{what} of all is taken{use}")
+    return (
+        f"each device along {names(found.axes)} holds the {what} of its own shard, and the "
+        f"{what} of all is taken{use}"
+    )
 
 
 def _between_slices(found: Told) -> str:
@@ -111,6 +122,5 @@ def of_shards(found: Told) -> str:
         keeps = ", and each device keeps its shard" if found.wanted == "reduce-scatter" else ""
         return f"devices along {along} hold partial sums, which are added{keeps}"
     if found.wanted == "all-gather":
-        return (f"an intermediate value is sharded over {along}, but the next op needs it "
-                "replicated")
+        return f"an intermediate value is sharded over {along}, but the next op needs it replicated"
     return f"an intermediate value is resharded for the next op: its shards move over {along}"

@@ -60,7 +60,11 @@ def _arithmetic(site: Site, module: Module) -> tuple[Instruction, ...]:
 
 
 def _nearby(
-    computation: Computation, start: Instruction, *, forward: bool, limit: int = 16,
+    computation: Computation,
+    start: Instruction,
+    *,
+    forward: bool,
+    limit: int = 16,
 ) -> list[Instruction]:
     """The next instructions with a source line, breadth first over users or operands.
 
@@ -69,8 +73,11 @@ def _nearby(
     queue, seen, found = [start], {start.name}, []
     while queue and len(seen) < limit:
         at = queue.pop(0)
-        near = computation.users[at.name] if forward else \
-            [computation.by_name[name] for name in at.operands]
+        near = (
+            computation.users[at.name]
+            if forward
+            else [computation.by_name[name] for name in at.operands]
+        )
         for instruction in near:
             if instruction.name in seen:
                 continue

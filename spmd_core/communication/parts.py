@@ -65,7 +65,8 @@ def _name(shape: Shape, maker: Instruction | None, named: Mapping[tuple[int, ...
 
 
 def names_by_dims(
-    shapes: Sequence[tuple[int, ...]], names: Sequence[str],
+    shapes: Sequence[tuple[int, ...]],
+    names: Sequence[str],
 ) -> dict[tuple[int, ...], str]:
     """Name by dims, where the names tell; arrays of equal dims share theirs, e.g. `w1 or w2`."""
     found: dict[tuple[int, ...], str] = {}

@@ -17,12 +17,35 @@ from spmd_core.hlo.asked import call_of
 from spmd_core.hlo.module import Instruction, Module
 from spmd_core.workloads.strategies import BY_HAND
 
-_MOVES = frozenset((
-    "bitcast", "copy", "transpose", "reshape", "convert", "slice", "dynamic-slice", "concatenate",
-    "pad", "copy-start", "copy-done", "broadcast", "all-gather", "all-gather-start",
-    "all-gather-done", "all-to-all", "collective-permute", "collective-permute-start",
-    "collective-permute-done", "get-tuple-element", "tuple", "parameter", "constant",
-    "partition-id", "optimization-barrier"))
+_MOVES = frozenset(
+    (
+        "bitcast",
+        "copy",
+        "transpose",
+        "reshape",
+        "convert",
+        "slice",
+        "dynamic-slice",
+        "concatenate",
+        "pad",
+        "copy-start",
+        "copy-done",
+        "broadcast",
+        "all-gather",
+        "all-gather-start",
+        "all-gather-done",
+        "all-to-all",
+        "collective-permute",
+        "collective-permute-start",
+        "collective-permute-done",
+        "get-tuple-element",
+        "tuple",
+        "parameter",
+        "constant",
+        "partition-id",
+        "optimization-barrier",
+    )
+)
 _INDEX_ARITHMETIC = frozenset(("multiply", "add", "compare", "select", "clamp"))
 
 
@@ -60,16 +83,25 @@ class Reasons:
             return said + call
         keeps = ", and each device keeps its shard of the sum"
         keeps = keeps if found.wanted == "reduce-scatter" else ""
-        dims = [f"`{dim}`" for dim in self.experiment.what.contracted
-                if set(found.axes) <= set(self._axes_of_dim(dim))]
+        dims = [
+            f"`{dim}`"
+            for dim in self.experiment.what.contracted
+            if set(found.axes) <= set(self._axes_of_dim(dim))
+        ]
         mapped = f"`{self.experiment.what.mapped}`"
         if "transpose(" in (found.op_name or "") and mapped in dims:
             dims = [mapped]  # a gradient is a sum over the rows
         if dims:
-            which = f"the contracted dim {dims[0]}" if len(dims) == 1 else \
-                f"a contracted dim, {' or '.join(dims)},"
-            how = f"so the program adds the partial sums over {over} ({by_hand})" if by_hand else \
-                f"so the partial sums are added over {over}"
+            which = (
+                f"the contracted dim {dims[0]}"
+                if len(dims) == 1
+                else f"a contracted dim, {' or '.join(dims)},"
+            )
+            how = (
+                f"so the program adds the partial sums over {over} ({by_hand})"
+                if by_hand
+                else f"so the partial sums are added over {over}"
+            )
             return f"{which} is sharded over {over}: each device holds a partial sum, {how}{keeps}"
         if by_hand:
             return f"the program itself calls {by_hand} over {over}"
@@ -94,8 +126,10 @@ class Reasons:
         if not set(found.axes) <= set(self._axes_of_dim(dim)):
             return None
         size = self.experiment.sizes.get(width, 1)
-        return (f"halo exchange between neighbors: `{dim}` is sharded over {names(found.axes)}, "
-                f"and a window of {size} elements reaches into the neighbors' shards")
+        return (
+            f"halo exchange between neighbors: `{dim}` is sharded over {names(found.axes)}, "
+            f"and a window of {size} elements reaches into the neighbors' shards"
+        )
 
     def _held(self, name: str) -> str:
         array = self.experiment.what.array(name)
@@ -104,17 +138,20 @@ class Reasons:
     def _of_operand(self, found: Found, name: str) -> str:
         along = names(found.axes)
         if found.wanted == "all-gather":
-            return (f"`{name}` is stored {self._held(name)}, but is needed replicated over "
-                    f"{along}")
-        return (f"`{name}` is stored {self._held(name)}, but is needed in another sharding: its "
-                f"shards move over {along}")
+            return f"`{name}` is stored {self._held(name)}, but is needed replicated over {along}"
+        return (
+            f"`{name}` is stored {self._held(name)}, but is needed in another sharding: its "
+            f"shards move over {along}"
+        )
 
     def _of_result(self, found: Found, name: str) -> str:
         along = names(found.axes)
         if found.wanted == "all-gather":
             return f"`{name}` is computed sharded over {along}, but is requested {self._held(name)}"
-        return (f"`{name}` is computed in another sharding than requested "
-                f"({self._held(name)}): its shards move over {along}")
+        return (
+            f"`{name}` is computed in another sharding than requested "
+            f"({self._held(name)}): its shards move over {along}"
+        )
 
     def _operand(self, found: Found) -> str | None:
         """The workload's operand that is moved as it was stored; None for a computed value."""
@@ -123,8 +160,11 @@ class Reasons:
             return None
         at = start
         for _ in range(len(computation.instructions)):
-            sources = {name for name in at.operands
-                       if computation.by_name[name].opcode not in ("constant", "partition-id")}
+            sources = {
+                name
+                for name in at.operands
+                if computation.by_name[name].opcode not in ("constant", "partition-id")
+            }
             if len(sources) != 1 or (at is not start and not self._only_moves(at)):
                 return None
             at = computation.by_name[sources.pop()]
@@ -153,15 +193,19 @@ class Reasons:
         """Whether it computes nothing with its value; arithmetic of indices in a fusion may be."""
         if instruction.opcode != "fusion":
             return instruction.opcode in _MOVES
-        inner = [each for name in instruction.called()
-                 for each in self.module.by_name[name].instructions]
-        return all(each.opcode in _MOVES or
-                   (each.opcode in _INDEX_ARITHMETIC and each.shape.element[0] in "su")
-                   for each in inner)
+        inner = [
+            each for name in instruction.called() for each in self.module.by_name[name].instructions
+        ]
+        return all(
+            each.opcode in _MOVES
+            or (each.opcode in _INDEX_ARITHMETIC and each.shape.element[0] in "su")
+            for each in inner
+        )
 
 
 def _sharded(dims: tuple[str, ...], spec: Spec) -> str:
     """A spec in words, e.g. "sharded over `x` along `in`"; `replicated` where nothing is."""
-    parts = [f"over {names(axes)} along `{dim}`"
-             for dim, axes in zip(dims, spec, strict=True) if axes]
+    parts = [
+        f"over {names(axes)} along `{dim}`" for dim, axes in zip(dims, spec, strict=True) if axes
+    ]
     return f"sharded {' and '.join(parts)}" if parts else "replicated"

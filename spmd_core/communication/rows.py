@@ -103,7 +103,7 @@ def _folded(found: list[Row]) -> tuple[Row, ...]:
     kept, rest = list(found), 0.0
     while kept and rest + kept[-1].seconds < SMALL * whole:
         rest += kept.pop().seconds
-    small = found[len(kept):]
+    small = found[len(kept) :]
     if len(small) < 2:
         return tuple(found)
     return (*kept, Row(tuple(each for row in small for each in row.members), rest=True))

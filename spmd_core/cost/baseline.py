@@ -45,13 +45,21 @@ class Baseline(Frozen):
 
 def baseline_of(plan: Plan, prediction: Prediction) -> Baseline:
     """What is kept of a plan's prediction."""
-    counts = tuple((kind, axes, size, count)
-                   for (kind, axes, size), count in sorted(_collectives(prediction).items()))
-    return Baseline(plan=plan, fits=prediction.fits, peak=prediction.memory_bytes.peak,
-                    estimate_s=prediction.predicted_s.estimate if prediction.predicted_s else None,
-                    collectives=counts,
-                    buffers={f"{buffer.shape} {buffer.op or buffer.name}"[:2000]: buffer.bytes
-                             for buffer in prediction.buffers})
+    counts = tuple(
+        (kind, axes, size, count)
+        for (kind, axes, size), count in sorted(_collectives(prediction).items())
+    )
+    return Baseline(
+        plan=plan,
+        fits=prediction.fits,
+        peak=prediction.memory_bytes.peak,
+        estimate_s=prediction.predicted_s.estimate if prediction.predicted_s else None,
+        collectives=counts,
+        buffers={
+            f"{buffer.shape} {buffer.op or buffer.name}"[:2000]: buffer.bytes
+            for buffer in prediction.buffers
+        },
+    )
 
 
 def to_text(baseline: Baseline) -> str:
@@ -75,10 +83,12 @@ def read_baseline(content: bytes) -> Baseline:
     try:
         return Baseline.model_validate(data | {"plan": plan})
     except ValidationError as error:
-        place = next((str(part) for part in error.errors(include_url=False)[0]["loc"]),
-                     "peak or estimate_s")
-        raise refuse("this baseline", f"is incomplete or not what was written ({shorten(place)})",
-                     _ANEW) from None
+        place = next(
+            (str(part) for part in error.errors(include_url=False)[0]["loc"]), "peak or estimate_s"
+        )
+        raise refuse(
+            "this baseline", f"is incomplete or not what was written ({shorten(place)})", _ANEW
+        ) from None
 
 
 _ANEW = "write one with `predict --keep FILE`"
@@ -113,14 +123,29 @@ def _collective_changes(before: Baseline, now: Baseline) -> list[str]:
     for key in sorted(old.keys() | new.keys()):
         if old.get(key, 0) != new.get(key, 0):
             kind, axes, size = key
-            found.append(f"{kind} over {', '.join(axes) or 'no axis'} of {bytes_text(size)}: {old.get(key, 0)} before, {new.get(key, 0)} now")
+            found.append(
+                f"{kind} over {', '.join(axes) or 'no axis'} of {bytes_text(size)}: {old.get(key, 0)} before, {new.get(key, 0)} now"
+            )
     return found
 
 
 def _buffer_changes(old: dict[str, int], new: dict[str, int]) -> list[str]:
-    gone = [f"buffer {name} ({bytes_text(size)}) is gone" for name, size in old.items()
-            if name not in new]
-    other = [f"buffer {name} went from {bytes_text(size)} to {bytes_text(new[name])}"
-             for name, size in old.items() if new.get(name, size) != size]
-    return gone + other + [f"buffer {name} ({bytes_text(size)}) is new"
-                           for name, size in new.items() if name not in old]
+    gone = [
+        f"buffer {name} ({bytes_text(size)}) is gone"
+        for name, size in old.items()
+        if name not in new
+    ]
+    other = [
+        f"buffer {name} went from {bytes_text(size)} to {bytes_text(new[name])}"
+        for name, size in old.items()
+        if new.get(name, size) != size
+    ]
+    return (
+        gone
+        + other
+        + [
+            f"buffer {name} ({bytes_text(size)}) is new"
+            for name, size in new.items()
+            if name not in old
+        ]
+    )

@@ -47,9 +47,14 @@ class Tally:
 
     def add(self, other: "Tally", times: int) -> None:
         """Add another tally `times` over."""
-        for mine, theirs in ((self.work, other.work), (self.faster, other.faster),
-                             (self.slower, other.slower), (self.links, other.links),
-                             (self.waits, other.waits), (self.kernels, other.kernels)):
+        for mine, theirs in (
+            (self.work, other.work),
+            (self.faster, other.faster),
+            (self.slower, other.slower),
+            (self.links, other.links),
+            (self.waits, other.waits),
+            (self.kernels, other.kernels),
+        ):
             for key, value in theirs.items():
                 mine[key] += value * times
         for name, (comm, count, exposed) in other.communications.items():
@@ -124,9 +129,16 @@ class State:
 
     def fork(self) -> "State":
         """A copy that goes on apart, with a tally and a timeline of its own."""
-        return State(self.chip, self.begin, self.tail, defaultdict(float, self.links),
-                     dict(self.channels), dict(self.transfers), dict(self.under_way),
-                     dict(self.holders))
+        return State(
+            self.chip,
+            self.begin,
+            self.tail,
+            defaultdict(float, self.links),
+            dict(self.channels),
+            dict(self.transfers),
+            dict(self.under_way),
+            dict(self.holders),
+        )
 
     def become(self, other: "State") -> None:
         """Take over another's clocks; tally and timeline stay."""
@@ -141,10 +153,13 @@ class State:
         for name in self.links:
             self.links[name] += seconds
         self.transfers = {key: (end + seconds, name) for key, (end, name) in self.transfers.items()}
-        self.under_way = {name: Busy(busy.comm, busy.start + seconds, busy.end + seconds,
-                                     busy.behind) for name, busy in self.under_way.items()}
-        self.channels = {channel: (end + seconds, name)
-                         for channel, (end, name) in self.channels.items()}
+        self.under_way = {
+            name: Busy(busy.comm, busy.start + seconds, busy.end + seconds, busy.behind)
+            for name, busy in self.under_way.items()
+        }
+        self.channels = {
+            channel: (end + seconds, name) for channel, (end, name) in self.channels.items()
+        }
 
 
 def latest(*readies: Ready) -> float:
@@ -155,6 +170,12 @@ def latest(*readies: Ready) -> float:
 def cause_of(*readies: Ready) -> str:
     """What the last of these waits for."""
     late = latest(*readies)
-    return next((cause for ready in readies
-                 for time, cause in zip(ready.times, ready.causes, strict=True)
-                 if time == late and cause), "")
+    return next(
+        (
+            cause
+            for ready in readies
+            for time, cause in zip(ready.times, ready.causes, strict=True)
+            if time == late and cause
+        ),
+        "",
+    )

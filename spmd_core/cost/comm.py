@@ -8,8 +8,24 @@ from functools import lru_cache
 
 from spmd_core.communication.found import counterparts
 from spmd_core.cost.constants import DCN_LATENCY_S
-from spmd_core.cost.links import EXPECTED, NOMINAL, Paths, collective_s, dcn_bandwidth, paths, permute_s, route
-from spmd_core.hlo.collectives import BETWEEN_SLICES, Start, groups_of, kind_of, start_of, transfer_of
+from spmd_core.cost.links import (
+    EXPECTED,
+    NOMINAL,
+    Paths,
+    collective_s,
+    dcn_bandwidth,
+    paths,
+    permute_s,
+    route,
+)
+from spmd_core.hlo.collectives import (
+    BETWEEN_SLICES,
+    Start,
+    groups_of,
+    kind_of,
+    start_of,
+    transfer_of,
+)
 from spmd_core.hlo.module import Computation, Instruction, Module
 from spmd_core.hlo.replica_groups import parse_pairs
 from spmd_core.machine.topologies import Coordinates, Topology
@@ -55,8 +71,9 @@ class Cluster:
     coordinates: tuple[Coordinates, ...]
 
 
-def find(module: Module, instruction: Instruction, computation: Computation,
-         cluster: Cluster) -> Communication | None:
+def find(
+    module: Module, instruction: Instruction, computation: Computation, cluster: Cluster
+) -> Communication | None:
     """The collective that starts at this instruction (and ends at once if synchronous), or None."""
     start = start_of(module, computation, instruction)
     if start is None:
@@ -86,8 +103,9 @@ def channels_passed(module: Module, instruction: Instruction) -> dict[int, int |
 def _communication(start: Start, cluster: Cluster) -> Communication:
     inner, outer, topology = start.inner, start.outer, cluster.topology
     nbytes = max(start.bytes, 1)
-    emitters = (_EMITTER.search(each.attributes.get("backend_config", ""))
-                for each in (outer, inner))
+    emitters = (
+        _EMITTER.search(each.attributes.get("backend_config", "")) for each in (outer, inner)
+    )
     algorithm = next((match[1] for match in emitters if match), "")
     if start.kind == "collective-permute":
         ways, group = _ways(cluster, inner.attributes.get("source_target_pairs", ""))
@@ -97,12 +115,24 @@ def _communication(start: Start, cluster: Cluster) -> Communication:
     else:
         group = tuple(int(device) for device in groups_of(inner, len(cluster.coordinates))[0])
         where = route(topology, group, cluster.coordinates)
-        seconds, bound = (collective_s(topology, start.kind, where, nbytes, rates)
-                          if len(group) > 1 else 0.0 for rates in (EXPECTED, NOMINAL))
+        seconds, bound = (
+            collective_s(topology, start.kind, where, nbytes, rates) if len(group) > 1 else 0.0
+            for rates in (EXPECTED, NOMINAL)
+        )
         resources, words = where.resources, where.words
     return Communication(
-        start.kind, nbytes, seconds, resources, tuple(group), words, start.asynchronous,
-        inner.channel, outer.name, algorithm, bound)
+        start.kind,
+        nbytes,
+        seconds,
+        resources,
+        tuple(group),
+        words,
+        start.asynchronous,
+        inner.channel,
+        outer.name,
+        algorithm,
+        bound,
+    )
 
 
 @lru_cache(maxsize=64)
@@ -124,13 +154,23 @@ def _between_slices(start: Start, cluster: Cluster) -> Communication:
     groups = counterparts(cluster.coordinates)
     group = tuple(int(device) for device in groups[0]) if groups.size else ()
     return Communication(
-        BETWEEN_SLICES, start.bytes, seconds, ("dcn",), group, "DCN between slices", True,
-        start.outer.channel, start.outer.name, bound_s=bound)
+        BETWEEN_SLICES,
+        start.bytes,
+        seconds,
+        ("dcn",),
+        group,
+        "DCN between slices",
+        True,
+        start.outer.channel,
+        start.outer.name,
+        bound_s=bound,
+    )
 
 
-def overlapping_order(computation: Computation,
-                      seconds: Callable[[Instruction], float],
-                      ) -> tuple[tuple[Instruction, ...], dict[str, float]]:
+def overlapping_order(
+    computation: Computation,
+    seconds: Callable[[Instruction], float],
+) -> tuple[tuple[Instruction, ...], dict[str, float]]:
     """The instructions of a computation in an order that hides communication: of those whose
     operands are there, the one goes first on which the longest chain of collectives depends.
 
@@ -140,11 +180,15 @@ def overlapping_order(computation: Computation,
     place = {each.name: number for number, each in enumerate(computation.instructions)}
     chain: dict[str, float] = {}
     for each in reversed(computation.instructions):
-        later = max((chain[user.name] for user in computation.users[each.name]
-                     if user.name in chain), default=0.0)
+        later = max(
+            (chain[user.name] for user in computation.users[each.name] if user.name in chain),
+            default=0.0,
+        )
         chain[each.name] = later + seconds(each)
-    missing = {each.name: len({name for name in each.operands if name in place})
-               for each in computation.instructions}
+    missing = {
+        each.name: len({name for name in each.operands if name in place})
+        for each in computation.instructions
+    }
     queue = [(-chain[name], place[name]) for name, count in missing.items() if not count]
     heapq.heapify(queue)
     found: list[Instruction] = []

@@ -31,15 +31,19 @@ class Matmul:
         return max(1, self.flops // (2 * self.rows * self.columns)) if self.rows else 0
 
 
-def matmuls_in(module: Module, computation: Computation,
-               seen: frozenset[str] = frozenset()) -> list[Matmul]:
+def matmuls_in(
+    module: Module, computation: Computation, seen: frozenset[str] = frozenset()
+) -> list[Matmul]:
     """Matmuls of a computation and of the fusions it calls; not of loops."""
     found = []
     for instruction in computation.instructions:
         if instruction.opcode in ("convolution", "dot"):
             found.append(matmul(instruction, computation))
-        elif instruction.opcode == "fusion" and (
-            callee := module.callee(instruction)) and callee.name not in seen:
+        elif (
+            instruction.opcode == "fusion"
+            and (callee := module.callee(instruction))
+            and callee.name not in seen
+        ):
             found += matmuls_in(module, callee, seen | {computation.name})
     return found
 
@@ -58,9 +62,10 @@ def matmul(instruction: Instruction, computation: Computation) -> Matmul:
 
 
 def _dot_flops(instruction: Instruction, left: Shape) -> int:
-    contracted = [int(text)
-                  for text in re.findall(r"\d+",
-                                         instruction.attributes.get("lhs_contracting_dims") or "")]
+    contracted = [
+        int(text)
+        for text in re.findall(r"\d+", instruction.attributes.get("lhs_contracting_dims") or "")
+    ]
     inner = 1
     for dim in contracted:
         inner *= left.dims[dim]
@@ -90,12 +95,14 @@ def _convolution_sides(instruction: Instruction, left: Shape, right: Shape) -> t
 
 def _labels(instruction: Instruction) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
     """Label of a convolution's dims -> their places, of the left side, the right and the result."""
-    labels = re.match(r"([0-9a-z?]+)_([0-9a-z?]+)->([0-9a-z?]+)",
-                      instruction.attributes.get("dim_labels") or "")
+    labels = re.match(
+        r"([0-9a-z?]+)_([0-9a-z?]+)->([0-9a-z?]+)", instruction.attributes.get("dim_labels") or ""
+    )
     if labels is None:
         raise ValueError(f"{instruction.name}: a convolution without dim_labels cannot be counted")
-    left, right, out = ({label: dim for dim, label in enumerate(labels[group])}
-                        for group in (1, 2, 3))
+    left, right, out = (
+        {label: dim for dim, label in enumerate(labels[group])} for group in (1, 2, 3)
+    )
     return left, right, out
 
 
@@ -105,8 +112,10 @@ def _convolution_flops(instruction: Instruction, left: Shape, right: Shape) -> i
     out = instruction.shape
     groups = int(instruction.attributes.get("batch_group_count") or 1)
     flops = 2 * out.dims[out_at["b"]] * out.dims[out_at["f"]] * right.dims[right_at["i"]] * groups
-    window = {key: value.split("x")
-              for key, value in _WINDOW.findall(instruction.attributes.get("window") or "")}
+    window = {
+        key: value.split("x")
+        for key, value in _WINDOW.findall(instruction.attributes.get("window") or "")
+    }
     for label in sorted(set(out_at) - {"b", "f"}):
         place = int(label)
 
@@ -114,14 +123,21 @@ def _convolution_flops(instruction: Instruction, left: Shape, right: Shape) -> i
             return window[key][place] if key in window else default
 
         pad_low = int(entry("pad", "0_0").split("_")[0])
-        flops *= valid_positions(left.dims[left_at[label]], right.dims[right_at[label]],
-                                 out.dims[out_at[label]], pad_low, int(entry("stride", "1")),
-                                 int(entry("lhs_dilate", "1")), int(entry("rhs_dilate", "1")))
+        flops *= valid_positions(
+            left.dims[left_at[label]],
+            right.dims[right_at[label]],
+            out.dims[out_at[label]],
+            pad_low,
+            int(entry("stride", "1")),
+            int(entry("lhs_dilate", "1")),
+            int(entry("rhs_dilate", "1")),
+        )
     return flops // groups
 
 
-def valid_positions(size: int, kernel: int, out: int, pad_low: int, stride: int, dilate: int,
-                    kernel_dilate: int) -> int:
+def valid_positions(
+    size: int, kernel: int, out: int, pad_low: int, stride: int, dilate: int, kernel_dilate: int
+) -> int:
     """Pairs of output and kernel positions of one dim that meet an element, rather than padding or
     a hole.
     """
@@ -134,8 +150,11 @@ def valid_positions(size: int, kernel: int, out: int, pad_low: int, stride: int,
             last = min(out - 1, (reach - offset) // stride)
             count += max(0, last - first + 1)
         else:
-            count += sum(1 for o in range(out)
-                         if 0 <= (at := o * stride + offset) <= reach and at % dilate == 0)
+            count += sum(
+                1
+                for o in range(out)
+                if 0 <= (at := o * stride + offset) <= reach and at % dilate == 0
+            )
     return count
 
 
@@ -148,8 +167,10 @@ def matmul_s(each: Matmul, chip: Chip) -> float:
     if not each.rows:
         return seconds * (1 + chip.matrix_unit * chip.cores / STREAMED_ROWS)
     unit, inner = chip.matrix_unit, each.inner
-    sides = min(_up(each.rows, ROWS) * _up(each.columns, unit),
-                _up(each.rows, unit) * _up(each.columns, ROWS))
+    sides = min(
+        _up(each.rows, ROWS) * _up(each.columns, unit),
+        _up(each.rows, unit) * _up(each.columns, ROWS),
+    )
     padded = sides * _up(inner, unit) / (each.rows * each.columns * inner)
     streamed = min(STREAMED_ROWS, _up(max(each.rows, each.columns), ROWS))
     return seconds * padded * (1 + unit * chip.cores / streamed)

@@ -36,7 +36,10 @@ def interval(walk: Walk, least: float = 0.0) -> tuple[float, float]:
     _, sequential = bounds(walk)
     waits = sum(tally.waits.values())
     down = [*tally.faster.values(), OVERLAP_LOW * waits, UNMODELLED * walk.seconds]
-    up = [*tally.slower.values(), OVERLAP_HIGH * (sequential - walk.seconds),
-          UNMODELLED * walk.seconds]
+    up = [
+        *tally.slower.values(),
+        OVERLAP_HIGH * (sequential - walk.seconds),
+        UNMODELLED * walk.seconds,
+    ]
     low = max(0.0, least, walk.seconds - math.hypot(*down))
     return min(low, walk.seconds), walk.seconds + math.hypot(*up)

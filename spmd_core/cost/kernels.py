@@ -33,8 +33,12 @@ class Attention:
     rows: float
 
 
-_KINDS = {"fwd": Attention(1, 1, 9.5, 40), "dq": Attention(3, 0, 9, 8),
-          "dkv": Attention(4, 0, 9, 10), "fused": Attention(5, 0, 11, 14)}
+_KINDS = {
+    "fwd": Attention(1, 1, 9.5, 40),
+    "dq": Attention(3, 0, 9, 8),
+    "dkv": Attention(4, 0, 9, 10),
+    "fused": Attention(5, 0, 11, 14),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,11 @@ class KernelCost:
 
 def kernel_cost(instruction: Instruction, operands: list[Instruction], chip: Chip) -> KernelCost:
     """The cost of a Pallas kernel; nothing where it is not one that is known here."""
-    found = [o.shape.dims for o in operands
-             if o.shape.element in ("bf16", "f32") and len(o.shape.dims) in (3, 4)]
+    found = [
+        o.shape.dims
+        for o in operands
+        if o.shape.element in ("bf16", "f32") and len(o.shape.dims) in (3, 4)
+    ]
     kind = _attention_kind(instruction, len(found[0]) if found else 0)
     arrays = [_with_batch(dims) for dims in found]
     if kind is None or len(arrays) < 2:
@@ -57,12 +64,18 @@ def kernel_cost(instruction: Instruction, operands: list[Instruction], chip: Chi
     batch, heads, queries, head_dim = arrays[0]
     keys = arrays[1][2]
     rows, columns, kept = _blocks(instruction, queries, keys, kind)
-    return attention_cost(kind, (batch, heads, queries, head_dim), keys, (rows, columns, kept),
-                          chip)
+    return attention_cost(
+        kind, (batch, heads, queries, head_dim), keys, (rows, columns, kept), chip
+    )
 
 
-def attention_cost(kind: str, query: tuple[float, float, int, int], keys: int,
-                   blocks: tuple[int, int, int], chip: Chip) -> KernelCost:
+def attention_cost(
+    kind: str,
+    query: tuple[float, float, int, int],
+    keys: int,
+    blocks: tuple[int, int, int],
+    chip: Chip,
+) -> KernelCost:
     """The cost of a splash attention kernel: fwd, dq, dkv, or fused for all gradients at once.
 
     `query` is [batch, heads, length, head_dim]; `blocks` are blocks of queries, blocks of keys, and
@@ -99,8 +112,9 @@ def _attention_kind(instruction: Instruction, query_dims: int) -> str | None:
     if "dkv" in instruction.name:
         # the kernel that makes all three gradients leaves that of the queries once per block of
         # keys, in a dim more
-        return "fused" if any(len(shape.dims) > query_dims
-                              for shape in instruction.arrays) else "dkv"
+        return (
+            "fused" if any(len(shape.dims) > query_dims for shape in instruction.arrays) else "dkv"
+        )
     return "dq" if "_dq" in instruction.name else "fwd"
 
 
@@ -111,14 +125,18 @@ def _blocks(instruction: Instruction, queries: int, keys: int, kind: str) -> tup
     grid then holds only the blocks of a
     row that matter, and its width shows in the kernel's table of blocks, s8[heads, rows, width].
     """
-    sizes = {key: int(value)
-             for key, value in re.findall(r'\\"(block_[a-z_]+)\\": (\d+)',
-                                          instruction.attributes.get("frontend_attributes", ""))}
+    sizes = {
+        key: int(value)
+        for key, value in re.findall(
+            r'\\"(block_[a-z_]+)\\": (\d+)', instruction.attributes.get("frontend_attributes", "")
+        )
+    }
     suffix = {"dkv": "_dkv", "fused": "_dkv", "dq": "_dq"}.get(kind, "")
     rows = max(1, queries // sizes.get(f"block_q{suffix}", 512))
     columns = max(1, keys // sizes.get(f"block_kv{suffix}", 512))
-    table = re.search(r"s8\[\d+,(\d+),(\d+)\]",
-                      instruction.attributes.get("operand_layout_constraints") or "")
+    table = re.search(
+        r"s8\[\d+,(\d+),(\d+)\]", instruction.attributes.get("operand_layout_constraints") or ""
+    )
     sides = (int(table[1]), int(table[2])) if table else (rows, columns)
     width = columns if sorted(sides) == sorted((rows, columns)) else min(sides)
     return rows, columns, kept_pairs(rows, columns, width)

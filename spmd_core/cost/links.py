@@ -16,7 +16,14 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
 
-from spmd_core.cost.constants import DCN_EFFICIENCY, DCN_LATENCY_S, HOP_LATENCY_S, LAUNCH_S, LINK_EFFICIENCY, SLICE_JITTER
+from spmd_core.cost.constants import (
+    DCN_EFFICIENCY,
+    DCN_LATENCY_S,
+    HOP_LATENCY_S,
+    LAUNCH_S,
+    LINK_EFFICIENCY,
+    SLICE_JITTER,
+)
 from spmd_core.machine.topologies import Coordinates, Topology
 from spmd_core.units import ordinal_text
 
@@ -61,9 +68,11 @@ class Route:
     def resources(self) -> tuple[str, ...]:
         """The links that it occupies, as names that contend with one another."""
         names = [f"ici {'xyz'[span.axis]}{way}" for span in self.spans for way in "+-"]
-        return tuple(names
-                     + (["dcn"] if self.slices > 1 else []) + (["core"] if not names
-                                                               and self.slices == 1 else []))
+        return tuple(
+            names
+            + (["dcn"] if self.slices > 1 else [])
+            + (["core"] if not names and self.slices == 1 else [])
+        )
 
     @property
     def words(self) -> str:
@@ -72,13 +81,19 @@ class Route:
         for span in self.spans:
             apart = f", every {ordinal_text(span.stride)} chip" if span.stride > 1 else ""
             parts.append(
-                f"{'xyz'[span.axis]} ({span.size}, {'ring' if span.wraps else 'line'}{apart})")
-        name = "torus of " if len(parts) > 1 and any(s.wraps
-                                                     for s in self.spans) else "mesh of " if len(
-            parts) > 1 else ""
+                f"{'xyz'[span.axis]} ({span.size}, {'ring' if span.wraps else 'line'}{apart})"
+            )
+        name = (
+            "torus of "
+            if len(parts) > 1 and any(s.wraps for s in self.spans)
+            else "mesh of "
+            if len(parts) > 1
+            else ""
+        )
         words = name + " and ".join(parts)
-        return words + (f"{' and ' if words else ''}{self.slices} slices over DCN"
-                        if self.slices > 1 else "")
+        return words + (
+            f"{' and ' if words else ''}{self.slices} slices over DCN" if self.slices > 1 else ""
+        )
 
 
 def route(topology: Topology, group: Sequence[int], coordinates: Sequence[Coordinates]) -> Route:
@@ -122,9 +137,9 @@ def gather_s(topology: Topology, where: Route, nbytes: float, rates: Rates = EXP
         time += local * (1 - 1 / inner) / topology.chip.device_hbm_bandwidth
     # each slice's part goes to every other slice once, sharded over the chips of a group
     if where.slices > 1:
-        time += rates.dcn_latency + nbytes * (1 - 1
-                                              / where.slices) / inner / dcn_bandwidth(topology,
-                                                                                      rates)
+        time += rates.dcn_latency + nbytes * (1 - 1 / where.slices) / inner / dcn_bandwidth(
+            topology, rates
+        )
     return time
 
 
@@ -134,12 +149,15 @@ def reduce_s(topology: Topology, where: Route, nbytes: float, rates: Rates = EXP
     """
     inner = math.prod(span.size for span in where.spans) * where.cores
     one_slice = Route(where.spans, 1, where.cores)
-    time = 2 * gather_s(topology, one_slice, nbytes,
-                        rates) - rates.launch if inner > 1 else rates.launch
+    time = (
+        2 * gather_s(topology, one_slice, nbytes, rates) - rates.launch
+        if inner > 1
+        else rates.launch
+    )
     if where.slices > 1:
-        time += rates.dcn_latency + 2 * (nbytes / inner) * (1 - 1
-                                                            / where.slices) / dcn_bandwidth(
-            topology, rates)
+        time += rates.dcn_latency + 2 * (nbytes / inner) * (1 - 1 / where.slices) / dcn_bandwidth(
+            topology, rates
+        )
     return time
 
 
@@ -153,8 +171,9 @@ def exchange_s(topology: Topology, where: Route, nbytes: float, rates: Rates = E
     """
     link = topology.chip.link_bandwidth * rates.link
     time = rates.launch + hops(where.spans) * rates.hop
-    crossing = [span.size * nbytes / (8 if span.wraps else 4) / (link / span.stride)
-                for span in where.spans]
+    crossing = [
+        span.size * nbytes / (8 if span.wraps else 4) / (link / span.stride) for span in where.spans
+    ]
     time += max(crossing, default=0.0)
     if not where.spans and where.cores > 1:
         time += nbytes * (1 - 1 / where.cores) / topology.chip.device_hbm_bandwidth
@@ -197,8 +216,9 @@ def hops_between(topology: Topology, source: Coordinates, target: Coordinates) -
     return found
 
 
-def paths(topology: Topology, pairs: Sequence[tuple[int, int]],
-          coordinates: Sequence[Coordinates]) -> Paths:
+def paths(
+    topology: Topology, pairs: Sequence[tuple[int, int]], coordinates: Sequence[Coordinates]
+) -> Paths:
     """Where the messages of (source, target) pairs go: each on its shortest path, axis after axis."""
     loads: Counter[Hop] = Counter()
     longest, crosses_slices, used = 0, False, set()
@@ -210,23 +230,33 @@ def paths(topology: Topology, pairs: Sequence[tuple[int, int]],
         loads.update(way)
         used.update(f"ici {'xyz'[axis]}{'+' if sign > 0 else '-'}" for _, axis, sign in way)
         longest = max(longest, len(way))
-    return Paths(max(loads.values(), default=0), longest,
-                 tuple(sorted(used | ({"dcn"} if crosses_slices else set()))), crosses_slices)
+    return Paths(
+        max(loads.values(), default=0),
+        longest,
+        tuple(sorted(used | ({"dcn"} if crosses_slices else set()))),
+        crosses_slices,
+    )
 
 
 def permute_s(topology: Topology, ways: Paths, nbytes: float, rates: Rates = EXPECTED) -> float:
     """Seconds of a collective-permute whose messages have `nbytes`: the busiest link's, or the
     network's between slices.
     """
-    time = rates.launch + ways.longest * rates.hop + ways.busiest * nbytes / (
-        topology.chip.link_bandwidth * rates.link)
-    return max(time,
-               rates.dcn_latency + nbytes
-               / dcn_bandwidth(topology, rates)) if ways.crosses_slices else time
+    time = (
+        rates.launch
+        + ways.longest * rates.hop
+        + ways.busiest * nbytes / (topology.chip.link_bandwidth * rates.link)
+    )
+    return (
+        max(time, rates.dcn_latency + nbytes / dcn_bandwidth(topology, rates))
+        if ways.crosses_slices
+        else time
+    )
 
 
-def collective_s(topology: Topology, kind: str, where: Route, nbytes: float,
-                 rates: Rates = EXPECTED) -> float:
+def collective_s(
+    topology: Topology, kind: str, where: Route, nbytes: float, rates: Rates = EXPECTED
+) -> float:
     """Seconds of a collective of `nbytes`, the larger of operand and result per device."""
     if kind in ("all-gather", "reduce-scatter", "collective-broadcast"):
         return gather_s(topology, where, nbytes, rates)

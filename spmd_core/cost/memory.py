@@ -50,10 +50,12 @@ def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
     arrays = layer_arrays(plan)
     stored, host = _kept(plan, arrays)
     parameters = plan.size.parameters * (parameter_share(plan) if share is None else share)
-    parts = {"parameters and optimizer": parameters
-             * (_BYTES[plan.parameter_dtype] + sum(_BYTES[dtype] for dtype in plan.moment_dtypes)),
-             "bfloat16 copies": 2 * parameters if plan.parameter_dtype == "float32" else 0.0,
-             "kept by the forward pass": stored}
+    parts = {
+        "parameters and optimizer": parameters
+        * (_BYTES[plan.parameter_dtype] + sum(_BYTES[dtype] for dtype in plan.moment_dtypes)),
+        "bfloat16 copies": 2 * parameters if plan.parameter_dtype == "float32" else 0.0,
+        "kept by the forward pass": stored,
+    }
     gradients, block, spare = parameters * _BYTES[plan.parameter_dtype], *_block(plan, arrays)
     scores, tables = _logits(plan)
     # the first block's backward pass is taken out of the loop, and runs beside that of the logits
@@ -65,9 +67,11 @@ def estimate_memory(plan: Plan, share: float | None = None) -> MemoryEstimate:
         parts |= {"gradients": gradients, "one block's backward pass": block}
     else:
         parts |= {"logits and output table": scores + tables}
-    return MemoryEstimate(int(_squeezed(plan, sum(parts.values()),
-                                        spare if "gradients" in parts else 0.0)), int(host),
-                          {name: int(value) for name, value in parts.items()})
+    return MemoryEstimate(
+        int(_squeezed(plan, sum(parts.values()), spare if "gradients" in parts else 0.0)),
+        int(host),
+        {name: int(value) for name, value in parts.items()},
+    )
 
 
 def _squeezed(plan: Plan, peak: float, spare: float) -> float:
@@ -89,22 +93,40 @@ def layer_arrays(plan: Plan) -> Arrays:
     model, axes, rows = plan.size, plan.axis_sizes, _rows(plan)
     tensor = axes.get("tensor", 1)
     visits = model.experts_per_token * CAPACITY_FACTOR if model.experts > 1 else 1
-    weights = (3 if model.gated
-               else 2) * model.embed * model.mlp * model.experts * 2 / tensor / axes.get("expert",
-                                                                                         1)
-    return Arrays(rows * model.embed * 2, rows * model.mlp * 2 * visits,
-                  rows * model.heads * model.head_dim * 2,
-                  rows * tensor * model.kv_heads * model.head_dim * 2 / min(tensor, model.kv_heads),
-                  rows * model.heads * LANES * 4, weights)
+    weights = (
+        (3 if model.gated else 2)
+        * model.embed
+        * model.mlp
+        * model.experts
+        * 2
+        / tensor
+        / axes.get("expert", 1)
+    )
+    return Arrays(
+        rows * model.embed * 2,
+        rows * model.mlp * 2 * visits,
+        rows * model.heads * model.head_dim * 2,
+        rows * tensor * model.kv_heads * model.head_dim * 2 / min(tensor, model.kv_heads),
+        rows * model.heads * LANES * 4,
+        weights,
+    )
 
 
 def _named(plan: Plan, a: Arrays) -> dict[str, float]:
     """Bytes of what a layer may keep, by its name. The output of `mlp_down` is not kept: the next
     block's input holds it.
     """
-    return {"input": a.stream, "query": a.query, "key": a.key, "value": a.key, "out": a.stream,
-            "mlp_up": a.wide, "mlp_gate": a.wide if plan.size.gated else 0.0, "mlp_down": 0.0,
-            "attention": a.query + a.sums / LANES}
+    return {
+        "input": a.stream,
+        "query": a.query,
+        "key": a.key,
+        "value": a.key,
+        "out": a.stream,
+        "mlp_up": a.wide,
+        "mlp_gate": a.wide if plan.size.gated else 0.0,
+        "mlp_down": 0.0,
+        "attention": a.query + a.sums / LANES,
+    }
 
 
 def _kept(plan: Plan, arrays: Arrays) -> tuple[float, float]:
@@ -112,22 +134,29 @@ def _kept(plan: Plan, arrays: Arrays) -> tuple[float, float]:
     layers, named = plan.size.layers, _named(plan, arrays)
     if plan.remat == "none":
         return layers * (sum(named.values()) + 4 * arrays.stream + arrays.wide), 0.0
-    names = {"input",
-             *plan.save} | ({"query", "key", "value", "out", "mlp_up", "mlp_gate"}
-                            if plan.remat == "minimal" else set())
+    names = {"input", *plan.save} | (
+        {"query", "key", "value", "out", "mlp_up", "mlp_gate"} if plan.remat == "minimal" else set()
+    )
     # a scanned block of several layers: once
-    times = {name: layers // len(plan.size.windows) if name == "input" else layers
-             for name in named}
-    return sum(times[name] * named[name]
-               for name in names - set(plan.offload)), sum(times[name] * named[name]
-                                                           for name in plan.offload)
+    times = {
+        name: layers // len(plan.size.windows) if name == "input" else layers for name in named
+    }
+    return sum(times[name] * named[name] for name in names - set(plan.offload)), sum(
+        times[name] * named[name] for name in plan.offload
+    )
 
 
 def _block(plan: Plan, a: Arrays) -> tuple[float, float]:
     """(working set of one block's backward pass, what of it the compiler can do without)."""
     tensor = plan.axis_sizes.get("tensor", 1)
-    block = (4 if plan.size.gated
-             else 3) * a.wide + 2 * a.weights + 2 * a.query + 2 * a.key + a.sums + 4 * a.stream
+    block = (
+        (4 if plan.size.gated else 3) * a.wide
+        + 2 * a.weights
+        + 2 * a.query
+        + 2 * a.key
+        + a.sums
+        + 4 * a.stream
+    )
     if tensor > 1:  # of full width, on the way into and out of the projections
         block += 4 * a.stream * tensor
     # one kernel for all gradients leaves that of the queries once per block of keys
@@ -136,8 +165,9 @@ def _block(plan: Plan, a: Arrays) -> tuple[float, float]:
     named = _named(plan, a)
     # one set at work, one on its way to or from the host unless memory is short
     offloaded = sum(named[name] for name in plan.offload)
-    return block + 2 * offloaded, offloaded + 4 * a.stream + (a.wide if plan.size.experts == 1
-                                                              else 0.0)
+    return block + 2 * offloaded, offloaded + 4 * a.stream + (
+        a.wide if plan.size.experts == 1 else 0.0
+    )
 
 
 def _logits(plan: Plan) -> tuple[float, float]:

@@ -30,12 +30,14 @@ class MeshAxis:
     links_apart: float | None = None
 
 
-def mesh_axes(topology: Topology, mesh: Sequence[tuple[str, int]],
-              order: str = "topology") -> tuple[MeshAxis, ...]:
+def mesh_axes(
+    topology: Topology, mesh: Sequence[tuple[str, int]], order: str = "topology"
+) -> tuple[MeshAxis, ...]:
     """Every axis of a mesh, in order; RequestError where the mesh does not fill the topology."""
     places = mesh_places(topology, [size for _, size in mesh], order)
-    return tuple(_axis(topology, name, np.moveaxis(places, at, -2))
-                 for at, (name, _) in enumerate(mesh))
+    return tuple(
+        _axis(topology, name, np.moveaxis(places, at, -2)) for at, (name, _) in enumerate(mesh)
+    )
 
 
 def _axis(topology: Topology, name: str, places: np.ndarray) -> MeshAxis:
@@ -49,8 +51,14 @@ def _axis(topology: Topology, name: str, places: np.ndarray) -> MeshAxis:
     slowest = max(routes, key=lambda where: gather_s(topology, where, GATHERED_BYTES))
     words = route_words(slowest) + ("" if len(set(routes)) == 1 else ", at worst")
     physical = tuple("xyz"[span.axis] for span in slowest.spans)
-    return MeshAxis(name, size, words, physical, gather_s(topology, slowest, GATHERED_BYTES),
-                    _links_apart(topology, groups))
+    return MeshAxis(
+        name,
+        size,
+        words,
+        physical,
+        gather_s(topology, slowest, GATHERED_BYTES),
+        _links_apart(topology, groups),
+    )
 
 
 def _links_apart(topology: Topology, groups: np.ndarray) -> float | None:
@@ -91,16 +99,26 @@ def _chips(spans: tuple[Span, ...]) -> str:
     over = _and(["xyz"[span.axis] for span in spans])
     closed = ["xyz"[span.axis] for span in spans if span.wraps]
     name = "torus" if len(closed) == len(spans) else "grid"
-    strides = [f"every {ordinal_text(span.stride)} chip along {'xyz'[span.axis]}" for span in spans
-               if span.stride > 1]
-    rings = [f"{_and(closed)} a ring" if len(closed) == 1
-             else f"{_and(closed)} rings"] if closed and name == "grid" else []
+    strides = [
+        f"every {ordinal_text(span.stride)} chip along {'xyz'[span.axis]}"
+        for span in spans
+        if span.stride > 1
+    ]
+    rings = (
+        [f"{_and(closed)} a ring" if len(closed) == 1 else f"{_and(closed)} rings"]
+        if closed and name == "grid"
+        else []
+    )
     return ", ".join([f"a {name} of {sizes} over {over}", *rings, *strides])
 
 
 def _scattered(spans: tuple[Span, ...]) -> str:
     sizes = " × ".join(str(span.size) for span in spans)
-    return f"chips scattered over {sizes} along {_and(['xyz'[span.axis] for span in spans])}" if math.prod(span.size for span in spans) else ""
+    return (
+        f"chips scattered over {sizes} along {_and(['xyz'[span.axis] for span in spans])}"
+        if math.prod(span.size for span in spans)
+        else ""
+    )
 
 
 def _and(names: Sequence[str]) -> str:

@@ -29,9 +29,11 @@ def _charge(cause: str, late: float, state: State, place: str = "", by: str = ""
     So no collective is charged for longer than it runs: 4 bytes that queue behind 4 GiB are not
     what the chip waits for. Each part is a stretch of the timeline.
     """
+
     def stood(since: float, end: float) -> None:
-        state.segments.append(Segment(f"wait for {cause}", "wait", "chip", since, end - since,
-                                      place, 1, by))
+        state.segments.append(
+            Segment(f"wait for {cause}", "wait", "chip", since, end - since, place, 1, by)
+        )
 
     kind, end = cause if cause in ("host", "copy") else "copy", late
     while end > state.chip and (busy := state.under_way.get(cause)) and busy.start < end:
@@ -54,8 +56,14 @@ def finish(state: State) -> None:
         state.chip = state.tail
 
 
-def communicate(comm: Communication, instruction: Instruction, place: str, operands: list[Ready],
-                state: State, literal: bool) -> Ready:
+def communicate(
+    comm: Communication,
+    instruction: Instruction,
+    place: str,
+    operands: list[Ready],
+    state: State,
+    literal: bool,
+) -> Ready:
     """Start a collective when its operands are there and its links are free. A synchronous one
     holds the chip until its end.
 
@@ -64,8 +72,9 @@ def communicate(comm: Communication, instruction: Instruction, place: str, opera
     state.tally.note(comm, instruction.name, 1, 0.0)
     for name in comm.resources:
         state.tally.links[name] += comm.seconds
-    asynchronous = comm.overlaps and not (literal
-                                          and kind_of(instruction.opcode) == instruction.opcode)
+    asynchronous = comm.overlaps and not (
+        literal and kind_of(instruction.opcode) == instruction.opcode
+    )
     holder = max(comm.resources, key=lambda name: state.links[name], default="")
     free, ready = state.links[holder] if holder else 0.0, latest(*operands)
     if asynchronous:
@@ -75,8 +84,9 @@ def communicate(comm: Communication, instruction: Instruction, place: str, opera
         start = max(state.chip, free)
     end = start + comm.seconds
     behind = state.holders.get(holder, "") if free >= ready else cause_of(*operands)
-    state.under_way[instruction.name] = Busy(comm, start, end,
-                                             behind if behind != instruction.name else "")
+    state.under_way[instruction.name] = Busy(
+        comm, start, end, behind if behind != instruction.name else ""
+    )
     for name in comm.resources:
         state.links[name], state.holders[name] = end, instruction.name
     state.tail = max(state.tail, end)
@@ -88,14 +98,30 @@ def communicate(comm: Communication, instruction: Instruction, place: str, opera
         _charge(instruction.name, end, state, place, instruction.name)
         state.tally.blocking += comm.seconds
         state.chip = end
-    state.segments.append(Segment(instruction.name, comm.kind, "+".join(comm.resources) or "links",
-                                  start, comm.seconds, place, 1, comm.words))
+    state.segments.append(
+        Segment(
+            instruction.name,
+            comm.kind,
+            "+".join(comm.resources) or "links",
+            start,
+            comm.seconds,
+            place,
+            1,
+            comm.words,
+        )
+    )
     width = max(1, len(instruction.arrays))
     return Ready([end] * width, [instruction.name] * width)
 
 
-def copy(instruction: Instruction, computation: Computation, operands: list[Ready], state: State,
-         chip: Chip, fastest: bool = False) -> Ready:
+def copy(
+    instruction: Instruction,
+    computation: Computation,
+    operands: list[Ready],
+    state: State,
+    chip: Chip,
+    fastest: bool = False,
+) -> Ready:
     """A copy between HBM, VMEM and host memory, on an engine of its own; `fastest`, at the nominal
     rate.
     """
@@ -107,16 +133,19 @@ def copy(instruction: Instruction, computation: Computation, operands: list[Read
     return Ready([start + seconds], ["copy" if engine == "copy" else "host"])
 
 
-def copy_s(instruction: Instruction, computation: Computation, chip: Chip,
-           fastest: bool = False) -> tuple[str, float]:
+def copy_s(
+    instruction: Instruction, computation: Computation, chip: Chip, fastest: bool = False
+) -> tuple[str, float]:
     """(engine, seconds) of a copy, as above."""
-    sources = [computation.by_name[name] for name in instruction.operands
-               if name in computation.by_name]
+    sources = [
+        computation.by_name[name] for name in instruction.operands if name in computation.by_name
+    ]
     hbm, host = async_copy_bytes(instruction, sources)
     if not host:
         return "copy", hbm / (chip.device_hbm_bandwidth * (1.0 if fastest else HBM_EFFICIENCY))
-    from_host = any(array.memory_space == HOST_MEMORY_SPACE for source in sources
-                    for array in source.arrays)
+    from_host = any(
+        array.memory_space == HOST_MEMORY_SPACE for source in sources for array in source.arrays
+    )
     into = from_host and instruction.opcode != "dynamic-update-slice-start"
     rate = chip.host_bandwidth * (1.0 if fastest else HOST_EFFICIENCY)
     return "host in" if into else "host out", host / rate
@@ -133,12 +162,23 @@ def hold(work: Work, instruction: Instruction, place: str, state: State) -> None
     state.tally.nbytes += work.nbytes
     if work.kind == "kernel":
         state.tally.kernels[instruction.name.rstrip("0123456789.")] += work.seconds
-    state.segments.append(Segment(instruction.name, work.kind, "chip", start, work.seconds, place,
-                                  1, instruction.op_name or ""))
+    state.segments.append(
+        Segment(
+            instruction.name,
+            work.kind,
+            "chip",
+            start,
+            work.seconds,
+            place,
+            1,
+            instruction.op_name or "",
+        )
+    )
 
 
-def pass_on(instruction: Instruction, operands: list[Ready],
-            given: dict[int, Ready]) -> Ready | None:
+def pass_on(
+    instruction: Instruction, operands: list[Ready], given: dict[int, Ready]
+) -> Ready | None:
     """When what an instruction only passes on is ready; None for one that does something."""
     opcode = instruction.opcode
     if opcode == "send-done":
@@ -147,8 +187,9 @@ def pass_on(instruction: Instruction, operands: list[Ready],
         count = max(1, len(instruction.arrays))
         return given.get(int(instruction.argument), Ready([0.0] * count, [""] * count))
     if opcode == "tuple":
-        return Ready([operand.last for operand in operands],
-                     [cause_of(operand) for operand in operands])
+        return Ready(
+            [operand.last for operand in operands], [cause_of(operand) for operand in operands]
+        )
     if opcode == "get-tuple-element" and operands:
         index, held = int(instruction.attributes.get("index") or 0), operands[0]
         if index < len(held.times) and len(held.times) > 1:
@@ -157,14 +198,17 @@ def pass_on(instruction: Instruction, operands: list[Ready],
     return None
 
 
-def fall_behind(state: State, links: dict[str, float], before: float, length: float,
-                rest: int) -> float:
+def fall_behind(
+    state: State, links: dict[str, float], before: float, length: float, rest: int
+) -> float:
     """Shift a loop's last walked turn by the `rest` turns that are not walked, each of `length`
     seconds; links that fall behind the chip go on falling behind. Seconds that the last one is
     late by. `links` and `before` are the clocks at the start of that turn.
     """
-    behind = {name: rest * max(0.0, time - max(links.get(name, 0.0), before) - length)
-              for name, time in state.links.items()}
+    behind = {
+        name: rest * max(0.0, time - max(links.get(name, 0.0), before) - length)
+        for name, time in state.links.items()
+    }
     state.shift(rest * length)
     for name, seconds in behind.items():
         state.links[name] += seconds

@@ -18,14 +18,58 @@ from spmd_core.cost.traffic import moved_bytes
 from spmd_core.hlo.module import HBM, Computation, Instruction, Module
 from spmd_core.machine.chips import Chip
 
-NOTHING = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all",
-           "partition-id", "replica-id", "add-dependency", "opt-barrier", "copy-done", "slice-done",
-           "dynamic-slice-done", "dynamic-update-slice-done", "infeed", "outfeed", "domain",
-           "get-dimension-size", "token",}
-ARITHMETIC = {"add", "subtract", "multiply", "maximum", "minimum", "select", "compare", "convert",
-              "negate", "abs", "and", "or", "xor", "clamp"}
-TRANSCENDENTAL = {"exponential", "log", "rsqrt", "sqrt", "tanh", "logistic", "divide", "power",
-                  "exponential-minus-one", "log-plus-one", "sine", "cosine", "erf"}
+NOTHING = {
+    "parameter",
+    "constant",
+    "tuple",
+    "get-tuple-element",
+    "bitcast",
+    "after-all",
+    "partition-id",
+    "replica-id",
+    "add-dependency",
+    "opt-barrier",
+    "copy-done",
+    "slice-done",
+    "dynamic-slice-done",
+    "dynamic-update-slice-done",
+    "infeed",
+    "outfeed",
+    "domain",
+    "get-dimension-size",
+    "token",
+}
+ARITHMETIC = {
+    "add",
+    "subtract",
+    "multiply",
+    "maximum",
+    "minimum",
+    "select",
+    "compare",
+    "convert",
+    "negate",
+    "abs",
+    "and",
+    "or",
+    "xor",
+    "clamp",
+}
+TRANSCENDENTAL = {
+    "exponential",
+    "log",
+    "rsqrt",
+    "sqrt",
+    "tanh",
+    "logistic",
+    "divide",
+    "power",
+    "exponential-minus-one",
+    "log-plus-one",
+    "sine",
+    "cosine",
+    "erf",
+}
 SMALL_ELEMENTS = 1024  # up to a vector register: scalar work, hidden under the operations around it
 
 
@@ -45,15 +89,18 @@ class Work:
     least: float = 0.0  # at the peaks of matrix unit and HBM: no machine is faster
 
 
-def operation(module: Module, instruction: Instruction, computation: Computation,
-              chip: Chip) -> Work:
+def operation(
+    module: Module, instruction: Instruction, computation: Computation, chip: Chip
+) -> Work:
     """The work of a synchronous instruction that is neither a loop nor a collective."""
     if instruction.opcode in NOTHING:
         return Work(0.0, "none")
     if instruction.opcode == "custom-call":
         return kernel(instruction, computation, chip)
-    if max((shape.elements for shape in instruction.arrays),
-           default=0) <= SMALL_ELEMENTS and instruction.opcode != "fusion":
+    if (
+        max((shape.elements for shape in instruction.arrays), default=0) <= SMALL_ELEMENTS
+        and instruction.opcode != "fusion"
+    ):
         return Work(0.0, "none")
     matmuls = _matmuls(module, instruction, computation)
     nbytes = moved_bytes(module, instruction, computation)
@@ -74,9 +121,13 @@ def vector_s(module: Module, instruction: Instruction, chip: Chip) -> float:
     """
     callee = module.callee(instruction) if instruction.opcode == "fusion" else None
     found = [instruction] if callee is None else _inside(module, callee)
-    registers = sum(each.shape.elements / VECTOR_ELEMENTS * (
-        1.0 if each.opcode in TRANSCENDENTAL else 1 / VECTOR_SLOTS)
-        for each in found if each.opcode in ARITHMETIC or each.opcode in TRANSCENDENTAL)
+    registers = sum(
+        each.shape.elements
+        / VECTOR_ELEMENTS
+        * (1.0 if each.opcode in TRANSCENDENTAL else 1 / VECTOR_SLOTS)
+        for each in found
+        if each.opcode in ARITHMETIC or each.opcode in TRANSCENDENTAL
+    )
     return registers / (chip.clock_hz * chip.cores)
 
 
@@ -102,25 +153,34 @@ def peak_seconds(matmuls: list[Matmul], chip: Chip) -> float:
     return sum(m.flops * m.passes / (chip.device_flops * rate.get(m.element, 1.0)) for m in matmuls)
 
 
-def _matmul_work(matmuls: list[Matmul], nbytes: int, streaming: float, vector: float,
-                 chip: Chip) -> Work:
+def _matmul_work(
+    matmuls: list[Matmul], nbytes: int, streaming: float, vector: float, chip: Chip
+) -> Work:
     """The longest of the matrix unit's time, HBM's and that of vector work, which hide one another;
     never faster than the peaks.
     """
     compute = max(sum(matmul_s(each, chip) for each in matmuls), vector)
     peak, fastest = peak_seconds(matmuls, chip), nbytes / chip.device_hbm_bandwidth
     bound = "compute" if compute >= streaming else "memory"
-    return Work(max(compute, streaming), "matmul", sum(each.flops for each in matmuls), nbytes,
-                bound, max(peak, compute / MATMUL_OFF, fastest),
-                max(compute * MATMUL_OFF, streaming), max(peak, fastest))
+    return Work(
+        max(compute, streaming),
+        "matmul",
+        sum(each.flops for each in matmuls),
+        nbytes,
+        bound,
+        max(peak, compute / MATMUL_OFF, fastest),
+        max(compute * MATMUL_OFF, streaming),
+        max(peak, fastest),
+    )
 
 
 def kernel(instruction: Instruction, computation: Computation, chip: Chip) -> Work:
     """A Pallas kernel by what its operands say that it does; other custom calls cost what they
     move.
     """
-    operands = [computation.by_name[name] for name in instruction.operands
-                if name in computation.by_name]
+    operands = [
+        computation.by_name[name] for name in instruction.operands if name in computation.by_name
+    ]
     arrays = [array for each in (*operands, instruction) for array in each.arrays]
     nbytes = sum(array.padded_bytes for array in arrays if array.memory_space == HBM)
     if instruction.attributes.get("custom_call_target") != '"tpu_custom_call"':
@@ -130,5 +190,13 @@ def kernel(instruction: Instruction, computation: Computation, chip: Chip) -> Wo
     bound = "compute" if cost.seconds >= streaming else "memory"
     seconds = max(cost.seconds, streaming)
     low = max(cost.fastest, cost.seconds / KERNEL_LOW, nbytes / chip.device_hbm_bandwidth)
-    return Work(seconds, "kernel", cost.flops, nbytes, bound, low, seconds * KERNEL_HIGH,
-                max(cost.flops / chip.device_flops, nbytes / chip.device_hbm_bandwidth))
+    return Work(
+        seconds,
+        "kernel",
+        cost.flops,
+        nbytes,
+        bound,
+        low,
+        seconds * KERNEL_HIGH,
+        max(cost.flops / chip.device_flops, nbytes / chip.device_hbm_bandwidth),
+    )

@@ -17,7 +17,15 @@ from spmd_core.hlo.collectives import BETWEEN_SLICES
 from spmd_core.hlo.module import HBM, Module
 from spmd_core.hlo.text import parse_module
 from spmd_core.results.collective import Collective
-from spmd_core.results.prediction import Binds, Bounds, Buffer, Estimate, PredictedMemory, Prediction, TimelineSegment
+from spmd_core.results.prediction import (
+    Binds,
+    Bounds,
+    Buffer,
+    Estimate,
+    PredictedMemory,
+    Prediction,
+    TimelineSegment,
+)
 from spmd_core.units import bytes_text, seconds_text
 
 MAX_SEGMENTS, MAX_BUFFERS = 1200, 12
@@ -33,10 +41,15 @@ class Useful:
     tokens: int | None = None
 
 
-def predict(text: str, cluster: Cluster, memory: Mapping[str, int],
-            mesh: tuple[tuple[str, int], ...], useful: Useful = Useful(),
-            collectives: tuple[Collective, ...] | None = None,
-            keep: Keep | None = None) -> Prediction:
+def predict(
+    text: str,
+    cluster: Cluster,
+    memory: Mapping[str, int],
+    mesh: tuple[tuple[str, int], ...],
+    useful: Useful = Useful(),
+    collectives: tuple[Collective, ...] | None = None,
+    keep: Keep | None = None,
+) -> Prediction:
     """Price a compiled program. `memory` is the compiler's account in bytes, by the names of its
     analysis without `_size_in_bytes`.
 
@@ -60,19 +73,24 @@ def predict(text: str, cluster: Cluster, memory: Mapping[str, int],
     waits = walk.seconds * late
     peak = chips * chip.peak_flops
     held = memory_bytes(memory, cluster)
-    return Prediction(fits=True, memory_bytes=held,
-                      predicted_s=Estimate(low=low, estimate=seconds, high=high),
-                      bounds_s=Bounds(overlapped=overlapped, sequential=sequential),
-                      mfu=useful.flops / (peak * seconds) if useful.flops and seconds else None,
-                      tflops_per_chip=useful.flops / chips / seconds / 1e12 if useful.flops
-                      and seconds else None,
-                      tokens_per_s_per_chip=useful.tokens / chips / seconds if useful.tokens
-                      and seconds else None, chip_seconds=chips * seconds,
-                      binds=binds(walk.tally, waits),
-                      shares_s=shares(walk.tally) | ({"wait: slices": waits} if waits else {}),
-                      collectives=listed, timeline=_timeline(walk.segments, walk.seconds),
-                      buffers=buffers(module),
-                      notes=(*_notes(walk, held, listed), *_literal_note(literal_s, walk.seconds)))
+    return Prediction(
+        fits=True,
+        memory_bytes=held,
+        predicted_s=Estimate(low=low, estimate=seconds, high=high),
+        bounds_s=Bounds(overlapped=overlapped, sequential=sequential),
+        mfu=useful.flops / (peak * seconds) if useful.flops and seconds else None,
+        tflops_per_chip=useful.flops / chips / seconds / 1e12 if useful.flops and seconds else None,
+        tokens_per_s_per_chip=useful.tokens / chips / seconds
+        if useful.tokens and seconds
+        else None,
+        chip_seconds=chips * seconds,
+        binds=binds(walk.tally, waits),
+        shares_s=shares(walk.tally) | ({"wait: slices": waits} if waits else {}),
+        collectives=listed,
+        timeline=_timeline(walk.segments, walk.seconds),
+        buffers=buffers(module),
+        notes=(*_notes(walk, held, listed), *_literal_note(literal_s, walk.seconds)),
+    )
 
 
 def walked(module: Module, cluster: Cluster) -> tuple[Walker, Walk, float]:
@@ -100,13 +118,15 @@ def binds(tally: Tally, late: float = 0.0) -> Binds | None:
     """The resource that takes the largest share of the estimate. `late`: seconds that the slowest
     slice is waited for.
     """
-    groups: dict[Binds,
-                 float] = {"compute": tally.work.get("matmul", 0.0) + tally.work.get("kernel", 0.0),
-                           "memory": tally.work.get("memory", 0.0) + tally.waits.get("copy", 0.0),
-                           "host": tally.waits.get("host", 0.0),
-                           "data centre network": tally.waits.get("send", 0.0) + late,
-                           "interconnect": sum(time for name, time in tally.waits.items()
-                                               if name not in ("copy", "host", "send")),}
+    groups: dict[Binds, float] = {
+        "compute": tally.work.get("matmul", 0.0) + tally.work.get("kernel", 0.0),
+        "memory": tally.work.get("memory", 0.0) + tally.waits.get("copy", 0.0),
+        "host": tally.waits.get("host", 0.0),
+        "data centre network": tally.waits.get("send", 0.0) + late,
+        "interconnect": sum(
+            time for name, time in tally.waits.items() if name not in ("copy", "host", "send")
+        ),
+    }
     most = max(groups, key=lambda name: groups[name])
     return most if groups[most] > 0 else None
 
@@ -123,19 +143,38 @@ def memory_bytes(memory: Mapping[str, int], cluster: Cluster) -> PredictedMemory
     peak = memory.get("peak_memory", 0)
     if host or not peak:
         peak = min(capacity, argument + temp + memory.get("output", 0) - memory.get("alias", 0))
-    return PredictedMemory(argument=argument, output=memory.get("output"), temp=temp,
-                           alias=memory.get("alias"), code=memory.get("generated_code"), peak=peak,
-                           host=host, capacity=capacity)
+    return PredictedMemory(
+        argument=argument,
+        output=memory.get("output"),
+        temp=temp,
+        alias=memory.get("alias"),
+        code=memory.get("generated_code"),
+        peak=peak,
+        host=host,
+        capacity=capacity,
+    )
 
 
 def _timeline(segments: list[Segment], seconds: float) -> tuple[TimelineSegment, ...]:
     """Segments worth drawing, in order of computation and start."""
     worth = [s for s in segments if s.duration_s * s.count >= seconds * 1e-4]
-    worth = sorted(sorted(worth, key=lambda s: -s.duration_s * s.count)[:MAX_SEGMENTS],
-                   key=lambda s: (s.place, s.start_s))
-    return tuple(TimelineSegment(track=s.track, kind=s.kind, name=s.name, start_s=s.start_s,
-                                 duration_s=s.duration_s, count=s.count, place=s.place,
-                                 detail=s.detail) for s in worth)
+    worth = sorted(
+        sorted(worth, key=lambda s: -s.duration_s * s.count)[:MAX_SEGMENTS],
+        key=lambda s: (s.place, s.start_s),
+    )
+    return tuple(
+        TimelineSegment(
+            track=s.track,
+            kind=s.kind,
+            name=s.name,
+            start_s=s.start_s,
+            duration_s=s.duration_s,
+            count=s.count,
+            place=s.place,
+            detail=s.detail,
+        )
+        for s in worth
+    )
 
 
 def buffers(module: Module) -> tuple[Buffer, ...]:
@@ -143,17 +182,26 @@ def buffers(module: Module) -> tuple[Buffer, ...]:
     found: dict[tuple[str, str], Buffer] = {}
     for computation in _main_computations(module):
         for instruction in computation.instructions:
-            if instruction.opcode in ("tuple", "get-tuple-element", "bitcast", "while", "copy-done",
-                                      "parameter") and not computation.is_entry:
+            if (
+                instruction.opcode
+                in ("tuple", "get-tuple-element", "bitcast", "while", "copy-done", "parameter")
+                and not computation.is_entry
+            ):
                 continue
             if instruction.opcode in ("tuple", "get-tuple-element", "bitcast", "while"):
                 continue
             for shape in instruction.arrays:
                 if shape.memory_space == HBM and shape.padded_bytes >= 2**20:
                     text = f"{shape.element}[{','.join(map(str, shape.dims))}]"
-                    found.setdefault((text, instruction.op_name or ""),
-                                     Buffer(name=instruction.name, bytes=shape.padded_bytes,
-                                            shape=text, op=instruction.op_name))
+                    found.setdefault(
+                        (text, instruction.op_name or ""),
+                        Buffer(
+                            name=instruction.name,
+                            bytes=shape.padded_bytes,
+                            shape=text,
+                            op=instruction.op_name,
+                        ),
+                    )
     return tuple(sorted(found.values(), key=lambda each: -each.bytes)[:MAX_BUFFERS])
 
 
@@ -172,20 +220,34 @@ def _notes(walk: Walk, held: PredictedMemory, collectives: tuple[Collective, ...
     for branch in dict.fromkeys(walk.tally.unknown_branches):
         notes.append(f"which branch of {branch} runs is not in the program: the longest is counted")
     if held.peak and not held.host and held.peak > NEARLY_FULL * held.capacity:
-        notes.append(f"memory is nearly full ({bytes_text(held.peak)} of {bytes_text(held.capacity)}): there the compiler gives up overlapping "
-                     "to save it")
-    blocking = [each for each in walk.tally.communications.values()
-                if not each[0].overlaps and each[2] > NOTABLE * walk.seconds / 4]
+        notes.append(
+            f"memory is nearly full ({bytes_text(held.peak)} of {bytes_text(held.capacity)}): there the compiler gives up overlapping "
+            "to save it"
+        )
+    blocking = [
+        each
+        for each in walk.tally.communications.values()
+        if not each[0].overlaps and each[2] > NOTABLE * walk.seconds / 4
+    ]
     if blocking:
         exposed = sum(each[2] for each in blocking)
         kinds = sorted({each[0].kind for each in blocking})
-        notes.append(f"the compiler left {', '.join(kinds)} synchronous: {seconds_text(exposed)} of the step wait for it")
-    changed = sorted({f"{each.asked} became {each.kind}" for each in collectives
-                      if each.asked and each.kind != BETWEEN_SLICES})
+        notes.append(
+            f"the compiler left {', '.join(kinds)} synchronous: {seconds_text(exposed)} of the step wait for it"
+        )
+    changed = sorted(
+        {
+            f"{each.asked} became {each.kind}"
+            for each in collectives
+            if each.asked and each.kind != BETWEEN_SLICES
+        }
+    )
     notes += [f"requested and compiled collectives differ: {change}" for change in changed]
     if walk.tally.kernels:
         share = sum(walk.tally.kernels.values()) / walk.seconds
-        notes.append(f"attention kernels are {share:.0%} of the estimate, its least certain part: they carry no cost of their own")
+        notes.append(
+            f"attention kernels are {share:.0%} of the estimate, its least certain part: they carry no cost of their own"
+        )
     return notes
 
 
@@ -195,6 +257,8 @@ def _literal_note(literal_s: float, seconds: float) -> list[str]:
     """
     if literal_s - seconds <= NOTABLE * seconds:
         return []
-    return [f"the compiler's schedule gave up overlapping: by its own order of starts and dones the step takes {seconds_text(literal_s)}, "
-            f"{(literal_s / seconds - 1):.0%} more than estimated; estimated is the order that hides most of the communication, as a program with "
-            "room in memory has it: free memory or set the flags for asynchronous collectives"]
+    return [
+        f"the compiler's schedule gave up overlapping: by its own order of starts and dones the step takes {seconds_text(literal_s)}, "
+        f"{(literal_s / seconds - 1):.0%} more than estimated; estimated is the order that hides most of the communication, as a program with "
+        "room in memory has it: free memory or set the flags for asynchronous collectives"
+    ]

@@ -8,15 +8,19 @@ from spmd_core.results.collective import Collective
 
 
 def priced(
-    collectives: tuple[Collective, ...], tally: Tally, walker: Walker,
+    collectives: tuple[Collective, ...],
+    tally: Tally,
+    walker: Walker,
 ) -> tuple[Collective, ...]:
     """The same list in the same order, with seconds per execution and in all, and routes.
 
     `tally` is what walking the module with `walker` came to. What the walk never met (the body of
     a loop that never runs) is priced all the same, and exposed for 0 s.
     """
-    comms = {site.start.outer.name: walker.comm(site.start.outer, site.computation)
-             for site in sites(walker.module)}
+    comms = {
+        site.start.outer.name: walker.comm(site.start.outer, site.computation)
+        for site in sites(walker.module)
+    }
     return tuple(_priced(each, comms.get(each.name or ""), tally) for each in collectives)
 
 
@@ -28,8 +32,14 @@ def _priced(each: Collective, comm: Communication | None, tally: Tally) -> Colle
     # (a loop's last walked turn stands for the rest, so a wait may be counted a little too often)
     exposed = min(comm.seconds, waited / count) if count else 0.0
     known = each.count is not None
-    return each.model_copy(update={
-        "seconds": comm.seconds, "exposed_s": exposed, "bound_s": comm.bound_s,
-        "seconds_total": comm.seconds * (each.count or 0) if known else None,
-        "exposed_total_s": exposed * (each.count or 0) if known else None,
-        "route": comm.words, "algorithm": comm.algorithm})
+    return each.model_copy(
+        update={
+            "seconds": comm.seconds,
+            "exposed_s": exposed,
+            "bound_s": comm.bound_s,
+            "seconds_total": comm.seconds * (each.count or 0) if known else None,
+            "exposed_total_s": exposed * (each.count or 0) if known else None,
+            "route": comm.words,
+            "algorithm": comm.algorithm,
+        }
+    )

@@ -7,14 +7,30 @@ from dataclasses import replace
 
 from spmd_core.cost.clocks import Ready, Segment, State, Tally, Walk, cause_of, latest
 from spmd_core.cost.comm import Cluster, Communication, channels_passed, find, overlapping_order
-from spmd_core.cost.occupy import communicate, copy, copy_s, fall_behind, finish, hold, pass_on, wait
+from spmd_core.cost.occupy import (
+    communicate,
+    copy,
+    copy_s,
+    fall_behind,
+    finish,
+    hold,
+    pass_on,
+    wait,
+)
 from spmd_core.cost.ops import NOTHING, Work, operation
 from spmd_core.hlo.collectives import is_done, kind_of, rendezvous
 from spmd_core.hlo.module import Computation, Instruction, Module
 from spmd_core.hlo.trip_counts import trip_count
 
-_FORWARD = ("bitcast", "copy-done", "slice-done", "dynamic-slice-done", "dynamic-update-slice-done",
-            "opt-barrier", "add-dependency")
+_FORWARD = (
+    "bitcast",
+    "copy-done",
+    "slice-done",
+    "dynamic-slice-done",
+    "dynamic-update-slice-done",
+    "opt-barrier",
+    "add-dependency",
+)
 _COPIES = ("copy-start", "slice-start", "dynamic-slice-start", "dynamic-update-slice-start")
 # of the collectives that hang on an operation: so long is it waited for rather than another begun
 PATIENCE = 0.1
@@ -24,9 +40,15 @@ STEADY = 3  # iterations of a loop that are walked; the last one's length stands
 class Walker:
     """Walks computations of one module on one cluster."""
 
-    def __init__(self, module: Module, cluster: Cluster, literal: bool = False,
-                 fastest: bool = False, like: "Walker | None" = None,
-                 overlapping: bool = False) -> None:
+    def __init__(
+        self,
+        module: Module,
+        cluster: Cluster,
+        literal: bool = False,
+        fastest: bool = False,
+        like: "Walker | None" = None,
+        overlapping: bool = False,
+    ) -> None:
         """`literal`: an async op starts and holds up the chip where the compiler wrote its start
         and its done, not by data flow.
 
@@ -36,7 +58,13 @@ class Walker:
         `like`: a walker of the same module and cluster, whose costs of operations and collectives
         are used again.
         """
-        self.module, self.cluster, self.chip, self.literal, self.fastest = module, cluster, cluster.topology.chip, literal, fastest
+        self.module, self.cluster, self.chip, self.literal, self.fastest = (
+            module,
+            cluster,
+            cluster.topology.chip,
+            literal,
+            fastest,
+        )
         same = like is not None and like.fastest == fastest
         self.like, self.overlapping = like, overlapping
         self.orders: dict[str, tuple[Instruction, ...]] = {}
@@ -60,8 +88,9 @@ class Walker:
         if key not in self.comms:
             known = self.like.comms.get(key) if self.like else None
             found = known or find(self.module, instruction, computation, self.cluster)
-            self.comms[key] = replace(found,
-                                      seconds=found.bound_s) if found and self.fastest else found
+            self.comms[key] = (
+                replace(found, seconds=found.bound_s) if found and self.fastest else found
+            )
         return self.comms[key]
 
     def _work(self, instruction: Instruction, computation: Computation) -> Work:
@@ -77,6 +106,7 @@ class Walker:
         if not self.overlapping:
             return computation.instructions
         if computation.name not in self.orders:
+
             def seconds(instruction: Instruction) -> float:
                 if instruction.opcode in _COPIES:
                     return copy_s(instruction, computation, self.chip)[1]
@@ -100,33 +130,45 @@ class Walker:
         self._pair_transfers(computation)
         for instruction in self._order(computation):
             if not self._holds_chip(instruction, computation) and self._known(instruction, values):
-                values[instruction.name] = self._step(instruction, computation, values, given,
-                                                      state)
+                values[instruction.name] = self._step(
+                    instruction, computation, values, given, state
+                )
                 continue
             aside.append(instruction)
             self._advance(aside, computation, values, given, state)
         while aside:
-            ready = [(self._late(each, values), place) for place, each in enumerate(aside)
-                     if self._known(each, values)]
+            ready = [
+                (self._late(each, values), place)
+                for place, each in enumerate(aside)
+                if self._known(each, values)
+            ]
             instruction = aside.pop(min(ready)[1])
             values[instruction.name] = self._step(instruction, computation, values, given, state)
             self._advance(aside, computation, values, given, state)
         state.begin = outer
         return values[computation.root.name]
 
-    def _advance(self, aside: list[Instruction], computation: Computation, values: dict[str, Ready],
-                 given: dict[int, Ready], state: State) -> None:
+    def _advance(
+        self,
+        aside: list[Instruction],
+        computation: Computation,
+        values: dict[str, Ready],
+        given: dict[int, Ready],
+        state: State,
+    ) -> None:
         """Do whatever of `aside` need not wait, the first in the schedule's order first."""
         place = 0
         while place < len(aside):
             instruction = aside[place]
             at_once = self.literal or not self._holds_chip(instruction, computation)
             until = state.chip + self.patience.get(id(instruction), 0.0)
-            if self._known(instruction,
-                           values) and (at_once or self._late(instruction, values) <= until):
+            if self._known(instruction, values) and (
+                at_once or self._late(instruction, values) <= until
+            ):
                 del aside[place]
-                values[instruction.name] = self._step(instruction, computation, values, given,
-                                                      state)
+                values[instruction.name] = self._step(
+                    instruction, computation, values, given, state
+                )
                 place = 0
             else:
                 place += 1
@@ -148,8 +190,9 @@ class Walker:
     def _known(self, instruction: Instruction, values: dict[str, Ready]) -> bool:
         """Whether all that an instruction needs has been walked."""
         answer = self.answers.get(id(instruction))
-        return all(name in values
-                   for name in instruction.operands) and (answer is None or answer in values)
+        return all(name in values for name in instruction.operands) and (
+            answer is None or answer in values
+        )
 
     def _late(self, instruction: Instruction, values: dict[str, Ready]) -> float:
         """When the operands that an instruction computes with are there."""
@@ -161,13 +204,18 @@ class Walker:
         """Whether an instruction takes time on the chip: work, loops, synchronous collectives."""
         key = id(instruction)
         if key not in self.holding:
-            comm = None if instruction.opcode in NOTHING or is_done(self.module,
-                                                                    instruction) else self.comm(
-                instruction, computation)
+            comm = (
+                None
+                if instruction.opcode in NOTHING or is_done(self.module, instruction)
+                else self.comm(instruction, computation)
+            )
             if instruction.opcode in ("while", "conditional", "call"):
                 self.holding[key] = True
-            elif instruction.opcode in NOTHING or instruction.opcode in _COPIES or is_done(
-                self.module, instruction):
+            elif (
+                instruction.opcode in NOTHING
+                or instruction.opcode in _COPIES
+                or is_done(self.module, instruction)
+            ):
                 self.holding[key] = False
             elif comm is not None:
                 self.holding[key] = not comm.overlaps
@@ -175,8 +223,14 @@ class Walker:
                 self.holding[key] = self._work(instruction, computation).seconds > 0
         return self.holding[key]
 
-    def _step(self, instruction: Instruction, computation: Computation, values: dict[str, Ready],
-              given: dict[int, Ready], state: State) -> Ready:
+    def _step(
+        self,
+        instruction: Instruction,
+        computation: Computation,
+        values: dict[str, Ready],
+        given: dict[int, Ready],
+        state: State,
+    ) -> Ready:
         operands = [values[name] for name in instruction.operands if name in values]
         opcode = instruction.opcode
         if opcode == "recv-done":
@@ -203,12 +257,21 @@ class Walker:
         if opcode == "conditional":
             return self._branch(instruction, computation, operands, state)
         if opcode == "call":
-            return self._run(self.module.computation(instruction.called()[0], instruction),
-                             dict(enumerate(operands)), state)
+            return self._run(
+                self.module.computation(instruction.called()[0], instruction),
+                dict(enumerate(operands)),
+                state,
+            )
         return self._operate(instruction, computation, operands, values, state)
 
-    def _operate(self, instruction: Instruction, computation: Computation, operands: list[Ready],
-                 values: dict[str, Ready], state: State) -> Ready:
+    def _operate(
+        self,
+        instruction: Instruction,
+        computation: Computation,
+        operands: list[Ready],
+        values: dict[str, Ready],
+        state: State,
+    ) -> Ready:
         work = self._work(instruction, computation)
         passed: dict[int, int | None] = {}
         if "async_collective" in instruction.attributes.get("calls", ""):
@@ -216,16 +279,20 @@ class Walker:
         if passed:
             operands = self._needed(instruction, values)
         if work.kind == "none" or work.seconds == 0.0:
-            return Ready([latest(*operands)] * max(1, len(instruction.arrays)),
-                         [cause_of(*operands)] * max(1, len(instruction.arrays)))
+            return Ready(
+                [latest(*operands)] * max(1, len(instruction.arrays)),
+                [cause_of(*operands)] * max(1, len(instruction.arrays)),
+            )
         wait(operands, state, computation.name, instruction.name)
         hold(work, instruction, computation.name, state)
-        ready = Ready([state.chip] * max(1, len(instruction.arrays)),
-                      [""] * max(1, len(instruction.arrays)))
+        ready = Ready(
+            [state.chip] * max(1, len(instruction.arrays)), [""] * max(1, len(instruction.arrays))
+        )
         for number, channel in passed.items():
             source = state.channels.get(channel) if channel is not None else None
-            ready.times[number], ready.causes[number] = source if source else (ready.times[number],
-                                                                               "")
+            ready.times[number], ready.causes[number] = (
+                source if source else (ready.times[number], "")
+            )
         if passed:
             self._pass_parameters(instruction, passed, values, ready)
         return ready
@@ -238,15 +305,24 @@ class Walker:
         kept = []
         for parameter in callee.parameters:
             used = users[parameter.name]
-            carried = all((u.is_root and u.opcode == "tuple") or kind_of(u.opcode)
-                          or u.opcode == "custom-call" for u in used)
+            carried = all(
+                (u.is_root and u.opcode == "tuple")
+                or kind_of(u.opcode)
+                or u.opcode == "custom-call"
+                for u in used
+            )
             name = instruction.operands[int(parameter.argument)]
             if not carried and name in values:
                 kept.append(values[name])
         return kept
 
-    def _pass_parameters(self, instruction: Instruction, passed: dict[int, int | None],
-                         values: dict[str, Ready], ready: Ready) -> None:
+    def _pass_parameters(
+        self,
+        instruction: Instruction,
+        passed: dict[int, int | None],
+        values: dict[str, Ready],
+        ready: Ready,
+    ) -> None:
         callee = self.module.callee(instruction)
         assert callee is not None and callee.root is not None
         for number, channel in passed.items():
@@ -256,8 +332,13 @@ class Walker:
                 if source is not None:
                     ready.times[number], ready.causes[number] = source.last, cause_of(source)
 
-    def _loop(self, instruction: Instruction, computation: Computation, operands: list[Ready],
-              state: State) -> Ready:
+    def _loop(
+        self,
+        instruction: Instruction,
+        computation: Computation,
+        operands: list[Ready],
+        state: State,
+    ) -> Ready:
         """Walk a few iterations; the last one's length stands for the rest, and links that fall
         behind the chip go on falling behind.
         """
@@ -278,8 +359,9 @@ class Walker:
             wait([self._run(condition, {0: held}, state)], state, condition.name, instruction.name)
             held = self._run(body, {0: held}, state)
             walked = state.segments
-            outer[0].add(state.tally,
-                         1 if turn < min(count, STEADY) - 1 else 1 + max(0, count - STEADY))
+            outer[0].add(
+                state.tally, 1 if turn < min(count, STEADY) - 1 else 1 + max(0, count - STEADY)
+            )
         state.tally, state.segments = outer
         length, rest = state.chip - before, max(0, count - STEADY)
         end, late = state.chip, rest * length
@@ -288,17 +370,33 @@ class Walker:
             segment.count *= count
             if not segment.loop:  # those of a loop inside start with its own last turn
                 segment.loop, segment.start_s = instruction.name, segment.start_s - before
-        state.segments.append(Segment(instruction.name, "loop", "chip", start, state.chip - start,
-                                      computation.name, 1, f"{count} x {length:.6g} s"))
+        state.segments.append(
+            Segment(
+                instruction.name,
+                "loop",
+                "chip",
+                start,
+                state.chip - start,
+                computation.name,
+                1,
+                f"{count} x {length:.6g} s",
+            )
+        )
         state.segments.extend(walked)
-        held = Ready([time + late + (worst if time > end else 0.0) for time in held.times],
-                     held.causes)
+        held = Ready(
+            [time + late + (worst if time > end else 0.0) for time in held.times], held.causes
+        )
         # which ends the loop
         wait([self._run(condition, {0: held}, state)], state, condition.name, instruction.name)
         return held
 
-    def _branch(self, instruction: Instruction, computation: Computation, operands: list[Ready],
-                state: State) -> Ready:
+    def _branch(
+        self,
+        instruction: Instruction,
+        computation: Computation,
+        operands: list[Ready],
+        state: State,
+    ) -> Ready:
         """The branch of a conditional that takes longest (`fastest`: shortest): which one runs is
         known only at run time.
         """

@@ -9,16 +9,20 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 # What a prediction depends on besides the compiler: how modules are read and priced, and the
 # programs that are compiled.
-_SOURCES = tuple(f"{room}/*.py" for room in (
-    "hlo", "communication", "cost", "plan", "programs", "script", "machine"))
+_SOURCES = tuple(
+    f"{room}/*.py"
+    for room in ("hlo", "communication", "cost", "plan", "programs", "script", "machine")
+)
 
 
 def versions() -> dict[str, str | None]:
     """What a prediction is made with; a stored one stands for a new one where these are the same.
     None: not installed.
     """
-    return {**{name: _version(name) for name in ("jax", "jaxlib", "libtpu")},
-            "cost_model": cost_version()}
+    return {
+        **{name: _version(name) for name in ("jax", "jaxlib", "libtpu")},
+        "cost_model": cost_version(),
+    }
 
 
 @cache

@@ -26,16 +26,25 @@ def describe(target: str, expected_device_count: int | None = None) -> Environme
     _check(target, first, len(devices), expected_device_count)
     simulated = parse_target(target).is_simulated or (first.platform == "cpu" and len(devices) > 1)
     memory = _default_memory(first)
-    return Environment(jax=jax.__version__, jaxlib=version("jaxlib"),
-                       python=platform.python_version(), platform=first.platform,
-                       platform_version=" ".join(first.client.platform_version.split()),
-                       device_kind=first.device_kind, device_count=len(devices),
-                       process_count=jax.process_count(), process_index=jax.process_index(),
-                       devices=tuple(map(_device, devices[:MAX_LISTED_DEVICES])),
-                       default_memory=memory, cores=available_cores(),
-                       host_memory_bytes=host_memory_bytes(), load=load(),
-                       xla_flags=os.environ.get("XLA_FLAGS", ""), simulated=simulated,
-                       notes=_notes(simulated, len(devices)))
+    return Environment(
+        jax=jax.__version__,
+        jaxlib=version("jaxlib"),
+        python=platform.python_version(),
+        platform=first.platform,
+        platform_version=" ".join(first.client.platform_version.split()),
+        device_kind=first.device_kind,
+        device_count=len(devices),
+        process_count=jax.process_count(),
+        process_index=jax.process_index(),
+        devices=tuple(map(_device, devices[:MAX_LISTED_DEVICES])),
+        default_memory=memory,
+        cores=available_cores(),
+        host_memory_bytes=host_memory_bytes(),
+        load=load(),
+        xla_flags=os.environ.get("XLA_FLAGS", ""),
+        simulated=simulated,
+        notes=_notes(simulated, len(devices)),
+    )
 
 
 def _devices(target: str) -> list[JaxDevice]:
@@ -43,30 +52,41 @@ def _devices(target: str) -> list[JaxDevice]:
         return jax.devices()
     except RuntimeError as error:
         raise WorkerError(
-            f"target {target} has no usable device: {' '.join(str(error).split())}") from error
+            f"target {target} has no usable device: {' '.join(str(error).split())}"
+        ) from error
 
 
 def _check(target: str, first: JaxDevice, count: int, expected_device_count: int | None) -> None:
     wanted = parse_target(target)
     if wanted.is_absent:
         raise WorkerError(
-            f"target {target} is compile-only: nothing runs on it; use local or cpu:8")
+            f"target {target} is compile-only: nothing runs on it; use local or cpu:8"
+        )
     if wanted.is_simulated and first.platform != "cpu":
-        raise WorkerError(f"target {target} got platform {first.platform}, not cpu: start the worker with JAX_PLATFORMS=cpu")
+        raise WorkerError(
+            f"target {target} got platform {first.platform}, not cpu: start the worker with JAX_PLATFORMS=cpu"
+        )
     if wanted.is_attached and first.platform == "cpu" and (files := accelerator_files()):
-        raise WorkerError(f"target local got the CPU although {files[0]} exists: release the accelerator in the process that holds it, or use cpu:8")
+        raise WorkerError(
+            f"target local got the CPU although {files[0]} exists: release the accelerator in the process that holds it, or use cpu:8"
+        )
     expected = expected_device_count if expected_device_count is not None else wanted.device_count
     if expected is not None and count != expected:
-        raise WorkerError(f"target {target} got {count} devices, not {expected}: release the devices and start the worker again")
+        raise WorkerError(
+            f"target {target} got {count} devices, not {expected}: release the devices and start the worker again"
+        )
 
 
 def _device(device: JaxDevice) -> Device:
     coords = getattr(device, "coords", None)
-    return Device(id=device.id, process=device.process_index,
-                  coords=None if coords is None else tuple(coords),
-                  core=getattr(device, "core_on_chip", None),
-                  memory_kinds=tuple(memory.kind for memory in device.addressable_memories()),
-                  memory_bytes=memory_limit_bytes(device))
+    return Device(
+        id=device.id,
+        process=device.process_index,
+        coords=None if coords is None else tuple(coords),
+        core=getattr(device, "core_on_chip", None),
+        memory_kinds=tuple(memory.kind for memory in device.addressable_memories()),
+        memory_bytes=memory_limit_bytes(device),
+    )
 
 
 def memory_limit_bytes(device: JaxDevice) -> int | None:
@@ -110,5 +130,7 @@ def _notes(simulated: bool, count: int) -> tuple[str, ...]:
     if not simulated:
         return ()
     cores = available_cores()
-    return (f"{count} simulated devices share {cores} core{'' if cores == 1 else 's'}: "
-            "their times say nothing of real devices",)
+    return (
+        f"{count} simulated devices share {cores} core{'' if cores == 1 else 's'}: "
+        "their times say nothing of real devices",
+    )

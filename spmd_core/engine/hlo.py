@@ -23,13 +23,18 @@ def read_module(compiled: Any) -> Module:
     module = parse_module(compiled.as_text())
     held = walked_collectives(compiled)
     if held is not None and (missing := held - _text_collectives(module)):
-        raise HloError(f"the text of compiled program {module.name!r} lacks {', '.join(missing)}, which the program contains")
+        raise HloError(
+            f"the text of compiled program {module.name!r} lacks {', '.join(missing)}, which the program contains"
+        )
     return module
 
 
 def _text_collectives(module: Module) -> Counter[str]:
-    kinds = (kind_of(instruction.opcode) for computation in module.computations
-             for instruction in computation.instructions)
+    kinds = (
+        kind_of(instruction.opcode)
+        for computation in module.computations
+        for instruction in computation.instructions
+    )
     return Counter(kind for kind in kinds if kind)
 
 
@@ -39,9 +44,12 @@ def walked_opcodes(compiled: Any) -> dict[str, str] | None:
     """
     try:
         modules = compiled.runtime_executable().hlo_modules()
-        return {instruction.name: opcode_text(instruction.opcode) for module in modules
-                for computation in module.computations()
-                for instruction in computation.instructions()}
+        return {
+            instruction.name: opcode_text(instruction.opcode)
+            for module in modules
+            for computation in module.computations()
+            for instruction in computation.instructions()
+        }
     except (AttributeError, NotImplementedError, TypeError):
         return None
 
@@ -62,5 +70,7 @@ def opcode_text(opcode: Any) -> str:
     name = opcode.name.removeprefix("k")
     if name in _OTHER_NAMES:
         return _OTHER_NAMES[name]
-    return "".join(f"-{letter.lower()}" if letter.isupper() and index else letter.lower()
-                   for index, letter in enumerate(name))
+    return "".join(
+        f"-{letter.lower()}" if letter.isupper() and index else letter.lower()
+        for index, letter in enumerate(name)
+    )

@@ -69,30 +69,49 @@ def jaxpr_text(jaxpr: Any) -> str:
     """A jaxpr as JAX prints it, each equation followed by the line that it comes from; JAX pads
     those comments to a column far to the right.
     """
-    return re.sub(r" +# ?(.*)$", lambda comment: f"  # {comment[1]}" if comment[1] else "",
-                  jaxpr.pretty_print(source_info=True), flags=re.MULTILINE)
+    return re.sub(
+        r" +# ?(.*)$",
+        lambda comment: f"  # {comment[1]}" if comment[1] else "",
+        jaxpr.pretty_print(source_info=True),
+        flags=re.MULTILINE,
+    )
 
 
-def lower(text: str, names: dict[str, Any], operands: dict[str, Any],
-          phase: Callable[[str], None]) -> Lowered:
+def lower(
+    text: str, names: dict[str, Any], operands: dict[str, Any], phase: Callable[[str], None]
+) -> Lowered:
     """Trace, lower and compile `program` ahead of time: the compiled program is what is called."""
     arguments, steps = place(operands, names["placed"]), Steps(phase)
     with captured() as log:
         traced = steps("trace", lambda: names["program"].trace(*arguments))
         lowered = steps("lower", traced.lower)
         compiled = steps("compile", lowered.compile)
-    texts = {"program": text, "jaxpr": jaxpr_text(traced.jaxpr),
-             "stablehlo": lowered.as_text(debug_info=True), "hlo": compiled.as_text()}
+    texts = {
+        "program": text,
+        "jaxpr": jaxpr_text(traced.jaxpr),
+        "stablehlo": lowered.as_text(debug_info=True),
+        "hlo": compiled.as_text(),
+    }
     unsharded = None
     if any(sharding is None for sharding in names["placed"].values()):
         unsharded = arguments
         arguments = place(operands, dict(zip(operands, compiled.input_shardings[0], strict=True)))
-    return Lowered(compiled, compiled, arguments, unsharded, steps.seconds, texts,
-                   compiler_warnings(log[0]), names, lowered)
+    return Lowered(
+        compiled,
+        compiled,
+        arguments,
+        unsharded,
+        steps.seconds,
+        texts,
+        compiler_warnings(log[0]),
+        names,
+        lowered,
+    )
 
 
-def look_into(text: str, names: dict[str, Any], operands: dict[str, Any],
-              phase: Callable[[str], None]) -> Lowered:
+def look_into(
+    text: str, names: dict[str, Any], operands: dict[str, Any], phase: Callable[[str], None]
+) -> Lowered:
     """Make ready a `program` that is called as it is, and look into it: the steps that it has, and
     their texts.
 
@@ -104,12 +123,22 @@ def look_into(text: str, names: dict[str, Any], operands: dict[str, Any],
     arguments, steps, program = place(arranged, names["placed"]), Steps(phase), names["program"]
     lowered, compiled, texts = None, None, {"program": text}
     with captured() as log:
-        traced = steps("trace",
-                       lambda: program.trace(*arguments)) if hasattr(program, "trace") else None
+        traced = (
+            steps("trace", lambda: program.trace(*arguments)) if hasattr(program, "trace") else None
+        )
         texts["jaxpr"] = jaxpr_text(traced.jaxpr if traced else jax.make_jaxpr(program)(*arguments))
         if hasattr(program, "lower"):
             lowered = steps("lower", traced.lower if traced else lambda: program.lower(*arguments))
             compiled = steps("compile", lowered.compile)
             texts |= {"stablehlo": lowered.as_text(debug_info=True), "hlo": compiled.as_text()}
-    return Lowered(program, compiled, arguments, None, steps.seconds, texts,
-                   compiler_warnings(log[0]), names, lowered)
+    return Lowered(
+        program,
+        compiled,
+        arguments,
+        None,
+        steps.seconds,
+        texts,
+        compiler_warnings(log[0]),
+        names,
+        lowered,
+    )

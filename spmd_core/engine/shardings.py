@@ -26,7 +26,11 @@ _FILES = ("*after_shardy-xla*", "*after_sharding-propagation*")
 
 def compiler_options(folder: Path) -> dict[str, Any]:
     """Have the compiler write the program there as propagation leaves it."""
-    return {"xla_dump_to": str(folder), "xla_dump_hlo_as_text": True, "xla_dump_hlo_pass_re": PASSES}
+    return {
+        "xla_dump_to": str(folder),
+        "xla_dump_hlo_as_text": True,
+        "xla_dump_hlo_pass_re": PASSES,
+    }
 
 
 def compiled_again(lowered: Any, mesh: Mesh, collectives: Sequence[Collective]) -> Shardings:
@@ -48,8 +52,12 @@ def of_folder(folder: Path, mesh: Mesh, collectives: Sequence[Collective] = ()) 
         return Shardings(reason=" ".join(str(error).split())[:300] or type(error).__name__)
 
 
-def read(trials: Sequence[Trial], experiment: Experiment, emit: Callable[[Event], None],
-         cancelled: Callable[[], bool]) -> None:
+def read(
+    trials: Sequence[Trial],
+    experiment: Experiment,
+    emit: Callable[[Event], None],
+    cancelled: Callable[[], bool],
+) -> None:
     """Read and keep them; whatever the compiler raises the second time is the reason why not."""
     for trial in trials:
         if cancelled() or trial.failure is not None:

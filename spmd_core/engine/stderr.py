@@ -10,12 +10,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _LOG_PREFIX = re.compile(
-    r"^(?:[WEIF]\d{4} [\d:.]+\s+\d+ |\d{4}-\d\d-\d\d [\d:.]+: [WEIF] )?(?:[\w/.-]+:\d+\] )?")
+    r"^(?:[WEIF]\d{4} [\d:.]+\s+\d+ |\d{4}-\d\d-\d\d [\d:.]+: [WEIF] )?(?:[\w/.-]+:\d+\] )?"
+)
 _KNOWN = (
-    (re.compile(r"Involuntary full rematerialization"),
-     "The compiler found no efficient way from one sharding to another and replicates the array (involuntary full rematerialization)"),
+    (
+        re.compile(r"Involuntary full rematerialization"),
+        "The compiler found no efficient way from one sharding to another and replicates the array (involuntary full rematerialization)",
+    ),
     (re.compile(r"Very slow compile"), "The compiler reports a very slow compile"),
-    (re.compile(r"exceeds? .{0,40}memory", re.IGNORECASE), "The compiler reports a shortage of memory"),
+    (
+        re.compile(r"exceeds? .{0,40}memory", re.IGNORECASE),
+        "The compiler reports a shortage of memory",
+    ),
 )
 MAX_WARNING_CHARACTERS = 600
 
@@ -57,7 +63,10 @@ def captured() -> Iterator[list[str]]:
 
 
 def _readable_file(descriptor: int) -> bool:
-    return stat.S_ISREG(os.fstat(descriptor).st_mode) and fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
+    return (
+        stat.S_ISREG(os.fstat(descriptor).st_mode)
+        and fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
+    )
 
 
 def compiler_warnings(text: str) -> tuple[str, ...]:
@@ -68,8 +77,11 @@ def compiler_warnings(text: str) -> tuple[str, ...]:
         if not words or _is_harmless(words):
             continue
         sentence = next((meaning for pattern, meaning in _KNOWN if pattern.search(words)), None)
-        shown = words if len(words) <= MAX_WARNING_CHARACTERS else words[: MAX_WARNING_CHARACTERS
-                                                                         - 1] + "…"
+        shown = (
+            words
+            if len(words) <= MAX_WARNING_CHARACTERS
+            else words[: MAX_WARNING_CHARACTERS - 1] + "…"
+        )
         found[f"{sentence}: {shown}" if sentence else shown] = None
     return tuple(found)
 

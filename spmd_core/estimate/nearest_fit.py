@@ -108,8 +108,11 @@ def _same_batch(plan: Plan) -> Iterator[tuple[int, Plan]]:
 
 def _smaller_batch(plan: Plan) -> Iterator[tuple[int, Plan]]:
     """Plans that fit with as many sequences as there is room for, and the number of changes."""
-    yield from ((changes, tried) for changes, change in [(0, {}), *_combined(plan, splits=True)]
-                if (tried := _with_room(plan, change)) is not None and tried != plan)
+    yield from (
+        (changes, tried)
+        for changes, change in [(0, {}), *_combined(plan, splits=True)]
+        if (tried := _with_room(plan, change)) is not None and tried != plan
+    )
 
 
 def _is_hopeless(plan: Plan) -> bool:
@@ -156,8 +159,12 @@ def _combined(plan: Plan, *, splits: bool) -> list[tuple[int, Change]]:
     meshes = [(0, {}), *((1, each) for each in _less_replicated(plan))]
     if splits:
         meshes += [(2, each) for each in _splits(plan)]
-    found = [(of_mesh + of_saved, {**mesh, **saved}) for of_mesh, mesh in meshes
-             for of_saved, saved in [(0, {}), *_saved_changes(plan)] if mesh or saved]
+    found = [
+        (of_mesh + of_saved, {**mesh, **saved})
+        for of_mesh, mesh in meshes
+        for of_saved, saved in [(0, {}), *_saved_changes(plan)]
+        if mesh or saved
+    ]
     return sorted(found, key=lambda each: each[0])
 
 
@@ -194,8 +201,11 @@ def _saved_changes(plan: Plan) -> Iterator[tuple[int, Change]]:
         if plan.remat == "full" and remat == "minimal":
             continue
         changed = int(plan.remat != remat or bool(plan.save and remat == "full"))
-        kept = {"input", *(plan.save if not changed else ()),
-                *(_PROJECTIONS if remat == "minimal" else ())} | set(plan.offload)
+        kept = {
+            "input",
+            *(plan.save if not changed else ()),
+            *(_PROJECTIONS if remat == "minimal" else ()),
+        } | set(plan.offload)
         offload = tuple(name for name in NAMES if name in kept)
         for names in dict.fromkeys((_with_input(plan.offload), offload)):
             if set(names) != set(plan.offload):

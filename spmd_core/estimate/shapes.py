@@ -39,8 +39,11 @@ class Shapes:
     @cached_property
     def weights(self) -> tuple[CutArray, ...]:
         """Parameters that are matrices, with the axes that cut them."""
-        return tuple(each for each in arrays(self.plan)
-                     if each.group == "parameters" and not each.name.endswith("norm"))
+        return tuple(
+            each
+            for each in arrays(self.plan)
+            if each.group == "parameters" and not each.name.endswith("norm")
+        )
 
     def along(self, *names: str) -> int:
         """Devices along these mesh axes together."""
@@ -71,8 +74,9 @@ class Shapes:
         for array in self.weights:
             for (each, _), axes in zip(array.dims, array.axes, strict=True):
                 if each == dim and (name is None or array.name == name):
-                    return math.prod(self.mesh[axis] for axis in axes
-                                     if axis in ("tensor", "expert"))
+                    return math.prod(
+                        self.mesh[axis] for axis in axes if axis in ("tensor", "expert")
+                    )
         return 1
 
     @property
@@ -145,20 +149,25 @@ class Shapes:
     @cached_property
     def layer_weight_bytes(self) -> float:
         """Bytes in bfloat16 of one layer's weights, whole but for `tensor` and `expert`."""
-        return sum(self.whole_bytes(each) for each in self.weights
-                   if each.name not in NOT_OF_A_LAYER)
+        return sum(
+            self.whole_bytes(each) for each in self.weights if each.name not in NOT_OF_A_LAYER
+        )
 
     def whole_bytes(self, array: CutArray) -> float:
         """Bytes in bfloat16 of a weight as a matmul needs it."""
-        kept = [self.mesh[axis] for axes in array.axes for axis in axes
-                if axis in ("tensor", "expert")]
+        kept = [
+            self.mesh[axis] for axes in array.axes for axis in axes if axis in ("tensor", "expert")
+        ]
         return 2.0 * math.prod(size for _, size in array.dims) / math.prod(kept)
 
     @cached_property
     def own_parameters(self) -> float:
         """Parameters that a device stores."""
-        return sum((1 if each.name in NOT_OF_A_LAYER else self.size.layers)
-                   * math.prod(each.held(self.mesh)) for each in self.weights)
+        return sum(
+            (1 if each.name in NOT_OF_A_LAYER else self.size.layers)
+            * math.prod(each.held(self.mesh))
+            for each in self.weights
+        )
 
 
 def shapes_of(plan: Plan) -> Shapes:

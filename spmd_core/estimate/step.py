@@ -33,7 +33,9 @@ from spmd_core.results.prediction import (
     Prediction,
 )
 
-NOTE = "estimated from the plan's sizes, nothing was compiled: predict without --estimate compiles it"
+NOTE = (
+    "estimated from the plan's sizes, nothing was compiled: predict without --estimate compiles it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,11 @@ class _Exposed:
 def estimate_step(plan: Plan) -> Prediction:
     """What compiling a plan would predict of its step, about; see docs/prediction.md for how near."""
     shapes = shapes_of(plan)
-    work, moved, memory = step_work(shapes), transfers(shapes,
-                                                       dict(
-                                                           layer_matmuls(
-                                                               shapes))), estimate_memory(plan)
+    work, moved, memory = (
+        step_work(shapes),
+        transfers(shapes, dict(layer_matmuls(shapes))),
+        estimate_memory(plan),
+    )
     exposed = _exposed(shapes, work, moved, memory.host)
     time = step_time(shapes, work, moved, memory.host)
     seconds = time.estimate
@@ -65,19 +68,29 @@ def estimate_step(plan: Plan) -> Prediction:
     late = (work.total.seconds + exposed.seconds) * straggling(topology.slices)
     shares = _shares(work, moved, exposed, late)
     flops = plan.flops
-    return Prediction(compiled=False, fits=not missing,
-                      memory_bytes=PredictedMemory(peak=memory.peak, host=memory.host,
-                                                   capacity=capacity, missing=missing),
-                      predicted_s=time,
-                      bounds_s=_bounds(work, moved, seconds),
-                      mfu=flops / (topology.chips * chip.peak_flops * seconds),
-                      tflops_per_chip=flops / topology.chips / seconds / 1e12,
-                      tokens_per_s_per_chip=plan.tokens / topology.chips / seconds,
-                      chip_seconds=topology.chips * seconds, binds=_binds(shares), shares_s=shares,
-                      collectives=_collectives(moved, exposed), notes=(NOTE,),
-                      before_compiling={"peak": memory.peak, "parts": memory.parts,
-                                        "fits": not missing, "notes": [*not_cut(plan),
-                                                  *filter(None, [plan.kernel_refusal])]})
+    return Prediction(
+        compiled=False,
+        fits=not missing,
+        memory_bytes=PredictedMemory(
+            peak=memory.peak, host=memory.host, capacity=capacity, missing=missing
+        ),
+        predicted_s=time,
+        bounds_s=_bounds(work, moved, seconds),
+        mfu=flops / (topology.chips * chip.peak_flops * seconds),
+        tflops_per_chip=flops / topology.chips / seconds / 1e12,
+        tokens_per_s_per_chip=plan.tokens / topology.chips / seconds,
+        chip_seconds=topology.chips * seconds,
+        binds=_binds(shares),
+        shares_s=shares,
+        collectives=_collectives(moved, exposed),
+        notes=(NOTE,),
+        before_compiling={
+            "peak": memory.peak,
+            "parts": memory.parts,
+            "fits": not missing,
+            "notes": [*not_cut(plan), *filter(None, [plan.kernel_refusal])],
+        },
+    )
 
 
 def step_time(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: int) -> Estimate:
@@ -97,26 +110,37 @@ def _exposed(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: i
     passes = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
     total = sum(each.seconds * each.count for each in moved if each.beside)
     late = max(0.0, 1 - passes / total) if total else 0.0
-    waits = tuple(each.seconds * each.count * (late if each.beside else each.alone)
-                  for each in moved)
+    waits = tuple(
+        each.seconds * each.count * (late if each.beside else each.alone) for each in moved
+    )
     host_s = offloaded / (shapes.chip.host_bandwidth * HOST_EFFICIENCY)
     back = work.recomputed.seconds + work.backward.seconds
     return _Exposed(waits, max(0.0, host_s - work.forward.seconds) + max(0.0, host_s - back))
 
 
-def _interval(work: StepWork, moved: list[Transfer], exposed: _Exposed,
-              seconds: float) -> tuple[float, float]:
+def _interval(
+    work: StepWork, moved: list[Transfer], exposed: _Exposed, seconds: float
+) -> tuple[float, float]:
     """(low, high): independent deviations, as for a compiled step, and one for what only compiling
     tells.
     """
     total = work.total
     hidden = sum(each.seconds * each.count for each in moved) - sum(exposed.transfers)
     rest = (UNMODELLED * seconds, WITHOUT_COMPILING * seconds)
-    down = (total.matmul * (1 - 1 / MATMUL_OFF),
-            total.kernel * (1 - 1 / KERNEL_LOW), total.memory * (1 - HBM_EFFICIENCY),
-            OVERLAP_LOW * exposed.seconds, *rest)
-    up = (total.matmul * (MATMUL_OFF - 1), total.kernel * (KERNEL_HIGH - 1),
-          total.memory * (MEMORY_HIGH - 1), OVERLAP_HIGH * hidden, *rest)
+    down = (
+        total.matmul * (1 - 1 / MATMUL_OFF),
+        total.kernel * (1 - 1 / KERNEL_LOW),
+        total.memory * (1 - HBM_EFFICIENCY),
+        OVERLAP_LOW * exposed.seconds,
+        *rest,
+    )
+    up = (
+        total.matmul * (MATMUL_OFF - 1),
+        total.kernel * (KERNEL_HIGH - 1),
+        total.memory * (MEMORY_HIGH - 1),
+        OVERLAP_HIGH * hidden,
+        *rest,
+    )
     return max(0.0, seconds - math.hypot(*down)), seconds + math.hypot(*up)
 
 
@@ -127,12 +151,15 @@ def _bounds(work: StepWork, moved: list[Transfer], seconds: float) -> Bounds:
             busy[name] += each.seconds * each.count
     alone = work.total.seconds
     network = sum(each.seconds * each.count for each in moved)
-    return Bounds(overlapped=min(seconds, max(alone, *busy.values(), 0.0)),
-                  sequential=max(seconds, alone + network))
+    return Bounds(
+        overlapped=min(seconds, max(alone, *busy.values(), 0.0)),
+        sequential=max(seconds, alone + network),
+    )
 
 
-def _shares(work: StepWork, moved: list[Transfer], exposed: _Exposed,
-            late: float) -> dict[str, float]:
+def _shares(
+    work: StepWork, moved: list[Transfer], exposed: _Exposed, late: float
+) -> dict[str, float]:
     total = work.total
     found = {"matmul": total.matmul, "kernel": total.kernel, "memory": total.memory}
     for each, wait in zip(moved, exposed.transfers, strict=True):
@@ -145,8 +172,13 @@ def _binds(shares: dict[str, float]) -> Binds:
     """The resource that takes the largest share."""
     groups: dict[Binds, float] = defaultdict(float)
     resources: dict[str, Binds] = {
-        "matmul": "compute", "kernel": "compute", "memory": "memory", "wait: host": "host",
-        "wait: send": "data centre network", "wait: slices": "data centre network"}
+        "matmul": "compute",
+        "kernel": "compute",
+        "memory": "memory",
+        "wait: host": "host",
+        "wait: send": "data centre network",
+        "wait: slices": "data centre network",
+    }
     for name, seconds in shares.items():
         groups[resources.get(name, "interconnect")] += seconds
     return max(groups, key=lambda name: groups[name])
@@ -156,10 +188,24 @@ def _collectives(moved: list[Transfer], exposed: _Exposed) -> tuple[Collective, 
     found = []
     for each, wait in zip(moved, exposed.transfers, strict=True):
         count = each.count
-        found.append(Collective(
-            kind=each.kind, asked=each.asked, axes=each.axes, bytes=int(each.nbytes), count=count,
-            bytes_total=int(each.nbytes) * count, op=each.op_name or None, name=each.name,
-            reason=generic(each), asynchronous=bool(each.beside), seconds=each.seconds,
-            exposed_s=wait / max(1, count), bound_s=each.bound_s,
-            seconds_total=each.seconds * count, exposed_total_s=wait, route=each.where.words))
+        found.append(
+            Collective(
+                kind=each.kind,
+                asked=each.asked,
+                axes=each.axes,
+                bytes=int(each.nbytes),
+                count=count,
+                bytes_total=int(each.nbytes) * count,
+                op=each.op_name or None,
+                name=each.name,
+                reason=generic(each),
+                asynchronous=bool(each.beside),
+                seconds=each.seconds,
+                exposed_s=wait / max(1, count),
+                bound_s=each.bound_s,
+                seconds_total=each.seconds * count,
+                exposed_total_s=wait,
+                route=each.where.words,
+            )
+        )
     return tuple(sorted(found, key=lambda each: -each.total_s))

@@ -61,8 +61,9 @@ class Transfer:
 
 
 @lru_cache(maxsize=4096)
-def route_of(topology: Topology, mesh: tuple[tuple[str, int], ...], order: str,
-             axes: tuple[str, ...]) -> Route:
+def route_of(
+    topology: Topology, mesh: tuple[tuple[str, int], ...], order: str, axes: tuple[str, ...]
+) -> Route:
     """Where the first group of a collective over mesh axes lies; the others are alike."""
     places = mesh_places(topology, [size for _, size in mesh], order)
     first = tuple(slice(None) if name in axes else 0 for name, _ in mesh)
@@ -74,10 +75,15 @@ def transfers(shapes: Shapes, matmuls: Mapping[str, float]) -> list[Transfer]:
     """All collectives of a step that take any time worth telling. `matmuls`: seconds of a layer's,
     forward.
     """
-    found = [*_of_weights(shapes), *_of_tensor(shapes, matmuls), *_of_activations(shapes),
-             *_of_replicas(shapes)]
-    return [each for each in found
-            if each.where.spans or each.where.cores > 1 or each.where.slices > 1]
+    found = [
+        *_of_weights(shapes),
+        *_of_tensor(shapes, matmuls),
+        *_of_activations(shapes),
+        *_of_replicas(shapes),
+    ]
+    return [
+        each for each in found if each.where.spans or each.where.cores > 1 or each.where.slices > 1
+    ]
 
 
 def _where(shapes: Shapes, axes: tuple[str, ...]) -> Route:
@@ -85,19 +91,30 @@ def _where(shapes: Shapes, axes: tuple[str, ...]) -> Route:
     return route_of(shapes.topology, plan.mesh, plan.device_order, axes)
 
 
-def _transfer(shapes: Shapes, kind: str, axes: tuple[str, ...], nbytes: float, count: int,
-              beside: str, asked: str | None = None, op_name: str = "", name: str = "") -> Transfer:
+def _transfer(
+    shapes: Shapes,
+    kind: str,
+    axes: tuple[str, ...],
+    nbytes: float,
+    count: int,
+    beside: str,
+    asked: str | None = None,
+    op_name: str = "",
+    name: str = "",
+) -> Transfer:
     where, topology = _where(shapes, axes), shapes.topology
-    seconds, bound = (collective_s(topology, kind, where, nbytes, rates)
-                      for rates in (EXPECTED, NOMINAL))
+    seconds, bound = (
+        collective_s(topology, kind, where, nbytes, rates) for rates in (EXPECTED, NOMINAL)
+    )
     return Transfer(kind, axes, nbytes, count, seconds, bound, where, beside, asked, op_name, name)
 
 
 def _gathered(shapes: Shapes, array: CutArray) -> tuple[str, ...]:
     """Mesh axes over which a weight is stored in parts but needed whole, in the mesh's order."""
     cut = {axis for axes in array.axes for axis in axes}
-    return tuple(name for name, _ in shapes.plan.mesh
-                 if name in cut and name not in ("tensor", "expert"))
+    return tuple(
+        name for name, _ in shapes.plan.mesh if name in cut and name not in ("tensor", "expert")
+    )
 
 
 def _of_weights(shapes: Shapes) -> Iterator[Transfer]:
@@ -111,14 +128,28 @@ def _of_weights(shapes: Shapes) -> Iterator[Transfer]:
         gather, beside, reduce, held = _as_compiled(shapes, axes)
         for array in arrays:
             nbytes = shapes.whole_bytes(array)
-            yield _transfer(shapes, gather, axes, nbytes, 2 * times, beside,
-                            None if gather == "all-gather" else "all-gather",
-                            name=f"gather {array.name}")
+            yield _transfer(
+                shapes,
+                gather,
+                axes,
+                nbytes,
+                2 * times,
+                beside,
+                None if gather == "all-gather" else "all-gather",
+                name=f"gather {array.name}",
+            )
             sync = held == "by weight" and array.name in ("down", "out", "embedding", "logits")
-            yield _transfer(shapes, reduce, axes, nbytes, times,
-                            "" if sync or held == "" else "layers",
-                            None if reduce == "reduce-scatter" else "reduce-scatter", GRADIENT,
-                            f"gradient {array.name}")
+            yield _transfer(
+                shapes,
+                reduce,
+                axes,
+                nbytes,
+                times,
+                "" if sync or held == "" else "layers",
+                None if reduce == "reduce-scatter" else "reduce-scatter",
+                GRADIENT,
+                f"gradient {array.name}",
+            )
 
 
 def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, str]:
@@ -150,27 +181,44 @@ def _of_tensor(shapes: Shapes, matmuls: Mapping[str, float]) -> Iterator[Transfe
     matmuls = _fused(shapes, matmuls)
     inputs = [name for name in ("mlp_up", "mlp_gate", "mlp") if name in matmuls]
     heads = [name for name in ("query", "key", "value", "heads") if name in matmuls]
-    again = [name for name in ("out", *inputs)
-             if (name if name != "mlp" else "mlp_up") in shapes.recomputed]
+    again = [
+        name
+        for name in ("out", *inputs)
+        if (name if name != "mlp" else "mlp_up") in shapes.recomputed
+    ]
     backward = [*heads, *inputs]
     sums = ["out", "mlp_down", "out"] if not ring else []
     paired = ["out", "mlp_down", *inputs, *backward, "mlp_down", "out", *again]
-    yield replace(gather, count=(2 + bool(again)) * layers,
-                  alone=LONE_GATHER if ring else LINE_GATHER, name="activations of several matmuls")
+    yield replace(
+        gather,
+        count=(2 + bool(again)) * layers,
+        alone=LONE_GATHER if ring else LINE_GATHER,
+        name="activations of several matmuls",
+    )
     for name in sorted(set(paired)):
         beside = min(1.0, matmuls[name] / gather.seconds)
         alone = 1.0 if name in sums else max(FIRST_PART, 1.0 - beside)
-        yield replace(gather,
-                      kind="collective-permute" if ring else "reduce-scatter" if name in sums
-                      else "all-gather", count=paired.count(name) * layers, alone=alone,
-                      name=f"activations of {name}", op_name=GRADIENT if name in heads else "")
+        yield replace(
+            gather,
+            kind="collective-permute"
+            if ring
+            else "reduce-scatter"
+            if name in sums
+            else "all-gather",
+            count=paired.count(name) * layers,
+            alone=alone,
+            name=f"activations of {name}",
+            op_name=GRADIENT if name in heads else "",
+        )
 
 
 def _fused(shapes: Shapes, matmuls: Mapping[str, float]) -> dict[str, float]:
     """The matmuls with those that the plan fuses as one, which has one transfer."""
     found = dict(matmuls)
-    for fused, name, parts in ((shapes.plan.fused_qkv, "heads", ("query", "key", "value")),
-                               (shapes.plan.fused_mlp, "mlp", ("mlp_up", "mlp_gate"))):
+    for fused, name, parts in (
+        (shapes.plan.fused_qkv, "heads", ("query", "key", "value")),
+        (shapes.plan.fused_mlp, "mlp", ("mlp_up", "mlp_gate")),
+    ):
         if fused:
             found[name] = sum(found.pop(part) for part in parts)
     return found
@@ -183,11 +231,19 @@ def _of_activations(shapes: Shapes) -> Iterator[Transfer]:
     if shapes.along("sequence") > 1:
         passes = 2 + ("query" in shapes.recomputed)
         each = 2 * arrays.query + 2 * arrays.key
-        yield _transfer(shapes, "all-to-all", ("sequence",), each, passes * layers, "",
-                        name="heads for tokens")
+        yield _transfer(
+            shapes, "all-to-all", ("sequence",), each, passes * layers, "", name="heads for tokens"
+        )
     if shapes.along("expert") > 1 and shapes.size.experts > 1:
-        yield _transfer(shapes, "all-reduce", ("expert",), arrays.stream * shapes.tensor,
-                        (3 if again else 2) * layers, "", name="rows of experts")
+        yield _transfer(
+            shapes,
+            "all-reduce",
+            ("expert",),
+            arrays.stream * shapes.tensor,
+            (3 if again else 2) * layers,
+            "",
+            name="rows of experts",
+        )
 
 
 def _of_replicas(shapes: Shapes) -> Iterator[Transfer]:
@@ -196,17 +252,38 @@ def _of_replicas(shapes: Shapes) -> Iterator[Transfer]:
     """
     topology = shapes.topology
     cut = {axis for array in shapes.weights for axis in _gathered(shapes, array)}
-    axes = tuple(name for name, size in shapes.plan.mesh
-                 if size > 1 and name in DATA_AXES and name not in cut)
+    axes = tuple(
+        name
+        for name, size in shapes.plan.mesh
+        if size > 1 and name in DATA_AXES and name not in cut
+    )
     nbytes = 2 * shapes.own_parameters
     if axes and (where := _where(shapes, axes)).slices == 1 and where.spans:
-        yield _transfer(shapes, "all-reduce", axes, nbytes / shapes.size.layers, shapes.size.layers,
-                        "", op_name=GRADIENT, name="gradient of replicas")
+        yield _transfer(
+            shapes,
+            "all-reduce",
+            axes,
+            nbytes / shapes.size.layers,
+            shapes.size.layers,
+            "",
+            op_name=GRADIENT,
+            name="gradient of replicas",
+        )
     if topology.slices > 1:
         between = tuple(name for name, _ in shapes.plan.mesh if _where(shapes, (name,)).slices > 1)
         each, count = nbytes / shapes.size.layers / 4, 4 * shapes.size.layers
         share = 2 * (1 - 1 / topology.slices) * each
         seconds = DCN_LATENCY_S + share / dcn_bandwidth(topology)
-        yield Transfer("send", between, each, count, seconds,
-                       share / dcn_bandwidth(topology, NOMINAL), Route((), topology.slices),
-                       "layers", "all-reduce", GRADIENT, "gradient of slices")
+        yield Transfer(
+            "send",
+            between,
+            each,
+            count,
+            seconds,
+            share / dcn_bandwidth(topology, NOMINAL),
+            Route((), topology.slices),
+            "layers",
+            "all-reduce",
+            GRADIENT,
+            "gradient of slices",
+        )

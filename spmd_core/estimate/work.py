@@ -36,8 +36,12 @@ class Work:
 
     def plus(self, other: "Work", times: float = 1.0) -> "Work":
         """This and `times` the other."""
-        return Work(self.matmul + times * other.matmul, self.kernel + times * other.kernel,
-                    self.memory + times * other.memory, self.fastest + times * other.fastest)
+        return Work(
+            self.matmul + times * other.matmul,
+            self.kernel + times * other.kernel,
+            self.memory + times * other.memory,
+            self.fastest + times * other.fastest,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +84,21 @@ def step_work(shapes: Shapes) -> StepWork:
     moved = _layer_bytes(shapes) / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
     matmul = sum(forward_s.values())
     ring = _ring_s(shapes)
-    return StepWork(Work().plus(Work(matmul,
-                                     memory=moved * 0.3 + ring
-                                     * shapes.passes_weights).plus(forward), layers),
-                    Work().plus(Work(again).plus(kernel_again), layers),
-                    Work().plus(Work(2 * matmul + shapes.extra_backward
-                                     * forward_s.get("dispatch", 0.0),
-                                     memory=moved * 0.7 + ring).plus(backward), layers),
-                    _tables(shapes), _update(shapes))
+    return StepWork(
+        Work().plus(
+            Work(matmul, memory=moved * 0.3 + ring * shapes.passes_weights).plus(forward), layers
+        ),
+        Work().plus(Work(again).plus(kernel_again), layers),
+        Work().plus(
+            Work(
+                2 * matmul + shapes.extra_backward * forward_s.get("dispatch", 0.0),
+                memory=moved * 0.7 + ring,
+            ).plus(backward),
+            layers,
+        ),
+        _tables(shapes),
+        _update(shapes),
+    )
 
 
 def layer_matmuls(shapes: Shapes) -> Iterator[tuple[str, float]]:
@@ -128,8 +139,13 @@ def _kernels(shapes: Shapes, way: str) -> Work:
     """Attention of one layer, on average over the windows of a scanned block."""
     plan, size = shapes.plan, shapes.size
     queries, keys, _ = plan.kernel_blocks
-    names = ("fwd",) if way == "forward" else \
-        ("fused",) if plan.fused_attention_backward else ("dq", "dkv")
+    names = (
+        ("fwd",)
+        if way == "forward"
+        else ("fused",)
+        if plan.fused_attention_backward
+        else ("dq", "dkv")
+    )
     seconds = fastest = 0.0
     for window in size.windows:
         rows, columns = plan.sequence // queries, plan.sequence // keys
@@ -146,8 +162,13 @@ def _layer_bytes(shapes: Shapes) -> float:
     """HBM bytes of one layer that no matmul and no kernel moves."""
     arrays, tensor = shapes.arrays, shapes.tensor
     whole = WHOLE_STREAM_PASSES * arrays.stream * tensor if tensor > 1 else 0.0
-    return STREAM_PASSES * arrays.stream + whole + WIDE_PASSES * arrays.wide \
-        + HEAD_PASSES * (arrays.query + 2 * arrays.key) + WEIGHT_PASSES * shapes.layer_weight_bytes
+    return (
+        STREAM_PASSES * arrays.stream
+        + whole
+        + WIDE_PASSES * arrays.wide
+        + HEAD_PASSES * (arrays.query + 2 * arrays.key)
+        + WEIGHT_PASSES * shapes.layer_weight_bytes
+    )
 
 
 def _tables(shapes: Shapes) -> Work:

@@ -29,7 +29,8 @@ from spmd_core.workloads.catalog import Workload, get_workload
 MAX_TEXT_BYTES = 64 * 1024
 _AsAxes = PlainSerializer(lambda pairs: {dim: axes_json(axes) for dim, axes in pairs})
 _AsSpecs = PlainSerializer(
-    lambda pairs: {name: [axes_json(axes) for axes in spec] for name, spec in pairs})
+    lambda pairs: {name: [axes_json(axes) for axes in spec] for name, spec in pairs}
+)
 
 
 class Timing(Frozen):
@@ -91,18 +92,28 @@ class Experiment(Frozen):
         found = _variants(entries)
         lead = next((each for each in found if not each.experiment.place.is_absent), found[0])
         return {name: getattr(lead.experiment, name) for name in cls.model_fields} | {
-            "variants": found}
+            "variants": found
+        }
 
     @model_serializer(mode="wrap")
-    def _write(self, fields: SerializerFunctionWrapHandler,
-               info: SerializationInfo) -> dict[str, Any]:
+    def _write(
+        self, fields: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
         """Variants as what they change, and no field of that name where there are none."""
         data = fields(self)
         data.pop("variants", None)
         if self.variants:
-            data["variants"] = [{"name": each.name, "changes": {
-                field: value for field, value in each.experiment.model_dump(mode=info.mode).items()
-                if value != data[field]}} for each in self.variants]
+            data["variants"] = [
+                {
+                    "name": each.name,
+                    "changes": {
+                        field: value
+                        for field, value in each.experiment.model_dump(mode=info.mode).items()
+                        if value != data[field]
+                    },
+                }
+                for each in self.variants
+            ]
         return data
 
     @cached_property
@@ -124,9 +135,16 @@ class Experiment(Frozen):
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """What is run side by side: every strategy of every variant, in order."""
-        return tuple(Row(f"{each.name}/{strategy}" if each.name else strategy, each.name,
-                         each.experiment, strategy)
-                     for each in self.members for strategy in each.experiment.strategies)
+        return tuple(
+            Row(
+                f"{each.name}/{strategy}" if each.name else strategy,
+                each.name,
+                each.experiment,
+                strategy,
+            )
+            for each in self.members
+            for strategy in each.experiment.strategies
+        )
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -174,8 +192,9 @@ class Experiment(Frozen):
     def option(self, name: str) -> Any:
         """An option's value, its default filled in."""
         options = dict(self.options)
-        return options[
-            name] if name in options else experiment_options.later_options(self.what)[name]
+        return (
+            options[name] if name in options else experiment_options.later_options(self.what)[name]
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form, defaults filled in: equal experiments give equal objects."""
@@ -205,8 +224,12 @@ def _canonical_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     place = parse_target(given["target"] if "target" in given else default_target())
     empty = dict.fromkeys(("sharding", "overrides", "memory", "data"), ())
     defaults = {"strategies": what.default_strategies, "dtype": what.dtypes[0]}
-    fields = empty | defaults | given | {
-        "target": place.text, "dims": tuple(dims.items()), "options": tuple(options.items())}
+    fields = (
+        empty
+        | defaults
+        | given
+        | {"target": place.text, "dims": tuple(dims.items()), "options": tuple(options.items())}
+    )
     rules.check_mesh(fields["mesh"])
     rules.check_names(what, fields)
     rules.check_specs(what, fields)
@@ -222,9 +245,12 @@ def _in_order(what: Workload, fields: Fields) -> dict[str, Any]:
         given = dict(fields[field])
         return tuple((name, given[name]) for name in names if given.get(name, default) != default)
 
-    return {"sharding": tuple((dim, table[dim]) for dim in what.dims if table.get(dim)),
-            "overrides": ordered("overrides", None), "memory": ordered("memory", "device"),
-            "data": ordered("data", "normal")}
+    return {
+        "sharding": tuple((dim, table[dim]) for dim in what.dims if table.get(dim)),
+        "overrides": ordered("overrides", None),
+        "memory": ordered("memory", "device"),
+        "data": ordered("data", "normal"),
+    }
 
 
 def _variants(entries: list[variants.Entry]) -> tuple[Variant, ...]:
@@ -237,11 +263,14 @@ def _variants(entries: list[variants.Entry]) -> tuple[Variant, ...]:
             raise variants.in_variant(name, place, error) from None
     forms = [each.to_json() for each in found]
     given = [name for name, _ in entries]
-    variants.check(given, forms, _has_results(found[0]),
-                   sum(len(each.strategies) for each in found))
+    variants.check(
+        given, forms, _has_results(found[0]), sum(len(each.strategies) for each in found)
+    )
     names = variants.names_of(forms, given)
-    return tuple(Variant.model_construct(name=name, experiment=each)
-                 for name, each in zip(names, found, strict=True))
+    return tuple(
+        Variant.model_construct(name=name, experiment=each)
+        for name, each in zip(names, found, strict=True)
+    )
 
 
 def _has_results(experiment: Experiment) -> bool:
@@ -251,15 +280,24 @@ def _has_results(experiment: Experiment) -> bool:
 
 def study_of(members: list[tuple[str | None, Experiment]]) -> Experiment:
     """The study of these experiments, named by what differs where they have no name."""
-    return parse_experiment({"study": [{"experiment": each.to_json()} | (
-        {"name": name} if name else {}) for name, each in members]})
+    return parse_experiment(
+        {
+            "study": [
+                {"experiment": each.to_json()} | ({"name": name} if name else {})
+                for name, each in members
+            ]
+        }
+    )
 
 
 def parse_experiment(data: Any) -> Experiment:
     """The experiment that a JSON value describes; RequestError, in one sentence, where none."""
     if not isinstance(data, Mapping):
-        raise refuse(f"experiment {shorten(data)}", "is not a JSON object",
-                     'write for example {"workload": "layer", "mesh": {"x": 8}}')
+        raise refuse(
+            f"experiment {shorten(data)}",
+            "is not a JSON object",
+            'write for example {"workload": "layer", "mesh": {"x": 8}}',
+        )
     try:
         return Experiment.model_validate(data)
     except ValidationError as error:
@@ -272,6 +310,9 @@ def parse_experiment(data: Any) -> Experiment:
 def parse_experiment_text(text: str | bytes) -> Experiment:
     """The experiment that a JSON text of at most 64 KiB describes."""
     if len(text) > MAX_TEXT_BYTES:
-        raise refuse(f"experiment of {len(text)} bytes", f"is longer than {MAX_TEXT_BYTES} bytes",
-                     "leave out what is at its default")
+        raise refuse(
+            f"experiment of {len(text)} bytes",
+            f"is longer than {MAX_TEXT_BYTES} bytes",
+            "leave out what is at its default",
+        )
     return parse_experiment(load_json(text))

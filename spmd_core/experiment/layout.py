@@ -108,8 +108,11 @@ class Layout:
     @cached_property
     def named_groups(self) -> Ints:
         """`groups` by the devices' numbers, ascending."""
-        return self.groups if self.device_ids is None else np.sort(self.device_ids[self.groups],
-                                                                   axis=1)
+        return (
+            self.groups
+            if self.device_ids is None
+            else np.sort(self.device_ids[self.groups], axis=1)
+        )
 
     @cached_property
     def coordinates(self) -> Ints:
@@ -121,13 +124,19 @@ class Layout:
         """[start, stop) of each dim, for every device, as JSON values. Devices in one block of a
         dim share its pair.
         """
-        pairs = [[[block * size, (block + 1) * size] for block in range(parts)]
-                 for parts, size in zip(self.parts, self.shard_shape, strict=True)]
-        columns = [[of_dim[block] for block in self.blocks[:, dim].tolist()]
-                   for dim, of_dim in enumerate(pairs)]
-        return [list(row)
-                for row in zip(*columns,
-                               strict=True)] if columns else [[] for _ in range(self.device_count)]
+        pairs = [
+            [[block * size, (block + 1) * size] for block in range(parts)]
+            for parts, size in zip(self.parts, self.shard_shape, strict=True)
+        ]
+        columns = [
+            [of_dim[block] for block in self.blocks[:, dim].tolist()]
+            for dim, of_dim in enumerate(pairs)
+        ]
+        return (
+            [list(row) for row in zip(*columns, strict=True)]
+            if columns
+            else [[] for _ in range(self.device_count)]
+        )
 
     def shard_bytes(self, dtype: str) -> int:
         """Bytes that each device holds."""
@@ -150,8 +159,9 @@ def layout(mesh: MeshAxes, shape: tuple[int, ...], spec: Spec) -> Layout:
     dim that does not divide.
     """
     sizes = dict(mesh)
-    rules.check_array("array", tuple((f"d{dim}", size) for dim, size in enumerate(shape)), spec,
-                      sizes)
+    rules.check_array(
+        "array", tuple((f"d{dim}", size) for dim, size in enumerate(shape)), spec, sizes
+    )
     names = list(sizes)
     blocks = np.empty((*sizes.values(), len(shape)), np.int64)
     parts = []
@@ -164,15 +174,24 @@ def layout(mesh: MeshAxes, shape: tuple[int, ...], spec: Spec) -> Layout:
             count *= sizes[axis]
         blocks[..., dim] = block
         parts.append(count)
-    return Layout(tuple(mesh), tuple(shape), spec, tuple(parts),
-                  blocks.reshape(math.prod(sizes.values()), len(shape)))
+    return Layout(
+        tuple(mesh),
+        tuple(shape),
+        spec,
+        tuple(parts),
+        blocks.reshape(math.prod(sizes.values()), len(shape)),
+    )
 
 
 def layout_of(experiment: Experiment, array: str = "array") -> Layout:
     """The layout of an operand or result of an experiment."""
     found = layout(experiment.mesh, experiment.shape(array), experiment.spec(array))
     ids = device_numbers(experiment)
-    return found if ids is None or parse_target(experiment.target).kind != "tpu" else replace(found, device_ids=ids)
+    return (
+        found
+        if ids is None or parse_target(experiment.target).kind != "tpu"
+        else replace(found, device_ids=ids)
+    )
 
 
 def device_numbers(experiment: Experiment) -> Ints | None:
@@ -191,7 +210,9 @@ def device_numbers(experiment: Experiment) -> Ints | None:
     order = str(experiment.option("device_order"))
     try:
         topology = get_topology(target)
-    except RequestError:  # a topology that does not exist has no numbers; its picture is drawn all the same
+    except (
+        RequestError
+    ):  # a topology that does not exist has no numbers; its picture is drawn all the same
         return None
     if order == "plain":
         return device_ids(topology, np.array(listed(topology)[: experiment.device_count]))
@@ -220,8 +241,10 @@ def layout_json(experiment: Experiment, array: str = "array") -> dict[str, Any]:
     ids = device_numbers(experiment)
     called = [None] * found.device_count if ids is None else ids.tolist()
     return {
-        "shards": [{"device": called[position], "position": position, "index": ranges}
-                   for position, ranges in enumerate(found.ranges())],
+        "shards": [
+            {"device": called[position], "position": position, "index": ranges}
+            for position, ranges in enumerate(found.ranges())
+        ],
         "mesh": [list(axis) for axis in found.mesh],
         "shape": list(found.shape),
         "spec": [axes_json(axes) for axes in found.spec],

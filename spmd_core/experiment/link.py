@@ -15,8 +15,20 @@ from spmd_core.experiment.nearest import nearest
 from spmd_core.experiment.reading import load_json
 from spmd_core.plan.flags import link_refusal
 
-__all__ = ["MAX_LINK_CHARACTERS", "Link", "check_flags", "decode", "encode", "link_path",
-           "looks_like_link", "nearest", "pack", "parse_link", "payload", "screen_of"]
+__all__ = [
+    "MAX_LINK_CHARACTERS",
+    "Link",
+    "check_flags",
+    "decode",
+    "encode",
+    "link_path",
+    "looks_like_link",
+    "nearest",
+    "pack",
+    "parse_link",
+    "payload",
+    "screen_of",
+]
 
 VERSION = 1
 MAX_LINK_CHARACTERS = 2000
@@ -29,8 +41,14 @@ _RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # Fixed by version 1 of the format. Target, dims and strategies are always written: their defaults
 # differ between machines and versions.
 _DEFAULTS: dict[str, Any] = {
-    "version": 1, "dtype": "float32", "sharding": {}, "overrides": {}, "memory": {}, "data": {},
-    "timing": {"samples": 20, "min_seconds": 0.2}, "seed": 0,
+    "version": 1,
+    "dtype": "float32",
+    "sharding": {},
+    "overrides": {},
+    "memory": {},
+    "data": {},
+    "timing": {"samples": 20, "min_seconds": 0.2},
+    "seed": 0,
 }
 _OPTION_DEFAULTS = {"precision": "default", "device_order": "topology"}
 
@@ -53,10 +71,16 @@ def encode(experiment: Experiment) -> str:
     RequestError where no link may carry it: too long, or with compiler flags of a command line.
     """
     check_flags(experiment)
-    data = {field: value for field, value in experiment.to_json().items()
-            if value != _DEFAULTS.get(field, ...)}
-    data["options"] = {name: value for name, value in data["options"].items()
-                       if value != _OPTION_DEFAULTS.get(name)}
+    data = {
+        field: value
+        for field, value in experiment.to_json().items()
+        if value != _DEFAULTS.get(field, ...)
+    }
+    data["options"] = {
+        name: value
+        for name, value in data["options"].items()
+        if value != _OPTION_DEFAULTS.get(name)
+    }
     if not data["options"]:
         del data["options"]
     return pack(data)
@@ -67,11 +91,15 @@ def pack(data: Any) -> str:
     link.
     """
     text = json.dumps(data, separators=(",", ":"))
-    code = f"{VERSION}." + base64.urlsafe_b64encode(zlib.compress(text.encode(),
-                                                                  9)).decode().rstrip("=")
+    code = f"{VERSION}." + base64.urlsafe_b64encode(
+        zlib.compress(text.encode(), 9)
+    ).decode().rstrip("=")
     if len(code) > _MAX_CODE_CHARACTERS:
-        raise refuse(f"link of {len(code)} characters", f"is longer than {_MAX_CODE_CHARACTERS}",
-                     "use shorter names, or send the spec as a file")
+        raise refuse(
+            f"link of {len(code)} characters",
+            f"is longer than {_MAX_CODE_CHARACTERS}",
+            "use shorter names, or send the spec as a file",
+        )
     return code
 
 
@@ -98,14 +126,23 @@ def payload(text: str) -> Any:
     code = parse_link(text).code
     match = _CODE.fullmatch(code)
     if match is None:
-        raise refuse(f"link {shorten(code, 40)}", "is not one of SPMD Lab",
-                     "copy all of it, it begins with 1.")
+        raise refuse(
+            f"link {shorten(code, 40)}",
+            "is not one of SPMD Lab",
+            "copy all of it, it begins with 1.",
+        )
     if int(match[1]) != VERSION:
-        raise refuse(f"link of version {match[1]}", "cannot be read by this version of SPMD Lab",
-                     "update it, or get the spec as a file")
+        raise refuse(
+            f"link of version {match[1]}",
+            "cannot be read by this version of SPMD Lab",
+            "update it, or get the spec as a file",
+        )
     try:
-        packed = base64.b64decode(match[2].rstrip("=") + "=" * (-len(match[2].rstrip("=")) % 4),
-                                  altchars=b"-_", validate=True)
+        packed = base64.b64decode(
+            match[2].rstrip("=") + "=" * (-len(match[2].rstrip("=")) % 4),
+            altchars=b"-_",
+            validate=True,
+        )
     except (binascii.Error, ValueError):
         raise _damaged(code) from None
     return _load(_inflate(packed, code), code)
@@ -129,9 +166,11 @@ def _inflate(packed: bytes, code: str) -> bytes:
         except zlib.error:
             continue
         if len(text) > MAX_TEXT_BYTES:
-            raise refuse(f"link {shorten(code, 40)}",
-                         f"inflates to more than {MAX_TEXT_BYTES // 1024} KiB",
-                         "do not trust it; ask for the link anew")
+            raise refuse(
+                f"link {shorten(code, 40)}",
+                f"inflates to more than {MAX_TEXT_BYTES // 1024} KiB",
+                "do not trust it; ask for the link anew",
+            )
         if inflater.eof and not inflater.unused_data:
             return text
     raise _damaged(code)
@@ -145,20 +184,25 @@ def parse_link(text: str) -> Link:
     """The parts of a full link, a path, a query string or a bare code."""
     text = text.strip()
     if len(text) > _MAX_READ_CHARACTERS:
-        raise refuse(f"link of {len(text)} characters", f"is longer than {MAX_LINK_CHARACTERS}",
-                     "copy the link alone")
+        raise refuse(
+            f"link of {len(text)} characters",
+            f"is longer than {MAX_LINK_CHARACTERS}",
+            "copy the link alone",
+        )
     if "experiment=" not in text:
         return Link(text)
     try:
         parts = urlsplit(text if "?" in text else f"?{text}")
         fields = parse_qs(parts.query, max_num_fields=32)
     except ValueError:
-        raise refuse(f"link {shorten(text, 40)}", "is not a web address",
-                     "copy all of it") from None
+        raise refuse(
+            f"link {shorten(text, 40)}", "is not a web address", "copy all of it"
+        ) from None
     screen = parts.path.rstrip("/").rpartition("/")[2] or None
     run = fields.get("run", [None])[0]
-    return Link(fields.get("experiment", [""])[0], screen,
-                run if run and _RUN.fullmatch(run) else None)
+    return Link(
+        fields.get("experiment", [""])[0], screen, run if run and _RUN.fullmatch(run) else None
+    )
 
 
 def looks_like_link(text: str) -> bool:

@@ -45,8 +45,15 @@ def read_plan(experiment: Experiment, strategy: str) -> MapPlan:
     dim = what.mapped_dim(sizes) if given is None else _dim_of(experiment, given, strategy)
     in_axes = tuple(_position(array, dim, experiment) for array in what.operands)
     out_axes = tuple(_position(array, dim, experiment) for array in what.results)
-    return MapPlan(strategy, dim, sizes[dim], in_axes, out_axes, dim in what.contracted,
-                   experiment.device_count)
+    return MapPlan(
+        strategy,
+        dim,
+        sizes[dim],
+        in_axes,
+        out_axes,
+        dim in what.contracted,
+        experiment.device_count,
+    )
 
 
 def _dim_of(experiment: Experiment, in_axes: tuple[int | None, ...], strategy: str) -> str:
@@ -57,17 +64,23 @@ def _dim_of(experiment: Experiment, in_axes: tuple[int | None, ...], strategy: s
         if axis is None:
             continue
         if axis >= len(present):
-            raise Inexpressible(f"{strategy} cannot take in_axes={text}: {array.name} has rank {len(present)} and no axis {axis}; "
-                                f"use an axis below {len(present)}, or None")
+            raise Inexpressible(
+                f"{strategy} cannot take in_axes={text}: {array.name} has rank {len(present)} and no axis {axis}; "
+                f"use an axis below {len(present)}, or None"
+            )
         found[present[axis]] = None
     if len(found) != 1:
         what = f"it maps {' and '.join(found)} at once" if found else "it maps nothing"
-        raise Inexpressible(f"{strategy} cannot take in_axes={text}: {what}; give every operand the axis of one dim, and None where it has none")
+        raise Inexpressible(
+            f"{strategy} cannot take in_axes={text}: {what}; give every operand the axis of one dim, and None where it has none"
+        )
     dim = next(iter(found))
     for array, axis in zip(experiment.what.operands, in_axes, strict=True):
         if axis is None and dim in array.present(experiment.sizes):
             place = array.present(experiment.sizes).index(dim)
-            raise Inexpressible(f"{strategy} cannot take in_axes={text}: {array.name} has {dim} too; give it {place} instead of None")
+            raise Inexpressible(
+                f"{strategy} cannot take in_axes={text}: {array.name} has {dim} too; give it {place} instead of None"
+            )
     return dim
 
 

@@ -9,7 +9,16 @@ from typing import Any, NamedTuple
 from spmd_core.errors import RequestError, shorten
 from spmd_core.experiment import reading
 from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.nearest_fields import Say, choices, drop_unknown, kept, options, plain_fields, sentence, workload
+from spmd_core.experiment.nearest_fields import (
+    Say,
+    choices,
+    drop_unknown,
+    kept,
+    options,
+    plain_fields,
+    sentence,
+    workload,
+)
 from spmd_core.experiment.nearest_plan import repair_decoder
 from spmd_core.experiment.types import Axes
 from spmd_core.machine.targets import default_target, parse_target
@@ -38,20 +47,24 @@ def nearest(data: Any, device_count: int | None = None, target: str | None = Non
         asked = parse_experiment(data)
     except RequestError:
         asked = None
-    if asked is not None and target in (None,
-                                        asked.target) and asked.device_count <= _available(
-        asked.target, device_count):
+    if (
+        asked is not None
+        and target in (None, asked.target)
+        and asked.device_count <= _available(asked.target, device_count)
+    ):
         return Nearest(asked, ())
-    if not isinstance(data,
-                      Mapping) or data.get(
-        "workload") is None or data.get("mesh") is None or data.get("version", 1) != 1:
+    if (
+        not isinstance(data, Mapping)
+        or data.get("workload") is None
+        or data.get("mesh") is None
+        or data.get("version", 1) != 1
+    ):
         return Nearest(parse_experiment(data), ())  # raises: there is nothing to start from
     said: list[str] = []
     if "variants" in data:
         said.append("A study is not changed variant by variant: its first one is left.")
     first = {name: value for name, value in data.items() if name != "variants"}
-    return Nearest(parse_experiment(_repair(first, device_count, target, said.append)),
-                   tuple(said))
+    return Nearest(parse_experiment(_repair(first, device_count, target, said.append)), tuple(said))
 
 
 def _available(target: str, device_count: int | None) -> float:
@@ -59,8 +72,9 @@ def _available(target: str, device_count: int | None) -> float:
     return math.inf if known is None else known
 
 
-def _repair(data: dict[str, Any], device_count: int | None, target: str | None,
-            say: Say) -> dict[str, Any]:
+def _repair(
+    data: dict[str, Any], device_count: int | None, target: str | None, say: Say
+) -> dict[str, Any]:
     if has_plan(data["workload"]):
         return repair_decoder(data, say)
     what = workload(data, say)
@@ -68,8 +82,9 @@ def _repair(data: dict[str, Any], device_count: int | None, target: str | None,
     what = what.chosen(data["options"])
     drop_unknown(data, say)
     data["target"] = _target(data.get("target"), target, say)
-    mesh = data["mesh"] = _mesh(data["mesh"], _available(data["target"], device_count),
-                                data["target"], say)
+    mesh = data["mesh"] = _mesh(
+        data["mesh"], _available(data["target"], device_count), data["target"], say
+    )
     sizes = _dims(what, data.get("dims"), say)
     table = _sharding(what, data, mesh, sizes, say)
     overrides = _overrides(what, data, mesh, sizes, say)
@@ -86,8 +101,9 @@ def _target(given: Any, wanted: str | None, say: Say) -> str:
     if given is None and wanted is None:
         return default_target()
     try:
-        asked = parse_target(reading.read_text("target",
-                                               given if given is not None else wanted)).text
+        asked = parse_target(
+            reading.read_text("target", given if given is not None else wanted)
+        ).text
     except RequestError as error:
         asked = wanted or default_target()
         say(f"{sentence(error)} Here it runs on {asked}.")
@@ -103,7 +119,9 @@ def _mesh(given: Any, available: float, target: str, say: Say) -> dict[str, int]
     if math.prod(mesh.values()) <= available:
         return mesh
     smaller = shrink(mesh, int(available))
-    say(f"Mesh {mesh_text(mesh)} has {math.prod(mesh.values())} devices and {target} has {int(available)}: {mesh_text(smaller)} is used.")
+    say(
+        f"Mesh {mesh_text(mesh)} has {math.prod(mesh.values())} devices and {target} has {int(available)}: {mesh_text(smaller)} is used."
+    )
     return smaller
 
 
@@ -171,8 +189,13 @@ def _axes(where: str, given: Any, mesh: Mapping[str, int], say: Say) -> Axes:
     return tuple(axis for axis in dict.fromkeys(named) if axis in mesh)
 
 
-def _sharding(what: Workload, data: Mapping[str, Any], mesh: Mapping[str, int],
-              sizes: Mapping[str, int], say: Say) -> dict[str, Axes]:
+def _sharding(
+    what: Workload,
+    data: Mapping[str, Any],
+    mesh: Mapping[str, int],
+    sizes: Mapping[str, int],
+    say: Say,
+) -> dict[str, Axes]:
     table: dict[str, Axes] = {}
     for dim, axes in kept("sharding", data.get("sharding"), say).items():
         if dim in sizes:
@@ -182,31 +205,46 @@ def _sharding(what: Workload, data: Mapping[str, Any], mesh: Mapping[str, int],
     return table
 
 
-def _overrides(what: Workload, data: Mapping[str, Any], mesh: Mapping[str, int],
-               sizes: Mapping[str, int], say: Say) -> dict[str, list[Axes]]:
+def _overrides(
+    what: Workload,
+    data: Mapping[str, Any],
+    mesh: Mapping[str, int],
+    sizes: Mapping[str, int],
+    say: Say,
+) -> dict[str, list[Axes]]:
     fitting: dict[str, list[Axes]] = {}
     for name, spec in kept("overrides", data.get("overrides"), say).items():
         array = next((array for array in what.arrays if array.name == name), None)
         if array is None:
             say(f"{what.name} has no array {shorten(name)}: its override is left out.")
         elif not isinstance(spec, list | tuple) or len(spec) != len(array.shape(sizes)):
-            say(f"The override of {name} does not fit its rank {len(array.shape(sizes))}: left out.")
+            say(
+                f"The override of {name} does not fit its rank {len(array.shape(sizes))}: left out."
+            )
         else:
             fitting[name] = [_axes(f"the override of {name}", axes, mesh, say) for axes in spec]
     return fitting
 
 
-def _disentangle(what: Workload, table: dict[str, Axes], overrides: dict[str, list[Axes]],
-                 sizes: Mapping[str, int], say: Say) -> None:
+def _disentangle(
+    what: Workload,
+    table: dict[str, Axes],
+    overrides: dict[str, list[Axes]],
+    sizes: Mapping[str, int],
+    say: Say,
+) -> None:
     """Where a mesh axis cuts two dims of one array, the later dim loses it."""
     for array in what.arrays:
         used: dict[str, str] = {}
         for place, dim in enumerate(array.present(sizes)):
-            axes = overrides[array.name][place] if array.name in overrides else array.axes(dim,
-                                                                                           table)
+            axes = (
+                overrides[array.name][place] if array.name in overrides else array.axes(dim, table)
+            )
             taken = [axis for axis in axes if axis in used]
             for axis in taken:
-                say(f"Mesh axis {axis} shards both {used[axis]} and {dim} of {array.name}: {dim} leaves it out.")
+                say(
+                    f"Mesh axis {axis} shards both {used[axis]} and {dim} of {array.name}: {dim} leaves it out."
+                )
             left = tuple(axis for axis in axes if axis not in taken)
             if array.name in overrides:
                 overrides[array.name][place] = left
@@ -215,16 +253,28 @@ def _disentangle(what: Workload, table: dict[str, Axes], overrides: dict[str, li
             used |= dict.fromkeys(left, dim)
 
 
-def _divide(what: Workload, table: Mapping[str, Axes], overrides: Mapping[str, list[Axes]],
-            mesh: Mapping[str, int], sizes: dict[str, int], say: Say) -> None:
+def _divide(
+    what: Workload,
+    table: Mapping[str, Axes],
+    overrides: Mapping[str, list[Axes]],
+    mesh: Mapping[str, int],
+    sizes: dict[str, int],
+    say: Say,
+) -> None:
     """Sizes that do not divide move to the nearest that do."""
     for dim, size in list(sizes.items()):
         holders = [array for array in what.arrays if dim in array.present(sizes)]
-        cuts = [overrides[array.name][array.present(sizes).index(dim)]
-                if array.name in overrides else array.axes(dim, table) for array in holders]
+        cuts = [
+            overrides[array.name][array.present(sizes).index(dim)]
+            if array.name in overrides
+            else array.axes(dim, table)
+            for array in holders
+        ]
         parts = math.lcm(*(math.prod(mesh[axis] for axis in axes) for axes in cuts))
         if size % parts:
             sizes[dim] = max(parts, (size + parts // 2) // parts * parts)
-            over = " and ".join(f"{axis}={mesh[axis]}"
-                                for axis in dict.fromkeys(axis for axes in cuts for axis in axes))
+            over = " and ".join(
+                f"{axis}={mesh[axis]}"
+                for axis in dict.fromkeys(axis for axes in cuts for axis in axes)
+            )
             say(f"{dim}={size} does not divide over {over}: {dim}={sizes[dim]} is used.")

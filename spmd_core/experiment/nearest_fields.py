@@ -74,20 +74,25 @@ def options(what: Workload, given: Any, say: Say) -> dict[str, Any]:
 def _is_option(what: Workload, pairs: Mapping[str, Any], name: str, value: Any) -> bool:
     """Whether the workload has this option, and the option this value."""
     try:
-        fill_options(what,
-                     ({"program": pairs.get("program")} if what.is_small_program
-                      else {}) | {name: value})
+        fill_options(
+            what,
+            ({"program": pairs.get("program")} if what.is_small_program else {}) | {name: value},
+        )
     except RequestError:
         return False
-    return name != "in_axes" or value == BY_POSITION or len(read_in_axes(value)
-                                                            or ()) == len(
-        what.chosen(pairs).operands)
+    return (
+        name != "in_axes"
+        or value == BY_POSITION
+        or len(read_in_axes(value) or ()) == len(what.chosen(pairs).operands)
+    )
 
 
 def plain_fields(what: Workload, data: dict[str, Any], say: Say) -> None:
     """Dtype, strategies, timing and seed: what is not known falls back to the default."""
     if data.get("dtype") is not None and data["dtype"] not in what.dtypes:
-        say(f"Dtype {shorten(data['dtype'])} makes no sense for {what.name}: {what.dtypes[0]} is used.")
+        say(
+            f"Dtype {shorten(data['dtype'])} makes no sense for {what.name}: {what.dtypes[0]} is used."
+        )
         data["dtype"] = what.dtypes[0]
     named = data.get("strategies")
     if named is not None:

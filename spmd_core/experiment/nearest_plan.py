@@ -10,7 +10,14 @@ from typing import Any
 
 from spmd_core.errors import RequestError, refuse, shorten
 from spmd_core.experiment import reading
-from spmd_core.experiment.nearest_fields import Say, drop_unknown, kept, options, plain_fields, sentence
+from spmd_core.experiment.nearest_fields import (
+    Say,
+    drop_unknown,
+    kept,
+    options,
+    plain_fields,
+    sentence,
+)
 from spmd_core.experiment.resized import resized
 from spmd_core.machine.of_chips import nearest_topology
 from spmd_core.machine.targets import Target, parse_target
@@ -83,8 +90,9 @@ def _model(name: Any, say: Say) -> str:
         return near
 
 
-def _varied(preset: ModelSize, sizes: dict[str, int], chosen: dict[str, Any], topology: Topology,
-            say: Say) -> ModelSize:
+def _varied(
+    preset: ModelSize, sizes: dict[str, int], chosen: dict[str, Any], topology: Topology, say: Say
+) -> ModelSize:
     """The model with sizes and choices of its own, or where they make none, without them: then they
     are left out of `sizes` and `chosen`.
     """
@@ -92,17 +100,24 @@ def _varied(preset: ModelSize, sizes: dict[str, int], chosen: dict[str, Any], to
     fields = {"activation": "activation", "gate": "gated", "tables": "tied"}
     for option, known in words.items():
         if option in chosen and chosen[option] not in ("", *known):
-            say(f"{option}={shorten(chosen[option])} is not one of {' and '.join(filter(None, known))}: left out.")
+            say(
+                f"{option}={shorten(chosen[option])} is not one of {' and '.join(filter(None, known))}: left out."
+            )
             del chosen[option]
-    choices = {fields[name]: known[chosen[name]] for name, known in words.items()
-               if chosen.get(name)}
+    choices = {
+        fields[name]: known[chosen[name]] for name, known in words.items() if chosen.get(name)
+    }
     try:
-        found = preset.varied(**{name: size for name, size in sizes.items() if name in VARIABLE},
-                              **choices)
+        found = preset.varied(
+            **{name: size for name, size in sizes.items() if name in VARIABLE}, **choices
+        )
         if found == preset or 2 * found.largest_weight[1] <= topology.chip.device_hbm_bytes:
             return found
-        raise refuse(f"a weight of {found.largest_weight[1]:,} elements",
-                     "is more than a device holds", "use smaller sizes")
+        raise refuse(
+            f"a weight of {found.largest_weight[1]:,} elements",
+            "is more than a device holds",
+            "use smaller sizes",
+        )
     except RequestError as error:
         say(f"{sentence(error)} The sizes of {preset.name} are used.")
         for name in (*VARIABLE, *words):
@@ -117,8 +132,11 @@ def _sizes(given: Any, say: Say) -> dict[str, int]:
     for dim, size in kept("dims", given, say).items():
         if dim not in DECODER.dims:
             say(f"{DECODER.name} has no dim {shorten(dim)}: left out.")
-        elif reading.is_whole(size) and 1 <= size <= reading.MAX_SIZE and not (dim == "layers"
-                                                                               and size > 1024):
+        elif (
+            reading.is_whole(size)
+            and 1 <= size <= reading.MAX_SIZE
+            and not (dim == "layers" and size > 1024)
+        ):
             sizes[dim] = size
         else:
             instead = f"{dim}={sizes[dim]} is used" if dim in sizes else "the model's own is used"
@@ -126,8 +144,9 @@ def _sizes(given: Any, say: Say) -> dict[str, int]:
     return sizes
 
 
-def _mesh(wanted: Mapping[str, int], topology: Topology, model: ModelSize,
-          say: Say) -> dict[str, int]:
+def _mesh(
+    wanted: Mapping[str, int], topology: Topology, model: ModelSize, say: Say
+) -> dict[str, int]:
     """A mesh of axes that a decoder is sharded over, which fills the topology."""
     mesh = {}
     for axis, size in wanted.items():
@@ -139,11 +158,17 @@ def _mesh(wanted: Mapping[str, int], topology: Topology, model: ModelSize,
     if "tensor" in mesh:
         mesh["tensor"] = math.gcd(mesh["tensor"], model.heads, model.mlp, model.embed)
         if mesh["tensor"] != before["tensor"]:
-            say(f"tensor={before['tensor']} does not divide the heads, mlp and embed of {model.name}: tensor={mesh['tensor']} is used.")
+            say(
+                f"tensor={before['tensor']} does not divide the heads, mlp and embed of {model.name}: tensor={mesh['tensor']} is used."
+            )
             before = dict(mesh)
     found = dict(resized(tuple(mesh.items()), topology, workload=DECODER.name).mesh)
     if found != mesh:
-        had = f"Mesh {mesh_text(before)} has {math.prod(before.values())} devices" if before else "No mesh axis is left"
+        had = (
+            f"Mesh {mesh_text(before)} has {math.prod(before.values())} devices"
+            if before
+            else "No mesh axis is left"
+        )
         say(f"{had} and {topology.name} has {topology.devices}: {mesh_text(found)} is used.")
     return found
 
@@ -152,7 +177,9 @@ def _sequence(sequence: int, cuts: int, say: Say) -> int:
     unit = BLOCK * cuts
     fitting = min(max(unit, sequence // unit * unit), MAX_SEQUENCE // unit * unit)
     if fitting != sequence:
-        say(f"sequence={sequence} does not divide into blocks of {BLOCK} over sequence={cuts}: sequence={fitting} is used.")
+        say(
+            f"sequence={sequence} does not divide into blocks of {BLOCK} over sequence={cuts}: sequence={fitting} is used."
+        )
     return fitting
 
 
@@ -161,22 +188,33 @@ def _batch(batch: int, mesh: Mapping[str, int], say: Say) -> int:
     most = MAX_PER_DEVICE * devices // rows * rows
     fitting = min(most, rows * max(1, (2 * batch + rows) // (2 * rows)))
     if fitting != batch:
-        over = mesh_text({axis: size for axis, size in mesh.items()
-                          if axis in DATA_AXES}) or "one device"
-        say(f"batch={batch} {f'does not divide over {over}' if batch <= most else 'is too large'}: batch={fitting} is used.")
+        over = (
+            mesh_text({axis: size for axis, size in mesh.items() if axis in DATA_AXES})
+            or "one device"
+        )
+        say(
+            f"batch={batch} {f'does not divide over {over}' if batch <= most else 'is too large'}: batch={fitting} is used."
+        )
     return fitting
 
 
-def _options(given: dict[str, Any], sequence: int, topology: Topology, model: ModelSize,
-             say: Say) -> dict[str, Any]:
+def _options(
+    given: dict[str, Any], sequence: int, topology: Topology, model: ModelSize, say: Say
+) -> dict[str, Any]:
     """Options that go together, with this sequence and this model."""
     found = dict(given)
     for field in ("save", "offload"):
         words = [word for part in str(found.get(field, "")).split(",") if (word := part.strip())]
-        taken = [word.strip()
-                 for word in str(found.get("save", "")).split(",")] if field == "offload" else []
-        fitting = [word for word in words
-                   if word in NAMES and word not in taken and found.get("remat") != "none"]
+        taken = (
+            [word.strip() for word in str(found.get("save", "")).split(",")]
+            if field == "offload"
+            else []
+        )
+        fitting = [
+            word
+            for word in words
+            if word in NAMES and word not in taken and found.get("remat") != "none"
+        ]
         if fitting != words:
             dropped = ", ".join(shorten(word) for word in words if word not in fitting)
             say(f"{field} leaves out {dropped}: a decoder's block saves no such array.")
@@ -184,17 +222,25 @@ def _options(given: dict[str, Any], sequence: int, topology: Topology, model: Mo
     flags = str(found.get("compiler_flags", "")).split()
     known = [flag for flag in flags if flag_refusal(flag) is None and link_refusal(flag) is None]
     if known != flags:
-        say(f"Compiler flags leave out {', '.join(shorten(flag) for flag in flags if flag not in known)}: "
-            "a link may set only those of a list.")
+        say(
+            f"Compiler flags leave out {', '.join(shorten(flag) for flag in flags if flag not in known)}: "
+            "a link may set only those of a list."
+        )
     found["compiler_flags"] = " ".join(known)
     if found.get("fused_qkv") and model.kv_heads != model.heads:
-        say(f"fused_qkv needs as many key heads as heads, and {model.name} has {model.kv_heads} of {model.heads}: left out.")
+        say(
+            f"fused_qkv needs as many key heads as heads, and {model.name} has {model.kv_heads} of {model.heads}: left out."
+        )
         del found["fused_qkv"]
-    for field, words in (("state_dtype", ("float32", "bfloat16")),
-                         ("parameter_dtype", ("float32", "bfloat16")),
-                         ("second_moment_dtype", ("float32", "bfloat16"))):
+    for field, words in (
+        ("state_dtype", ("float32", "bfloat16")),
+        ("parameter_dtype", ("float32", "bfloat16")),
+        ("second_moment_dtype", ("float32", "bfloat16")),
+    ):
         if field in found and found[field] not in words:
-            say(f"{field}={shorten(found[field])} is not one of {' and '.join(words)}: {words[0]} is used.")
+            say(
+                f"{field}={shorten(found[field])} is not one of {' and '.join(words)}: {words[0]} is used."
+            )
             del found[field]
     _fit_blocks(found, sequence, say)
     if found.get("fused_mlp") and not model.gated:
@@ -210,7 +256,9 @@ def _fit_blocks(found: dict[str, Any], sequence: int, say: Say) -> None:
     if asked and (sequence % block or block % BLOCK):  # keys come in as many: whole registers
         fitting = math.gcd(max(1, block // BLOCK), sequence // BLOCK)
         found["attention_blocks"] = BLOCK * fitting
-        say(f"attention_blocks={block} does not fit sequence={sequence}: {found['attention_blocks']} is used.")
+        say(
+            f"attention_blocks={block} does not fit sequence={sequence}: {found['attention_blocks']} is used."
+        )
     whole = found.get("attention_blocks") or 0
     for name in ("keys_block", "compute_block"):
         given = found.get(name) or 0

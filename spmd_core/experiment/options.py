@@ -58,16 +58,23 @@ def fill_options(workload: Workload, given: Any) -> dict[str, Any]:
         defaults |= of_program
     for name, value in given.items():
         if name not in defaults and name not in later:
-            raise refuse(f"option {shorten(name)}", f"is not one of {workload.name}",
-                         f"use {' or '.join({**defaults, **later})}")
+            raise refuse(
+                f"option {shorten(name)}",
+                f"is not one of {workload.name}",
+                f"use {' or '.join({**defaults, **later})}",
+            )
         if name in choices:
             choices[name].check(name, value)
     if "in_axes" in given:  # it becomes a part of programs: as one text for each meaning
         given["in_axes"] = in_axes_text(read_in_axes(given["in_axes"]))
-    chosen = {name: value for name, value in given.items()
-              if name in defaults or value != later.get(name)}
-    return {name: (defaults | chosen)[name] for name in (*defaults, *later)
-            if name in defaults or name in chosen}
+    chosen = {
+        name: value for name, value in given.items() if name in defaults or value != later.get(name)
+    }
+    return {
+        name: (defaults | chosen)[name]
+        for name in (*defaults, *later)
+        if name in defaults or name in chosen
+    }
 
 
 def _program_options(
@@ -76,8 +83,9 @@ def _program_options(
     """The options given to a small program, its sizes checked; and the defaults of those."""
     program = given.get("program")
     if program not in program_names():
-        raise refuse(f"program {shorten(program)}", "is not registered",
-                     f"use {', '.join(program_names())}")
+        raise refuse(
+            f"program {shorten(program)}", "is not registered", f"use {', '.join(program_names())}"
+        )
     plain = {name: value for name, value in given.items() if name in known or name == "program"}
     sizes = check_sizes(program, {name: given[name] for name in given if name not in plain})
     own = {name: size.default for name, size in program_sizes(program).items() if name in sizes}
@@ -88,11 +96,19 @@ def read_in_axes(text: Any) -> tuple[int | None, ...] | None:
     """`0, None, 1` as one entry for each operand; None where the dims of the operands say it."""
     if text == BY_POSITION:
         return None
-    parts = [part.strip() for part in text.strip().strip("()[]").rstrip(",").split(",")] if isinstance(text, str) else []
-    if not parts or not all(part == "None" or (part.isascii() and part.isdigit() and len(part) < 3)
-                            for part in parts):
-        raise refuse(f"in_axes={shorten(text)}", "is not one axis or None for each operand",
-                     "write for example 0, None")
+    parts = (
+        [part.strip() for part in text.strip().strip("()[]").rstrip(",").split(",")]
+        if isinstance(text, str)
+        else []
+    )
+    if not parts or not all(
+        part == "None" or (part.isascii() and part.isdigit() and len(part) < 3) for part in parts
+    ):
+        raise refuse(
+            f"in_axes={shorten(text)}",
+            "is not one axis or None for each operand",
+            "write for example 0, None",
+        )
     return tuple(None if part == "None" else int(part) for part in parts)
 
 

@@ -37,8 +37,14 @@ def read_pasted(text: str) -> Pasted:
     """
     tree = _parsed(text)
     specs = list(_specs(tree))
-    mesh = next((found for call in ast.walk(tree) if isinstance(call, ast.Call)
-                 and (found := _mesh(call)) is not None), None)
+    mesh = next(
+        (
+            found
+            for call in ast.walk(tree)
+            if isinstance(call, ast.Call) and (found := _mesh(call)) is not None
+        ),
+        None,
+    )
     if not specs and mesh is None:
         raise _no_spec(text)
     return Pasted(tuple(specs), mesh)
@@ -48,8 +54,11 @@ def read_spec(text: str) -> Spec:
     """The one spec that a text is; RequestError where it is none, or several."""
     found = read_pasted(text).specs
     if len(found) != 1:
-        raise _no_spec(text) if not found else refuse(
-            shorten(text), f"has {len(found)} specs", "write one")
+        raise (
+            _no_spec(text)
+            if not found
+            else refuse(shorten(text), f"has {len(found)} specs", "write one")
+        )
     return found[0][1]
 
 
@@ -59,20 +68,27 @@ def spec_code(spec: Spec) -> str:
     >>> spec_code((("x",), (), ("y", "z")))
     "P('x', None, ('y', 'z'))"
     """
-    parts = ["None" if not axes else repr(axes[0]) if len(axes) == 1 else repr(axes)
-             for axes in spec]
+    parts = [
+        "None" if not axes else repr(axes[0]) if len(axes) == 1 else repr(axes) for axes in spec
+    ]
     return f"P({', '.join(parts)})"
 
 
 def _no_spec(text: str) -> RequestError:
-    return refuse(shorten(text, 60) if text.strip() else "an empty text", "has no PartitionSpec",
-                  f"write {READ}; it is read, not evaluated")
+    return refuse(
+        shorten(text, 60) if text.strip() else "an empty text",
+        "has no PartitionSpec",
+        f"write {READ}; it is read, not evaluated",
+    )
 
 
 def _parsed(text: str) -> ast.AST:
     if len(text) > MAX_CHARACTERS:
-        raise refuse(f"a text of {len(text):,} characters", f"is longer than {MAX_CHARACTERS:,}",
-                     "paste the line with the PartitionSpec alone")
+        raise refuse(
+            f"a text of {len(text):,} characters",
+            f"is longer than {MAX_CHARACTERS:,}",
+            "paste the line with the PartitionSpec alone",
+        )
     code = _PRINTED.sub(lambda match: f"Mesh({{{match[1].rstrip(', ')}}}, ", text.strip())
     try:
         with warnings.catch_warnings():
@@ -85,8 +101,11 @@ def _parsed(text: str) -> ast.AST:
 def _specs(tree: ast.AST) -> Iterator[tuple[str, Spec]]:
     """Specs in the order in which they are written; a statement's name is theirs."""
     for statement in getattr(tree, "body", ()):
-        found = [node for node in ast.walk(statement) if isinstance(node, ast.Call)
-                 and _called(node) in _SPECS]
+        found = [
+            node
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Call) and _called(node) in _SPECS
+        ]
         found.sort(key=lambda node: (node.lineno, node.col_offset))
         if not found and isinstance(statement, ast.Expr) and _is_axes(statement.value):
             yield "", tuple(map(_axes, statement.value.elts))  # pyright: ignore[reportAttributeAccessIssue]
@@ -97,9 +116,12 @@ def _specs(tree: ast.AST) -> Iterator[tuple[str, Spec]]:
 def _is_axes(node: ast.expr) -> bool:
     """Whether a bare tuple is of axis names: `('x', None)`."""
     return isinstance(node, ast.Tuple) and all(
-        isinstance(each, (ast.Constant, ast.Tuple)) and
-        (not isinstance(each, ast.Constant) or each.value is None or isinstance(each.value, str))
-        for each in node.elts)
+        isinstance(each, (ast.Constant, ast.Tuple))
+        and (
+            not isinstance(each, ast.Constant) or each.value is None or isinstance(each.value, str)
+        )
+        for each in node.elts
+    )
 
 
 def _called(node: ast.Call) -> str:
@@ -109,8 +131,7 @@ def _called(node: ast.Call) -> str:
 
 def _spec(node: ast.Call) -> Spec:
     if node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
-        raise refuse(shorten(ast.unparse(node), 60), "has more than axis names",
-                     f"write {READ}")
+        raise refuse(shorten(ast.unparse(node), 60), "has more than axis names", f"write {READ}")
     return tuple(map(_axes, node.args))
 
 
@@ -121,21 +142,33 @@ def _axes(node: ast.expr) -> Axes:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return (node.value,)
     if isinstance(node, (ast.Tuple, ast.List)) and all(
-            isinstance(each, ast.Constant) and isinstance(each.value, str) for each in node.elts):
+        isinstance(each, ast.Constant) and isinstance(each.value, str) for each in node.elts
+    ):
         return tuple(each.value for each in node.elts)  # pyright: ignore[reportAttributeAccessIssue,reportReturnType]
-    raise refuse(f"entry {shorten(ast.unparse(node), 40)} of a PartitionSpec",
-                 "is no axis name, and nothing is evaluated",
-                 "write None, a name such as 'x', or a tuple of names")
+    raise refuse(
+        f"entry {shorten(ast.unparse(node), 40)} of a PartitionSpec",
+        "is no axis name, and nothing is evaluated",
+        "write None, a name such as 'x', or a tuple of names",
+    )
 
 
 def _name(statement: ast.stmt, spec: ast.Call) -> str:
     """What a spec is for: the array placed by the call around it, else what is assigned to."""
     for node in ast.walk(statement):
-        if isinstance(node, ast.Call) and _called(node) in _PLACING and node.args \
-                and isinstance(node.args[0], ast.Name) and spec in ast.walk(node):
+        if (
+            isinstance(node, ast.Call)
+            and _called(node) in _PLACING
+            and node.args
+            and isinstance(node.args[0], ast.Name)
+            and spec in ast.walk(node)
+        ):
             return node.args[0].id
-        if isinstance(node, ast.keyword) and node.arg and node.value is spec \
-                and node.arg not in ("spec", "out_sharding", "partition_spec"):
+        if (
+            isinstance(node, ast.keyword)
+            and node.arg
+            and node.value is spec
+            and node.arg not in ("spec", "out_sharding", "partition_spec")
+        ):
             return node.arg
     targets = statement.targets if isinstance(statement, ast.Assign) else ()
     return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
@@ -153,8 +186,11 @@ def _mesh(call: ast.Call) -> Mesh | None:
     given = {word.arg: word.value for word in call.keywords}
     second = call.args[1] if len(call.args) > 1 else given.get("axis_names")
     if isinstance(first, ast.Call) and _called(first) == "reshape":  # of an array of devices
-        sizes = first.args[0].elts if len(first.args) == 1 and isinstance(
-            first.args[0], ast.Tuple) else first.args
+        sizes = (
+            first.args[0].elts
+            if len(first.args) == 1 and isinstance(first.args[0], ast.Tuple)
+            else first.args
+        )
     else:
         sizes = first.elts if isinstance(first, (ast.Tuple, ast.List)) else ()
     names = second.elts if isinstance(second, (ast.Tuple, ast.List)) else ()
@@ -169,8 +205,11 @@ def _pairs(names: list[str] | None, sizes: list[int] | None) -> Mesh | None:
 
 def _texts(nodes: list[ast.expr] | tuple[ast.expr, ...]) -> list[str] | None:
     found = [each.value for each in nodes if isinstance(each, ast.Constant)]
-    return [str(each) for each in found] if len(found) == len(nodes) and all(
-        isinstance(each, str) for each in found) else None
+    return (
+        [str(each) for each in found]
+        if len(found) == len(nodes) and all(isinstance(each, str) for each in found)
+        else None
+    )
 
 
 def _numbers(nodes: list[ast.expr] | tuple[ast.expr, ...]) -> list[int] | None:

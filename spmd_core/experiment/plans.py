@@ -12,8 +12,9 @@ def plan_of(experiment: Experiment) -> Plan:
 
 def experiment_of(plan: Plan) -> Experiment:
     """The experiment that predicts a plan. Equal plans give equal ones, and `plan_of` the plan."""
-    return parse_experiment({
-        "workload": NAME, "mesh": plan.mesh, "strategies": ["auto"], **fields_of_plan(plan)})
+    return parse_experiment(
+        {"workload": NAME, "mesh": plan.mesh, "strategies": ["auto"], **fields_of_plan(plan)}
+    )
 
 
 def compiler_flags(experiment: Experiment) -> dict[str, str]:
@@ -23,8 +24,11 @@ def compiler_flags(experiment: Experiment) -> dict[str, str]:
     if not experiment.what.has_plan:
         return {}
     each = [plan_of(member.experiment).flags for member in experiment.members]
-    return {name: value for name, value in each[0].items()
-            if all(flags.get(name) == value for flags in each)}
+    return {
+        name: value
+        for name, value in each[0].items()
+        if all(flags.get(name) == value for flags in each)
+    }
 
 
 def own_flags(experiment: Experiment, study: Experiment) -> dict[str, str]:
@@ -35,5 +39,4 @@ def own_flags(experiment: Experiment, study: Experiment) -> dict[str, str]:
     if not experiment.what.has_plan:
         return {}
     shared = compiler_flags(study)
-    return {name: value for name, value in plan_of(experiment).flags.items()
-            if name not in shared}
+    return {name: value for name, value in plan_of(experiment).flags.items() if name not in shared}

@@ -16,10 +16,16 @@ from spmd_core.workloads.workload import DRAWS
 
 MAX_SIZE = 2**40
 Pairs = tuple[tuple[str, Any], ...]
-_EXAMPLES = {"mesh": '{"x": 2, "y": 4}', "dims": '{"in": 32, "out": 4}', "sharding": '{"in": "x"}',
-             "overrides": '{"weights": ["x", null]}', "memory": '{"weights": "pinned_host"}',
-             "data": '{"x": "arange"}', "options": '{"precision": "highest"}',
-             "timing": '{"samples": 20, "min_seconds": 0.2}',}
+_EXAMPLES = {
+    "mesh": '{"x": 2, "y": 4}',
+    "dims": '{"in": 32, "out": 4}',
+    "sharding": '{"in": "x"}',
+    "overrides": '{"weights": ["x", null]}',
+    "memory": '{"weights": "pinned_host"}',
+    "data": '{"x": "arange"}',
+    "options": '{"precision": "highest"}',
+    "timing": '{"samples": 20, "min_seconds": 0.2}',
+}
 CHOICES = {"memory": get_args(MemoryKind), "data": DRAWS}
 MAX_SAMPLES, MAX_SECONDS, MAX_SEED = 1000, 60, 2**32 - 1
 
@@ -37,11 +43,13 @@ def first_twice(names: Iterable[str]) -> str | None:
 def read_pairs(field: str, given: Any) -> Pairs:
     """A JSON object, or a list of pairs, as a tuple of pairs with different names."""
     listed = list(given.items()) if isinstance(given, Mapping) else given
-    if not isinstance(listed,
-                      list | tuple) or not all(isinstance(pair, list | tuple) and len(pair) == 2
-                                               and isinstance(pair[0], str) for pair in listed):
-        raise refuse(f"{field}={shorten(given)}", "is not an object",
-                     f"write for example {_EXAMPLES[field]}")
+    if not isinstance(listed, list | tuple) or not all(
+        isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[0], str)
+        for pair in listed
+    ):
+        raise refuse(
+            f"{field}={shorten(given)}", "is not an object", f"write for example {_EXAMPLES[field]}"
+        )
     if (twice := first_twice(name for name, _ in listed)) is not None:
         raise refuse(f"{field} names {shorten(twice)}", "twice", "name it once")
     return tuple((name, value) for name, value in listed)
@@ -63,8 +71,10 @@ def read_sizes(field: str, given: Any) -> Pairs:
 
 def read_sharding(given: Any) -> Pairs:
     """Dim -> axes, for each dim that is named."""
-    return tuple((dim, read_axes(f"sharding of {shorten(dim)}", axes))
-                 for dim, axes in read_pairs("sharding", given))
+    return tuple(
+        (dim, read_axes(f"sharding of {shorten(dim)}", axes))
+        for dim, axes in read_pairs("sharding", given)
+    )
 
 
 def read_overrides(given: Any) -> Pairs:
@@ -72,10 +82,14 @@ def read_overrides(given: Any) -> Pairs:
     specs = []
     for array, spec in read_pairs("overrides", given):
         if not isinstance(spec, list | tuple):
-            raise refuse(f"override of {shorten(array)}={shorten(spec)}", "is not a list",
-                         'give one entry per dim, for example ["x", null]')
-        specs.append((array,
-                      tuple(read_axes(f"override of {shorten(array)}", axes) for axes in spec)))
+            raise refuse(
+                f"override of {shorten(array)}={shorten(spec)}",
+                "is not a list",
+                'give one entry per dim, for example ["x", null]',
+            )
+        specs.append(
+            (array, tuple(read_axes(f"override of {shorten(array)}", axes) for axes in spec))
+        )
     return tuple(specs)
 
 
@@ -86,8 +100,9 @@ def read_axes(where: str, given: Any) -> tuple[str, ...]:
     axes = (given,) if isinstance(given, str) else given
     if isinstance(axes, list | tuple) and all(isinstance(axis, str) for axis in axes):
         return tuple(axes)
-    raise refuse(f"{where}: {shorten(given)}", "does not name mesh axes",
-                 'use "x", ["x", "y"] or null')
+    raise refuse(
+        f"{where}: {shorten(given)}", "does not name mesh axes", 'use "x", ["x", "y"] or null'
+    )
 
 
 def read_choices(field: str, given: Any) -> Pairs:
@@ -95,24 +110,33 @@ def read_choices(field: str, given: Any) -> Pairs:
     pairs = read_pairs(field, given)
     for array, word in pairs:
         if word not in CHOICES[field]:
-            raise refuse(f"{field} of {shorten(array)}={shorten(word)}", "is not a choice",
-                         f"use {' or '.join(CHOICES[field])}")
+            raise refuse(
+                f"{field} of {shorten(array)}={shorten(word)}",
+                "is not a choice",
+                f"use {' or '.join(CHOICES[field])}",
+            )
     return pairs
 
 
 def read_text(field: str, given: Any) -> str:
     """A text; whether it is a known one is checked with the rest."""
     if not isinstance(given, str):
-        raise refuse(f"{field}={shorten(given)}", "is not a text",
-                     f"write for example {'cpu:8' if field == 'target' else 'float32'}")
+        raise refuse(
+            f"{field}={shorten(given)}",
+            "is not a text",
+            f"write for example {'cpu:8' if field == 'target' else 'float32'}",
+        )
     return given
 
 
 def read_strategies(given: Any) -> tuple[str, ...]:
     """A list of names."""
     if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
-        raise refuse(f"strategies={shorten(given)}", "is not a list of names",
-                     'write for example ["auto", "shard_map"]')
+        raise refuse(
+            f"strategies={shorten(given)}",
+            "is not a list of names",
+            'write for example ["auto", "shard_map"]',
+        )
     return tuple(given)
 
 
@@ -121,34 +145,49 @@ def read_timing(given: Any) -> dict[str, Any]:
     timing = dict(read_pairs("timing", given))
     for name, value in timing.items():
         if name == "samples" and not (is_whole(value) and 1 <= value <= MAX_SAMPLES):
-            raise refuse(f"samples={shorten(value)}", "is not a number of samples",
-                         f"use a whole number from 1 to {MAX_SAMPLES}")
-        if name == "min_seconds" and not (isinstance(value, int | float)
-                                          and not isinstance(value, bool)
-                                          and 0 <= value <= MAX_SECONDS):
-            raise refuse(f"min_seconds={shorten(value)}", "is not a duration",
-                         f"use 0 to {MAX_SECONDS} seconds")
+            raise refuse(
+                f"samples={shorten(value)}",
+                "is not a number of samples",
+                f"use a whole number from 1 to {MAX_SAMPLES}",
+            )
+        if name == "min_seconds" and not (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and 0 <= value <= MAX_SECONDS
+        ):
+            raise refuse(
+                f"min_seconds={shorten(value)}",
+                "is not a duration",
+                f"use 0 to {MAX_SECONDS} seconds",
+            )
         if name not in ("samples", "min_seconds"):
-            raise refuse(f"timing field {shorten(name)}", "is not known here",
-                         "use samples and min_seconds")
+            raise refuse(
+                f"timing field {shorten(name)}", "is not known here", "use samples and min_seconds"
+            )
     # + 0.0: no minus zero
-    return {name: float(value) + 0.0 if name == "min_seconds" else value
-            for name, value in timing.items()}
+    return {
+        name: float(value) + 0.0 if name == "min_seconds" else value
+        for name, value in timing.items()
+    }
 
 
 def read_seed(given: Any) -> int:
     """A whole number of 32 bits."""
     if not is_whole(given) or not 0 <= given <= MAX_SEED:
-        raise refuse(f"seed={shorten(given)}", "is not a seed",
-                     f"use a whole number from 0 to {MAX_SEED}")
+        raise refuse(
+            f"seed={shorten(given)}", "is not a seed", f"use a whole number from 0 to {MAX_SEED}"
+        )
     return given
 
 
 def read_version(given: Any) -> int:
     """The version of the format, of which there is one."""
     if given != 1 or not is_whole(given):
-        raise refuse(f"version {shorten(given)}", "of the experiment format is not known here",
-                     "update SPMD Lab, or use version 1")
+        raise refuse(
+            f"version {shorten(given)}",
+            "of the experiment format is not known here",
+            "update SPMD Lab, or use version 1",
+        )
     return given
 
 
@@ -188,11 +227,17 @@ def read_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     given = {field: value for field, value in data.items() if value is not None}
     for field in given:
         if field not in READERS:
-            raise refuse(f"field {shorten(field)}", "is not part of an experiment",
-                         f"leave it out, or use one of {', '.join((*READERS, 'variants'))}")
+            raise refuse(
+                f"field {shorten(field)}",
+                "is not part of an experiment",
+                f"leave it out, or use one of {', '.join((*READERS, 'variants'))}",
+            )
     # a value that was read before, such as the timing of another experiment, is taken as it is
-    return {field: given[field] if isinstance(given[field], BaseModel) else read(given[field])
-            for field, read in READERS.items() if field in given}
+    return {
+        field: given[field] if isinstance(given[field], BaseModel) else read(given[field])
+        for field, read in READERS.items()
+        if field in given
+    }
 
 
 def load_json(text: str | bytes) -> Any:
@@ -205,8 +250,11 @@ def load_json(text: str | bytes) -> Any:
         raise
     except (ValueError, RecursionError):
         start = text[:80].decode("utf-8", "replace") if isinstance(text, bytes) else text[:80]
-        raise refuse(f"text {shorten(start, 40)}", "is not JSON",
-                     'write for example {"workload": "layer", "mesh": {"x": 8}}') from None
+        raise refuse(
+            f"text {shorten(start, 40)}",
+            "is not JSON",
+            'write for example {"workload": "layer", "mesh": {"x": 8}}',
+        ) from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

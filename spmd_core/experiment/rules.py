@@ -22,29 +22,42 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 def fill_dims(workload: Workload, given: Any) -> dict[str, Any]:
     """Sizes in the workload's order: its defaults where none are given, else the required ones."""
     if given is not None and not given and workload.is_bare_array:
-        raise refuse("dims={}", "make an array of rank 0, which cannot be sharded",
-                     "name d0 at least, for example d0=8")
+        raise refuse(
+            "dims={}",
+            "make an array of rank 0, which cannot be sharded",
+            "name d0 at least, for example d0=8",
+        )
     pairs = dict(given or ())
     needed = [dim for dim in workload.defaults if not pairs or dim not in workload.optional_dims]
     if pairs and workload.is_bare_array:  # its rank is chosen by naming its dims: none is added
         needed = []
-    return {dim: pairs[dim] if dim in pairs else workload.default_size(dim, pairs)
-            for dim in workload.dims if dim in pairs or dim in needed} | pairs
+    return {
+        dim: pairs[dim] if dim in pairs else workload.default_size(dim, pairs)
+        for dim in workload.dims
+        if dim in pairs or dim in needed
+    } | pairs
 
 
 def check_mesh(mesh: Mesh) -> None:
     """1 to 6 axes with names that Python takes, and no more devices than anything has."""
     if not 1 <= len(mesh) <= MAX_MESH_AXES:
-        raise refuse(f"mesh with {len(mesh)} axes", "is not a mesh",
-                     f"use 1 to {MAX_MESH_AXES} axes, for example x=8")
+        raise refuse(
+            f"mesh with {len(mesh)} axes",
+            "is not a mesh",
+            f"use 1 to {MAX_MESH_AXES} axes, for example x=8",
+        )
     for name, _ in mesh:
         if not _NAME.fullmatch(name) or keyword.iskeyword(name):
-            raise refuse(f"mesh axis {shorten(name)}", "is not a name",
-                         "use letters, digits and underscores, at most 32, for example x")
+            raise refuse(
+                f"mesh axis {shorten(name)}",
+                "is not a name",
+                "use letters, digits and underscores, at most 32, for example x",
+            )
     devices = math.prod(size for _, size in mesh)
     if devices > MAX_DEVICES:
-        raise refuse(f"mesh of {devices} devices", "is larger than anything built",
-                     "use smaller axes")
+        raise refuse(
+            f"mesh of {devices} devices", "is larger than anything built", "use smaller axes"
+        )
 
 
 def check_names(what: Workload, fields: Fields) -> None:
@@ -54,8 +67,11 @@ def check_names(what: Workload, fields: Fields) -> None:
     _check_strategies(what, fields["strategies"])
     _check_arrays(what, fields)
     if what.moves and fields["memory"]:
-        raise refuse("memory", f"of {what.name} follows from its option {next(iter(what.options))}",
-                     "leave memory out, and choose that option")
+        raise refuse(
+            "memory",
+            f"of {what.name} follows from its option {next(iter(what.options))}",
+            "leave memory out, and choose that option",
+        )
     _check_in_axes(what, dict(fields["options"]).get("in_axes"))
 
 
@@ -63,36 +79,51 @@ def check_dims(what: Workload, sizes: Dims) -> None:
     """Every dim is one of the workload's, none that it needs lacks, and their sizes go together."""
     for dim in sizes:
         if dim not in what.dims:
-            raise refuse(f"dim {shorten(dim)}", f"is not one of {what.name}",
-                         f"use {', '.join(what.dims) or 'none'}")
+            raise refuse(
+                f"dim {shorten(dim)}",
+                f"is not one of {what.name}",
+                f"use {', '.join(what.dims) or 'none'}",
+            )
     for dim in what.dims:
         if dim not in sizes and dim not in what.optional_dims:
-            raise refuse(f"dims {shorten(sizes)}", f"lack {dim}",
-                         f"add {dim}, for example {dim}={what.defaults.get(dim, 8)}")
+            raise refuse(
+                f"dims {shorten(sizes)}",
+                f"lack {dim}",
+                f"add {dim}, for example {dim}={what.defaults.get(dim, 8)}",
+            )
     for dim, _, rule, fix in what.amended(sizes):
         raise refuse(f"{dim}={sizes[dim]}", rule, fix)
     if what.is_bare_array and tuple(sizes) != what.dims[: len(sizes)]:
-        raise refuse(f"dims {', '.join(sizes)}", "skip one",
-                     f"use {', '.join(what.dims[: len(sizes)])}")
+        raise refuse(
+            f"dims {', '.join(sizes)}", "skip one", f"use {', '.join(what.dims[: len(sizes)])}"
+        )
 
 
 def _check_dtype(what: Workload, dtype: str) -> None:
     if dtype not in DTYPE_BYTES:
-        raise refuse(f"dtype {shorten(dtype)}", "is not known here",
-                     f"use {', '.join(what.dtypes)}")
+        raise refuse(
+            f"dtype {shorten(dtype)}", "is not known here", f"use {', '.join(what.dtypes)}"
+        )
     if dtype not in what.dtypes:
-        raise refuse(f"dtype {dtype}", f"makes no sense for {what.name}",
-                     f"use {', '.join(what.dtypes)}")
+        raise refuse(
+            f"dtype {dtype}", f"makes no sense for {what.name}", f"use {', '.join(what.dtypes)}"
+        )
 
 
 def _check_strategies(what: Workload, strategies: tuple[str, ...]) -> None:
     if not strategies:
-        raise refuse("strategies=[]", "leaves nothing to run",
-                     f"name at least one of {', '.join(what.strategies)}")
+        raise refuse(
+            "strategies=[]",
+            "leaves nothing to run",
+            f"name at least one of {', '.join(what.strategies)}",
+        )
     for name in strategies:
         if name not in STRATEGIES or name not in what.strategies:
-            raise refuse(f"strategy {shorten(name)}", f"is not one of {what.name}",
-                         f"use {', '.join(what.strategies)}")
+            raise refuse(
+                f"strategy {shorten(name)}",
+                f"is not one of {what.name}",
+                f"use {', '.join(what.strategies)}",
+            )
         if strategies.count(name) > 1:
             raise refuse(f"strategy {name!r}", "is listed twice", "list each strategy once")
 
@@ -104,8 +135,11 @@ def _check_arrays(what: Workload, fields: Fields) -> None:
     for field, allowed in (("overrides", names), ("memory", names), ("data", operands)):
         for name, _ in fields[field]:
             if name not in allowed:
-                raise refuse(f"{field} of {shorten(name)}", f"names no array of {what.name}",
-                             f"use {', '.join(allowed) or 'none'}")
+                raise refuse(
+                    f"{field} of {shorten(name)}",
+                    f"names no array of {what.name}",
+                    f"use {', '.join(allowed) or 'none'}",
+                )
     for name, kind in fields["data"]:
         if kind not in what.draws:
             rule = f"makes numbers in {what.name} that no rounding error can be judged by"
@@ -125,11 +159,17 @@ def check_specs(what: Workload, fields: Fields) -> None:
     table, overrides = dict(fields["sharding"]), dict(fields["overrides"])
     for dim, axes in table.items():
         if dim not in what.dims:
-            raise refuse(f"sharding of {shorten(dim)}", f"names no dim of {what.name}",
-                         f"use {', '.join(what.dims) or 'none'}")
+            raise refuse(
+                f"sharding of {shorten(dim)}",
+                f"names no dim of {what.name}",
+                f"use {', '.join(what.dims) or 'none'}",
+            )
         if dim not in sizes:
-            raise refuse(f"sharding of {dim}", f"names a dim that is left out of {what.name} here",
-                         f"give {dim} a size, or leave it unsharded")
+            raise refuse(
+                f"sharding of {dim}",
+                f"names a dim that is left out of {what.name} here",
+                f"give {dim} a size, or leave it unsharded",
+            )
         _check_axes(axes, axis_sizes)
         _check_once(axes, f"dim {dim}")
     for array in what.arrays:
@@ -141,17 +181,22 @@ def check_specs(what: Workload, fields: Fields) -> None:
 def check_array(array: str, dims: Mesh, spec: Spec, axis_sizes: Mapping[str, int]) -> None:
     """One array's spec, an entry per (dim, size): axes of the mesh, each once, and dims divide."""
     if len(spec) != len(dims):
-        raise refuse(f"spec of {array} with {_entries(spec)}", f"does not fit its rank {len(dims)}",
-                     f"give one entry for each of {', '.join(dim for dim, _ in dims) or 'no dims'}")
+        raise refuse(
+            f"spec of {array} with {_entries(spec)}",
+            f"does not fit its rank {len(dims)}",
+            f"give one entry for each of {', '.join(dim for dim, _ in dims) or 'no dims'}",
+        )
     used: dict[str, str] = {}
     for (dim, size), axes in zip(dims, spec, strict=True):
         _check_axes(axes, axis_sizes)
         _check_once(axes, f"dim {dim} of {array}")
         for axis in axes:
             if axis in used:
-                raise refuse(f"mesh axis {axis!r}",
-                             f"shards both {used[axis]} and {dim} of {array}",
-                             f"shard one of them over another axis, or override {array}")
+                raise refuse(
+                    f"mesh axis {axis!r}",
+                    f"shards both {used[axis]} and {dim} of {array}",
+                    f"shard one of them over another axis, or override {array}",
+                )
             used[axis] = dim
         _check_divides(dim, size, axes, axis_sizes)
 
@@ -163,8 +208,11 @@ def _entries(listed: tuple[Any, ...]) -> str:
 def _check_axes(axes: Axes, axis_sizes: Mapping[str, int]) -> None:
     for axis in axes:
         if axis not in axis_sizes:
-            raise refuse(f"mesh axis {shorten(axis)}", "is not in the mesh",
-                         f"use {', '.join(axis_sizes)}, or leave the dim unsharded")
+            raise refuse(
+                f"mesh axis {shorten(axis)}",
+                "is not in the mesh",
+                f"use {', '.join(axis_sizes)}, or leave the dim unsharded",
+            )
 
 
 def _check_once(axes: Axes, where: str) -> None:
@@ -181,8 +229,11 @@ def _check_divides(dim: str, size: int, axes: Axes, axis_sizes: Mapping[str, int
     below, above = size // parts * parts, -(-size // parts) * parts
     sizes = f"{below} or {above}" if below else f"{above}"
     noun = "axis" if len(axes) == 1 else "axes"
-    raise refuse(f"{dim}={size}", f"does not divide over mesh {noun} {names}",
-                 f"use {sizes}, or leave {dim} unsharded")
+    raise refuse(
+        f"{dim}={size}",
+        f"does not divide over mesh {noun} {names}",
+        f"use {sizes}, or leave {dim} unsharded",
+    )
 
 
 def check_fits_target(mesh: Mesh, target: Target, device_count: int | None = None) -> None:
@@ -191,20 +242,28 @@ def check_fits_target(mesh: Mesh, target: Target, device_count: int | None = Non
     devices = math.prod(size for _, size in mesh)
     if available is not None and devices > available:
         axes = mesh_text(mesh)
-        raise refuse(f"mesh {axes} of {devices} devices",
-                     f"is larger than target {target.text} with {available}",
-                     f"use at most {available} devices, or another target")
+        raise refuse(
+            f"mesh {axes} of {devices} devices",
+            f"is larger than target {target.text} with {available}",
+            f"use at most {available} devices, or another target",
+        )
 
 
 def check_compiles(what: Workload, target: Target) -> None:
     """There is something to compile for a topology that is not attached: a computation of arrays."""
     if not (what.results or what.compile_only or what.has_formula):
-        raise refuse(f"workload {what.name}", f"has nothing to compile for {target.text}",
-                     "use a computation, for example layer, or a target such as cpu:8")
+        raise refuse(
+            f"workload {what.name}",
+            f"has nothing to compile for {target.text}",
+            "use a computation, for example layer, or a target such as cpu:8",
+        )
 
 
 def check_traces(options: tuple[tuple[str, Any], ...], target: Target) -> None:
     """A trace is asked for only where something runs."""
     if target.is_absent and dict(options).get("trace"):
-        raise refuse("trace=true", f"finds nothing to trace on {target.text}, where nothing runs",
-                     "leave trace out, or choose a target such as cpu:8")
+        raise refuse(
+            "trace=true",
+            f"finds nothing to trace on {target.text}, where nothing runs",
+            "leave trace out, or choose a target such as cpu:8",
+        )

@@ -20,7 +20,9 @@ MAX_NAME = 60
 VARYING = ("target", "mesh", "sharding", "overrides", "memory", "dtype", "options", "strategies")
 _BATCH, _MODEL = "batch", "model"
 _NAMING = ("target", "mesh", "dims", *VARYING[2:-1])  # a row says its own strategy
-EXAMPLE = '{"study": [{"name": "rows", "experiment": {...}}, {"name": "columns", "experiment": {...}}]}'
+EXAMPLE = (
+    '{"study": [{"name": "rows", "experiment": {...}}, {"name": "columns", "experiment": {...}}]}'
+)
 Entry = tuple[str | None, Mapping[str, Any]]  # name (None: by what differs), fields that differ
 Fields = dict[str, Any]
 
@@ -33,43 +35,64 @@ def opened(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Entry]]:
     """
     if "study" in data:
         if others := [name for name in data if name != "study"]:
-            raise refuse(f"field {shorten(others[0])}", "stands beside a study",
-                         "write it into each of the study's experiments")
+            raise refuse(
+                f"field {shorten(others[0])}",
+                "stands beside a study",
+                "write it into each of the study's experiments",
+            )
         entries = _entries(data["study"], "study", "experiment")
         return entries[0][1], entries
     alone = {name: value for name, value in data.items() if name != "variants"}
     if data.get("variants") is None:
         return alone, []
-    entries: list[Entry] = [(name, alone | dict(changes)) for name, changes in
-                            _entries(data["variants"], "variants", "changes")]
+    entries: list[Entry] = [
+        (name, alone | dict(changes))
+        for name, changes in _entries(data["variants"], "variants", "changes")
+    ]
     return entries[0][1], entries
 
 
 def _entries(given: Any, field: str, inside: str) -> list[Entry]:
     """The variants as they were written."""
     if not isinstance(given, list | tuple) or not given:
-        raise refuse(f"{field}={shorten(given)}", "is not a list of variants",
-                     f"write for example {EXAMPLE}")
+        raise refuse(
+            f"{field}={shorten(given)}", "is not a list of variants", f"write for example {EXAMPLE}"
+        )
     if len(given) > MAX_VARIANTS:
-        raise refuse(f"{len(given)} variants", f"are more than a study's {MAX_VARIANTS}",
-                     "leave some out, or make two studies")
+        raise refuse(
+            f"{len(given)} variants",
+            f"are more than a study's {MAX_VARIANTS}",
+            "leave some out, or make two studies",
+        )
     return [_entry(each, place, inside) for place, each in enumerate(given, 1)]
 
 
 def _entry(given: Any, place: int, inside: str) -> Entry:
     if not isinstance(given, Mapping) or not isinstance(given.get(inside), Mapping):
-        raise refuse(f"variant {place}={shorten(given)}", f"has no object {inside}",
-                     f"write for example {EXAMPLE}")
+        raise refuse(
+            f"variant {place}={shorten(given)}",
+            f"has no object {inside}",
+            f"write for example {EXAMPLE}",
+        )
     if unknown := [name for name in given if name not in ("name", inside)]:
-        raise refuse(f"field {shorten(unknown[0])} of variant {place}", "is not known here",
-                     f"use name and {inside}")
+        raise refuse(
+            f"field {shorten(unknown[0])} of variant {place}",
+            "is not known here",
+            f"use name and {inside}",
+        )
     if any(name in given[inside] for name in ("study", "variants")):
         raise refuse(f"variant {place}", "is itself a study", "list its variants one by one")
     name = given.get("name")
-    if name is not None and (not isinstance(name, str) or not name.isprintable()
-                             or not 1 <= len(name.strip()) <= MAX_NAME):
-        raise refuse(f"name {shorten(name)} of variant {place}", "is not a name",
-                     f"use 1 to {MAX_NAME} characters, or leave it out")
+    if name is not None and (
+        not isinstance(name, str)
+        or not name.isprintable()
+        or not 1 <= len(name.strip()) <= MAX_NAME
+    ):
+        raise refuse(
+            f"name {shorten(name)} of variant {place}",
+            "is not a name",
+            f"use 1 to {MAX_NAME} characters, or leave it out",
+        )
     return (name.strip() if isinstance(name, str) else None), given[inside]
 
 
@@ -78,8 +101,9 @@ def in_variant(name: str | None, place: int, error: RequestError) -> RequestErro
     return RequestError(f"variant {shorten(name) if name else place}: {error}")
 
 
-def check(given: Sequence[str | None], forms: Sequence[Fields], comparable: bool,
-          rows: int) -> None:
+def check(
+    given: Sequence[str | None], forms: Sequence[Fields], comparable: bool, rows: int
+) -> None:
     """RequestError where variants cannot be measured side by side. `given`: the names that they
     were given; `forms`: their canonical JSON forms; `comparable`: whether the workload has results.
     """
@@ -88,41 +112,58 @@ def check(given: Sequence[str | None], forms: Sequence[Fields], comparable: bool
         raise refuse(f"name {shorten(twice)}", "is that of two variants", "name each differently")
     first = forms[0]
     if not comparable:
-        raise refuse(f"a study of workload {first['workload']}",
-                     "has variants that share no result to compare", "run them one by one")
+        raise refuse(
+            f"a study of workload {first['workload']}",
+            "has variants that share no result to compare",
+            "run them one by one",
+        )
     for name, form in zip(names, forms, strict=True):
         both = f"variants {names[0]} and {name}"
         if _computed(form) != _computed(first):
-            raise refuse(both, f"share no result to compare ({_computed(first)}; {_computed(form)})",
-                         _alike(first))
+            raise refuse(
+                both,
+                f"share no result to compare ({_computed(first)}; {_computed(form)})",
+                _alike(first),
+            )
         for field in ("data", "timing", "seed"):
             if form[field] != first[field]:
-                raise refuse(f"{both} with {field}={shorten(first[field])} and "
-                             f"{shorten(form[field])}", "cannot be measured in the same rounds",
-                             f"give all variants the same {field}")
+                raise refuse(
+                    f"{both} with {field}={shorten(first[field])} and {shorten(form[field])}",
+                    "cannot be measured in the same rounds",
+                    f"give all variants the same {field}",
+                )
     _check_targets(names, forms)
     if rows > MAX_ROWS:
-        raise refuse(f"a study of {rows} rows (variants x strategies)",
-                     f"is larger than {MAX_ROWS}", "take fewer variants or strategies")
+        raise refuse(
+            f"a study of {rows} rows (variants x strategies)",
+            f"is larger than {MAX_ROWS}",
+            "take fewer variants or strategies",
+        )
 
 
 def _check_targets(names: Sequence[str], forms: Sequence[Fields]) -> None:
     """What is measured takes turns on one target; topologies that are not attached may differ."""
-    here = [(name, form["target"]) for name, form in zip(names, forms, strict=True)
-            if not parse_target(form["target"]).is_absent]
+    here = [
+        (name, form["target"])
+        for name, form in zip(names, forms, strict=True)
+        if not parse_target(form["target"]).is_absent
+    ]
     other = next((each for each in here if each[1] != here[0][1]), None)
     if other is not None:
-        raise refuse(f"variants {here[0][0]} and {other[0]} on {here[0][1]} and {other[1]}",
-                     "cannot be measured in the same rounds",
-                     "give all variants the same target; one on a TPU that is not attached is "
-                     "predicted, and may differ")
+        raise refuse(
+            f"variants {here[0][0]} and {other[0]} on {here[0][1]} and {other[1]}",
+            "cannot be measured in the same rounds",
+            "give all variants the same target; one on a TPU that is not attached is "
+            "predicted, and may differ",
+        )
 
 
 def _computed(form: Fields) -> str:
     """What a variant computes, by which only its like is compared."""
     planned = has_plan(form["workload"])
-    sizes = [f"{dim}={size}" for dim, size in form["dims"].items()
-             if not (planned and dim == _BATCH)]
+    sizes = [
+        f"{dim}={size}" for dim, size in form["dims"].items() if not (planned and dim == _BATCH)
+    ]
     model = [str(form["options"].get(_MODEL))] if planned else []
     return " ".join([form["workload"], *model, *sizes])
 
@@ -161,9 +202,12 @@ def names_of(forms: Sequence[Fields], given: Sequence[str | None] = ()) -> tuple
         own = name or _short(", ".join(parts) or f"variant {len(found) + 1}")
         taken = {*found, *(other for other in named if other)}
         if name is None:
-            own = next(text for number in range(1, len(forms) + 2)
-                       if (text := own if number == 1 else f"{own[:MAX_NAME - 5]} ({number})")
-                       not in taken)
+            own = next(
+                text
+                for number in range(1, len(forms) + 2)
+                if (text := own if number == 1 else f"{own[: MAX_NAME - 5]} ({number})")
+                not in taken
+            )
         found.append(own)
     return tuple(found)
 
@@ -173,7 +217,7 @@ def _difference(form: Fields, forms: Sequence[Fields], fields: Sequence[str]) ->
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= MAX_NAME else text[:MAX_NAME - 1] + "…"
+    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"
 
 
 def _field_words(field: str, form: Fields, forms: Sequence[Fields]) -> Iterator[str]:
@@ -199,6 +243,7 @@ def _field_words(field: str, form: Fields, forms: Sequence[Fields]) -> Iterator[
 
 def _batch_words(form: Fields, forms: Sequence[Fields]) -> Iterator[str]:
     """Sequences on a device of a training step, where the variants differ in them."""
+
     def each(of: Fields) -> float:
         devices = math.prod(size or 1 for _, size in of["mesh"])
         return (of["dims"].get(_BATCH) or 0) / devices

@@ -10,26 +10,52 @@ import numpy as np
 from spmd_core.hlo.collectives import Start
 from spmd_core.hlo.module import Computation, Instruction, Module
 
-CALLS = {"psum": "all-reduce", "pmax": "all-reduce", "pmin": "all-reduce",
-         "all_gather": "all-gather", "reduce_scatter": "reduce-scatter",
-         "psum_scatter": "reduce-scatter", "all_to_all": "all-to-all",
-         "ppermute": "collective-permute"}
+CALLS = {
+    "psum": "all-reduce",
+    "pmax": "all-reduce",
+    "pmin": "all-reduce",
+    "all_gather": "all-gather",
+    "reduce_scatter": "reduce-scatter",
+    "psum_scatter": "reduce-scatter",
+    "all_to_all": "all-to-all",
+    "ppermute": "collective-permute",
+}
 _PRODUCTS = ("dot_general", "conv_general_dilated")  # by the last part of an op's name
 _SAME_VALUE = (
-    "bitcast", "copy", "copy-start", "copy-done", "convert", "reshape", "transpose",
-    "get-tuple-element", "all-reduce-done", "async-done", "collective-permute-done")
+    "bitcast",
+    "copy",
+    "copy-start",
+    "copy-done",
+    "convert",
+    "reshape",
+    "transpose",
+    "get-tuple-element",
+    "all-reduce-done",
+    "async-done",
+    "collective-permute-done",
+)
 _DEPTH = 12
 
 
 def call_of(op_name: str | None) -> str | None:
     """The collective function of jax.lax that an op's name ends with, e.g. `psum`."""
     last = (op_name or "").rsplit("/", 1)[-1].split("[")[0]
-    return next((call for call in CALLS
-                 if last in (call, f"{call}2") or last.startswith(f"{call}_invariant")), None)
+    return next(
+        (
+            call
+            for call in CALLS
+            if last in (call, f"{call}2") or last.startswith(f"{call}_invariant")
+        ),
+        None,
+    )
 
 
 def asked(
-    module: Module, start: Start, around: Computation, groups: np.ndarray, op_name: str | None,
+    module: Module,
+    start: Start,
+    around: Computation,
+    groups: np.ndarray,
+    op_name: str | None,
 ) -> str | None:
     """The kind of collective that was asked for, where it is another than `start.kind`.
 
@@ -54,7 +80,11 @@ def asked(
 
 
 def ring_of(
-    module: Module, start: Start, around: Computation, pairs: np.ndarray, op_name: str | None,
+    module: Module,
+    start: Start,
+    around: Computation,
+    pairs: np.ndarray,
+    op_name: str | None,
 ) -> str | None:
     """What a permute of a collective matmul implements: an all-gather or a reduce-scatter.
 
@@ -91,7 +121,10 @@ def ring_size(pairs: np.ndarray) -> int:
 
 
 def _makers(
-    module: Module, computation: Computation, value: Instruction, depth: int,
+    module: Module,
+    computation: Computation,
+    value: Instruction,
+    depth: int,
 ) -> Iterator[Instruction]:
     """What made the operands of a value, seen through copies."""
     for name in value.operands:
@@ -108,24 +141,33 @@ def _multiplies(module: Module, instruction: Instruction) -> bool:
         return True
     if instruction.opcode != "fusion":
         return False
-    return any(_multiplies(module, each) for name in instruction.called()
-               for each in module.by_name[name].instructions)
+    return any(
+        _multiplies(module, each)
+        for name in instruction.called()
+        for each in module.by_name[name].instructions
+    )
 
 
-def _is_sliced(module: Module, computation: Computation, instruction: Instruction,
-               members: int) -> bool:
+def _is_sliced(
+    module: Module, computation: Computation, instruction: Instruction, members: int
+) -> bool:
     """Whether every reader of the large arrays of a sum takes one of `members` parts."""
     large = max((shape.elements for shape in instruction.arrays), default=0)
     if large < members:
         return False
     found = _readers(module, computation, instruction, large, _DEPTH)
-    return bool(found) and all(reader.opcode == "dynamic-slice"
-                               and reader.shape.elements * members == size
-                               for reader, size in found)
+    return bool(found) and all(
+        reader.opcode == "dynamic-slice" and reader.shape.elements * members == size
+        for reader, size in found
+    )
 
 
 def _readers(
-    module: Module, computation: Computation, value: Instruction, least: int, depth: int,
+    module: Module,
+    computation: Computation,
+    value: Instruction,
+    least: int,
+    depth: int,
 ) -> list[tuple[Instruction, int]]:
     """(who reads a value, its elements), seen through copies and into fusions.
 
@@ -149,19 +191,28 @@ def _readers(
 
 
 def _is_padded(
-    module: Module, computation: Computation, instruction: Instruction, members: int,
+    module: Module,
+    computation: Computation,
+    instruction: Instruction,
+    members: int,
 ) -> bool:
     """Whether the large operands of a sum are zeros into which one of `members` parts was written."""
     held = computation.by_name
     operands = [held[name] for name in instruction.operands if name in held]
     large = max((operand.shape.elements for operand in operands), default=0)
-    told = [_writes_part(module, computation, operand, members)
-            for operand in operands if operand.shape.elements * 1000 >= large]
+    told = [
+        _writes_part(module, computation, operand, members)
+        for operand in operands
+        if operand.shape.elements * 1000 >= large
+    ]
     return bool(told) and all(told)
 
 
 def _writes_part(
-    module: Module, computation: Computation, value: Instruction, members: int,
+    module: Module,
+    computation: Computation,
+    value: Instruction,
+    members: int,
     depth: int = _DEPTH,
 ) -> bool:
     held = computation.by_name

@@ -10,8 +10,15 @@ from spmd_core.hlo.module import Computation, HloError, Instruction, Module, Sha
 from spmd_core.hlo.replica_groups import parse_groups, parse_pairs
 from spmd_core.hlo.trip_counts import trip_count
 
-KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "ragged-all-to-all",
-         "collective-permute", "collective-broadcast")
+KINDS = (
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "all-to-all",
+    "ragged-all-to-all",
+    "collective-permute",
+    "collective-broadcast",
+)
 BETWEEN_SLICES = "send"  # a transfer through the data center network: send and recv, by the hosts
 _WRAPPERS = ("fusion", "async-start", "call-start")  # the last is offloaded to the sparse cores
 _RENDEZVOUS = re.compile(r'_xla_host_transfer_rendezvous="([^"]*)"')
@@ -98,8 +105,7 @@ def _fused_kind(outer: Instruction, holder: Computation, inner: Instruction) -> 
     kind = kind_of(inner.opcode) or ""
     if kind != "all-reduce" or outer.opcode != "fusion":
         return kind
-    put_in = sum(array.elements for name in inner.operands
-                 for array in holder.by_name[name].arrays)
+    put_in = sum(array.elements for name in inner.operands for array in holder.by_name[name].arrays)
     left = sum(array.elements for array in outer.arrays)
     return "reduce-scatter" if left < put_in else kind
 
@@ -127,8 +133,10 @@ def is_done(module: Module, instruction: Instruction) -> bool:
 
 
 def _calls_target(computation: Computation, target: str) -> bool:
-    return any(each.attributes.get("custom_call_target") == f'"{target}"'
-               for each in computation.instructions)
+    return any(
+        each.attributes.get("custom_call_target") == f'"{target}"'
+        for each in computation.instructions
+    )
 
 
 def transfer_of(instruction: Instruction) -> str | None:
@@ -162,11 +170,15 @@ def sites(module: Module) -> tuple[Site, ...]:
 
 
 def _walk(
-    module: Module, computation: Computation, callers: tuple[Caller, ...], count: int | None,
+    module: Module,
+    computation: Computation,
+    callers: tuple[Caller, ...],
+    count: int | None,
 ) -> Iterator[Site]:
     if len(callers) > _MAX_DEPTH:
-        raise HloError(f"computations of {module.name!r} call one another more than {_MAX_DEPTH} "
-                       "deep")
+        raise HloError(
+            f"computations of {module.name!r} call one another more than {_MAX_DEPTH} deep"
+        )
     for instruction in computation.instructions:
         if start := start_of(module, computation, instruction):
             yield Site(start, computation, callers, count)
@@ -178,7 +190,10 @@ def _walk(
 
 
 def _calls(
-    module: Module, computation: Computation, instruction: Instruction, count: int | None,
+    module: Module,
+    computation: Computation,
+    instruction: Instruction,
+    count: int | None,
 ) -> Iterator[tuple[str, int | None]]:
     """(computation, how often it runs) of what an instruction calls."""
     if instruction.opcode != "while":

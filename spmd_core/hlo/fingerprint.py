@@ -29,7 +29,8 @@ def fingerprint(text: str) -> str:
             within, line = True, _PARAMETER.sub("", line)
         # what stands before the first computation names the module and the lines of its source
         if within:
-            digest.update(_NAME.sub(numbered,
-                                    _CHANNEL.sub("", _METADATA.sub("", line))).encode() + b"\n")
+            digest.update(
+                _NAME.sub(numbered, _CHANNEL.sub("", _METADATA.sub("", line))).encode() + b"\n"
+            )
         within = within and line != "}"
     return digest.hexdigest()[:16]

@@ -11,11 +11,38 @@ from types import MappingProxyType
 from spmd_core.errors import LabError
 
 # bits of an element; from xla/primitive_util.h
-_BITS = {"pred": 8, "s2": 2, "s4": 4, "s8": 8, "s16": 16, "s32": 32, "s64": 64, "u2": 2, "u4": 4,
-         "u8": 8, "u16": 16, "u32": 32, "u64": 64, "bf16": 16, "f16": 16, "f32": 32, "f64": 64,
-         "c64": 64, "c128": 128, "f8e5m2": 8, "f8e4m3": 8, "f8e4m3fn": 8, "f8e4m3b11fnuz": 8,
-         "f8e5m2fnuz": 8, "f8e4m3fnuz": 8, "f8e3m4": 8, "f8e8m0fnu": 8, "f4e2m1fn": 4, "s1": 1,
-         "u1": 1,}
+_BITS = {
+    "pred": 8,
+    "s2": 2,
+    "s4": 4,
+    "s8": 8,
+    "s16": 16,
+    "s32": 32,
+    "s64": 64,
+    "u2": 2,
+    "u4": 4,
+    "u8": 8,
+    "u16": 16,
+    "u32": 32,
+    "u64": 64,
+    "bf16": 16,
+    "f16": 16,
+    "f32": 32,
+    "f64": 64,
+    "c64": 64,
+    "c128": 128,
+    "f8e5m2": 8,
+    "f8e4m3": 8,
+    "f8e4m3fn": 8,
+    "f8e4m3b11fnuz": 8,
+    "f8e5m2fnuz": 8,
+    "f8e4m3fnuz": 8,
+    "f8e3m4": 8,
+    "f8e8m0fnu": 8,
+    "f4e2m1fn": 4,
+    "s1": 1,
+    "u1": 1,
+}
 # as `S(n)` in a TPU's layout; 2, 4 and 6 are flags and scalar memory
 HBM, VMEM, HOST_MEMORY_SPACE = 0, 1, 5
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
@@ -58,11 +85,14 @@ class Shape:
         """Bytes as stored: the fastest dims filled up to whole tiles; of a tuple, of all its parts."""
         if self.element not in _BITS:
             return sum(part.padded_bytes for part in self.parts)
-        sizes = [self.dims[dim]
-                 for dim in self.minor_to_major] if self.minor_to_major else list(
-            reversed(self.dims))
-        for place, step in enumerate(reversed(self.tile[: len(sizes)]
-                                              if len(self.tile) <= len(sizes) else self.tile)):
+        sizes = (
+            [self.dims[dim] for dim in self.minor_to_major]
+            if self.minor_to_major
+            else list(reversed(self.dims))
+        )
+        for place, step in enumerate(
+            reversed(self.tile[: len(sizes)] if len(self.tile) <= len(sizes) else self.tile)
+        ):
             if place < len(sizes):
                 sizes[place] = -(-sizes[place] // step) * step
         return (math.prod(sizes) * _BITS[self.element] + 7) // 8
@@ -75,7 +105,9 @@ class Shape:
         if self.element in ("tuple", "token", "opaque"):
             return sum(part.bytes for part in self.parts)
         if self.element not in _BITS:
-            raise HloError(f"element type {self.element!r} of a compiled program has no known size: add it to hlo_module.py")
+            raise HloError(
+                f"element type {self.element!r} of a compiled program has no known size: add it to hlo_module.py"
+            )
         count = 1
         for size in self.dims:
             count *= size
@@ -126,10 +158,21 @@ class Instruction:
 
     def called(self) -> tuple[str, ...]:
         """Names of the computations that it runs, in order."""
-        return tuple(name
-                     for key in ("calls", "to_apply", "body", "condition", "true_computation",
-                                 "false_computation", "called_computations", "branch_computations")
-                     if key in self.attributes for name in names_in(self.attributes[key]))
+        return tuple(
+            name
+            for key in (
+                "calls",
+                "to_apply",
+                "body",
+                "condition",
+                "true_computation",
+                "false_computation",
+                "called_computations",
+                "branch_computations",
+            )
+            if key in self.attributes
+            for name in names_in(self.attributes[key])
+        )
 
 
 def names_in(text: str) -> list[str]:
@@ -155,8 +198,9 @@ class Computation:
     @cached_property
     def users(self) -> dict[str, tuple[Instruction, ...]]:
         """Who reads an instruction's value."""
-        users: dict[str, list[Instruction]] = {instruction.name: []
-                                               for instruction in self.instructions}
+        users: dict[str, list[Instruction]] = {
+            instruction.name: [] for instruction in self.instructions
+        }
         for instruction in self.instructions:
             for operand in dict.fromkeys(instruction.operands):
                 users[operand].append(instruction)
@@ -165,8 +209,12 @@ class Computation:
     @cached_property
     def parameters(self) -> tuple[Instruction, ...]:
         """Parameters in order of their number."""
-        return tuple(sorted((i for i in self.instructions if i.opcode == "parameter"),
-                            key=lambda i: int(i.argument)))
+        return tuple(
+            sorted(
+                (i for i in self.instructions if i.opcode == "parameter"),
+                key=lambda i: int(i.argument),
+            )
+        )
 
     @property
     def root(self) -> Instruction:
@@ -198,23 +246,29 @@ class Module:
         """(channel, opcode) of each collective that one fusion starts and others carry on."""
         return frozenset(
             (operand.channel, operand.opcode)
-            for computation in self.computations for each in computation.instructions
+            for computation in self.computations
+            for each in computation.instructions
             if each.attributes.get("custom_call_target") == '"AsyncCollectiveStart"'
-            for operand in (computation.by_name[name] for name in each.operands))
+            for operand in (computation.by_name[name] for name in each.operands)
+        )
 
     @cached_property
     def appliers(self) -> Counter[str]:
         """How many instructions apply a computation (as the arithmetic of a reduction), by name."""
         return Counter(
             each.attributes["to_apply"].lstrip("%")
-            for computation in self.computations for each in computation.instructions
-            if "to_apply" in each.attributes)
+            for computation in self.computations
+            for each in computation.instructions
+            if "to_apply" in each.attributes
+        )
 
     def computation(self, name: str, caller: Instruction) -> Computation:
         """The computation that `caller` calls by this name; HloError where there is none."""
         if name not in self.by_name:
-            raise HloError(f"instruction {caller.name!r} calls {name!r}, which the compiled "
-                           "program does not contain")
+            raise HloError(
+                f"instruction {caller.name!r} calls {name!r}, which the compiled "
+                "program does not contain"
+            )
         return self.by_name[name]
 
     def callee(self, instruction: Instruction, key: str = "calls") -> Computation | None:

@@ -11,7 +11,8 @@ from spmd_core.hlo.module import HloError
 
 _IOTA = re.compile(r"\[(?P<dims>[\d,]+)\](?:<=\[(?P<reshape>[\d,]+)\])?(?:T\((?P<order>[\d,]+)\))?")
 _MESH = re.compile(
-    r"mesh\[(?P<axes>[^\]]*)\](?:, device_ids=\((?P<ids>.*?)\))? \{(?P<refs>[^}]*)\}")
+    r"mesh\[(?P<axes>[^\]]*)\](?:, device_ids=\((?P<ids>.*?)\))? \{(?P<refs>[^}]*)\}"
+)
 _AXIS = re.compile(r"'?(?P<name>[^'=,]+)'?=(?P<size>\d+)")
 _REF = re.compile(r"'?(?P<name>[^':,]+)'?(?::\((?P<before>\d+)\)(?P<size>\d+))?")
 _LISTS = re.compile(r"\{(\{[\d,]*\}(,\{[\d,]*\})*)?\}")
@@ -49,8 +50,9 @@ def parse_pairs(text: str) -> np.ndarray:
     return np.empty((0, 2), np.int64) if bare == "{}" else _lists(bare).reshape(-1, 2)
 
 
-def axes_of(groups: np.ndarray, mesh: tuple[tuple[str, int], ...],
-            positions: tuple[int, ...] | None = None) -> tuple[str, ...]:
+def axes_of(
+    groups: np.ndarray, mesh: tuple[tuple[str, int], ...], positions: tuple[int, ...] | None = None
+) -> tuple[str, ...]:
     """The smallest set of mesh axes along which the members of some group differ, in mesh order.
 
     `positions[i]` is the mesh position of the program's device i; None where both orders are the
@@ -61,10 +63,13 @@ def axes_of(groups: np.ndarray, mesh: tuple[tuple[str, int], ...],
     members = np.asarray(groups if positions is None else np.asarray(positions)[groups])
     if members.size and not (members.min() >= 0 and members.max() < count):
         raise HloError(
-            f"a collective names device {int(members.max())}, but the mesh has {count} devices")
-    coordinates = np.stack(np.unravel_index(members,
-                                            sizes)) if members.size else np.zeros((len(mesh), 1, 1),
-                                                                                  np.int64)
+            f"a collective names device {int(members.max())}, but the mesh has {count} devices"
+        )
+    coordinates = (
+        np.stack(np.unravel_index(members, sizes))
+        if members.size
+        else np.zeros((len(mesh), 1, 1), np.int64)
+    )
     moves = (coordinates != coordinates[:, :, :1]).any(axis=(1, 2))
     return tuple(name for (name, _), moved in zip(mesh, moves, strict=True) if moved)
 
@@ -89,8 +94,9 @@ def _lists(bare: str) -> np.ndarray:
     rows = [_numbers(part) for part in re.findall(r"\{([\d,]*)\}", bare[1:-1])]
     longest = max(map(len, rows), default=0)
     # Groups of unequal length (allowed by XLA) are filled up with their own first member.
-    return np.array([row + (row[0],) * (longest - len(row)) for row in rows if row],
-                    np.int64).reshape(-1, longest)
+    return np.array(
+        [row + (row[0],) * (longest - len(row)) for row in rows if row], np.int64
+    ).reshape(-1, longest)
 
 
 def _iota(reshape: str, order: str | None) -> np.ndarray:
@@ -118,19 +124,33 @@ def _mesh_groups(axes: str, ids: str | None, refs: str) -> np.ndarray:
     wanted: list[tuple[str, int, int]] = []
     for match in _REF.finditer(refs):
         if match["name"] not in sizes:
-            raise HloError(f"replica groups name axis {match['name']!r}, which is not in their mesh {shorten(axes)}")
+            raise HloError(
+                f"replica groups name axis {match['name']!r}, which is not in their mesh {shorten(axes)}"
+            )
         before = int(match["before"] or 1)
         wanted.append((match["name"], before, before * int(match["size"] or sizes[match["name"]])))
     factors: list[tuple[str, int, int]] = []  # each axis cut at every bound: (axis, from, to)
     for name, size in sizes.items():
-        bounds = sorted({1, size,
-                         *(bound for axis, low, high in wanted if axis == name
-                           for bound in (low, high))})
+        bounds = sorted(
+            {
+                1,
+                size,
+                *(bound for axis, low, high in wanted if axis == name for bound in (low, high)),
+            }
+        )
         factors += [(name, low, high) for low, high in pairwise(bounds)]
-    grouped = [index for name, low, high in wanted
-               for index, (axis, start, stop) in enumerate(factors)
-               if axis == name and low <= start and stop <= high]
+    grouped = [
+        index
+        for name, low, high in wanted
+        for index, (axis, start, stop) in enumerate(factors)
+        if axis == name and low <= start and stop <= high
+    ]
     rest = [index for index in range(len(factors)) if index not in grouped]
     shape = tuple(high // low for _, low, high in factors)
     members = math.prod(shape[index] for index in grouped)
-    return _device_ids(ids, math.prod(sizes.values())).reshape(shape).transpose(rest + grouped).reshape(-1, members)
+    return (
+        _device_ids(ids, math.prod(sizes.values()))
+        .reshape(shape)
+        .transpose(rest + grouped)
+        .reshape(-1, members)
+    )

@@ -11,11 +11,15 @@ from spmd_core.hlo.replica_groups import parse_iota
 
 Mesh = tuple[tuple[str, int], ...]
 Axes = tuple[str, ...]
-_TILES = re.compile(r"devices=\[(?P<dims>[\d,]+)\](?P<ids><=\[[\d,]+\](?:T\([\d,]+\))?|[\d,]+)"
-                    r"(?P<rest>.*)$")
+_TILES = re.compile(
+    r"devices=\[(?P<dims>[\d,]+)\](?P<ids><=\[[\d,]+\](?:T\([\d,]+\))?|[\d,]+)"
+    r"(?P<rest>.*)$"
+)
 _KINDS = re.compile(r"last_tile_dims=\{([^}]*)\}")
-_MESH = re.compile(r"mesh\[(?P<axes>[^\]]*)\](?P<ids>, device_ids=[^\]]*?)?(?:, \[(?P<dims>.*?)\])?"
-                   r"(?P<rest>, (?:replicated|unreduced|manual)=.*|, (?:replicated|manual))?$")
+_MESH = re.compile(
+    r"mesh\[(?P<axes>[^\]]*)\](?P<ids>, device_ids=[^\]]*?)?(?:, \[(?P<dims>.*?)\])?"
+    r"(?P<rest>, (?:replicated|unreduced|manual)=.*|, (?:replicated|manual))?$"
+)
 _AXIS = re.compile(r"'([^']+)'=(\d+)")
 _DIM = re.compile(r"\{([^}]*)\}")
 
@@ -63,8 +67,13 @@ def _of_mesh(bare: str, rank: int, mesh: Mesh) -> Sharding:
     if any(dict(mesh).get(name) != size for name, size in sizes.items()):
         raise HloError(f"sharding {bare[:200]} names axes that the mesh does not have")
     rest = match["rest"] or ""
-    manual = _axes(rest.partition("manual=")[2]) if "manual=" in rest else \
-        tuple(sizes) if "manual" in rest else ()
+    manual = (
+        _axes(rest.partition("manual=")[2])
+        if "manual=" in rest
+        else tuple(sizes)
+        if "manual" in rest
+        else ()
+    )
     dims = tuple(_axes(dim) for dim in _DIM.findall(match["dims"] or ""))
     return Sharding((*dims, *((),) * (rank - len(dims))), manual)
 
@@ -79,11 +88,17 @@ def _of_tiles(match: re.Match[str], rank: int, mesh: Mesh) -> Sharding:
     """Which axes a tiling follows, told by where each device's tile is."""
     dims = tuple(int(size) for size in match["dims"].split(","))
     ids = match["ids"]
-    devices = parse_iota(ids) if ids.startswith("<=") else np.array(
-        [int(each) for each in ids.split(",")])
+    devices = (
+        parse_iota(ids)
+        if ids.startswith("<=")
+        else np.array([int(each) for each in ids.split(",")])
+    )
     kinds = _KINDS.search(match["rest"])
-    ends = [kind.strip() for kind in kinds[1].split(",")] if kinds else \
-        ["replicated"] * (len(dims) - rank)
+    ends = (
+        [kind.strip() for kind in kinds[1].split(",")]
+        if kinds
+        else ["replicated"] * (len(dims) - rank)
+    )
     sizes = tuple(size for _, size in mesh)
     if devices.size != math.prod(sizes) or len(dims) != rank + len(ends):
         raise HloError(f"sharding {match[0][:200]} does not fit the mesh")
@@ -91,8 +106,12 @@ def _of_tiles(match: re.Match[str], rank: int, mesh: Mesh) -> Sharding:
     tile = np.empty((len(dims), devices.size), np.int64)
     tile[:, devices.reshape(-1)] = np.stack(np.unravel_index(np.arange(devices.size), dims))
     spec = tuple(_followed(tile[dim], mesh) for dim in range(rank))
-    manual = tuple(axis for at, kind in enumerate(ends) if kind == "manual"
-                   for axis in _followed(tile[rank + at], mesh))
+    manual = tuple(
+        axis
+        for at, kind in enumerate(ends)
+        if kind == "manual"
+        for axis in _followed(tile[rank + at], mesh)
+    )
     return Sharding(spec, manual)
 
 

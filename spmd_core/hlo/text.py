@@ -20,8 +20,11 @@ _MEMORY_SPACE = re.compile(r"S\((\d+)\)")
 _TILE = re.compile(r"T\(([0-9,]+)\)")
 _TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _NO_OPERANDS = ("parameter", "constant", "iota", "partition-id", "replica-id", "after-all")
-_SHORT_FORMS = {f"{name}-{end}" for name in ("slice", "dynamic-slice", "dynamic-update-slice", "copy")
-                for end in ("start", "done")}
+_SHORT_FORMS = {
+    f"{name}-{end}"
+    for name in ("slice", "dynamic-slice", "dynamic-update-slice", "copy")
+    for end in ("start", "done")
+}
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -33,7 +36,8 @@ def parse_module(text: str) -> Module:
     header = next(lines, "")
     if not header.startswith("HloModule "):
         raise HloError(
-            f"text {shorten(header)} is not a compiled program: it does not begin with HloModule")
+            f"text {shorten(header)} is not a compiled program: it does not begin with HloModule"
+        )
     attributes = _attributes(header.removeprefix("HloModule "))
     tables: dict[str, dict[int, str]] = {name: {} for name in _TABLES}
     frames: dict[int, tuple[Frame, ...]] | None = None
@@ -47,13 +51,20 @@ def parse_module(text: str) -> Module:
         elif line.endswith("{") and (match := _COMPUTATION.match(line)):
             table = None
             frames = frames if frames is not None else frame_chains(tables)
-            computations.append(Computation(match["name"], tuple(_instructions(lines, frames)),
-                                            bool(match["entry"])))
+            computations.append(
+                Computation(
+                    match["name"], tuple(_instructions(lines, frames)), bool(match["entry"])
+                )
+            )
         else:
             raise HloError(f"line {shorten(line, 120)} of a compiled program cannot be read")
     name = header.removeprefix("HloModule ").split(",")[0].strip()
-    return Module(name, _as_final(computations), int(attributes.get("num_partitions", 1)),
-                  int(attributes.get("replica_count", 1)))
+    return Module(
+        name,
+        _as_final(computations),
+        int(attributes.get("num_partitions", 1)),
+        int(attributes.get("replica_count", 1)),
+    )
 
 
 def _as_final(computations: list[Computation]) -> tuple[Computation, ...]:
@@ -86,8 +97,9 @@ def _add_part(name: str, found: dict[str, Instruction]) -> None:
     if whole not in found or int(index) >= len(found[whole].shape.parts):
         raise HloError(f"operand {shorten(name)} of a compiled program is no part of a tuple")
     shape = found[whole].shape.parts[int(index)]
-    found[name] = Instruction(name, "get-tuple-element", shape, (whole,), f"%{whole}",
-                              MappingProxyType({"index": index}))
+    found[name] = Instruction(
+        name, "get-tuple-element", shape, (whole,), f"%{whole}", MappingProxyType({"index": index})
+    )
 
 
 def _with_short_forms(computation: Computation, roots: dict[str, str]) -> Computation:
@@ -127,16 +139,20 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _is_closed(line: str) -> bool:
-    if all(line.count(left) == line.count(right)
-           for left, right in _CLOSES.items()) and line.count('"') % 2 == 0:
+    if (
+        all(line.count(left) == line.count(right) for left, right in _CLOSES.items())
+        and line.count('"') % 2 == 0
+    ):
         return True
     bare = _PIECE.sub(lambda piece: "" if piece[0][0] == '"' else piece[0], line)
-    return '"' not in bare and all(bare.count(left) == bare.count(right)
-                                   for left, right in _CLOSES.items())
+    return '"' not in bare and all(
+        bare.count(left) == bare.count(right) for left, right in _CLOSES.items()
+    )
 
 
-def _instructions(lines: Iterator[str],
-                  frames: dict[int, tuple[Frame, ...]]) -> Iterator[Instruction]:
+def _instructions(
+    lines: Iterator[str], frames: dict[int, tuple[Frame, ...]]
+) -> Iterator[Instruction]:
     for line in lines:
         if line.startswith("}"):
             return
@@ -156,15 +172,26 @@ def parse_instruction(line: str, frames: dict[int, tuple[Frame, ...]] | None = N
     opcode, argument = line[end:opening].strip(), line[opening + 1 : closing]
     attributes = _attributes(line[closing + 1 :])
     metadata = dict(_METADATA.findall(attributes.get("metadata", "")))
-    operands = () if opcode in _NO_OPERANDS else tuple(part.split()[-1].lstrip("%")
-                                                       for part in _split(_COMMENT.sub("",
-                                                                                       argument))
-                                                       if part)
+    operands = (
+        ()
+        if opcode in _NO_OPERANDS
+        else tuple(
+            part.split()[-1].lstrip("%") for part in _split(_COMMENT.sub("", argument)) if part
+        )
+    )
     if opcode == "after-all" and argument:
         operands = tuple(part.split()[-1].lstrip("%") for part in _split(argument))
-    return Instruction(start["name"], opcode, parse_shape(line[at:end]), operands, argument,
-                       MappingProxyType(attributes), bool(start["root"]),
-                       _unquoted(metadata.get("op_name")), _frames_of(metadata, frames or {}))
+    return Instruction(
+        start["name"],
+        opcode,
+        parse_shape(line[at:end]),
+        operands,
+        argument,
+        MappingProxyType(attributes),
+        bool(start["root"]),
+        _unquoted(metadata.get("op_name")),
+        _frames_of(metadata, frames or {}),
+    )
 
 
 def parse_shape(text: str) -> Shape:
@@ -177,13 +204,22 @@ def parse_shape(text: str) -> Shape:
         raise HloError(f"shape {shorten(text)} of a compiled program cannot be read")
     if match["element"] in ("token", "opaque"):
         return Shape(match["element"])
-    dims = tuple(int(size.strip().removeprefix("<=").removeprefix("?") or 0)
-                 for size in match["dims"].split(",") if size.strip())
+    dims = tuple(
+        int(size.strip().removeprefix("<=").removeprefix("?") or 0)
+        for size in match["dims"].split(",")
+        if size.strip()
+    )
     layout = match["layout"] or ""
     space, tile = _MEMORY_SPACE.search(layout), _TILE.search(layout)
     order = tuple(int(dim) for dim in layout.split(":")[0].split(",") if dim)
-    return Shape(match["element"], dims, (), int(space[1]) if space else 0, order,
-                 tuple(int(size) for size in tile[1].split(",")) if tile else ())
+    return Shape(
+        match["element"],
+        dims,
+        (),
+        int(space[1]) if space else 0,
+        order,
+        tuple(int(size) for size in tile[1].split(",")) if tile else (),
+    )
 
 
 def _closing(text: str, opening: int) -> int:
@@ -243,8 +279,10 @@ def frame_chains(tables: dict[str, dict[int, str]]) -> dict[int, tuple[Frame, ..
         file = _unquoted(tables["FileNames"].get(values.get("file_name_id", 0))) or ""
         function = _unquoted(tables["FunctionNames"].get(values.get("function_name_id", 0))) or ""
         places[number] = Frame(file, values.get("line", 0), function)
-    links = {number: {key: int(value) for key, value in _FIELD.findall(row)}
-             for number, row in tables["StackFrames"].items()}
+    links = {
+        number: {key: int(value) for key, value in _FIELD.findall(row)}
+        for number, row in tables["StackFrames"].items()
+    }
     # The first frame has no parent: XLA writes that as 1 where it counts parents from 1, else as 0.
     offset = links.get(1, {}).get("parent_frame_id", 0)
     chains: dict[int, tuple[Frame, ...]] = {}
@@ -261,6 +299,7 @@ def _frames_of(metadata: dict[str, str], frames: dict[int, tuple[Frame, ...]]) -
     if "stack_frame_id" in metadata:
         return frames.get(int(metadata["stack_frame_id"]), ())
     if "source_file" in metadata:
-        return (Frame(_unquoted(metadata["source_file"]) or "",
-                      int(metadata.get("source_line", 0))),)
+        return (
+            Frame(_unquoted(metadata["source_file"]) or "", int(metadata.get("source_line", 0))),
+        )
     return ()

@@ -60,8 +60,9 @@ def _compare(module: Module, condition: Computation) -> tuple[int, str, int] | N
     return int(left.attributes["index"]), root.attributes.get("direction", ""), bound
 
 
-def _through_fusion(outside: Computation, fusion: Instruction | None, inside: Computation,
-                    name: str) -> Instruction | None:
+def _through_fusion(
+    outside: Computation, fusion: Instruction | None, inside: Computation, name: str
+) -> Instruction | None:
     """The instruction that a value comes from, followed out of a fusion through its parameters."""
     found = _same_value(inside, inside.by_name[name])
     if fusion is not None and found.opcode == "parameter":
@@ -105,8 +106,12 @@ def _step(module: Module, body: Computation, index: int) -> int | None:
         return None
     parts = [_through_fusion(body, outer, inner, name) for name in changed.operands]
     steps = [_integer(part) for part in parts]
-    own = [part is not None and part.opcode == "get-tuple-element"
-           and int(part.attributes["index"]) == index for part in parts]
+    own = [
+        part is not None
+        and part.opcode == "get-tuple-element"
+        and int(part.attributes["index"]) == index
+        for part in parts
+    ]
     if len(parts) == 2 and own[0] and steps[1] is not None:
         return steps[1]
     return steps[0] if len(parts) == 2 and own[1] else None

@@ -76,17 +76,29 @@ def compare(left: ProgramText, right: ProgramText) -> Difference:
     both sides are passed over.
     """
     ours, theirs = _without_common(_sections(left), _sections(right))
-    a, b = [pair for section in ours for pair in section], [pair for section in theirs
-                                                            for pair in section]
+    a, b = (
+        [pair for section in ours for pair in section],
+        [pair for section in theirs for pair in section],
+    )
     left_out = max(0, len(a) - MOST_LINES) + max(0, len(b) - MOST_LINES)
     a, b = a[:MOST_LINES], b[:MOST_LINES]
-    matcher = SequenceMatcher(None, [key for _, key in a], [key for _, key in b],
-                              autojunk=max(len(a), len(b)) > _EXACT_LINES)
+    matcher = SequenceMatcher(
+        None,
+        [key for _, key in a],
+        [key for _, key in b],
+        autojunk=max(len(a), len(b)) > _EXACT_LINES,
+    )
     hunks = tuple(tuple(_rows(group, a, b)) for group in matcher.get_grouped_opcodes(_CONTEXT))
     if all(row.same for hunk in hunks for row in hunk):
         hunks = ()
-    return Difference(_count(left, False), _count(right, False), _count(left, True),
-                      _count(right, True), hunks, left_out)
+    return Difference(
+        _count(left, False),
+        _count(right, False),
+        _count(left, True),
+        _count(right, True),
+        hunks,
+        left_out,
+    )
 
 
 def _count(text: ProgramText, communicates: bool) -> Counter[str]:
@@ -103,8 +115,9 @@ def short(opcode: str) -> str:
 Keyed = tuple[tuple[int, str], ...]  # (index of a line, what it says without names)
 
 
-def _rows(group: list[tuple[str, int, int, int, int]], a: list[tuple[int, str]],
-          b: list[tuple[int, str]]) -> Iterator[Row]:
+def _rows(
+    group: list[tuple[str, int, int, int, int]], a: list[tuple[int, str]], b: list[tuple[int, str]]
+) -> Iterator[Row]:
     for tag, start, stop, other_start, other_stop in group:
         for at in range(max(stop - start, other_stop - other_start)):
             left = a[start + at][0] if start + at < stop else None
@@ -116,12 +129,20 @@ def _sections(text: ProgramText) -> list[Keyed]:
     key = _KEYS[text.kind](text)
     if text.kind in ("program", "jaxpr"):  # sections lie inside one another: as written
         return [tuple((at, key(line)) for at, line in enumerate(text.quiet) if line.strip())]
-    return [tuple((at, key(text.quiet[at])) for at in range(section.start, section.stop)
-                  if text.quiet[at].strip()) for section in text.sections if not section.is_details]
+    return [
+        tuple(
+            (at, key(text.quiet[at]))
+            for at in range(section.start, section.stop)
+            if text.quiet[at].strip()
+        )
+        for section in text.sections
+        if not section.is_details
+    ]
 
 
 def _without_common(left: list[Keyed], right: list[Keyed]) -> tuple[list[Keyed], list[Keyed]]:
     """Both without the sections that the other has as well."""
+
     def words(section: Keyed) -> tuple[str, ...]:
         return tuple(key for _, key in section)
 
@@ -145,9 +166,9 @@ class _Hlo:
     """
 
     def __init__(self, text: ProgramText):
-        self._names = {section.name: "computation"
-                       for section in text.sections} | {op.name.lstrip("%"): op.opcode
-                                                        for op in text.ops}
+        self._names = {section.name: "computation" for section in text.sections} | {
+            op.name.lstrip("%"): op.opcode for op in text.ops
+        }
         for op in text.ops:
             if op.opcode == "parameter" and (match := _HLO_PARAMETER.match(text.lines[op.line])):
                 self._names[match[1]] = f"parameter{match[2]}"
@@ -161,8 +182,9 @@ class _Hlo:
         if line.endswith("{") and " = " not in line.split("(")[0]:
             line = _HLO_SIGNATURE.sub("", line)
         line = _CHANNEL.sub(r"\1", line)
-        return _HLO_NAME.sub(lambda name: "%" + self._names.get(name[1], _NUMBER.sub("", name[1])),
-                             line).strip()
+        return _HLO_NAME.sub(
+            lambda name: "%" + self._names.get(name[1], _NUMBER.sub("", name[1])), line
+        ).strip()
 
     def _as_lists(self, groups: str) -> str:
         if groups not in self._groups:
@@ -181,8 +203,9 @@ class _StableHlo:
 
     def __call__(self, line: str) -> str:
         line = _CHANNEL.sub(r"\1", line)
-        return _MLIR_NAME.sub(lambda name: self._names.get(name[0], re.sub(r"_?\d+$", "", name[0])),
-                              line).strip()
+        return _MLIR_NAME.sub(
+            lambda name: self._names.get(name[0], re.sub(r"_?\d+$", "", name[0])), line
+        ).strip()
 
 
 class _Jaxpr:
@@ -192,14 +215,21 @@ class _Jaxpr:
         self._names: dict[str, str] = {}
         for line in text.quiet:
             if "{ lambda" in line:
-                self._names |= {name: f"in{at}" for at, name in enumerate(_BINDER.findall(line.split("lambda", 1)[1].split(". let")[0]))}
+                self._names |= {
+                    name: f"in{at}"
+                    for at, name in enumerate(
+                        _BINDER.findall(line.split("lambda", 1)[1].split(". let")[0])
+                    )
+                }
         for op in text.ops:
             binders = text.quiet[op.line].split(" = ")[0]
             self._names |= dict.fromkeys(_BINDER.findall(binders), op.opcode)
 
     def __call__(self, line: str) -> str:
-        return _JAXPR_NAME.sub(lambda name: name[1] if name[1] in ("in", "let")
-                               else self._names.get(name[1], name[1]), line).strip()
+        return _JAXPR_NAME.sub(
+            lambda name: name[1] if name[1] in ("in", "let") else self._names.get(name[1], name[1]),
+            line,
+        ).strip()
 
 
 def _as_written(_text: ProgramText) -> type[str]:

@@ -9,10 +9,24 @@ from spmd_core.hlo.module import Frame
 from spmd_core.hlo.text import frame_chains
 from spmd_core.ir.text import Op, ProgramText, Section
 
-COLLECTIVES = frozenset(("all-reduce", "all-gather", "reduce-scatter", "all-to-all",
-                         "ragged-all-to-all", "collective-permute", "collective-broadcast",
-                         "all-reduce-start", "all-gather-start", "collective-permute-start",
-                         "reduce-scatter-start", "all-to-all-start", "send", "recv"))
+COLLECTIVES = frozenset(
+    (
+        "all-reduce",
+        "all-gather",
+        "reduce-scatter",
+        "all-to-all",
+        "ragged-all-to-all",
+        "collective-permute",
+        "collective-broadcast",
+        "all-reduce-start",
+        "all-gather-start",
+        "collective-permute-start",
+        "reduce-scatter-start",
+        "all-to-all-start",
+        "send",
+        "recv",
+    )
+)
 _HEAD = "Head of the module"
 _TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _ROW = re.compile(r"(\d+) (.*)")
@@ -23,11 +37,17 @@ _OPCODE = re.compile(r" ?([a-z][\w\-]*)\(")
 _FRAME = re.compile(r"stack_frame_id=(\d+)")
 _SOURCE = re.compile(r'source_file="([^"]*)" source_line=(\d+)')
 _CALLS = re.compile(
-    r"\b(calls|to_apply|body|condition|true_computation|false_computation|called_computations|branch_computations)=(\{[^}]*\}|%?[\w.\-]+)")
-_USES = {"calls": "called by", "to_apply": "the arithmetic of", "body": "body of",
-         "condition": "condition of"}
+    r"\b(calls|to_apply|body|condition|true_computation|false_computation|called_computations|branch_computations)=(\{[^}]*\}|%?[\w.\-]+)"
+)
+_USES = {
+    "calls": "called by",
+    "to_apply": "the arithmetic of",
+    "body": "body of",
+    "condition": "condition of",
+}
 _DETAILS = re.compile(
-    r", (?:metadata|backend_config|frontend_attributes|custom_call_config|origin)=(?=[{\"])")
+    r", (?:metadata|backend_config|frontend_attributes|custom_call_config|origin)=(?=[{\"])"
+)
 _BRACE = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]|"')
 
 
@@ -36,18 +56,26 @@ def read_hlo(text: str) -> ProgramText:
     called.
     """
     lines = tuple(text.splitlines())
-    first = next((at for at, line in enumerate(lines)
-                  if at and line.endswith("{") and _COMPUTATION.match(line)), len(lines))
+    first = next(
+        (
+            at
+            for at, line in enumerate(lines)
+            if at and line.endswith("{") and _COMPUTATION.match(line)
+        ),
+        len(lines),
+    )
     frames = _frames(lines[:first])
     computations = {section.name: section for section in _computations(lines, first, frames)}
     ordered = _reading_order(lines, computations)
-    head = Section(_HEAD, 0, first, note="its name, layouts and the tables of source lines",
-                   is_details=True)
+    head = Section(
+        _HEAD, 0, first, note="its name, layouts and the tables of source lines", is_details=True
+    )
     return ProgramText("hlo", lines, (*ordered, *((head,) if first else ())), quiet)
 
 
-def _computations(lines: tuple[str, ...], first: int,
-                  frames: dict[int, tuple[Frame, ...]]) -> Iterator[Section]:
+def _computations(
+    lines: tuple[str, ...], first: int, frames: dict[int, tuple[Frame, ...]]
+) -> Iterator[Section]:
     start, match, ops = 0, None, list[Op]()
     for at in range(first, len(lines)):
         line = lines[at]
@@ -59,9 +87,16 @@ def _computations(lines: tuple[str, ...], first: int,
             match = None
         elif op := _op(line, at, frames):
             ops.append(op)
-        elif ops and not ops[-1].frames and "stack_frame_id=" in line:  # an attribute before it was broken over lines
-            ops[-1] = Op(ops[-1].line, ops[-1].name, ops[-1].opcode, _frames_of(line, frames),
-                         ops[-1].communicates)
+        elif (
+            ops and not ops[-1].frames and "stack_frame_id=" in line
+        ):  # an attribute before it was broken over lines
+            ops[-1] = Op(
+                ops[-1].line,
+                ops[-1].name,
+                ops[-1].opcode,
+                _frames_of(line, frames),
+                ops[-1].communicates,
+            )
 
 
 def _op(line: str, at: int, frames: dict[int, tuple[Frame, ...]]) -> Op | None:
@@ -118,11 +153,23 @@ def _reading_order(lines: tuple[str, ...], computations: dict[str, Section]) -> 
         called = list(_called(lines, section))
         for callee, note in called:
             notes.setdefault(callee, note)
-        waiting += [callee for callee, _ in reversed(called)
-                    if callee in computations and callee not in seen]
+        waiting += [
+            callee
+            for callee, _ in reversed(called)
+            if callee in computations and callee not in seen
+        ]
         ordered.append(section)
-    return [Section(section.name, section.start, section.stop, section.ops,
-                    notes.get(section.name, ""), section.is_entry) for section in ordered]
+    return [
+        Section(
+            section.name,
+            section.start,
+            section.stop,
+            section.ops,
+            notes.get(section.name, ""),
+            section.is_entry,
+        )
+        for section in ordered
+    ]
 
 
 def _called(lines: tuple[str, ...], section: Section) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,10 @@ def _read_program(text: str) -> ProgramText:
 
 
 _READERS: dict[str, Callable[[str], ProgramText]] = {
-    "program": _read_program, "jaxpr": read_jaxpr, "stablehlo": read_stablehlo, "hlo": read_hlo,
+    "program": _read_program,
+    "jaxpr": read_jaxpr,
+    "stablehlo": read_stablehlo,
+    "hlo": read_hlo,
 }
 
 
@@ -42,8 +45,11 @@ def spans_of(line: str, wanted: str) -> tuple[tuple[int, int], ...]:
     """Where a line holds a text, in upper or lower case: (start, stop) of each place. Nothing is
     found for an empty text.
     """
-    return tuple(match.span()
-                 for match in re.finditer(re.escape(wanted), line, re.IGNORECASE)) if wanted else ()
+    return (
+        tuple(match.span() for match in re.finditer(re.escape(wanted), line, re.IGNORECASE))
+        if wanted
+        else ()
+    )
 
 
 def find(text: ProgramText, wanted: str, details: bool) -> list[Match]:
@@ -52,7 +58,13 @@ def find(text: ProgramText, wanted: str, details: bool) -> list[Match]:
     """
     if not wanted:
         return []
-    hidden = set() if details else {number for number, section in enumerate(text.sections)
-                                    if section.is_details}
-    return [Match(at, text.owners[at], spans) for at, line in enumerate(text.shown(details))
-            if text.owners[at] not in hidden and (spans := spans_of(line, wanted))]
+    hidden = (
+        set()
+        if details
+        else {number for number, section in enumerate(text.sections) if section.is_details}
+    )
+    return [
+        Match(at, text.owners[at], spans)
+        for at, line in enumerate(text.shown(details))
+        if text.owners[at] not in hidden and (spans := spans_of(line, wanted))
+    ]

@@ -16,19 +16,34 @@ from spmd_core.results.shardings import Reshard, Shardings, Step
 MOST_STEPS = 500
 NAME = "shardings"  # beside the program texts of a strategy
 Lines = Callable[[str], Sequence[str]]  # of a source file, by its name
-_SKIPPED = ("constant", "tuple", "get-tuple-element", "iota", "parameter", "partition-id",
-            "replica-id", "after-all", "bitcast", "while", "call", "conditional", "custom-call")
+_SKIPPED = (
+    "constant",
+    "tuple",
+    "get-tuple-element",
+    "iota",
+    "parameter",
+    "partition-id",
+    "replica-id",
+    "after-all",
+    "bitcast",
+    "while",
+    "call",
+    "conditional",
+    "custom-call",
+)
 _CODE = 160  # characters of a line
 _NUMBER = re.compile(r"[.#]\d+")
 
 
-def steps_of(module: Module, mesh: Mesh, lines: Lines,
-             collectives: Sequence[Collective] = ()) -> Shardings:
+def steps_of(
+    module: Module, mesh: Mesh, lines: Lines, collectives: Sequence[Collective] = ()
+) -> Shardings:
     """The steps of a program as propagation left it; `lines` reads the source that it quotes."""
     reader = _Reader(module, mesh, lines)
     reader.walk(module.entry, "")
-    named = _with_operands(_with_names(reader.steps, lambda name: lines(reader.files[name])),
-                           reader.made)
+    named = _with_operands(
+        _with_names(reader.steps, lambda name: lines(reader.files[name])), reader.made
+    )
     steps = _with_collectives(named, collectives)
     return Shardings(steps=tuple(steps[:MOST_STEPS]), left_out=max(0, len(steps) - MOST_STEPS))
 
@@ -66,16 +81,18 @@ class _Reader:
             if name in self.module.by_name and not condition:
                 self.walk(self.module.by_name[name], loop)
 
-    def _results(self, each: Instruction, computation: Computation,
-                 inside: str) -> Iterator[Step]:
+    def _results(self, each: Instruction, computation: Computation, inside: str) -> Iterator[Step]:
         """What a loop, a call or a branch gives back and somebody reads."""
         if each.shape.element != "tuple":
             if each.frames:
                 yield self._step(each, computation, inside)
             return
         for user in computation.users[each.name]:
-            if user.opcode == "get-tuple-element" and user.shape.dims and (
-                    computation.users[user.name] or user.is_root):
+            if (
+                user.opcode == "get-tuple-element"
+                and user.shape.dims
+                and (computation.users[user.name] or user.is_root)
+            ):
                 said = replace(user, op_name=each.op_name, frames=each.frames)
                 yield self._step(said, computation, inside)
 
@@ -100,13 +117,18 @@ class _Reader:
         return Step(
             name=(each.op_name or each.name) if is_operand else "",
             operation="operand" if is_operand else _last(each.op_name) or each.opcode,
-            op="" if is_operand else each.op_name or "", shape=shape.dims, dtype=shape.element,
-            spec=found.spec if found else None, manual=found.manual if found else (),
+            op="" if is_operand else each.op_name or "",
+            shape=shape.dims,
+            dtype=shape.element,
+            spec=found.spec if found else None,
+            manual=found.manual if found else (),
             bytes=self._bytes(each, found) if found else None,
             source=f"{file}:{frame.line}" if frame else "",
-            code=code[:_CODE], inside=inside,
+            code=code[:_CODE],
+            inside=inside,
             reshards=tuple(self._reshards(each, computation, found)) if found else (),
-            sums=self._sums(each, computation, found) if found else ())
+            sums=self._sums(each, computation, found) if found else (),
+        )
 
     def sharding(self, each: Instruction, computation: Computation) -> Sharding | None:
         """The sharding of an array; None where it is no layout of mesh axes."""
@@ -127,29 +149,36 @@ class _Reader:
             element = each.shape.bytes / max(1, prod(each.shape.dims))
         except HloError:
             return None
-        shard = prod(-(-size // parts_of(axes, self.mesh))
-                     for size, axes in zip(each.shape.dims, found.spec, strict=True))
+        shard = prod(
+            -(-size // parts_of(axes, self.mesh))
+            for size, axes in zip(each.shape.dims, found.spec, strict=True)
+        )
         return int(shard * element)
 
-    def _operands(self, each: Instruction,
-                  computation: Computation) -> Iterator[tuple[Instruction, Sharding | None]]:
+    def _operands(
+        self, each: Instruction, computation: Computation
+    ) -> Iterator[tuple[Instruction, Sharding | None]]:
         for name in each.operands:
             operand = computation.by_name[name]
             yield operand, self.sharding(operand, computation)
 
-    def _reshards(self, each: Instruction, computation: Computation,
-                  found: Sharding) -> Iterator[Reshard]:
+    def _reshards(
+        self, each: Instruction, computation: Computation, found: Sharding
+    ) -> Iterator[Reshard]:
         operands = list(self._operands(each, computation))
         specs = [sharding.spec if sharding else None for _, sharding in operands]
         for (operand, sharding), needed in zip(
-                operands, needed_specs(each, found.spec, [o.shape for o, _ in operands], specs),
-                strict=True):
+            operands,
+            needed_specs(each, found.spec, [o.shape for o, _ in operands], specs),
+            strict=True,
+        ):
             if sharding is None or needed is None or not operand.shape.dims:
                 continue
             before, after = self._plain(sharding.spec), self._plain(needed)
             if before != after and not _is_number(operand, computation):
-                free = all(wanted[: len(had)] == had
-                           for had, wanted in zip(before, after, strict=True))
+                free = all(
+                    wanted[: len(had)] == had for had, wanted in zip(before, after, strict=True)
+                )
                 yield Reshard(operand=operand.name, before=before, after=after, free=free)
 
     def _plain(self, spec: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
@@ -157,14 +186,17 @@ class _Reader:
         sizes = dict(self.mesh)
         return tuple(tuple(axis for axis in axes if sizes[axis] > 1) for axes in spec)
 
-    def _sums(self, each: Instruction, computation: Computation,
-              found: Sharding) -> tuple[str, ...]:
-        specs = [sharding.spec if sharding else None
-                 for _, sharding in self._operands(each, computation)]
+    def _sums(
+        self, each: Instruction, computation: Computation, found: Sharding
+    ) -> tuple[str, ...]:
+        specs = [
+            sharding.spec if sharding else None for _, sharding in self._operands(each, computation)
+        ]
         held = {axis for axes in found.spec for axis in axes} | set(found.manual)
         sizes = dict(self.mesh)
-        return tuple(axis for axis in partial_sums(each, specs)
-                     if axis not in held and sizes[axis] > 1)
+        return tuple(
+            axis for axis in partial_sums(each, specs) if axis not in held and sizes[axis] > 1
+        )
 
 
 def _is_number(operand: Instruction, computation: Computation) -> bool:
@@ -225,8 +257,12 @@ def assigned(lines: tuple[str, ...]) -> Mapping[int, str]:
         return {}
     found: dict[int, str] = {}
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    returned = {id(node): function.name for function in functions  # inner functions come later
-                for node in ast.walk(function) if isinstance(node, ast.Return)}
+    returned = {
+        id(node): function.name
+        for function in functions  # inner functions come later
+        for node in ast.walk(function)
+        if isinstance(node, ast.Return)
+    }
     for node in ast.walk(tree):
         name = f"{returned[id(node)]}()" if isinstance(node, ast.Return) else ""
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -240,26 +276,46 @@ def assigned(lines: tuple[str, ...]) -> Mapping[int, str]:
 
 def _with_operands(steps: Sequence[Step], made: Mapping[str, int]) -> list[Step]:
     """Reshards whose operands are called as their own steps are, once these have names."""
+
     def called(instruction: str) -> str:
         at = made.get(instruction)
         if at is None:
             return _NUMBER.sub("", instruction).replace("_", " ")
         return steps[at].name or steps[at].operation.replace("_", " ")
 
-    return [step.model_copy(update={"reshards": tuple(
-        each.model_copy(update={"operand": called(each.operand)}) for each in step.reshards)})
-        if step.reshards else step for step in steps]
+    return [
+        step.model_copy(
+            update={
+                "reshards": tuple(
+                    each.model_copy(update={"operand": called(each.operand)})
+                    for each in step.reshards
+                )
+            }
+        )
+        if step.reshards
+        else step
+        for step in steps
+    ]
 
 
 def _with_collectives(steps: list[Step], collectives: Sequence[Collective]) -> list[Step]:
     """What the compiled program sends, at the step of the same operation and line that needs it."""
     for each in collectives:
         over = f" over {', '.join(each.axes)}" if each.axes else ""
-        at = max((at for at, step in enumerate(steps) if step.op and step.op == each.op and (
-            each.source is None or step.source == each.source)),
-            key=lambda at: (bool(steps[at].sums or steps[at].reshards), at), default=None)
+        at = max(
+            (
+                at
+                for at, step in enumerate(steps)
+                if step.op
+                and step.op == each.op
+                and (each.source is None or step.source == each.source)
+            ),
+            key=lambda at: (bool(steps[at].sums or steps[at].reshards), at),
+            default=None,
+        )
         if at is not None:
             said = f"{each.kind}{over}"
             steps[at] = steps[at].model_copy(
-                update={"collectives": tuple(dict.fromkeys((*steps[at].collectives, said)))})
+                update={"collectives": tuple(dict.fromkeys((*steps[at].collectives, said)))}
+            )
     return steps

@@ -7,11 +7,21 @@ import re
 from spmd_core.hlo.module import Frame
 from spmd_core.ir.text import Op, ProgramText, Section
 
-COLLECTIVES = frozenset(f"stablehlo.{name}"
-                        for name in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all",
-                                     "collective_permute", "collective_broadcast"))
+COLLECTIVES = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "all_reduce",
+        "all_gather",
+        "reduce_scatter",
+        "all_to_all",
+        "collective_permute",
+        "collective_broadcast",
+    )
+)
 _FUNCTION = re.compile(r"(\s*)func\.func (?:public |private )?@([\w.$\-]+|\"[^\"]*\")\(")
-_OP = re.compile(r'\s*(?:(%[\w$.\-]+)\S*(?:, %\S+)* = )?"?((?:stablehlo|sdy|chlo|mhlo|mpmd)\.\w+|call|func\.call)\b"?')
+_OP = re.compile(
+    r'\s*(?:(%[\w$.\-]+)\S*(?:, %\S+)* = )?"?((?:stablehlo|sdy|chlo|mhlo|mpmd)\.\w+|call|func\.call)\b"?'
+)
 _NOT_OPS = ("stablehlo.return", "sdy.return", "sdy.mesh")
 _CALL = re.compile(r"call @([\w.$\-]+)\(")
 _LOC = r'loc\((?:[^()"]|"(?:[^"\\]|\\.)*"|\((?:[^()"]|"(?:[^"\\]|\\.)*"|\([^()]*\))*\))*\)'
@@ -27,34 +37,74 @@ def read_stablehlo(text: str) -> ProgramText:
     meshes and tables of locations.
     """
     lines = tuple(text.splitlines())
-    locations = _Locations({match[1]: match[2] for line in lines
-                            if line.startswith("#loc") and (match := _TABLE.match(line))})
+    locations = _Locations(
+        {
+            match[1]: match[2]
+            for line in lines
+            if line.startswith("#loc") and (match := _TABLE.match(line))
+        }
+    )
     functions, notes, at = list[Section](), dict[str, str](), 0
     while at < len(lines):
         match = _FUNCTION.match(lines[at])
         if not match:
             at += 1
             continue
-        stop = next((end + 1 for end in range(at + 1, len(lines))
-                     if lines[end].startswith(match[1] + "}")), len(lines))
+        stop = next(
+            (end + 1 for end in range(at + 1, len(lines)) if lines[end].startswith(match[1] + "}")),
+            len(lines),
+        )
         name = match[2].strip('"')
-        functions.append(Section(name, at, stop, _ops(lines, at, stop, locations),
-                                 is_entry=" public @" in lines[at] or name == "main"))
+        functions.append(
+            Section(
+                name,
+                at,
+                stop,
+                _ops(lines, at, stop, locations),
+                is_entry=" public @" in lines[at] or name == "main",
+            )
+        )
         for line in lines[at:stop]:
             for callee in _CALL.findall(line):
                 notes.setdefault(callee, f"called by @{name}")
         at = stop
-    sections = [Section(f.name, f.start, f.stop, f.ops, notes.get(f.name, ""), f.is_entry)
-                for f in functions]
+    sections = [
+        Section(f.name, f.start, f.stop, f.ops, notes.get(f.name, ""), f.is_entry)
+        for f in functions
+    ]
     sections.sort(key=lambda section: not section.is_entry)
-    tables = next((number for number in range(functions[-1].stop if functions else 0, len(lines))
-                   if lines[number].startswith("#loc")), len(lines))
+    tables = next(
+        (
+            number
+            for number in range(functions[-1].stop if functions else 0, len(lines))
+            if lines[number].startswith("#loc")
+        ),
+        len(lines),
+    )
     first = min((section.start for section in sections), default=len(lines))
-    ends = [Section("Head of the module", 0, first, note="its meshes and shared locations",
-                    is_details=True)] if first else []
+    ends = (
+        [
+            Section(
+                "Head of the module",
+                0,
+                first,
+                note="its meshes and shared locations",
+                is_details=True,
+            )
+        ]
+        if first
+        else []
+    )
     if tables < len(lines):
-        ends.append(Section("Table of locations", tables, len(lines),
-                            note="where in which file each op comes from", is_details=True))
+        ends.append(
+            Section(
+                "Table of locations",
+                tables,
+                len(lines),
+                note="where in which file each op comes from",
+                is_details=True,
+            )
+        )
     return ProgramText("stablehlo", lines, (*sections, *ends), quiet)
 
 
@@ -92,9 +142,11 @@ class _Locations:
         if text not in self._found:
             self._found[text] = ()  # should one mean itself
             file = _FILE.search(text)
-            parts = [(Frame(file[1],
-                            int(file[2])),)] if file else [self.frames(self._table.get(name, ""))
-                                                           for name in _NAME.findall(text)]
+            parts = (
+                [(Frame(file[1], int(file[2])),)]
+                if file
+                else [self.frames(self._table.get(name, "")) for name in _NAME.findall(text)]
+            )
             self._found[text] = tuple(dict.fromkeys(frame for part in parts for frame in part))
         return self._found[text]
 

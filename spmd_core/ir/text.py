@@ -70,9 +70,11 @@ class ProgramText:
     def owners(self) -> tuple[int | None, ...]:
         """Index of the innermost section of every line."""
         found: list[int | None] = [None] * len(self.lines)
-        for number in sorted(range(len(self.sections)),
-                             key=lambda at: self.sections[at].stop - self.sections[at].start,
-                             reverse=True):
+        for number in sorted(
+            range(len(self.sections)),
+            key=lambda at: self.sections[at].stop - self.sections[at].start,
+            reverse=True,
+        ):
             section = self.sections[number]
             found[section.start : section.stop] = [number] * (section.stop - section.start)
         return tuple(found)
@@ -80,8 +82,9 @@ class ProgramText:
     @cached_property
     def ops(self) -> tuple[Op, ...]:
         """All ops in the order of the text."""
-        return tuple(sorted((op for section in self.sections for op in section.ops),
-                            key=lambda op: op.line))
+        return tuple(
+            sorted((op for section in self.sections for op in section.ops), key=lambda op: op.line)
+        )
 
     @property
     def collectives(self) -> Counter[str]:
@@ -130,8 +133,11 @@ def made_from(ops: Sequence[Op], file: str, line: int) -> list[Op]:
 
 def program_lines(op: Op, file: str) -> tuple[int, ...]:
     """Lines of a file (counted from 1) that an op was made from, innermost first, each once."""
-    return tuple(dict.fromkeys(frame.line for frame in op.frames
-                               if frame.line > 0 and is_file(frame.file, file)))
+    return tuple(
+        dict.fromkeys(
+            frame.line for frame in op.frames if frame.line > 0 and is_file(frame.file, file)
+        )
+    )
 
 
 def is_file(path: str, file: str) -> bool:

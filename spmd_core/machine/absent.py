@@ -24,8 +24,9 @@ def description(topology: Topology) -> tuple[str, dict[str, Any]]:
     return name, options
 
 
-def split_over_slices(sizes: tuple[int, ...],
-                      slices: int) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+def split_over_slices(
+    sizes: tuple[int, ...], slices: int
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Sizes of mesh axes within a slice and between slices, slices taken by the first axes; None
     where they do not divide.
     """

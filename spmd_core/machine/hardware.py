@@ -9,8 +9,12 @@ from spmd_core.machine.chips import TITLES_BY_PCI_ID
 from spmd_core.machine.host_in_slice import slice_position
 
 _GOOGLE_PCI_VENDOR = "0x1ae0"
-_FILES = (("tpu", "dev", "accel[0-9]*"), ("nvidia", "dev", "nvidia[0-9]*"),
-          ("tpu", "dev/vfio", "[0-9]*"), ("amd", "dev", "kfd"))
+_FILES = (
+    ("tpu", "dev", "accel[0-9]*"),
+    ("nvidia", "dev", "nvidia[0-9]*"),
+    ("tpu", "dev/vfio", "[0-9]*"),
+    ("amd", "dev", "kfd"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,9 @@ class Hardware:
     def sentence(self) -> str:
         """The machine in a sentence."""
         what = f"{len(self.device_files)} × {self.name}" if self.accelerator else "no accelerator"
-        place = f"; this host is one of {self.slice_hosts} of a slice" if self.slice_hosts > 1 else ""
+        place = (
+            f"; this host is one of {self.slice_hosts} of a slice" if self.slice_hosts > 1 else ""
+        )
         return f"{what}, {self.cores} CPU cores{place}"
 
 
@@ -51,16 +57,24 @@ def read_hardware(root: Path = Path("/"), environ: Mapping[str, str] = os.enviro
     kind, files = _device_files(root)
     host, hosts = slice_position(environ) if kind == "tpu" else (None, 1)
     total, available = _memory(root)
-    return Hardware(accelerator=kind, name=_name(root, kind), device_files=files,
-                    holders=_holders(root, files) if kind == "tpu" else (), cores=_cores(),
-                    memory_bytes=total, available_bytes=available, slice_host=host,
-                    slice_hosts=hosts)
+    return Hardware(
+        accelerator=kind,
+        name=_name(root, kind),
+        device_files=files,
+        holders=_holders(root, files) if kind == "tpu" else (),
+        cores=_cores(),
+        memory_bytes=total,
+        available_bytes=available,
+        slice_host=host,
+        slice_hosts=hosts,
+    )
 
 
 def _device_files(root: Path) -> tuple[str | None, tuple[str, ...]]:
     for kind, folder, pattern in _FILES:
-        if found := sorted((root / folder).glob(pattern),
-                           key=lambda path: (len(path.name), path.name)):
+        if found := sorted(
+            (root / folder).glob(pattern), key=lambda path: (len(path.name), path.name)
+        ):
             return kind, tuple("/" + str(path.relative_to(root)) for path in found)
     return None, ()
 
@@ -101,21 +115,32 @@ def _cores() -> int:
 
 def _memory(root: Path) -> tuple[int | None, int | None]:
     """Total and available bytes: the machine's, or those of a control group that allows less."""
-    fields = {name: int(rest.split()[0]) * 1024
-              for name, _, rest in (line.partition(":")
-                                    for line in _text(root / "proc/meminfo").splitlines())
-              if name in ("MemTotal", "MemAvailable")}
+    fields = {
+        name: int(rest.split()[0]) * 1024
+        for name, _, rest in (
+            line.partition(":") for line in _text(root / "proc/meminfo").splitlines()
+        )
+        if name in ("MemTotal", "MemAvailable")
+    }
     total, available = fields.get("MemTotal"), fields.get("MemAvailable")
     for group in _control_groups(root):
-        for limit_file, used_file in (("memory.max", "memory.current"),
-                                      ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+        for limit_file, used_file in (
+            ("memory.max", "memory.current"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ):
             limit, used = _text(group / limit_file).strip(), _text(group / used_file).strip()
-            if not limit.isdecimal() or not used.isdecimal() or int(limit) >= (total
-                                                                               or int(limit) + 1):
+            if (
+                not limit.isdecimal()
+                or not used.isdecimal()
+                or int(limit) >= (total or int(limit) + 1)
+            ):
                 continue
             # the page cache counts as used, though the kernel gives it back
-            cached = sum(int(line.split()[1]) for line in _text(group / "memory.stat").splitlines()
-                         if line.startswith("inactive_file "))
+            cached = sum(
+                int(line.split()[1])
+                for line in _text(group / "memory.stat").splitlines()
+                if line.startswith("inactive_file ")
+            )
             room = max(0, int(limit) - int(used) + cached)
             total, available = int(limit), room if available is None else min(room, available)
     return total, available

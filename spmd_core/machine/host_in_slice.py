@@ -18,9 +18,10 @@ def slice_position(environ: Mapping[str, str]) -> tuple[int | None, int]:
     asked once, unless
     TPU_SKIP_MDS_QUERY is set: both as in jax/_src/clusters/cloud_tpu_cluster.py.
     """
-    number, hosts = environ.get("TPU_WORKER_ID",
-                                ""), _hosts(environ.get("TPU_PROCESS_ADDRESSES")
-                                            or environ.get("TPU_WORKER_HOSTNAMES", ""))
+    number, hosts = (
+        environ.get("TPU_WORKER_ID", ""),
+        _hosts(environ.get("TPU_PROCESS_ADDRESSES") or environ.get("TPU_WORKER_HOSTNAMES", "")),
+    )
     if not hosts and "TPU_SKIP_MDS_QUERY" not in environ:
         address = environ.get("GCE_METADATA_IP", "metadata.google.internal")
         hosts = _hosts(_attribute(address, "worker-network-endpoints"))
@@ -35,8 +36,9 @@ def _hosts(names: str) -> int:
 @lru_cache(maxsize=8)
 def _attribute(address: str, name: str) -> str:
     """An attribute of this machine; empty where no metadata server answers."""
-    request = urllib.request.Request(_ATTRIBUTES.format(address=address, name=name),
-                                     headers={"Metadata-Flavor": "Google"})
+    request = urllib.request.Request(
+        _ATTRIBUTES.format(address=address, name=name), headers={"Metadata-Flavor": "Google"}
+    )
     without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with without_proxy.open(request, timeout=METADATA_TIMEOUT_S) as answer:

@@ -19,10 +19,11 @@ from spmd_core.machine.topologies import Coordinates, Topology
 
 # Small slices whose chips mesh_utils puts in a ring by hand; positions in row-major order of the
 # chips, x fastest.
-_RINGS_BY_X: dict[tuple[int, ...], tuple[int, ...]] = {(2, 2): (0, 1, 3, 2),
-                                                       (2, 4): (0, 1, 2, 3, 7, 6, 5, 4),
-                                                       (4, 4): (0, 1, 2, 3, 7, 6, 5, 9, 10, 11, 15,
-                                                                14, 13, 12, 8, 4)}
+_RINGS_BY_X: dict[tuple[int, ...], tuple[int, ...]] = {
+    (2, 2): (0, 1, 3, 2),
+    (2, 4): (0, 1, 2, 3, 7, 6, 5, 4),
+    (4, 4): (0, 1, 2, 3, 7, 6, 5, 9, 10, 11, 15, 14, 13, 12, 8, 4),
+}
 _CUBE_RING = (0, 1, 3, 2, 6, 7, 5, 4)
 _HOST_RING = (0, 1, 2, 3, 6, 7, 4, 5)  # of the 8 devices of a host with two to a chip, as listed
 # from here on v5p 2x2x2 is a ring, and TPU7x prefers the link between the two devices of a chip;
@@ -30,8 +31,12 @@ _HOST_RING = (0, 1, 2, 3, 6, 7, 4, 5)  # of the 8 devices of a host with two to 
 _LATER_JAX = (0, 12)
 
 
-def mesh_places(topology: Topology, sizes: Sequence[int], order: str = "topology",
-                jax_version: tuple[int, int] | None = None) -> np.ndarray:
+def mesh_places(
+    topology: Topology,
+    sizes: Sequence[int],
+    order: str = "topology",
+    jax_version: tuple[int, int] | None = None,
+) -> np.ndarray:
     """[*sizes, 5]: the coordinates (x, y, z, core, slice) of every device of a mesh with axes of
     these sizes.
 
@@ -40,30 +45,35 @@ def mesh_places(topology: Topology, sizes: Sequence[int], order: str = "topology
     before 0.12 fails where an axis with a prime factor of 5 or more has to be cut; here it is cut
     as later versions do.
     """
-    return _places(topology, tuple(int(size) for size in sizes), order,
-                   jax_version or _installed_jax())
+    return _places(
+        topology, tuple(int(size) for size in sizes), order, jax_version or _installed_jax()
+    )
 
 
 @lru_cache(maxsize=64)
-def _places(topology: Topology, sizes: tuple[int, ...], order: str,
-            jax_version: tuple[int, int]) -> np.ndarray:
+def _places(
+    topology: Topology, sizes: tuple[int, ...], order: str, jax_version: tuple[int, int]
+) -> np.ndarray:
     every = np.array(listed(topology))
     if math.prod(sizes) != len(every):
-        raise refuse(f"mesh of {math.prod(sizes)} devices",
-                     f"does not fill {topology.name} with its {len(every)}",
-                     f"make the axes multiply to {len(every)}")
+        raise refuse(
+            f"mesh of {math.prod(sizes)} devices",
+            f"does not fill {topology.name} with its {len(every)}",
+            f"make the axes multiply to {len(every)}",
+        )
     if order == "plain":
         return every.reshape(*sizes, 5)
     between = _slices_by_axis(topology.slices, sizes)
     within = tuple(size // count for size, count in zip(sizes, between, strict=True))
-    one = every[:len(every) // topology.slices]
+    one = every[: len(every) // topology.slices]
     inside = one[_in_slice(topology, within, jax_version)]
     places = np.empty((*sizes, 5), dtype=np.int64)
     for number, block in enumerate(itertools.product(*(range(count) for count in between))):
         part = inside.copy()
         part[..., 4] = number
-        places[tuple(slice(at * size, (at + 1) * size)
-                     for at, size in zip(block, within, strict=True))] = part
+        places[
+            tuple(slice(at * size, (at + 1) * size) for at, size in zip(block, within, strict=True))
+        ] = part
     return places
 
 
@@ -73,10 +83,16 @@ def listed(topology: Topology) -> tuple[Coordinates, ...]:
     hosts of 2 x 2 chips, x fastest.
     """
     x, y, z = (*topology.shape, 1)[:3]
-    return tuple((host_x + i, host_y + j, k, core, number) for number in range(topology.slices)
-                 for k in range(z) for host_y in range(0, y, 2) for host_x in range(0, x, 2)
-                 for j in range(min(2, y - host_y)) for i in range(min(2, x - host_x))
-                 for core in range(topology.chip.devices_per_chip))
+    return tuple(
+        (host_x + i, host_y + j, k, core, number)
+        for number in range(topology.slices)
+        for k in range(z)
+        for host_y in range(0, y, 2)
+        for host_x in range(0, x, 2)
+        for j in range(min(2, y - host_y))
+        for i in range(min(2, x - host_x))
+        for core in range(topology.chip.devices_per_chip)
+    )
 
 
 def device_ids(topology: Topology, places: np.ndarray) -> np.ndarray:
@@ -102,8 +118,9 @@ def _slices_by_axis(slices: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(between)
 
 
-def _in_slice(topology: Topology, sizes: tuple[int, ...],
-              jax_version: tuple[int, int]) -> np.ndarray:
+def _in_slice(
+    topology: Topology, sizes: tuple[int, ...], jax_version: tuple[int, int]
+) -> np.ndarray:
     """[*sizes]: positions in the listing of one slice."""
     by_hand = _by_hand(topology, sizes, jax_version)
     if by_hand is not None:
@@ -127,17 +144,20 @@ def _physical(topology: Topology) -> np.ndarray:
     return found if cores > 1 else found[..., 0]
 
 
-def _by_hand(topology: Topology, sizes: tuple[int, ...],
-             jax_version: tuple[int, int]) -> np.ndarray | None:
+def _by_hand(
+    topology: Topology, sizes: tuple[int, ...], jax_version: tuple[int, int]
+) -> np.ndarray | None:
     """Slices that mesh_utils orders without looking at the torus."""
     generation, shape = topology.chip.generation, topology.shape
     devices = math.prod(sizes)
     if generation in ("v2", "v3"):
         rows = np.arange(devices).reshape(-1, 8 if devices == 8 or sizes[-1] == 8 else 1)
         return (rows[:, list(_HOST_RING)] if rows.shape[1] == 8 else rows).reshape(sizes)
-    if generation in ("v5e",
-                      "v6e") and shape in _RINGS_BY_X and (shape != (4, 4)
-                                                           or max(sizes) == devices):
+    if (
+        generation in ("v5e", "v6e")
+        and shape in _RINGS_BY_X
+        and (shape != (4, 4) or max(sizes) == devices)
+    ):
         return _by_x(topology)[list(_RINGS_BY_X[shape])].reshape(sizes)
     if generation == "v5p" and shape == (2, 2, 2) and jax_version >= _LATER_JAX:
         return _by_x(topology)[list(_CUBE_RING)].reshape(sizes)
@@ -151,8 +171,9 @@ def _by_x(topology: Topology) -> np.ndarray:
     return _physical(topology).transpose().reshape(-1)
 
 
-def _whole_axes(shape: tuple[int, ...], sizes: tuple[int, ...],
-                core_first: bool) -> list[tuple[int, ...]] | None:
+def _whole_axes(
+    shape: tuple[int, ...], sizes: tuple[int, ...], core_first: bool
+) -> list[tuple[int, ...]] | None:
     """The physical axes of each mesh axis where each takes whole ones, the last mesh axis choosing
     first; None where that does not work out.
     """
@@ -163,10 +184,20 @@ def _whole_axes(shape: tuple[int, ...], sizes: tuple[int, ...],
             candidates = list(itertools.combinations(range(len(shape)), count))
             if core_first:
                 rank = [1, 2, 3, 0]
-                candidates.sort(key=lambda axes: (min(rank[axis] for axis in axes),
-                                                  sum(rank[axis] for axis in axes)))
-            fit = next((axes for axes in candidates
-                        if math.prod(left[axis] for axis in axes) == sizes[mesh_axis]), None)
+                candidates.sort(
+                    key=lambda axes: (
+                        min(rank[axis] for axis in axes),
+                        sum(rank[axis] for axis in axes),
+                    )
+                )
+            fit = next(
+                (
+                    axes
+                    for axes in candidates
+                    if math.prod(left[axis] for axis in axes) == sizes[mesh_axis]
+                ),
+                None,
+            )
             if fit is not None:
                 found[mesh_axis] = fit
                 left = [0 if axis in fit else size for axis, size in enumerate(left)]
@@ -192,8 +223,11 @@ def _cut_axes(physical: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
             on_used = [part for part, before in zip(parts, used, strict=True) if before > 1]
             return math.prod(whole), sum(part > 1 for part in whole), math.prod(on_used), parts
 
-        choices = [parts for parts in itertools.product(*(_divisors(size) for size in free))
-                   if math.prod(parts) == sizes[mesh_axis]]
+        choices = [
+            parts
+            for parts in itertools.product(*(_divisors(size) for size in free))
+            if math.prod(parts) == sizes[mesh_axis]
+        ]
         taken[:, mesh_axis] = max(choices, key=liking)
     order = sorted(range(taken.size), key=lambda at: (at % len(sizes), at // len(sizes)))
     return physical.reshape(taken.reshape(-1)).transpose(order).reshape(sizes)

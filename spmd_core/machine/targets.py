@@ -10,7 +10,9 @@ from spmd_core.errors import refuse, shorten
 
 MAX_CPU_DEVICES = 256
 _CPU = re.compile(r"cpu:([0-9]{1,6})")
-_TPU = re.compile(r"tpu:(?P<generation>[a-z0-9]{2,8}):(?P<shape>[0-9]{1,5}(x[0-9]{1,5}){0,3})(\*(?P<slices>[0-9]{1,4}))?")
+_TPU = re.compile(
+    r"tpu:(?P<generation>[a-z0-9]{2,8}):(?P<shape>[0-9]{1,5}(x[0-9]{1,5}){0,3})(\*(?P<slices>[0-9]{1,4}))?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +50,22 @@ def parse_target(text: str) -> Target:
     if match := _CPU.fullmatch(text):
         count = int(match[1])
         if not 1 <= count <= MAX_CPU_DEVICES:
-            raise refuse(f"target {text!r}", f"asks for {count} simulated devices",
-                         f"use cpu:1 to cpu:{MAX_CPU_DEVICES}")
+            raise refuse(
+                f"target {text!r}",
+                f"asks for {count} simulated devices",
+                f"use cpu:1 to cpu:{MAX_CPU_DEVICES}",
+            )
         return Target("cpu", f"cpu:{count}", count)
     if match := _TPU.fullmatch(text.lower()):
         shape = tuple(int(part) for part in match["shape"].split("x"))
-        return Target("tpu", text.lower(), None, match["generation"], shape,
-                      int(match["slices"] or 1))
-    raise refuse(f"target {shorten(text)}", "is not a place to run",
-                 "use local, cpu:8 or a topology such as tpu:v5e:4x4")
+        return Target(
+            "tpu", text.lower(), None, match["generation"], shape, int(match["slices"] or 1)
+        )
+    raise refuse(
+        f"target {shorten(text)}",
+        "is not a place to run",
+        "use local, cpu:8 or a topology such as tpu:v5e:4x4",
+    )
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
@@ -72,8 +81,12 @@ def tpu_target(generation: str, shape: tuple[int, ...], slices: int = 1) -> str:
 def accelerator_files() -> tuple[str, ...]:
     """Device files of this machine's accelerators; empty where there is none. Imports no jax."""
     found: list[Path] = []
-    for folder, pattern in (("/dev", "accel[0-9]*"), ("/dev/vfio", "[0-9]*"),
-                            ("/dev", "nvidia[0-9]*"), ("/dev", "kfd")):
+    for folder, pattern in (
+        ("/dev", "accel[0-9]*"),
+        ("/dev/vfio", "[0-9]*"),
+        ("/dev", "nvidia[0-9]*"),
+        ("/dev", "kfd"),
+    ):
         found += sorted(Path(folder).glob(pattern))
     return tuple(str(path) for path in found)
 

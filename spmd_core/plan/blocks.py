@@ -25,13 +25,18 @@ def read_blocks(given: Any) -> int | Blocks | None:
     numbers = tuple(given) if isinstance(given, list | tuple) else (given,)
     whole = all(isinstance(each, int) and not isinstance(each, bool) for each in numbers)
     if len(numbers) not in (1, 3) or not whole:
-        raise refuse(f"attention_blocks={shorten(given)}", "is neither one number nor three",
-                     "write for example 512, or 2048,1024,512")
+        raise refuse(
+            f"attention_blocks={shorten(given)}",
+            "is neither one number nor three",
+            "write for example 512, or 2048,1024,512",
+        )
     for each in numbers:
         if not MIN_BLOCK <= each <= MAX_BLOCK:
-            raise refuse(f"attention_blocks={shorten(each)}",
-                         f"is not between {MIN_BLOCK} and {MAX_BLOCK}",
-                         f"use {min(max(each, MIN_BLOCK), MAX_BLOCK)}")
+            raise refuse(
+                f"attention_blocks={shorten(each)}",
+                f"is not between {MIN_BLOCK} and {MAX_BLOCK}",
+                f"use {min(max(each, MIN_BLOCK), MAX_BLOCK)}",
+            )
     queries, keys, part = numbers * 3 if len(numbers) == 1 else numbers
     return queries if queries == keys == part else (queries, keys, part)
 
@@ -52,15 +57,24 @@ def check_blocks(blocks: Blocks, sequence: int) -> None:
     queries, keys, part = blocks
     for block in (queries, keys):
         if sequence % block:
-            raise refuse(f"attention_blocks={block}", f"does not divide sequence={sequence}",
-                         f"use {math.gcd(block, sequence)}")
+            raise refuse(
+                f"attention_blocks={block}",
+                f"does not divide sequence={sequence}",
+                f"use {math.gcd(block, sequence)}",
+            )
     text = f"attention_blocks={queries},{keys},{part}"
     if keys % part:
-        raise refuse(text, f"computes with {part} keys of blocks of {keys}, which does not divide",
-                     f"use {queries},{keys},{math.gcd(keys, part)}")
+        raise refuse(
+            text,
+            f"computes with {part} keys of blocks of {keys}, which does not divide",
+            f"use {queries},{keys},{math.gcd(keys, part)}",
+        )
     if part % MIN_BLOCK:
-        raise refuse(text, f"computes with a number of keys that is no multiple of {MIN_BLOCK}",
-                     f"use {queries},{keys},{max(MIN_BLOCK, part // MIN_BLOCK * MIN_BLOCK)}")
+        raise refuse(
+            text,
+            f"computes with a number of keys that is no multiple of {MIN_BLOCK}",
+            f"use {queries},{keys},{max(MIN_BLOCK, part // MIN_BLOCK * MIN_BLOCK)}",
+        )
 
 
 def kernel_bytes(blocks: Blocks, head_dim: int) -> int:
@@ -95,6 +109,8 @@ def too_large(blocks: Blocks, head_dim: int, limit_kib: int | None) -> str | Non
         return None
     limit = limit_kib * 1024
     use = ",".join(map(str, smaller_blocks(blocks, head_dim, limit)))
-    return (f"attention blocks {','.join(map(str, blocks))} need at least {bytes_text(needed)} of "
-            f"vector memory, {bytes_text(needed - limit)} more than the {bytes_text(limit)} that a "
-            f"kernel may take: use {use}")
+    return (
+        f"attention blocks {','.join(map(str, blocks))} need at least {bytes_text(needed)} of "
+        f"vector memory, {bytes_text(needed - limit)} more than the {bytes_text(limit)} that a "
+        f"kernel may take: use {use}"
+    )

@@ -39,6 +39,7 @@ from spmd_core.units import bytes_text
 NAMES = ("input", "query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down", "attention")
 MAX_SEQUENCE = 2**20
 
+
 def _in_order(names: tuple[str, ...]) -> tuple[str, ...]:
     """Names of kept arrays in the order of the block, each once; unknown ones stay, to be refused."""
     known = tuple(name for name in NAMES if name in names)
@@ -49,14 +50,18 @@ def _pairs(value: Any) -> list[Any]:
     """A JSON object or a list of pairs as pairs; none where it is neither, for pydantic to refuse."""
     listed = list(value.items()) if isinstance(value, Mapping) else value
     is_pairs = isinstance(listed, list | tuple) and all(
-        isinstance(pair, list | tuple) and len(pair) == 2 for pair in listed)
+        isinstance(pair, list | tuple) and len(pair) == 2 for pair in listed
+    )
     return list(listed) if is_pairs else []
 
 
 def _flag(flag: str) -> str:
     if rule := flag_refusal(flag):
-        raise refuse(f"compiler flag {shorten(flag)}", rule,
-                     "write for example xla_enable_async_all_gather=false")
+        raise refuse(
+            f"compiler flag {shorten(flag)}",
+            rule,
+            "write for example xla_enable_async_all_gather=false",
+        )
     return flag.removeprefix("--")
 
 
@@ -106,8 +111,11 @@ class Plan(Frozen):
         if not named:
             return data
         layers = data.get("layers")
-        return {**data, "layers": named[-1] if layers is None else layers,
-                "sizes": [pair for pair in pairs if pair[0] != "layers"]}
+        return {
+            **data,
+            "layers": named[-1] if layers is None else layers,
+            "sizes": [pair for pair in pairs if pair[0] != "layers"],
+        }
 
     @field_validator("batch_per_device")
     @classmethod
@@ -136,8 +144,9 @@ class Plan(Frozen):
         own.varied(**given)  # refuses the name of a size that no model has
         usual = {name: getattr(own, name) for name in VARIABLE}
         usual["kv_heads"] = own.keys_of(given.get("heads", own.heads))
-        return tuple((name, given[name]) for name in VARIABLE
-                     if name in given and given[name] != usual[name])
+        return tuple(
+            (name, given[name]) for name in VARIABLE if name in given and given[name] != usual[name]
+        )
 
     @field_validator(*CHOICES)
     @classmethod
@@ -167,23 +176,37 @@ class Plan(Frozen):
         batch = self.batch_per_device * self.devices
         if abs(batch - self.batch) > 1e-6 or self.batch < 1 or self.batch % rows:
             better = rows * max(1, round(batch / rows)) / self.devices
-            raise refuse(f"batch_per_device={self.batch_per_device:g}",
-                         f"makes {batch:g} sequences, which do not divide over {rows} shards",
-                         f"use {better:g}")
+            raise refuse(
+                f"batch_per_device={self.batch_per_device:g}",
+                f"makes {batch:g} sequences, which do not divide over {rows} shards",
+                f"use {better:g}",
+            )
         if self.sequence % (128 * axes.get("sequence", 1)):
-            raise refuse(f"sequence={self.sequence}", f"does not divide into blocks of 128 over sequence={axes.get('sequence', 1)}",
-                         f"use {128 * axes.get('sequence', 1) * max(1, self.sequence // (128 * axes.get('sequence', 1)))}")
+            raise refuse(
+                f"sequence={self.sequence}",
+                f"does not divide into blocks of 128 over sequence={axes.get('sequence', 1)}",
+                f"use {128 * axes.get('sequence', 1) * max(1, self.sequence // (128 * axes.get('sequence', 1)))}",
+            )
         tensor = axes.get("tensor", 1)
         for what, size in (("heads", model.heads), ("mlp", model.mlp), ("embed", model.embed)):
             if size % tensor:
-                raise refuse(f"tensor={tensor}", f"does not divide {what}={size} of {self.model}",
-                             f"use {math.gcd(size, tensor)}")
+                raise refuse(
+                    f"tensor={tensor}",
+                    f"does not divide {what}={size} of {self.model}",
+                    f"use {math.gcd(size, tensor)}",
+                )
         if self.fused_qkv and model.kv_heads != model.heads:
-            raise refuse("fused_qkv", f"needs as many key heads as heads, and {self.model} has {model.kv_heads} of {model.heads}", "leave it out")
+            raise refuse(
+                "fused_qkv",
+                f"needs as many key heads as heads, and {self.model} has {model.kv_heads} of {model.heads}",
+                "leave it out",
+            )
         if self.fused_mlp and not model.gated:
-            raise refuse("fused_mlp",
-                         f"is one matmul for gate and up, and {self.model} here has no gate",
-                         "leave it out")
+            raise refuse(
+                "fused_mlp",
+                f"is one matmul for gate and up, and {self.model} here has no gate",
+                "leave it out",
+            )
 
     def _check_weights(self, topology: Topology, model: ModelSize) -> None:
         """RequestError where one weight, which a matmul needs whole but for `tensor`, is larger
@@ -193,28 +216,37 @@ class Plan(Frozen):
         name, elements = model.largest_weight
         nbytes = 2 * elements // self.axis_sizes.get("tensor", 1)
         if self.sizes and nbytes > capacity:
-            raise refuse(f"embed={model.embed} by {name}={getattr(model, name)}",
-                         f"makes a weight of {bytes_text(nbytes)} in bfloat16, more than the {bytes_text(capacity)} of a {topology.chip.title}",
-                         "make one of them smaller, or tensor larger")
+            raise refuse(
+                f"embed={model.embed} by {name}={getattr(model, name)}",
+                f"makes a weight of {bytes_text(nbytes)} in bfloat16, more than the {bytes_text(capacity)} of a {topology.chip.title}",
+                "make one of them smaller, or tensor larger",
+            )
 
     def _check_names(self) -> None:
         for field, names in (("save", self.save), ("offload", self.offload)):
             for name in names:
                 if name not in NAMES:
-                    raise refuse(f"{field} {shorten(name)}", "is not saved by a decoder's block",
-                                 f"use {', '.join(NAMES)}")
+                    raise refuse(
+                        f"{field} {shorten(name)}",
+                        "is not saved by a decoder's block",
+                        f"use {', '.join(NAMES)}",
+                    )
         if both := set(self.save) & set(self.offload):
             raise refuse(f"{sorted(both)[0]!r}", "is both saved and offloaded", "choose one")
         if self.remat == "none" and (self.save or self.offload):
-            raise refuse("remat none", "keeps everything, so that save and offload mean nothing",
-                         "use remat full")
+            raise refuse(
+                "remat none",
+                "keeps everything, so that save and offload mean nothing",
+                "use remat full",
+            )
 
     @property
     def size(self) -> ModelSize:
         """The model, with the sizes that the plan gives itself."""
         size = get_model(self.model)
-        changes: dict[str, Any] = dict(self.sizes) | ({"layers": self.layers} if self.layers
-                                                      else {})
+        changes: dict[str, Any] = dict(self.sizes) | (
+            {"layers": self.layers} if self.layers else {}
+        )
         changes |= {name: value for name in CHOICES if (value := getattr(self, name)) is not None}
         return size.varied(**changes) if changes else size
 
@@ -273,8 +305,10 @@ class Plan(Frozen):
         """Compiler flags: those of the published runs, then the plan's own."""
         generation = get_topology(self.target).chip.generation
         texts = (*PUBLISHED_FLAGS, *GENERATION_FLAGS.get(generation, ()), *self.compiler_flags)
-        return {name: value
-                for name, _, value in (text.removeprefix("--").partition("=") for text in texts)}
+        return {
+            name: value
+            for name, _, value in (text.removeprefix("--").partition("=") for text in texts)
+        }
 
     @property
     def flops(self) -> int:
@@ -288,5 +322,6 @@ class Plan(Frozen):
     @property
     def id(self) -> str:
         """Hash of the canonical form (16 hex digits)."""
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True,
-                                         separators=(",", ":")).encode()).hexdigest()[:16]
+        return hashlib.sha256(
+            json.dumps(self.to_json(), sort_keys=True, separators=(",", ":")).encode()
+        ).hexdigest()[:16]

@@ -11,14 +11,21 @@ from spmd_core.plan.plan import Plan
 Dims = tuple[tuple[str, int], ...]
 # An axis that an earlier dim of the same array uses is skipped, and so is one that does not divide
 # the dim. A test compares this with the program's.
-RULES: Mapping[str, tuple[str, ...]] = {"batch": ("data", "fsdp", "fsdp_transpose"),
-                                        "length": ("sequence",), "act_embed": ("tensor",),
-                                        "act_heads": ("tensor", "sequence"), "act_mlp": ("tensor",),
-                                        "act_vocab": ("tensor", "sequence"),
-                                        "embed": ("fsdp", "fsdp_transpose", "sequence"),
-                                        "mlp": ("fsdp_transpose", "tensor"), "heads": ("tensor",),
-                                        "kv_heads": ("tensor",), "vocab": ("tensor",),
-                                        "norm": ("tensor",), "experts": ("expert",),}
+RULES: Mapping[str, tuple[str, ...]] = {
+    "batch": ("data", "fsdp", "fsdp_transpose"),
+    "length": ("sequence",),
+    "act_embed": ("tensor",),
+    "act_heads": ("tensor", "sequence"),
+    "act_mlp": ("tensor",),
+    "act_vocab": ("tensor", "sequence"),
+    "embed": ("fsdp", "fsdp_transpose", "sequence"),
+    "mlp": ("fsdp_transpose", "tensor"),
+    "heads": ("tensor",),
+    "kv_heads": ("tensor",),
+    "vocab": ("tensor",),
+    "norm": ("tensor",),
+    "experts": ("expert",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +42,10 @@ class CutArray:
 
     def held(self, mesh: Mapping[str, int]) -> tuple[int, ...]:
         """Shape of what one device holds."""
-        return tuple(size // math.prod(mesh[axis] for axis in axes)
-                     for (_, size), axes in zip(self.dims, self.axes, strict=True))
+        return tuple(
+            size // math.prod(mesh[axis] for axis in axes)
+            for (_, size), axes in zip(self.dims, self.axes, strict=True)
+        )
 
 
 def spec(dims: Sequence[tuple[str, int]], mesh: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
@@ -46,7 +55,11 @@ def spec(dims: Sequence[tuple[str, int]], mesh: Mapping[str, int]) -> tuple[tupl
     for dim, size in dims:
         axes: list[str] = []
         for axis in RULES.get(dim, ()):
-            if axis in mesh and axis not in used and size % (mesh[axis] * math.prod(mesh[each] for each in axes)) == 0:
+            if (
+                axis in mesh
+                and axis not in used
+                and size % (mesh[axis] * math.prod(mesh[each] for each in axes)) == 0
+            ):
                 axes.append(axis)
         used.update(axes)
         entries.append(tuple(axes))
@@ -57,8 +70,11 @@ def arrays(plan: Plan) -> tuple[CutArray, ...]:
     """The arrays that matter under a plan's mesh; axes of size 1 cut nothing and are left out."""
     mesh = {name: length for name, length in plan.mesh if length > 1}
     dims = {"activations": _activations(plan), "parameters": parameters(plan)}
-    return tuple(CutArray(group, name, shape, spec(shape, mesh)) for group, shapes in dims.items()
-                 for name, shape in shapes.items())
+    return tuple(
+        CutArray(group, name, shape, spec(shape, mesh))
+        for group, shapes in dims.items()
+        for name, shape in shapes.items()
+    )
 
 
 def by_dim(plan: Plan) -> dict[str, dict[str, tuple[tuple[str, ...], ...]]]:
@@ -94,8 +110,9 @@ def not_cut(plan: Plan) -> tuple[str, ...]:
     cut = {axis for array in weights for axes in array.axes for axis in axes}
     said = []
     for axis, size in plan.mesh:
-        meant = dict.fromkeys(dim for array in weights for dim in array.dims
-                              if axis in RULES.get(dim[0], ()))
+        meant = dict.fromkeys(
+            dim for array in weights for dim in array.dims if axis in RULES.get(dim[0], ())
+        )
         if size > 1 and axis not in cut and meant:
             sizes = " and ".join(f"{dim}={length}" for dim, length in meant)
             do = "does" if len(meant) == 1 else "do"
@@ -107,14 +124,29 @@ def not_cut(plan: Plan) -> tuple[str, ...]:
 def _weights(plan: Plan) -> list[tuple[CutArray, int]]:
     """The parameters that are matrices, and how often the model has them."""
     once = ("embedding", "logits")
-    return [(array, 1 if array.name in once else plan.size.layers) for array in arrays(plan)
-            if array.group == "parameters" and not array.name.endswith("norm")]
+    return [
+        (array, 1 if array.name in once else plan.size.layers)
+        for array in arrays(plan)
+        if array.group == "parameters" and not array.name.endswith("norm")
+    ]
 
 
-WORDS = {"batch": "batch", "length": "sequence", "whole": "sequence", "act_embed": "embed",
-         "embed": "embed", "act_heads": "heads", "heads": "heads",
-         "kv_heads": "key and value heads", "act_mlp": "mlp", "mlp": "mlp",
-         "act_vocab": "vocabulary", "vocab": "vocabulary", "norm": "norms", "experts": "experts"}
+WORDS = {
+    "batch": "batch",
+    "length": "sequence",
+    "whole": "sequence",
+    "act_embed": "embed",
+    "embed": "embed",
+    "act_heads": "heads",
+    "heads": "heads",
+    "kv_heads": "key and value heads",
+    "act_mlp": "mlp",
+    "mlp": "mlp",
+    "act_vocab": "vocabulary",
+    "vocab": "vocabulary",
+    "norm": "norms",
+    "experts": "experts",
+}
 
 
 def _activations(plan: Plan) -> dict[str, Dims]:
@@ -122,15 +154,32 @@ def _activations(plan: Plan) -> dict[str, Dims]:
     rows: Dims = (("batch", plan.batch), ("length", plan.sequence))
     whole = ("whole", plan.sequence)  # attention sees all of a sequence
     # where the heads of keys make fewer parts, they are repeated, one for each head of queries
-    alike = len({spec((("act_heads", heads),), plan.axis_sizes) for heads in (
-        size.heads, size.kv_heads)}) == 1
+    alike = (
+        len(
+            {
+                spec((("act_heads", heads),), plan.axis_sizes)
+                for heads in (size.heads, size.kv_heads)
+            }
+        )
+        == 1
+    )
     keys = size.kv_heads if alike else size.heads
-    found: dict[str, Dims] = {"tokens": rows,
-                              "between the blocks": (*rows, ("act_embed", size.embed)),
-                              "query, in attention": (rows[0], ("act_heads", size.heads), whole,
-                                                      ("head_dim", size.head_dim)),
-                              "key and value, in attention": (rows[0], ("act_heads", keys),
-                                                              whole, ("head_dim", size.head_dim))}
+    found: dict[str, Dims] = {
+        "tokens": rows,
+        "between the blocks": (*rows, ("act_embed", size.embed)),
+        "query, in attention": (
+            rows[0],
+            ("act_heads", size.heads),
+            whole,
+            ("head_dim", size.head_dim),
+        ),
+        "key and value, in attention": (
+            rows[0],
+            ("act_heads", keys),
+            whole,
+            ("head_dim", size.head_dim),
+        ),
+    }
     if size.experts == 1:
         found["inside the mlp"] = (*rows, ("act_mlp", size.mlp))
     return found | {"logits": (*rows, ("act_vocab", size.vocab))}
@@ -141,7 +190,12 @@ def parameters(plan: Plan) -> dict[str, Dims]:
     begin with.
     """
     size = plan.size
-    embed, head_dim, vocab, norm = ("embed", size.embed), ("head_dim", size.head_dim), ("vocab", size.vocab), (("norm", size.embed),)
+    embed, head_dim, vocab, norm = (
+        ("embed", size.embed),
+        ("head_dim", size.head_dim),
+        ("vocab", size.vocab),
+        (("norm", size.embed),),
+    )
     heads, kv, mlp = ("heads", size.heads), ("kv_heads", size.kv_heads), ("mlp", size.mlp)
     experts: Dims = (("experts", size.experts),) if size.experts > 1 else ()
     found: dict[str, Dims] = {"embedding": (vocab, embed)}
@@ -150,11 +204,16 @@ def parameters(plan: Plan) -> dict[str, Dims]:
     if plan.fused_qkv:
         found["qkv"] = (embed, ("qkv", 3), heads, head_dim)
     else:
-        found |= {"query": (embed, heads, head_dim), "key": (embed, kv, head_dim),
-                  "value": (embed, kv, head_dim)}
+        found |= {
+            "query": (embed, heads, head_dim),
+            "key": (embed, kv, head_dim),
+            "value": (embed, kv, head_dim),
+        }
     found["out"] = (heads, head_dim, embed)
     if size.gated and not plan.fused_mlp:
         found["gate"] = (*experts, embed, mlp)
-    found |= {"up": (*experts, embed, ("gate_up", 2), mlp) if plan.fused_mlp
-              else (*experts, embed, mlp), "down": (*experts, mlp, embed)}
+    found |= {
+        "up": (*experts, embed, ("gate_up", 2), mlp) if plan.fused_mlp else (*experts, embed, mlp),
+        "down": (*experts, mlp, embed),
+    }
     return found | {"attention_norm": norm, "mlp_norm": norm, "final_norm": norm}

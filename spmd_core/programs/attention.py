@@ -21,7 +21,14 @@ MIXED_SHARDING = None
 def dot_products(query, key, sharding=None):
     """query · key of every pair of places in float32: (batch, key heads, query heads of each, queries, keys)."""
     grouped = query.reshape(*query.shape[:-2], key.shape[-2], -1, query.shape[-1])
-    return jnp.einsum("...qhgd,...khd->...hgqk", grouped, key, precision=PRECISION, preferred_element_type=jnp.float32, out_sharding=sharding)
+    return jnp.einsum(
+        "...qhgd,...khd->...hgqk",
+        grouped,
+        key,
+        precision=PRECISION,
+        preferred_element_type=jnp.float32,
+        out_sharding=sharding,
+    )
 
 
 def mean_values(scores, value, first=0, sharding=None):
@@ -29,7 +36,14 @@ def mean_values(scores, value, first=0, sharding=None):
     queries, keys = scores.shape[-2:]
     seen = first + jnp.arange(queries)[:, None] >= jnp.arange(keys)
     weights = jax.nn.softmax(jnp.where(seen, scores, -jnp.inf), axis=-1).astype(value.dtype)
-    mixed = jnp.einsum("...hgqk,...khd->...qhgd", weights, value, precision=PRECISION, preferred_element_type=jnp.float32, out_sharding=sharding)
+    mixed = jnp.einsum(
+        "...hgqk,...khd->...qhgd",
+        weights,
+        value,
+        precision=PRECISION,
+        preferred_element_type=jnp.float32,
+        out_sharding=sharding,
+    )
     return mixed.reshape(*mixed.shape[:-3], -1, mixed.shape[-1]).astype(value.dtype)
 
 
@@ -55,7 +69,9 @@ def own_heads(key, heads):
 
 def attention_shards(query, key, value):
     """Heads need nothing from one another. Along a sequence that is cut, queries stay, and what they see is gathered."""
-    key, value = (jax.lax.all_gather(each, SEQUENCE_AXES, axis=-3, tiled=True) for each in (key, value))
+    key, value = (
+        jax.lax.all_gather(each, SEQUENCE_AXES, axis=-3, tiled=True) for each in (key, value)
+    )
     key, value = (own_heads(each, query.shape[-2]) for each in (key, value))
     head_dim = query.shape[-1] * jax.lax.axis_size(HEAD_DIM_AXES)
     scores = jax.lax.psum(dot_products(query, key), HEAD_DIM_AXES) / head_dim**0.5
@@ -65,6 +81,9 @@ def attention_shards(query, key, value):
 def attention_explicit(query, key, value):
     """In types, keys and values are asked for whole along the sequence, each query head gets one of its own, and products say their sharding."""
     key, value = (jax.sharding.reshard(each, GATHERED_SHARDING) for each in (key, value))
-    key, value = (jnp.repeat(each, query.shape[-2] // each.shape[-2], axis=-2, out_sharding=SHARED_SHARDING) for each in (key, value))
+    key, value = (
+        jnp.repeat(each, query.shape[-2] // each.shape[-2], axis=-2, out_sharding=SHARED_SHARDING)
+        for each in (key, value)
+    )
     scores = dot_products(query, key, SCORES_SHARDING) / query.shape[-1] ** 0.5
     return mean_values(scores, value, sharding=MIXED_SHARDING)

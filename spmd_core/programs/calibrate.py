@@ -44,6 +44,7 @@ def products(mesh, count):
     """On each device `count` times a product of a [rows, inner], b [inner, columns] and
     c [columns, inner], each of two matmuls that wait for one another.
     """
+
     def chained(a, b, c):
         for _ in range(count):
             a = (a @ b) @ c
@@ -78,6 +79,7 @@ def loops(mesh, across, count):
     """On each device `count` loops over an array, in the order of memory or across it. Which of two
     alike runs is only known when it does, so that they do not become one.
     """
+
     def once(x, added):
         return (x.T if across else x) + added
 
@@ -97,8 +99,13 @@ def sigmoids(mesh):
 def on_each(mesh, function, operands):
     """A function of each device's own part of its operands, which are as `filled` makes them."""
     whole = P(mesh.axis_names)
-    return jax.shard_map(lambda *parts: function(*(part[0] for part in parts))[None], mesh=mesh,
-                         in_specs=(whole,) * operands, out_specs=whole, check_vma=False)
+    return jax.shard_map(
+        lambda *parts: function(*(part[0] for part in parts))[None],
+        mesh=mesh,
+        in_specs=(whole,) * operands,
+        out_specs=whole,
+        check_vma=False,
+    )
 
 
 def best_seconds(call, *arguments, repeats=9):

@@ -38,8 +38,15 @@ def transfer(kind, mesh, axes):
     if kind in ("host-to-device", "device-to-host"):
         memory = "device" if kind == "host-to-device" else "pinned_host"
         return jax.jit(jnp.copy, out_shardings=NamedSharding(mesh, everywhere, memory_kind=memory))
-    return jax.jit(jax.shard_map(body(kind, mesh, axes), mesh=mesh, in_specs=everywhere,
-                                 out_specs=everywhere, check_vma=False))
+    return jax.jit(
+        jax.shard_map(
+            body(kind, mesh, axes),
+            mesh=mesh,
+            in_specs=everywhere,
+            out_specs=everywhere,
+            check_vma=False,
+        )
+    )
 
 
 def element_count(kind, mesh, axes, nbytes, dtype):
@@ -124,6 +131,8 @@ def sweep(mesh, kinds, axes_of, sizes, dtype):
                 right = is_right(kind, mesh, axes, call(argument), count, dtype)
                 seconds = seconds_per_call(call, argument)
                 name = f"{kind} over {'+'.join(axes) or 'every device'}, {nbytes} bytes"
-                found[name] = (f"{seconds * 1e6:.1f} us, {nbytes / seconds / 1e9:.3g} GB/s"
-                               f"{'' if right else ', WRONG'}")
+                found[name] = (
+                    f"{seconds * 1e6:.1f} us, {nbytes / seconds / 1e9:.3g} GB/s"
+                    f"{'' if right else ', WRONG'}"
+                )
     return found

@@ -22,10 +22,16 @@ def convolve_shards(x, kernel):
     """
     devices, width, length = jax.lax.axis_size(LENGTH_AXES), kernel.shape[0], x.shape[1]
     tail, head = x[:, length - width // 2 :], x[:, : (width - 1) // 2]
-    before = jax.lax.ppermute(tail, LENGTH_AXES, [(device, device + 1) for device in range(devices - 1)])
-    after = jax.lax.ppermute(head, LENGTH_AXES, [(device + 1, device) for device in range(devices - 1)])
+    before = jax.lax.ppermute(
+        tail, LENGTH_AXES, [(device, device + 1) for device in range(devices - 1)]
+    )
+    after = jax.lax.ppermute(
+        head, LENGTH_AXES, [(device + 1, device) for device in range(devices - 1)]
+    )
     padded = jnp.concatenate([before, x, after], axis=1)
-    return jax.vmap(lambda row: jnp.convolve(row, kernel, mode="valid", precision=PRECISION))(padded)
+    return jax.vmap(lambda row: jnp.convolve(row, kernel, mode="valid", precision=PRECISION))(
+        padded
+    )
 
 
 convolve_explicit = convolve

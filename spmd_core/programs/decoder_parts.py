@@ -9,7 +9,9 @@ import jax.numpy as jnp
 @jax.named_scope("norm")
 def rms_norm(x, scale):
     wide = x.astype(jnp.float32)
-    normal = (wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + 1e-5)).astype(x.dtype)
+    normal = (wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + 1e-5)).astype(
+        x.dtype
+    )
     return normal * scale.astype(x.dtype)
 
 
@@ -29,7 +31,10 @@ def rotate(x, positions):
     angle = positions[:, :, None, None].astype(jnp.float32) / timescale
     first, second = jnp.split(x, 2, axis=-1)
     sin, cos = jnp.sin(angle), jnp.cos(angle)
-    rotated = [(first * cos - second * sin).astype(x.dtype), (second * cos + first * sin).astype(x.dtype)]
+    rotated = [
+        (first * cos - second * sin).astype(x.dtype),
+        (second * cos + first * sin).astype(x.dtype),
+    ]
     return jnp.concatenate(rotated, axis=-1)
 
 

@@ -14,7 +14,9 @@ RATE, DECAY, FIRST, SECOND, EPSILON, CLIP = 3e-5, 0.1, 0.9, 0.95, 1e-8, 1.0
 
 @jax.named_scope("global norm")
 def global_norm(tree):
-    return jnp.sqrt(sum(jnp.sum(jnp.square(leaf.astype(jnp.float32))) for leaf in jax.tree.leaves(tree)))
+    return jnp.sqrt(
+        sum(jnp.sum(jnp.square(leaf.astype(jnp.float32))) for leaf in jax.tree.leaves(tree))
+    )
 
 
 def make_train_step(model: Model):
@@ -23,7 +25,9 @@ def make_train_step(model: Model):
     def train_step(state, batch):
         loss, gradients = jax.value_and_grad(model.loss)(state["parameters"], batch)
         norm = global_norm(gradients)
-        gradients = jax.tree.map(lambda g: jnp.where(norm < CLIP, g, (g / norm.astype(g.dtype)) * CLIP), gradients)
+        gradients = jax.tree.map(
+            lambda g: jnp.where(norm < CLIP, g, (g / norm.astype(g.dtype)) * CLIP), gradients
+        )
         step = state["step"] + 1
 
         @jax.named_scope("optimizer")
@@ -34,10 +38,17 @@ def make_train_step(model: Model):
             corrected = mean_new / (1 - FIRST**step)
             scale = jnp.sqrt(square_new / (1 - SECOND**step)) + EPSILON
             wide = p.astype(jnp.float32)
-            return (wide - RATE * (corrected / scale + DECAY * wide)).astype(p.dtype), mean_new.astype(mean.dtype), square_new.astype(square.dtype)
+            return (
+                (wide - RATE * (corrected / scale + DECAY * wide)).astype(p.dtype),
+                mean_new.astype(mean.dtype),
+                square_new.astype(square.dtype),
+            )
 
         updated = jax.tree.map(adam, state["parameters"], gradients, state["mean"], state["square"])
-        parameters, mean, square = (jax.tree.map(lambda leaf, i=i: leaf[i], updated, is_leaf=lambda x: isinstance(x, tuple)) for i in range(3))
+        parameters, mean, square = (
+            jax.tree.map(lambda leaf, i=i: leaf[i], updated, is_leaf=lambda x: isinstance(x, tuple))
+            for i in range(3)
+        )
         metrics = {"loss": loss, "gradient_norm": norm, "parameter_norm": global_norm(parameters)}
         return {"parameters": parameters, "mean": mean, "square": square, "step": step}, metrics
 
@@ -48,14 +59,21 @@ def abstract_arguments(config: Decoder, mesh: Mesh, batch: int, length: int, rul
     """(state, batch) as jax.ShapeDtypeStruct with shardings: nothing is allocated."""
 
     def leaf(dims, dtype):
-        return jax.ShapeDtypeStruct(tuple(size for _, size in dims), dtype, sharding=NamedSharding(mesh, spec(dims, rules, mesh)))
+        return jax.ShapeDtypeStruct(
+            tuple(size for _, size in dims),
+            dtype,
+            sharding=NamedSharding(mesh, spec(dims, rules, mesh)),
+        )
 
     def is_leaf(x):
         return isinstance(x, tuple) and all(isinstance(entry, tuple) for entry in x)
 
     dims = parameter_dims(config)
     parameters = jax.tree.map(lambda d: leaf(d, config.parameter_dtype), dims, is_leaf=is_leaf)
-    mean, square = (jax.tree.map(lambda d, dtype=dtype: leaf(d, dtype), dims, is_leaf=is_leaf) for dtype in config.moment_dtypes)
+    mean, square = (
+        jax.tree.map(lambda d, dtype=dtype: leaf(d, dtype), dims, is_leaf=is_leaf)
+        for dtype in config.moment_dtypes
+    )
     step = jax.ShapeDtypeStruct((), jnp.int32, sharding=NamedSharding(mesh, P()))
     rows = leaf((("batch", batch), ("length", length)), jnp.int32)
     tokens = dict.fromkeys(("tokens", "targets", "positions", "segments"), rows)

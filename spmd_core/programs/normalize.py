@@ -13,12 +13,16 @@ def normalize_one(x):
 
 
 def normalize(x):
-    return (x / jnp.abs(x).sum(axis=CONTRACTED_DIMS, keepdims=True, dtype=SUM_DTYPE)).astype(x.dtype)
+    return (x / jnp.abs(x).sum(axis=CONTRACTED_DIMS, keepdims=True, dtype=SUM_DTYPE)).astype(
+        x.dtype
+    )
 
 
 def normalize_shards(x):
     """Each device sums its own part; psum adds the parts, and every device divides by the same total."""
-    total = jax.lax.psum(jnp.abs(x).sum(axis=CONTRACTED_DIMS, keepdims=True, dtype=SUM_DTYPE), CONTRACTED_AXES)
+    total = jax.lax.psum(
+        jnp.abs(x).sum(axis=CONTRACTED_DIMS, keepdims=True, dtype=SUM_DTYPE), CONTRACTED_AXES
+    )
     return (x / total).astype(x.dtype)
 
 

@@ -38,7 +38,10 @@ def dense(x, weights, bias, sharding=None):
 
 def descend(parameters, gradients):
     """The parameters, moved against their gradients."""
-    return tuple((parameter - LEARNING_RATE * gradient).astype(parameter.dtype) for parameter, gradient in zip(parameters, gradients, strict=True))
+    return tuple(
+        (parameter - LEARNING_RATE * gradient).astype(parameter.dtype)
+        for parameter, gradient in zip(parameters, gradients, strict=True)
+    )
 
 
 def linear_step(x, target, weights, bias):
@@ -51,6 +54,7 @@ def linear_step(x, target, weights, bias):
 
 def linear_step_explicit(x, target, weights, bias):
     """In types, the product says how it is sharded; its gradient is sharded as the weights are."""
+
     def loss(weights, bias):
         return loss_of(dense(x, weights, bias, PREDICTION_SHARDING), target)
 
@@ -61,7 +65,9 @@ def linear_step_explicit(x, target, weights, bias):
 def sum_dense(x, weights, bias, axes):
     """A dense layer whose sum is spread over the devices along `axes`; and the root of how many terms it adds."""
     scale = (weights.shape[0] * jax.lax.axis_size(axes)) ** 0.5
-    product = jax.lax.psum(jnp.matmul(x, weights, precision=PRECISION, preferred_element_type=SUM_DTYPE), axes)
+    product = jax.lax.psum(
+        jnp.matmul(x, weights, precision=PRECISION, preferred_element_type=SUM_DTYPE), axes
+    )
     return (product / scale + bias).astype(x.dtype), scale
 
 
@@ -75,7 +81,9 @@ def mean_gradients(x, error, scale):
 def mean_loss(difference):
     """The loss and its gradient: sums over the outputs, means over the batch, both over the devices that hold the parts."""
     loss = jax.lax.psum(jnp.mean(jnp.sum(difference**2, axis=1, dtype=SUM_DTYPE)), OUT_AXES)
-    return jax.lax.pmean(loss, BATCH_AXES).astype(difference.dtype), 2 * difference / difference.shape[0]
+    return jax.lax.pmean(loss, BATCH_AXES).astype(
+        difference.dtype
+    ), 2 * difference / difference.shape[0]
 
 
 def linear_step_shards(x, target, weights, bias):
@@ -96,6 +104,7 @@ def two_layer_step(x, target, w1, b1, w2, b2):
 
 def two_layer_step_explicit(x, target, w1, b1, w2, b2):
     """In types, each product says how it is sharded; gradients are sharded as the weights are."""
+
     def loss(*parameters):
         w1, b1, w2, b2 = parameters
         activation = jnp.tanh(dense(x, w1, b1, ACTIVATION_SHARDING))

@@ -29,7 +29,9 @@ def initialized_out(weights):
 
 def rms_norm(x, scale):
     wide = x.astype(jnp.float32)
-    return (wide * jax.lax.rsqrt(jnp.mean(wide**2, axis=-1, keepdims=True) + 1e-6)).astype(x.dtype) * scale
+    return (wide * jax.lax.rsqrt(jnp.mean(wide**2, axis=-1, keepdims=True) + 1e-6)).astype(
+        x.dtype
+    ) * scale
 
 
 def project(x, weights, sharding=None):
@@ -39,16 +41,38 @@ def project(x, weights, sharding=None):
 
 def project_back(mixed, weights, sharding=None, dtype=None):
     """From heads and head_dim to embed. `dtype` is that of the sums; None: as the operands."""
-    return jnp.einsum("...shd,hde->...se", mixed, weights, precision=PRECISION, preferred_element_type=dtype, out_sharding=sharding)
+    return jnp.einsum(
+        "...shd,hde->...se",
+        mixed,
+        weights,
+        precision=PRECISION,
+        preferred_element_type=dtype,
+        out_sharding=sharding,
+    )
 
 
 def dense(x, weights, sharding=None, dtype=None):
-    return jnp.matmul(x, weights, precision=PRECISION, preferred_element_type=dtype, out_sharding=sharding)
+    return jnp.matmul(
+        x, weights, precision=PRECISION, preferred_element_type=dtype, out_sharding=sharding
+    )
 
 
-def transformer_block(x, attention_scale, query_weights, key_weights, value_weights, out_weights, mlp_scale, gate_weights, up_weights, down_weights):
+def transformer_block(
+    x,
+    attention_scale,
+    query_weights,
+    key_weights,
+    value_weights,
+    out_weights,
+    mlp_scale,
+    gate_weights,
+    up_weights,
+    down_weights,
+):
     normed = rms_norm(x, attention_scale)
-    mixed = attention(project(normed, query_weights), project(normed, key_weights), project(normed, value_weights))
+    mixed = attention(
+        project(normed, query_weights), project(normed, key_weights), project(normed, value_weights)
+    )
     x = x + project_back(mixed, out_weights)
     normed = rms_norm(x, mlp_scale)
     hidden = jax.nn.silu(dense(normed, gate_weights)) * dense(normed, up_weights)
@@ -56,28 +80,55 @@ def transformer_block(x, attention_scale, query_weights, key_weights, value_weig
 
 
 def transformer_block_shards(
-    x, attention_scale, query_weights, key_weights, value_weights, out_weights, mlp_scale, gate_weights, up_weights, down_weights,
+    x,
+    attention_scale,
+    query_weights,
+    key_weights,
+    value_weights,
+    out_weights,
+    mlp_scale,
+    gate_weights,
+    up_weights,
+    down_weights,
 ):
     """Each device has its own heads and its own part of mlp: two sums over devices, after the attention and after the last layer.
 
     What they add is not rounded before. Weights are whole along embed here: where they are stored cut, they were gathered before.
     """
     normed = rms_norm(x, attention_scale)
-    mixed = attention_shards(project(normed, query_weights), project(normed, key_weights), project(normed, value_weights))
-    x = x + jax.lax.psum(project_back(mixed, out_weights, dtype=SUM_DTYPE), HEADS_AXES + HEAD_DIM_AXES).astype(x.dtype)
+    mixed = attention_shards(
+        project(normed, query_weights), project(normed, key_weights), project(normed, value_weights)
+    )
+    x = x + jax.lax.psum(
+        project_back(mixed, out_weights, dtype=SUM_DTYPE), HEADS_AXES + HEAD_DIM_AXES
+    ).astype(x.dtype)
     normed = rms_norm(x, mlp_scale)
     hidden = jax.nn.silu(dense(normed, gate_weights)) * dense(normed, up_weights)
     return x + jax.lax.psum(dense(hidden, down_weights, dtype=SUM_DTYPE), MLP_AXES).astype(x.dtype)
 
 
 def transformer_block_explicit(
-    x, attention_scale, query_weights, key_weights, value_weights, out_weights, mlp_scale, gate_weights, up_weights, down_weights,
+    x,
+    attention_scale,
+    query_weights,
+    key_weights,
+    value_weights,
+    out_weights,
+    mlp_scale,
+    gate_weights,
+    up_weights,
+    down_weights,
 ):
     """In types, each product says how it is sharded."""
     normed = rms_norm(x, attention_scale)
-    query, key, value = (project(normed, query_weights, QUERY_SHARDING), project(normed, key_weights, KEY_SHARDING),
-                         project(normed, value_weights, KEY_SHARDING))
+    query, key, value = (
+        project(normed, query_weights, QUERY_SHARDING),
+        project(normed, key_weights, KEY_SHARDING),
+        project(normed, value_weights, KEY_SHARDING),
+    )
     x = x + project_back(attention_explicit(query, key, value), out_weights, X_SHARDING)
     normed = rms_norm(x, mlp_scale)
-    hidden = jax.nn.silu(dense(normed, gate_weights, HIDDEN_SHARDING)) * dense(normed, up_weights, HIDDEN_SHARDING)
+    hidden = jax.nn.silu(dense(normed, gate_weights, HIDDEN_SHARDING)) * dense(
+        normed, up_weights, HIDDEN_SHARDING
+    )
     return x + dense(hidden, down_weights, X_SHARDING)

@@ -17,8 +17,18 @@ RECIPES = (
         "in_axes=(0, None). Dividing by the sum over all rows takes a psum: the smallest example of devices that talk while they compute, and the "
         "pattern of a gradient averaged over devices. The notebook leaves convolve empty; this is what it was going to be.",
         expected=Expected(
-            exact={"xs": tuple(range(40)), "ws": (2.0, 3.0, 4.0) * 8, "plain": PLAIN, "two_stacked_rows": (1.0, 2.0, 3.0) * 2},
-            values={"normalized": tuple(value / COLUMN_TOTALS[place % 3] for place, value in enumerate(PLAIN)), "normalized_sums": (1, 1, 1)},
+            exact={
+                "xs": tuple(range(40)),
+                "ws": (2.0, 3.0, 4.0) * 8,
+                "plain": PLAIN,
+                "two_stacked_rows": (1.0, 2.0, 3.0) * 2,
+            },
+            values={
+                "normalized": tuple(
+                    value / COLUMN_TOTALS[place % 3] for place, value in enumerate(PLAIN)
+                ),
+                "normalized_sums": (1, 1, 1),
+            },
             tolerance=2e-6,
             printed={"one copy of w, in_axes (0, None)": "the same"},
         ),

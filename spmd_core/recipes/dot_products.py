@@ -7,8 +7,16 @@ from spmd_core.recipes.recipe import Expected, Recipe, program_spec
 GROUP = "vmap against pmap"
 # Key 42 with jax_threefry_partitionable=False, as a CPU computes it.
 OLD = (0.5104904, -0.7174592, -0.20105885, -0.2643729, -1.3696806, 2.744759, 1.793656, -1.1743557)
-NEW = (0.16187824, 0.21840435, -1.3397005, 0.17735793, 0.9353221, -0.85470366, 0.25243354,
-       0.81216115)
+NEW = (
+    0.16187824,
+    0.21840435,
+    -1.3397005,
+    0.17735793,
+    0.9353221,
+    -0.85470366,
+    0.25243354,
+    0.81216115,
+)
 WAYS = ("vmap", "pmap", "pmap(vmap)", "jit(vmap)", "jit(pmap)", "pmap(jit)")
 
 RECIPES = (
@@ -91,8 +99,14 @@ RECIPES = (
                 "pmap: shape": "(8,)",
                 "pmap: sums": "NOT the same: 8 sums, each over 375,000 products",
             },
-            contains={f"{way}: sums": ("the same 1,000,000 sums",) for way in ("vmap", "jit(vmap)", "pmap(vmap)")}
-            | {f"{way}: time": (" ms ± ", "median") for way in ("vmap", "jit(vmap)", "pmap(vmap)", "pmap")},
+            contains={
+                f"{way}: sums": ("the same 1,000,000 sums",)
+                for way in ("vmap", "jit(vmap)", "pmap(vmap)")
+            }
+            | {
+                f"{way}: time": (" ms ± ", "median")
+                for way in ("vmap", "jit(vmap)", "pmap(vmap)", "pmap")
+            },
         ),
         takes="about 5 seconds",
     ),
@@ -110,7 +124,10 @@ RECIPES = (
                 "pmap(vmap): shape": "(8, 1250000)",
                 "pmap: sums": "NOT the same: 8 sums, each over 3,750,000 products",
             },
-            contains={f"{way}: sums": ("the same 10,000,000 sums",) for way in ("vmap", "jit(vmap)", "pmap(vmap)")},
+            contains={
+                f"{way}: sums": ("the same 10,000,000 sums",)
+                for way in ("vmap", "jit(vmap)", "pmap(vmap)")
+            },
         ),
         takes="10 to 30 seconds and 1.1 GB of memory",
     ),

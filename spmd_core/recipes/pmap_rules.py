@@ -20,8 +20,19 @@ RECIPES = (
             exact={"squares": (0, 1, 4, 9, 16, 25, 36, 49)},
             printed={"backend='cpu'": "[9]"},
             contains={
-                "arguments of pmap": ("axis_name", "in_axes", "out_axes", "static_broadcasted_argnums", "devices", "axis_size", "donate_argnums"),
-                "global_arg_shapes": ("TypeError", "unexpected keyword argument 'global_arg_shapes'"),
+                "arguments of pmap": (
+                    "axis_name",
+                    "in_axes",
+                    "out_axes",
+                    "static_broadcasted_argnums",
+                    "devices",
+                    "axis_size",
+                    "donate_argnums",
+                ),
+                "global_arg_shapes": (
+                    "TypeError",
+                    "unexpected keyword argument 'global_arg_shapes'",
+                ),
             },
         ),
     ),
@@ -38,7 +49,10 @@ RECIPES = (
             exact={"a_sum_per_device": (30.0,) * 8, "every_dot_product": (3.0,) * 80},
             shapes={"every_dot_product": (8, 10)},
             printed={"reshaped": "(8, 10, 3)"},
-            contains={"one row too many": ("Error", "9"), "ten times as many": ("Error", "(10, 3)")},
+            contains={
+                "one row too many": ("Error", "9"),
+                "ten times as many": ("Error", "(10, 3)"),
+            },
         ),
     ),
     Recipe(
@@ -48,7 +62,11 @@ RECIPES = (
         program_spec("pmap_fewer_rows"),
         "Three matrix products, on three of the eight devices.",
         "A shorter axis is allowed: pmap takes as many devices as there are elements, the first ones. The others stay idle, and nothing says so.",
-        expected=Expected(exact={"products": MATRIX_PRODUCTS}, shapes={"products": (3, 2, 2)}, printed={"devices used": "3 of 8"}),
+        expected=Expected(
+            exact={"products": MATRIX_PRODUCTS},
+            shapes={"products": (3, 2, 2)},
+            printed={"devices used": "3 of 8"},
+        ),
     ),
     Recipe(
         "pmap_in_axes",
@@ -59,9 +77,17 @@ RECIPES = (
         "in_axes has an entry per argument: the axis that is spread over the devices, or None for an argument that is replicated. "
         "With fewer or more entries than arguments, with no mapped argument at all, or with mapped axes of different length, pmap refuses.",
         expected=Expected(
-            exact={"x_plus_y": (4.0, 5.0), "two_y": (8.0, 8.0), "columns_doubled": (0.0, 4.0, 8.0, 2.0, 6.0, 10.0)},
+            exact={
+                "x_plus_y": (4.0, 5.0),
+                "two_y": (8.0, 8.0),
+                "columns_doubled": (0.0, 4.0, 8.0, 2.0, 6.0, 10.0),
+            },
             contains={
-                "three entries for two arguments": ("ValueError", "different lengths of tuple", "length 3"),
+                "three entries for two arguments": (
+                    "ValueError",
+                    "different lengths of tuple",
+                    "length 3",
+                ),
                 "nothing mapped": ("pmap requires at least one argument with a mapped axis",),
                 "rows that differ": ("Error", "3"),
             },
@@ -76,7 +102,9 @@ RECIPES = (
         "The identical program goes to all devices, each with its own row. The jaxpr has P('...') for what is sharded "
         "and P() for what is replicated. The "
         "notebook's rows came from an unseeded generator, so its digits cannot come again; these are checked against NumPy in float64.",
-        expected=Expected(shapes={"total": (8, 3)}, contains={"jaxpr": ("shard_map", "P()", "f32[3] = add")}),
+        expected=Expected(
+            shapes={"total": (8, 3)}, contains={"jaxpr": ("shard_map", "P()", "f32[3] = add")}
+        ),
     ),
     Recipe(
         "pmap_result",
@@ -88,8 +116,15 @@ RECIPES = (
         "not pmapped need no longer pull everything to one device first. jit follows the shards.",
         expected=Expected(
             exact={"rows": (0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0), "total": (280.0,)},
-            printed={"is a jax.Array": "True", "sharding": "NamedSharding over 8 devices", "the total lies on": "8 devices"},
-            contains={"ShardedDeviceArray": ("AttributeError",), "who holds what": ("device 0: row 0", "device 7: row 7")},
+            printed={
+                "is a jax.Array": "True",
+                "sharding": "NamedSharding over 8 devices",
+                "the total lies on": "8 devices",
+            },
+            contains={
+                "ShardedDeviceArray": ("AttributeError",),
+                "who holds what": ("device 0: row 0", "device 7: row 7"),
+            },
         ),
     ),
     Recipe(
@@ -124,7 +159,11 @@ RECIPES = (
         "hashable and passed by position: a number, a function. A donated buffer may be reused for the result; afterwards the array is deleted, and "
         "JAX says so when you touch it.",
         expected=Expected(
-            exact={"keyword_is_mapped": (10, 11, 12, 13), "powers": (0, 1, 8, 27), "after_donation": (1, 2, 3, 4)},
+            exact={
+                "keyword_is_mapped": (10, 11, 12, 13),
+                "powers": (0, 1, 8, 27),
+                "after_donation": (1, 2, 3, 4),
+            },
             values={"sines": (0.0, 0.84147096, 0.9092974, 0.14112)},
             tolerance=2e-6,
             printed={"the donated array": "deleted"},

@@ -17,7 +17,11 @@ RECIPES = (
         "devices each meet on this machine. Each passes four numbers to pmap; psum adds all eight. The program starts both, waits for them for at "
         "most a minute, and ends them.",
         expected=Expected(
-            exact={"process_0": (28, 29, 30, 31), "process_1": (32, 33, 34, 35), "together": tuple(range(28, 36))},
+            exact={
+                "process_0": (28, 29, 30, 31),
+                "process_1": (32, 33, 34, 35),
+                "together": tuple(range(28, 36)),
+            },
             printed={"devices": "8 in all, 4 of each process"},
         ),
         takes="5 to 20 seconds: two more processes start JAX",

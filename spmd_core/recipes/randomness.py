@@ -3,10 +3,30 @@
 from spmd_core.recipes.recipe import Expected, Recipe, program_spec
 
 GROUP = "Random numbers"
-OLD = (0.31418657, 0.8795924, 0.81679654, 0.82754505, 0.78958607, 0.9006636, 0.18430483, 0.2509787,
-       0.5041659, 0.11195123)
-NEW = (0.41076803, 0.9194921, 0.94847965, 0.1201849, 0.91524196, 0.93049467, 0.028580785, 0.4671359,
-       0.94643676, 0.8678119)
+OLD = (
+    0.31418657,
+    0.8795924,
+    0.81679654,
+    0.82754505,
+    0.78958607,
+    0.9006636,
+    0.18430483,
+    0.2509787,
+    0.5041659,
+    0.11195123,
+)
+NEW = (
+    0.41076803,
+    0.9194921,
+    0.94847965,
+    0.1201849,
+    0.91524196,
+    0.93049467,
+    0.028580785,
+    0.4671359,
+    0.94643676,
+    0.8678119,
+)
 
 RECIPES = (
     Recipe(
@@ -18,7 +38,10 @@ RECIPES = (
         "A generator with a hidden state would make the order of calls matter, and nothing could be reordered or spread over devices. So JAX takes "
         "the state as an argument, the key. Use each key once: split makes new ones. jax.random.key makes a key of its own type; the older "
         "PRNGKey, two plain integers, gives the same numbers.",
-        expected=Expected(exact={"the_same_twice": (0.49067247,) * 2, "ten_from_split_keys": NEW}, printed={"PRNGKey gives the same": "True"}),
+        expected=Expected(
+            exact={"the_same_twice": (0.49067247,) * 2, "ten_from_split_keys": NEW},
+            printed={"PRNGKey gives the same": "True"},
+        ),
     ),
     Recipe(
         "old_random_numbers",
@@ -44,7 +67,12 @@ RECIPES = (
         "with the same random numbers, and no device needs to ask another.",
         expected=Expected(
             shapes={"on_1": (32,), "on_2": (32,), "on_8": (32,)},
-            printed={"bit for bit": "the same", "on 1: collectives": "none", "on 2: collectives": "none", "on 8: collectives": "none"},
+            printed={
+                "bit for bit": "the same",
+                "on 1: collectives": "none",
+                "on 2: collectives": "none",
+                "on 8: collectives": "none",
+            },
         ),
     ),
 )

@@ -40,30 +40,46 @@ class Expected:
 
     def differences(self, result: Result) -> tuple[str, ...]:
         """A sentence for everything in a result that is not as expected; none where all of it is."""
-        return tuple(sentence for strategy, found in result.strategies.items()
-                     for sentence in self._of(strategy, found))
+        return tuple(
+            sentence
+            for strategy, found in result.strategies.items()
+            for sentence in self._of(strategy, found)
+        )
 
     def _of(self, strategy: str, found: StrategyResult) -> list[str]:
         if found.status != "ok":
-            return [f"{strategy} ended as {found.status}: {found.error.message if found.error else 'no reason given'}"]
+            return [
+                f"{strategy} ended as {found.status}: {found.error.message if found.error else 'no reason given'}"
+            ]
         named = {*self.values, *self.exact, *self.shapes, *self.specs, *self.memory}
         said = [f"{strategy}: {text}" for name in named for text in self._of_array(name, found)]
-        said += [f"{strategy} prints {found.printed.get(name)!r} for {name}, without {part!r}"
-                 for name, parts in self.contains.items() for part in parts
-                 if part not in found.printed.get(name, "")]
-        said += [f"{strategy} prints {found.printed.get(name)!r} for {name}, not {text!r}"
-                 for name, text in self.printed.items() if found.printed.get(name) != text]
+        said += [
+            f"{strategy} prints {found.printed.get(name)!r} for {name}, without {part!r}"
+            for name, parts in self.contains.items()
+            for part in parts
+            if part not in found.printed.get(name, "")
+        ]
+        said += [
+            f"{strategy} prints {found.printed.get(name)!r} for {name}, not {text!r}"
+            for name, text in self.printed.items()
+            if found.printed.get(name) != text
+        ]
         for name, report in found.outputs.items():
             held = {shard.at: shard.index for shard in report.shards or ()}
-            said += [f"{strategy}: device {device} holds {held.get(device)} of {name}, not {index}"
-                     for device, index in self.shards.items() if held.get(device) != index]
+            said += [
+                f"{strategy}: device {device} holds {held.get(device)} of {name}, not {index}"
+                for device, index in self.shards.items()
+                if held.get(device) != index
+            ]
         if strategy in self.collectives:
             kinds = frozenset(collective.kind for collective in found.collectives or ())
             if found.collectives is None:
                 said.append(f"{strategy} does not say which collectives it contains")
             elif kinds != self.collectives[strategy]:
-                said.append(f"{strategy} contains {', '.join(sorted(kinds)) or 'no collective'}, "
-                            f"not {', '.join(sorted(self.collectives[strategy])) or 'none'}")
+                said.append(
+                    f"{strategy} contains {', '.join(sorted(kinds)) or 'no collective'}, "
+                    f"not {', '.join(sorted(self.collectives[strategy])) or 'none'}"
+                )
         return said
 
     def _of_array(self, name: str, found: StrategyResult) -> list[str]:
@@ -75,26 +91,38 @@ class Expected:
             said.append(f"{name} is {report.values}, not {self.values[name]}")
         if name in self.exact and report.values != self.exact[name]:
             said.append(f"{name} is {report.values}, not exactly {self.exact[name]}")
-        for what, wanted, got in (("shape", self.shapes, report.shape),
-                                  ("spec", self.specs, report.spec),
-                                  ("memory", self.memory, report.memory)):
+        for what, wanted, got in (
+            ("shape", self.shapes, report.shape),
+            ("spec", self.specs, report.spec),
+            ("memory", self.memory, report.memory),
+        ):
             if name in wanted and got != wanted[name] and not (what == "spec" and got is None):
                 said.append(f"the {what} of {name} is {got}, not {wanted[name]}")
         return said
 
     def _close(self, got: tuple[Any, ...] | None, wanted: tuple[float, ...]) -> bool:
-        return got is not None and len(got) == len(wanted) and all(
-            isinstance(value, int | float) and math.isclose(value, number, rel_tol=0, abs_tol=self.tolerance)
-            for value, number in zip(got, wanted, strict=True))
+        return (
+            got is not None
+            and len(got) == len(wanted)
+            and all(
+                isinstance(value, int | float)
+                and math.isclose(value, number, rel_tol=0, abs_tol=self.tolerance)
+                for value, number in zip(got, wanted, strict=True)
+            )
+        )
 
 
-def program_spec(program: str, mesh: Mapping[str, int] | None = None,
-                 **sizes: int) -> dict[str, Any]:
+def program_spec(
+    program: str, mesh: Mapping[str, int] | None = None, **sizes: int
+) -> dict[str, Any]:
     """The spec of a registered small program on a mesh (eight devices along x where none is given),
     with sizes of its own.
     """
-    return {"workload": "program", "mesh": dict(mesh or {"x": 8}),
-            "options": {"program": program, **sizes}}
+    return {
+        "workload": "program",
+        "mesh": dict(mesh or {"x": 8}),
+        "options": {"program": program, **sizes},
+    }
 
 
 @dataclass(frozen=True, slots=True)

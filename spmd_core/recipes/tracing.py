@@ -31,7 +31,14 @@ RECIPES = (
         "25 = 3² + 4² and 91 = 3³ + 4³; the gradient of the second in its first argument is 27.",
         "A transformation takes a function and returns one. That is all that grad, jit, vmap and pmap are, and why they combine: what one returns, "
         "the next one takes.",
-        expected=Expected(exact={"sum_of_squares": (25,), "sum_of_cubes": (91,), "jit of the same": (91,), "gradient_of_the_same": (27.0,)}),
+        expected=Expected(
+            exact={
+                "sum_of_squares": (25,),
+                "sum_of_cubes": (91,),
+                "jit of the same": (91,),
+                "gradient_of_the_same": (27.0,),
+            }
+        ),
     ),
     Recipe(
         "quadratic",
@@ -43,13 +50,23 @@ RECIPES = (
         "in one operation to compile; grad walks it backwards and appends. value_and_grad gives both from one pass. A whole number has no "
         "gradient: JAX wants a float. (Old pages print mul a 2 where this prints mul 2:i32[] a; the order of equal operations differs by version.)",
         expected=Expected(
-            exact={"value": (30,), "jitted": (30,), "gradient": (15.0,), "value_of_both": (30.0,), "gradient_of_both": (15.0,), "curvature": (4.0,)},
+            exact={
+                "value": (30,),
+                "jitted": (30,),
+                "gradient": (15.0,),
+                "value_of_both": (30.0,),
+                "gradient_of_both": (15.0,),
+                "curvature": (4.0,),
+            },
             printed={"type of grad(f)": "function"},
             contains={
                 "jaxpr": ("a:i32[]", "mul 2:i32[] a", "add e 3:i32[]"),
                 "jaxpr of jit(f)": ("jit[", "name=f", "mul 2:i32[] a"),
                 "jaxpr of grad(f)": ("a:f32[]", "add_any", "_:f32[] = add e 3.0:f32[]"),
-                "grad of a whole number": ("TypeError", "grad requires real- or complex-valued inputs"),
+                "grad of a whole number": (
+                    "TypeError",
+                    "grad requires real- or complex-valued inputs",
+                ),
             },
         ),
     ),
@@ -62,7 +79,8 @@ RECIPES = (
         "grad differentiates in its first argument unless argnums says otherwise; a tuple of numbers gives a tuple of gradients. Differentiate again "
         "and you have the second derivatives: hessian does it.",
         expected=Expected(
-            exact={"value": (7.0,), "in_x": (4.0,), "in_y": (1.0,)}, printed={"both at once": "4.0 and 1.0", "hessian": "[[2.0 0.0] [0.0 0.0]]"}
+            exact={"value": (7.0,), "in_x": (4.0,), "in_y": (1.0,)},
+            printed={"both at once": "4.0 and 1.0", "hessian": "[[2.0 0.0] [0.0 0.0]]"},
         ),
     ),
     Recipe(
@@ -76,7 +94,14 @@ RECIPES = (
         expected=Expected(
             exact={"where": (3.0, -6.0), "cond": (3.0, -6.0), "static_argnums": (3.0,)},
             printed={"without jit": "3.0"},
-            contains={"under jit": ("TracerBoolConversionError", "a ConcretizationTypeError", "boolean conversion", "keep_or_double")},
+            contains={
+                "under jit": (
+                    "TracerBoolConversionError",
+                    "a ConcretizationTypeError",
+                    "boolean conversion",
+                    "keep_or_double",
+                )
+            },
         ),
     ),
     Recipe(
@@ -88,7 +113,8 @@ RECIPES = (
         "Programs that change nothing can be reordered, repeated and spread over devices. So an assignment is refused, and `.at[1, :].set(1.0)` "
         "returns another array; inside jit the compiler updates in place where nobody needs the old one.",
         expected=Expected(
-            exact={"before": (0.0,) * 9, "after": (0.0,) * 3 + (1.0,) * 3 + (0.0,) * 3}, contains={"assignment": ("TypeError", "immutable", ".at[]")}
+            exact={"before": (0.0,) * 9, "after": (0.0,) * 3 + (1.0,) * 3 + (0.0,) * 3},
+            contains={"assignment": ("TypeError", "immutable", ".at[]")},
         ),
     ),
 )

@@ -56,8 +56,8 @@ class Arithmetic:
     )
     parts: tuple[
         tuple[str, int], ...
-    # (dim, parts): its sums are added from so many partial sums, each rounded to the dtype
-    # first
+        # (dim, parts): its sums are added from so many partial sums, each rounded to the dtype
+        # first
     ] = ()
     axes: tuple[int, ...] = ()  # positions, in the first operand, of the dims that are summed over
     rate: float = 0.0  # of a step of gradient descent

@@ -27,8 +27,13 @@ BEST_PLACES = 2  # dims that are tried in place of one before other changes are
 Move = tuple[tuple[Change, ...], str, dict[str, Any]]
 
 
-def candidates(experiment: Experiment, strategy: str, found: Collective, cores: int = 1,
-               machine: Machine | None = None) -> list[Candidate]:
+def candidates(
+    experiment: Experiment,
+    strategy: str,
+    found: Collective,
+    cores: int = 1,
+    machine: Machine | None = None,
+) -> list[Candidate]:
     """At most MOST changes to try for one collective of a strategy: those that are nearest to what
     causes it, the cheapest first by a closed form; without those that the rules refuse or the
     strategy cannot express. `machine`: what was calibrated.
@@ -51,8 +56,7 @@ def candidates(experiment: Experiment, strategy: str, found: Collective, cores: 
     return sorted(_nearest(experiment, found, kept), key=lambda each: each.seconds)
 
 
-def _nearest(experiment: Experiment, found: Collective,
-             kept: list[Candidate]) -> list[Candidate]:
+def _nearest(experiment: Experiment, found: Collective, kept: list[Candidate]) -> list[Candidate]:
     """The MOST that are nearest to the cause; of equally near ones the cheapest, and of dims in
     whose place others may be sharded the two best of each before the rest.
     """
@@ -136,15 +140,15 @@ def _of_arrays(base: Experiment, axes: frozenset[str]) -> Iterator[Move]:
         spec, dims = base.spec(array.name), array.present(base.sizes)
         tried: list[Spec] = []
         if axes & {axis for entry in spec for axis in entry}:
-            tried.append(tuple(tuple(axis for axis in entry if axis not in axes)
-                               for entry in spec))
+            tried.append(tuple(tuple(axis for axis in entry if axis not in axes) for entry in spec))
         elif array.name in results:
             tried += _sharded(spec, tuple(axis for axis, _ in base.mesh if axis in axes))
         if array.name in given:
             tried.append(base.table_spec(array.name))
         for after in tried:
-            change = Change(field="overrides", name=array.name, before=_spec(spec),
-                            after=_spec(after))
+            change = Change(
+                field="overrides", name=array.name, before=_spec(spec), after=_spec(after)
+            )
             said = words.array_words(array.name, array.name in results, dims, after)
             own = {name: _spec(each) for name, each in given.items()} | {array.name: _spec(after)}
             if after == base.table_spec(array.name):
@@ -155,8 +159,9 @@ def _of_arrays(base: Experiment, axes: frozenset[str]) -> Iterator[Move]:
 def _sharded(spec: Spec, axes: Axes) -> Iterator[Spec]:
     """A spec with one dim more sharded over these axes, the first dims first."""
     for place in range(len(spec)):
-        yield tuple((*entry, *axes) if number == place else entry
-                    for number, entry in enumerate(spec))
+        yield tuple(
+            (*entry, *axes) if number == place else entry for number, entry in enumerate(spec)
+        )
 
 
 def _spec(spec: Spec) -> list[Any]:
@@ -179,10 +184,12 @@ def _rates(base: Experiment, cores: int, machine: Machine | None) -> Rates:
 def _seconds(formula: Formula, varied: Experiment, strategy: str) -> float:
     """By the closed form of a search, never below its bound; infinite where it has none."""
     overrides = varied.overrides and tuple(
-        (array.name, varied.spec(array.name)) for array in varied.what.arrays)
+        (array.name, varied.spec(array.name)) for array in varied.what.arrays
+    )
     sharded = Sharded(varied.target, varied.mesh, varied.sharding, tuple(overrides))
     try:
-        return max(bound_s(formula, sharded, strategy),
-                   sum(formula.parts(sharded, strategy).values()))
+        return max(
+            bound_s(formula, sharded, strategy), sum(formula.parts(sharded, strategy).values())
+        )
     except (RequestError, ValueError, KeyError):  # a mesh that no link model takes
         return math.inf

@@ -40,7 +40,12 @@ class Target:
 def summed_dims(experiment: Experiment, found: Collective) -> list[str]:
     """The contracted dims that are sharded over a collective's axes."""
     what, sizes = experiment.what, experiment.sizes
-    return [dim for dim in what.contracted if any(
-        dim in array.present(sizes) and set(found.axes) & set(
-            experiment.spec(array.name)[array.present(sizes).index(dim)])
-        for array in what.operands)]
+    return [
+        dim
+        for dim in what.contracted
+        if any(
+            dim in array.present(sizes)
+            and set(found.axes) & set(experiment.spec(array.name)[array.present(sizes).index(dim)])
+            for array in what.operands
+        )
+    ]

@@ -37,7 +37,9 @@ class Costs:
     by: Literal["cost model", "calibration", "guess"] = "cost model"
 
 
-def rates_of(experiment: Experiment, environment: Environment, known: Result | None) -> Rates | None:
+def rates_of(
+    experiment: Experiment, environment: Environment, known: Result | None
+) -> Rates | None:
     """The rates of an experiment's machine: of its calibration, else guesses for simulated devices;
     None for an accelerator that was not calibrated.
     """
@@ -53,20 +55,38 @@ def _guessed(experiment: Experiment, environment: Environment) -> Machine:
     floor = environment.dispatch_floor_s or FLOOR_S
     flops, rate = 1 / host.matmul_s(1.0, None), 1 / host.memory_s(1.0)
     values = {"copy": rate, "copy_in_place": rate, "matmul_float32": flops, "dispatch_mesh": floor}
-    values |= {f"copy{ALONE}": rate * devices, f"copy_in_place{ALONE}": rate * devices,
-               f"matmul_float32{ALONE}": flops * devices, "dispatch_single": floor}
-    ceilings = tuple(Ceiling(name=name, title=name, value=value, unit="", interval=(value, value))
-                     for name, value in values.items())
+    values |= {
+        f"copy{ALONE}": rate * devices,
+        f"copy_in_place{ALONE}": rate * devices,
+        f"matmul_float32{ALONE}": flops * devices,
+        "dispatch_single": floor,
+    }
+    ceilings = tuple(
+        Ceiling(name=name, title=name, value=value, unit="", interval=(value, value))
+        for name, value in values.items()
+    )
     start = floor + CPU_COLLECTIVE_S
-    lines = tuple(Fit(kind=kind, axes=(), devices=devices, latency_s=start, bandwidth=rate,
-                      latency_ci95_s=(start, start), bandwidth_ci95=(rate, rate),
-                      knee_bytes=start * rate, worst_error=1.0)
-                  for kind, transfer in TRANSFERS.items() if transfer.between_devices)
+    lines = tuple(
+        Fit(
+            kind=kind,
+            axes=(),
+            devices=devices,
+            latency_s=start,
+            bandwidth=rate,
+            latency_ci95_s=(start, start),
+            bandwidth_ci95=(rate, rate),
+            knee_bytes=start * rate,
+            worst_error=1.0,
+        )
+        for kind, transfer in TRANSFERS.items()
+        if transfer.between_devices
+    )
     return Machine(StrategyResult(status="ok", ceilings=ceilings, fits=lines))
 
 
-def costs(experiment: Experiment, strategy: str, found: StrategyResult,
-          rates: Rates | None) -> Costs | None:
+def costs(
+    experiment: Experiment, strategy: str, found: StrategyResult, rates: Rates | None
+) -> Costs | None:
     """What a strategy's compiled program is expected to take; None where nothing predicts it, or
     its collectives are not known.
     """
@@ -78,8 +98,9 @@ def costs(experiment: Experiment, strategy: str, found: StrategyResult,
         return None if time is None else Costs(time.estimate, tuple(map(_waited_s, collectives)))
     if rates is None:
         return None
-    time = with_roofs(experiment, strategy, found.model_copy(update={"predicted_s": None}),
-                      rates.machine).predicted_s
+    time = with_roofs(
+        experiment, strategy, found.model_copy(update={"predicted_s": None}), rates.machine
+    ).predicted_s
     if time is None:
         return None
     each = tuple(_moved_s(collectives, rates.machine))

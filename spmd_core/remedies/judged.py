@@ -48,8 +48,10 @@ def matched(before: Sequence[Collective], after: Sequence[Collective]) -> dict[i
     """
     pairs = sorted(
         (one.op != other.op, abs(one.bytes - other.bytes), place != number, number, place)
-        for number, one in enumerate(before) for place, other in enumerate(after)
-        if (one.asked or one.kind, set(one.axes)) == (other.asked or other.kind, set(other.axes)))
+        for number, one in enumerate(before)
+        for place, other in enumerate(after)
+        if (one.asked or one.kind, set(one.axes)) == (other.asked or other.kind, set(other.axes))
+    )
     found: dict[int, int] = {}
     taken: set[int] = set()
     for *_, number, place in pairs:
@@ -82,9 +84,13 @@ def verdict(target: Target, base: StrategyResult, tried: Tried) -> Verdict | Non
     after = tried.found.collectives or ()
     pairs = matched(base.collectives or (), after)
     left = [place for place, number in pairs.items() if number in target.numbers]
-    return Verdict(tried, tuple(after[place] for place in left),
-                   tuple(each for place, each in enumerate(after) if place not in pairs),
-                   sum(tried.costs.each_s[place] for place in left), tried.costs.total_s)
+    return Verdict(
+        tried,
+        tuple(after[place] for place in left),
+        tuple(each for place, each in enumerate(after) if place not in pairs),
+        sum(tried.costs.each_s[place] for place in left),
+        tried.costs.total_s,
+    )
 
 
 def helps(target: Target, costs: Costs, found: Verdict) -> bool:
@@ -101,36 +107,60 @@ def settles(target: Target, costs: Costs, found: Verdict | None) -> bool:
     return found is not None and found.removes and not found.new and helps(target, costs, found)
 
 
-def answer(experiment: Experiment, base: StrategyResult, costs: Costs, target: Target,
-           tried: Sequence[Tried]) -> Remedy | Nothing:
+def answer(
+    experiment: Experiment,
+    base: StrategyResult,
+    costs: Costs,
+    target: Target,
+    tried: Sequence[Tried],
+) -> Remedy | Nothing:
     """The best of the changes that were compiled; why nothing helps where none does."""
     verdicts = [found for each in tried if (found := verdict(target, base, each))]
     good = [each for each in verdicts if helps(target, costs, each)]
     if good:
-        return _remedy(experiment, base, costs, target,
-                       min(good, key=lambda each: (not each.removes, each.total_s)))
-    slower = min((each for each in verdicts if each.removes), key=lambda each: each.total_s,
-                 default=None)
-    said = None if slower is None else (slower.tried.candidate.words, costs.total_s,
-                                        slower.total_s)
-    return Nothing(reason=words.nothing_words(target.first, summed_dims(experiment, target.first),
-                                              len(tried), len(tried) - len(verdicts), said))
+        return _remedy(
+            experiment,
+            base,
+            costs,
+            target,
+            min(good, key=lambda each: (not each.removes, each.total_s)),
+        )
+    slower = min(
+        (each for each in verdicts if each.removes), key=lambda each: each.total_s, default=None
+    )
+    said = None if slower is None else (slower.tried.candidate.words, costs.total_s, slower.total_s)
+    return Nothing(
+        reason=words.nothing_words(
+            target.first,
+            summed_dims(experiment, target.first),
+            len(tried),
+            len(tried) - len(verdicts),
+            said,
+        )
+    )
 
 
-def _remedy(experiment: Experiment, base: StrategyResult, costs: Costs, target: Target,
-            found: Verdict) -> Remedy:
+def _remedy(
+    experiment: Experiment, base: StrategyResult, costs: Costs, target: Target, found: Verdict
+) -> Remedy:
     candidate, compiled = found.tried.candidate, found.tried.found
     assert compiled is not None
     before, after = held_bytes(base), held_bytes(compiled)
     memory = None if before is None or after is None else after - before
-    was = [each for number, each in enumerate(base.collectives or ())
-           if number in target.numbers]
-    sentence = words.remedy_words(candidate.words, was, found.left, found.new, memory,
-                                  (costs.total_s, found.total_s))
-    return Remedy(changes=candidate.changes, experiment=_opened(experiment, candidate),
-                  sentence=sentence, memory_bytes=memory, removes=found.removes,
-                  strategy=candidate.strategy, predicted_by=costs.by,
-                  predicted_s=Predicted(before=costs.total_s, after=found.total_s))
+    was = [each for number, each in enumerate(base.collectives or ()) if number in target.numbers]
+    sentence = words.remedy_words(
+        candidate.words, was, found.left, found.new, memory, (costs.total_s, found.total_s)
+    )
+    return Remedy(
+        changes=candidate.changes,
+        experiment=_opened(experiment, candidate),
+        sentence=sentence,
+        memory_bytes=memory,
+        removes=found.removes,
+        strategy=candidate.strategy,
+        predicted_by=costs.by,
+        predicted_s=Predicted(before=costs.total_s, after=found.total_s),
+    )
 
 
 def _opened(experiment: Experiment, candidate: Candidate) -> Experiment:

@@ -30,9 +30,13 @@ def candidates(experiment: Experiment, found: Collective) -> list[Candidate]:
             continue
         near = NearestFit(other, estimate_step(other))
         varied = experiment_of(other)
-        kept[varied.id] = Candidate(varied, varied.strategies[0], _changes(plan, other),
-                                    f"try {listed(list(changes(plan, near)))}",
-                                    per_token(other, near.found) * other.tokens)
+        kept[varied.id] = Candidate(
+            varied,
+            varied.strategies[0],
+            _changes(plan, other),
+            f"try {listed(list(changes(plan, near)))}",
+            per_token(other, near.found) * other.tokens,
+        )
     return sorted(kept.values(), key=lambda each: each.seconds)[:MOST]
 
 

@@ -43,8 +43,9 @@ class Move:
 
 
 @lru_cache(maxsize=2048)
-def reshard(mesh: Mesh, shape: tuple[int, ...], before: Spec, after: Spec,
-            item_bytes: int) -> tuple[Move, ...]:
+def reshard(
+    mesh: Mesh, shape: tuple[int, ...], before: Spec, after: Spec, item_bytes: int
+) -> tuple[Move, ...]:
     """The steps from one spec to another, each with an entry for every dim; none where every device
     already holds just what it is to hold.
 
@@ -69,8 +70,11 @@ def check_size(mesh: Mesh, most: int) -> None:
     """RequestError where a mesh has more devices than are looked at one by one."""
     devices = math.prod(size for _, size in mesh)
     if devices > most:
-        raise refuse(f"mesh of {devices:,} devices", "is too large to work out what moves",
-                     f"use at most {most:,} devices")
+        raise refuse(
+            f"mesh of {devices:,} devices",
+            "is too large to work out what moves",
+            f"use at most {most:,} devices",
+        )
 
 
 def _smaller(old: Layout, new: Layout, item_bytes: int) -> Iterator[Move]:
@@ -86,8 +90,9 @@ def _smaller(old: Layout, new: Layout, item_bytes: int) -> Iterator[Move]:
 class _Steps:
     """Axis by axis: `now` is the spec that the steps `found` so far lead to."""
 
-    def __init__(self, mesh: Mesh, shape: tuple[int, ...], before: Spec, after: Spec,
-                 item_bytes: int):
+    def __init__(
+        self, mesh: Mesh, shape: tuple[int, ...], before: Spec, after: Spec, item_bytes: int
+    ):
         self.mesh, self.shape, self.item_bytes = mesh, shape, item_bytes
         self.sizes = dict(mesh)
         self.now, self.after = before, after
@@ -97,8 +102,11 @@ class _Steps:
     @property
     def nbytes(self) -> int:
         """Bytes of a shard."""
-        return math.prod(self.shape) * self.item_bytes // math.prod(
-            self.sizes[axis] for axis in _dims(self.now))
+        return (
+            math.prod(self.shape)
+            * self.item_bytes
+            // math.prod(self.sizes[axis] for axis in _dims(self.now))
+        )
 
     def _add(self, kind: str, axes: Axes, nbytes: int, dims: tuple[int, ...]) -> None:
         if long := tuple(axis for axis in axes if self.sizes[axis] > 1):
@@ -107,18 +115,26 @@ class _Steps:
     def slice(self) -> None:
         """Axes over which it is replicated, and is not to be."""
         new = tuple(axis for axis in self.wanted if axis not in _dims(self.now))
-        self.now = tuple(axes + tuple(axis for axis in new if self.wanted[axis] == dim)
-                         for dim, axes in enumerate(self.now))
+        self.now = tuple(
+            axes + tuple(axis for axis in new if self.wanted[axis] == dim)
+            for dim, axes in enumerate(self.now)
+        )
         self._add(SLICE, new, self.nbytes, tuple(dict.fromkeys(self.wanted[axis] for axis in new)))
 
     def exchange(self) -> None:
         """Axes that are to shard another dim."""
         held = _dims(self.now)
-        ways = dict.fromkeys((dim, self.wanted[axis]) for axis, dim in held.items()
-                             if self.wanted.get(axis, dim) != dim)
+        ways = dict.fromkeys(
+            (dim, self.wanted[axis])
+            for axis, dim in held.items()
+            if self.wanted.get(axis, dim) != dim
+        )
         for source, target in ways:
-            axes = tuple(axis for axis, dim in held.items()
-                         if dim == source and self.wanted.get(axis) == target)
+            axes = tuple(
+                axis
+                for axis, dim in held.items()
+                if dim == source and self.wanted.get(axis) == target
+            )
             self._add("all-to-all", axes, self.nbytes, (source, target))
             now = [tuple(each for each in dim if each not in axes) for dim in self.now]
             now[target] += axes
@@ -126,13 +142,17 @@ class _Steps:
 
     def order(self) -> None:
         """What leaves a dim next is to be minor there: else what is left of it has gaps."""
-        sorted_ = tuple((*(axis for axis in wish if axis in axes),
-                         *(axis for axis in axes if axis not in wish))
-                        for wish, axes in zip(self.after, self.now, strict=True))
+        sorted_ = tuple(
+            (*(axis for axis in wish if axis in axes), *(axis for axis in axes if axis not in wish))
+            for wish, axes in zip(self.after, self.now, strict=True)
+        )
         old, new = (layout(self.mesh, self.shape, spec) for spec in (self.now, sorted_))
         if pairs := _pairs(old, new):
-            self.found.append(Move("collective-permute", _moving(old, new), self.nbytes,
-                                   _changed(old, new), pairs))
+            self.found.append(
+                Move(
+                    "collective-permute", _moving(old, new), self.nbytes, _changed(old, new), pairs
+                )
+            )
         self.now = sorted_
 
     def gather(self) -> None:
@@ -140,7 +160,7 @@ class _Steps:
         for dim, axes in enumerate(self.now):
             lost = tuple(axis for axis in axes if axis not in self.wanted)
             left = tuple(axis for axis in axes if axis in self.wanted)
-            self.now = (*self.now[:dim], left, *self.now[dim + 1:])
+            self.now = (*self.now[:dim], left, *self.now[dim + 1 :])
             self._add("all-gather", lost, self.nbytes, (dim,))
 
 
@@ -150,8 +170,11 @@ def _dims(spec: Spec) -> dict[str, int]:
 
 
 def _changed(old: Layout, new: Layout) -> tuple[int, ...]:
-    return tuple(dim for dim, (axes, others) in enumerate(zip(old.spec, new.spec, strict=True))
-                 if axes != others)
+    return tuple(
+        dim
+        for dim, (axes, others) in enumerate(zip(old.spec, new.spec, strict=True))
+        if axes != others
+    )
 
 
 def _moving(old: Layout, new: Layout) -> Axes:
@@ -165,7 +188,7 @@ def _pairs(old: Layout, new: Layout) -> tuple[tuple[int, int], ...]:
 
     Who holds it already keeps it; of several others, each sends once.
     """
-    strides = [math.prod(old.parts[dim + 1:]) for dim in range(len(old.parts))]
+    strides = [math.prod(old.parts[dim + 1 :]) for dim in range(len(old.parts))]
     within = new.starts // np.asarray(old.shard_shape, np.int64) @ np.asarray(strides, np.int64)
     holders: dict[int, list[int]] = {}
     for device, shard in enumerate(old.shard_of.tolist()):
@@ -179,8 +202,9 @@ def _pairs(old: Layout, new: Layout) -> tuple[tuple[int, int], ...]:
     return tuple((holders[shard].pop(0), device) for device, shard in moved)
 
 
-def missing_bytes(mesh: Mesh, shape: tuple[int, ...], before: Spec, after: Spec,
-                  item_bytes: int) -> int:
+def missing_bytes(
+    mesh: Mesh, shape: tuple[int, ...], before: Spec, after: Spec, item_bytes: int
+) -> int:
     """The most bytes that a device is to hold and does not: what any way of resharding must send it."""
     old, new = layout(mesh, shape, before), layout(mesh, shape, after)
     common = np.minimum(old.stops, new.stops) - np.maximum(old.starts, new.starts)

@@ -42,9 +42,14 @@ def is_product(what: Workload) -> bool:
     """Whether a workload is one contraction of two operands or more, such as `layer`."""
     program = what.program
     matrices = [array for array in what.operands if len(array.dims) > 1]
-    return (what.kind == "computation" and len(what.results) == 1 and len(matrices) > 1
-            and bool(what.contracted) and not what.has_plan
-            and not (program.between or program.gathered or program.halo))
+    return (
+        what.kind == "computation"
+        and len(what.results) == 1
+        and len(matrices) > 1
+        and bool(what.contracted)
+        and not what.has_plan
+        and not (program.between or program.gathered or program.halo)
+    )
 
 
 def product(experiment: Experiment, seconds: Seconds, flops_s: float) -> Product:
@@ -71,8 +76,10 @@ def _splits(experiment: Experiment) -> Iterator[Split]:
     axes = [axis for axis, size in experiment.mesh if size > 1]
     for chosen in itertools.product(*(_choices(experiment, axis) for axis in axes)):
         split = {axis: dim for axis, dim in zip(axes, chosen, strict=True) if dim is not None}
-        parts = {dim: math.prod(experiment.axis_sizes[axis] for axis in split
-                                if split[axis] == dim) for dim in dims}
+        parts = {
+            dim: math.prod(experiment.axis_sizes[axis] for axis in split if split[axis] == dim)
+            for dim in dims
+        }
         if all(sizes[dim] % parts[dim] == 0 for dim in dims):
             yield split
 
@@ -132,8 +139,10 @@ def _order(experiment: Experiment, dim: str, split: Split) -> Axes:
 
 def _named(experiment: Experiment, name: str, before: Spec, after: Spec) -> list[Move]:
     item = DTYPE_BYTES[dtype_of(experiment, name)]
-    return [replace(move, array=name) for move in
-            reshard(experiment.mesh, experiment.shape(name), before, after, item)]
+    return [
+        replace(move, array=name)
+        for move in reshard(experiment.mesh, experiment.shape(name), before, after, item)
+    ]
 
 
 def _sums(experiment: Experiment, computed: Spec, partial: Axes) -> tuple[list[Move], Spec]:
@@ -144,8 +153,7 @@ def _sums(experiment: Experiment, computed: Spec, partial: Axes) -> tuple[list[M
     wanted, shape = experiment.spec(name), experiment.shape(name)
     sizes = experiment.axis_sizes
     item = DTYPE_BYTES[dtype_of(experiment, name)]
-    nbytes = math.prod(shape) * item // math.prod(
-        sizes[axis] for axes in computed for axis in axes)
+    nbytes = math.prod(shape) * item // math.prod(sizes[axis] for axes in computed for axis in axes)
     kept = [(axis, dim) for dim, axes in enumerate(wanted) for axis in axes if axis in partial]
     now, found = [list(axes) for axes in computed], []
     scattered = []

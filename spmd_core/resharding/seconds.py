@@ -68,9 +68,14 @@ def by_calibration(experiment: Experiment, move: Move, lines: Sequence[Fit]) -> 
     if not move.sends:
         return 0.0
     count = math.prod(experiment.axis_sizes[axis] for axis in move.axes)
-    alike = [fit for fit in lines if fit.kind == move.kind and fit.axes == move.axes] or \
-        [fit for fit in lines if fit.kind == move.kind and fit.devices == count]
+    alike = [fit for fit in lines if fit.kind == move.kind and fit.axes == move.axes] or [
+        fit for fit in lines if fit.kind == move.kind and fit.devices == count
+    ]
     if not alike:
         return None
-    return expected(Point(kind=move.kind, axes=move.axes, devices=alike[0].devices, dtype="",
-                          bytes=move.nbytes), alike[0])
+    return expected(
+        Point(
+            kind=move.kind, axes=move.axes, devices=alike[0].devices, dtype="", bytes=move.nbytes
+        ),
+        alike[0],
+    )

@@ -23,25 +23,59 @@ def result_json(result: Result) -> dict[str, Any]:
     if not result.experiment.variants:
         return result.model_dump(mode="json")
     whole = result.model_dump(mode="json", exclude={"strategies", "experiment"})
-    variants = [{"name": each.name} | _ranked(result.of_variant(each.name)).model_dump(mode="json")
-                for each in result.experiment.variants]
+    variants = [
+        {"name": each.name} | _ranked(result.of_variant(each.name)).model_dump(mode="json")
+        for each in result.experiment.variants
+    ]
     return {"run": result.run, "variants": variants} | whole
 
 
 def _ranked(alone: Result) -> Result:
     """The result of one variant with how its own strategies compare, by the rounds that it has."""
-    rounds = {name: found.turns_s for name, found in alone.strategies.items()
-              if found.turns_s and found.status == "ok" and found.correct}
+    rounds = {
+        name: found.turns_s
+        for name, found in alone.strategies.items()
+        if found.turns_s and found.status == "ok" and found.correct
+    }
     compared = compare(rounds, alone.experiment.timing.samples)
     return alone.model_copy(update={"comparison": compared})
 
 
-CSV_COLUMNS = ("run", "experiment", "workload", "target", "mesh", "strategy", "status", "operands",
-               "sample", "seconds", "outlier", "fits", "peak_bytes", "predicted_low_s",
-               "predicted_s", "predicted_high_s")
-POINT_COLUMNS = ("run", "target", "mesh", "collective", "axes", "devices", "dtype", "bytes",
-                 "seconds", "seconds_low", "seconds_high", "algorithm_bytes_per_s",
-                 "bus_bytes_per_s", "predicted_s", "correct")
+CSV_COLUMNS = (
+    "run",
+    "experiment",
+    "workload",
+    "target",
+    "mesh",
+    "strategy",
+    "status",
+    "operands",
+    "sample",
+    "seconds",
+    "outlier",
+    "fits",
+    "peak_bytes",
+    "predicted_low_s",
+    "predicted_s",
+    "predicted_high_s",
+)
+POINT_COLUMNS = (
+    "run",
+    "target",
+    "mesh",
+    "collective",
+    "axes",
+    "devices",
+    "dtype",
+    "bytes",
+    "seconds",
+    "seconds_low",
+    "seconds_high",
+    "algorithm_bytes_per_s",
+    "bus_bytes_per_s",
+    "predicted_s",
+    "correct",
+)
 
 
 def csv_text(*results: Result) -> str:
@@ -62,15 +96,24 @@ def csv_text(*results: Result) -> str:
         for name, found in result.strategies.items():
             row = result.row(name)
             experiment = row.experiment
-            head = (*([row.variant] if of_study else []), result.run, experiment.id,
-                    experiment.workload, experiment.target, mesh_text(experiment.mesh, " "),
-                    row.strategy, found.status)
+            head = (
+                *([row.variant] if of_study else []),
+                result.run,
+                experiment.id,
+                experiment.workload,
+                experiment.target,
+                mesh_text(experiment.mesh, " "),
+                row.strategy,
+                found.status,
+            )
             predicted = _predicted(found)
             for number, seconds in enumerate(found.samples_s):
-                writer.writerow((*head, "placed", number, seconds, number in found.outliers,
-                                 *predicted))
-            for number, seconds in enumerate(found.from_unsharded.samples_s if found.from_unsharded
-                                             else ()):
+                writer.writerow(
+                    (*head, "placed", number, seconds, number in found.outliers, *predicted)
+                )
+            for number, seconds in enumerate(
+                found.from_unsharded.samples_s if found.from_unsharded else ()
+            ):
                 writer.writerow((*head, "unsharded", number, seconds, "", *predicted))
             if not found.samples_s:
                 writer.writerow((*head, "", "", "", "", *predicted))
@@ -83,9 +126,23 @@ def _point_rows(results: Sequence[Result]) -> Iterator[tuple[Any, ...]]:
         mesh = mesh_text(result.experiment.mesh, " ")
         for point in next(iter(result.strategies.values())).points:
             low, high = point.ci95_s or ("", "")
-            yield (result.run, result.experiment.target, mesh, point.kind, "+".join(point.axes),
-                   point.devices, point.dtype, point.bytes, point.time_s, low, high, point.algbw,
-                   point.busbw, point.predicted_s, point.correct)
+            yield (
+                result.run,
+                result.experiment.target,
+                mesh,
+                point.kind,
+                "+".join(point.axes),
+                point.devices,
+                point.dtype,
+                point.bytes,
+                point.time_s,
+                low,
+                high,
+                point.algbw,
+                point.busbw,
+                point.predicted_s,
+                point.correct,
+            )
 
 
 def safe_cell(value: Any) -> Any:

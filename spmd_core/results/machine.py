@@ -109,8 +109,12 @@ class Roofline(Frozen):
     @property
     def roofs_s(self) -> dict[str, float]:
         """Each roof by what is used up, in seconds."""
-        return {"compute": self.compute_s, "memory": self.memory_s,
-                "communication": self.communication_s, "dispatch": self.dispatch_s}
+        return {
+            "compute": self.compute_s,
+            "memory": self.memory_s,
+            "communication": self.communication_s,
+            "dispatch": self.dispatch_s,
+        }
 
     @property
     def binds(self) -> str:

@@ -13,15 +13,23 @@ def difference(found: Layout, report: ArrayReport) -> str | None:
     which decide the shards.
     """
     if report.shape != found.shape:
-        return f"the array has shape {shape_text(report.shape)}, the layout {shape_text(found.shape)}"
+        return (
+            f"the array has shape {shape_text(report.shape)}, the layout {shape_text(found.shape)}"
+        )
     if report.shards is None:
         held, said = list(report.spec or ()), [axes_json(axes) for axes in found.spec]
-        return None if [list(axes) if isinstance(axes, tuple) else axes
-                        for axes in held] == said else (
-            f"the array is sharded by {held}, the layout by {said}")
+        return (
+            None
+            if [list(axes) if isinstance(axes, tuple) else axes for axes in held] == said
+            else (f"the array is sharded by {held}, the layout by {said}")
+        )
     reported = {shard.at: [list(bounds) for bounds in shard.index] for shard in report.shards}
     numbers = found.numbers
     for position, ranges in enumerate(found.ranges()):
         if reported.get(position) != ranges:
             return f"device {numbers[position]} holds {reported.get(position, 'nothing')}, the layout says {ranges}"
-    return None if len(reported) == found.device_count else f"{len(reported)} devices hold shards, the layout has {found.device_count}"
+    return (
+        None
+        if len(reported) == found.device_count
+        else f"{len(reported)} devices hold shards, the layout has {found.device_count}"
+    )

@@ -19,8 +19,9 @@ def estimates(result: Result) -> dict[str, Estimate]:
     for name in result.order:
         time, tokens = result.strategies[name].predicted_s, result.tokens(name)
         if time is not None and name in result.only_predicted_s:
-            found[name] = Estimate(low=time.low / tokens, estimate=time.estimate / tokens,
-                                   high=time.high / tokens)
+            found[name] = Estimate(
+                low=time.low / tokens, estimate=time.estimate / tokens, high=time.high / tokens
+            )
     return found
 
 
@@ -32,8 +33,17 @@ def compare_predicted(times: Mapping[str, Estimate]) -> Comparison | None:
     if not order:
         return None
     best = times[order[0]]
-    ratios = tuple(Ratio(strategy=name, ratio=times[name].estimate / best.estimate,
-                         interval=(times[name].low / best.high, times[name].high / best.low),
-                         differs=not overlap(best, times[name])) for name in order[1:])
-    return Comparison(fastest=order[0], ratios=ratios,
-                      tied=tuple(each.strategy for each in ratios if not each.differs))
+    ratios = tuple(
+        Ratio(
+            strategy=name,
+            ratio=times[name].estimate / best.estimate,
+            interval=(times[name].low / best.high, times[name].high / best.low),
+            differs=not overlap(best, times[name]),
+        )
+        for name in order[1:]
+    )
+    return Comparison(
+        fastest=order[0],
+        ratios=ratios,
+        tied=tuple(each.strategy for each in ratios if not each.differs),
+    )

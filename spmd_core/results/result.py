@@ -164,7 +164,11 @@ class StrategyResult(Frozen):
         """By what share of the measured time the estimate is above it (below it where negative);
         None without both.
         """
-        return self.predicted_s.estimate / self.median_s - 1 if self.predicted_s and self.median_s else None
+        return (
+            self.predicted_s.estimate / self.median_s - 1
+            if self.predicted_s and self.median_s
+            else None
+        )
 
 
 class Ratio(Frozen):
@@ -212,8 +216,11 @@ class Result(Frozen):
     def _write(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without what only studies over several targets have, where there is none."""
         data = fields(self)
-        return {name: value for name, value in data.items()
-                if value or name not in ("predicted", "environments")}
+        return {
+            name: value
+            for name, value in data.items()
+            if value or name not in ("predicted", "environments")
+        }
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -259,13 +266,21 @@ class Result(Frozen):
         strategies is left to `stats.compare`.
         """
         rows = [row for row in self.experiment.rows if row.variant == name]
-        found = {row.strategy: self.strategies[row.key] for row in rows
-                 if row.key in self.strategies}
+        found = {
+            row.strategy: self.strategies[row.key] for row in rows if row.key in self.strategies
+        }
         target = rows[0].experiment.target
-        return self.model_copy(update={
-            "experiment": rows[0].experiment, "strategies": found, "comparison": None,
-            "next": None, "predicted": None, "environments": {},
-            "environment": self.environments.get(target, self.environment)})
+        return self.model_copy(
+            update={
+                "experiment": rows[0].experiment,
+                "strategies": found,
+                "comparison": None,
+                "next": None,
+                "predicted": None,
+                "environments": {},
+                "environment": self.environments.get(target, self.environment),
+            }
+        )
 
     def by_variant(self, change: "Callable[[Result], Result]") -> "Result":
         """The result with the strategies of each variant as `change` leaves them."""
@@ -287,5 +302,8 @@ class Result(Frozen):
         """Predicted seconds by strategy, of those that were not measured: on a topology that is not
         attached.
         """
-        return {name: found.predicted_s.estimate for name, found in self.strategies.items()
-                if found.predicted_s and found.median_s is None}
+        return {
+            name: found.predicted_s.estimate
+            for name, found in self.strategies.items()
+            if found.predicted_s and found.median_s is None
+        }

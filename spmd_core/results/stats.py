@@ -54,8 +54,9 @@ def summarize(samples_s: Sequence[float], seed: int = 0) -> Summary:
     far = (samples < low - fence) | (samples > high + fence)
     outliers = np.flatnonzero(far) if len(samples) >= LEAST_OUTLIER_SAMPLES else np.array([], int)
     interval = bootstrap_interval(samples, seed) if len(samples) > 1 else None
-    return Summary(float(median), float(high - low), interval,
-                   tuple(int(index) for index in outliers))
+    return Summary(
+        float(median), float(high - low), interval, tuple(int(index) for index in outliers)
+    )
 
 
 def bootstrap_interval(samples: np.ndarray, seed: int = 0) -> tuple[float, float]:
@@ -140,8 +141,11 @@ def contenders(rounds: Mapping[str, Rounds], planned: int | None = None) -> tupl
     compared = compare(rounds, planned)
     if compared is None or not compared.ratios:
         return None
-    near = [each.strategy for each in compared.ratios
-            if not each.differs and abs(math.log(each.ratio)) <= NEAR]
+    near = [
+        each.strategy
+        for each in compared.ratios
+        if not each.differs and abs(math.log(each.ratio)) <= NEAR
+    ]
     return (compared.fastest, *near) if near else two_best(rounds)
 
 
@@ -160,20 +164,23 @@ def median_s(rounds: Rounds) -> float:
     return float(np.median([np.median(turns) for turns in rounds]))
 
 
-def rounds_to_add(rounds: Mapping[str, Rounds], pair: tuple[str, str], planned: int,
-                  alpha: float = 1 - CONFIDENCE) -> int:
+def rounds_to_add(
+    rounds: Mapping[str, Rounds], pair: tuple[str, str], planned: int, alpha: float = 1 - CONFIDENCE
+) -> int:
     """How many rounds to measure the two best again: as planned; fewer where they lie far apart,
     more where they lie close and are noisy. `alpha`: what their interval may miss.
     """
-    estimate, low, high, _ = signed_rank_interval(log_ratios(rounds[pair[0]], rounds[pair[1]]),
-                                                  alpha)
+    estimate, low, high, _ = signed_rank_interval(
+        log_ratios(rounds[pair[0]], rounds[pair[1]]), alpha
+    )
     half = (high - low) / 2
     if abs(estimate) > NEAR + half:
         return max(1, planned // 4)
     if half <= PRECISE_WITHIN:
         return planned
-    return min(MORE_ROUNDS * planned,
-               max(planned, math.ceil(planned * ((half / PRECISE_WITHIN) ** 2 - 1))))
+    return min(
+        MORE_ROUNDS * planned, max(planned, math.ceil(planned * ((half / PRECISE_WITHIN) ** 2 - 1)))
+    )
 
 
 def compare(rounds: Mapping[str, Rounds], planned: int | None = None) -> Comparison | None:
@@ -201,10 +208,17 @@ def ratios_to(order: Sequence[str], measured: Mapping[str, Rounds]) -> list[Rati
     ratios = []
     for name in order[1:]:
         centre, low, high, apart = signed_rank_interval(
-            log_ratios(measured[name], measured[order[0]]), alpha)
+            log_ratios(measured[name], measured[order[0]]), alpha
+        )
         differs = apart and centre >= luck(len(order))
-        ratios.append(Ratio(strategy=name, ratio=math.exp(centre),
-                            interval=(math.exp(low), math.exp(high)), differs=differs))
+        ratios.append(
+            Ratio(
+                strategy=name,
+                ratio=math.exp(centre),
+                interval=(math.exp(low), math.exp(high)),
+                differs=differs,
+            )
+        )
     return ratios
 
 
@@ -213,6 +227,8 @@ def too_few(ratio: Ratio) -> bool:
     that they differ.
     """
     low, high = ratio.interval
-    return not ratio.differs and not low <= 1 <= high and abs(
-        math.log(ratio.ratio)) >= math.log1p(LUCK)
-
+    return (
+        not ratio.differs
+        and not low <= 1 <= high
+        and abs(math.log(ratio.ratio)) >= math.log1p(LUCK)
+    )

@@ -112,10 +112,12 @@ class Failed(Frozen):
     error: Failure
 
 
-Command = Annotated[RunCommand | CancelCommand | PingCommand | RestedCommand,
-                    Field(discriminator="command")]
+Command = Annotated[
+    RunCommand | CancelCommand | PingCommand | RestedCommand, Field(discriminator="command")
+]
 Event = Annotated[
     Started | Ready | Phase | Progress | Points | Texts | Finished | Failed | Pong,
-    Field(discriminator="event")]
+    Field(discriminator="event"),
+]
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
 EVENTS: TypeAdapter[Event] = TypeAdapter(Event)

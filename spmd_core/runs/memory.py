@@ -42,11 +42,16 @@ def memory_need(experiment: Experiment) -> MemoryNeed:
 
     What the compiler needs besides is not known before it has compiled.
     """
-    needs = [_need(each.experiment) for each in experiment.members
-             if not (experiment.is_mixed and each.experiment.place.is_absent)]
-    return MemoryNeed(max(need.host_bytes for need in needs),
-                      sum(need.device_bytes for need in needs),
-                      sum(need.all_device_bytes for need in needs))
+    needs = [
+        _need(each.experiment)
+        for each in experiment.members
+        if not (experiment.is_mixed and each.experiment.place.is_absent)
+    ]
+    return MemoryNeed(
+        max(need.host_bytes for need in needs),
+        sum(need.device_bytes for need in needs),
+        sum(need.all_device_bytes for need in needs),
+    )
 
 
 def _need(experiment: Experiment) -> MemoryNeed:
@@ -59,11 +64,13 @@ def _need(experiment: Experiment) -> MemoryNeed:
         held = _machine_bytes(experiment)
         return MemoryNeed(held // 2, held, held * experiment.device_count)
     counts = [element_count(array.shape(sizes)) for array in what.operands]
-    host = (sum(counts) if what.program.derived
-            else max(counts, default=0)) * DRAW_BYTES + what.operand_bytes(sizes, experiment.dtype)
+    host = (
+        sum(counts) if what.program.derived else max(counts, default=0)
+    ) * DRAW_BYTES + what.operand_bytes(sizes, experiment.dtype)
     if what.flops(sizes) <= FULL_FLOPS:
-        host += (sum(counts) + sum(element_count(array.shape(sizes))
-                                   for array in what.results)) * DRAW_BYTES
+        host += (
+            sum(counts) + sum(element_count(array.shape(sizes)) for array in what.results)
+        ) * DRAW_BYTES
     whole = what.operand_bytes(sizes, experiment.dtype) + what.result_bytes(sizes, experiment.dtype)
     on_one = on_all = 0
     for strategy in experiment.strategies:
@@ -90,8 +97,12 @@ def _parts(experiment: Experiment, strategy: str) -> list[int]:
     map cuts it. 0 where nothing is run.
     """
     if strategy not in MAP_STRATEGIES:
-        return [math.prod(experiment.axis_sizes[axis] for axes in experiment.spec(array.name)
-                          for axis in axes) for array in experiment.what.arrays]
+        return [
+            math.prod(
+                experiment.axis_sizes[axis] for axes in experiment.spec(array.name) for axis in axes
+            )
+            for array in experiment.what.arrays
+        ]
     try:
         plan = read_plan(experiment, strategy)
     except Inexpressible:
@@ -105,14 +116,22 @@ def _shard_bytes(experiment: Experiment, parts: list[int]) -> int:
     """
     total = 0
     for array, count in zip(experiment.what.arrays, parts, strict=True):
-        dtype = experiment.dtype if array in experiment.what.operands else experiment.what.result_dtype(experiment.dtype)
-        total += element_count(
-            array.shape(experiment.sizes)) * DTYPE_BYTES[dtype] // count if count else 0
+        dtype = (
+            experiment.dtype
+            if array in experiment.what.operands
+            else experiment.what.result_dtype(experiment.dtype)
+        )
+        total += (
+            element_count(array.shape(experiment.sizes)) * DTYPE_BYTES[dtype] // count
+            if count
+            else 0
+        )
     return total
 
 
-def check_runs_here(experiment: Experiment, hardware: Hardware,
-                    known: Callable[[str], Environment | None]) -> None:
+def check_runs_here(
+    experiment: Experiment, hardware: Hardware, known: Callable[[str], Environment | None]
+) -> None:
     """RequestError where the experiment cannot run on this machine: no such target, a mesh larger
     than it, or too little memory. `known` gives what a target's devices last said of themselves.
     """
@@ -122,8 +141,9 @@ def check_runs_here(experiment: Experiment, hardware: Hardware,
         check_memory(experiment, known(experiment.target), hardware)
 
 
-def _check_alone(experiment: Experiment, hardware: Hardware,
-                 known: Callable[[str], Environment | None]) -> None:
+def _check_alone(
+    experiment: Experiment, hardware: Hardware, known: Callable[[str], Environment | None]
+) -> None:
     check_present(experiment.what)
     target = experiment.place
     if target.is_absent:
@@ -137,8 +157,9 @@ def _check_alone(experiment: Experiment, hardware: Hardware,
     check_fits_target(experiment.mesh, target, environment.device_count if environment else None)
 
 
-def check_memory(experiment: Experiment, environment: Environment | None,
-                 hardware: Hardware) -> None:
+def check_memory(
+    experiment: Experiment, environment: Environment | None, hardware: Hardware
+) -> None:
     """RequestError, with the bytes computed and the limit, where a run cannot fit. A limit that is
     not known refuses nothing.
 
@@ -153,27 +174,43 @@ def check_memory(experiment: Experiment, environment: Environment | None,
     limit = hardware.available_bytes
     if limit is not None and host_need > limit:
         share = f", which the {experiment.device_count} simulated devices share" if on_host else ""
-        raise _too_large(experiment, host_need,
-                         f"the {bytes_text(limit)} of memory that are free on this machine{share}")
-    limits = [device.memory_bytes for device in environment.devices
-              if device.memory_bytes] if environment else []
+        raise _too_large(
+            experiment,
+            host_need,
+            f"the {bytes_text(limit)} of memory that are free on this machine{share}",
+        )
+    limits = (
+        [device.memory_bytes for device in environment.devices if device.memory_bytes]
+        if environment
+        else []
+    )
     if not on_host and limits and need.device_bytes > min(limits):
-        raise _too_large(experiment, need.device_bytes,
-                         f"the {bytes_text(min(limits))} of memory of one device")
+        raise _too_large(
+            experiment, need.device_bytes, f"the {bytes_text(min(limits))} of memory of one device"
+        )
 
 
 def _too_large(experiment: Experiment, need_bytes: int, limit: str) -> Exception:
     if experiment.what.is_small_program:
         sizes = ", ".join(f"{name}={size}" for name, size in _program_sizes(experiment).items())
-        return refuse(f"program {_program(experiment)} with {sizes} needs {bytes_text(need_bytes)}",
-                      f"and does not fit in {limit}", "use smaller sizes")
+        return refuse(
+            f"program {_program(experiment)} with {sizes} needs {bytes_text(need_bytes)}",
+            f"and does not fit in {limit}",
+            "use smaller sizes",
+        )
     if experiment.what.is_of_machine:
-        return refuse(f"{experiment.workload} over {experiment.device_count} devices needs "
-                      f"{bytes_text(need_bytes)}", f"and does not fit in {limit}",
-                      "use a smaller largest, or fewer devices")
+        return refuse(
+            f"{experiment.workload} over {experiment.device_count} devices needs "
+            f"{bytes_text(need_bytes)}",
+            f"and does not fit in {limit}",
+            "use a smaller largest, or fewer devices",
+        )
     sizes = ", ".join(f"{dim}={size}" for dim, size in experiment.dims)
-    return refuse(f"{experiment.workload} with {sizes} needs {bytes_text(need_bytes)} for operands and results", f"and does not fit in {limit}",
-                  "use smaller dims, fewer strategies, or more sharding")
+    return refuse(
+        f"{experiment.workload} with {sizes} needs {bytes_text(need_bytes)} for operands and results",
+        f"and does not fit in {limit}",
+        "use smaller dims, fewer strategies, or more sharding",
+    )
 
 
 def _program(experiment: Experiment) -> str:
@@ -183,5 +220,7 @@ def _program(experiment: Experiment) -> str:
 def _program_sizes(experiment: Experiment) -> dict[str, int]:
     """The sizes of a small program, chosen or its own."""
     chosen = dict(experiment.options)
-    return {name: int(chosen.get(name, size.default))
-            for name, size in program_sizes(_program(experiment)).items()}
+    return {
+        name: int(chosen.get(name, size.default))
+        for name, size in program_sizes(_program(experiment)).items()
+    }

@@ -36,17 +36,25 @@ def absent_cells(experiment: Experiment) -> list[str]:
     RequestError for a workload that has nothing to compile.
     """
     check_compiles(experiment.what, experiment.place)
-    report = "# %% imports\nimport re\nfrom collections import Counter\nfrom time import perf_counter\n"
+    report = (
+        "# %% imports\nimport re\nfrom collections import Counter\nfrom time import perf_counter\n"
+    )
     if experiment.what.has_plan:
         program = _on_absent(decoder_text(experiment)).rstrip()
-        return [_devices(experiment), report + _REPORT,
-                f"# %% auto\n{program}\n\n\nreport('auto', lower())"]
+        return [
+            _devices(experiment),
+            report + _REPORT,
+            f"# %% auto\n{program}\n\n\nreport('auto', lower())",
+        ]
     kept = [strategy for strategy in experiment.strategies if strategy not in MAP_STRATEGIES]
-    shapes = ", ".join(f"{array.name!r}: {experiment.shape(array.name)}"
-                       for array in experiment.what.operands)
-    operands = (f"# %% operands\nSHAPES = {{{shapes}}}\n\n\ndef operands(placed):\n"
-                f'    """Shapes and shardings stand for the arrays, which no absent device can hold."""\n'
-                f"    return [jax.ShapeDtypeStruct(shape, jnp.dtype({experiment.dtype!r}), sharding=placed[name]) for name, shape in SHAPES.items()]")
+    shapes = ", ".join(
+        f"{array.name!r}: {experiment.shape(array.name)}" for array in experiment.what.operands
+    )
+    operands = (
+        f"# %% operands\nSHAPES = {{{shapes}}}\n\n\ndef operands(placed):\n"
+        f'    """Shapes and shardings stand for the arrays, which no absent device can hold."""\n'
+        f"    return [jax.ShapeDtypeStruct(shape, jnp.dtype({experiment.dtype!r}), sharding=placed[name]) for name, shape in SHAPES.items()]"
+    )
     cells = [_cell(experiment, strategy) for strategy in experiment.strategies]
     return [_devices(experiment), report + header(experiment, *kept) + _REPORT, operands, *cells]
 
@@ -71,10 +79,22 @@ def _devices(experiment: Experiment) -> str:
     name, options = description(topology)
     flags = " ".join(f"--{flag}={value}" for flag, value in compiler_flags(experiment).items())
     given = "".join(f", {option}={value!r}" for option, value in options.items())
-    environment = [f'os.environ["{variable}"] = "{value}"'
-                   for variable, value in ENVIRONMENT.items()]
-    return "\n".join([
-        "# %% devices", "import os", "", "# read when jax and libtpu are loaded: set them before", *environment,
-        f'os.environ["LIBTPU_INIT_ARGS"] = {flags!r}', "", "import jax", "from jax.experimental import topologies", "",
-        f"devices = list(topologies.get_topology_desc({name!r}, \"tpu\"{given}).devices)  # nothing is attached: programs are compiled, not run",
-        f'assert len(devices) == {topology.devices}, f"made for {topology.devices} devices, here are {{len(devices)}}"'])
+    environment = [
+        f'os.environ["{variable}"] = "{value}"' for variable, value in ENVIRONMENT.items()
+    ]
+    return "\n".join(
+        [
+            "# %% devices",
+            "import os",
+            "",
+            "# read when jax and libtpu are loaded: set them before",
+            *environment,
+            f'os.environ["LIBTPU_INIT_ARGS"] = {flags!r}',
+            "",
+            "import jax",
+            "from jax.experimental import topologies",
+            "",
+            f'devices = list(topologies.get_topology_desc({name!r}, "tpu"{given}).devices)  # nothing is attached: programs are compiled, not run',
+            f'assert len(devices) == {topology.devices}, f"made for {topology.devices} devices, here are {{len(devices)}}"',
+        ]
+    )

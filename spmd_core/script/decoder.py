@@ -14,56 +14,91 @@ from spmd_core.plan.plan import Plan
 from spmd_core.script.imports import spaced
 from spmd_core.script.parts import placed_devices
 
-_FILES = ("decoder_parts", "decoder", "decoder_step")  # in the order in which one builds on the other
+_FILES = (
+    "decoder_parts",
+    "decoder",
+    "decoder_step",
+)  # in the order in which one builds on the other
 
 
 def decoder_text(experiment: Experiment) -> str:
     """A module that defines `mesh` and `lower()`, which gives the step lowered for it."""
     plan = plan_of(experiment)
     arguments = ", ".join(f"{name}={value!r}" for name, value in configuration(plan).items())
-    lines = [*_imports(plan.device_order == "plain"), "", *_body(), "", "",
-             f"CONFIG = Decoder({arguments})", *mesh_lines(plan), "", "", "def lower():",
-             f'    """The step over {plan.batch} sequences of {plan.sequence} tokens, lowered."""',
-             f"    return lower_train_step(CONFIG, mesh, {plan.batch}, {plan.sequence})"]
+    lines = [
+        *_imports(plan.device_order == "plain"),
+        "",
+        *_body(),
+        "",
+        "",
+        f"CONFIG = Decoder({arguments})",
+        *mesh_lines(plan),
+        "",
+        "",
+        "def lower():",
+        f'    """The step over {plan.batch} sequences of {plan.sequence} tokens, lowered."""',
+        f"    return lower_train_step(CONFIG, mesh, {plan.batch}, {plan.sequence})",
+    ]
     return "\n".join(spaced(lines)) + "\n"
 
 
 def configuration(plan: Plan) -> dict[str, Any]:
     """Arguments of the decoder's configuration that are not at their default."""
-    given = asdict(plan.size) | {"remat": plan.remat, "save": plan.save, "offload": plan.offload,
-                                 "fused_qkv": plan.fused_qkv, "fused_mlp": plan.fused_mlp,
-                                 "attention_blocks": plan.kernel_blocks,
-                                 "fused_attention_backward": plan.fused_attention_backward,
-                                 "moment_dtypes": plan.moment_dtypes,
-                                 "parameter_dtype": plan.parameter_dtype}
+    given = asdict(plan.size) | {
+        "remat": plan.remat,
+        "save": plan.save,
+        "offload": plan.offload,
+        "fused_qkv": plan.fused_qkv,
+        "fused_mlp": plan.fused_mlp,
+        "attention_blocks": plan.kernel_blocks,
+        "fused_attention_backward": plan.fused_attention_backward,
+        "moment_dtypes": plan.moment_dtypes,
+        "parameter_dtype": plan.parameter_dtype,
+    }
     fields = _fields()
-    return {name: given[name] for name, default in fields.items()
-            if name in given and (default is None or given[name] != default[0])}
+    return {
+        name: given[name]
+        for name, default in fields.items()
+        if name in given and (default is None or given[name] != default[0])
+    }
 
 
 def mesh_lines(plan: Plan) -> list[str]:
     """The lines that make `mesh` over all devices of the topology, slices outermost."""
     sizes, names = tuple(size for _, size in plan.mesh), tuple(name for name, _ in plan.mesh)
-    placed = f"np.array(jax.devices()).reshape({sizes})" if plan.device_order == "plain" else placed_devices(sizes, plan.topology)
-    return [f"placed_devices = {placed}",
-            f"mesh = Mesh(placed_devices, {names}, axis_types=(AxisType.Auto,) * {len(names)})"]
+    placed = (
+        f"np.array(jax.devices()).reshape({sizes})"
+        if plan.device_order == "plain"
+        else placed_devices(sizes, plan.topology)
+    )
+    return [
+        f"placed_devices = {placed}",
+        f"mesh = Mesh(placed_devices, {names}, axis_types=(AxisType.Auto,) * {len(names)})",
+    ]
 
 
 @cache
 def _sources() -> tuple[str, ...]:
-    return tuple((resources.files("spmd_core.programs") / f"{name}.py").read_text("utf-8")
-                 for name in _FILES)
+    return tuple(
+        (resources.files("spmd_core.programs") / f"{name}.py").read_text("utf-8") for name in _FILES
+    )
 
 
 @cache
 def _fields() -> dict[str, tuple[Any] | None]:
     """Fields of the configuration, each with its default; None where it has none."""
-    classes = [node for node in ast.parse(_sources()[_FILES.index("decoder")]).body
-               if isinstance(node, ast.ClassDef) and node.name == "Decoder"]
-    return {statement.target.id: None
-            if statement.value is None else (ast.literal_eval(statement.value),)
-            for statement in classes[0].body
-            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)}
+    classes = [
+        node
+        for node in ast.parse(_sources()[_FILES.index("decoder")]).body
+        if isinstance(node, ast.ClassDef) and node.name == "Decoder"
+    ]
+    return {
+        statement.target.id: None
+        if statement.value is None
+        else (ast.literal_eval(statement.value),)
+        for statement in classes[0].body
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+    }
 
 
 @cache
@@ -76,11 +111,16 @@ def _imports(is_plain: bool) -> list[str]:
         if isinstance(node, ast.Import):
             plain |= {ast.unparse(ast.Import([alias])) for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("spmd_core"):
-            names.setdefault(node.module or "", set()).update(ast.unparse(alias)
-                                                              for alias in node.names)
-    return [*sorted(plain),
-            *(f"from {module} import {', '.join(sorted(named))}"
-              for module, named in sorted(names.items()))]
+            names.setdefault(node.module or "", set()).update(
+                ast.unparse(alias) for alias in node.names
+            )
+    return [
+        *sorted(plain),
+        *(
+            f"from {module} import {', '.join(sorted(named))}"
+            for module, named in sorted(names.items())
+        ),
+    ]
 
 
 @cache
@@ -88,7 +128,10 @@ def _body() -> list[str]:
     """What follows the imports of each file."""
     lines: list[str] = []
     for source in _sources():
-        last = max(node.end_lineno or 0 for node in ast.parse(source).body
-                   if isinstance(node, ast.Import | ast.ImportFrom))
+        last = max(
+            node.end_lineno or 0
+            for node in ast.parse(source).body
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        )
         lines += ["", "", *source.splitlines()[last:]]
     return lines

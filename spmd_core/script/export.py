@@ -78,10 +78,12 @@ def script_text(experiment: Experiment, result: Result | None = None) -> str:
     """A Python script in cells (`# %%`): what each strategy runs, its time and its values, compared
     with those of the result. Of a study one variant after the other, each by itself.
     """
-    parts = [_head(experiment, result), *(_of_study(experiment, result) if experiment.variants
-                                          else _cells(experiment, result))]
+    parts = [
+        _head(experiment, result),
+        *(_of_study(experiment, result) if experiment.variants else _cells(experiment, result)),
+    ]
     if any(part.startswith("# %% measuring") for part in parts):
-        parts.append("# %% verdict\nif wrong:\n    raise SystemExit(\"\\n\".join(wrong))")
+        parts.append('# %% verdict\nif wrong:\n    raise SystemExit("\\n".join(wrong))')
     return "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
@@ -94,10 +96,15 @@ def _of_study(experiment: Experiment, result: Result | None) -> list[str]:
     standing: dict[str, str] = {}  # title of a cell -> its latest text
     for each in experiment.variants:
         parts.append(f"# %% variant\nprint({f'variant {each.name}'!r})")
-        if first and each.experiment.place.is_absent and \
-                compiler_flags(each.experiment) != compiler_flags(first.experiment):
-            parts[-1] += "\n# its compiler flags are read once, when libtpu is loaded: to compile " \
-                         "with them, run it in a process of its own"
+        if (
+            first
+            and each.experiment.place.is_absent
+            and compiler_flags(each.experiment) != compiler_flags(first.experiment)
+        ):
+            parts[-1] += (
+                "\n# its compiler flags are read once, when libtpu is loaded: to compile "
+                "with them, run it in a process of its own"
+            )
         own = result.of_variant(each.name) if result else None
         for cell in _cells(each.experiment, own):
             title = cell.strip("\n").partition("\n")[0]
@@ -116,19 +123,28 @@ def _cells(experiment: Experiment, result: Result | None) -> list[str]:
     strategies = [strategy for strategy in experiment.strategies if strategy != "as_written"]
     parts = [_devices(experiment, result)]
     if strategies:
-        parts += [f"# %% imports\nimport math\nimport statistics\nfrom time import perf_counter\n{header(experiment, *strategies)}",
-                  "# %% operands\n" + "\n".join(spaced(operands_text(experiment).splitlines())),
-                  "\n".join(spaced(judging_cell(experiment, strategies, _platform(experiment, result)))), _measuring(experiment, result)]
+        parts += [
+            f"# %% imports\nimport math\nimport statistics\nfrom time import perf_counter\n{header(experiment, *strategies)}",
+            "# %% operands\n" + "\n".join(spaced(operands_text(experiment).splitlines())),
+            "\n".join(spaced(judging_cell(experiment, strategies, _platform(experiment, result)))),
+            _measuring(experiment, result),
+        ]
     return parts + [_cell(experiment, strategy, result) for strategy in experiment.strategies]
 
 
 def _head(experiment: Experiment, result: Result | None) -> str:
     mesh = mesh_text(experiment.mesh)
     where = f"in {len(experiment.variants)} variants" if experiment.variants else f"on mesh {mesh}"
-    lines = [f'"""{experiment.what.title} {where}: the programs of an SPMD Lab experiment; needs only jax and numpy.', ""]
+    lines = [
+        f'"""{experiment.what.title} {where}: the programs of an SPMD Lab experiment; needs only jax and numpy.',
+        "",
+    ]
     if result:
         ran = result.environment
-        lines += [f"Run {result.run}: JAX {ran.jax}, Python {ran.python}, {ran.device_count} x {ran.device_kind}.", ""]
+        lines += [
+            f"Run {result.run}: JAX {ran.jax}, Python {ran.python}, {ran.device_count} x {ran.device_kind}.",
+            "",
+        ]
     return "\n".join([*lines, f"Experiment {experiment.id}", _code(experiment), '"""'])
 
 
@@ -144,17 +160,24 @@ def _devices(experiment: Experiment, result: Result | None) -> str:
     target = experiment.place
     lines = ["# %% devices", "import os", ""]
     if target.is_simulated:
-        lines += ["# read when jax is imported", 'os.environ["JAX_PLATFORMS"] = "cpu"',
-                  f'os.environ["JAX_NUM_CPU_DEVICES"] = "{target.device_count}"',
-                  f'os.environ["XLA_FLAGS"] = {_flags(result)!r}']
+        lines += [
+            "# read when jax is imported",
+            'os.environ["JAX_PLATFORMS"] = "cpu"',
+            f'os.environ["JAX_NUM_CPU_DEVICES"] = "{target.device_count}"',
+            f'os.environ["XLA_FLAGS"] = {_flags(result)!r}',
+        ]
     elif result and _flags(result):
         lines.append(f'os.environ["XLA_FLAGS"] = {_flags(result)!r}')
     platform = {"cpu": "cpu"}.get(target.kind) or (result.environment.platform if result else None)
     lines += ["", "import jax", ""]
     if platform:
-        lines.append(f'assert jax.default_backend() == {platform!r}, f"made for {platform}, not for {{jax.default_backend()}}"')
+        lines.append(
+            f'assert jax.default_backend() == {platform!r}, f"made for {platform}, not for {{jax.default_backend()}}"'
+        )
     count = experiment.device_count
-    lines.append(f'assert len(jax.devices()) >= {count}, f"made for {count} devices, here are {{len(jax.devices())}}"')
+    lines.append(
+        f'assert len(jax.devices()) >= {count}, f"made for {count} devices, here are {{len(jax.devices())}}"'
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -163,10 +186,15 @@ def _flags(result: Result | None) -> str:
 
 
 def _measuring(experiment: Experiment, result: Result | None) -> str:
-    return _MEASURING.format(samples=experiment.timing.samples,
-                             min_seconds=experiment.timing.min_seconds,
-                             results=_results(experiment),
-                             values=_values(result)).strip("\n") + "\n"
+    return (
+        _MEASURING.format(
+            samples=experiment.timing.samples,
+            min_seconds=experiment.timing.min_seconds,
+            results=_results(experiment),
+            values=_values(result),
+        ).strip("\n")
+        + "\n"
+    )
 
 
 def _platform(experiment: Experiment, result: Result | None) -> str:
@@ -176,8 +204,10 @@ def _platform(experiment: Experiment, result: Result | None) -> str:
 
 
 def _results(experiment: Experiment) -> dict[str, tuple[int, ...]]:
-    return {array.name: experiment.shape(array.name)
-            for array in experiment.what.results or experiment.what.operands}
+    return {
+        array.name: experiment.shape(array.name)
+        for array in experiment.what.results or experiment.what.operands
+    }
 
 
 def _values(result: Result | None) -> str:
@@ -186,19 +216,28 @@ def _values(result: Result | None) -> str:
     """
     lines = []
     for strategy, found in result.strategies.items() if result else ():
-        arrays = {name: reported.values for name, reported in found.outputs.items()
-                  if reported.values is not None}
+        arrays = {
+            name: reported.values
+            for name, reported in found.outputs.items()
+            if reported.values is not None
+        }
         if arrays:
-            texts = (f"{name!r}: [{', '.join(f'float({value!r})' if isinstance(value, str) else repr(value) for value in values)}]"
-                     for name, values in arrays.items())
+            texts = (
+                f"{name!r}: [{', '.join(f'float({value!r})' if isinstance(value, str) else repr(value) for value in values)}]"
+                for name, values in arrays.items()
+            )
             lines.append(f"    {strategy!r}: {{{', '.join(texts)}}},")
-    return "\n".join(["{  # strategy -> result -> its values in the run", *lines,
-                      "}"]) if lines else "{}"
+    return (
+        "\n".join(["{  # strategy -> result -> its values in the run", *lines, "}"])
+        if lines
+        else "{}"
+    )
 
 
 def _cell(experiment: Experiment, strategy: str, result: Result | None) -> str:
-    failure = result.strategies[
-        strategy].error if result and strategy in result.strategies else None
+    failure = (
+        result.strategies[strategy].error if result and strategy in result.strategies else None
+    )
     try:
         if failure:
             return f"# %% {strategy}\n# It failed in the run, with {failure.kind}: {' '.join(failure.message.split())}"

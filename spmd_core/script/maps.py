@@ -1,6 +1,5 @@
 """Programs that map a function over one dim: vmap, pmap and what they make together with jit."""
 
-
 from spmd_core.errors import Inexpressible
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.mapped import AXIS_NAME, MapPlan, read_plan
@@ -19,26 +18,45 @@ def map_lines(experiment: Experiment, strategy: str) -> list[str]:
     axes_of = {plan.dim: (AXIS_NAME,)} if plan.blocks else {}
     lines, function = computation_lines(experiment, "shard_map" if plan.blocks else "one", axes_of)
     one_device = strategy in ONE_DEVICE
-    place = ["",
-             "device = jax.devices()[0]"] if one_device else ["", *mesh_lines(experiment),
-                                                              "devices = list(mesh.devices.flat)"]
-    placed = {array.name: "SingleDeviceSharding(device)"
-              if one_device else named(_spec(experiment, plan, axis))
-              for array, axis in zip(experiment.what.operands, plan.in_axes, strict=True)}
-    return [*place, *placed_lines(placed), *lines, *_arrange_lines(experiment, plan), "",
-            *_program_lines(plan, function)]
+    place = (
+        ["", "device = jax.devices()[0]"]
+        if one_device
+        else ["", *mesh_lines(experiment), "devices = list(mesh.devices.flat)"]
+    )
+    placed = {
+        array.name: "SingleDeviceSharding(device)"
+        if one_device
+        else named(_spec(experiment, plan, axis))
+        for array, axis in zip(experiment.what.operands, plan.in_axes, strict=True)
+    }
+    return [
+        *place,
+        *placed_lines(placed),
+        *lines,
+        *_arrange_lines(experiment, plan),
+        "",
+        *_program_lines(plan, function),
+    ]
 
 
 def _check(experiment: Experiment, plan: MapPlan) -> None:
     what, strategy, dim = experiment.what, plan.strategy, plan.dim
     if any(experiment.memory_kind(array.name) != "device" for array in what.arrays):
-        raise Inexpressible(f"{strategy} cannot express memory kinds; leave all operands and results in device memory")
+        raise Inexpressible(
+            f"{strategy} cannot express memory kinds; leave all operands and results in device memory"
+        )
     if what.program.halo and dim == what.program.halo[0]:
-        raise Inexpressible(f"{strategy} cannot map {dim} of {what.name}: each of its elements needs its neighbors; map another dim with in_axes")
+        raise Inexpressible(
+            f"{strategy} cannot map {dim} of {what.name}: each of its elements needs its neighbors; map another dim with in_axes"
+        )
     if plan.blocks and strategy == "pmap(vmap)":
-        raise Inexpressible(f"pmap(vmap) cannot map {dim} of {what.name}: it is added up, within a device and over devices; use pmap")
+        raise Inexpressible(
+            f"pmap(vmap) cannot map {dim} of {what.name}: it is added up, within a device and over devices; use pmap"
+        )
     if plan.splits and plan.size % plan.devices:
-        raise Inexpressible(f"{strategy} cannot split {dim}={plan.size} over {plan.devices} devices; use a multiple of {plan.devices}")
+        raise Inexpressible(
+            f"{strategy} cannot split {dim}={plan.size} over {plan.devices} devices; use a multiple of {plan.devices}"
+        )
     if strategy in ONE_DEVICE:
         return
     if not plan.splits and plan.size != plan.devices:
@@ -59,22 +77,30 @@ def _check_sharding(experiment: Experiment, plan: MapPlan) -> None:
     any other cut is out of its reach.
     """
     axes = _all_axes(experiment)
-    table = {dim: tuple(axis for axis in cut if experiment.axis_sizes[axis] > 1)
-             for dim, cut in experiment.sharding}
+    table = {
+        dim: tuple(axis for axis in cut if experiment.axis_sizes[axis] > 1)
+        for dim, cut in experiment.sharding
+    }
     for dim, cut in table.items():
         if cut and dim != plan.dim:
-            raise Inexpressible(f"{plan.strategy} cannot express this sharding: it shards only {plan.dim}, which it maps, and {dim} is sharded over "
-                                f"{' and '.join(cut)}; leave {dim} unsharded, or choose the mapped dim with in_axes")
+            raise Inexpressible(
+                f"{plan.strategy} cannot express this sharding: it shards only {plan.dim}, which it maps, and {dim} is sharded over "
+                f"{' and '.join(cut)}; leave {dim} unsharded, or choose the mapped dim with in_axes"
+            )
     if (cut := table.get(plan.dim)) and cut != axes:
-        raise Inexpressible(f"{plan.strategy} cannot express this sharding: it shards {plan.dim} over all {plan.devices} devices; "
-                            f"shard {plan.dim} over {' and '.join(axes)}, in this order")
+        raise Inexpressible(
+            f"{plan.strategy} cannot express this sharding: it shards {plan.dim} over all {plan.devices} devices; "
+            f"shard {plan.dim} over {' and '.join(axes)}, in this order"
+        )
     arrays = zip(experiment.what.arrays, plan.in_axes + plan.out_axes, strict=True)
     for array, axis in arrays:
-        spec = tuple(axes if place == axis else ()
-                     for place in range(len(array.present(experiment.sizes))))
+        spec = tuple(
+            axes if place == axis else () for place in range(len(array.present(experiment.sizes)))
+        )
         if array.name in dict(experiment.overrides) and experiment.spec(array.name) != spec:
             raise Inexpressible(
-                f"{plan.strategy} cannot express the override of {array.name}; leave it out")
+                f"{plan.strategy} cannot express the override of {array.name}; leave it out"
+            )
 
 
 def _all_axes(experiment: Experiment) -> tuple[str, ...]:
@@ -88,10 +114,21 @@ def _spec(experiment: Experiment, plan: MapPlan, axis: int | None) -> Spec:
 def _arrange_lines(experiment: Experiment, plan: MapPlan) -> list[str]:
     if not plan.splits:
         return []
-    entries = [f"        {array.name!r}: operands[{array.name!r}].reshape({plan.arranged(experiment.shape(array.name), axis)}),"
-               for array, axis in zip(experiment.what.operands, plan.in_axes, strict=True) if axis is not None]
-    return ["", "", "def arrange(operands):", f'    """{plan.dim} as {plan.devices} blocks of {plan.size // plan.devices}, one for each device."""',
-            "    return operands | {", *entries, "    }", ""]
+    entries = [
+        f"        {array.name!r}: operands[{array.name!r}].reshape({plan.arranged(experiment.shape(array.name), axis)}),"
+        for array, axis in zip(experiment.what.operands, plan.in_axes, strict=True)
+        if axis is not None
+    ]
+    return [
+        "",
+        "",
+        "def arrange(operands):",
+        f'    """{plan.dim} as {plan.devices} blocks of {plan.size // plan.devices}, one for each device."""',
+        "    return operands | {",
+        *entries,
+        "    }",
+        "",
+    ]
 
 
 def _program_lines(plan: MapPlan, function: str) -> list[str]:

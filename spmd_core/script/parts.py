@@ -16,12 +16,15 @@ def mesh_lines(experiment: Experiment, axis_type: str = "Auto") -> list[str]:
     if experiment.option("device_order") == "plain":
         return [f"mesh = Mesh(np.array({devices}).reshape({shape}), {names}, axis_types={types})"]
     if experiment.place.is_absent:
-        return [f"mesh = Mesh({placed_devices(shape, get_topology(experiment.target), devices)}, {names}, axis_types={types})"]
+        return [
+            f"mesh = Mesh({placed_devices(shape, get_topology(experiment.target), devices)}, {names}, axis_types={types})"
+        ]
     return [f"mesh = jax.make_mesh({shape}, {names}, axis_types={types}, devices={devices})"]
 
 
-def placed_devices(sizes: tuple[int, ...], topology: Topology,
-                   devices: str = "jax.devices()") -> str:
+def placed_devices(
+    sizes: tuple[int, ...], topology: Topology, devices: str = "jax.devices()"
+) -> str:
     """The array of a mesh's devices, placed by mesh_utils; slices outermost. `jax.make_mesh` splits
     no physical axis over two of the mesh,
     and knows no slices. RequestError where the slices do not divide over the axes."""
@@ -32,8 +35,11 @@ def placed_devices(sizes: tuple[int, ...], topology: Topology,
         return f"mesh_utils.create_device_mesh({sizes}, {devices}, allow_split_physical_axes=True)"
     split = split_over_slices(sizes, topology.slices) if count == topology.devices else None
     if split is None:
-        raise refuse(f"{topology.slices} slices", f"do not divide over mesh axes {list(sizes)}",
-                     f"fill all {topology.devices} devices, with an axis of {topology.slices} first")
+        raise refuse(
+            f"{topology.slices} slices",
+            f"do not divide over mesh axes {list(sizes)}",
+            f"fill all {topology.devices} devices, with an axis of {topology.slices} first",
+        )
     return f"mesh_utils.create_hybrid_device_mesh({split[0]}, {split[1]}, {devices}, allow_split_physical_axes=True)"
 
 
@@ -60,14 +66,22 @@ def three_lines(experiment: Experiment, array: str = "array") -> str:
     the target's topology does not exist.
     """
     sharding = named(experiment.spec(array), experiment.memory_kind(array))
-    return "\n".join([*mesh_lines(experiment), f"sharding = {sharding}",
-                      f"{array} = jax.device_put({array}, sharding)"])
+    return "\n".join(
+        [
+            *mesh_lines(experiment),
+            f"sharding = {sharding}",
+            f"{array} = jax.device_put({array}, sharding)",
+        ]
+    )
 
 
 def placed_lines(entries: dict[str, str]) -> list[str]:
     """The lines of `placed`: operand name -> sharding."""
-    return ["placed = {", *(f"    {name!r}: {sharding}," for name, sharding in entries.items()),
-            "}"]
+    return [
+        "placed = {",
+        *(f"    {name!r}: {sharding}," for name, sharding in entries.items()),
+        "}",
+    ]
 
 
 def names(experiment: Experiment) -> str:

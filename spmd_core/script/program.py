@@ -16,8 +16,17 @@ from spmd_core.script.written import written_text
 from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
 from spmd_core.workloads.workload import Array
 
-__all__ = ["body_text", "header", "mesh_lines", "move_lines", "operands_text", "program_source",
-           "program_text", "select_source", "spec_text"]
+__all__ = [
+    "body_text",
+    "header",
+    "mesh_lines",
+    "move_lines",
+    "operands_text",
+    "program_source",
+    "program_text",
+    "select_source",
+    "spec_text",
+]
 
 
 def program_text(experiment: Experiment, strategy: str) -> str:
@@ -32,30 +41,49 @@ def program_text(experiment: Experiment, strategy: str) -> str:
         return decoder_text(experiment)
     if strategy == "as_written":
         return written_text(experiment)
-    parts = [header(experiment, strategy), operands_text(experiment),
-             body_text(experiment, strategy)]
+    parts = [
+        header(experiment, strategy),
+        operands_text(experiment),
+        body_text(experiment, strategy),
+    ]
     return "\n".join(spaced("\n".join(parts).splitlines())) + "\n"
 
 
 def header(experiment: Experiment, *strategies: str) -> str:
     """The imports that the bodies of these strategies need."""
-    sharding_names = {"NamedSharding", "PartitionSpec as P",
-                      "AxisType"} if set(strategies) - set(ONE_DEVICE) else set()
+    sharding_names = (
+        {"NamedSharding", "PartitionSpec as P", "AxisType"}
+        if set(strategies) - set(ONE_DEVICE)
+        else set()
+    )
     if set(strategies) & set(ONE_DEVICE):
         sharding_names.add("SingleDeviceSharding")
-    by_hand = bool(set(strategies) - set(ONE_DEVICE)) and (experiment.place.is_absent
-                                                           or experiment.option("device_order")
-                                                           == "plain")
+    by_hand = bool(set(strategies) - set(ONE_DEVICE)) and (
+        experiment.place.is_absent or experiment.option("device_order") == "plain"
+    )
     if by_hand:
         sharding_names.add("Mesh")
-    placing = [
-        "from jax.experimental import mesh_utils"] if by_hand and experiment.option(
-        "device_order") != "plain" else []
-    partial = ["from functools import partial", ""] if any(_uses_partial(experiment, strategy)
-                                                           for strategy in strategies) else []
-    return "\n".join([*partial, "import jax", "import jax.numpy as jnp", "import numpy as np",
-                      *placing, f"from jax.sharding import {', '.join(sorted(sharding_names))}",
-                      ""])
+    placing = (
+        ["from jax.experimental import mesh_utils"]
+        if by_hand and experiment.option("device_order") != "plain"
+        else []
+    )
+    partial = (
+        ["from functools import partial", ""]
+        if any(_uses_partial(experiment, strategy) for strategy in strategies)
+        else []
+    )
+    return "\n".join(
+        [
+            *partial,
+            "import jax",
+            "import jax.numpy as jnp",
+            "import numpy as np",
+            *placing,
+            f"from jax.sharding import {', '.join(sorted(sharding_names))}",
+            "",
+        ]
+    )
 
 
 def _uses_partial(experiment: Experiment, strategy: str) -> bool:
@@ -68,12 +96,22 @@ def _uses_partial(experiment: Experiment, strategy: str) -> bool:
 def operands_text(experiment: Experiment) -> str:
     """`make_operands()`: drawn in order in float64, then cast."""
     kinds = dict(experiment.data)
-    derived = [(name, function, of) for name, function, of in experiment.what.program.derived
-               if kinds.get(name, "normal") == "normal"]
-    lines = [line for _, function, _ in derived
-             for line in select_source(program_source(experiment.workload), function, {})[0]]
-    lines += ["", "def make_operands():", f'    """Operand name -> array; every device sees the same draw of seed {experiment.seed}."""',
-              f"    dtype = jnp.dtype({experiment.dtype!r})"]
+    derived = [
+        (name, function, of)
+        for name, function, of in experiment.what.program.derived
+        if kinds.get(name, "normal") == "normal"
+    ]
+    lines = [
+        line
+        for _, function, _ in derived
+        for line in select_source(program_source(experiment.workload), function, {})[0]
+    ]
+    lines += [
+        "",
+        "def make_operands():",
+        f'    """Operand name -> array; every device sees the same draw of seed {experiment.seed}."""',
+        f"    dtype = jnp.dtype({experiment.dtype!r})",
+    ]
     if any(kinds.get(array.name, "normal") == "normal" for array in experiment.what.operands):
         lines.append(f"    rng = np.random.default_rng({experiment.seed})")
     lines.append("    operands = {" if derived else "    return {")
@@ -87,7 +125,9 @@ def operands_text(experiment: Experiment) -> str:
         lines.append(f"        {array.name!r}: {value}{'' if derived else '.astype(dtype)'},")
     lines.append("    }")
     for name, function, of in derived:
-        lines.append(f"    operands[{name!r}] = {function}({', '.join(f'operands[{each!r}]' for each in of)})")
+        lines.append(
+            f"    operands[{name!r}] = {function}({', '.join(f'operands[{each!r}]' for each in of)})"
+        )
     if derived:
         lines.append("    return {name: value.astype(dtype) for name, value in operands.items()}")
     return "\n".join([*lines, ""])
@@ -131,53 +171,92 @@ def _to_device_lines(experiment: Experiment) -> list[str]:
     """JAX computes on device memory only: operands in host memory are transferred inside the
     program.
     """
-    return [f"    {array.name} = jax.device_put({array.name}, placed[{array.name!r}].with_memory_kind('device'))"
-            for array in experiment.what.operands if experiment.memory_kind(array.name) != "device"]
+    return [
+        f"    {array.name} = jax.device_put({array.name}, placed[{array.name!r}].with_memory_kind('device'))"
+        for array in experiment.what.operands
+        if experiment.memory_kind(array.name) != "device"
+    ]
 
 
 def _single(experiment: Experiment) -> list[str]:
-    placed = {array.name: "SingleDeviceSharding(device)"
-              if (kind := experiment.memory_kind(array.name)) == "device"
-              else f"SingleDeviceSharding(device, memory_kind={kind!r})"
-              for array in experiment.what.operands}
+    placed = {
+        array.name: "SingleDeviceSharding(device)"
+        if (kind := experiment.memory_kind(array.name)) == "device"
+        else f"SingleDeviceSharding(device, memory_kind={kind!r})"
+        for array in experiment.what.operands
+    }
     lines, function = computation_lines(experiment, "single")
-    return ["", "device = jax.devices()[0]", *placed_lines(placed), *lines, "",
-            _jit_line(experiment, single=True), f"def program({names(experiment)}):",
-            *_to_device_lines(experiment), f"    return {function}({names(experiment)})"]
+    return [
+        "",
+        "device = jax.devices()[0]",
+        *placed_lines(placed),
+        *lines,
+        "",
+        _jit_line(experiment, single=True),
+        f"def program({names(experiment)}):",
+        *_to_device_lines(experiment),
+        f"    return {function}({names(experiment)})",
+    ]
 
 
 def _sharded_operands(experiment: Experiment) -> list[str]:
-    return placed_lines({array.name: named(experiment.spec(array.name),
-                                           experiment.memory_kind(array.name))
-                         for array in experiment.what.operands})
+    return placed_lines(
+        {
+            array.name: named(experiment.spec(array.name), experiment.memory_kind(array.name))
+            for array in experiment.what.operands
+        }
+    )
 
 
 def _auto(experiment: Experiment) -> list[str]:
     lines, function = computation_lines(experiment, "auto")
-    return ["", *mesh_lines(experiment), *_sharded_operands(experiment), *lines, "",
-            _jit_line(experiment), f"def program({names(experiment)}):",
-            *_to_device_lines(experiment), f"    return {function}({names(experiment)})"]
+    return [
+        "",
+        *mesh_lines(experiment),
+        *_sharded_operands(experiment),
+        *lines,
+        "",
+        _jit_line(experiment),
+        f"def program({names(experiment)}):",
+        *_to_device_lines(experiment),
+        f"    return {function}({names(experiment)})",
+    ]
 
 
 def _constrained(experiment: Experiment) -> list[str]:
-    whole = {array.name: "None"
-             if (kind := experiment.memory_kind(array.name)) == "device"
-             else named(((),) * len(experiment.shape(array.name)), kind)
-             for array in experiment.what.operands}
+    whole = {
+        array.name: "None"
+        if (kind := experiment.memory_kind(array.name)) == "device"
+        else named(((),) * len(experiment.shape(array.name)), kind)
+        for array in experiment.what.operands
+    }
     lines, function = computation_lines(experiment, "constrained")
     constrain = []
     for array in experiment.what.operands:
-        put = "jax.lax.with_sharding_constraint" if experiment.memory_kind(
-            array.name) == "device" else "jax.device_put"
+        put = (
+            "jax.lax.with_sharding_constraint"
+            if experiment.memory_kind(array.name) == "device"
+            else "jax.device_put"
+        )
         constrain.append(
-            f"    {array.name} = {put}({array.name}, {named(experiment.spec(array.name))})")
+            f"    {array.name} = {put}({array.name}, {named(experiment.spec(array.name))})"
+        )
     returned = [
         f"jax.lax.with_sharding_constraint({array.name}, {named(experiment.spec(array.name))})"
-        for array in experiment.what.results]
-    return ["", *mesh_lines(experiment), *placed_lines(whole), *lines, "",
-            _jit_line(experiment, only_memory=True), f"def program({names(experiment)}):",
-            *constrain, f"    {_results(experiment)} = {function}({names(experiment)})",
-            f"    return {', '.join(returned)}"]
+        for array in experiment.what.results
+    ]
+    return [
+        "",
+        *mesh_lines(experiment),
+        *placed_lines(whole),
+        *lines,
+        "",
+        _jit_line(experiment, only_memory=True),
+        f"def program({names(experiment)}):",
+        *constrain,
+        f"    {_results(experiment)} = {function}({names(experiment)})",
+        f"    return {', '.join(returned)}",
+    ]
 
 
 def _table_specs(experiment: Experiment, strategy: str) -> dict[str, Spec]:
@@ -185,15 +264,18 @@ def _table_specs(experiment: Experiment, strategy: str) -> dict[str, Spec]:
     axis.
     """
     arrays = (*experiment.what.arrays, *experiment.what.program.between)
-    specs = {array.name: table_spec(array, experiment, dict(experiment.sharding))
-             for array in arrays}
+    specs = {
+        array.name: table_spec(array, experiment, dict(experiment.sharding)) for array in arrays
+    }
     for array in arrays:
         used: dict[str, str] = {}
         for dim, axes in zip(array.present(experiment.sizes), specs[array.name], strict=True):
             for axis in axes:
                 if axis in used:
                     where = f"mesh axis {axis!r} shards both {used[axis]} and {dim} of {array.name}"
-                    raise Inexpressible(f"{strategy} cannot express this sharding: {where}; shard one of them over another axis")
+                    raise Inexpressible(
+                        f"{strategy} cannot express this sharding: {where}; shard one of them over another axis"
+                    )
                 used[axis] = dim
     return specs
 
@@ -201,16 +283,30 @@ def _table_specs(experiment: Experiment, strategy: str) -> dict[str, Spec]:
 def _explicit(experiment: Experiment) -> list[str]:
     table = _table_specs(experiment, "explicit")
     lines, function = computation_lines(experiment, "explicit")
-    reshard = [f"    {array.name} = jax.sharding.reshard({array.name}, {named(_wanted(experiment, array))})"
-               for array in experiment.what.operands if experiment.spec(array.name) != _wanted(experiment, array)]
-    returned = [f"jax.sharding.reshard({array.name}, {named(experiment.spec(array.name))})"
-                if experiment.spec(array.name) != table[array.name] else array.name
-                for array in experiment.what.results]
-    return ["", *mesh_lines(experiment, "Explicit"), *_sharded_operands(experiment), *lines, "",
-            _jit_line(experiment, only_memory=True), f"def program({names(experiment)}):",
-            *_to_device_lines(experiment), *reshard,
-            f"    {_results(experiment)} = {function}({names(experiment)})",
-            f"    return {', '.join(returned)}"]
+    reshard = [
+        f"    {array.name} = jax.sharding.reshard({array.name}, {named(_wanted(experiment, array))})"
+        for array in experiment.what.operands
+        if experiment.spec(array.name) != _wanted(experiment, array)
+    ]
+    returned = [
+        f"jax.sharding.reshard({array.name}, {named(experiment.spec(array.name))})"
+        if experiment.spec(array.name) != table[array.name]
+        else array.name
+        for array in experiment.what.results
+    ]
+    return [
+        "",
+        *mesh_lines(experiment, "Explicit"),
+        *_sharded_operands(experiment),
+        *lines,
+        "",
+        _jit_line(experiment, only_memory=True),
+        f"def program({names(experiment)}):",
+        *_to_device_lines(experiment),
+        *reshard,
+        f"    {_results(experiment)} = {function}({names(experiment)})",
+        f"    return {', '.join(returned)}",
+    ]
 
 
 def _shard_map(experiment: Experiment) -> list[str]:
@@ -218,28 +314,59 @@ def _shard_map(experiment: Experiment) -> list[str]:
     what, sizes = experiment.what, experiment.axis_sizes
     _check_halo(experiment)
     lines, function = computation_lines(experiment, "shard_map")
-    before = [line for array in what.operands
-              for line in move_lines(array.name, experiment.spec(array.name),
-                                     _wanted(experiment, array), experiment.shape(array.name),
-                                     sizes)]
-    after = [line for array in what.results
-             for line in move_lines(array.name, table[array.name], experiment.spec(array.name),
-                                    experiment.shape(array.name), sizes)]
+    before = [
+        line
+        for array in what.operands
+        for line in move_lines(
+            array.name,
+            experiment.spec(array.name),
+            _wanted(experiment, array),
+            experiment.shape(array.name),
+            sizes,
+        )
+    ]
+    after = [
+        line
+        for array in what.results
+        for line in move_lines(
+            array.name,
+            table[array.name],
+            experiment.spec(array.name),
+            experiment.shape(array.name),
+            sizes,
+        )
+    ]
     in_specs = ", ".join(spec_text(experiment.spec(array.name)) for array in what.operands)
     out_specs = ", ".join(spec_text(experiment.spec(array.name)) for array in what.results)
     many = len(what.results) > 1
     # all_gather's result is typed as varying over the gathered axis, though every device holds the
     # same
-    check = ", check_vma=False" if any("all_gather" in line
-                                       for line in before + after + lines) else ""
+    check = (
+        ", check_vma=False" if any("all_gather" in line for line in before + after + lines) else ""
+    )
     call = f"{function}({names(experiment)})"
-    last = [f"    {_results(experiment)} = {call}", *after,
-            f"    return {_results(experiment)}"] if after else [f"    return {call}"]
-    return ["", *mesh_lines(experiment), *_sharded_operands(experiment), *lines, "",
-            f"@partial(jax.shard_map, mesh=mesh, in_specs=({in_specs},), out_specs={f'({out_specs})' if many else out_specs}{check})",
-            f"def on_each_device({names(experiment)}):", *before, *last, "", "",
-            _jit_line(experiment, only_memory=True), f"def program({names(experiment)}):", *_to_device_lines(experiment),
-            f"    return on_each_device({names(experiment)})"]
+    last = (
+        [f"    {_results(experiment)} = {call}", *after, f"    return {_results(experiment)}"]
+        if after
+        else [f"    return {call}"]
+    )
+    return [
+        "",
+        *mesh_lines(experiment),
+        *_sharded_operands(experiment),
+        *lines,
+        "",
+        f"@partial(jax.shard_map, mesh=mesh, in_specs=({in_specs},), out_specs={f'({out_specs})' if many else out_specs}{check})",
+        f"def on_each_device({names(experiment)}):",
+        *before,
+        *last,
+        "",
+        "",
+        _jit_line(experiment, only_memory=True),
+        f"def program({names(experiment)}):",
+        *_to_device_lines(experiment),
+        f"    return on_each_device({names(experiment)})",
+    ]
 
 
 def _wanted(experiment: Experiment, array: Array) -> Spec:
@@ -247,48 +374,70 @@ def _wanted(experiment: Experiment, array: Array) -> Spec:
     that the program wants whole.
     """
     what = experiment.what
-    return tuple(() if dim in what.program.gathered else axes
-                 for dim, axes in zip(array.present(experiment.sizes),
-                                      experiment.table_spec(array.name), strict=True))
+    return tuple(
+        () if dim in what.program.gathered else axes
+        for dim, axes in zip(
+            array.present(experiment.sizes), experiment.table_spec(array.name), strict=True
+        )
+    )
 
 
 def _check_halo(experiment: Experiment) -> None:
     if experiment.what.program.halo is None:
         return
     dim, width = experiment.what.program.halo
-    parts = math.prod(experiment.axis_sizes[axis]
-                      for axis in dict(experiment.sharding).get(dim, ()))
+    parts = math.prod(
+        experiment.axis_sizes[axis] for axis in dict(experiment.sharding).get(dim, ())
+    )
     sizes = experiment.sizes
     if parts > 1 and sizes[width] // 2 > sizes[dim] // parts:
-        raise Inexpressible(f"shard_map cannot express this sharding: a shard has {sizes[dim] // parts} elements of {dim}, and its neighbor "
-                            f"needs {sizes[width] // 2} of them for {width}={sizes[width]}; use a smaller {width}, or shard {dim} over fewer devices")
+        raise Inexpressible(
+            f"shard_map cannot express this sharding: a shard has {sizes[dim] // parts} elements of {dim}, and its neighbor "
+            f"needs {sizes[width] // 2} of them for {width}={sizes[width]}; use a smaller {width}, or shard {dim} over fewer devices"
+        )
 
 
-def move_lines(name: str, held: Spec, wanted: Spec, shape: tuple[int, ...],
-               sizes: dict[str, int]) -> list[str]:
+def move_lines(
+    name: str, held: Spec, wanted: Spec, shape: tuple[int, ...], sizes: dict[str, int]
+) -> list[str]:
     """Lines inside shard_map that turn a shard cut as `held` into one cut as `wanted`: gathers
     first, then slices.
     """
     gathers, slices = [], []
     for dim, (have, want) in enumerate(zip(held, wanted, strict=True)):
         kept = want if have[: len(want)] == want else have if want[: len(have)] == have else ()
-        if gathered := have[len(kept):]:
-            gathers.append(f"    {name} = jax.lax.all_gather({name}, {entry_text(gathered)}, axis={dim}, tiled=True)")
-        if cut := want[len(kept):]:
+        if gathered := have[len(kept) :]:
+            gathers.append(
+                f"    {name} = jax.lax.all_gather({name}, {entry_text(gathered)}, axis={dim}, tiled=True)"
+            )
+        if cut := want[len(kept) :]:
             size = shape[dim]
             for axis in want:
                 size //= sizes[axis]
-            slices.append(f"    {name} = jax.lax.dynamic_slice_in_dim({name}, {size} * jax.lax.axis_index({entry_text(cut)}), {size}, axis={dim})")
+            slices.append(
+                f"    {name} = jax.lax.dynamic_slice_in_dim({name}, {size} * jax.lax.axis_index({entry_text(cut)}), {size}, axis={dim})"
+            )
     return gathers + slices
 
 
 def _place(experiment: Experiment) -> list[str]:
-    return ["", *mesh_lines(experiment), *_sharded_operands(experiment), "", "", "def program():",
-            "    array = jax.device_put(make_operands()['array'], placed['array'])",
-            "    return jax.block_until_ready(array)"]
+    return [
+        "",
+        *mesh_lines(experiment),
+        *_sharded_operands(experiment),
+        "",
+        "",
+        "def program():",
+        "    array = jax.device_put(make_operands()['array'], placed['array'])",
+        "    return jax.block_until_ready(array)",
+    ]
 
 
 _BODIES = {
-    "single": _single, "auto": _auto, "constrained": _constrained, "explicit": _explicit,
-    "shard_map": _shard_map, "place": _place,
+    "single": _single,
+    "auto": _auto,
+    "constrained": _constrained,
+    "explicit": _explicit,
+    "shard_map": _shard_map,
+    "place": _place,
 }

@@ -29,14 +29,24 @@ def program_source(workload: str) -> str:
     from.
     """
     text = resources.files("spmd_core.programs").joinpath(f"{workload}.py").read_text("utf-8")
-    modules = [node.module or "" for node in ast.parse(text).body
-               if isinstance(node, ast.ImportFrom)]
-    return "\n".join([*(program_source(name.rpartition(".")[2]) for name in modules
-                        if name.startswith("spmd_core.programs.")), text])
+    modules = [
+        node.module or "" for node in ast.parse(text).body if isinstance(node, ast.ImportFrom)
+    ]
+    return "\n".join(
+        [
+            *(
+                program_source(name.rpartition(".")[2])
+                for name in modules
+                if name.startswith("spmd_core.programs.")
+            ),
+            text,
+        ]
+    )
 
 
-def computation_lines(experiment: Experiment, strategy: str,
-                      axes_of: Mapping[str, Axes] | None = None) -> tuple[list[str], str]:
+def computation_lines(
+    experiment: Experiment, strategy: str, axes_of: Mapping[str, Axes] | None = None
+) -> tuple[list[str], str]:
     """The function of a workload for a strategy, with the functions and constants that it uses; and
     the function's name.
 
@@ -69,17 +79,22 @@ def constants(experiment: Experiment, table: Mapping[str, Axes]) -> dict[str, st
     if what.uses_precision:
         chosen = experiment.option("precision")
         values["PRECISION"] = "None" if chosen == "default" else repr(chosen)
-    values["CONTRACTED_AXES"] = repr(tuple(dict.fromkeys(axis for dim in what.contracted
-                                                         for axis in table.get(dim, ()))))
+    values["CONTRACTED_AXES"] = repr(
+        tuple(dict.fromkeys(axis for dim in what.contracted for axis in table.get(dim, ())))
+    )
     present = what.operands[0].present(experiment.sizes)
-    values["CONTRACTED_DIMS"] = repr(tuple(position for position, dim in enumerate(present)
-                                           if dim in what.contracted))
+    values["CONTRACTED_DIMS"] = repr(
+        tuple(position for position, dim in enumerate(present) if dim in what.contracted)
+    )
     values |= {f"{dim.upper()}_AXES": repr(table.get(dim, ())) for dim in what.dims}
-    shardings = {array.name.upper(): named(table_spec(array, experiment, table))
-                 for array in (*what.arrays, *what.program.between)}
-    return values | {f"{name}_SHARDING": text
-                     for name, text in (
-                         {"RESULT": shardings[what.results[0].name.upper()]} | shardings).items()}
+    shardings = {
+        array.name.upper(): named(table_spec(array, experiment, table))
+        for array in (*what.arrays, *what.program.between)
+    }
+    return values | {
+        f"{name}_SHARDING": text
+        for name, text in ({"RESULT": shardings[what.results[0].name.upper()]} | shardings).items()
+    }
 
 
 def table_spec(array: Array, experiment: Experiment, table: Mapping[str, Axes]) -> Spec:
@@ -113,8 +128,9 @@ def select_source(source: str, wanted: str, constants: Mapping[str, str]) -> tup
         wanted = alias.value.id
     needed, queue = {wanted}, [wanted]
     while queue:
-        used = {node.id for node in ast.walk(nodes[queue.pop()])
-                if isinstance(node, ast.Name)} & nodes.keys() - needed
+        used = {
+            node.id for node in ast.walk(nodes[queue.pop()]) if isinstance(node, ast.Name)
+        } & nodes.keys() - needed
         needed |= used
         queue += used
     text = source.splitlines()
@@ -140,20 +156,22 @@ def own_lines(source: str, constants: Mapping[str, str]) -> list[str]:
         lines[first - 1 : node.end_lineno] = [None] * ((node.end_lineno or first) - first + 1)
 
     for node in ast.parse(source).body:
-        if isinstance(node,
-                      ast.Import | ast.ImportFrom) and (ast.unparse(node) in _HEADER
-                                                        or _package(node) in ("spmd_core",
-                                                                              "__future__")):
+        if isinstance(node, ast.Import | ast.ImportFrom) and (
+            ast.unparse(node) in _HEADER or _package(node) in ("spmd_core", "__future__")
+        ):
             drop(node, node.lineno)
         elif isinstance(node, ast.FunctionDef):
             for decorator in node.decorator_list:
-                if isinstance(decorator,
-                              ast.Call) and ast.unparse(
-                    decorator.func).rpartition(".")[2] == "workload":
+                if (
+                    isinstance(decorator, ast.Call)
+                    and ast.unparse(decorator.func).rpartition(".")[2] == "workload"
+                ):
                     drop(decorator, decorator.lineno)
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0],
-                                                         ast.Name) and node.targets[
-            0].id in constants:
+        elif (
+            isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and node.targets[0].id in constants
+        ):
             drop(node, node.lineno)
             lines[node.lineno - 1] = f"{node.targets[0].id} = {constants[node.targets[0].id]}"
     return ["", *(line for line in lines if line is not None)]
@@ -161,5 +179,6 @@ def own_lines(source: str, constants: Mapping[str, str]) -> list[str]:
 
 def _package(node: ast.Import | ast.ImportFrom) -> str:
     """The package that an import is from."""
-    return ((node.module or "") if isinstance(node, ast.ImportFrom)
-            else node.names[0].name).partition(".")[0]
+    return (
+        (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
+    ).partition(".")[0]

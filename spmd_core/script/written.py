@@ -14,8 +14,11 @@ def written_text(experiment: Experiment) -> str:
     and `program(mesh)`.
     """
     of_machine = experiment.what.is_of_machine
-    source = program_source(experiment.workload) if of_machine else with_sizes(
-        program_file(experiment.option("program")), dict(experiment.options))
+    source = (
+        program_source(experiment.workload)
+        if of_machine
+        else with_sizes(program_file(experiment.option("program")), dict(experiment.options))
+    )
     text = with_mesh(source, _mesh_imports(experiment), mesh_lines(experiment))
     if not of_machine:
         return text
@@ -32,10 +35,16 @@ def _mesh_imports(experiment: Experiment) -> str:
 def _machine_call(experiment: Experiment) -> list[str]:
     """`program(mesh)` of a text that measures a machine."""
     if not experiment.what.has_formula:
-        return ["def program(mesh):", '    """Every ceiling, by its name."""',
-                "    return ceilings(mesh)"]
+        return [
+            "def program(mesh):",
+            '    """Every ceiling, by its name."""',
+            "    return ceilings(mesh)",
+        ]
     options = dict(experiment.options)
     groups = chosen_axes(options, experiment.mesh)
-    return ["def program(mesh):", '    """Every point, by its name."""',
-            f"    return sweep(mesh, {chosen_kinds(options)}, {groups}, {ladder(options)}, "
-            f"{experiment.dtype!r})"]
+    return [
+        "def program(mesh):",
+        '    """Every point, by its name."""',
+        f"    return sweep(mesh, {chosen_kinds(options)}, {groups}, {ladder(options)}, "
+        f"{experiment.dtype!r})",
+    ]

@@ -51,8 +51,10 @@ class Answer:
     def counts(self) -> Mapping[str, int]:
         """How many candidates got how far; with those that were not looked at, all of the space."""
         counts = Counter(each.fate for each in self.found)
-        return {**{fate: counts[fate] for fate in reversed(ORDER)},
-                "not looked at": max(0, self.space - len(self.found))}
+        return {
+            **{fate: counts[fate] for fate in reversed(ORDER)},
+            "not looked at": max(0, self.space - len(self.found)),
+        }
 
     @cached_property
     def ties(self) -> list[Candidate]:
@@ -93,17 +95,24 @@ class Answer:
     def to_json(self, top: int = TOP) -> dict[str, Any]:
         """The JSON form; `top` rows of the ranking."""
         winner = self.winner
-        return {"search": self.question.id, "question": self.question.to_json(),
-                "space": self.space, "pruned": dict(self.pruned), "counts": dict(self.counts),
-                "winner": winner.to_json() if winner else None,
-                "ranking": [self._row(entry) for entry in self.ranking[:top]],
-                "ranked": len(self.ranking), "complete": self.complete,
-                "ties": [each.name for each in self.ties],
-                "proof": self.proof.to_json() if self.proof else None,
-                "front": [each.name for each in self.front],
-                "front_of_price": [each.name for each in self.front_of_price],
-                "classics": [self._classic(each) for each in self.classics],
-                "seconds": self.seconds, "notes": list(self.notes)}
+        return {
+            "search": self.question.id,
+            "question": self.question.to_json(),
+            "space": self.space,
+            "pruned": dict(self.pruned),
+            "counts": dict(self.counts),
+            "winner": winner.to_json() if winner else None,
+            "ranking": [self._row(entry) for entry in self.ranking[:top]],
+            "ranked": len(self.ranking),
+            "complete": self.complete,
+            "ties": [each.name for each in self.ties],
+            "proof": self.proof.to_json() if self.proof else None,
+            "front": [each.name for each in self.front],
+            "front_of_price": [each.name for each in self.front_of_price],
+            "classics": [self._classic(each) for each in self.classics],
+            "seconds": self.seconds,
+            "notes": list(self.notes),
+        }
 
     def _row(self, entry: Ranked) -> dict[str, Any]:
         return {**entry.candidate.to_json(), "alike": len(entry.alike)}
@@ -112,7 +121,12 @@ class Answer:
         """A classic, and its time over the winner's where both were measured side by side."""
         name = classic.candidate.name if classic.candidate else ""
         proof = self.proof_of_winner
-        return {"classic": classic.title, "why": classic.why, "name": name or None,
-                "predicted_s": classic.candidate.to_json()["predicted_s"]
-                if classic.candidate else None,
-                "proof": proof.against(name) if proof and name in proof.medians_s else None}
+        return {
+            "classic": classic.title,
+            "why": classic.why,
+            "name": name or None,
+            "predicted_s": classic.candidate.to_json()["predicted_s"]
+            if classic.candidate
+            else None,
+            "proof": proof.against(name) if proof and name in proof.medians_s else None,
+        }

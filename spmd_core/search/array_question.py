@@ -34,8 +34,11 @@ class ArrayQuestion(Question):
     def to_json(self) -> dict[str, Any]:
         """The JSON form; without a limit as it was before there were any, so that ids stay."""
         form = super().to_json()
-        return form if self.memory_bytes else {name: value for name, value in form.items()
-                                               if name != "memory_bytes"}
+        return (
+            form
+            if self.memory_bytes
+            else {name: value for name, value in form.items() if name != "memory_bytes"}
+        )
 
     @property
     def model(self) -> str:
@@ -49,8 +52,11 @@ class ArrayQuestion(Question):
             return get_topology(place).devices
         found = place.device_count or self.devices
         if found is None:
-            raise refuse(f"target {target}", "has not been asked for its devices yet",
-                         f"run `python -m spmd_core devices --target {target}` first")
+            raise refuse(
+                f"target {target}",
+                "has not been asked for its devices yet",
+                f"run `python -m spmd_core devices --target {target}` first",
+            )
         return found
 
     def experiment(self, target: str, **fields: Any) -> Experiment:
@@ -60,11 +66,22 @@ class ArrayQuestion(Question):
     @property
     def named_axes(self) -> tuple[str, ...]:
         """Axes that a given sharding or override names: a searched mesh has to have them."""
-        given = [*dict(self.spec.get("sharding") or {}).values(),
-                 *(entry for spec in dict(self.spec.get("overrides") or {}).values()
-                   for entry in spec or ())]
-        return tuple(dict.fromkeys(axis for entry in given if entry
-                                   for axis in ([entry] if isinstance(entry, str) else entry)))
+        given = [
+            *dict(self.spec.get("sharding") or {}).values(),
+            *(
+                entry
+                for spec in dict(self.spec.get("overrides") or {}).values()
+                for entry in spec or ()
+            ),
+        ]
+        return tuple(
+            dict.fromkeys(
+                axis
+                for entry in given
+                if entry
+                for axis in ([entry] if isinstance(entry, str) else entry)
+            )
+        )
 
     @cached_property
     def sample(self) -> Experiment:
@@ -83,8 +100,10 @@ class ArrayQuestion(Question):
         """Those that the spec names, else the workload's own but for those of one device."""
         named = self.spec.get("strategies")
         own = self.sample.what.default_strategies
-        return tuple(named or (name for name in own if name in SHARDING_STRATEGIES
-                               and name not in ONE_DEVICE))
+        return tuple(
+            named
+            or (name for name in own if name in SHARDING_STRATEGIES and name not in ONE_DEVICE)
+        )
 
 
 def read_array_question(data: Any, devices: int | None = None, **more: Any) -> ArrayQuestion:
@@ -92,28 +111,40 @@ def read_array_question(data: Any, devices: int | None = None, **more: Any) -> A
     mean that they are searched. `target` may be a list. RequestError where it asks none.
     """
     if not isinstance(data, Mapping):
-        raise refuse(f"spec {shorten(data)}", "is not a JSON object",
-                     'write for example {"workload": "layer", "mesh": null}')
-    searched: tuple[Open, ...] = tuple(
-        name for name in OPEN if name in data and data[name] is None)
+        raise refuse(
+            f"spec {shorten(data)}",
+            "is not a JSON object",
+            'write for example {"workload": "layer", "mesh": null}',
+        )
+    searched: tuple[Open, ...] = tuple(name for name in OPEN if name in data and data[name] is None)
     if "mesh" not in data:
         searched = (OPEN[0], *searched)
     if searched == ("mesh",) and not data.get("sharding") and not data.get("overrides"):
         searched = ("mesh", "sharding")
     if not searched:
-        raise refuse("spec with a mesh and a sharding", "leaves nothing to search",
-                     'write "mesh": null or "sharding": null for what is to be searched')
+        raise refuse(
+            "spec with a mesh and a sharding",
+            "leaves nothing to search",
+            'write "mesh": null or "sharding": null for what is to be searched',
+        )
     named = data["target"] if data.get("target") is not None else default_target()
     targets = [named] if isinstance(named, str) else named
     if not isinstance(targets, list | tuple) or not targets:
-        raise refuse(f"target={shorten(named)}", "is no target and no list of targets",
-                     'write for example "tpu:v5e:4x4"')
+        raise refuse(
+            f"target={shorten(named)}",
+            "is no target and no list of targets",
+            'write for example "tpu:v5e:4x4"',
+        )
     texts = tuple(dict.fromkeys(_place(text).text for text in targets))
-    spec = {name: value for name, value in data.items()
-            if name != "target" and name not in searched and value is not None}
+    spec = {
+        name: value
+        for name, value in data.items()
+        if name != "target" and name not in searched and value is not None
+    }
     try:
-        question = ArrayQuestion(spec=spec, targets=texts, searched=searched, devices=devices,
-                                 **more)
+        question = ArrayQuestion(
+            spec=spec, targets=texts, searched=searched, devices=devices, **more
+        )
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = next((str(part) for part in first["loc"]), "search")
@@ -132,15 +163,19 @@ def _place(text: Any) -> Target:
 def _check_price(question: ArrayQuestion) -> None:
     """RequestError of prices that are none, or of chips that are not asked for."""
     places = {target: parse_target(target) for target in question.targets}
-    asked = sorted({get_topology(place).chip.generation for place in places.values()
-                    if place.is_absent})
+    asked = sorted(
+        {get_topology(place).chip.generation for place in places.values() if place.is_absent}
+    )
     check_prices(question.price, asked)
     if question.minimize != "price":
         return
     for target, place in places.items():
         if not place.is_absent:
-            raise refuse("minimize=price", f"has no price for {target}",
-                         "name topologies such as tpu:v5e:4x4, or minimize chip-seconds")
+            raise refuse(
+                "minimize=price",
+                f"has no price for {target}",
+                "name topologies such as tpu:v5e:4x4, or minimize chip-seconds",
+            )
     require_prices(question.price, asked)
 
 
@@ -148,20 +183,27 @@ def _check(question: ArrayQuestion) -> None:
     """RequestError where the other fields make no experiment, or one that cannot be timed."""
     for name in ("sharding", "overrides"):
         if not isinstance(given := question.spec.get(name, {}), Mapping):
-            raise refuse(f"{name}={shorten(given)}", "is not an object",
-                         f"write for example {_EXAMPLES[name]}, or null to search it")
+            raise refuse(
+                f"{name}={shorten(given)}",
+                "is not an object",
+                f"write for example {_EXAMPLES[name]}, or null to search it",
+            )
     for target in question.targets:
         sample = question.sample_on(target)
         if "mesh" in question.searched and (question.spec.keys() & _EXAMPLES.keys()):
             # of sizes that divide everything: that a size does not is what prunes a candidate
             question.experiment(target, mesh=dict.fromkeys(question.named_axes or ("x",), 1))
         if not sample.what.is_predicted:
-            raise refuse(f"workload {sample.workload}", "has no sharding to search",
-                         "use a computation, for example matmul")
+            raise refuse(
+                f"workload {sample.workload}",
+                "has no sharding to search",
+                "use a computation, for example matmul",
+            )
         if sample.what.has_plan:
-            raise refuse("a training step", "is searched by its model",
-                         "use --model and --chips")
+            raise refuse("a training step", "is searched by its model", "use --model and --chips")
         if "mesh" not in question.searched and sample.device_count != question.count(target):
-            raise refuse(f"mesh {mesh_text(sample.mesh)}",
-                         f"does not use the {question.count(target)} devices of {target}",
-                         "make its axes multiply to them, or search it with null")
+            raise refuse(
+                f"mesh {mesh_text(sample.mesh)}",
+                f"does not use the {question.count(target)} devices of {target}",
+                "make its axes multiply to them, or search it with null",
+            )

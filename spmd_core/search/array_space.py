@@ -29,8 +29,10 @@ class Sharded:
     def words(self) -> str:
         """As a name of a candidate has it: `x=2,y=4 · batch:x in:y`."""
         said = [f"{dim}:{'+'.join(axes)}" for dim, axes in self.table if axes]
-        said += [f"{name}[{','.join('+'.join(axes) or '-' for axes in spec)}]"
-                 for name, spec in self.overrides]
+        said += [
+            f"{name}[{','.join('+'.join(axes) or '-' for axes in spec)}]"
+            for name, spec in self.overrides
+        ]
         return f"{mesh_text(self.mesh, ',')} · {' '.join(said) or 'replicated'}"
 
     def spec(self, what: Workload, sizes: Dims, name: str) -> Spec:
@@ -104,19 +106,26 @@ def size_of(question: ArrayQuestion) -> int:
         what, sizes = sample.what, sample.sizes
         for mesh in meshes(question, target):
             if "overrides" in question.searched:
-                total += math.prod((1 + len(array.present(sizes))) ** len(mesh)
-                                   for array in _free(what, sizes))
+                total += math.prod(
+                    (1 + len(array.present(sizes))) ** len(mesh) for array in _free(what, sizes)
+                )
             else:
-                total += len(dim_sets(what, sizes)) ** len(mesh) \
-                    if "sharding" in question.searched else 1
+                total += (
+                    len(dim_sets(what, sizes)) ** len(mesh)
+                    if "sharding" in question.searched
+                    else 1
+                )
     return total
 
 
 def _free(what: Workload, sizes: Dims) -> list[Array]:
     """Arrays with a spec of their own: all but the operands that have a result's dims."""
     results = {array.present(sizes): array.name for array in what.results}
-    return [array for array in what.arrays
-            if results.get(array.present(sizes), array.name) == array.name]
+    return [
+        array
+        for array in what.arrays
+        if results.get(array.present(sizes), array.name) == array.name
+    ]
 
 
 def _as_given(question: ArrayQuestion, target: str, mesh: Mesh) -> Sharded:
@@ -127,8 +136,10 @@ def _as_given(question: ArrayQuestion, target: str, mesh: Mesh) -> Sharded:
 
 def _given_specs(question: ArrayQuestion) -> tuple[tuple[str, Spec], ...]:
     """The arrays that stay put, as the spec says."""
-    return tuple((name, tuple(map(_axes, spec)))
-                 for name, spec in dict(question.spec.get("overrides") or {}).items())
+    return tuple(
+        (name, tuple(map(_axes, spec)))
+        for name, spec in dict(question.spec.get("overrides") or {}).items()
+    )
 
 
 def _axes(entry: str | list[str] | None) -> Axes:
@@ -139,24 +150,38 @@ def dim_sets(what: Workload, sizes: Dims) -> list[tuple[str, ...]]:
     """Dims that one mesh axis may shard: none, one, or the result's first with another that no
     array has beside it, which is how fsdp stores weights.
     """
-    dims = [dim for dim in what.dims if dim in sizes
-            and any(dim in array.dims and dim not in array.whole for array in what.arrays)]
-    together = {frozenset(pair) for array in what.arrays for pair in itertools.combinations(
-        [dim for dim in array.present(sizes) if dim not in array.whole], 2)}
+    dims = [
+        dim
+        for dim in what.dims
+        if dim in sizes
+        and any(dim in array.dims and dim not in array.whole for array in what.arrays)
+    ]
+    together = {
+        frozenset(pair)
+        for array in what.arrays
+        for pair in itertools.combinations(
+            [dim for dim in array.present(sizes) if dim not in array.whole], 2
+        )
+    }
     first = rows_dim(what, sizes)
-    pairs = [(first, dim) for dim in dims if first in dims and dim != first
-             and frozenset((first, dim)) not in together]
+    pairs = [
+        (first, dim)
+        for dim in dims
+        if first in dims and dim != first and frozenset((first, dim)) not in together
+    ]
     return [(), *((dim,) for dim in dims), *pairs]
 
 
 def rows_dim(what: Workload, sizes: Dims) -> str:
     """The dim that data parallelism shards: the first of the first result that has any."""
-    return next((dim for array in (*what.results, *what.operands) for dim in array.present(sizes)),
-                "")
+    return next(
+        (dim for array in (*what.results, *what.operands) for dim in array.present(sizes)), ""
+    )
 
 
-def _by_dim(sample: Experiment, target: str, mesh: Mesh,
-            kept: tuple[tuple[str, Spec], ...]) -> Iterator[Sharded]:
+def _by_dim(
+    sample: Experiment, target: str, mesh: Mesh, kept: tuple[tuple[str, Spec], ...]
+) -> Iterator[Sharded]:
     """Every assignment of axes to dims; the arrays that are `kept` stay put."""
     sets = dim_sets(sample.what, sample.sizes)
     for chosen in itertools.product(sets, repeat=len(mesh)):
@@ -164,8 +189,12 @@ def _by_dim(sample: Experiment, target: str, mesh: Mesh,
         for (axis, _), dims in zip(mesh, chosen, strict=True):
             for dim in dims:
                 table.setdefault(dim, []).append(axis)
-        yield Sharded(target, mesh, tuple((dim, tuple(table[dim])) for dim in sample.what.dims
-                                          if dim in table), kept)
+        yield Sharded(
+            target,
+            mesh,
+            tuple((dim, tuple(table[dim])) for dim in sample.what.dims if dim in table),
+            kept,
+        )
 
 
 def _by_array(sample: Experiment, target: str, mesh: Mesh) -> Iterator[Sharded]:
@@ -176,16 +205,20 @@ def _by_array(sample: Experiment, target: str, mesh: Mesh) -> Iterator[Sharded]:
     choices = [list(_specs(array.present(sizes), mesh)) for array in free]
     for chosen in itertools.product(*choices):
         specs = {array.name: spec for array, spec in zip(free, chosen, strict=True)}
-        full = {array.name: specs.get(array.name) or specs[results[array.present(sizes)]]
-                for array in what.arrays}
+        full = {
+            array.name: specs.get(array.name) or specs[results[array.present(sizes)]]
+            for array in what.arrays
+        }
         yield Sharded(target, mesh, (), tuple(full.items()))
 
 
 def _specs(dims: tuple[str, ...], mesh: Mesh) -> Iterator[Spec]:
     """Each axis shards one of the dims, or none."""
     for places in itertools.product((None, *range(len(dims))), repeat=len(mesh)):
-        yield tuple(tuple(axis for (axis, _), place in zip(mesh, places, strict=True)
-                          if place == number) for number in range(len(dims)))
+        yield tuple(
+            tuple(axis for (axis, _), place in zip(mesh, places, strict=True) if place == number)
+            for number in range(len(dims))
+        )
 
 
 def canonical(sharded: Sharded, what: Workload, sizes: Dims) -> tuple[object, ...]:

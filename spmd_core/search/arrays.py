@@ -48,8 +48,13 @@ class ArrayPoint:
         """As it is run under these strategies; RequestError where they cannot express it."""
         table = {dim: axes_json(axes) for dim, axes in self.sharded.table}
         specs = {name: [axes_json(axes) for axes in spec] for name, spec in self.sharded.overrides}
-        return self.question.experiment(self.sharded.target, mesh=self.sharded.mesh, sharding=table,
-                                        overrides=specs, strategies=strategies)
+        return self.question.experiment(
+            self.sharded.target,
+            mesh=self.sharded.mesh,
+            sharding=table,
+            overrides=specs,
+            strategies=strategies,
+        )
 
     @property
     def kind(self) -> str:
@@ -87,13 +92,20 @@ class Space:
     `machines` what was calibrated, by target.
     """
 
-    def __init__(self, question: ArrayQuestion, cores: int,
-                 machines: Mapping[str, Machine] = MappingProxyType({})):
+    def __init__(
+        self,
+        question: ArrayQuestion,
+        cores: int,
+        machines: Mapping[str, Machine] = MappingProxyType({}),
+    ):
         self.question, self._cores, self._machines = question, cores, machines
         self._last: tuple[tuple[Sharded, bool], tuple[dict[str, float], float, float]] | None = None
         self._formulas = {target: self._formula(target) for target in question.targets}
-        self._placements = {target: self._placed(target) for target in question.targets
-                            if parse_target(target).is_absent}
+        self._placements = {
+            target: self._placed(target)
+            for target in question.targets
+            if parse_target(target).is_absent
+        }
 
     @cached_property
     def size(self) -> int:
@@ -111,18 +123,28 @@ class Space:
             found = self._ruled_out(sharded)
             twin = None if found else self._twin(sharded, seen, number)
             for place, strategy in enumerate(strategies):
-                same = one_device.setdefault(strategy + sharded.target, number + place) \
-                    if strategy in ONE_DEVICE else number + place
+                same = (
+                    one_device.setdefault(strategy + sharded.target, number + place)
+                    if strategy in ONE_DEVICE
+                    else number + place
+                )
                 if same != number + place:
-                    yield self._pruned(sharded, strategy, number + place, _EQUAL,
-                                       "uses one device, whatever the sharding", same)
+                    yield self._pruned(
+                        sharded,
+                        strategy,
+                        number + place,
+                        _EQUAL,
+                        "uses one device, whatever the sharding",
+                        same,
+                    )
                 elif strategy in ONE_DEVICE:
                     yield self._estimated(sharded, strategy, number + place)
                 elif found is not None:
                     yield self._pruned(sharded, strategy, number + place, *found)
                 elif twin is not None and (twin.always or strategy in BY_HAND):
-                    yield self._pruned(sharded, strategy, number + place, _EQUAL, twin.words,
-                                       twin.number + place)
+                    yield self._pruned(
+                        sharded, strategy, number + place, _EQUAL, twin.words, twin.number + place
+                    )
                 else:
                     yield self._estimated(sharded, strategy, number + place)
             number += len(strategies)
@@ -130,8 +152,11 @@ class Space:
     def _formula(self, target: str) -> Formula:
         devices, place = self.question.count(target), parse_target(target)
         sample = self.question.sample_on(target)
-        rates: Rates = TpuRates(get_topology(place), sample.dtype) if place.is_absent else \
-            HostRates(devices, self._cores)
+        rates: Rates = (
+            TpuRates(get_topology(place), sample.dtype)
+            if place.is_absent
+            else HostRates(devices, self._cores)
+        )
         if isinstance(rates, HostRates) and target in self._machines:
             rates = CalibratedRates(self._machines[target], rates, sample.dtype)
         return Formula(sample, rates, devices)
@@ -144,14 +169,20 @@ class Space:
         formula = self._formulas[sharded.target]
         if detail := _indivisible(sharded, formula):
             return "does not divide", detail
-        limits = [self._placements[sharded.target].topology.chip.device_hbm_bytes] \
-            if sharded.target in self._placements else []
+        limits = (
+            [self._placements[sharded.target].topology.chip.device_hbm_bytes]
+            if sharded.target in self._placements
+            else []
+        )
         limits += [self.question.memory_bytes] if self.question.memory_bytes else []
         held = formula.held(sharded) if limits else 0.0
         if limits and held > min(limits):
             what = "allowed" if min(limits) == self.question.memory_bytes else "that it has"
-            return ("does not fit", f"operands and results of {bytes_text(held)} per device "
-                    f"are more than the {bytes_text(min(limits))} {what}")
+            return (
+                "does not fit",
+                f"operands and results of {bytes_text(held)} per device "
+                f"are more than the {bytes_text(min(limits))} {what}",
+            )
         return None
 
     def _twin(self, sharded: Sharded, seen: dict[object, int], number: int) -> Twin | None:
@@ -160,36 +191,65 @@ class Space:
         if sharded.target not in self._placements:
             key = canonical(sharded, sample.what, sample.sizes)
             same = seen.setdefault(key, number)
-            return None if same == number else Twin(
-                same, "shards every array as another does, over axes of other names")
+            return (
+                None
+                if same == number
+                else Twin(same, "shards every array as another does, over axes of other names")
+            )
         own, turned = self._placements[sharded.target].keys(sharded, sample.what, sample.sizes)
         first, same = seen.setdefault(("as it is", own), number), seen.setdefault(turned, number)
         if same == number:
             return None
         how = "" if first != number else ", on the grid turned or mirrored"
-        return Twin(same, f"gives every device what another does{how}",
-                    not is_ambiguous(sharded, sample.what, sample.sizes))
+        return Twin(
+            same,
+            f"gives every device what another does{how}",
+            not is_ambiguous(sharded, sample.what, sample.sizes),
+        )
 
     def _name(self, sharded: Sharded, strategy: str) -> str:
         """What tells it apart from every other candidate: of several targets, its own as well."""
         where = [sharded.target.removeprefix("tpu:")] if len(self.question.targets) > 1 else []
         return " · ".join([sharded.words, strategy, *where])
 
-    def _pruned(self, sharded: Sharded, strategy: str, number: int, reason: Reason, detail: str,
-                same: int | None = None) -> Candidate:
-        return Candidate(number, self._name(sharded, strategy), sharded.target,
-                         self._formulas[sharded.target].devices, "pruned", reason, detail, strategy,
-                         equal=same, point=ArrayPoint(self.question, sharded))
+    def _pruned(
+        self,
+        sharded: Sharded,
+        strategy: str,
+        number: int,
+        reason: Reason,
+        detail: str,
+        same: int | None = None,
+    ) -> Candidate:
+        return Candidate(
+            number,
+            self._name(sharded, strategy),
+            sharded.target,
+            self._formulas[sharded.target].devices,
+            "pruned",
+            reason,
+            detail,
+            strategy,
+            equal=same,
+            point=ArrayPoint(self.question, sharded),
+        )
 
     def _estimated(self, sharded: Sharded, strategy: str, number: int) -> Candidate:
         parts, bound, held = self._costs(sharded, strategy in ONE_DEVICE)
         seconds = sum(parts.values())
-        return Candidate(number, self._name(sharded, strategy), sharded.target,
-                         self._formulas[sharded.target].devices, "estimated", strategy=strategy,
-                         predicted=Estimate(low=_LOW * seconds, estimate=seconds,
-                                            high=_HIGH * seconds),
-                         memory_bytes=int(held), bound_s=bound, parts=tuple(parts.items()),
-                         point=ArrayPoint(self.question, sharded))
+        return Candidate(
+            number,
+            self._name(sharded, strategy),
+            sharded.target,
+            self._formulas[sharded.target].devices,
+            "estimated",
+            strategy=strategy,
+            predicted=Estimate(low=_LOW * seconds, estimate=seconds, high=_HIGH * seconds),
+            memory_bytes=int(held),
+            bound_s=bound,
+            parts=tuple(parts.items()),
+            point=ArrayPoint(self.question, sharded),
+        )
 
     def _costs(self, sharded: Sharded, alone: bool) -> tuple[dict[str, float], float, float]:
         """Parts, bound and bytes, which all strategies of a sharding share but for those of one
@@ -197,20 +257,24 @@ class Space:
         """
         if self._last is None or self._last[0] != (sharded, alone):
             formula, strategy = self._formulas[sharded.target], ONE_DEVICE[0] if alone else "auto"
-            costs = (formula.parts(sharded, strategy), bound_s(formula, sharded, strategy),
-                     formula.held(sharded))
+            costs = (
+                formula.parts(sharded, strategy),
+                bound_s(formula, sharded, strategy),
+                formula.held(sharded),
+            )
             self._last = ((sharded, alone), costs)
         return self._last[1]
 
 
 def _indivisible(sharded: Sharded, formula: Formula) -> str:
     """The dim that does not divide over its axes, in a sentence; "" where all do."""
-    if not sharded.overrides and all(formula.sizes.get(dim, 0) % sharded.parts(axes) == 0
-                                     for dim, axes in sharded.table):
+    if not sharded.overrides and all(
+        formula.sizes.get(dim, 0) % sharded.parts(axes) == 0 for dim, axes in sharded.table
+    ):
         return ""
     for array in formula.experiment.what.arrays:
         spec = formula.spec(array, sharded)
-        for dim, axes in zip(array.dims[len(array.dims) - len(spec):], spec, strict=True):
+        for dim, axes in zip(array.dims[len(array.dims) - len(spec) :], spec, strict=True):
             size = formula.sizes[dim]
             if axes and size % sharded.parts(axes):
                 over = " and ".join(f"{axis}={dict(sharded.mesh)[axis]}" for axis in axes)

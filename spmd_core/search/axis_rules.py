@@ -9,10 +9,17 @@ _LOGICAL = {
     "batch": ("activation_batch", "activation_batch_no_exp", "activation_embed_and_logits_batch"),
     "length": ("activation_length", "activation_length_no_exp", "activation_norm_length"),
     "act_embed": ("activation_embed",),
-    "act_heads": ("activation_heads", "activation_kv_heads"), "act_mlp": ("activation_mlp",),
-    "act_vocab": ("activation_vocab",), "embed": ("embed", "embed_no_exp"), "mlp": ("mlp",),
-    "heads": ("heads", "q_heads"), "kv_heads": ("kv_heads",), "vocab": ("vocab",),
-    "norm": ("norm",), "experts": ("exp", "activation_exp")}
+    "act_heads": ("activation_heads", "activation_kv_heads"),
+    "act_mlp": ("activation_mlp",),
+    "act_vocab": ("activation_vocab",),
+    "embed": ("embed", "embed_no_exp"),
+    "mlp": ("mlp",),
+    "heads": ("heads", "q_heads"),
+    "kv_heads": ("kv_heads",),
+    "vocab": ("vocab",),
+    "norm": ("norm",),
+    "experts": ("exp", "activation_exp"),
+}
 
 
 def _axes(plan: Plan, dim: str) -> list[str]:
@@ -39,13 +46,18 @@ def parallelism(plan: Plan) -> dict[str, int]:
 
 def maxtext(plan: Plan) -> str:
     """The part of a MaxText configuration that this plan is, as YAML."""
-    lines = [f"per_device_batch_size: {plan.batch_per_device:g}",
-             f"max_target_length: {plan.sequence}"]
+    lines = [
+        f"per_device_batch_size: {plan.batch_per_device:g}",
+        f"max_target_length: {plan.sequence}",
+    ]
     lines += [f"{name}: {size}" for name, size in parallelism(plan).items()]
     lines += _remat(plan)
     lines.append("logical_axis_rules: [")
-    lines += [f"  ['{name}', [{', '.join(repr(axis) for axis in _axes(plan, dim))}]],"
-              for dim in RULES for name in _LOGICAL[dim]]
+    lines += [
+        f"  ['{name}', [{', '.join(repr(axis) for axis in _axes(plan, dim))}]],"
+        for dim in RULES
+        for name in _LOGICAL[dim]
+    ]
     return "\n".join([*lines, "]"])
 
 
@@ -53,11 +65,22 @@ def _remat(plan: Plan) -> list[str]:
     """MaxText's policy: a name, or `custom` with a place for each array."""
     if not plan.save and not plan.offload:
         return [f"remat_policy: {plan.remat}"]
-    names = {"input": "decoder_layer_input", "query": "query_proj", "key": "key_proj",
-             "value": "value_proj", "out": "out_proj", "mlp_up": "mlpwi_1", "mlp_gate": "mlpwi_0",
-             "mlp_down": "mlpwo", "attention": "context"}
-    return ["remat_policy: custom", *(f"{names[name]}: device" for name in plan.save),
-            *(f"{names[name]}: offload" for name in plan.offload)]
+    names = {
+        "input": "decoder_layer_input",
+        "query": "query_proj",
+        "key": "key_proj",
+        "value": "value_proj",
+        "out": "out_proj",
+        "mlp_up": "mlpwi_1",
+        "mlp_gate": "mlpwi_0",
+        "mlp_down": "mlpwo",
+        "attention": "context",
+    }
+    return [
+        "remat_policy: custom",
+        *(f"{names[name]}: device" for name in plan.save),
+        *(f"{names[name]}: offload" for name in plan.offload),
+    ]
 
 
 def flax(plan: Plan) -> str:

@@ -36,8 +36,11 @@ def estimate_s(candidate: Candidate) -> float | None:
 
 def trust(found: Iterable[Candidate], drawn: int) -> Trust | None:
     """What is known of the estimates; None as long as nothing was compiled."""
-    shares = [each.predicted.estimate / estimate for each in found if each.fate == "compiled"
-              and each.predicted and (estimate := estimate_s(each))]
+    shares = [
+        each.predicted.estimate / estimate
+        for each in found
+        if each.fate == "compiled" and each.predicted and (estimate := estimate_s(each))
+    ]
     return Trust(len(shares), drawn, min(shares)) if shares else None
 
 
@@ -52,14 +55,22 @@ def rejudged(found: Sequence[Candidate], known: Trust, best_s: float) -> list[Ca
             continue
         is_far = estimate * known.limit / each.tokens > best_s
         if is_far and not is_out:
-            changed.append(replace(each, fate="pruned", reason=REASON,
-                                   detail=_words(estimate / each.tokens / best_s, known)))
+            changed.append(
+                replace(
+                    each,
+                    fate="pruned",
+                    reason=REASON,
+                    detail=_words(estimate / each.tokens / best_s, known),
+                )
+            )
         elif is_out and not is_far:
             changed.append(replace(each, fate="estimated", reason=None, detail=""))
     return changed
 
 
 def _words(times: float, known: Trust) -> str:
-    return (f"its estimate is {number_text(times)}× the best; of {count_text(known.compiled)} "
-            f"compiled candidates, {count_text(known.drawn)} of them drawn at random, none took "
-            f"less than {number_text(known.least)}× its estimate")
+    return (
+        f"its estimate is {number_text(times)}× the best; of {count_text(known.compiled)} "
+        f"compiled candidates, {count_text(known.drawn)} of them drawn at random, none took "
+        f"less than {number_text(known.least)}× its estimate"
+    )

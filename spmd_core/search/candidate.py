@@ -9,9 +9,15 @@ from spmd_core.plan.plan import Plan
 from spmd_core.results.prediction import Estimate
 
 Fate = Literal["pruned", "estimated", "compiled", "measured", "failed"]
-Reason = Literal["does not divide", "does not fit", "equal to another by renaming",
-                 "lower bound above the best", "estimate far above the best",
-                 "excluded by what is fixed", "not expressible under its strategy"]
+Reason = Literal[
+    "does not divide",
+    "does not fit",
+    "equal to another by renaming",
+    "lower bound above the best",
+    "estimate far above the best",
+    "excluded by what is fixed",
+    "not expressible under its strategy",
+]
 MOST = 250_000  # candidates of a search: about half a GB, and a minute of estimates
 ORDER: dict[Fate, int] = {"measured": 0, "compiled": 1, "estimated": 2, "failed": 3, "pruned": 4}
 
@@ -102,8 +108,17 @@ class Candidate:
     def to_json(self) -> dict[str, Any]:
         """A row of the ranking."""
         span = self.predicted.model_dump() if self.predicted else None
-        return {"name": self.name, "fate": self.fate, "target": self.target, "chips": self.chips,
-                "strategy": self.strategy, "predicted_s": span, "measured_s": self.measured_s,
-                "memory_bytes": self.memory_bytes, "run": self.run, "study": self.study,
-                "experiment": self.experiment.to_json(),
-                "plan": self.plan.to_json() if self.plan else None}
+        return {
+            "name": self.name,
+            "fate": self.fate,
+            "target": self.target,
+            "chips": self.chips,
+            "strategy": self.strategy,
+            "predicted_s": span,
+            "measured_s": self.measured_s,
+            "memory_bytes": self.memory_bytes,
+            "run": self.run,
+            "study": self.study,
+            "experiment": self.experiment.to_json(),
+            "plan": self.plan.to_json() if self.plan else None,
+        }

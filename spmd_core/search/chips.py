@@ -33,11 +33,16 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
     most = int(last) if last else least if not dots else 10**6
     found = tuple(_topologies(generation, least, most, slices))
     if not found:
-        near = sorted({topology.chips for topology in _topologies(generation, 1, 10**5, slices)},
-                      key=lambda chips: abs(math.log(chips / max(1, most))))[:2]
-        raise refuse(f"chips {shorten(text)}", f"is no number of chips of {CHIPS[generation].title}"
-                     f"{'' if slices in ('fewest', 'any') else f' in {slices} slices'}",
-                     f"use {' or '.join(f'{generation}:{chips}' for chips in sorted(near))}")
+        near = sorted(
+            {topology.chips for topology in _topologies(generation, 1, 10**5, slices)},
+            key=lambda chips: abs(math.log(chips / max(1, most))),
+        )[:2]
+        raise refuse(
+            f"chips {shorten(text)}",
+            f"is no number of chips of {CHIPS[generation].title}"
+            f"{'' if slices in ('fewest', 'any') else f' in {slices} slices'}",
+            f"use {' or '.join(f'{generation}:{chips}' for chips in sorted(near))}",
+        )
     return found
 
 
@@ -56,15 +61,22 @@ def _topologies(generation: str, least: int, most: int, slices: str) -> list[Top
         for topology in found.values():
             fewest[topology.chips] = min(fewest.get(topology.chips, MAX_SLICES), topology.slices)
         largest = max(map(math.prod, legal_shapes(generation)))
-        return [each for each in found.values() if each.slices == fewest[each.chips]
-                and (each.slices == 1 or least == most or each.chips > largest)]
+        return [
+            each
+            for each in found.values()
+            if each.slices == fewest[each.chips]
+            and (each.slices == 1 or least == most or each.chips > largest)
+        ]
     return list(found.values())
 
 
 def check_slices(value: Any) -> str:
-    """"fewest", "any", or a number of slices; RequestError for anything else."""
+    """ "fewest", "any", or a number of slices; RequestError for anything else."""
     text = str(value)
     if text in ("fewest", "any") or (text.isdigit() and 1 <= int(text) <= MAX_SLICES):
         return text
-    raise refuse(f"slices={shorten(value)}", "is not a number of slices",
-                 f"use fewest, any, or 1 to {MAX_SLICES}")
+    raise refuse(
+        f"slices={shorten(value)}",
+        "is not a number of slices",
+        f"use fewest, any, or 1 to {MAX_SLICES}",
+    )

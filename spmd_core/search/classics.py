@@ -25,8 +25,12 @@ class Classic:
     is_slow: bool = False
 
 
-_OF_MODELS = {("data",): "data", ("fsdp",): "fsdp", ("tensor",): "tensor",
-              ("fsdp", "tensor"): "fsdp x tensor"}
+_OF_MODELS = {
+    ("data",): "data",
+    ("fsdp",): "fsdp",
+    ("tensor",): "tensor",
+    ("fsdp", "tensor"): "fsdp x tensor",
+}
 _SLOW: tuple[Reason, ...] = ("lower bound above the best", "estimate far above the best")
 _OF_ARRAYS = ("data", "fsdp", "tensor", "mixed")
 
@@ -38,8 +42,9 @@ def kind_of(candidate: Candidate) -> str:
     return _OF_MODELS.get(tuple(name for name, size in _mesh_of(candidate) if size > 1), "")
 
 
-def classics(entries: Iterable[Ranked], pruned: Iterable[Candidate], model: str,
-             winner: Candidate) -> list[Classic]:
+def classics(
+    entries: Iterable[Ranked], pruned: Iterable[Candidate], model: str, winner: Candidate
+) -> list[Classic]:
     """Each classic's best on the winner's topology, and the published recipe where there is one."""
     target = winner.target
     ranked = [each.candidate for each in entries if each.candidate.target == target]
@@ -72,8 +77,9 @@ def _mesh_of(candidate: Candidate) -> Mesh:
     return tuple((name, int(size)) for name, _, size in pairs if size.isdigit())
 
 
-def _published(model: str, winner: Candidate, ranked: list[Candidate],
-               pruned: list[Candidate]) -> Classic | None:
+def _published(
+    model: str, winner: Candidate, ranked: list[Candidate], pruned: list[Candidate]
+) -> Classic | None:
     topology = get_topology(winner.target)
     recipe = recipe_for(model, topology)
     if recipe is None:
@@ -82,11 +88,15 @@ def _published(model: str, winner: Candidate, ranked: list[Candidate],
     if recipe.target != topology.target:
         title += f" of {recipe.target.removeprefix('tpu:')}, on these chips"
     mesh, wanted = dict(recipe.mesh_on(topology)), recipe.policy
-    alike = [each for each in (*ranked, *pruned) if each.plan is not None
-             and {name: size for name, size in each.plan.mesh if size > 1} == mesh
-             and each.plan.remat == wanted["remat"]
-             and set(each.plan.save) == set(wanted["save"])
-             and set(each.plan.offload) == set(wanted["offload"])]
+    alike = [
+        each
+        for each in (*ranked, *pruned)
+        if each.plan is not None
+        and {name: size for name, size in each.plan.mesh if size > 1} == mesh
+        and each.plan.remat == wanted["remat"]
+        and set(each.plan.save) == set(wanted["save"])
+        and set(each.plan.offload) == set(wanted["offload"])
+    ]
     if not alike:
         return Classic(title, None, "its batch or what it saves is not tried here")
     first = alike[0]

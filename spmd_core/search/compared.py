@@ -30,12 +30,20 @@ def compared(one: Candidate, other: Candidate) -> Difference:
     by_formula = one.fate != other.fate and bool(mine and theirs)
     first = _estimate(one, mine) if by_formula else one.seconds
     second = _estimate(other, theirs) if by_formula else other.seconds
-    deltas = {name: scale * theirs.get(name, 0.0) - mine.get(name, 0.0)
-              for name in dict.fromkeys((*mine, *theirs))}
-    told = sorted(((name, seconds) for name, seconds in deltas.items()
-                   if abs(seconds) > _TELLING * first), key=lambda pair: -abs(pair[1]))
-    return Difference(scale * second / first, tuple(told),
-                      (other.memory_bytes or 0) - (one.memory_bytes or 0), by_formula)
+    deltas = {
+        name: scale * theirs.get(name, 0.0) - mine.get(name, 0.0)
+        for name in dict.fromkeys((*mine, *theirs))
+    }
+    told = sorted(
+        ((name, seconds) for name, seconds in deltas.items() if abs(seconds) > _TELLING * first),
+        key=lambda pair: -abs(pair[1]),
+    )
+    return Difference(
+        scale * second / first,
+        tuple(told),
+        (other.memory_bytes or 0) - (one.memory_bytes or 0),
+        by_formula,
+    )
 
 
 def _estimate(candidate: Candidate, shares: dict[str, float]) -> float:

@@ -16,12 +16,17 @@ def factorizations(devices: int, axes: int) -> tuple[tuple[int, ...], ...]:
     """
     if axes == 0:
         return ((),) if devices == 1 else ()
-    return tuple((first, *rest) for first in range(2, devices + 1) if devices % first == 0
-                 for rest in factorizations(devices // first, axes - 1))
+    return tuple(
+        (first, *rest)
+        for first in range(2, devices + 1)
+        if devices % first == 0
+        for rest in factorizations(devices // first, axes - 1)
+    )
 
 
-def named_meshes(devices: int, names: tuple[str, ...],
-                 most: int = MAX_AXES) -> Iterator[tuple[tuple[str, int], ...]]:
+def named_meshes(
+    devices: int, names: tuple[str, ...], most: int = MAX_AXES
+) -> Iterator[tuple[tuple[str, int], ...]]:
     """Meshes of up to `most` of these axes, in the order of the names, fewest axes first."""
     for count in range(0 if devices == 1 else 1, min(most, len(names)) + 1):
         for chosen in itertools.combinations(names, count):

@@ -13,8 +13,9 @@ AnyQuestion = ModelQuestion | ArrayQuestion
 
 def encode(question: AnyQuestion) -> str:
     """A question as a word for an address; RequestError where it would be too long for one."""
-    return link.pack(question.model_dump(mode="json", exclude_defaults=True)
-                     | {"kind": question.kind})
+    return link.pack(
+        question.model_dump(mode="json", exclude_defaults=True) | {"kind": question.kind}
+    )
 
 
 def decode(code: str) -> AnyQuestion:
@@ -37,9 +38,13 @@ def question_of(data: Any) -> AnyQuestion:
         opened = dict.fromkeys((name for name in searched if isinstance(name, str)), None)
         more = {name: data[name] for name in ("minimize", "price", "memory_bytes") if name in data}
         try:
-            return read_array_question({**spec, "target": data.get("targets"), **opened},
-                                       data.get("devices"), **more)
+            return read_array_question(
+                {**spec, "target": data.get("targets"), **opened}, data.get("devices"), **more
+            )
         except ValueError as error:
-            raise error if isinstance(error, RequestError) else refuse(
-                "search", "is not one of this version", "copy the link again") from None
+            raise (
+                error
+                if isinstance(error, RequestError)
+                else refuse("search", "is not one of this version", "copy the link again")
+            ) from None
     return read_question(data)

@@ -36,10 +36,18 @@ class _Point:
         """The plan of a policy; RequestError where the sizes do not divide."""
         given = dict(self.question.plan)
         sizes = {name: given.pop(name) for name in VARIABLE if name in given}
-        return parse_plan({**given, "sizes": sizes, "target": self.topology.target,
-                           "model": self.question.model, "mesh": self.mesh,
-                           "sequence": self.question.sequence,
-                           "batch_per_device": self.per_device, **policy.fields})
+        return parse_plan(
+            {
+                **given,
+                "sizes": sizes,
+                "target": self.topology.target,
+                "model": self.question.model,
+                "mesh": self.mesh,
+                "sequence": self.question.sequence,
+                "batch_per_device": self.per_device,
+                **policy.fields,
+            }
+        )
 
     def name(self, policy: Policy) -> str:
         """Mesh, policy, batch and topology, as a reader tells candidates apart."""
@@ -49,9 +57,16 @@ class _Point:
     def pruned(self, reason: Reason, detail: str, equal: int | None = None) -> Iterator[Candidate]:
         """All of them, for one reason."""
         for place, policy in enumerate(self.policies):
-            yield Candidate(self.number + place, self.name(policy), self.topology.target,
-                            self.topology.chips, "pruned", reason, detail,
-                            equal=None if equal is None else equal + place)
+            yield Candidate(
+                self.number + place,
+                self.name(policy),
+                self.topology.target,
+                self.topology.chips,
+                "pruned",
+                reason,
+                detail,
+                equal=None if equal is None else equal + place,
+            )
 
 
 def space_size(question: ModelQuestion) -> int:
@@ -66,8 +81,9 @@ def space_size(question: ModelQuestion) -> int:
     return total
 
 
-def candidates(question: ModelQuestion,
-               stop: Callable[[], bool] = lambda: False) -> Iterator[Candidate]:
+def candidates(
+    question: ModelQuestion, stop: Callable[[], bool] = lambda: False
+) -> Iterator[Candidate]:
     """Every candidate in the order of the enumeration, pruned or estimated; until `stop`, which is
     asked before each mesh.
     """
@@ -108,8 +124,11 @@ def _tried(point: _Point, seen: dict[Key, int]) -> Iterator[Candidate]:
         return
     key = _key(first)
     if (same := seen.setdefault(key, point.number)) != point.number:
-        yield from point.pruned("equal to another by renaming",
-                                "shards every array as another mesh does, under other names", same)
+        yield from point.pruned(
+            "equal to another by renaming",
+            "shards every array as another mesh does, under other names",
+            same,
+        )
         return
     estimates = MeshEstimates(first)
     for place, policy in enumerate(point.policies):
@@ -117,8 +136,9 @@ def _tried(point: _Point, seen: dict[Key, int]) -> Iterator[Candidate]:
         yield _estimated(point, point.number + place, policy, plan, estimates)
 
 
-def _estimated(point: _Point, number: int, policy: Policy, plan: Plan,
-               estimates: MeshEstimates) -> Candidate:
+def _estimated(
+    point: _Point, number: int, policy: Policy, plan: Plan, estimates: MeshEstimates
+) -> Candidate:
     topology = point.topology
     memory = estimates.memory(plan)
     capacity = topology.chip.device_hbm_bytes
@@ -126,10 +146,20 @@ def _estimated(point: _Point, number: int, policy: Policy, plan: Plan,
     time = None if memory.peak > most else estimates.time(plan, memory.host)
     limit = f"{bytes_text(most)} {'of a chip' if most == capacity else 'allowed'}"
     detail = "" if time else f"{bytes_text(memory.peak)} per device is more than the {limit}"
-    return Candidate(number, point.name(policy), topology.target, topology.chips,
-                     "estimated" if time else "pruned", None if time else "does not fit", detail,
-                     tokens=plan.tokens, predicted=time, memory_bytes=memory.peak, plan=plan,
-                     bound_s=estimates.bound(plan) if time else None)
+    return Candidate(
+        number,
+        point.name(policy),
+        topology.target,
+        topology.chips,
+        "estimated" if time else "pruned",
+        None if time else "does not fit",
+        detail,
+        tokens=plan.tokens,
+        predicted=time,
+        memory_bytes=memory.peak,
+        plan=plan,
+        bound_s=estimates.bound(plan) if time else None,
+    )
 
 
 def _not_as_fixed(point: _Point) -> str | None:
@@ -146,8 +176,9 @@ def _check_slices(point: _Point) -> None:
     slices = point.topology.slices
     name, size = point.mesh[0]
     if slices > 1 and (name not in ("data", "fsdp") or size % slices):
-        raise refuse(f"{name}={size}", f"does not divide over {slices} slices",
-                     f"put data={slices} first")
+        raise refuse(
+            f"{name}={size}", f"does not divide over {slices} slices", f"put data={slices} first"
+        )
 
 
 def _key(plan: Plan) -> Key:
@@ -155,7 +186,8 @@ def _key(plan: Plan) -> Key:
     every array alike, over devices in the same order.
     """
     place = {name: number for number, (name, _) in enumerate(plan.mesh)}
-    specs = tuple((array.group, array.name, tuple(tuple(place[axis] for axis in axes)
-                                                  for axes in array.axes))
-                  for array in arrays(plan))
+    specs = tuple(
+        (array.group, array.name, tuple(tuple(place[axis] for axis in axes) for axes in array.axes))
+        for array in arrays(plan)
+    )
     return plan.target, tuple(size for _, size in plan.mesh), plan.batch_per_device, specs

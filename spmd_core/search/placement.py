@@ -36,17 +36,23 @@ class Placements:
         """Two keys: shardings of equal first keys give every device the same parts; those of equal
         second keys do so on the topology turned or mirrored.
         """
-        parts = [(name, self._images(sharded.mesh, axes)) for name, axes in
-                 _split(sharded, what, sizes) if sharded.parts(axes) > 1]
-        views = [tuple((name, images[view]) for name, images in parts)
-                 for view in range(len(self._symmetries))]
+        parts = [
+            (name, self._images(sharded.mesh, axes))
+            for name, axes in _split(sharded, what, sizes)
+            if sharded.parts(axes) > 1
+        ]
+        views = [
+            tuple((name, images[view]) for name, images in parts)
+            for view in range(len(self._symmetries))
+        ]
         return (sharded.target, *views[0]), (sharded.target, *min(views))
 
     def parts(self, mesh: Mesh, axes: Axes) -> np.ndarray:
         """[devices]: which part of a dim over these axes each place of the topology has."""
         sizes = dict(mesh)
-        at = dict(zip(sizes, np.indices(tuple(sizes.values())).reshape(len(sizes), -1),
-                      strict=True))
+        at = dict(
+            zip(sizes, np.indices(tuple(sizes.values())).reshape(len(sizes), -1), strict=True)
+        )
         number = np.zeros(math.prod(sizes.values()), dtype=np.int64)
         for axis in axes:
             number = number * sizes[axis] + at[axis]
@@ -60,7 +66,8 @@ class Placements:
             parts = self.parts(mesh, axes)
             self._known[mesh, axes] = tuple(
                 self._numbers.setdefault(parts[view].tobytes(), len(self._numbers))
-                for view in self._symmetries)
+                for view in self._symmetries
+            )
         return self._known[mesh, axes]
 
     def _places(self, sizes: tuple[int, ...]) -> np.ndarray:
@@ -88,8 +95,10 @@ class Placements:
         """
         wraps = (*self.topology.wraps, False)[:3]
         for order in itertools.permutations(range(3)):
-            if any(plain.shape[a] != plain.shape[b] or wraps[a] != wraps[b]
-                   for a, b in enumerate(order)):
+            if any(
+                plain.shape[a] != plain.shape[b] or wraps[a] != wraps[b]
+                for a, b in enumerate(order)
+            ):
                 continue
             turned = plain.transpose((*order, 3, 4))
             for mirrored in itertools.product((1, -1), repeat=3):
@@ -102,15 +111,19 @@ def is_ambiguous(sharded: Sharded, what: Workload, sizes: Dims) -> bool:
     seen of the TPU compiler: up to 1.5 times the time for the same parts.
     """
     dims: dict[str, set[str]] = {}
-    specs = [zip(array.present(sizes), sharded.spec(what, sizes, array.name), strict=True)
-             for array in what.arrays]
+    specs = [
+        zip(array.present(sizes), sharded.spec(what, sizes, array.name), strict=True)
+        for array in what.arrays
+    ]
     for dim, axes in itertools.chain(sharded.table, *specs):
         for axis in axes:
             dims.setdefault(axis, set()).add(dim)
     used = [dims[axis] for axis, size in sharded.mesh if size > 1 and axis in dims]
     return any(len(each) > 1 for each in used) or any(
-        {rule.dim} in used and {rule.other} in used for rule in what.size_rules
-        if isinstance(rule, Divides))
+        {rule.dim} in used and {rule.other} in used
+        for rule in what.size_rules
+        if isinstance(rule, Divides)
+    )
 
 
 def _split(sharded: Sharded, what: Workload, sizes: Dims) -> Iterator[tuple[object, Axes]]:

@@ -8,8 +8,12 @@ from spmd_core.plan.plan import NAMES
 
 Remat = Literal["none", "minimal", "full"]
 # Arrays that one decision is made of: alone none of them spares a matmul of its own kind.
-GROUPS: tuple[tuple[str, ...], ...] = (("query", "key", "value"), ("out",), ("attention",),
-                                       ("mlp_up", "mlp_gate"))
+GROUPS: tuple[tuple[str, ...], ...] = (
+    ("query", "key", "value"),
+    ("out",),
+    ("attention",),
+    ("mlp_up", "mlp_gate"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +32,11 @@ class Policy:
     @property
     def words(self) -> str:
         """As a name of a candidate has it."""
-        parts = [self.remat, *([f"save {','.join(self.save)}"] if self.save else []),
-                 *([f"offload {','.join(self.offload)}"] if self.offload else [])]
+        parts = [
+            self.remat,
+            *([f"save {','.join(self.save)}"] if self.save else []),
+            *([f"offload {','.join(self.offload)}"] if self.offload else []),
+        ]
         return " ".join(parts)
 
 
@@ -45,8 +52,12 @@ def policies(remat: tuple[str, ...], offloads: bool, gated: bool) -> tuple[Polic
     ways = ("", "save", "offload") if offloads else ("", "save")
     for place in ("", "offload") if offloads else ("",):
         for chosen in itertools.product(ways, repeat=len(GROUPS)):
-            named = {"input": place} | {name: way for way, group in zip(chosen, GROUPS, strict=True)
-                                        for name in group if gated or name != "mlp_gate"}
+            named = {"input": place} | {
+                name: way
+                for way, group in zip(chosen, GROUPS, strict=True)
+                for name in group
+                if gated or name != "mlp_gate"
+            }
             found.append(Policy("full", _named(named, "save"), _named(named, "offload")))
     return tuple(found)
 

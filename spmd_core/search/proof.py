@@ -35,15 +35,19 @@ class Proof:
     @property
     def best(self) -> Ratio:
         """The next one's time over that of the fastest."""
-        return next(each for each in self.comparison.ratios
-                    if each.strategy == tuple(self.medians_s)[1])
+        return next(
+            each for each in self.comparison.ratios if each.strategy == tuple(self.medians_s)[1]
+        )
 
     @property
     def best_numbers(self) -> tuple[int, ...]:
         """The numbers of the fastest and of what ties with it."""
         ahead = {self.faster, *self.comparison.tied}
-        return tuple(number for number, name in zip(self.numbers, self.medians_s, strict=True)
-                     if name in ahead)
+        return tuple(
+            number
+            for number, name in zip(self.numbers, self.medians_s, strict=True)
+            if name in ahead
+        )
 
     def ratio_of(self, name: str) -> Ratio | None:
         """A candidate's time over that of the fastest; None of the fastest and of others."""
@@ -52,20 +56,31 @@ class Proof:
     def to_json(self) -> dict[str, Any]:
         """The JSON form: the best two first, then every one of them, and where to open the run."""
         next_best = self.best
-        return {"faster": self.faster, "slower": next_best.strategy, "ratio": next_best.ratio,
-                "interval": next_best.interval, "differs": next_best.differs,
-                "rounds": self.rounds, "run": self.run, "link": self._link,
-                "sentence": self.comparison.sentence,
-                "tied": list(self.comparison.tied),
-                "compared": [{"name": name, "median_s": seconds, **self.against(name)}
-                             for name, seconds in self.medians_s.items()]}
+        return {
+            "faster": self.faster,
+            "slower": next_best.strategy,
+            "ratio": next_best.ratio,
+            "interval": next_best.interval,
+            "differs": next_best.differs,
+            "rounds": self.rounds,
+            "run": self.run,
+            "link": self._link,
+            "sentence": self.comparison.sentence,
+            "tied": list(self.comparison.tied),
+            "compared": [
+                {"name": name, "median_s": seconds, **self.against(name)}
+                for name, seconds in self.medians_s.items()
+            ],
+        }
 
     def against(self, name: str) -> dict[str, Any]:
         """How a candidate compares with the fastest, as JSON values; null where it is not known."""
         ratio = self.ratio_of(name)
-        return {"ratio": ratio.ratio if ratio else None,
-                "interval": ratio.interval if ratio else None,
-                "differs": ratio.differs if ratio else None}
+        return {
+            "ratio": ratio.ratio if ratio else None,
+            "interval": ratio.interval if ratio else None,
+            "differs": ratio.differs if ratio else None,
+        }
 
     @property
     def _link(self) -> str | None:

@@ -25,8 +25,11 @@ class Recipe:
     def policy(self) -> dict[str, Any]:
         """What it saves and offloads, as a plan has it."""
         given = dict(self.more)
-        return {"remat": given.get("remat", "full"), "save": given.get("save", ()),
-                "offload": given.get("offload", ())}
+        return {
+            "remat": given.get("remat", "full"),
+            "save": given.get("save", ()),
+            "offload": given.get("offload", ()),
+        }
 
     def mesh_on(self, topology: Topology) -> tuple[tuple[str, int], ...]:
         """Its mesh on another number of chips: the axis that takes the change is the usual one."""
@@ -37,15 +40,39 @@ class Recipe:
 _INPUTS = ("input", "query", "key", "value", "out")
 _BLOCK = ("query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down")
 RECIPES: tuple[Recipe, ...] = (
-    Recipe("scaled:32", "tpu:v5p:4x4x4", (("fsdp", 16), ("tensor", 4)), 6, 2048,
-           (("remat", "minimal"),)),
+    Recipe(
+        "scaled:32",
+        "tpu:v5p:4x4x4",
+        (("fsdp", 16), ("tensor", 4)),
+        6,
+        2048,
+        (("remat", "minimal"),),
+    ),
     Recipe("llama-3.1-8b", "tpu:v6e:16x16", (("fsdp", 256),), 4, 8192, (("offload", _INPUTS),)),
-    Recipe("llama-3.1-70b", "tpu:v6e:16x16*2", (("data", 2), ("fsdp", 256)), 1, 8192,
-           (("offload", _INPUTS),)),
-    Recipe("scaled:128", "tpu:v5e:16x16", (("fsdp", 16), ("tensor", 16)), 1, 2048,
-           (("offload", _BLOCK), ("fused_qkv", True), ("fused_mlp", True))),
-    Recipe("llama-3.1-70b", "tpu:tpu7x:4x4x4", (("fsdp", 128),), 2, 8192,
-           (("save", ("query", "key", "value", "attention")),)),
+    Recipe(
+        "llama-3.1-70b",
+        "tpu:v6e:16x16*2",
+        (("data", 2), ("fsdp", 256)),
+        1,
+        8192,
+        (("offload", _INPUTS),),
+    ),
+    Recipe(
+        "scaled:128",
+        "tpu:v5e:16x16",
+        (("fsdp", 16), ("tensor", 16)),
+        1,
+        2048,
+        (("offload", _BLOCK), ("fused_qkv", True), ("fused_mlp", True)),
+    ),
+    Recipe(
+        "llama-3.1-70b",
+        "tpu:tpu7x:4x4x4",
+        (("fsdp", 128),),
+        2,
+        8192,
+        (("save", ("query", "key", "value", "attention")),),
+    ),
 )
 
 
@@ -54,6 +81,11 @@ def recipe_for(model: str, topology: Topology) -> Recipe | None:
     where there is none.
     """
     own = [recipe for recipe in RECIPES if recipe.model == model]
-    return min(own, default=None, key=lambda recipe: (
-        recipe.target != topology.target,
-        get_topology(recipe.target).chip.generation != topology.chip.generation))
+    return min(
+        own,
+        default=None,
+        key=lambda recipe: (
+            recipe.target != topology.target,
+            get_topology(recipe.target).chip.generation != topology.chip.generation,
+        ),
+    )

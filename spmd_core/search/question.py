@@ -23,15 +23,28 @@ REMATS = ("none", "minimal", "full")
 BATCHES = (0.125, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 SECONDS_PER_HOUR = 3600.0
 MOST_GIB = 65536
-_RULES = (("greater_than_equal", "is too small", "use at least {ge}"),
-          ("greater_than", "is too small", "use more than {gt:g}"),
-          ("less_than_equal", "is too large", "use at most {le}"),
-          ("finite_number", "is not a finite number", "use one that is"),
-          ("too_short", "names nothing", "name at least one"),
-          ("too_long", "names too many", "name at most {max_length}"),
-          ("extra_forbidden", "is not part of a search", "leave it out"))
-_PLAN_FIELDS = ("fused_qkv", "fused_mlp", "state_dtype", "second_moment_dtype", "parameter_dtype",
-                "attention_blocks", "device_order", "compiler_flags", "activation", "gated", "tied")
+_RULES = (
+    ("greater_than_equal", "is too small", "use at least {ge}"),
+    ("greater_than", "is too small", "use more than {gt:g}"),
+    ("less_than_equal", "is too large", "use at most {le}"),
+    ("finite_number", "is not a finite number", "use one that is"),
+    ("too_short", "names nothing", "name at least one"),
+    ("too_long", "names too many", "name at most {max_length}"),
+    ("extra_forbidden", "is not part of a search", "leave it out"),
+)
+_PLAN_FIELDS = (
+    "fused_qkv",
+    "fused_mlp",
+    "state_dtype",
+    "second_moment_dtype",
+    "parameter_dtype",
+    "attention_blocks",
+    "device_order",
+    "compiler_flags",
+    "activation",
+    "gated",
+    "tied",
+)
 
 
 Prices = Sequence[tuple[str, float]]
@@ -81,8 +94,11 @@ class ModelQuestion(Question):
     def _check(self) -> "ModelQuestion":
         get_model(self.model)
         if self.global_batch is not None and self.batch_per_device is not None:
-            raise refuse(f"global_batch={self.global_batch} and batch_per_device="
-                         f"{self.batch_per_device:g}", "say the same twice", "give one of them")
+            raise refuse(
+                f"global_batch={self.global_batch} and batch_per_device={self.batch_per_device:g}",
+                "say the same twice",
+                "give one of them",
+            )
         if not self.remat:
             raise refuse("remat=[]", "leaves nothing to try", f"name one of {', '.join(REMATS)}")
         self._check_fixed()
@@ -92,8 +108,11 @@ class ModelQuestion(Question):
             require_prices(self.price, asked)
         for name, _ in self.plan:
             if name not in (*_PLAN_FIELDS, *VARIABLE):
-                raise refuse(f"plan field {shorten(name)}", "is not one that a search holds fixed",
-                             f"use {', '.join((*_PLAN_FIELDS, *VARIABLE))}")
+                raise refuse(
+                    f"plan field {shorten(name)}",
+                    "is not one that a search holds fixed",
+                    f"use {', '.join((*_PLAN_FIELDS, *VARIABLE))}",
+                )
         return self
 
     def _check_fixed(self) -> None:
@@ -101,37 +120,49 @@ class ModelQuestion(Question):
         for name, size in self.fixed:
             if name not in AXES or names.count(name) > 1:
                 rule = "is not one that a decoder is sharded over"
-                raise refuse(f"mesh axis {shorten(name)}",
-                             "appears twice" if name in AXES else rule,
-                             f"use {', '.join(AXES)}, each once")
+                raise refuse(
+                    f"mesh axis {shorten(name)}",
+                    "appears twice" if name in AXES else rule,
+                    f"use {', '.join(AXES)}, each once",
+                )
             if size < 1:
                 raise refuse(f"{name}={size}", "is not a size", "use at least 1")
         most = max(topology.devices for topology in self.topologies)
         for name, size in self.fixed:
             if size > most:
-                raise refuse(f"{name}={size}", f"is more than the {most} devices",
-                             f"use at most {most}")
+                raise refuse(
+                    f"{name}={size}", f"is more than the {most} devices", f"use at most {most}"
+                )
 
         together = math.prod(size for _, size in self.fixed)
         if all(topology.devices % together for topology in self.topologies):
             names = " and ".join(f"{name}={size}" for name, size in self.fixed)
             counts = ", ".join(sorted({str(each.devices) for each in self.topologies}))[:60]
             verb = "does" if len(self.fixed) == 1 else "do"
-            raise refuse(names, f"{verb} not divide the devices of these chips ({counts})",
-                         "use sizes that multiply to a divisor of them")
+            raise refuse(
+                names,
+                f"{verb} not divide the devices of these chips ({counts})",
+                "use sizes that multiply to a divisor of them",
+            )
 
     @property
     def size(self) -> ModelSize:
         """The model, with sizes of its own."""
-        given = {name: value for name, value in self.plan
-                 if name in (*VARIABLE, "activation", "gated", "tied") and value is not None}
+        given = {
+            name: value
+            for name, value in self.plan
+            if name in (*VARIABLE, "activation", "gated", "tied") and value is not None
+        }
         return get_model(self.model).varied(**given) if given else get_model(self.model)
 
     @property
     def topologies(self) -> tuple[Topology, ...]:
         """Every topology that may be used, each once, fewest chips first."""
-        found = {topology.target: topology for text in self.chips
-                 for topology in read_chips(text, self.slices)}
+        found = {
+            topology.target: topology
+            for text in self.chips
+            for topology in read_chips(text, self.slices)
+        }
         return tuple(sorted(found.values(), key=lambda each: (each.chips, each.target)))
 
 
@@ -143,8 +174,11 @@ def read_prices(text: str) -> tuple[tuple[str, float], ...]:
         try:
             found.append((name, float(value)))
         except ValueError:
-            raise refuse(f"price {shorten(part)}", "is not a number per generation",
-                         "write for example v5p=4.2,v5e=1.2") from None
+            raise refuse(
+                f"price {shorten(part)}",
+                "is not a number per generation",
+                "write for example v5p=4.2,v5e=1.2",
+            ) from None
     return tuple(found)
 
 
@@ -155,38 +189,56 @@ def check_prices(price: Prices, asked: Sequence[str]) -> None:
         if name not in CHIPS:
             raise refuse(f"price {shorten(name)}", "names no generation", f"use {', '.join(CHIPS)}")
         if not 0 < value < 1e9:
-            raise refuse(f"price {name}={value:g}", "is not a price",
-                         "use a number above 0 and below a billion")
+            raise refuse(
+                f"price {name}={value:g}",
+                "is not a price",
+                "use a number above 0 and below a billion",
+            )
         if names.count(name) > 1:
-            raise refuse(f"price {name}={value:g}", f"is one of several for {name}",
-                         "give each generation one price")
+            raise refuse(
+                f"price {name}={value:g}",
+                f"is one of several for {name}",
+                "give each generation one price",
+            )
         if name not in asked:
             instead = f", or give one of {', '.join(asked)}" if asked else ""
-            raise refuse(f"price {name}={value:g}", "is of chips that are not asked for",
-                         f"leave it out{instead}")
+            raise refuse(
+                f"price {name}={value:g}",
+                "is of chips that are not asked for",
+                f"leave it out{instead}",
+            )
 
 
 def require_prices(price: Prices, asked: Sequence[str]) -> None:
     """RequestError where a generation that is asked for has none."""
     for name in asked:
         if name not in dict(price):
-            raise refuse("minimize=price", f"needs one for {name}",
-                         f"add the price, for example {name}=4.2 per chip and hour")
+            raise refuse(
+                "minimize=price",
+                f"needs one for {name}",
+                f"add the price, for example {name}=4.2 per chip and hour",
+            )
 
 
 def bytes_of(gib: float) -> int:
     """Bytes of so many GiB per device; RequestError of what no device holds."""
     if not 0 < gib <= MOST_GIB:  # false of NaN, too
-        raise refuse(f"memory={gib:g} GiB", "is not a limit of a device",
-                     f"use more than 0 and at most {MOST_GIB}, or leave it out")
+        raise refuse(
+            f"memory={gib:g} GiB",
+            "is not a limit of a device",
+            f"use more than 0 and at most {MOST_GIB}, or leave it out",
+        )
     return max(1, int(gib * 2**30))
 
 
 def read_question(data: Any) -> ModelQuestion:
     """The question that a JSON object asks; RequestError, in one sentence, where it asks none."""
     if not isinstance(data, Mapping):
-        raise refuse(f"search {shorten(data)}", "is not a JSON object",
-                     'write for example {"model": "llama-3.1-8b", "chips": ["v5p:16"]}')
+        raise refuse(
+            f"search {shorten(data)}",
+            "is not a JSON object",
+            'write for example {"model": "llama-3.1-8b", "chips": ["v5p:16"]}',
+        )
     try:
         return ModelQuestion.model_validate(data)
     except ValidationError as error:

@@ -33,8 +33,11 @@ class MeshEstimates:
         shapes.__dict__.update(self._shared)
         again = shapes.recomputed
         if again not in self._timed:
-            self._timed[again] = (shapes, step_work(shapes),
-                                  transfers(shapes, dict(layer_matmuls(shapes))))
+            self._timed[again] = (
+                shapes,
+                step_work(shapes),
+                transfers(shapes, dict(layer_matmuls(shapes))),
+            )
         return step_time(*self._timed[again], offloaded)
 
     def bound(self, plan: Plan) -> float:

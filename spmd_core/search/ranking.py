@@ -16,8 +16,9 @@ class Ranked:
     alike: tuple[int, ...] = ()
 
 
-def score(candidate: Candidate, goal: Goal = "time",
-          price: dict[str, float] | None = None) -> float:
+def score(
+    candidate: Candidate, goal: Goal = "time", price: dict[str, float] | None = None
+) -> float:
     """What is minimized: seconds per token, bytes per device, chip-seconds or price per token.
     ValueError of a candidate without a time.
     """
@@ -34,8 +35,12 @@ def score(candidate: Candidate, goal: Goal = "time",
     return each
 
 
-def ranking(found: Iterable[Candidate], goal: Goal = "time",
-            price: dict[str, float] | None = None, best: Sequence[int] = ()) -> list[Ranked]:
+def ranking(
+    found: Iterable[Candidate],
+    goal: Goal = "time",
+    price: dict[str, float] | None = None,
+    best: Sequence[int] = (),
+) -> list[Ranked]:
     """Candidates with a time, the best first; at equal scores the faster, then the smaller, then the
     simpler one.
 
@@ -53,18 +58,29 @@ def ranking(found: Iterable[Candidate], goal: Goal = "time",
         if each.measured_s is not None and each.target in lead:
             least = lead[each.target]
             value = least if each.number in place else max(least, value)
-        return (ORDER[each.fate], value, place.get(each.number, len(place)), each.seconds or 0.0,
-                each.memory_bytes or 0, each.number)
+        return (
+            ORDER[each.fate],
+            value,
+            place.get(each.number, len(place)),
+            each.seconds or 0.0,
+            each.memory_bytes or 0,
+            each.number,
+        )
 
     entries: list[Ranked] = []
     places: dict[tuple[object, ...], int] = {}
     for each, value in sorted(ranked, key=order):
-        key = (each.target, each.tokens, each.seconds, each.memory_bytes, each.strategy,
-               each.fate if each.fate == "estimated" else each.number)
+        key = (
+            each.target,
+            each.tokens,
+            each.seconds,
+            each.memory_bytes,
+            each.strategy,
+            each.fate if each.fate == "estimated" else each.number,
+        )
         if key in places and each.fate == "estimated":
             first = entries[places[key]]
-            entries[places[key]] = Ranked(first.candidate, first.score,
-                                          (*first.alike, each.number))
+            entries[places[key]] = Ranked(first.candidate, first.score, (*first.alike, each.number))
         else:
             places[key] = len(entries)
             entries.append(Ranked(each, value))
@@ -79,8 +95,11 @@ def ties(entries: Sequence[Ranked], goal: Goal = "time", most: int = 10) -> list
     if not entries:
         return []
     first = entries[0]
-    return [each.candidate for each in entries[1:most]
-            if (each.score == first.score if goal == "memory" else _close(first, each))]
+    return [
+        each.candidate
+        for each in entries[1:most]
+        if (each.score == first.score if goal == "memory" else _close(first, each))
+    ]
 
 
 def _close(one: Ranked, other: Ranked) -> bool:
@@ -98,8 +117,11 @@ def _close(one: Ranked, other: Ranked) -> bool:
 def _between(entry: Ranked) -> tuple[float, float] | None:
     """The interval of what is minimized: that of the time, at what a second counts."""
     span, seconds = entry.candidate.span, entry.candidate.seconds
-    return (span[0] * entry.score / seconds, span[1] * entry.score / seconds) \
-        if span and seconds else None
+    return (
+        (span[0] * entry.score / seconds, span[1] * entry.score / seconds)
+        if span and seconds
+        else None
+    )
 
 
 def front(entries: Sequence[Ranked], price: dict[str, float] | None = None) -> list[Candidate]:
@@ -107,12 +129,15 @@ def front(entries: Sequence[Ranked], price: dict[str, float] | None = None) -> l
     token), the fastest first; of those that are known as well as the winner is, where these are
     several.
     """
+
     def cost(each: Candidate) -> float:
         return score(each, "price", price) if price else float(each.memory_bytes or 0)
 
     best = [each for each in entries if each.candidate.fate == entries[0].candidate.fate]
-    fastest = sorted((each.candidate for each in (best if len(best) > 1 else entries)),
-                     key=lambda each: ((each.seconds or 0.0) / each.tokens, cost(each)))
+    fastest = sorted(
+        (each.candidate for each in (best if len(best) > 1 else entries)),
+        key=lambda each: ((each.seconds or 0.0) / each.tokens, cost(each)),
+    )
     kept: list[Candidate] = []
     for each in fastest:
         # less by rounding is not less: on one topology the price is the time

@@ -9,6 +9,8 @@ from spmd_core.search.array_space import meshes
 
 def machines_of(lab: Lab, question: ArrayQuestion) -> dict[str, Machine]:
     """The calibrations of those of a question's targets that have one."""
-    found = {target: machine_on(target, meshes(question, target), lab.latest, lab.result)
-             for target in question.targets}
+    found = {
+        target: machine_on(target, meshes(question, target), lab.latest, lab.result)
+        for target in question.targets
+    }
     return {target: machine for target, machine in found.items() if machine}

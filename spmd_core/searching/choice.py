@@ -33,15 +33,26 @@ class Choice:
         """Candidates that change by what is known: those whose lower bound is above the best, and
         those whose estimate is so far above that none like it was seen.
         """
-        known = [each.seconds / each.tokens for each in found
-                 if each.fate in ("measured", "compiled") and each.seconds is not None]
+        known = [
+            each.seconds / each.tokens
+            for each in found
+            if each.fate in ("measured", "compiled") and each.seconds is not None
+        ]
         if not known or self._question.minimize != "time":
             return []
         best = min(known)
-        late = [replace(each, fate="pruned", reason="lower bound above the best",
-                        detail="its lower bound is above the best time that is known")
-                for each in found if each.fate == "estimated" and each.bound_s is not None
-                and each.bound_s / each.tokens > best]
+        late = [
+            replace(
+                each,
+                fate="pruned",
+                reason="lower bound above the best",
+                detail="its lower bound is above the best time that is known",
+            )
+            for each in found
+            if each.fate == "estimated"
+            and each.bound_s is not None
+            and each.bound_s / each.tokens > best
+        ]
         return late or self._far_behind(found, best)
 
     def _far_behind(self, found: Sequence[Candidate], best: float) -> list[Candidate]:
@@ -57,15 +68,19 @@ class Choice:
         is_array = isinstance(self._question, ArrayQuestion)
         if len(self.tried) >= (CLASSICS_AFTER if is_array else CLASSICS_OF_MODELS_AFTER):
             ranked = [each.candidate for each in answer.classics if each.candidate] + ranked
-        left = [each for each in ranked
-                if each.fate == "estimated" and run_key(each) not in self.tried]
+        left = [
+            each for each in ranked if each.fate == "estimated" and run_key(each) not in self.tried
+        ]
         if not left:
             return []
         first = self._draw(left) or self._other(left, answer.found)
         key = run_key(first)
         self.tried.add(key)
-        return [each for each in answer.found if each.fate == "estimated"
-                and each.target == first.target and run_key(each) == key]
+        return [
+            each
+            for each in answer.found
+            if each.fate == "estimated" and each.target == first.target and run_key(each) == key
+        ]
 
     def _draw(self, left: Sequence[Candidate]) -> Candidate | None:
         """One of those that are left, at random, where it is time for it."""

@@ -31,8 +31,14 @@ def finalists(answer: Answer, left_s: float = MOST * ROW_S) -> list[Candidate]:
     winner = answer.winner
     if winner is None:
         return []
-    measured = sorted((each for each in answer.found if each.target == winner.target
-                       and each.measured_s is not None), key=lambda each: each.measured_s or 0.0)
+    measured = sorted(
+        (
+            each
+            for each in answer.found
+            if each.target == winner.target and each.measured_s is not None
+        ),
+        key=lambda each: each.measured_s or 0.0,
+    )
     near = [each for each in measured if (each.measured_s or 0.0) <= NEAR * _seconds(measured[0])]
     most = max(2, min(MOST, int(left_s / ROW_S)))
     best = answer.proof.best_numbers if answer.proof else ()
@@ -46,8 +52,11 @@ def finalists(answer: Answer, left_s: float = MOST * ROW_S) -> list[Candidate]:
 
 def best_classic(answer: Answer) -> Candidate | None:
     """The fastest of the measured shardings that everyone knows; None where there is none."""
-    known = [each.candidate for each in answer.classics
-             if each.candidate and each.candidate.measured_s is not None]
+    known = [
+        each.candidate
+        for each in answer.classics
+        if each.candidate and each.candidate.measured_s is not None
+    ]
     return min(known, key=_seconds, default=None)
 
 
@@ -61,20 +70,21 @@ def prove(runs: Runs, answer: Answer) -> tuple[Proof | None, list[Candidate]]:
     result, keys = side_by_side(runs, chosen)
     if result is None:
         return None, []
-    changed = [_as_measured(each, result.strategies[keys[each.number]], result)
-               for each in chosen if each.number in keys]
+    changed = [
+        _as_measured(each, result.strategies[keys[each.number]], result)
+        for each in chosen
+        if each.number in keys
+    ]
     return proof_of(chosen, result), changed
 
 
-def side_by_side(runs: Runs,
-                 chosen: Iterable[Candidate]) -> tuple[Result | None, dict[int, str]]:
+def side_by_side(runs: Runs, chosen: Iterable[Candidate]) -> tuple[Result | None, dict[int, str]]:
     """(the result of one run of these candidates of one target, or None; the keys of their rows in
     it by their numbers).
     """
     listed = sorted({each.number: each for each in chosen}.values(), key=lambda each: each.number)
     groups = [list(group) for _, group in groupby(listed, run_key)]
-    _, result = runs.run(study_of([(None, experiment_of(group)) for group in groups]),
-                         partial=True)
+    _, result = runs.run(study_of([(None, experiment_of(group)) for group in groups]), partial=True)
     return result, _keys(listed, result) if result else {}
 
 
@@ -99,17 +109,31 @@ def proof_of(chosen: Sequence[Candidate], result: Result) -> Proof | None:
     named = {keys[each.number]: each for each in chosen if each.number in keys}
     order = _order(said, result)
     rounds = {key: result.strategies[key].turns_s for key in order}
-    ratios = tuple(ratio.model_copy(update={
-        "strategy": named[ratio.strategy].name,
-        "differs": ratio.strategy not in (said.fastest, *said.tied)})
-        for ratio in stats.ratios_to(order, rounds))
+    ratios = tuple(
+        ratio.model_copy(
+            update={
+                "strategy": named[ratio.strategy].name,
+                "differs": ratio.strategy not in (said.fastest, *said.tied),
+            }
+        )
+        for ratio in stats.ratios_to(order, rounds)
+    )
     medians = {named[key].name: result.strategies[key].median_s or 0.0 for key in order}
-    comparison = Comparison(fastest=named[order[0]].name, ratios=ratios,
-                            tied=tuple(each.strategy for each in ratios if not each.differs))
+    comparison = Comparison(
+        fastest=named[order[0]].name,
+        ratios=ratios,
+        tied=tuple(each.strategy for each in ratios if not each.differs),
+    )
     comparison = comparison.model_copy(update={"sentence": compared(comparison, medians)})
-    return Proof(result.run, result.experiment, comparison, medians,
-                 tuple(named[key].number for key in order),
-                 min(len(rounds[key]) for key in order[:2]), result.partial)
+    return Proof(
+        result.run,
+        result.experiment,
+        comparison,
+        medians,
+        tuple(named[key].number for key in order),
+        min(len(rounds[key]) for key in order[:2]),
+        result.partial,
+    )
 
 
 def _order(said: Comparison, result: Result) -> list[str]:
@@ -118,17 +142,22 @@ def _order(said: Comparison, result: Result) -> list[str]:
     they are more than the medians are of.
     """
     listed = {said.fastest, *(each.strategy for each in said.ratios)}
-    ahead = sorted((each for each in said.ratios if each.interval[1] < 1),
-                   key=lambda each: each.ratio)
+    ahead = sorted(
+        (each for each in said.ratios if each.interval[1] < 1), key=lambda each: each.ratio
+    )
     first = [*(each.strategy for each in ahead), said.fastest]
-    return list(dict.fromkeys([*first, *said.tied, *(key for key in result.order
-                                                     if key in listed)]))
+    return list(
+        dict.fromkeys([*first, *said.tied, *(key for key in result.order if key in listed)])
+    )
 
 
 def _keys(chosen: Sequence[Candidate], result: Result) -> dict[int, str]:
     """The keys of candidates' rows in a result, by their numbers; without those not in it."""
-    rows = {_identity(row.experiment, row.strategy): row.key for row in result.experiment.rows
-            if row.key in result.strategies}
+    rows = {
+        _identity(row.experiment, row.strategy): row.key
+        for row in result.experiment.rows
+        if row.key in result.strategies
+    }
     found = {each.number: rows.get(_identity(each.experiment, each.strategy)) for each in chosen}
     return {number: key for number, key in found.items() if key is not None}
 

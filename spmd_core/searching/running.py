@@ -40,8 +40,9 @@ def find(lab: Lab, question: AnyQuestion) -> Search | None:
     return start(lab, question, None)
 
 
-def start(lab: Lab, question: AnyQuestion, budget_s: float | None,
-          asker: Asker | None = None) -> Search:
+def start(
+    lab: Lab, question: AnyQuestion, budget_s: float | None, asker: Asker | None = None
+) -> Search:
     """Begin a search, or go on with it; the one that runs already where one does."""
     store, key = stored(lab), (lab.folder, question.id)
     with _guard:

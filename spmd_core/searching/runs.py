@@ -20,8 +20,14 @@ class Runs:
     (monotonic seconds), `batch` what they are asked for in.
     """
 
-    def __init__(self, lab: Lab, asker: Asker | None, stop: Callable[[], bool], deadline: float,
-                 batch: str | None = None):
+    def __init__(
+        self,
+        lab: Lab,
+        asker: Asker | None,
+        stop: Callable[[], bool],
+        deadline: float,
+        batch: str | None = None,
+    ):
         self._lab, self._stop, self.deadline, self._batch = lab, stop, deadline, batch
         self._asker = replace(asker, batch=batch or asker.batch) if asker else None
         self.current: str | None = None
@@ -42,8 +48,9 @@ class Runs:
         run = self._lab.latest(experiment)
         return self._lab.result(run) if run else None
 
-    def run(self, experiment: Experiment, compile_only: bool = False,
-            partial: bool = False) -> tuple[RunStatus | None, Result | None]:
+    def run(
+        self, experiment: Experiment, compile_only: bool = False, partial: bool = False
+    ) -> tuple[RunStatus | None, Result | None]:
         """Queue it and wait: how it ended, and its result; (None, None) where the search ended
         first, or with `partial` (None, what was measured until then). RequestError where it cannot
         run.
@@ -74,5 +81,11 @@ class Runs:
 
 def spread(result: Result) -> float:
     """The middle half of the samples over their median, of the strategy where it is largest."""
-    return max((found.iqr_s / found.median_s for found in result.strategies.values()
-                if found.iqr_s is not None and found.median_s), default=0.0)
+    return max(
+        (
+            found.iqr_s / found.median_s
+            for found in result.strategies.values()
+            if found.iqr_s is not None and found.median_s
+        ),
+        default=0.0,
+    )

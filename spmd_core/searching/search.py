@@ -47,8 +47,14 @@ class Search(Work):
     `budget_s` None: nothing is compiled or measured, only estimated.
     """
 
-    def __init__(self, lab: Lab, store: Searches, question: AnyQuestion, budget_s: float | None,
-                 asker: Asker | None = None):
+    def __init__(
+        self,
+        lab: Lab,
+        store: Searches,
+        question: AnyQuestion,
+        budget_s: float | None,
+        asker: Asker | None = None,
+    ):
         super().__init__()
         self.question, self.budget_s = question, budget_s
         self._lab, self._store, self._asker = lab, store, asker
@@ -74,9 +80,15 @@ class Search(Work):
         """What is known now."""
         with self._guard:
             if self._answer is None or self._answer[0] != self._version:
-                answer = Answer(self.question, self.space, tuple(self._found),
-                                self.is_over and not self._left_out, self.spent_s,
-                                self._notes, self._proof)
+                answer = Answer(
+                    self.question,
+                    self.space,
+                    tuple(self._found),
+                    self.is_over and not self._left_out,
+                    self.spent_s,
+                    self._notes,
+                    self._proof,
+                )
                 self._answer = (self._version, answer)
             return self._answer[1]
 
@@ -98,8 +110,9 @@ class Search(Work):
         try:
             self._enumerate(deadline)
             if self.budget_s is not None and not self.is_cancelled:
-                self._work(Runs(self._lab, self._asker, lambda: self.is_cancelled, deadline,
-                                self._batch))
+                self._work(
+                    Runs(self._lab, self._asker, lambda: self.is_cancelled, deadline, self._batch)
+                )
             elif isinstance(self.question, ArrayQuestion):  # whose formula only orders
                 self._left_out |= any(each.fate == "estimated" for each in self._found)
             self._left_out |= self.is_cancelled
@@ -126,9 +139,11 @@ class Search(Work):
             self.space = space.size
             found = space.candidates(lambda: self.is_cancelled)
         if self.space > MOST:
-            raise refuse(f"a space of {self.space if self.space < 10**9 else 'over a billion'}"
-                         " candidates", f"is more than the {MOST:,} that a search looks at",
-                         "fix the mesh or an axis, or name fewer targets")
+            raise refuse(
+                f"a space of {self.space if self.space < 10**9 else 'over a billion'} candidates",
+                f"is more than the {MOST:,} that a search looks at",
+                "fix the mesh or an axis, or name fewer targets",
+            )
         self._store.begin(question.id, question.to_json(), self.space)
         outcomes = self._store.outcomes(question.id)
         part: list[Candidate] = []
@@ -153,14 +168,19 @@ class Search(Work):
         final = runs.deadline
         attached = not any(parse_target(each).is_absent for each in self._targets())
         if attached:
-            runs.deadline = final - min(PROVING * (self.budget_s or 0.0),
-                                        PROOFS * MOST_PROVEN * ROW_S)
+            runs.deadline = final - min(
+                PROVING * (self.budget_s or 0.0), PROOFS * MOST_PROVEN * ROW_S
+            )
         choice = Choice(self.question, self.space, draws=not attached)
         self.doing = "measuring" if attached else "compiling"
         if not attached:
             self._compile(runs, choice)
-        while attached and not runs.is_over and len(choice.tried) < MOST_RUNS \
-                and (group := self._next(choice)):
+        while (
+            attached
+            and not runs.is_over
+            and len(choice.tried) < MOST_RUNS
+            and (group := self._next(choice))
+        ):
             self._try(runs, group, quick=True)
         runs.deadline = final
         entries = self.answer.ranking
@@ -190,14 +210,18 @@ class Search(Work):
                 if pool.is_idle:
                     return
                 for group, found in pool.finished():
-                    self._keep(failed(group, found) if isinstance(found, str)
-                               else answered(group, found))
+                    self._keep(
+                        failed(group, found) if isinstance(found, str) else answered(group, found)
+                    )
         finally:
             pool.close()
 
     def _targets(self) -> Sequence[str]:
-        return self.question.targets if isinstance(self.question, ArrayQuestion) else \
-            [each.target for each in self.question.topologies]
+        return (
+            self.question.targets
+            if isinstance(self.question, ArrayQuestion)
+            else [each.target for each in self.question.topologies]
+        )
 
     def _next(self, choice: Choice) -> list[Candidate]:
         """What is tried next, after what cannot win was ruled out."""
@@ -231,8 +255,11 @@ class Search(Work):
         """
         for _ in range(PROOFS):
             known = self._proof
-            if known is not None and not known.partial \
-                    and all(each.number in known.numbers for each in finalists(self.answer)):
+            if (
+                known is not None
+                and not known.partial
+                and all(each.number in known.numbers for each in finalists(self.answer))
+            ):
                 return
             self.doing = "measuring the best side by side"
             found, changed = prove(runs, self.answer)
@@ -257,8 +284,9 @@ class Search(Work):
             for each in listed:
                 self._found[each.number] = each
             self._version += 1
-        self._store.keep_outcomes(self.question.id,
-                                  [(each.number, to_stored(each)) for each in listed])
+        self._store.keep_outcomes(
+            self.question.id, [(each.number, to_stored(each)) for each in listed]
+        )
 
     def _end(self, state: str) -> None:
         with self._guard:

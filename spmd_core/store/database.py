@@ -67,8 +67,9 @@ class Database:
                 self._writer.execute("VACUUM")  # a file of before: incremental from now on
 
     def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None,
-                             check_same_thread=False)
+        db = sqlite3.connect(
+            self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+        )
         db.row_factory = sqlite3.Row
         # one damaged text must not cost the list that it is in
         db.text_factory = lambda data: data.decode("utf-8", "replace")
@@ -76,18 +77,26 @@ class Database:
         # then (fixed in 3.51.3)
         if db.execute("PRAGMA page_count").fetchone()[0] == 0:  # before the first table, or never
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        for pragma in ("mmap_size = 0", "journal_mode = DELETE", "synchronous = FULL",
-                       "foreign_keys = ON"):
+        for pragma in (
+            "mmap_size = 0",
+            "journal_mode = DELETE",
+            "synchronous = FULL",
+            "foreign_keys = ON",
+        ):
             db.execute(f"PRAGMA {pragma}")
         return db
 
     def _migrate(self) -> None:
         with self._transaction() as db:
-            db.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at REAL NOT NULL)")
+            db.execute(
+                "CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at REAL NOT NULL)"
+            )
             applied = {row["name"] for row in db.execute("SELECT name FROM migrations")}
             if unknown := applied - {name for name, _ in MIGRATIONS}:
-                raise StorageError(f"{self.path} has the schema step {max(unknown)!r} of a newer SPMD Lab: update SPMD Lab, "
-                                   f"or name another folder in SPMD_LAB_DATA")
+                raise StorageError(
+                    f"{self.path} has the schema step {max(unknown)!r} of a newer SPMD Lab: update SPMD Lab, "
+                    f"or name another folder in SPMD_LAB_DATA"
+                )
             for name, statements in MIGRATIONS:
                 if name not in applied:
                     apply(db, statements)
@@ -123,15 +132,13 @@ class Database:
 
 def _advice(error: Exception) -> str:
     words = str(error)
-    for part, advice in (("locked", "another program holds the database, close it and try again"),
-                         ("full",
-                          "make room on this disk, or name another folder in SPMD_LAB_DATA"),
-                         ("No space",
-                          "make room on this disk, or name another folder in SPMD_LAB_DATA"),
-                         ("not a database",
-                          "move the file away, or name another folder in SPMD_LAB_DATA"),
-                         ("malformed",
-                          "move the file away, or name another folder in SPMD_LAB_DATA")):
+    for part, advice in (
+        ("locked", "another program holds the database, close it and try again"),
+        ("full", "make room on this disk, or name another folder in SPMD_LAB_DATA"),
+        ("No space", "make room on this disk, or name another folder in SPMD_LAB_DATA"),
+        ("not a database", "move the file away, or name another folder in SPMD_LAB_DATA"),
+        ("malformed", "move the file away, or name another folder in SPMD_LAB_DATA"),
+    ):
         if part in words:
             return advice
     return "name a folder that can be read and written in SPMD_LAB_DATA"

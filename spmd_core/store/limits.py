@@ -40,14 +40,21 @@ class Room:
         return (
             f"{self.queued} of {self.queued_most} runs are queued or at work, {self.own} of the "
             f"{self.own_most} that one viewer may ask for are yours; results take "
-            f"{bytes_text(self.stored_bytes)} of {bytes_text(self.stored_most_bytes)}.")
+            f"{bytes_text(self.stored_bytes)} of {bytes_text(self.stored_most_bytes)}."
+        )
 
 
 def room(store: Store, settings: Settings, viewer: str) -> Room:
     """How much room there is for a viewer."""
     queued, own = store.queue_lengths(viewer)
-    return Room(queued, settings.queue_most, own, settings.queue_most_of_viewer,
-                store.used_bytes(), settings.stored_most_bytes)
+    return Room(
+        queued,
+        settings.queue_most,
+        own,
+        settings.queue_most_of_viewer,
+        store.used_bytes(),
+        settings.stored_most_bytes,
+    )
 
 
 def check_asker(store: Store, settings: Settings, asker: Asker, experiment: Experiment) -> None:
@@ -57,13 +64,20 @@ def check_asker(store: Store, settings: Settings, asker: Asker, experiment: Expe
         return  # a further point of a sweep that is counted already
     found = room(store, settings, asker.viewer)
     if found.own >= found.own_most:
-        raise refuse(f"{found.own} runs of yours", "wait or are at work, as many as one viewer may "
-                     "have here", "wait for one, or cancel one on Overview")
+        raise refuse(
+            f"{found.own} runs of yours",
+            "wait or are at work, as many as one viewer may have here",
+            "wait for one, or cancel one on Overview",
+        )
     if found.queued >= found.queued_most:
-        raise refuse(f"{found.queued} runs", "wait or are at work, as many as this server allows",
-                     "try again when one is over")
+        raise refuse(
+            f"{found.queued} runs",
+            "wait or are at work, as many as this server allows",
+            "try again when one is over",
+        )
     if found.is_stored_full:
         raise refuse(
             f"stored results of {bytes_text(found.stored_bytes)}",
             f"fill the {bytes_text(found.stored_most_bytes)} that this server allows",
-            "delete the oldest on History")
+            "delete the oldest on History",
+        )

@@ -21,8 +21,9 @@ def renumber_experiments(db: sqlite3.Connection) -> None:
     written in one form. An experiment that cannot be read stays as it is; two that are the same now
     become one, with the runs of both.
     """
-    stored = ("SELECT id, spec FROM experiments "
-              "WHERE workload = 'decoder' OR instr(spec, '\"in_axes\"')")
+    stored = (
+        "SELECT id, spec FROM experiments WHERE workload = 'decoder' OR instr(spec, '\"in_axes\"')"
+    )
     for old, spec in [(row["id"], row["spec"]) for row in db.execute(stored)]:
         try:
             experiment = parse_experiment_text(spec)
@@ -31,8 +32,10 @@ def renumber_experiments(db: sqlite3.Connection) -> None:
         if experiment.id == old:
             continue
         form = json.dumps(experiment.to_json(), separators=(",", ":"))
-        db.execute("INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)",
-                   (experiment.id, form, experiment.workload, experiment.target))
+        db.execute(
+            "INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)",
+            (experiment.id, form, experiment.workload, experiment.target),
+        )
         db.execute("UPDATE runs SET experiment = ? WHERE experiment = ?", (experiment.id, old))
         db.execute("DELETE FROM experiments WHERE id = ?", (old,))
 
@@ -41,9 +44,11 @@ def give_lanes(db: sqlite3.Connection) -> None:
     """Say of each stored run which lane it is of; a target that cannot be read is as before."""
     for (target,) in list(db.execute("SELECT DISTINCT target FROM experiments")):
         with contextlib.suppress(RequestError):
-            db.execute("UPDATE runs SET lane = ? WHERE experiment IN "
-                       "(SELECT id FROM experiments WHERE target = ?)",
-                       (lane_of_target(target), target))
+            db.execute(
+                "UPDATE runs SET lane = ? WHERE experiment IN "
+                "(SELECT id FROM experiments WHERE target = ?)",
+                (lane_of_target(target), target),
+            )
 
 
 def apply(db: sqlite3.Connection, steps: tuple[Step, ...]) -> None:

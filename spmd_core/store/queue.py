@@ -19,33 +19,54 @@ STATUS = """SELECT runs.*, spec, CASE WHEN state = 'queued' THEN
 # Which runs of a lane are taken: with a cluster it has those of batches, but for those that need
 # devices of this machine
 Which = Literal["any", "of batches", "for the cluster", "not for the cluster"]
-_WHICH = {"any": "TRUE", "of batches": "batch IS NOT NULL",
-          "for the cluster": "(batch IS NOT NULL AND compile_only = 0)",
-          "not for the cluster": "(batch IS NULL OR compile_only = 1)"}
+_WHICH = {
+    "any": "TRUE",
+    "of batches": "batch IS NOT NULL",
+    "for the cluster": "(batch IS NOT NULL AND compile_only = 0)",
+    "not for the cluster": "(batch IS NULL OR compile_only = 1)",
+}
 
 
 class Queue(Database):
     """Runs from being asked for to being at hand, as values."""
 
-    def submit(self, run: str, experiment: Experiment, viewer: str | None = None,
-               batch: str | None = None, compile_only: bool = False) -> None:
+    def submit(
+        self,
+        run: str,
+        experiment: Experiment,
+        viewer: str | None = None,
+        batch: str | None = None,
+        compile_only: bool = False,
+    ) -> None:
         """Put a run at the end of the queue; `viewer` None: of the command line."""
         spec = json.dumps(experiment.to_json(), separators=(",", ":"))
         with self._transaction() as db:
-            db.execute("INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)",
-                       (experiment.id, spec, experiment.workload, experiment.target))
+            db.execute(
+                "INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)",
+                (experiment.id, spec, experiment.workload, experiment.target),
+            )
             db.execute(
                 """INSERT INTO runs (id, experiment, state, submitted_at, viewer, batch, lane,
                     compile_only) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?)""",
-                (run, experiment.id, time.time(), viewer, batch,
-                 lane_of_target(experiment.target, compile_only), int(compile_only)))
+                (
+                    run,
+                    experiment.id,
+                    time.time(),
+                    viewer,
+                    batch,
+                    lane_of_target(experiment.target, compile_only),
+                    int(compile_only),
+                ),
+            )
 
     def queue_lengths(self, viewer: str) -> tuple[int, int]:
         """Runs that are not over, all and of one viewer; those of one batch count as one."""
         row = self._rows(
             f"""SELECT COUNT(DISTINCT COALESCE(batch, id)) AS everyone, COUNT(DISTINCT
                 CASE WHEN viewer = ? THEN COALESCE(batch, id) END) AS own
-                FROM runs WHERE {IN_ACTIVE}""", (viewer,))[0]
+                FROM runs WHERE {IN_ACTIVE}""",
+            (viewer,),
+        )[0]
         return row["everyone"], row["own"]
 
     def has_active(self, batch: str) -> bool:
@@ -56,15 +77,19 @@ class Queue(Database):
     def active_of(self, viewer: str) -> tuple[str, ...]:
         """Ids of a viewer's runs that are not over, the last in the queue first."""
         rows = self._rows(
-            f"SELECT id FROM runs WHERE viewer = ? AND {IN_ACTIVE} ORDER BY seq DESC", (viewer,))
+            f"SELECT id FROM runs WHERE viewer = ? AND {IN_ACTIVE} ORDER BY seq DESC", (viewer,)
+        )
         return tuple(row["id"] for row in rows)
 
     def next_queued(self, lane: str, which: Which = "any") -> RunStatus | None:
         """The first run of a lane of those that are taken there; UnreadableRun where this version
         cannot read it.
         """
-        rows = self._rows(f"{STATUS} WHERE state = 'queued' AND lane = ? AND {_WHICH[which]} "
-                          "ORDER BY seq LIMIT 1", (lane,))
+        rows = self._rows(
+            f"{STATUS} WHERE state = 'queued' AND lane = ? AND {_WHICH[which]} "
+            "ORDER BY seq LIMIT 1",
+            (lane,),
+        )
         return read.status_of(rows[0]) if rows else None
 
     def hold_up(self, lane: str, reason: str, before: float) -> int:
@@ -75,24 +100,30 @@ class Queue(Database):
             return db.execute(
                 f"""UPDATE runs SET progress = ? WHERE state = 'queued' AND lane = ?
                     AND {_WHICH["for the cluster"]} AND submitted_at <= ?""",
-                (json.dumps({"held_up": reason}), lane, before)).rowcount
+                (json.dumps({"held_up": reason}), lane, before),
+            ).rowcount
 
     def let_on(self) -> None:
         """Nothing holds up what is queued."""
         with self._transaction() as db:
-            db.execute("UPDATE runs SET progress = NULL "
-                       "WHERE state = 'queued' AND progress IS NOT NULL")
+            db.execute(
+                "UPDATE runs SET progress = NULL WHERE state = 'queued' AND progress IS NOT NULL"
+            )
 
     def put_back(self, run: str, held_up: str | None) -> bool:
         """Put a started run back in its place in the queue; False where it is over, or is to be
         cancelled.
         """
         with self._transaction() as db:
-            return db.execute(
-                f"""UPDATE runs SET state = 'queued', started_at = NULL, worker_pid = NULL,
+            return (
+                db.execute(
+                    f"""UPDATE runs SET state = 'queued', started_at = NULL, worker_pid = NULL,
                     progress = ? WHERE id = ? AND {IN_ACTIVE} AND NOT EXISTS (SELECT 1 FROM
                     requests WHERE kind = 'cancel' AND run = ? AND answered_at IS NULL)""",
-                (json.dumps({"held_up": held_up}), run, run)).rowcount == 1
+                    (json.dumps({"held_up": held_up}), run, run),
+                ).rowcount
+                == 1
+            )
 
     def refuse_queued(self, run: str, error: Failure) -> bool:
         """Fail a run that is still in the queue; False where it is not."""
@@ -100,7 +131,8 @@ class Queue(Database):
             changed = db.execute(
                 """UPDATE runs SET state = 'failed', finished_at = ?, error_kind = ?,
                     error_message = ? WHERE id = ? AND state = 'queued'""",
-                (time.time(), error.kind, error.message, run))
+                (time.time(), error.kind, error.message, run),
+            )
             return changed.rowcount == 1
 
     def start(self, run: str) -> bool:
@@ -108,13 +140,18 @@ class Queue(Database):
         with self._transaction() as db:
             changed = db.execute(
                 """UPDATE runs SET state = 'starting', started_at = ?, progress = NULL
-                    WHERE id = ? AND state = 'queued'""", (time.time(), run))
+                    WHERE id = ? AND state = 'queued'""",
+                (time.time(), run),
+            )
             return changed.rowcount == 1
 
     def cancel_queued(self, run: str) -> bool:
         """Cancel a run that is still in the queue; False where it is not."""
         with self._transaction() as db:
-            changed = db.execute("UPDATE runs SET state = 'cancelled', finished_at = ? WHERE id = ? AND state = 'queued'", (time.time(), run))
+            changed = db.execute(
+                "UPDATE runs SET state = 'cancelled', finished_at = ? WHERE id = ? AND state = 'queued'",
+                (time.time(), run),
+            )
             return changed.rowcount == 1
 
     def interrupt_abandoned(self) -> int:
@@ -122,5 +159,8 @@ class Queue(Database):
         data folder.
         """
         with self._transaction() as db:
-            changed = db.execute("UPDATE runs SET state = 'interrupted', finished_at = ? WHERE state IN ('starting', 'running')", (time.time(),))
+            changed = db.execute(
+                "UPDATE runs SET state = 'interrupted', finished_at = ? WHERE state IN ('starting', 'running')",
+                (time.time(),),
+            )
             return changed.rowcount

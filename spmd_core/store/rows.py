@@ -64,8 +64,11 @@ def unreadable(run: str, what: str, error: Exception) -> UnreadableRun:
     else:
         reason = " ".join(str(error).split()) or type(error).__name__
     text = reason if len(reason) <= 200 else f"{reason[:199]}…"
-    return UnreadableRun(f"run {shorten(run)}: this version cannot read its {what} ({text}): open "
-                         "it with the version that made it, or delete it on History", run)
+    return UnreadableRun(
+        f"run {shorten(run)}: this version cannot read its {what} ({text}): open "
+        "it with the version that made it, or delete it on History",
+        run,
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -78,13 +81,19 @@ def status_of(row: sqlite3.Row) -> RunStatus:
     """A run's row; UnreadableRun where it is not one that this version understands."""
     try:
         return RunStatus(
-            run=str(row["id"]), state=_state(row), experiment=experiment_of(row["spec"]),
-            submitted_at=float(row["submitted_at"]), started_at=_seconds(row["started_at"]),
-            finished_at=_seconds(row["finished_at"]), queue_position=row["position"],
-            error=failure_of(row), stderr_tail=_text(row["stderr_tail"]),
+            run=str(row["id"]),
+            state=_state(row),
+            experiment=experiment_of(row["spec"]),
+            submitted_at=float(row["submitted_at"]),
+            started_at=_seconds(row["started_at"]),
+            finished_at=_seconds(row["finished_at"]),
+            queue_position=row["position"],
+            error=failure_of(row),
+            stderr_tail=_text(row["stderr_tail"]),
             worker_pid=row["worker_pid"] if isinstance(row["worker_pid"], int) else None,
             compile_only=bool(row["compile_only"]),
-            **_progress(row))
+            **_progress(row),
+        )
     except (RequestError, ValueError, TypeError) as error:
         raise unreadable(str(row["id"]), "experiment", error) from error
 
@@ -104,9 +113,17 @@ def summary_of(row: sqlite3.Row) -> RunSummary:
     """A run's row of a list; UnreadableRun where this version does not understand it."""
     try:
         return RunSummary(
-            str(row["id"]), _state(row), experiment_of(row["spec"]), float(row["submitted_at"]),
-            _seconds(row["finished_at"]), _times(row["medians"]), _text(row["fastest"]),
-            bool(row["partial"]), failure_of(row), _times(row["predicted"]))
+            str(row["id"]),
+            _state(row),
+            experiment_of(row["spec"]),
+            float(row["submitted_at"]),
+            _seconds(row["finished_at"]),
+            _times(row["medians"]),
+            _text(row["fastest"]),
+            bool(row["partial"]),
+            failure_of(row),
+            _times(row["predicted"]),
+        )
     except (RequestError, ValueError, TypeError) as error:
         raise unreadable(str(row["id"]), "experiment", error) from error
 
@@ -115,7 +132,8 @@ def _times(text: str | None) -> Mapping[str, Any]:
     """Seconds by strategy, None where there are none; ValueError for anything else."""
     found = json.loads(text or "{}")
     if not isinstance(found, dict) or not all(
-            value is None or isinstance(value, int | float) for value in found.values()):
+        value is None or isinstance(value, int | float) for value in found.values()
+    ):
         raise ValueError(f"{shorten(found)} is not an object of seconds")
     return found
 

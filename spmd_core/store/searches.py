@@ -40,16 +40,22 @@ class Searches(Database):
                     VALUES (?, ?, 'running', ?, ?, 0, ?) ON CONFLICT (id) DO UPDATE
                     SET state = 'running', updated_at = excluded.updated_at,
                     space = excluded.space""",
-                (search, json.dumps(question), now, now, space))
+                (search, json.dumps(question), now, now, space),
+            )
             db.execute(
                 """DELETE FROM searches WHERE id NOT IN
-                    (SELECT id FROM searches ORDER BY updated_at DESC LIMIT ?)""", (KEPT,))
+                    (SELECT id FROM searches ORDER BY updated_at DESC LIMIT ?)""",
+                (KEPT,),
+            )
 
     def note(self, search: str, state: str, spent_s: float, words: str) -> None:
         """How it stands: its state, seconds of work, and its answer in words."""
         with self._transaction() as db:
-            db.execute("UPDATE searches SET state = ?, updated_at = ?, spent_s = ?, words = ? "
-                       "WHERE id = ?", (state, time.time(), spent_s, words, search))
+            db.execute(
+                "UPDATE searches SET state = ?, updated_at = ?, spent_s = ?, words = ? "
+                "WHERE id = ?",
+                (state, time.time(), spent_s, words, search),
+            )
 
     def keep_fates(self, search: str, rows: Iterable[Sequence[Any]]) -> None:
         """Keep the fate of every candidate as the enumeration found it, in its order."""
@@ -83,8 +89,21 @@ class Searches(Database):
         return self._listed("ORDER BY updated_at DESC LIMIT ?", limit)
 
     def _listed(self, rest: str, *values: Any) -> tuple[StoredSearch, ...]:
-        rows = self._rows("SELECT id, question, state, started_at, updated_at, spent_s, space, "
-                          f"words FROM searches {rest}", values)
-        return tuple(StoredSearch(row["id"], json.loads(row["question"]), row["state"],
-                                  row["started_at"], row["updated_at"], row["spent_s"],
-                                  row["space"], row["words"]) for row in rows)
+        rows = self._rows(
+            "SELECT id, question, state, started_at, updated_at, spent_s, space, "
+            f"words FROM searches {rest}",
+            values,
+        )
+        return tuple(
+            StoredSearch(
+                row["id"],
+                json.loads(row["question"]),
+                row["state"],
+                row["started_at"],
+                row["updated_at"],
+                row["spent_s"],
+                row["space"],
+                row["words"],
+            )
+            for row in rows
+        )

@@ -31,40 +31,77 @@ class Store(Queue):
     def oldest_finished(self, limit: int) -> tuple[str, ...]:
         """Ids of the oldest runs that are over."""
         rows = self._rows(
-            f"SELECT id FROM runs WHERE NOT {IN_ACTIVE} ORDER BY seq LIMIT ?", (limit,))
+            f"SELECT id FROM runs WHERE NOT {IN_ACTIVE} ORDER BY seq LIMIT ?", (limit,)
+        )
         return tuple(row["id"] for row in rows)
 
     def note(self, status: RunStatus) -> None:
         """Keep the progress of a started run, for other processes to follow."""
-        progress = {"phase": status.phase, "strategy": status.strategy, "done": status.done,
-                    "of": status.of, "medians_s": dict(status.medians_s),
-                    "series": dict(status.series), "waiting_for": status.waiting_for,
-                    "paused_for": status.paused_for}
+        progress = {
+            "phase": status.phase,
+            "strategy": status.strategy,
+            "done": status.done,
+            "of": status.of,
+            "medians_s": dict(status.medians_s),
+            "series": dict(status.series),
+            "waiting_for": status.waiting_for,
+            "paused_for": status.paused_for,
+        }
         with self._transaction() as db:
-            db.execute(f"UPDATE runs SET state = ?, progress = ?, worker_pid = ?, started_at = COALESCE(?, started_at) WHERE id = ? AND {IN_ACTIVE}",
-                       (status.state, json.dumps(progress), status.worker_pid, status.started_at, status.run))
+            db.execute(
+                f"UPDATE runs SET state = ?, progress = ?, worker_pid = ?, started_at = COALESCE(?, started_at) WHERE id = ? AND {IN_ACTIVE}",
+                (
+                    status.state,
+                    json.dumps(progress),
+                    status.worker_pid,
+                    status.started_at,
+                    status.run,
+                ),
+            )
 
-    def finish(self, run: str, state: str, *, result: Result | None = None,
-               texts: Mapping[str, Mapping[str, str]] | None = None, error: Failure | None = None,
-               stderr_tail: str | None = None) -> bool:
+    def finish(
+        self,
+        run: str,
+        state: str,
+        *,
+        result: Result | None = None,
+        texts: Mapping[str, Mapping[str, str]] | None = None,
+        error: Failure | None = None,
+        stderr_tail: str | None = None,
+    ) -> bool:
         """Give a run its one terminal state, with all that it leaves; False, and nothing written,
         where it has one already.
         """
         if state not in TERMINAL:
             raise ValueError(f"{state} is not a terminal state")
         body = None if result is None else zlib.compress(result.model_dump_json().encode(), 1)
-        packed = [(run, strategy, name, zlib.compress(text.encode()))
-                  for strategy, named in (texts or {}).items() for name, text in named.items()]
-        medians, predicted = (json.dumps(times)
-                              for times in ((result.medians_s, result.only_predicted_s) if result
-                                            else ({}, {})))
+        packed = [
+            (run, strategy, name, zlib.compress(text.encode()))
+            for strategy, named in (texts or {}).items()
+            for name, text in named.items()
+        ]
+        medians, predicted = (
+            json.dumps(times)
+            for times in ((result.medians_s, result.only_predicted_s) if result else ({}, {}))
+        )
         fastest = result.comparison.fastest if result and result.comparison else None
         with self._transaction() as db:
             changed = db.execute(
                 f"""UPDATE runs SET state = ?, finished_at = ?, error_kind = ?, error_message = ?, stderr_tail = ?, medians = ?, predicted = ?,
                     fastest = ?, partial = ? WHERE id = ? AND {IN_ACTIVE}""",
-                (state, time.time(), error and error.kind, error and error.message, stderr_tail, medians, predicted, fastest,
-                 int(bool(result and result.partial)), run))
+                (
+                    state,
+                    time.time(),
+                    error and error.kind,
+                    error and error.message,
+                    stderr_tail,
+                    medians,
+                    predicted,
+                    fastest,
+                    int(bool(result and result.partial)),
+                    run,
+                ),
+            )
             if changed.rowcount != 1:
                 return False
             if body is not None:
@@ -99,31 +136,38 @@ class Store(Queue):
 
     def latest(self, experiment_id: str) -> str | None:
         """The newest run of an experiment that succeeded; None where there is none."""
-        rows = self._rows("""SELECT id FROM runs JOIN results ON run = id WHERE experiment = ? AND state = 'succeeded' AND partial = 0
+        rows = self._rows(
+            """SELECT id FROM runs JOIN results ON run = id WHERE experiment = ? AND state = 'succeeded' AND partial = 0
             AND compile_only = 0
-            ORDER BY seq DESC LIMIT 1""", (experiment_id,))
+            ORDER BY seq DESC LIMIT 1""",
+            (experiment_id,),
+        )
         return rows[0]["id"] if rows else None
 
     def last_took_s(self, experiment: Experiment) -> float | None:
         """Seconds that the last run of its kind took, of the same experiment where there is one:
         same workload and target. None where none succeeded.
         """
-        rows = self._rows("""SELECT finished_at - started_at AS seconds FROM runs JOIN experiments
+        rows = self._rows(
+            """SELECT finished_at - started_at AS seconds FROM runs JOIN experiments
             ON experiments.id = runs.experiment WHERE state = 'succeeded' AND workload = ?
             AND compile_only = 0 AND target = ? ORDER BY (experiment = ?) DESC, seq DESC LIMIT 1""",
-                          (experiment.workload, experiment.target, experiment.id))
+            (experiment.workload, experiment.target, experiment.id),
+        )
         return rows[0]["seconds"] if rows else None
 
     def succeeded(self) -> frozenset[str]:
         """Ids of the experiments of which a run succeeded."""
-        rows = self._rows("SELECT DISTINCT experiment FROM runs WHERE state = 'succeeded' "
-                          "AND compile_only = 0")
+        rows = self._rows(
+            "SELECT DISTINCT experiment FROM runs WHERE state = 'succeeded' AND compile_only = 0"
+        )
         return frozenset(row["experiment"] for row in rows)
 
     def texts(self, run: str, strategy: str) -> dict[str, str]:
         """Program texts of a strategy, by name."""
-        rows = self._rows("SELECT name, body FROM texts WHERE run = ? AND strategy = ?",
-                          (run, strategy))
+        rows = self._rows(
+            "SELECT name, body FROM texts WHERE run = ? AND strategy = ?", (run, strategy)
+        )
         return {row["name"]: read.text_of(run, row["body"]) for row in rows}
 
     def every_text(self, run: str) -> dict[str, dict[str, str]]:
@@ -133,13 +177,21 @@ class Store(Queue):
 
     def text(self, run: str, strategy: str, name: str) -> str | None:
         """One of those texts; None where there is none of that name."""
-        rows = self._rows("SELECT body FROM texts WHERE run = ? AND strategy = ? AND name = ?",
-                          (run, strategy, name))
+        rows = self._rows(
+            "SELECT body FROM texts WHERE run = ? AND strategy = ? AND name = ?",
+            (run, strategy, name),
+        )
         return read.text_of(run, rows[0]["body"]) if rows else None
 
-    def history(self, *, workload: str | None = None, states: Sequence[str] = (),
-                text: str | None = None, limit: int = 200,
-                searched: bool | None = None) -> tuple[RunSummary, ...]:
+    def history(
+        self,
+        *,
+        workload: str | None = None,
+        states: Sequence[str] = (),
+        text: str | None = None,
+        limit: int = 200,
+        searched: bool | None = None,
+    ) -> tuple[RunSummary, ...]:
         """Runs, newest first, in any of `states` if there are some. `text` is looked for in the
         run's id and in the experiment's JSON form; `searched`: only those of searches, or none.
         """
@@ -159,7 +211,8 @@ class Store(Queue):
         rows = self._rows(
             f"""SELECT runs.id, state, submitted_at, finished_at, medians, predicted, fastest, partial, error_kind, error_message, spec FROM runs
                 JOIN experiments ON experiments.id = runs.experiment WHERE {" AND ".join(conditions)} ORDER BY seq DESC LIMIT ?""",
-            (*values, limit))
+            (*values, limit),
+        )
         return tuple(_readable(read.summary_of, rows))
 
     def unread(self) -> tuple[Unread, ...]:
@@ -167,7 +220,8 @@ class Store(Queue):
         rows = self._rows(
             """SELECT runs.id, state, submitted_at, finished_at, medians, predicted, fastest,
                 partial, error_kind, error_message, spec FROM runs
-                JOIN experiments ON experiments.id = runs.experiment ORDER BY seq DESC""")
+                JOIN experiments ON experiments.id = runs.experiment ORDER BY seq DESC"""
+        )
         found = []
         for row in rows:
             try:
@@ -181,11 +235,12 @@ class Store(Queue):
         deleted.
         """
         with self._transaction() as db:
-            gone = sum(db.execute(f"DELETE FROM runs WHERE id = ? AND NOT {IN_ACTIVE}",
-                                  (run,)).rowcount for run in runs)
+            gone = sum(
+                db.execute(f"DELETE FROM runs WHERE id = ? AND NOT {IN_ACTIVE}", (run,)).rowcount
+                for run in runs
+            )
             if gone:
-                db.execute(
-                    "DELETE FROM experiments WHERE id NOT IN (SELECT experiment FROM runs)")
+                db.execute("DELETE FROM experiments WHERE id NOT IN (SELECT experiment FROM runs)")
         if gone:
             self.shrink()
         return gone
@@ -196,8 +251,10 @@ class Store(Queue):
     def keep_environment(self, target: str, environment: Environment) -> None:
         """Keep what a target's devices said of themselves."""
         with self._transaction() as db:
-            db.execute("INSERT OR REPLACE INTO environments VALUES (?, ?, ?)",
-                       (target, environment.model_dump_json(), time.time()))
+            db.execute(
+                "INSERT OR REPLACE INTO environments VALUES (?, ?, ?)",
+                (target, environment.model_dump_json(), time.time()),
+            )
 
     def environment(self, target: str) -> Environment | None:
         """What a target's devices last said of themselves; None where that cannot be read."""
@@ -220,14 +277,16 @@ class Store(Queue):
             db.execute("DELETE FROM requests WHERE answered_at < ?", (time.time() - 3600,))
             asked = db.execute(
                 "INSERT INTO requests (kind, run, target, asked_at) VALUES (?, ?, ?, ?)",
-                (kind, run, target, time.time()))
+                (kind, run, target, time.time()),
+            )
             return int(asked.lastrowid or 0)
 
     def requests(self) -> tuple[Request, ...]:
         """Requests without an answer, oldest first."""
-        return tuple(read.request_of(row)
-                     for row in self._rows(
-                         "SELECT * FROM requests WHERE answered_at IS NULL ORDER BY id"))
+        return tuple(
+            read.request_of(row)
+            for row in self._rows("SELECT * FROM requests WHERE answered_at IS NULL ORDER BY id")
+        )
 
     def request(self, number: int) -> Request | None:
         """The request of that id."""
@@ -237,8 +296,10 @@ class Store(Queue):
     def answer(self, number: int, error: str | None = None) -> None:
         """Mark a request as done, or as failed."""
         with self._transaction() as db:
-            db.execute("UPDATE requests SET answered_at = ?, error = ? WHERE id = ?",
-                       (time.time(), error, number))
+            db.execute(
+                "UPDATE requests SET answered_at = ?, error = ? WHERE id = ?",
+                (time.time(), error, number),
+            )
 
 
 def _readable(make: Callable[[sqlite3.Row], T], rows: Sequence[sqlite3.Row]) -> Iterator[T]:

@@ -14,8 +14,16 @@ from spmd_core.results.result import StrategyResult
 from spmd_core.sweep.sweep import Point
 from spmd_core.units import mesh_text
 
-State = Literal["refused", "too large", "not compiled", "waiting", "running", "failed",
-                "does not fit", "predicted"]
+State = Literal[
+    "refused",
+    "too large",
+    "not compiled",
+    "waiting",
+    "running",
+    "failed",
+    "does not fit",
+    "predicted",
+]
 
 
 MAX_WORDS = 400  # characters of why a point failed; its run has all of them
@@ -71,7 +79,10 @@ class Row:
     def is_estimated(self) -> bool:
         """Whether its numbers are the instant estimate's: nothing was compiled yet."""
         return self.outcome.numbers is not None and self.outcome.state in (
-            "not compiled", "waiting", "running")
+            "not compiled",
+            "waiting",
+            "running",
+        )
 
     @property
     def mfu_interval(self) -> tuple[float, float] | None:
@@ -95,12 +106,26 @@ def numbers_of(prediction: Prediction) -> Numbers:
         exposed[each.kind] = exposed.get(each.kind, 0.0) + each.exposed_in_all_s
     time = prediction.predicted_s
     memory = prediction.memory_bytes
-    peak = memory.peak if memory.peak is not None else memory.capacity + memory.missing if memory.missing > 1 else None
-    return Numbers(prediction.fits, time.low if time else None, time.estimate if time else None,
-                   time.high if time else None, prediction.mfu, prediction.tflops_per_chip,
-                   prediction.tokens_per_s_per_chip, peak,
-                   {kind: s for kind, s in exposed.items() if s > 0}, prediction.binds,
-                   prediction.chip_seconds)
+    peak = (
+        memory.peak
+        if memory.peak is not None
+        else memory.capacity + memory.missing
+        if memory.missing > 1
+        else None
+    )
+    return Numbers(
+        prediction.fits,
+        time.low if time else None,
+        time.estimate if time else None,
+        time.high if time else None,
+        prediction.mfu,
+        prediction.tflops_per_chip,
+        prediction.tokens_per_s_per_chip,
+        peak,
+        {kind: s for kind, s in exposed.items() if s > 0},
+        prediction.binds,
+        prediction.chip_seconds,
+    )
 
 
 def outcome_of(run: str, found: StrategyResult) -> Outcome:
@@ -108,15 +133,17 @@ def outcome_of(run: str, found: StrategyResult) -> Outcome:
     if found.status != "ok" or found.prediction is None:
         words = found.error.message if found.error else "the run has no prediction"
         return failure(words, run)
-    return Outcome("predicted" if found.prediction.fits else "does not fit",
-                   numbers_of(found.prediction), run)
+    return Outcome(
+        "predicted" if found.prediction.fits else "does not fit", numbers_of(found.prediction), run
+    )
 
 
 def failure(words: str, run: str | None = None) -> Outcome:
     """A point that failed, with the beginning of why: a compiler's message may list every device."""
     line = " ".join(words.split())
-    return Outcome("failed", None, run,
-                   line if len(line) <= MAX_WORDS else f"{line[:MAX_WORDS - 1]}…")
+    return Outcome(
+        "failed", None, run, line if len(line) <= MAX_WORDS else f"{line[: MAX_WORDS - 1]}…"
+    )
 
 
 def curves(points: Sequence[Point], outcomes: Sequence[Outcome]) -> tuple[Row, ...]:
@@ -132,15 +159,18 @@ def curves(points: Sequence[Point], outcomes: Sequence[Outcome]) -> tuple[Row, .
     it step0 / step, strong scaling
     (chips0 x step0) / (chips x step).
     """
-    speeds = [_work_per_chip_s(point, outcome.numbers)
-              for point, outcome in zip(points, outcomes, strict=True)]
+    speeds = [
+        _work_per_chip_s(point, outcome.numbers)
+        for point, outcome in zip(points, outcomes, strict=True)
+    ]
     timed = [place for place, speed in enumerate(speeds) if speed]
     first = speeds[min(timed, key=lambda place: points[place].chips)] if timed else None
     rows = []
     for point, outcome, speed in zip(points, outcomes, speeds, strict=True):
         numbers = outcome.numbers
-        share = sum(
-            numbers.exposed_s.values()) / numbers.step_s if numbers and numbers.step_s else None
+        share = (
+            sum(numbers.exposed_s.values()) / numbers.step_s if numbers and numbers.step_s else None
+        )
         rows.append(Row(point, outcome, share, speed / first if speed and first else None))
     return tuple(rows)
 
@@ -150,38 +180,52 @@ def _work_per_chip_s(point: Point, numbers: Numbers | None) -> float | None:
         return None
     if numbers.tflops_per_chip is not None:
         return numbers.tflops_per_chip * 1e12
-    return point.experiment.what.flops(
-        point.experiment.sizes) / point.chips / numbers.step_s or None
+    return (
+        point.experiment.what.flops(point.experiment.sizes) / point.chips / numbers.step_s or None
+    )
 
 
 def row_json(row: Row) -> dict[str, Any]:
     """A row as the command line and the CSV write it; what is not known is None."""
     point, outcome, found = row.point, row.outcome, row.numbers
     experiment = point.experiment
-    return {"value": point.value, "state": outcome.state,
-            "fits": outcome.numbers.fits if outcome.numbers else False if point.is_too_large
-            else None, "target": experiment.target if experiment else None,
-            "mesh": mesh_text(experiment.mesh, ",") if experiment else None,
-            "batch": experiment.sizes.get("batch") if experiment else None,
-            "sequence": experiment.sizes.get("sequence") if experiment else None,
-            "chips": point.chips or None, "slices": point.slices if experiment else None,
-            "step_low_s": found.low_s, "step_s": found.step_s, "step_high_s": found.high_s,
-            "mfu": found.mfu, "tokens_per_s_per_chip": found.tokens_per_s_per_chip,
-            "efficiency": row.efficiency, "peak_bytes": found.peak_bytes,
-            "expected_bytes": point.expected_bytes, "capacity_bytes": point.capacity_bytes or None,
-            "chip_seconds": found.chip_seconds, "exposed_share": row.exposed_share, "exposed_most": row.exposed_most,
-            "binds": found.binds, "run": outcome.run, "words": point.refusal or outcome.words,}
+    return {
+        "value": point.value,
+        "state": outcome.state,
+        "fits": outcome.numbers.fits if outcome.numbers else False if point.is_too_large else None,
+        "target": experiment.target if experiment else None,
+        "mesh": mesh_text(experiment.mesh, ",") if experiment else None,
+        "batch": experiment.sizes.get("batch") if experiment else None,
+        "sequence": experiment.sizes.get("sequence") if experiment else None,
+        "chips": point.chips or None,
+        "slices": point.slices if experiment else None,
+        "step_low_s": found.low_s,
+        "step_s": found.step_s,
+        "step_high_s": found.high_s,
+        "mfu": found.mfu,
+        "tokens_per_s_per_chip": found.tokens_per_s_per_chip,
+        "efficiency": row.efficiency,
+        "peak_bytes": found.peak_bytes,
+        "expected_bytes": point.expected_bytes,
+        "capacity_bytes": point.capacity_bytes or None,
+        "chip_seconds": found.chip_seconds,
+        "exposed_share": row.exposed_share,
+        "exposed_most": row.exposed_most,
+        "binds": found.binds,
+        "run": outcome.run,
+        "words": point.refusal or outcome.words,
+    }
 
 
-def csv_text(rows: Sequence[Row],
-             more: Callable[[Row], dict[str, Any]] = lambda row: {}) -> str:
+def csv_text(rows: Sequence[Row], more: Callable[[Row], dict[str, Any]] = lambda row: {}) -> str:
     """The rows as CSV with a head, with `more` of each behind; empty cells where nothing is
     known.
     """
     written = io.StringIO()
     listed = [row_json(row) | more(row) for row in rows]
-    writer = csv.DictWriter(written, fieldnames=list(listed[0]) if listed else ["value"],
-                            lineterminator="\n")
+    writer = csv.DictWriter(
+        written, fieldnames=list(listed[0]) if listed else ["value"], lineterminator="\n"
+    )
     writer.writeheader()
     writer.writerows({name: safe_cell(value) for name, value in row.items()} for row in listed)
     return written.getvalue()

@@ -27,11 +27,19 @@ def estimated(point: Point, outcome: Outcome | None = None) -> Outcome:
     """How a point stands, with the instant estimate of a model's step where it is not compiled yet;
     without an outcome, of a point that nothing was asked of."""
     if outcome is None:
-        state: State = "refused" if point.experiment is None else \
-            "too large" if point.is_too_large else "not compiled"
+        state: State = (
+            "refused"
+            if point.experiment is None
+            else "too large"
+            if point.is_too_large
+            else "not compiled"
+        )
         outcome = Outcome(state, words=point.refusal)
     known = outcome.numbers is not None or outcome.state not in (
-        "not compiled", "waiting", "running")
+        "not compiled",
+        "waiting",
+        "running",
+    )
     if known or point.experiment is None or not point.experiment.what.has_plan:
         return outcome
     plan = plan_of(point.experiment)  # frozen, and so it has a hash, of which pyright is not told
@@ -123,8 +131,11 @@ def _stored(lab: Runs, run: str, strategy: str) -> Outcome | None:
         return None
     if key not in _kept:
         result = lab.result(run)
-        if result is None or strategy not in result.strategies or result.strategies[
-            strategy].status == "cancelled":
+        if (
+            result is None
+            or strategy not in result.strategies
+            or result.strategies[strategy].status == "cancelled"
+        ):
             return None
         if is_outdated(result):
             _outdated.add(key)
@@ -143,8 +154,11 @@ def to_compile(points: Sequence[Point], outcomes: Sequence[Outcome]) -> tuple[Po
     """The points that a compile would answer: neither known, nor under way, nor too large by their
     sizes. Equal experiments count once.
     """
-    wanted = {point.experiment.id: point for point, outcome in zip(points, outcomes, strict=True)
-              if point.experiment and outcome.state in ("not compiled", "failed")}
+    wanted = {
+        point.experiment.id: point
+        for point, outcome in zip(points, outcomes, strict=True)
+        if point.experiment and outcome.state in ("not compiled", "failed")
+    }
     return tuple(wanted.values())
 
 

@@ -37,12 +37,16 @@ def at_sizes(experiment: Experiment, points: int = POINTS) -> tuple[Experiment, 
     """
     what = experiment.what
     if experiment.variants or what.kind != "computation" or "single" not in what.strategies:
-        raise refuse(f"workload {experiment.workload}", "has no sizes at which sharding could begin "
-                     "to win", "use one experiment of a computation, such as layer or matmul")
+        raise refuse(
+            f"workload {experiment.workload}",
+            "has no sizes at which sharding could begin to win",
+            "use one experiment of a computation, such as layer or matmul",
+        )
     if not 2 <= points <= MOST_POINTS:
         raise refuse(f"{points} sizes", f"are not 2 to {MOST_POINTS}", "use for example 5")
     asked = [name for name in experiment.strategies if name not in ONE_DEVICE] or [
-        name for name in what.default_strategies if name not in ONE_DEVICE]
+        name for name in what.default_strategies if name not in ONE_DEVICE
+    ]
     # whose program the compiler makes as of `auto`
     sharded = [name for name in asked if name != "constrained"] or asked
     base = experiment.vary(strategies=["single", *sharded[:MOST_SHARDED]])
@@ -56,11 +60,17 @@ def at_sizes(experiment: Experiment, points: int = POINTS) -> tuple[Experiment, 
 def _grown(base: Experiment, bytes_doublings: int) -> Experiment:
     """With dims doubled in turn until operands have 2^`bytes_doublings` times the bytes at least."""
     what, sizes = base.what, base.sizes
-    free = [dim for dim in sorted(sizes, key=lambda dim: (dim in what.contracted, -sizes[dim]))
-            if not any(dim in (rule.dim, rule.other) for rule in what.size_rules)]
+    free = [
+        dim
+        for dim in sorted(sizes, key=lambda dim: (dim in what.contracted, -sizes[dim]))
+        if not any(dim in (rule.dim, rule.other) for rule in what.size_rules)
+    ]
     if not free:
-        raise refuse(f"workload {base.workload}", "has sizes that all follow from one another",
-                     "use another workload")
+        raise refuse(
+            f"workload {base.workload}",
+            "has sizes that all follow from one another",
+            "use another workload",
+        )
     enough = what.operand_bytes(sizes, base.dtype) * 2**bytes_doublings
     turn = 0
     while what.operand_bytes(sizes, base.dtype) < enough and turn < 64:
@@ -73,8 +83,11 @@ def point_of(experiment: Experiment, result: Result | None) -> SizePoint:
     """What a result says of one size."""
     if result is None:
         return SizePoint(experiment)
-    times = {name: seconds for name, found in result.strategies.items()
-             if found.correct is not False and (seconds := _seconds(found)) is not None}
+    times = {
+        name: seconds
+        for name, found in result.strategies.items()
+        if found.correct is not False and (seconds := _seconds(found)) is not None
+    }
     sharded = {name: times[name] for name in times if name not in ONE_DEVICE}
     best = min(sharded, key=lambda name: sharded[name], default=None)
     alone = times.get("single")
@@ -94,7 +107,8 @@ def _wins(result: Result, best: str) -> bool:
     answer = result.comparison
     if answer is not None:
         return answer.fastest not in ONE_DEVICE and any(
-            each.strategy == "single" and each.differs for each in answer.ratios)
+            each.strategy == "single" and each.differs for each in answer.ratios
+        )
     one, other = result.strategies["single"].predicted_s, result.strategies[best].predicted_s
     return bool(one and other and other.estimate < one.low and other.high < one.estimate)
 
@@ -114,5 +128,7 @@ def begins(points: Sequence[SizePoint]) -> SizePoint | None:
 def read_count(text: str) -> int:
     """How many sizes; RequestError where the text is no such number."""
     if not (text.isascii() and text.isdigit() and 2 <= int(text[:9]) <= MOST_POINTS):
-        raise RequestError(f"--sizes {text[:20]!r} is not a number of sizes: use 2 to {MOST_POINTS}")
+        raise RequestError(
+            f"--sizes {text[:20]!r} is not a number of sizes: use 2 to {MOST_POINTS}"
+        )
     return int(text)

@@ -80,8 +80,11 @@ def parse_sweep(base: Experiment, text: str, scaling: Scaling = "weak") -> Sweep
     vary = name.strip().lower().replace("_", "-")
     if vary not in VARIABLES or not separator:
         known = ", ".join(VARIABLES)
-        raise refuse(f"sweep {shorten(text)}", f"does not say what to vary, of {known}",
-                     f"write for example chips={VARIABLES['chips'].example}")
+        raise refuse(
+            f"sweep {shorten(text)}",
+            f"does not say what to vary, of {known}",
+            f"write for example chips={VARIABLES['chips'].example}",
+        )
     return Sweep(base, vary, parse_values(VARIABLES[vary], values), scaling)
 
 
@@ -89,8 +92,11 @@ def parse_values(variable: Variable, text: str) -> tuple[Value, ...]:
     """`8,64,512`, or meshes with semicolons between them; RequestError where one is none."""
     parts = [part.strip() for part in text.split(variable.separator) if part.strip()]
     if not parts:
-        raise refuse(f"sweep over {variable.name}", "names no values",
-                     f"write for example {variable.example}")
+        raise refuse(
+            f"sweep over {variable.name}",
+            "names no values",
+            f"write for example {variable.example}",
+        )
     if len(parts) > MAX_POINTS:
         raise refuse(f"sweep of {len(parts)} values", f"is longer than {MAX_POINTS}", "use fewer")
     values = tuple(variable.parse(part) for part in parts)
@@ -114,16 +120,27 @@ def _point(sweep: Sweep, value: Value) -> Point:
     except RequestError as error:
         chips = value if variable.scales and isinstance(value, int) else 0
         return Point(variable.label_of(value), value, refusal=str(error), chips=chips)
-    return Point(variable.label_of(value, topology), value, experiment, None, topology.chips,
-                 topology.slices, topology.chip.device_hbm_bytes, expected)
+    return Point(
+        variable.label_of(value, topology),
+        value,
+        experiment,
+        None,
+        topology.chips,
+        topology.slices,
+        topology.chip.device_hbm_bytes,
+        expected,
+    )
 
 
 def _varied(sweep: Sweep, value: Value) -> Experiment:
     base, needs = sweep.base, sweep.variable.needs
     if needs is not None and needs not in base.sizes:
         has = ", ".join(base.sizes) or "none"
-        raise refuse(f"workload {base.workload}", f"has no dim {needs!r} here",
-                     f"vary something else, it has {has}")
+        raise refuse(
+            f"workload {base.workload}",
+            f"has no dim {needs!r} here",
+            f"vary something else, it has {has}",
+        )
     parallel = (name for name in base.strategies if name != "single")
     strategies = [next(parallel, base.strategies[0])]
     return base.vary(strategies=strategies, **sweep.variable.vary(base, value, sweep.scaling))

@@ -122,8 +122,11 @@ def _mesh_default(base: Experiment) -> tuple[Value, ...]:
     own, devices = mesh_text(base.mesh, ","), base.device_count
     if base.what.has_plan:
         found = [(("fsdp", devices),)]
-        found += [(("fsdp", devices // tensor), ("tensor", tensor)) for tensor in (2, 4, 8)
-                  if devices % tensor == 0 and devices > tensor]
+        found += [
+            (("fsdp", devices // tensor), ("tensor", tensor))
+            for tensor in (2, 4, 8)
+            if devices % tensor == 0 and devices > tensor
+        ]
     elif len(base.mesh) == 2:
         (a, _), (b, _) = base.mesh
         sizes = [size for size in (1, 2, 4, 8, 16) if devices % size == 0]
@@ -138,8 +141,11 @@ def _mesh(base: Experiment, value: Value, scaling: Scaling) -> Changes:
     mesh, devices = parse_mesh(str(value)), get_topology(base.target).devices
     count = math.prod(size for _, size in mesh)
     if count != devices:
-        raise refuse(f"mesh {value}", f"has {count} devices and does not fill {base.target} "
-                     f"with its {devices}", f"make the axes multiply to {devices}")
+        raise refuse(
+            f"mesh {value}",
+            f"has {count} devices and does not fill {base.target} with its {devices}",
+            f"make the axes multiply to {devices}",
+        )
     return {"mesh": [list(pair) for pair in mesh]}
 
 
@@ -148,8 +154,11 @@ def _mesh(base: Experiment, value: Value, scaling: Scaling) -> Changes:
 
 def _read_generation(text: str) -> Value:
     if text.lower() not in CHIPS:
-        raise refuse(f"generation {shorten(text)}", "is not one that the TPU compiler knows",
-                     f"use {', '.join(CHIPS)}")
+        raise refuse(
+            f"generation {shorten(text)}",
+            "is not one that the TPU compiler knows",
+            f"use {', '.join(CHIPS)}",
+        )
     return text.lower()
 
 
@@ -207,8 +216,11 @@ def _resized(base: Experiment, new: Topology) -> tuple[Mesh, str]:
     devices = f"{new.devices // new.slices} devices {what} of {new.name}"
     axes = mesh_text(found.others, " x ")
     multiple = math.prod(size for _, size in found.others)
-    raise refuse(devices, f"do not divide over {axes}",
-                 f"use multiples of {multiple}, or start the sweep from {found.text}")
+    raise refuse(
+        devices,
+        f"do not divide over {axes}",
+        f"use multiples of {multiple}, or start the sweep from {found.text}",
+    )
 
 
 def _grown_dim(base: Experiment, grows: str) -> str:
@@ -218,48 +230,84 @@ def _grown_dim(base: Experiment, grows: str) -> str:
     for dim, axes in base.sharding:
         if grows in axes:
             return dim
-    raise refuse(f"workload {base.workload}", f"has no batch, and no dim is sharded over {grows}",
-                 "use strong scaling")
+    raise refuse(
+        f"workload {base.workload}",
+        f"has no batch, and no dim is sharded over {grows}",
+        "use strong scaling",
+    )
 
 
-VARIABLES: dict[str, Variable] = {row.name: row for row in (
-    Variable(
-        name="batch-per-device", title="Batch per device", axis=_batch_axis, needs="batch",
-        example="1,2,4,8", also="the batch alone",
-        help="Sequences per device and step, with commas between them",
-        parse=lambda text: read_number("batch-per-device", text, whole=False),
-        default=_batch_default, vary=_batch),
-    Variable(
-        name="sequence", title="Sequence", axis=lambda base: "tokens per sequence",
-        needs="sequence", example="2048,4096,8192",
-        also="the sequence alone; sequences per device stay",
-        help="Tokens of a sequence, with commas between them",
-        parse=lambda text: read_number("sequence", text),
-        default=_sequence_default, vary=_sequence),
-    Variable(
-        name="mesh", title="Mesh", axis=lambda base: "mesh", separator=";", is_categorical=True,
-        is_of_topology=True, example="fsdp=16,tensor=4;fsdp=64",
-        also="the mesh alone; it must fill the topology",
-        help="Meshes with semicolons between them: fsdp=64;fsdp=16,tensor=4",
-        parse=lambda text: mesh_text(parse_mesh(text), ","),
-        default=_mesh_default, vary=_mesh, point=lambda value, label: label),
-    Variable(
-        name="generation", title="Generation", axis=lambda base: "generation",
-        is_categorical=True, example="v5e,v5p,v6e",
-        also="the shape with as many chips, or the nearest; the mesh where it no longer fills; "
-             "the batch per chip stays",
-        help="The same number of chips of each, or the nearest that exists",
-        parse=_read_generation, default=_generation_default, vary=_generation,
-        choices=lambda: {name: chip.title for name, chip in CHIPS.items()},
-        label=lambda value, topology: topology.name,
-        point=lambda value, label: f"{CHIPS[str(value)].title} ({label})"),
-    Variable(
-        name="chips", title="Chips", axis=lambda base: "chips", scales=True,
-        example="8,64,512,4096",
-        also="shape, mesh and, with `--scaling weak`, the batch",
-        help="Numbers of chips, with commas between them. Beyond the largest slice of a "
-             "generation, several slices are joined by DCN, the data center network",
-        parse=lambda text: read_number("chips", text, MAX_CHIPS),
-        default=_chips_default, vary=_chips),
-)}
+VARIABLES: dict[str, Variable] = {
+    row.name: row
+    for row in (
+        Variable(
+            name="batch-per-device",
+            title="Batch per device",
+            axis=_batch_axis,
+            needs="batch",
+            example="1,2,4,8",
+            also="the batch alone",
+            help="Sequences per device and step, with commas between them",
+            parse=lambda text: read_number("batch-per-device", text, whole=False),
+            default=_batch_default,
+            vary=_batch,
+        ),
+        Variable(
+            name="sequence",
+            title="Sequence",
+            axis=lambda base: "tokens per sequence",
+            needs="sequence",
+            example="2048,4096,8192",
+            also="the sequence alone; sequences per device stay",
+            help="Tokens of a sequence, with commas between them",
+            parse=lambda text: read_number("sequence", text),
+            default=_sequence_default,
+            vary=_sequence,
+        ),
+        Variable(
+            name="mesh",
+            title="Mesh",
+            axis=lambda base: "mesh",
+            separator=";",
+            is_categorical=True,
+            is_of_topology=True,
+            example="fsdp=16,tensor=4;fsdp=64",
+            also="the mesh alone; it must fill the topology",
+            help="Meshes with semicolons between them: fsdp=64;fsdp=16,tensor=4",
+            parse=lambda text: mesh_text(parse_mesh(text), ","),
+            default=_mesh_default,
+            vary=_mesh,
+            point=lambda value, label: label,
+        ),
+        Variable(
+            name="generation",
+            title="Generation",
+            axis=lambda base: "generation",
+            is_categorical=True,
+            example="v5e,v5p,v6e",
+            also="the shape with as many chips, or the nearest; the mesh where it no longer fills; "
+            "the batch per chip stays",
+            help="The same number of chips of each, or the nearest that exists",
+            parse=_read_generation,
+            default=_generation_default,
+            vary=_generation,
+            choices=lambda: {name: chip.title for name, chip in CHIPS.items()},
+            label=lambda value, topology: topology.name,
+            point=lambda value, label: f"{CHIPS[str(value)].title} ({label})",
+        ),
+        Variable(
+            name="chips",
+            title="Chips",
+            axis=lambda base: "chips",
+            scales=True,
+            example="8,64,512,4096",
+            also="shape, mesh and, with `--scaling weak`, the batch",
+            help="Numbers of chips, with commas between them. Beyond the largest slice of a "
+            "generation, several slices are joined by DCN, the data center network",
+            parse=lambda text: read_number("chips", text, MAX_CHIPS),
+            default=_chips_default,
+            vary=_chips,
+        ),
+    )
+}
 FIRST = "chips"  # that the screen offers before another is chosen

@@ -56,15 +56,21 @@ class Facts:
     def _instructions(self) -> Mapping[str, Instruction]:
         if self._module is None:
             return {}
-        return {each.name: each for computation in self._module.computations
-                for each in computation.instructions}
+        return {
+            each.name: each
+            for computation in self._module.computations
+            for each in computation.instructions
+        }
 
     @cached_property
     def _started(self) -> Mapping[str, str]:
         """Instruction that starts a collective, wrapped ones included -> its kind."""
         try:
-            return {site.start.outer.name: site.start.kind for site in sites(self._module)} \
-                if self._module else {}
+            return (
+                {site.start.outer.name: site.start.kind for site in sites(self._module)}
+                if self._module
+                else {}
+            )
         except HloError:
             return {}
 
@@ -75,11 +81,16 @@ class Facts:
         inner = self._inner(each)
         is_part = each.opcode.endswith(("-start", "-done"))
         op = (known.op if known else None) or inner.op_name or each.op_name or ""
-        return Fact(kind or self._plain_kind(each), op,
-                    (known.source if known else None) or source_of(inner) or source_of(each),
-                    line_of(each), nbytes=known.bytes if known else None,
-                    groups=known.groups if known and not is_part else None, is_part=is_part,
-                    contains=each.opcode in CONTAINERS)
+        return Fact(
+            kind or self._plain_kind(each),
+            op,
+            (known.source if known else None) or source_of(inner) or source_of(each),
+            line_of(each),
+            nbytes=known.bytes if known else None,
+            groups=known.groups if known and not is_part else None,
+            is_part=is_part,
+            contains=each.opcode in CONTAINERS,
+        )
 
     def _start_of(self, each: Instruction) -> str:
         """The name of what an instruction ends, where it ends something; else its own."""
@@ -111,5 +122,6 @@ def _by_name(name: str) -> Fact:
         base = _NUMBERED.sub("", base)
     kind = kind_of(base.removesuffix("-done"))
     plain = COPY if base in _COPIES else MATMUL if base in _PRODUCTS else COMPUTE
-    return Fact(kind or plain, is_part=base.endswith(("-start", "-done")),
-                contains=base in CONTAINERS)
+    return Fact(
+        kind or plain, is_part=base.endswith(("-start", "-done")), contains=base in CONTAINERS
+    )

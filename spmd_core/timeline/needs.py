@@ -13,8 +13,9 @@ class Needs:
     `at` numbers those operations by name; `found` has every instruction with its computation.
     """
 
-    def __init__(self, at: Mapping[str, int],
-                 found: Mapping[str, tuple[Instruction, Computation]]) -> None:
+    def __init__(
+        self, at: Mapping[str, int], found: Mapping[str, tuple[Instruction, Computation]]
+    ) -> None:
         self._at, self._found = at, found
         self._sources: dict[str, frozenset[int]] = {}
 
@@ -37,8 +38,11 @@ class Needs:
             inputs = self._inputs(computation.by_name[at], computation)
             missing = [each for each in inputs if each not in self._sources]
             if at in self._at or not missing:
-                own = frozenset({self._at[at]}) if at in self._at else frozenset[int]().union(
-                    *(self._sources[each] for each in inputs))
+                own = (
+                    frozenset({self._at[at]})
+                    if at in self._at
+                    else frozenset[int]().union(*(self._sources[each] for each in inputs))
+                )
                 self._sources[at] = own
                 waiting.pop()
             else:

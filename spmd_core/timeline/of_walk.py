@@ -28,8 +28,10 @@ class _Builder:
     def __init__(self, walker: Walker) -> None:
         self.walker, self.module = walker, walker.module
         self.found: dict[str, tuple[Instruction, Computation]] = {
-            each.name: (each, computation) for computation in self.module.computations
-            for each in computation.instructions}
+            each.name: (each, computation)
+            for computation in self.module.computations
+            for each in computation.instructions
+        }
         self.communicating = {comm.name for comm in walker.comms.values() if comm is not None}
 
     def timeline(self, walk: Walk) -> Timeline:
@@ -38,8 +40,11 @@ class _Builder:
         for segment in walk.segments:
             by_loop.setdefault(segment.loop, []).append(segment)
         names = list(by_loop)
-        parents = {each.name: names.index(each.loop) for each in walk.segments
-                   if each.kind == LOOP and each.loop in by_loop}
+        parents = {
+            each.name: names.index(each.loop)
+            for each in walk.segments
+            if each.kind == LOOP and each.loop in by_loop
+        }
         times, scenes = {"": 1}, list[Scene]()
         for name in sorted(names, key=lambda name: _depth(name, names, parents)):
             if name:
@@ -47,8 +52,15 @@ class _Builder:
         for name in names:
             scene = self._scene(by_loop[name], names)
             length = walk.seconds if not name else self._pass(name, walk.segments, scene)
-            scenes.append(replace(scene, name=name, length_s=length, times=times[name],
-                                  parent=parents[name] if name else None))
+            scenes.append(
+                replace(
+                    scene,
+                    name=name,
+                    length_s=length,
+                    times=times[name],
+                    parent=parents[name] if name else None,
+                )
+            )
         exposed = sum(time for what, time in walk.tally.waits.items() if what not in COPIES)
         return Timeline((replace(scenes[0], exposed_s=exposed), *scenes[1:]))
 
@@ -72,47 +84,85 @@ class _Builder:
         needs = Needs(at, self.found)
         spans = []
         for each in kept:
-            span = self._wait(each, at) if each.kind == WAIT else self._work(
-                each, stood.get(each.name, ()), needs, loops)
+            span = (
+                self._wait(each, at)
+                if each.kind == WAIT
+                else self._work(each, stood.get(each.name, ()), needs, loops)
+            )
             spans.append(replace(span, row=rows.index(each.track)))
         left = len(segments) - len(kept)
-        return Scene("", tuple(rows), tuple(spans), 0.0, left_out=left,
-                     left_out_s=sum(each.duration_s for each in segments)
-                     - sum(each.duration_s for each in kept) if left else 0.0)
+        return Scene(
+            "",
+            tuple(rows),
+            tuple(spans),
+            0.0,
+            left_out=left,
+            left_out_s=sum(each.duration_s for each in segments)
+            - sum(each.duration_s for each in kept)
+            if left
+            else 0.0,
+        )
 
     def _wait(self, segment: Segment, at: dict[str, int]) -> Span:
         """A stretch in which the chip stands still; `name` is what waits, where one does."""
         cause = segment.name.removeprefix(_WAIT)
         known = self.found.get(cause)
         kind = EXPOSED if cause in self.communicating else WAIT
-        return Span(cause, kind, 0, segment.start_s, segment.duration_s,
-                    op=known[0].op_name or "" if known else "",
-                    waits_for=at.get(cause), waiter=at.get(segment.detail))
+        return Span(
+            cause,
+            kind,
+            0,
+            segment.start_s,
+            segment.duration_s,
+            op=known[0].op_name or "" if known else "",
+            waits_for=at.get(cause),
+            waiter=at.get(segment.detail),
+        )
 
-    def _work(self, segment: Segment, stood: Sequence[tuple[float, float]], needs: Needs,
-              loops: list[str]) -> Span:
+    def _work(
+        self, segment: Segment, stood: Sequence[tuple[float, float]], needs: Needs, loops: list[str]
+    ) -> Span:
         instruction, computation = self.found[segment.name]
         work = self.walker.works.get(id(instruction))
         comm = self.walker.comms.get(id(instruction))
         nbytes = comm.nbytes if comm is not None else work.nbytes if work is not None else None
         end = segment.start_s + segment.duration_s
-        exposed = tuple((max(low, segment.start_s), min(high, end)) for low, high in stood
-                        if low < end and high > segment.start_s)
-        return Span(segment.name, segment.kind, 0, segment.start_s, segment.duration_s,
-                    op=self._op(instruction, segment.kind), source=source_of(instruction),
-                    line=line_of(instruction), nbytes=nbytes or None,
-                    flops=work.flops or None if work is not None else None, exposed=exposed,
-                    exposed_s=sum(high - low for low, high in stood),
-                    needs=needs.of(instruction, computation),
-                    inside=loops.index(segment.name) if segment.kind == LOOP
-                    and segment.name in loops else None)
+        exposed = tuple(
+            (max(low, segment.start_s), min(high, end))
+            for low, high in stood
+            if low < end and high > segment.start_s
+        )
+        return Span(
+            segment.name,
+            segment.kind,
+            0,
+            segment.start_s,
+            segment.duration_s,
+            op=self._op(instruction, segment.kind),
+            source=source_of(instruction),
+            line=line_of(instruction),
+            nbytes=nbytes or None,
+            flops=work.flops or None if work is not None else None,
+            exposed=exposed,
+            exposed_s=sum(high - low for low, high in stood),
+            needs=needs.of(instruction, computation),
+            inside=loops.index(segment.name)
+            if segment.kind == LOOP and segment.name in loops
+            else None,
+        )
 
     def _op(self, instruction: Instruction, kind: str) -> str:
         """The path of the operation; of a fusion around a matmul, that of the matmul."""
         callee = self.module.callee(instruction) if instruction.opcode == "fusion" else None
         if callee is not None and kind == "matmul":
-            inner = next((each for each in callee.instructions
-                          if each.opcode in ("convolution", "dot") and each.op_name), None)
+            inner = next(
+                (
+                    each
+                    for each in callee.instructions
+                    if each.opcode in ("convolution", "dot") and each.op_name
+                ),
+                None,
+            )
             if inner is not None:
                 return inner.op_name or ""
         if instruction.op_name is None and callee is not None:
@@ -130,8 +180,9 @@ def _rows(segments: Sequence[Segment]) -> list[str]:
     return sorted(tracks, key=lambda track: (track != CHIP, not track.startswith("ici"), track))
 
 
-def _stretches(segments: Sequence[Segment],
-               at: dict[str, int]) -> dict[str, list[tuple[float, float]]]:
+def _stretches(
+    segments: Sequence[Segment], at: dict[str, int]
+) -> dict[str, list[tuple[float, float]]]:
     """Collective or copy -> when the chip stands still for it."""
     found = defaultdict[str, list[tuple[float, float]]](list)
     for each in segments:
@@ -143,13 +194,14 @@ def _stretches(segments: Sequence[Segment],
 def line_of(instruction: Instruction) -> str:
     """The instruction as text, without layouts and attributes."""
     operands = ", ".join(instruction.operands)
-    return shorten_line(f"{instruction.name} = {_shape(instruction.shape)} "
-                        f"{instruction.opcode}({operands})")
+    return shorten_line(
+        f"{instruction.name} = {_shape(instruction.shape)} {instruction.opcode}({operands})"
+    )
 
 
 def shorten_line(text: str, most: int = _LINE) -> str:
     """The beginning of a long line."""
-    return text if len(text) <= most else f"{text[:most - 1]}…"
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _shape(shape: Shape) -> str:

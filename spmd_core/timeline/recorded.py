@@ -40,8 +40,10 @@ class Recorded:
         """Each call with its own events; everything as one where no call was marked."""
         if not self.calls:
             return (self,) if self.events else ()
-        return tuple(Recorded(_within(self.events, call), (call,), _within(self.host, call),
-                              self.left_out) for call in self.calls)
+        return tuple(
+            Recorded(_within(self.events, call), (call,), _within(self.host, call), self.left_out)
+            for call in self.calls
+        )
 
     @property
     def length_s(self) -> float:

@@ -19,16 +19,23 @@ def to_text(timeline: Timeline) -> str:
     """Its JSON form: of each scene a list per field of its spans; fields that say nothing are not
     in it.
     """
-    scenes = [{name: _short(getattr(scene, name)) for name in _SCENE}
-              | {"spans": _columns(scene.spans)} for scene in timeline.scenes]
-    return json.dumps({"version": _VERSION, "predicted": timeline.predicted, "scenes": scenes},
-                      separators=(",", ":"))
+    scenes = [
+        {name: _short(getattr(scene, name)) for name in _SCENE} | {"spans": _columns(scene.spans)}
+        for scene in timeline.scenes
+    ]
+    return json.dumps(
+        {"version": _VERSION, "predicted": timeline.predicted, "scenes": scenes},
+        separators=(",", ":"),
+    )
 
 
 def _columns(spans: Sequence[Span]) -> dict[str, list[Any]]:
     columns = {name: [_short(getattr(span, name)) for span in spans] for name in _DEFAULTS}
-    return {name: column for name, column in columns.items()
-            if any(value not in (_DEFAULTS[name], []) for value in column) or name == "name"}
+    return {
+        name: column
+        for name, column in columns.items()
+        if any(value not in (_DEFAULTS[name], []) for value in column) or name == "name"
+    }
 
 
 def _short(value: Any) -> Any:
@@ -57,8 +64,10 @@ def _scene(given: Mapping[str, Any]) -> Scene:
 
 def _spans(columns: Mapping[str, Sequence[Any]]) -> tuple[Span, ...]:
     known = {name: columns[name] for name in _DEFAULTS if name in columns}
-    return tuple(Span(**{name: _tuple(value) for name, value in zip(known, row, strict=True)})
-                 for row in zip(*known.values(), strict=True))
+    return tuple(
+        Span(**{name: _tuple(value) for name, value in zip(known, row, strict=True)})
+        for row in zip(*known.values(), strict=True)
+    )
 
 
 def _tuple(value: Any) -> Any:

@@ -51,11 +51,14 @@ def of_recorded(recorded: Recorded, facts: Facts) -> tuple[Timeline, Trace] | No
     ranked = sorted(calls, key=lambda call: call.length_s)
     chosen = ranked[(len(ranked) - 1) // 2]
     begin = min(event.start_s for event in chosen.events)
-    pieces = pieces_of([replace(event, start_s=event.start_s - begin) for event in chosen.events],
-                       facts)
+    pieces = pieces_of(
+        [replace(event, start_s=event.start_s - begin) for event in chosen.events], facts
+    )
     trace = account(pieces, facts, chosen.length_s)
-    return (timeline(pieces, facts, chosen.length_s, trace.devices),
-            trace.model_copy(update={"calls_s": tuple(call.length_s for call in calls)}))
+    return (
+        timeline(pieces, facts, chosen.length_s, trace.devices),
+        trace.model_copy(update={"calls_s": tuple(call.length_s for call in calls)}),
+    )
 
 
 def of_host(recorded: Recorded) -> Timeline | None:
@@ -64,8 +67,10 @@ def of_host(recorded: Recorded) -> Timeline | None:
     if call is None:
         return None
     begin = min(event.start_s for event in call.host)
-    pieces = [Piece(HOST, each.name, "compute", each.start_s - begin, each.end_s - begin)
-              for each in call.host]
+    pieces = [
+        Piece(HOST, each.name, "compute", each.start_s - begin, each.end_s - begin)
+        for each in call.host
+    ]
     return timeline(pieces, Facts(None), call.length_s, ())
 
 
@@ -90,8 +95,12 @@ def _without_groups(events: Sequence[Event], facts: Facts) -> Iterator[Event]:
     """Events of a device but for loops and calls whose own operations were recorded too."""
     for at, event in enumerate(events):
         follows = events[at + 1] if at + 1 < len(events) else None
-        holds = follows is not None and follows.start_s < event.end_s and \
-            follows.end_s <= event.end_s and not follows.beside
+        holds = (
+            follows is not None
+            and follows.start_s < event.end_s
+            and follows.end_s <= event.end_s
+            and not follows.beside
+        )
         if not (holds and facts.of(event.name).contains):
             yield event
 
@@ -109,8 +118,9 @@ def _arrivals(
     for name, starts in started.items():
         for device, peers in _peers(facts, name).items():
             for turn in range(len(starts.get(device, ()))):
-                last = max((starts[peer][turn], peer) for peer in peers
-                           if len(starts.get(peer, ())) > turn)
+                last = max(
+                    (starts[peer][turn], peer) for peer in peers if len(starts.get(peer, ())) > turn
+                )
                 found[device, name, turn] = last
     return found
 
@@ -153,14 +163,18 @@ def account(pieces: Sequence[Piece], facts: Facts, step_s: float) -> Trace:
     computing = [each.compute_s for each in devices]
     operations = _operations(pieces, facts, tuple(sorted(by_device)))
     return Trace(
-        step_s=step_s, compute_s=fmean(computing),
+        step_s=step_s,
+        compute_s=fmean(computing),
         collectives_s=fmean(each.collectives_s for each in devices),
         exposed_s=fmean(each.exposed_s for each in devices),
         waits_s=fmean(each.waits_s for each in devices),
         skew=(max(computing) - min(computing)) / max(computing)
-        if len(computing) > 1 and max(computing) else None,
-        devices=devices, operations=operations[:MOST_OPERATIONS],
-        other_operations=max(0, len(operations) - MOST_OPERATIONS))
+        if len(computing) > 1 and max(computing)
+        else None,
+        devices=devices,
+        operations=operations[:MOST_OPERATIONS],
+        other_operations=max(0, len(operations) - MOST_OPERATIONS),
+    )
 
 
 def _device(device: int, pieces: Sequence[Piece], step_s: float) -> TracedDevice:
@@ -174,9 +188,15 @@ def _device(device: int, pieces: Sequence[Piece], step_s: float) -> TracedDevice
     waits = outside(waits, busy)
     copies = outside(copies, joined((*busy, *waits)))
     parts = [covered_s(work), covered_s(exposed), covered_s(waits), covered_s(copies)]
-    return TracedDevice(device=device, compute_s=parts[0], collectives_s=covered_s(collectives),
-                        exposed_s=parts[1], waits_s=parts[2], copies_s=parts[3],
-                        idle_s=max(0.0, step_s - sum(parts)))
+    return TracedDevice(
+        device=device,
+        compute_s=parts[0],
+        collectives_s=covered_s(collectives),
+        exposed_s=parts[1],
+        waits_s=parts[2],
+        copies_s=parts[3],
+        idle_s=max(0.0, step_s - sum(parts)),
+    )
 
 
 def _is_work(kind: str) -> bool:
@@ -187,8 +207,9 @@ def _is_collective(kind: str) -> bool:
     return not _is_work(kind) and kind not in (COPY, WAIT)
 
 
-def _operations(pieces: Sequence[Piece], facts: Facts,
-                devices: tuple[int, ...]) -> tuple[TracedOperation, ...]:
+def _operations(
+    pieces: Sequence[Piece], facts: Facts, devices: tuple[int, ...]
+) -> tuple[TracedOperation, ...]:
     """Each instruction's seconds, its waits apart; the longest on average first."""
     seconds: dict[tuple[str, str], dict[int, float]] = defaultdict(lambda: defaultdict(float))
     counts: dict[tuple[str, str], dict[int, int]] = defaultdict(lambda: defaultdict(int))
@@ -199,31 +220,46 @@ def _operations(pieces: Sequence[Piece], facts: Facts,
     found = []
     for (name, kind), on in seconds.items():
         fact, slowest = facts.of(name), max(on, key=lambda device: on[device])
-        found.append(TracedOperation(
-            name=name, kind=kind, op=fact.op, source=fact.source,
-            count=max(counts[name, kind].values()), mean_s=sum(on.values()) / len(devices),
-            least_s=min(on.get(device, 0.0) for device in devices), most_s=on[slowest],
-            slowest=slowest, device_s=tuple(on.get(device) for device in devices)
-            if len(devices) <= MOST_COLUMNS else ()))
+        found.append(
+            TracedOperation(
+                name=name,
+                kind=kind,
+                op=fact.op,
+                source=fact.source,
+                count=max(counts[name, kind].values()),
+                mean_s=sum(on.values()) / len(devices),
+                least_s=min(on.get(device, 0.0) for device in devices),
+                most_s=on[slowest],
+                slowest=slowest,
+                device_s=tuple(on.get(device) for device in devices)
+                if len(devices) <= MOST_COLUMNS
+                else (),
+            )
+        )
     return tuple(sorted(found, key=lambda each: -each.mean_s))
 
 
 # The picture ----------------------------------------------------------------------------------
 
 
-def timeline(pieces: Sequence[Piece], facts: Facts, step_s: float,
-             devices: Sequence[TracedDevice]) -> Timeline:
+def timeline(
+    pieces: Sequence[Piece], facts: Facts, step_s: float, devices: Sequence[TracedDevice]
+) -> Timeline:
     """A row per device, and another where something runs beside its operations."""
     drawn = drawn_devices(devices)
-    inside = [piece for piece in pieces if piece.length_s > 0
-              and (piece.device in drawn or not devices)]
+    inside = [
+        piece for piece in pieces if piece.length_s > 0 and (piece.device in drawn or not devices)
+    ]
     kept = sorted(inside, key=lambda piece: -piece.length_s)[:MOST_SPANS]
     kept.sort(key=lambda piece: (piece.start_s, -piece.length_s))
     lanes = _lanes(kept)
     rows = sorted(set(lanes))
-    work = {device: joined(piece.stretch for piece in inside
-                           if piece.device == device and _is_work(piece.kind))
-            for device in {piece.device for piece in kept}}
+    work = {
+        device: joined(
+            piece.stretch for piece in inside if piece.device == device and _is_work(piece.kind)
+        )
+        for device in {piece.device for piece in kept}
+    }
     last: dict[int, int] = {}
     spans = []
     for at, (piece, lane) in enumerate(zip(kept, lanes, strict=True)):
@@ -235,8 +271,14 @@ def timeline(pieces: Sequence[Piece], facts: Facts, step_s: float,
         spans.append(replace(span, row=rows.index(lane)))
     left = len(inside) - len(kept)
     left_s = sum(piece.length_s for piece in inside) - sum(piece.length_s for piece in kept)
-    scene = Scene("", tuple(map(row_name, rows)), tuple(spans), step_s, left_out=left,
-                  left_out_s=left_s if left else 0.0)
+    scene = Scene(
+        "",
+        tuple(map(row_name, rows)),
+        tuple(spans),
+        step_s,
+        left_out=left,
+        left_out_s=left_s if left else 0.0,
+    )
     return Timeline((scene,), predicted=False)
 
 
@@ -251,7 +293,8 @@ def row_name(lane: tuple[int, int]) -> str:
     """A row of the timeline: `device 3`, `device 3, beside`, `host`."""
     device, beside = lane
     return ("host" if device == HOST else f"device {device}") + (
-        f"{BESIDE} {beside}" if beside > 1 else BESIDE if beside else "")
+        f"{BESIDE} {beside}" if beside > 1 else BESIDE if beside else ""
+    )
 
 
 def _lanes(pieces: Sequence[Piece]) -> list[tuple[int, int]]:
@@ -269,10 +312,26 @@ def _lanes(pieces: Sequence[Piece]) -> list[tuple[int, int]]:
 
 def _span(piece: Piece, facts: Facts, work: Sequence[Stretch]) -> Span:
     if piece.kind == WAIT:
-        return Span(f"device {piece.late}", WAIT, 0, piece.start_s, piece.length_s,
-                    line=facts.of(piece.name).line)
+        return Span(
+            f"device {piece.late}",
+            WAIT,
+            0,
+            piece.start_s,
+            piece.length_s,
+            line=facts.of(piece.name).line,
+        )
     fact = facts.of(piece.name)
     exposed = outside((piece.stretch,), work) if _is_collective(piece.kind) else ()
-    return Span(piece.name, DRAWN.get(piece.kind, piece.kind), 0, piece.start_s, piece.length_s,
-                op=fact.op, source=fact.source, line=fact.line, nbytes=fact.nbytes,
-                exposed=tuple(exposed), exposed_s=covered_s(exposed))
+    return Span(
+        piece.name,
+        DRAWN.get(piece.kind, piece.kind),
+        0,
+        piece.start_s,
+        piece.length_s,
+        op=fact.op,
+        source=fact.source,
+        line=fact.line,
+        nbytes=fact.nbytes,
+        exposed=tuple(exposed),
+        exposed_s=covered_s(exposed),
+    )

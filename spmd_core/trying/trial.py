@@ -35,14 +35,15 @@ class Trial:
         """
         if self.is_over:
             return ()
-        left = self.candidates[len(self._tried):]
+        left = self.candidates[len(self._tried) :]
         return left if self._tried else left[:1]
 
     def judge(self, tried: Tried) -> None:
         """Take what became of the next candidate."""
         self._tried.append(tried)
-        self._is_settled = settles(self.target, self.expected,
-                                   verdict(self.target, self.base, tried))
+        self._is_settled = settles(
+            self.target, self.expected, verdict(self.target, self.base, tried)
+        )
 
     @property
     def answer(self) -> Removal:

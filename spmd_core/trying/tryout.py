@@ -58,12 +58,18 @@ class Tryout(Work):
         """Try the collectives that are worth it, strategy by strategy, the longest first."""
         state = "stopped"
         try:
-            work = [(self.result.row(name), each) for name, found in self.result.strategies.items()
-                    for each in self._targets(self.result.row(name), found)]
+            work = [
+                (self.result.row(name), each)
+                for name, found in self.result.strategies.items()
+                for each in self._targets(self.result.row(name), found)
+            ]
             self.of = len(work)
             if not work and self._unpredicted:
-                raise refuse("the time of these programs", "is not predicted on this target",
-                             "calibrate it with this mesh first, on Collectives")
+                raise refuse(
+                    "the time of these programs",
+                    "is not predicted on this target",
+                    "calibrate it with this mesh first, on Collectives",
+                )
             self._work_off([self._trial(row, target) for row, target in work])
             state = "cancelled" if self.is_cancelled else "done"
             self._keep(state)
@@ -135,8 +141,11 @@ class Tryout(Work):
         after a known one may not be: that is judged first.
         """
         needed = [each for trial in trials for each in trial.wanted[:1]]
-        beside = [each for trial in trials
-                  for each in takewhile(lambda one: not self._is_known(one), trial.wanted[1:])]
+        beside = [
+            each
+            for trial in trials
+            for each in takewhile(lambda one: not self._is_known(one), trial.wanted[1:])
+        ]
         begun = {each.experiment.id for each in self._pool.at_work}
         for candidate in (*needed, *beside):
             if not self._pool.has_room:
@@ -152,8 +161,9 @@ class Tryout(Work):
         if row.experiment.what.has_plan:
             return plans.candidates(row.experiment, target.first)
         cores, rates = self.result.environment.cores or 1, self._rates.get(row.experiment.mesh)
-        return arrays.candidates(row.experiment, row.strategy, target.first, cores,
-                                 rates.machine if rates else None)
+        return arrays.candidates(
+            row.experiment, row.strategy, target.first, cores, rates.machine if rates else None
+        )
 
     def _tried(self, candidate: Candidate, by_operations: bool) -> Tried:
         """The candidate, compiled, at the time that is expected of it in the way in which that of
@@ -164,8 +174,7 @@ class Tryout(Work):
             return Tried(candidate)
         if not by_operations:
             found = found.model_copy(update={"operations": None})
-        return Tried(candidate, found,
-                     self._costs(candidate.experiment, candidate.strategy, found))
+        return Tried(candidate, found, self._costs(candidate.experiment, candidate.strategy, found))
 
     def _is_known(self, candidate: Candidate) -> bool:
         """Whether it was compiled: for this tryout, beside what is tried, or before."""
@@ -183,7 +192,8 @@ class Tryout(Work):
         compiler's process.
         """
         self._compiled[candidate.experiment.id] = (
-            result.strategies.get(candidate.strategy) if result else None)
+            result.strategies.get(candidate.strategy) if result else None
+        )
 
     def _compile_here(self, candidate: Candidate) -> None:
         """Compile it for devices that are here, and wait for that."""
@@ -197,8 +207,11 @@ class Tryout(Work):
     def _beside(self, candidate: Candidate) -> StrategyResult | None:
         """The candidate where it ran beside what is tried, such as another strategy."""
         for row in self.result.experiment.rows:
-            if row.strategy == candidate.strategy and row.key in self.result.strategies \
-                    and candidate.experiment == row.experiment.vary(strategies=[row.strategy]):
+            if (
+                row.strategy == candidate.strategy
+                and row.key in self.result.strategies
+                and candidate.experiment == row.experiment.vary(strategies=[row.strategy])
+            ):
                 return self.result.strategies[row.key]
         return None
 

@@ -16,13 +16,19 @@ from spmd_core.words.names import listed
 ALL = "All together"
 _GROUPS = 3  # of devices, that a label names
 _DEVICES = 4
-_SHARED = ("Bytes by the algorithm that the cost model assumes: a ring passes shards half each way "
-           "round, a line both ways at once, and axes share in proportion to their bandwidth; an "
-           "all-to-all takes the shortest way.")
-_NO_LINKS = ("Links between these devices are not known. Each group passes shards round a ring in "
-             "its own order; an all-to-all goes from each to each.")
-_SIMULATED = ("Simulated devices share memory: an arrow is who sends to whom, no wire. Each group "
-              "passes shards round a ring in its own order; an all-to-all goes from each to each.")
+_SHARED = (
+    "Bytes by the algorithm that the cost model assumes: a ring passes shards half each way "
+    "round, a line both ways at once, and axes share in proportion to their bandwidth; an "
+    "all-to-all takes the shortest way."
+)
+_NO_LINKS = (
+    "Links between these devices are not known. Each group passes shards round a ring in "
+    "its own order; an all-to-all goes from each to each."
+)
+_SIMULATED = (
+    "Simulated devices share memory: an arrow is who sends to whom, no wire. Each group "
+    "passes shards round a ring in its own order; an all-to-all goes from each to each."
+)
 
 
 def headline(stand: Placed, found: Traffic, when: str) -> str:
@@ -37,15 +43,22 @@ def headline(stand: Placed, found: Traffic, when: str) -> str:
     if seconds := link_seconds(stand, busiest):
         said += f": {seconds_text(seconds)} at {_rate(stand, busiest)}"
     others = found.as_busy
-    return said + (f"; {count_text(others)} more carry as much." if others > 1 else
-                   "; 1 more carries as much." if others else ".")
+    return said + (
+        f"; {count_text(others)} more carry as much."
+        if others > 1
+        else "; 1 more carries as much."
+        if others
+        else "."
+    )
 
 
 def nothing(found: Traffic) -> str:
     """Why there is no arrow."""
     if found.unread:
-        return (f"Which devices take part in {_many(found.unread)} is not known: the result names "
-                "no groups, and its program text is not there or names others.")
+        return (
+            f"Which devices take part in {_many(found.unread)} is not known: the result names "
+            "no groups, and its program text is not there or names others."
+        )
     if found.one_device:
         return "Nothing is sent: each group is one device."
     return "Nothing is sent: no collective moves any byte between devices."
@@ -107,11 +120,15 @@ def notes(found: Traffic, drawn: Scene) -> list[str]:
         inside = f"; {bytes_text(drawn.inside)} stay within hosts" if drawn.inside else ""
         said.append(f"Drawn by host: a square is a host of up to 2 × 2 chips{inside}.")
     if drawn.planes < drawn.planes_in_all:
-        said.append(f"{drawn.planes} of {drawn.planes_in_all} planes are drawn, from that of the "
-                    "busiest link on.")
+        said.append(
+            f"{drawn.planes} of {drawn.planes_in_all} planes are drawn, from that of the "
+            "busiest link on."
+        )
     if found.as_listed:
-        said.append(f"{_many(found.as_listed)} among devices that fill no subgrid of the torus: "
-                    "drawn as a ring in the order of the group.")
+        said.append(
+            f"{_many(found.as_listed)} among devices that fill no subgrid of the torus: "
+            "drawn as a ring in the order of the group."
+        )
     if found.unread and found.links:
         said.append(f"{_many(found.unread)} not drawn: which devices take part is not known.")
     if found.unknown_count:
@@ -128,8 +145,13 @@ def notes(found: Traffic, drawn: Scene) -> list[str]:
 
 def row_label(row: Row, stand: Placed, groups: Groups | None) -> str:
     """One choice of collectives: `all-reduce over x, 4.0 MiB × 12`; devices where no axis fits."""
-    times = "" if row.count == 1 else ", count unknown" if row.count is None \
+    times = (
+        ""
+        if row.count == 1
+        else ", count unknown"
+        if row.count is None
         else f" × {count_text(row.count)}"
+    )
     return f"{row.what}{among(row.first, stand, groups)}, {row.size}{times}"
 
 
@@ -152,7 +174,7 @@ def _devices(numbers: Sequence[int]) -> str:
 def alt(stand: Placed, found: Traffic, drawn: Scene, when: str) -> str:
     """The picture in words, for who cannot see it."""
     noun = "hosts" if drawn.by_host else "nodes"
-    return (f"{headline(stand, found, when)} {len(drawn.nodes)} {noun}, "
-            f"{count_text(len(drawn.arrows))} arrows; the numbers are in the table below.")
-
-
+    return (
+        f"{headline(stand, found, when)} {len(drawn.nodes)} {noun}, "
+        f"{count_text(len(drawn.arrows))} arrows; the numbers are in the table below."
+    )

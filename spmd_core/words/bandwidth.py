@@ -14,14 +14,17 @@ from spmd_core.workloads.machine import TRANSFERS
 
 NOT_CALIBRATED = "Measure the ceilings of this machine: then each point has a prediction beside it"
 KNEES = "Dotted lines: the knee, where latency and bandwidth take equally long."
-CEILINGS = ("Copies, matmuls, dispatch, and latency and bandwidth of every collective: under 20 s. "
-            "What is expected of this machine elsewhere comes from these.")
+CEILINGS = (
+    "Copies, matmuls, dispatch, and latency and bandwidth of every collective: under 20 s. "
+    "What is expected of this machine elsewhere comes from these."
+)
 NO_LIMIT = 1e14  # bytes per second: a straight line without a slope
 NO_POINTS = "No point was measured."
 DEFINITIONS = (
     "Algorithm bandwidth: bytes over time. Bus bandwidth: that times 2(n-1)/n for an all-reduce "
     "among n devices, (n-1)/n for an all-gather, reduce-scatter and all-to-all, 1 for a permute "
-    "and for copies, as nccl-tests counts them: what each link carries.")
+    "and for copies, as nccl-tests counts them: what each link carries."
+)
 
 
 def headline(result: Result) -> str:
@@ -42,8 +45,9 @@ def sweep_words(points: Sequence[Point]) -> str:
     for point in timed:
         if point.kind == kind and point.bytes >= largest.get(point.axes, point).bytes:
             largest[point.axes] = point
-    parts = [f"{rate_words(_bus(point))} over {axes_words(axes)}"
-             for axes, point in largest.items()]
+    parts = [
+        f"{rate_words(_bus(point))} over {axes_words(axes)}" for axes, point in largest.items()
+    ]
     said = "Predicted: " if all(point.time_s is None for point in timed) else ""
     at = bytes_text(max(point.bytes for point in largest.values()))
     return f"{said}{kind_title(kind)} reaches {listed(parts)}, at {at}."
@@ -52,10 +56,13 @@ def sweep_words(points: Sequence[Point]) -> str:
 def calibration_words(ceilings: Iterable[Ceiling]) -> str:
     """What a device of this machine reaches: copies, matmuls, dispatch."""
     known = {each.name: each for each in ceilings}
-    words = {"copy": "{} of copies", "matmul_float32": "{} of float32 matmuls",
-             "matmul_bfloat16": "{} in bfloat16", "dispatch_mesh": "{} per call"}
-    parts = [text.format(value_words(known[name])) for name, text in words.items()
-             if name in known]
+    words = {
+        "copy": "{} of copies",
+        "matmul_float32": "{} of float32 matmuls",
+        "matmul_bfloat16": "{} in bfloat16",
+        "dispatch_mesh": "{} per call",
+    }
+    parts = [text.format(value_words(known[name])) for name, text in words.items() if name in known]
     return f"A device reaches {listed(parts)}." if parts else "Nothing was measured."
 
 
@@ -65,8 +72,10 @@ def plan_words(found: Sequence[Case]) -> str:
     groups = list(dict.fromkeys(axes_words(case.axes) for case in found))
     count = sum(len(case.sizes) for case in found)
     low, high = min(case.sizes[0] for case in found), max(case.sizes[-1] for case in found)
-    return (f"{count_text(count)} points: {listed(kinds)}, over {'; '.join(groups)}, from "
-            f"{bytes_text(low)} to {bytes_text(high)}.")
+    return (
+        f"{count_text(count)} points: {listed(kinds)}, over {'; '.join(groups)}, from "
+        f"{bytes_text(low)} to {bytes_text(high)}."
+    )
 
 
 def _bus(point: Point) -> float:
@@ -113,14 +122,19 @@ def interval_words(ceiling: Ceiling) -> str:
 
 def fit_words(fit: Fit) -> str:
     """A fit in a line: latency, bandwidth, knee."""
-    return (f"{kind_title(fit.kind)} over {axes_words(fit.axes)}: {seconds_text(fit.latency_s)} + "
-            f"bytes at {rate_words(fit.bandwidth)}; both are equal at "
-            f"{bytes_text(fit.knee_bytes)}")
+    return (
+        f"{kind_title(fit.kind)} over {axes_words(fit.axes)}: {seconds_text(fit.latency_s)} + "
+        f"bytes at {rate_words(fit.bandwidth)}; both are equal at "
+        f"{bytes_text(fit.knee_bytes)}"
+    )
 
 
-_ROOFS = {"compute": "this machine's matmul rate", "memory": "this machine's copy bandwidth",
-          "communication": "what its collectives are expected to take",
-          "dispatch": "its dispatch floor"}
+_ROOFS = {
+    "compute": "this machine's matmul rate",
+    "memory": "this machine's copy bandwidth",
+    "communication": "what its collectives are expected to take",
+    "dispatch": "its dispatch floor",
+}
 
 
 def roofline_words(found: Roofline) -> str | None:
@@ -138,12 +152,18 @@ def roofline_words(found: Roofline) -> str | None:
 def beside_words(pairs: Sequence[Pair]) -> str:
     """How well what was predicted of some runs holds: median error, order, and how many."""
     if not pairs:
-        return ("No run here has both: calibrate a target on Collectives, and its runs have a "
-                "prediction beside what was measured.")
-    said = (f"{median_error(pairs):.0%} median error of {count_text(len(pairs))} timed "
-            f"{'program' if len(pairs) == 1 else 'programs'}")
+        return (
+            "No run here has both: calibrate a target on Collectives, and its runs have a "
+            "prediction beside what was measured."
+        )
+    said = (
+        f"{median_error(pairs):.0%} median error of {count_text(len(pairs))} timed "
+        f"{'program' if len(pairs) == 1 else 'programs'}"
+    )
     if len(pairs) >= FEWEST_RANKED:
         said += f"; rank correlation {spearman(pairs):.2f}"
     worst = max(pairs, key=lambda each: abs(math.log(each.predicted_s / each.measured_s)))
-    return (f"{said}. Furthest off: {worst.name}, predicted {seconds_text(worst.predicted_s)}, "
-            f"measured {seconds_text(worst.measured_s)}.")
+    return (
+        f"{said}. Furthest off: {worst.name}, predicted {seconds_text(worst.predicted_s)}, "
+        f"measured {seconds_text(worst.measured_s)}."
+    )

@@ -27,21 +27,37 @@ class Cost:
 
     def to_json(self) -> dict[str, float | None]:
         """What a prediction's JSON form does not have itself."""
-        return {name: getattr(self, name) for name in (
-            "chip_hours_per_billion_tokens", "price_per_chip_hour", "money_per_step",
-            "money_per_billion_tokens")}
+        return {
+            name: getattr(self, name)
+            for name in (
+                "chip_hours_per_billion_tokens",
+                "price_per_chip_hour",
+                "money_per_step",
+                "money_per_billion_tokens",
+            )
+        }
 
 
-def cost(chip_seconds: float | None, tokens_per_s_per_chip: float | None,
-         price: float | None = None, mfu: float | None = None) -> Cost:
+def cost(
+    chip_seconds: float | None,
+    tokens_per_s_per_chip: float | None,
+    price: float | None = None,
+    mfu: float | None = None,
+) -> Cost:
     """The cost of a step of so many chip-seconds; `price` in dollars per chip-hour.
 
     >>> cost(7200.0, 1e9 / 3600, 2.0).money_per_step, cost(7200.0, 1e9 / 3600).money_per_step
     (4.0, None)
     """
     hours = _BILLION / tokens_per_s_per_chip / _HOUR_S if tokens_per_s_per_chip else None
-    return Cost(mfu, chip_seconds, hours, price,
-                _times(chip_seconds, price and price / _HOUR_S), _times(hours, price))
+    return Cost(
+        mfu,
+        chip_seconds,
+        hours,
+        price,
+        _times(chip_seconds, price and price / _HOUR_S),
+        _times(hours, price),
+    )
 
 
 def cost_of(found: Prediction, price: float | None = None) -> Cost:
@@ -94,10 +110,17 @@ def rows(found: Cost, step: bool = True) -> dict[str, str]:
         ("MFU", found.mfu, f"{found.mfu or 0:.1%}"),
         (f"Chip-seconds per {each}", found.chip_seconds, number_text(found.chip_seconds or 0)),
         (f"Cost per {each}", found.money_per_step, money_text(found.money_per_step)),
-        ("Chip-hours per billion tokens", found.chip_hours_per_billion_tokens,
-         number_text(found.chip_hours_per_billion_tokens or 0)),
-        ("Cost per billion tokens", found.money_per_billion_tokens,
-         money_text(found.money_per_billion_tokens))]
+        (
+            "Chip-hours per billion tokens",
+            found.chip_hours_per_billion_tokens,
+            number_text(found.chip_hours_per_billion_tokens or 0),
+        ),
+        (
+            "Cost per billion tokens",
+            found.money_per_billion_tokens,
+            money_text(found.money_per_billion_tokens),
+        ),
+    ]
     return {label: text for label, value, text in shown if value is not None}
 
 
@@ -130,6 +153,9 @@ def read_price(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value <= HIGHEST_PRICE:
-        raise refuse(f"price {shorten(text)}", f"is not above 0 and at most {HIGHEST_PRICE:,.0f}",
-                     "give dollars per chip-hour, for example 4.2")
+        raise refuse(
+            f"price {shorten(text)}",
+            f"is not above 0 and at most {HIGHEST_PRICE:,.0f}",
+            "give dollars per chip-hour, for example 4.2",
+        )
     return value

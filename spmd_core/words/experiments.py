@@ -29,8 +29,9 @@ def experiment_words(experiment: Experiment) -> str:
     if experiment.what.is_small_program:
         return ", ".join([f"Program {experiment.option('program')}", where, *_chosen(experiment)])
     if experiment.what.is_of_machine:
-        return ", ".join([workload_title(experiment.workload), experiment.dtype, where,
-                          *_chosen(experiment)])
+        return ", ".join(
+            [workload_title(experiment.workload), experiment.dtype, where, *_chosen(experiment)]
+        )
     sizes = " ".join(f"{dim}={size}" for dim, size in experiment.dims)
     words = [workload_title(experiment.workload), sizes, experiment.dtype]
     return ", ".join([*words, sharding_words(experiment), where, *_chosen(experiment)])
@@ -70,14 +71,25 @@ def parts_words(experiment: Experiment) -> dict[str, str]:
     """
     if experiment.variants:
         each = [parts_words(variant.experiment) for variant in experiment.variants]
-        shared = {label: text for label, text in each[0].items()
-                  if all(parts.get(label) == text for parts in each)}
-        return shared | {f"variant {variant.name}": ", ".join(
-            f"{label} {text}" for label, text in parts.items() if label not in shared)
-            or "as it is" for variant, parts in zip(experiment.variants, each, strict=True)}
+        shared = {
+            label: text
+            for label, text in each[0].items()
+            if all(parts.get(label) == text for parts in each)
+        }
+        return shared | {
+            f"variant {variant.name}": ", ".join(
+                f"{label} {text}" for label, text in parts.items() if label not in shared
+            )
+            or "as it is"
+            for variant, parts in zip(experiment.variants, each, strict=True)
+        }
     timing = experiment.timing
-    parts = {"workload": workload_title(experiment.workload), "target": experiment.target,
-             "mesh": mesh_words(experiment.mesh), "dtype": experiment.dtype}
+    parts = {
+        "workload": workload_title(experiment.workload),
+        "target": experiment.target,
+        "mesh": mesh_words(experiment.mesh),
+        "dtype": experiment.dtype,
+    }
     parts |= {f"size of {dim}": str(size) for dim, size in experiment.dims}
     parts |= {f"{dim} sharded over": listed(axes) for dim, axes in experiment.sharding if axes}
     for array, spec in experiment.overrides:
@@ -86,8 +98,10 @@ def parts_words(experiment: Experiment) -> dict[str, str]:
     parts |= {f"values of {array}": str(draw) for array, draw in experiment.data}
     parts |= {name.replace("_", " "): str(value) for name, value in experiment.options}
     return parts | {
-        "strategies": titles(experiment.strategies), "seed": str(experiment.seed),
-        "timing": f"{timing.samples} samples in at least {timing.min_seconds:g} s"}
+        "strategies": titles(experiment.strategies),
+        "seed": str(experiment.seed),
+        "timing": f"{timing.samples} samples in at least {timing.min_seconds:g} s",
+    }
 
 
 def _spec_words(spec: tuple[tuple[str, ...], ...]) -> str:

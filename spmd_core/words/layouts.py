@@ -20,8 +20,10 @@ from spmd_core.words.names import listed
 Ints = NDArray[np.int64]
 _LISTED = 4  # devices that are named one by one
 _GROUPS = 24  # devices that a sentence names, about
-NEEDED = ("What this sharding needs, axis by axis. Compiled, it may go another way, for instance "
-          "by replicating an array first.")
+NEEDED = (
+    "What this sharding needs, axis by axis. Compiled, it may go another way, for instance "
+    "by replicating an array first."
+)
 
 
 def headline(found: Layout, dtype: str) -> str:
@@ -47,8 +49,10 @@ def not_to_scale(rows: str, stretch: float) -> str:
     'Not to scale, so that every shard can be read: d0 is drawn 4 times shorter than it is.'
     """
     times, how = (stretch, "longer") if stretch > 1 else (1 / stretch, "shorter")
-    return (f"Not to scale, so that every shard can be read: {rows} is drawn "
-            f"{number_text(times)} times {how} than it is.")
+    return (
+        f"Not to scale, so that every shard can be read: {rows} is drawn "
+        f"{number_text(times)} times {how} than it is."
+    )
 
 
 def group_texts(groups: Ints) -> list[str]:
@@ -61,8 +65,9 @@ def group_texts(groups: Ints) -> list[str]:
     ends = groups[:, (0, 1, -1)].tolist()
     if (groups[:, -1] - groups[:, 0] == count - 1).all():
         return [f"{first}–{last}" for first, _, last in ends]
-    return [f"{first}, {second} … {last} ({count_text(count)} devices)"
-            for first, second, last in ends]
+    return [
+        f"{first}, {second} … {last} ({count_text(count)} devices)" for first, second, last in ends
+    ]
 
 
 def short_group_texts(groups: Ints) -> list[str]:
@@ -85,16 +90,21 @@ def range_texts(starts: Ints, stops: Ints) -> list[str]:
 def index_texts(starts: Ints, stops: Ints) -> list[str]:
     """Slices of all dims, `[0:2, 2:4]`; starts and stops are [shards, rank]."""
     by_dim = [range_texts(starts[:, dim], stops[:, dim]) for dim in range(starts.shape[1])]
-    return [f"[{', '.join(row)}]"
-            for row in zip(*by_dim, strict=True)] if by_dim else ["[]"] * len(starts)
+    return (
+        [f"[{', '.join(row)}]" for row in zip(*by_dim, strict=True)]
+        if by_dim
+        else ["[]"] * len(starts)
+    )
 
 
 def coordinate_texts(found: Layout, devices: Ints, anywhere: tuple[str, ...] = ()) -> list[str]:
     """Mesh coordinates of devices, `x=0, y=3`; along the axes `anywhere` it says `any`."""
-    columns = [[f"{name}=any"] * len(devices)
-               if name in anywhere
-               else [f"{name}={place}" for place in found.coordinates[devices, axis].tolist()]
-               for axis, (name, _) in enumerate(found.mesh)]
+    columns = [
+        [f"{name}=any"] * len(devices)
+        if name in anywhere
+        else [f"{name}={place}" for place in found.coordinates[devices, axis].tolist()]
+        for axis, (name, _) in enumerate(found.mesh)
+    ]
     return [", ".join(row) for row in zip(*columns, strict=True)]
 
 
@@ -119,7 +129,9 @@ def sharing_text(found: Layout) -> str | None:
     if found.shard_count == 1:
         return "All devices hold the same data."
     listed = _GROUPS // min(found.replication, _LISTED)
-    groups = " · ".join(text.partition(" (")[0] for text in group_texts(found.named_groups[:listed])) + (" · …" if found.shard_count > listed else "")
+    groups = " · ".join(
+        text.partition(" (")[0] for text in group_texts(found.named_groups[:listed])
+    ) + (" · …" if found.shard_count > listed else "")
     return f"{count_text(found.shard_count)} groups of {count_text(found.replication)} devices hold the same data: {groups}"
 
 
@@ -154,20 +166,28 @@ def product_headline(experiment: Experiment, found: Product, cost: Cost) -> str:
     if not sent:
         return "No communication: every device has what its part of the product needs"
     results = [array.name for array in experiment.what.results]
-    kinds = listed([  # an array and an axis may have one name: say which is which
-        f"{move.kind} of {'the result' if move.array in results else 'operand'} {move.array} over "
-        f"{'axis' if len(move.axes) == 1 else 'axes'} {axes_words(move.axes)}" for move in sent])
+    kinds = listed(
+        [  # an array and an axis may have one name: say which is which
+            f"{move.kind} of {'the result' if move.array in results else 'operand'} {move.array} over "
+            f"{'axis' if len(move.axes) == 1 else 'axes'} {axes_words(move.axes)}"
+            for move in sent
+        ]
+    )
     return f"{kinds[0].upper()}{kinds[1:]}{in_all(sent, cost)}"
 
 
-def reshard_headline(before: Spec, after: Spec, moves: Sequence[Move], missing: int,
-                     cost: Cost) -> str:
+def reshard_headline(
+    before: Spec, after: Spec, moves: Sequence[Move], missing: int, cost: Cost
+) -> str:
     """The answer for a change of spec: bytes that a device lacks, and by what they come."""
     way = f"{spec_code(before)} → {spec_code(after)}"
     sent = [move for move in moves if move.sends]
     if not sent:
-        keeps = "each device keeps a part of what it holds" if moves else \
-            "every device already holds it"
+        keeps = (
+            "each device keeps a part of what it holds"
+            if moves
+            else "every device already holds it"
+        )
         return f"{way}: nothing is sent, {keeps}"
     kinds = listed([f"{move.kind} over {axes_words(move.axes)}" for move in sent])
     return f"{way}: {bytes_text(missing)} into each device at most, by {kinds}{in_all(sent, cost)}"
@@ -185,11 +205,12 @@ def why(experiment: Experiment, found: Product, move: Move) -> str:
     what = experiment.what
     if move.kind in ("all-reduce", "reduce-scatter"):
         dims = dict(found.split)
-        contracted = listed([f"`{dim}`" for dim in
-                             dict.fromkeys(dims[axis] for axis in move.axes)])
+        contracted = listed([f"`{dim}`" for dim in dict.fromkeys(dims[axis] for axis in move.axes)])
         keeps = ", and each device keeps its shard" if move.kind == "reduce-scatter" else ""
-        return (f"the contracted dim {contracted} is sharded over {axes_words(move.axes)}: partial "
-                f"sums of {move.array} are added{keeps}")
+        return (
+            f"the contracted dim {contracted} is sharded over {axes_words(move.axes)}: partial "
+            f"sums of {move.array} are added{keeps}"
+        )
     names = what.array(move.array).present(experiment.sizes)
     stored = spec_code(experiment.spec(move.array))
     used = spec_code(dict(found.used)[move.array])
@@ -204,31 +225,42 @@ def why(experiment: Experiment, found: Product, move: Move) -> str:
 def step_why(move: Move) -> str:
     """Why a step from spec to spec is there."""
     dims = listed([f"d{dim}" for dim in move.dims]) if move.dims else "the array"
-    return {"all-gather": f"{dims} is to be replicated over these axes",
-            "all-to-all": f"from sharding {' to '.join(f'd{dim}' for dim in move.dims)}",
-            "slice": f"{dims}: each device keeps a part of what it holds, nothing is sent",
-            "collective-permute": "each device gets its shard from another that holds it",
-            }.get(move.kind, "")
+    return {
+        "all-gather": f"{dims} is to be replicated over these axes",
+        "all-to-all": f"from sharding {' to '.join(f'd{dim}' for dim in move.dims)}",
+        "slice": f"{dims}: each device keeps a part of what it holds, nothing is sent",
+        "collective-permute": "each device gets its shard from another that holds it",
+    }.get(move.kind, "")
 
 
 def cost_source(experiment: Experiment, is_known: bool) -> str:
     """Where the seconds are from, or why there are none."""
     if experiment.place.is_absent:
-        return ("Seconds by the cost model, latency included." if is_known else
-                "The mesh does not fill the topology, so that nothing is known of its links.")
+        return (
+            "Seconds by the cost model, latency included."
+            if is_known
+            else "The mesh does not fill the topology, so that nothing is known of its links."
+        )
     if is_known:
         return "Seconds by the calibration of this mesh."
-    return ("No seconds: collectives of this mesh were never measured. Calibrate it on Collectives, "
-            "or choose a TPU topology as target.")
+    return (
+        "No seconds: collectives of this mesh were never measured. Calibrate it on Collectives, "
+        "or choose a TPU topology as target."
+    )
 
 
 def together_about(to_scale: bool, planes: bool) -> str:
     """What the picture of several arrays shows; `planes`: of some, only the last two dims."""
-    scale = "To one scale." if to_scale else \
-        "Not to scale: what would be too thin to read is drawn thicker."
+    scale = (
+        "To one scale."
+        if to_scale
+        else "Not to scale: what would be too thin to read is drawn thicker."
+    )
     scale += " Of more than two dims, the last two are drawn." if planes else ""
-    return (f"{scale} Numbers are devices that hold a shard; shards of one color are held by the "
-            "same first device.")
+    return (
+        f"{scale} Numbers are devices that hold a shard; shards of one color are held by the "
+        "same first device."
+    )
 
 
 def together_alt(experiment: Experiment, names: Sequence[str]) -> str:

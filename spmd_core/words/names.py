@@ -80,7 +80,9 @@ def environment_words(environment: Environment) -> str:
     """The devices of a target in one line: `8 simulated CPU devices sharing 2 cores, JAX 0.10.2`."""
     count, kind = environment.device_count, environment.device_kind
     devices = f"{count} simulated CPU devices" if environment.simulated else f"{count} × {kind}"
-    cores = f" sharing {environment.cores} cores" if environment.simulated and environment.cores else ""
+    cores = (
+        f" sharing {environment.cores} cores" if environment.simulated and environment.cores else ""
+    )
     process = f", host {environment.process_index} of {environment.process_count}"
     host = process if environment.process_count > 1 else ""
     return f"{devices}{cores}{host}, JAX {environment.jax}"

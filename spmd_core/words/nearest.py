@@ -18,13 +18,17 @@ def nearest_words(plan: Plan, nearest: NearestFit | None) -> str:
     """What to change so that a plan should fit, or that nothing on this generation does."""
     if nearest is None:
         chip = plan.topology.chip.title
-        return (f"Nothing on {chip} should fit, however many chips: not with full "
-                "rematerialization, block inputs offloaded, one sequence per shard and parameters "
-                "sharded over a slice. Use chips with more HBM, or a smaller model.")
+        return (
+            f"Nothing on {chip} should fit, however many chips: not with full "
+            "rematerialization, block inputs offloaded, one sequence per shard and parameters "
+            "sharded over a slice. Use chips with more HBM, or a smaller model."
+        )
     memory, time = nearest.found.memory_bytes, nearest.found.predicted_s
     step = f", about {seconds_text(time.estimate)} a step" if time else ""
-    return (f"Nearest that should fit: {listed(list(changes(plan, nearest)))}. "
-            f"{bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device{step}.")
+    return (
+        f"Nearest that should fit: {listed(list(changes(plan, nearest)))}. "
+        f"{bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device{step}."
+    )
 
 
 def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
@@ -56,13 +60,19 @@ def _batch(plan: Plan, near: Plan) -> str:
 
 def arguments(plan: Plan, near: Plan) -> str:
     """What of the arguments of `predict` the nearest plan has otherwise."""
-    found = {"target": (plan.target, near.target),
-             "mesh": (mesh_text(plan.mesh, ","), mesh_text(near.mesh, ",")),
-             "batch-per-device": (f"{plan.batch_per_device:.15g}", f"{near.batch_per_device:.15g}"),
-             "remat": (plan.remat, near.remat), "save": (plan.save, near.save),
-             "offload": (plan.offload, near.offload)}
-    texts = {name: value if isinstance(value, str) else ",".join(value) or '""'
-             for name, (before, value) in found.items() if value != before}
+    found = {
+        "target": (plan.target, near.target),
+        "mesh": (mesh_text(plan.mesh, ","), mesh_text(near.mesh, ",")),
+        "batch-per-device": (f"{plan.batch_per_device:.15g}", f"{near.batch_per_device:.15g}"),
+        "remat": (plan.remat, near.remat),
+        "save": (plan.save, near.save),
+        "offload": (plan.offload, near.offload),
+    }
+    texts = {
+        name: value if isinstance(value, str) else ",".join(value) or '""'
+        for name, (before, value) in found.items()
+        if value != before
+    }
     return " ".join(f"--{name} {text}" for name, text in texts.items())
 
 
@@ -72,9 +82,15 @@ def nearest_json(plan: Plan) -> dict[str, Any]:
     if nearest is None:
         return {"nearest": None}
     memory, time = nearest.found.memory_bytes, nearest.found.predicted_s
-    return {"nearest": {"changes": list(changes(plan, nearest)), "plan": nearest.plan.to_json(),
-                        "peak_bytes": memory.peak, "host_bytes": memory.host,
-                        "step_s": time.estimate if time else None}}
+    return {
+        "nearest": {
+            "changes": list(changes(plan, nearest)),
+            "plan": nearest.plan.to_json(),
+            "peak_bytes": memory.peak,
+            "host_bytes": memory.host,
+            "step_s": time.estimate if time else None,
+        }
+    }
 
 
 # The instant estimate of a training step in a line, to hold several side by side
@@ -92,10 +108,15 @@ def in_a_line(plan: Plan, *, offering: bool = True) -> str:
     said = memory_words(memory.peak, memory.capacity, found.fits, memory.missing, "should fit")
     if not found.fits or time is None:
         return f"{said}. {nearest_words(plan, nearest_fit(plan))}" if offering else f"{said}."
-    shares = [f"{name} {share / time.estimate:.0%}" for name, share in parts(found).items()
-              if share > _LARGE * time.estimate]
-    return (f"{said}. {seconds_text(time.estimate)} a step at {found.mfu or 0.0:.1%} MFU: "
-            f"{', '.join(shares)}.")
+    shares = [
+        f"{name} {share / time.estimate:.0%}"
+        for name, share in parts(found).items()
+        if share > _LARGE * time.estimate
+    ]
+    return (
+        f"{said}. {seconds_text(time.estimate)} a step at {found.mfu or 0.0:.1%} MFU: "
+        f"{', '.join(shares)}."
+    )
 
 
 def moments_words(plan: Plan) -> str:
@@ -108,5 +129,7 @@ def moments_words(plan: Plan) -> str:
     nbytes = held * moments / (moments + _WIDTH[plan.parameter_dtype])
     chip = plan.topology.chip
     bandwidth = chip.host_bandwidth / chip.devices_per_chip * HOST_EFFICIENCY
-    return (f"The moments are {bytes_text(nbytes)} per device. From host memory and back they "
-            f"would take {seconds_text(2 * nbytes / bandwidth)} of every step.")
+    return (
+        f"The moments are {bytes_text(nbytes)} per device. From host memory and back they "
+        f"would take {seconds_text(2 * nbytes / bandwidth)} of every step."
+    )

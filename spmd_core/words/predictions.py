@@ -14,19 +14,31 @@ from spmd_core.words.strategies import predicted
 _HOUR, _DAY = 3600.0, 86400.0
 # What a program waits for most, as rooflines call it; keys are those of stored predictions.
 _BOUND = {
-    "compute": "compute-bound", "memory": "HBM-bound", "interconnect": "ICI-bound",
-    "host": "bound by transfers to the host", "data centre network": "DCN-bound",
+    "compute": "compute-bound",
+    "memory": "HBM-bound",
+    "interconnect": "ICI-bound",
+    "host": "bound by transfers to the host",
+    "data centre network": "DCN-bound",
 }
 # Kinds of time in a schedule, in the order of a legend.
 KINDS = {
-    "matmul": "matrix products", "kernel": "attention kernels", "memory": "HBM-bound operations",
-    "compute": "computation", "hidden": "hidden communication",
-    "exposed": "exposed communication", "wait": "waiting for copies", "copy": "copies",
+    "matmul": "matrix products",
+    "kernel": "attention kernels",
+    "memory": "HBM-bound operations",
+    "compute": "computation",
+    "hidden": "hidden communication",
+    "exposed": "exposed communication",
+    "wait": "waiting for copies",
+    "copy": "copies",
     "loop": "a loop inside",
 }
 _PARTS = {"kept by the forward pass": "saved activations"}  # keys are those of the JSON form
-_WAITS = {"copy": "waiting for copies", "host": "waiting for the host",
-          "send": "exposed transfer between slices", "slices": "waiting for the slowest slice"}
+_WAITS = {
+    "copy": "waiting for copies",
+    "host": "waiting for the host",
+    "send": "exposed transfer between slices",
+    "slices": "waiting for the slowest slice",
+}
 
 
 def answer(result: Result) -> str:
@@ -61,9 +73,11 @@ def step_estimate(found: Prediction) -> str:
     time = found.predicted_s
     if time is None:
         return ""
-    return (f"About {seconds_text(time.estimate)} a step ({seconds_text(time.low)} to "
-            f"{seconds_text(time.high)}) at {found.mfu or 0.0:.1%} MFU, "
-            f"{bound_words(found.binds)}: estimate, not compiled.")
+    return (
+        f"About {seconds_text(time.estimate)} a step ({seconds_text(time.low)} to "
+        f"{seconds_text(time.high)}) at {found.mfu or 0.0:.1%} MFU, "
+        f"{bound_words(found.binds)}: estimate, not compiled."
+    )
 
 
 def exposed_words(found: Prediction) -> str:
@@ -82,8 +96,9 @@ def parts_words(parts: Mapping[str, float]) -> str:
     return "; ".join(f"{_PARTS.get(name, name)} {bytes_text(size)}" for name, size in parts.items())
 
 
-def memory_words(peak: float | None, capacity: float, fits: bool, missing: float = 0,
-                 verb: str = "fits") -> str:
+def memory_words(
+    peak: float | None, capacity: float, fits: bool, missing: float = 0, verb: str = "fits"
+) -> str:
     """HBM against what there is, the number first.
 
     >>> memory_words(20 * 2**30, 16 * 2**30, False, 4 * 2**30)
@@ -103,9 +118,11 @@ def bound_words(binds: str | None) -> str:
 def chip_words(topology: Topology) -> str:
     """What a chip of the topology can do."""
     chip = topology.chip
-    return (f"{chip.title}: {scaled_text(chip.peak_flops, 'FLOP/s')} in bfloat16, "
-            f"{bytes_text(chip.hbm_bytes)} of HBM at {scaled_text(chip.hbm_bandwidth, 'B/s')}, "
-            f"ICI links of {scaled_text(chip.link_bandwidth, 'B/s')} each way")
+    return (
+        f"{chip.title}: {scaled_text(chip.peak_flops, 'FLOP/s')} in bfloat16, "
+        f"{bytes_text(chip.hbm_bytes)} of HBM at {scaled_text(chip.hbm_bandwidth, 'B/s')}, "
+        f"ICI links of {scaled_text(chip.link_bandwidth, 'B/s')} each way"
+    )
 
 
 def parts(prediction: Prediction) -> dict[str, float]:
@@ -143,9 +160,11 @@ def bounds_words(found: Prediction) -> str:
     if found.bounds_s is None:
         return ""
     scheduled = seconds_text(sum(found.shares_s.values()))
-    return (f"{seconds_text(found.bounds_s.overlapped)} with all communication hidden, "
-            f"{seconds_text(found.bounds_s.sequential)} with none; {scheduled} by the compiler's "
-            "schedule.")
+    return (
+        f"{seconds_text(found.bounds_s.overlapped)} with all communication hidden, "
+        f"{seconds_text(found.bounds_s.sequential)} with none; {scheduled} by the compiler's "
+        "schedule."
+    )
 
 
 def route_words(route: str) -> str:
@@ -171,8 +190,9 @@ def operation(op: str | None) -> str:
     return last if len(last) <= 44 else f"…{last[-43:]}"
 
 
-def run_words(found: Prediction, plan: Plan, tokens: float,
-              price: float | None = None) -> str | None:
+def run_words(
+    found: Prediction, plan: Plan, tokens: float, price: float | None = None
+) -> str | None:
     """What training on so many tokens takes: steps, days, chip-hours, and dollars at a price per
     chip-hour; None where it does not fit."""
     time = found.predicted_s
@@ -188,8 +208,10 @@ def run_words(found: Prediction, plan: Plan, tokens: float,
 
     hours = chips * steps * time.estimate / _HOUR
     money = f", {money_text(hours * price)}" if price else ""
-    return (f"{steps:,.0f} steps, {of(time.estimate)} without a stop ({of(time.low)} to "
-            f"{of(time.high)}), {hours:,.0f} chip-hours on {chips:,} chips{money}")
+    return (
+        f"{steps:,.0f} steps, {of(time.estimate)} without a stop ({of(time.low)} to "
+        f"{of(time.high)}), {hours:,.0f} chip-hours on {chips:,} chips{money}"
+    )
 
 
 def measured_words(found: Prediction, measured_s: float) -> str | None:
@@ -198,8 +220,10 @@ def measured_words(found: Prediction, measured_s: float) -> str | None:
     if time is None or measured_s <= 0:
         return None
     inside = "inside" if time.low <= measured_s <= time.high else "outside"
-    return (f"The estimate is {off_words(time.estimate / measured_s - 1, 1)} "
-            f"({seconds_text(measured_s)}), which is {inside} the predicted interval.")
+    return (
+        f"The estimate is {off_words(time.estimate / measured_s - 1, 1)} "
+        f"({seconds_text(measured_s)}), which is {inside} the predicted interval."
+    )
 
 
 def off_words(error: float, digits: int = 0) -> str:

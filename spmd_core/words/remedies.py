@@ -32,8 +32,11 @@ def moved_words(dims: Sequence[str], other: str, axes: Axes) -> str:
 
 def array_words(name: str, is_result: bool, dims: Sequence[str], spec: Spec) -> str:
     """One operand stored, or one result requested, in another sharding."""
-    parts = [f"over {over_words(axes)} along `{dim}`"
-             for dim, axes in zip(dims, spec, strict=True) if axes]
+    parts = [
+        f"over {over_words(axes)} along `{dim}`"
+        for dim, axes in zip(dims, spec, strict=True)
+        if axes
+    ]
     if not parts:
         return f"request `{name}` replicated" if is_result else f"store `{name}` replicated"
     return f"{'request' if is_result else 'store'} `{name}` sharded {' and '.join(parts)}"
@@ -60,17 +63,23 @@ def what_words(each: Collective) -> str:
     return f"{kind} over {over_words(each.axes)}" if each.axes else kind
 
 
-def remedy_words(change: str, before: Sequence[Collective], after: Sequence[Collective],
-                 new: Sequence[Collective], memory_bytes: int | None,
-                 seconds: tuple[float, float]) -> str:
+def remedy_words(
+    change: str,
+    before: Sequence[Collective],
+    after: Sequence[Collective],
+    new: Sequence[Collective],
+    memory_bytes: int | None,
+    seconds: tuple[float, float],
+) -> str:
     """Both sides of a change that was compiled: what it removes, and what that costs. `before`:
     the collectives in question, which are alike; `after`: those of them that are still there;
     `new`: those that came instead.
     """
     removed = f"no {what_words(before[0])}" if not after else _less(before, after)
     more = sorted({what_words(each) for each in new})
-    comes = f", {listed([f'{_a(each)} {each}' for each in more[:_MOST_NEW]])} instead" \
-        if more else ""
+    comes = (
+        f", {listed([f'{_a(each)} {each}' for each in more[:_MOST_NEW]])} instead" if more else ""
+    )
     held = f"; {memory_change(memory_bytes)}" if memory_bytes is not None else ""
     return f"{change}: {removed}{comes}{held}; predicted {_times(*seconds)}"
 
@@ -82,14 +91,22 @@ def memory_change(nbytes: int) -> str:
     return f"{'+' if nbytes > 0 else '-'}{bytes_text(abs(nbytes))} per device"
 
 
-def nothing_words(each: Collective, dims: Sequence[str], tried: int, failed: int,
-                  slower: tuple[str, float, float] | None) -> str:
+def nothing_words(
+    each: Collective,
+    dims: Sequence[str],
+    tried: int,
+    failed: int,
+    slower: tuple[str, float, float] | None,
+) -> str:
     """Why nothing removes a collective: what needs it, and what the best that was tried would take.
 
     `dims`: the dims whose sum it makes; `slower`: change, seconds before and after.
     """
-    needs = f"the sum over {listed([f'`{dim}`' for dim in dims])} needs it" \
-        if dims and each.kind in _SUMS else ""
+    needs = (
+        f"the sum over {listed([f'`{dim}`' for dim in dims])} needs it"
+        if dims and each.kind in _SUMS
+        else ""
+    )
     if slower is not None:
         change, *seconds = slower
         lead = f"{needs}; " if needs else ""
@@ -115,12 +132,16 @@ def _a(noun: str) -> str:
     return "an" if noun[0] in "aeiou" else "a"
 
 
-GUESSED = ("the seconds of these are guesses: this target and mesh were not calibrated, and "
-           "`calibrate` measures what they go by")
+GUESSED = (
+    "the seconds of these are guesses: this target and mesh were not calibrated, and "
+    "`calibrate` measures what they go by"
+)
 
 
-TRIES = ("Compiles up to 8 changes for each collective worth more than 2 % of the time, until one "
-         "removes it. Nothing is executed, and nothing that is timed is disturbed.")
+TRIES = (
+    "Compiles up to 8 changes for each collective worth more than 2 % of the time, until one "
+    "removes it. Nothing is executed, and nothing that is timed is disturbed."
+)
 NOTHING_WORTH = "No collective takes more than 2 % of the predicted time: nothing was tried."
 
 
@@ -128,5 +149,8 @@ def doing_words(done: int, of: int, change: str) -> str:
     """How far the trying is."""
     if not of:
         return "looking for collectives that are worth it"
-    return f"collective {min(done + 1, of)} of {of}, compiling: {change}" if change else \
-        f"{done} of {of} collectives tried"
+    return (
+        f"collective {min(done + 1, of)} of {of}, compiling: {change}"
+        if change
+        else f"{done} of {of} collectives tried"
+    )

@@ -12,11 +12,21 @@ from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import title
 
 _PHASES = {
-    "trace": "tracing", "lower": "tracing", "compile": "compiling",
-    "partition": "partitioning", "optimize": "choosing layouts of",
-    "schedule": "scheduling", "code": "making the code of",
-    "price": "estimating the time of", "first_run": "running once", "warm_up": "warming up",
-    "sample": "measuring", "train": "training", "profile": "tracing a step of", "shardings": "reading the shardings of", "check": "checking values",
+    "trace": "tracing",
+    "lower": "tracing",
+    "compile": "compiling",
+    "partition": "partitioning",
+    "optimize": "choosing layouts of",
+    "schedule": "scheduling",
+    "code": "making the code of",
+    "price": "estimating the time of",
+    "first_run": "running once",
+    "warm_up": "warming up",
+    "sample": "measuring",
+    "train": "training",
+    "profile": "tracing a step of",
+    "shardings": "reading the shardings of",
+    "check": "checking values",
     "write": "writing the result",
 }
 # of a compile for absent devices, in their order: a step's, and any other program's
@@ -99,8 +109,11 @@ def compile_words(status: RunStatus, last_s: float | None) -> tuple[float, str]:
     place = known_stages.index(status.phase) if status.phase in known_stages else -1
     share = (place + 1) / (len(known_stages) + 1)
     doing = _PHASES.get(status.phase or "", "loading the compiler").removesuffix(" of")
-    words = f"Stage {place + 1} of {len(known_stages)}: {doing}." if place >= 0 \
+    words = (
+        f"Stage {place + 1} of {len(known_stages)}: {doing}."
+        if place >= 0
         else "Loading the compiler."
+    )
     if last_s is None:
         return share, words
     known = min(0.95, (status.elapsed_s or 0.0) / last_s) if last_s else 0.0
@@ -113,7 +126,8 @@ def behind_words(at_hand: RunStatus, longest_s: float) -> str:
     pauses = ", pauses not counted" if at_hand.lane == COMPILING else ""
     return (
         f"Behind {experiment_words(at_hand.experiment)}: {phase_words(at_hand)}, at work{since}. "
-        f"It is ended after {seconds_text(longest_s)} at the latest{pauses}.")
+        f"It is ended after {seconds_text(longest_s)} at the latest{pauses}."
+    )
 
 
 def floor_words(result: Result) -> str | None:
@@ -185,8 +199,10 @@ def collectives_words(found: StrategyResult) -> str:
     """The collectives of a program: `all-reduce over x`; an en dash where they are not known."""
     if found.collectives is None:
         return "–"
-    texts = dict.fromkeys(f"{kind_words(one)} over {' and '.join(one.axes)}" if one.axes
-                          else kind_words(one) for one in found.collectives)
+    texts = dict.fromkeys(
+        f"{kind_words(one)} over {' and '.join(one.axes)}" if one.axes else kind_words(one)
+        for one in found.collectives
+    )
     return ", ".join(texts) or "none"
 
 
@@ -202,8 +218,12 @@ def merged_notes(said: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 def _with_ranges(notes: list[str]) -> str:
     """The first of notes that differ in percentages alone, with the range of each."""
     shares = [[int(share) for share in _PERCENT.findall(note)] for note in notes]
-    ranges = iter([f"{min(column)}%" if len(set(column)) == 1 else
-                   f"{min(column)}% to {max(column)}%" for column in zip(*shares, strict=True)])
+    ranges = iter(
+        [
+            f"{min(column)}%" if len(set(column)) == 1 else f"{min(column)}% to {max(column)}%"
+            for column in zip(*shares, strict=True)
+        ]
+    )
     return _PERCENT.sub(lambda _: next(ranges), notes[0])
 
 

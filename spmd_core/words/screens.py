@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
-WHAT_THIS_IS = ("SPMD Lab runs JAX programs sharded over a mesh of devices, and shows what each "
-                "device holds, what communicates and why, and how long each strategy takes: on the "
-                "devices here, or predicted for TPUs that are not attached.")
+WHAT_THIS_IS = (
+    "SPMD Lab runs JAX programs sharded over a mesh of devices, and shows what each "
+    "device holds, what communicates and why, and how long each strategy takes: on the "
+    "devices here, or predicted for TPUs that are not attached."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,23 +19,40 @@ class Start:
 
 
 STARTS = (
-    Start("layout", "See who holds what",
-          "Shard an array over a mesh, and see which device holds which shard."),
-    Start("compare", "Compare strategies",
-          "Run one computation under several sharding strategies, and see which is fastest, "
-          "and why."),
-    Start("predict", "Predict a training step",
-          "Choose a model and TPUs that are not attached, and see whether it fits, how long a "
-          "step takes, and what binds it."),
-    Start("search", "Search shardings",
-          "Choose a model and chips, or a computation: which mesh and sharding is best, how sure "
-          "that is, and why not another."),
-    Start("collectives", "Measure collectives",
-          "Time every collective over every axis of a mesh here, or predict it for TPUs that are "
-          "not attached: latency, bandwidth, and the machine's ceilings."),
-    Start("recipes", "Open a recipe",
-          "The classic examples, cell by cell, and problems of large models, such as whether 70B "
-          "fits: one click each."),
+    Start(
+        "layout",
+        "See who holds what",
+        "Shard an array over a mesh, and see which device holds which shard.",
+    ),
+    Start(
+        "compare",
+        "Compare strategies",
+        "Run one computation under several sharding strategies, and see which is fastest, and why.",
+    ),
+    Start(
+        "predict",
+        "Predict a training step",
+        "Choose a model and TPUs that are not attached, and see whether it fits, how long a "
+        "step takes, and what binds it.",
+    ),
+    Start(
+        "search",
+        "Search shardings",
+        "Choose a model and chips, or a computation: which mesh and sharding is best, how sure "
+        "that is, and why not another.",
+    ),
+    Start(
+        "collectives",
+        "Measure collectives",
+        "Time every collective over every axis of a mesh here, or predict it for TPUs that are "
+        "not attached: latency, bandwidth, and the machine's ceilings.",
+    ),
+    Start(
+        "recipes",
+        "Open a recipe",
+        "The classic examples, cell by cell, and problems of large models, such as whether 70B "
+        "fits: one click each.",
+    ),
 )
 
 

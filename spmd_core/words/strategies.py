@@ -11,21 +11,30 @@ from spmd_core.units import seconds_text
 from spmd_core.words.names import listed, title
 
 Group = tuple[tuple[str, ...], Estimate]  # strategies that compile to one program, and its time
-PAIRED = ("Strategies are in the order of their medians. The paired ratio compares the calls that "
-          "they made side by side in each round, so that a slow stretch of the machine counts "
-          "for all of them: it decides what is called slower, and can differ from the quotient of "
-          "the medians.")
-MIXED = ("Measured rows come first. A measured time and a predicted one are not ranked against each "
-         "other: each kind has its own fastest.")
-BY_INTERVALS = ("The ratio is that of the estimates, with what both rows' intervals allow: a row is "
-                "called slower only where they do not overlap.")
+PAIRED = (
+    "Strategies are in the order of their medians. The paired ratio compares the calls that "
+    "they made side by side in each round, so that a slow stretch of the machine counts "
+    "for all of them: it decides what is called slower, and can differ from the quotient of "
+    "the medians."
+)
+MIXED = (
+    "Measured rows come first. A measured time and a predicted one are not ranked against each "
+    "other: each kind has its own fastest."
+)
+BY_INTERVALS = (
+    "The ratio is that of the estimates, with what both rows' intervals allow: a row is "
+    "called slower only where they do not overlap."
+)
 LISTED = 3  # rows of a study that a sentence names: of more, the first and how many others
 
 
 def measured(result: Result) -> str:
     """Which strategy is fastest and by how much, or that no difference can be told."""
-    timed = {name: found for name, found in result.strategies.items()
-             if found.median_s is not None and found.correct is not False}
+    timed = {
+        name: found
+        for name, found in result.strategies.items()
+        if found.median_s is not None and found.correct is not False
+    }
     called = _Called(result)
     if not timed:
         return "No strategy was measured to the end."
@@ -42,8 +51,9 @@ def measured(result: Result) -> str:
     return compared(answer, result.medians_s, called)
 
 
-def compared(answer: Comparison, medians_s: Mapping[str, float | None],
-             called: "_Called | None" = None) -> str:
+def compared(
+    answer: Comparison, medians_s: Mapping[str, float | None], called: "_Called | None" = None
+) -> str:
     """The same of a comparison of several, and their medians."""
     called = called or _Called(None)
     apart = [ratio for ratio in answer.ratios if ratio.differs]
@@ -62,12 +72,18 @@ def predicted(result: Result) -> str:
     """Which strategy is predicted fastest, what cannot be told from it, which compile to one
     program, and which do not fit."""
     called = _Called(result)
-    names = [name for name in result.strategies if not result.experiment.is_mixed
-             or result.row(name).experiment.place.is_absent]
+    names = [
+        name
+        for name in result.strategies
+        if not result.experiment.is_mixed or result.row(name).experiment.place.is_absent
+    ]
     found = {name: result.strategies[name] for name in names}
-    groups = [(alike, _scaled(time, result.tokens(alike[0])))
-              for alike, time in same_programs(found, {
-                  name: result.row(name).experiment.target for name in names})]
+    groups = [
+        (alike, _scaled(time, result.tokens(alike[0])))
+        for alike, time in same_programs(
+            found, {name: result.row(name).experiment.target for name in names}
+        )
+    ]
     groups.sort(key=lambda group: group[1].estimate)
     unfit = [name for name, each in found.items() if each.prediction and not each.prediction.fits]
     absent = f"{called.several(unfit)} {_do(unfit, 'does', 'do')} not fit." if unfit else ""
@@ -75,8 +91,11 @@ def predicted(result: Result) -> str:
         return absent or "No strategy was compiled to the end."
     said = [_order(groups, called)]
     if len(groups) > 1:
-        said += [f"{called.several(names)} compile to the same program."
-                 for names, _ in groups if len(names) > 1]
+        said += [
+            f"{called.several(names)} compile to the same program."
+            for names, _ in groups
+            if len(names) > 1
+        ]
     return " ".join([*said, *([absent] if absent else [])])
 
 
@@ -93,8 +112,9 @@ class _Called:
     def __init__(self, result: Result | None):
         self._result = result
         self._is_study = result is None or bool(result.experiment.variants)
-        self._alone = result is not None and len({
-            row.strategy for row in result.experiment.rows}) == 1
+        self._alone = (
+            result is not None and len({row.strategy for row in result.experiment.rows}) == 1
+        )
 
     def __call__(self, name: str) -> str:
         row = self._result.row(name) if self._result and self._alone else None
@@ -112,8 +132,9 @@ class _Called:
         """Several rows: of many in a study the first, and how many others."""
         return self._cut([self(name) for name in names])
 
-    def with_times(self, medians_s: Mapping[str, float | None], names: Sequence[str],
-                   all_tie: bool = False) -> str:
+    def with_times(
+        self, medians_s: Mapping[str, float | None], names: Sequence[str], all_tie: bool = False
+    ) -> str:
         """Several rows that were measured, with their medians."""
         return self.tied([(name, medians_s[name] or 0.0) for name in names], all_tie)
 
@@ -146,8 +167,9 @@ def verdict(ratio: Ratio) -> str:
     return ratio_words(ratio) + ("" if ratio.differs else few)
 
 
-def same_programs(found: Mapping[str, StrategyResult],
-                  targets: Mapping[str, str] | None = None) -> list[Group]:
+def same_programs(
+    found: Mapping[str, StrategyResult], targets: Mapping[str, str] | None = None
+) -> list[Group]:
     """Strategies with a predicted time, the fastest first; those of one program on one target
     (`targets`, by strategy, where there are several) together."""
     groups: dict[str, tuple[list[str], Estimate]] = {}
@@ -157,20 +179,20 @@ def same_programs(found: Mapping[str, StrategyResult],
             key = f"{program} {(targets or {}).get(name)}" if program else f"of {name}"
             group = groups.setdefault(key, ([], each.predicted_s))
             group[0].append(name)
-    return sorted(((tuple(names), time) for names, time in groups.values()),
-                  key=lambda group: group[1].estimate)
+    return sorted(
+        ((tuple(names), time) for names, time in groups.values()),
+        key=lambda group: group[1].estimate,
+    )
 
 
 def _scaled(time: Estimate, tokens: int) -> Estimate:
-    return Estimate(low=time.low / tokens, estimate=time.estimate / tokens,
-                    high=time.high / tokens)
+    return Estimate(low=time.low / tokens, estimate=time.estimate / tokens, high=time.high / tokens)
 
 
 def paired_words(ratio: Ratio) -> str:
     """A paired ratio with the name of its interval: `paired ratio 1.08× (95 % interval …)`."""
     low, high = ratio.interval
-    return (f"paired ratio {_factor(ratio.ratio)}× "
-            f"(95 % interval {_factor(low)} to {_factor(high)})")
+    return f"paired ratio {_factor(ratio.ratio)}× (95 % interval {_factor(low)} to {_factor(high)})"
 
 
 def _slower(medians_s: Mapping[str, float | None], ratio: Ratio) -> str:
@@ -198,8 +220,10 @@ def _order(groups: Sequence[Group], called: _Called) -> str:
     if not close:
         fastest = _do(names, "is", "are")
         return f"{called.several(names)} {fastest} predicted fastest: {takes}.{slower}"
-    told = called.tied([(name, time.estimate) for group, time in (groups[0], *close)
-                        for name in group], all_tie=apart is None)
+    told = called.tied(
+        [(name, time.estimate) for group, time in (groups[0], *close) for name in group],
+        all_tie=apart is None,
+    )
     return f"No difference between {told}{called.unit}: their predicted intervals overlap.{slower}"
 
 

@@ -23,19 +23,28 @@ def rows(result: Result) -> list[dict[str, str]]:
     """
     is_plain = not (result.experiment.is_mixed or is_predicted(result))
     compared = against(result)
-    found = [{
-        "Variant": result.row(name).variant, "Strategy": title(result.row(name).strategy),
-        **_time(result, name), PAIRED if is_plain else RATIO: compared.get(name, NONE),
-        "Tokens/s per chip": _tokens(each), "Peak per device": _peak(each),
-        "Communication": communication(each), "MFU": mfu_text(each),
-        "Values": verdict_words(each) if each.median_s is not None else _fits(each)}
-        for name, each in result.ordered]
-    dropped = {column for column in _OPTIONAL
-               if all(row.get(column, NONE) == NONE for row in found)}
+    found = [
+        {
+            "Variant": result.row(name).variant,
+            "Strategy": title(result.row(name).strategy),
+            **_time(result, name),
+            PAIRED if is_plain else RATIO: compared.get(name, NONE),
+            "Tokens/s per chip": _tokens(each),
+            "Peak per device": _peak(each),
+            "Communication": communication(each),
+            "MFU": mfu_text(each),
+            "Values": verdict_words(each) if each.median_s is not None else _fits(each),
+        }
+        for name, each in result.ordered
+    ]
+    dropped = {
+        column for column in _OPTIONAL if all(row.get(column, NONE) == NONE for row in found)
+    }
     if len({row["Strategy"] for row in found}) == 1:  # as the answer says
         dropped.add("Strategy")
-    return [{column: cell for column, cell in row.items() if column not in dropped}
-            for row in found]
+    return [
+        {column: cell for column, cell in row.items() if column not in dropped} for row in found
+    ]
 
 
 def explained(result: Result) -> list[str]:
@@ -45,8 +54,10 @@ def explained(result: Result) -> list[str]:
         said.append(strategies.MIXED)
     if result.comparison and result.comparison.ratios and not is_predicted(result):
         said.append(strategies.PAIRED)
-    if any(each and each.ratios for each in (result.predicted, is_predicted(result)
-                                             and result.comparison)):
+    if any(
+        each and each.ratios
+        for each in (result.predicted, is_predicted(result) and result.comparison)
+    ):
         said.append(strategies.BY_INTERVALS)
     return said
 
@@ -57,8 +68,11 @@ def whose(names: Sequence[str], result: Result) -> str:
     """
     listed, rows = list(dict.fromkeys(names)), result.experiment.rows
     if not result.experiment.variants:
-        return "every strategy" if len(listed) == len(result.strategies) > 1 else \
-            ", ".join(map(title, listed))
+        return (
+            "every strategy"
+            if len(listed) == len(result.strategies) > 1
+            else ", ".join(map(title, listed))
+        )
     several = len({row.strategy for row in rows}) > 1
     if len(listed) == len(rows):
         return "every variant and strategy" if several else "every variant"
@@ -106,8 +120,11 @@ def _time(result: Result, name: str) -> dict[str, str]:
     if seconds is None:
         return {"Time": NONE, "Interval": NONE, "Time per token": NONE}
     between = f"{_seconds(span[0])} to {_seconds(span[1])}" if span else NONE
-    return {"Time": f"{_seconds(seconds)}{said}", "Interval": between,
-            "Time per token": _seconds(seconds / tokens) if tokens > 1 else NONE}
+    return {
+        "Time": f"{_seconds(seconds)}{said}",
+        "Interval": between,
+        "Time per token": _seconds(seconds / tokens) if tokens > 1 else NONE,
+    }
 
 
 def _tokens(found: StrategyResult) -> str:
@@ -116,8 +133,13 @@ def _tokens(found: StrategyResult) -> str:
 
 
 def _peak(found: StrategyResult) -> str:
-    peak = found.prediction.memory_bytes.peak if found.prediction else \
-        found.memory_bytes.peak if found.memory_bytes else None
+    peak = (
+        found.prediction.memory_bytes.peak
+        if found.prediction
+        else found.memory_bytes.peak
+        if found.memory_bytes
+        else None
+    )
     return _whole(bytes_text(peak))
 
 

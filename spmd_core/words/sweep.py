@@ -16,7 +16,15 @@ from spmd_core.words.predictions import bound_words
 _PLURAL = re.compile(r"s")
 NOTABLE = 0.05  # of the step: exposed communication worth a word
 ALIKE = 0.02  # closer than this, two estimates are not told apart
-SIZE_COLUMNS = ("Size", "Operands", "One device", "Best sharded", "Time", "Speedup", "Sharding wins")
+SIZE_COLUMNS = (
+    "Size",
+    "Operands",
+    "One device",
+    "Best sharded",
+    "Time",
+    "Speedup",
+    "Sharding wins",
+)
 
 
 def row_cost(row: Row, price: float | None = None) -> Cost:
@@ -38,13 +46,17 @@ def headline(sweep: Sweep, rows: Sequence[Row]) -> str:
         words.append(_best(sweep, timed) if sweep.is_categorical else _trend(sweep, timed))
         words += _binding(sweep, timed)
     elif timed:
-        words.append(f"At {point_title(sweep, timed[0].point)} a step takes {seconds_text(timed[0].numbers.step_s)}{_mfu(timed[0])}.")
+        words.append(
+            f"At {point_title(sweep, timed[0].point)} a step takes {seconds_text(timed[0].numbers.step_s)}{_mfu(timed[0])}."
+        )
     guessed = sum(row.is_estimated for row in timed)
     if guessed:
         are = "is an estimate" if guessed == 1 else "are estimates"
         words.append(f"{guessed} of {len(timed)} points {are}, not compiled.")
     if too_large := [row for row in rows if row.outcome.state in ("too large", "does not fit")]:
-        words.append(f"{_list(sweep, too_large)} {'does' if sweep.is_categorical and len(too_large) == 1 else 'do'} not fit in memory.")
+        words.append(
+            f"{_list(sweep, too_large)} {'does' if sweep.is_categorical and len(too_large) == 1 else 'do'} not fit in memory."
+        )
     if failed := [row for row in rows if row.outcome.state == "failed"]:
         words.append(f"{_list(sweep, failed)} failed: the table says why.")
     return " ".join(words)
@@ -56,8 +68,9 @@ def _trend(sweep: Sweep, timed: Sequence[Row]) -> str:
     if first.numbers.mfu is not None and last.numbers.mfu is not None:
         change = last.numbers.mfu / first.numbers.mfu - 1
         how = "stays near" if abs(change) < ALIKE else "falls from" if change < 0 else "rises from"
-        said = f"MFU {how} {first.numbers.mfu:.0%}" + ("" if abs(change) < ALIKE
-                                                       else f" to {last.numbers.mfu:.0%}")
+        said = f"MFU {how} {first.numbers.mfu:.0%}" + (
+            "" if abs(change) < ALIKE else f" to {last.numbers.mfu:.0%}"
+        )
     else:
         said = f"the step goes from {seconds_text(first.numbers.step_s)} to {seconds_text(last.numbers.step_s)}"
     if sweep.variable.scales and last.efficiency is not None:
@@ -78,8 +91,11 @@ def _best(sweep: Sweep, timed: Sequence[Row]) -> str:
     ratio = other.numbers.step_s / best.numbers.step_s - 1
     if ratio < ALIKE:
         return f"{text}; {point_title(sweep, other.point)} is as fast by this estimate."
-    overlap = ", though their intervals overlap" if (other.numbers.low_s
-                                                     or 0.0) < best.numbers.high_s else ""
+    overlap = (
+        ", though their intervals overlap"
+        if (other.numbers.low_s or 0.0) < best.numbers.high_s
+        else ""
+    )
     return f"{text}; next is {point_title(sweep, other.point)}, {ratio:.0%} slower{overlap}."
 
 
@@ -87,8 +103,9 @@ def _binding(sweep: Sweep, timed: Sequence[Row]) -> list[str]:
     """Where compute stops binding, and what the step waits for then."""
     if sweep.is_categorical:
         return []
-    turned = next((row for before, row in pairwise(timed)
-                   if before.numbers.binds != row.numbers.binds), None)
+    turned = next(
+        (row for before, row in pairwise(timed) if before.numbers.binds != row.numbers.binds), None
+    )
     worst = max(timed, key=lambda row: row.exposed_share or 0.0)
     exposed = ""
     if worst.exposed_most and (worst.exposed_share or 0.0) > NOTABLE:
@@ -134,13 +151,16 @@ def sizes_offer(missing: Sequence[Experiment]) -> str:
     to = f" to {spans[1]}" if len(missing) > 1 else ""
     verb = "Predicts" if missing[0].place.is_absent else "Measures"
     runs = "one run" if len(missing) == 1 else f"{len(missing)} runs"
-    return (f"From which size on does sharding win? {verb} {spans[0]}{to} under "
-            f"{titles(missing[0].strategies)}: {runs}, which stay in the history.")
+    return (
+        f"From which size on does sharding win? {verb} {spans[0]}{to} under "
+        f"{titles(missing[0].strategies)}: {runs}, which stay in the history."
+    )
 
 
 def _operands(point: SizePoint) -> str:
-    return bytes_text(point.experiment.what.operand_bytes(point.experiment.sizes,
-                                                          point.experiment.dtype))
+    return bytes_text(
+        point.experiment.what.operand_bytes(point.experiment.sizes, point.experiment.dtype)
+    )
 
 
 def size_headline(points: Sequence[SizePoint]) -> str:
@@ -151,10 +171,14 @@ def size_headline(points: Sequence[SizePoint]) -> str:
     first, largest = begins(points), known[-1]
     if first is None:
         best = f"{title(largest.best or '')} {seconds_text(largest.best_s)}"
-        return (f"Sharding does not win up to {size_words(largest)}: {best} against "
-                f"{seconds_text(largest.alone_s)} on one device.")
-    times = (f"{title(first.best or '')} {seconds_text(first.best_s)} against "
-             f"{seconds_text(first.alone_s)} on one device")
+        return (
+            f"Sharding does not win up to {size_words(largest)}: {best} against "
+            f"{seconds_text(largest.alone_s)} on one device."
+        )
+    times = (
+        f"{title(first.best or '')} {seconds_text(first.best_s)} against "
+        f"{seconds_text(first.alone_s)} on one device"
+    )
     if first is known[0]:
         return f"Sharding wins at all of these sizes: {times} at {size_words(first)}."
     return f"Sharding begins to win at {size_words(first)}: {times}."
@@ -162,9 +186,18 @@ def size_headline(points: Sequence[SizePoint]) -> str:
 
 def size_rows(points: Sequence[SizePoint]) -> list[tuple[str, ...]]:
     """A row for each size, in the order of SIZE_COLUMNS."""
-    return [(size_words(point), _operands(point), seconds_text(point.alone_s),
-        title(point.best) if point.best else "–", seconds_text(point.best_s), _size_speedup(point),
-        {True: "yes", False: "no", None: "–"}[point.wins]) for point in points]
+    return [
+        (
+            size_words(point),
+            _operands(point),
+            seconds_text(point.alone_s),
+            title(point.best) if point.best else "–",
+            seconds_text(point.best_s),
+            _size_speedup(point),
+            {True: "yes", False: "no", None: "–"}[point.wins],
+        )
+        for point in points
+    ]
 
 
 def _size_speedup(point: SizePoint) -> str:

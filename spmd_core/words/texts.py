@@ -14,18 +14,24 @@ MEANINGS = {
     "program": "What was run, or compiled: plain JAX, with the mesh and the placement of every operand.",
     "jaxpr": "What JAX traced: one equation per operation, for whole arrays. A jaxpr inside another is what a call, a loop or shard_map runs.",
     "stablehlo": "What JAX handed to the compiler: the same operations with the shardings that were asked for. Only communication that the "
-                 "program itself asks for is here.",
+    "program itself asks for is here.",
     "hlo": "What the compiler made of it, for one device: arrays are shards, operations are fused, and all communication is here.",
 }
 _SECTION = {"jaxpr": "jaxpr", "stablehlo": "function", "hlo": "computation"}
 _MOST_OPCODES = 6
-STEPS_ABOUT = ("As the compiler shards each value, before it divides the program among the devices. "
-         "Shapes are logical; bytes are per device.")
+STEPS_ABOUT = (
+    "As the compiler shards each value, before it divides the program among the devices. "
+    "Shapes are logical; bytes are per device."
+)
 READ_SHARDINGS = "Read the shardings of every step"
-READ_HELP = ("After the timing, compile the program once more and read how the compiler shards each "
-        "value between operands and results.")
-NEVER_READ = ("The shardings of this run's steps were not read. Reading them compiles the program "
-              "once more, after the timing.")
+READ_HELP = (
+    "After the timing, compile the program once more and read how the compiler shards each "
+    "value between operands and results."
+)
+NEVER_READ = (
+    "The shardings of this run's steps were not read. Reading them compiles the program "
+    "once more, after the timing."
+)
 EVERY = "Every operation"
 EVERY_HELP = "Also values without a name, inside a line of the program"
 OTHER_VERSION = "another version of SPMD Lab stored them: run it again"
@@ -62,11 +68,14 @@ def text_words(text: ProgramText) -> str:
 
 def section_words(text: ProgramText, section: Section) -> str:
     """A section in a line: how much it holds, its communication, who uses it."""
-    holds = count(section.stop - section.start,
-                  "line") if section.is_details or text.kind == "program" else count(
-        len(section.ops), ops_word(text))
-    return " · ".join(part for part in (holds, collectives_words(section.collectives), section.note)
-                      if part)
+    holds = (
+        count(section.stop - section.start, "line")
+        if section.is_details or text.kind == "program"
+        else count(len(section.ops), ops_word(text))
+    )
+    return " · ".join(
+        part for part in (holds, collectives_words(section.collectives), section.note) if part
+    )
 
 
 def difference_words(found: Difference, left: str, right: str) -> str:
@@ -77,35 +86,58 @@ def difference_words(found: Difference, left: str, right: str) -> str:
         return f"{left} and {right} are the same but for the names of their ops."
     sentences = []
     if found.left_collectives or found.right_collectives:
-        parts = [part
-                 for part in (_more(found.left_collectives, found.right_collectives, left, right),
-                              _more(found.right_collectives, found.left_collectives, right, left))
-                 if part]
-        sentences.append("; ".join(parts) if parts else f"Both communicate alike ({collectives_words(found.left_collectives)})")
+        parts = [
+            part
+            for part in (
+                _more(found.left_collectives, found.right_collectives, left, right),
+                _more(found.right_collectives, found.left_collectives, right, left),
+            )
+            if part
+        ]
+        sentences.append(
+            "; ".join(parts)
+            if parts
+            else f"Both communicate alike ({collectives_words(found.left_collectives)})"
+        )
     # parameters are no work: every fusion has its own
-    others = {opcode: (found.left_opcodes.get(opcode, 0), found.right_opcodes.get(opcode, 0))
-              for opcode in dict.fromkeys((*found.left_opcodes, *found.right_opcodes))
-              if opcode != "parameter"}
-    changed = sorted((pair for pair in others.items() if pair[1][0] != pair[1][1]),
-                     key=lambda pair: -abs(pair[1][0] - pair[1][1]))
+    others = {
+        opcode: (found.left_opcodes.get(opcode, 0), found.right_opcodes.get(opcode, 0))
+        for opcode in dict.fromkeys((*found.left_opcodes, *found.right_opcodes))
+        if opcode != "parameter"
+    }
+    changed = sorted(
+        (pair for pair in others.items() if pair[1][0] != pair[1][1]),
+        key=lambda pair: -abs(pair[1][0] - pair[1][1]),
+    )
     if changed:
-        named = ", ".join(f"{opcode} {ours:,} against {theirs:,}"
-                          for opcode, (ours, theirs) in changed[:_MOST_OPCODES])
-        more = f", and {len(changed) - _MOST_OPCODES:,} other kinds" if len(
-            changed) > _MOST_OPCODES else ""
+        named = ", ".join(
+            f"{opcode} {ours:,} against {theirs:,}"
+            for opcode, (ours, theirs) in changed[:_MOST_OPCODES]
+        )
+        more = (
+            f", and {len(changed) - _MOST_OPCODES:,} other kinds"
+            if len(changed) > _MOST_OPCODES
+            else ""
+        )
         sentences.append(f"Ops whose number differs, in {left} against {right}: {named}{more}")
     elif others:
         sentences.append("Every other kind of op is there equally often")
     if found.only_left or found.only_right:
-        sentences.append(f"{count(found.only_left, 'line')} only in {left}, {found.only_right:,} only in {right}")
+        sentences.append(
+            f"{count(found.only_left, 'line')} only in {left}, {found.only_right:,} only in {right}"
+        )
     return ". ".join(sentences) + "."
 
 
-def _more(ours: Mapping[str, int], theirs: Mapping[str, int], our_name: str,
-          their_name: str) -> str:
+def _more(
+    ours: Mapping[str, int], theirs: Mapping[str, int], our_name: str, their_name: str
+) -> str:
     """What the one has beyond the other."""
-    extra = {kind: number - theirs.get(kind, 0) for kind, number in ours.items()
-             if number > theirs.get(kind, 0)}
+    extra = {
+        kind: number - theirs.get(kind, 0)
+        for kind, number in ours.items()
+        if number > theirs.get(kind, 0)
+    }
     return f"{our_name} has {collectives_words(extra)} that {their_name} lacks" if extra else ""
 
 
@@ -169,12 +201,18 @@ def steps_headline(found: Shardings) -> str:
     steps = [step for step in found.steps if step.operation != "operand"]
     moved = [step for step in steps if any(not each.free for each in step.reshards)]
     sums = [step for step in steps if step.sums]
-    largest = max((step for step in found.steps if step.bytes), key=lambda step: step.bytes or 0,
-                  default=None)
-    most = f"; the largest value is {value_words(largest)}, {bytes_text(largest.bytes)} per device" \
-        if largest else ""
-    return (f"{len(steps)} step{_s(steps)}: {len(moved)} with a reshard, {len(sums)} with partial "
-            f"sums{most}")
+    largest = max(
+        (step for step in found.steps if step.bytes), key=lambda step: step.bytes or 0, default=None
+    )
+    most = (
+        f"; the largest value is {value_words(largest)}, {bytes_text(largest.bytes)} per device"
+        if largest
+        else ""
+    )
+    return (
+        f"{len(steps)} step{_s(steps)}: {len(moved)} with a reshard, {len(sums)} with partial "
+        f"sums{most}"
+    )
 
 
 def _s(listed: Sequence[object]) -> str:
@@ -188,8 +226,9 @@ def value_words(step: Step) -> str:
 
 def is_told(step: Step) -> bool:
     """Whether a step is worth a row by itself: it has a name, or something must be sent for it."""
-    return bool(step.name or step.sums or step.collectives
-                or any(not each.free for each in step.reshards))
+    return bool(
+        step.name or step.sums or step.collectives or any(not each.free for each in step.reshards)
+    )
 
 
 def left_steps(count: int) -> str:

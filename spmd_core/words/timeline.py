@@ -8,13 +8,37 @@ from spmd_core.units import seconds_text
 
 _TRANSFORMS = ("jvp", "transpose")
 # Parts of a path that say how JAX got there, not what a program computes
-_MACHINERY = {"while", "body", "cond", "closed_call", "core_call", "checkpoint", "remat", "pjit",
-              "rematted_computation", "shard_map", "custom_jvp_call", "custom_vjp_call", "scan"}
-_WHAT = {"matmul": "matmul", "kernel": "kernel", "loop": "loop", "copy": "copy",
-         "host": "copy to or from the host"}
-_PRIMITIVES = {"reduce_sum": "sum", "reduce_max": "maximum",
-               "convert_element_type": "conversion", "mul": "multiply", "sub": "subtract",
-               "broadcast_in_dim": "broadcast", "pallas_call": "kernel"}
+_MACHINERY = {
+    "while",
+    "body",
+    "cond",
+    "closed_call",
+    "core_call",
+    "checkpoint",
+    "remat",
+    "pjit",
+    "rematted_computation",
+    "shard_map",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "scan",
+}
+_WHAT = {
+    "matmul": "matmul",
+    "kernel": "kernel",
+    "loop": "loop",
+    "copy": "copy",
+    "host": "copy to or from the host",
+}
+_PRIMITIVES = {
+    "reduce_sum": "sum",
+    "reduce_max": "maximum",
+    "convert_element_type": "conversion",
+    "mul": "multiply",
+    "sub": "subtract",
+    "broadcast_in_dim": "broadcast",
+    "pallas_call": "kernel",
+}
 _NAMED = re.compile(r"(\w+)\((.*)\)$")
 _NUMBERED = re.compile(r"[._-]?\d+$|\.clone.*$")
 _FUNCTION = re.compile(r"^\S+:\d+ (?:.*\.)?([A-Za-z]\w*)(?:\.<.*)?$")
@@ -52,8 +76,7 @@ def short_name(name: str) -> str:
         return "waits"
     first, for_, whom = name.partition(" for ")
     last = name.rsplit(", ", 1)[-1]
-    return f"{first} for {whom.rsplit(', ', 1)[-1]}" if for_ else \
-        name if last == "layers" else last
+    return f"{first} for {whom.rsplit(', ', 1)[-1]}" if for_ else name if last == "layers" else last
 
 
 def _wait_name(span: Span, names: Sequence[str | None]) -> str:
@@ -170,8 +193,13 @@ def row_words(row: str) -> str:
     ('links along x, y', 'between slices', 'device 3')
     """
     axes = [name for name in "xyz" if f"ici {name}" in row]
-    named = {"dcn": "between slices", "core": "within a chip", "host in": "from the host",
-             "host out": "to the host", "copy": "copies"}
+    named = {
+        "dcn": "between slices",
+        "core": "within a chip",
+        "host in": "from the host",
+        "host out": "to the host",
+        "copy": "copies",
+    }
     other = [words for part, words in named.items() if part in row.split("+")]
     return ", ".join(([f"links along {', '.join(axes)}"] if axes else []) + other) or row
 
@@ -181,8 +209,10 @@ def scene_alt(timeline: Timeline, number: int) -> str:
     scene, names = timeline.scenes[number], names_of(timeline.scenes[number])
     longest = sorted(range(len(names)), key=lambda at: -scene.spans[at].length_s)[:5]
     listed = "; ".join(f"{names[at]} {seconds_text(scene.spans[at].length_s)}" for at in longest)
-    return (f"Timeline of {scene_words(timeline, number)}, {seconds_text(scene.length_s)}, "
-            f"{len(names)} operations. The longest: {listed}.")
+    return (
+        f"Timeline of {scene_words(timeline, number)}, {seconds_text(scene.length_s)}, "
+        f"{len(names)} operations. The longest: {listed}."
+    )
 
 
 def scene_summary(timeline: Timeline, number: int) -> str:
@@ -191,29 +221,60 @@ def scene_summary(timeline: Timeline, number: int) -> str:
     passes = f", {scene.times:,} times in a step" if scene.times > 1 else ""
     exposed = scene.exposed_s or mix(timeline, number).get(EXPOSED, 0.0)
     waits = f", {seconds_text(exposed)} of it exposed communication" if exposed else ""
-    left = (f" {scene.left_out:,} shorter operations, {seconds_text(scene.left_out_s)} together, "
-            "are left out." if scene.left_out else "")
-    what = "One pass" if scene.parent is not None else "The whole step" \
-        if timeline.predicted else "One step, as traced"
+    left = (
+        f" {scene.left_out:,} shorter operations, {seconds_text(scene.left_out_s)} together, "
+        "are left out."
+        if scene.left_out
+        else ""
+    )
+    what = (
+        "One pass"
+        if scene.parent is not None
+        else "The whole step"
+        if timeline.predicted
+        else "One step, as traced"
+    )
     return f"{what}: {seconds_text(scene.length_s)}{passes}{waits}.{left}"
 
 
-ABOUT = ("The compiler's schedule, timed by the cost model. Links and copies have rows of their "
-         "own: communication is hidden beside the chip's work, and exposed where the chip waits "
-         "for it. A line joins what is waited for with the wait.")
-STORED_BEFORE = ("This prediction was stored without its timeline: press Predict again to see "
-                 "every operation.")
+ABOUT = (
+    "The compiler's schedule, timed by the cost model. Links and copies have rows of their "
+    "own: communication is hidden beside the chip's work, and exposed where the chip waits "
+    "for it. A line joins what is waited for with the wait."
+)
+STORED_BEFORE = (
+    "This prediction was stored without its timeline: press Predict again to see every operation."
+)
 # Kinds of time as a traced step has them, where they are not those of a prediction
-TRACED_KINDS = {"memory": "other computation", "wait": "waiting for other devices",
-                "hidden": "hidden collectives", "exposed": "exposed collectives"}
+TRACED_KINDS = {
+    "memory": "other computation",
+    "wait": "waiting for other devices",
+    "hidden": "hidden collectives",
+    "exposed": "exposed collectives",
+}
 COMPONENT = {  # what the component says by itself
-    "title": "Timeline", "path": "Where you are in the timeline", "search": "Search operations",
-    "in": "Zoom in", "out": "Zoom out", "all": "All", "here": "here", "in_all": "in all",
-    "time": "Time", "times": "Times in a step", "total": "In all", "passes": "Passes",
-    "hidden": "Hidden", "exposed": "Exposed", "bytes": "Bytes per device", "rate": "Rate",
-    "source": "Source", "waits_for": "Waits, and who waits:", "needs": "Needs:",
-    "needed_by": "Needed by:", "enter": "Enter the loop",
+    "title": "Timeline",
+    "path": "Where you are in the timeline",
+    "search": "Search operations",
+    "in": "Zoom in",
+    "out": "Zoom out",
+    "all": "All",
+    "here": "here",
+    "in_all": "in all",
+    "time": "Time",
+    "times": "Times in a step",
+    "total": "In all",
+    "passes": "Passes",
+    "hidden": "Hidden",
+    "exposed": "Exposed",
+    "bytes": "Bytes per device",
+    "rate": "Rate",
+    "source": "Source",
+    "waits_for": "Waits, and who waits:",
+    "needs": "Needs:",
+    "needed_by": "Needed by:",
+    "enter": "Enter the loop",
     "keys": "Click an operation for its facts, a loop to enter it. Drag or ← → to move, wheel "
-            "or + − to zoom, Shift with ← → for the next operation, ↑ ↓ for another row, Enter "
-            "for a loop, Backspace to go back, / to search.",
+    "or + − to zoom, Shift with ← → for the next operation, ↑ ↓ for another row, Enter "
+    "for a loop, Backspace to go back, / to search.",
 }

@@ -5,17 +5,27 @@ from spmd_core.results.trace import Trace, TracedOperation
 from spmd_core.units import seconds_text
 from spmd_core.words.timeline import operation_kind, path_words
 
-ABOUT = ("One call, traced after the timing, so that the profiler slows no sample. A collective "
-         "begins when the last of its devices has come to it: until then the others wait for that "
-         "device. Click an operation for its instruction and its source line.")
-NEVER_TRACED = ("This run was not traced. Trace a step to see what each device did when; it is "
-                "done after the timing.")
-TRACE_HELP = ("After the timing, record a few calls with JAX's profiler: what each device did "
-              "when, operation by operation.")
+ABOUT = (
+    "One call, traced after the timing, so that the profiler slows no sample. A collective "
+    "begins when the last of its devices has come to it: until then the others wait for that "
+    "device. Click an operation for its instruction and its source line."
+)
+NEVER_TRACED = (
+    "This run was not traced. Trace a step to see what each device did when; it is "
+    "done after the timing."
+)
+TRACE_HELP = (
+    "After the timing, record a few calls with JAX's profiler: what each device did "
+    "when, operation by operation."
+)
 PREDICTED_ABOVE = "Predicted, by the cost model:"
 TRACED_BELOW = "Traced on the devices:"
-_KINDS = {"matmul": "matrix product", "compute": "computation", "copy": "copy",
-          "wait": "waiting for devices"}
+_KINDS = {
+    "matmul": "matrix product",
+    "compute": "computation",
+    "copy": "copy",
+    "wait": "waiting for devices",
+}
 
 
 def trace_words(trace: Trace) -> str:
@@ -27,10 +37,12 @@ def trace_words(trace: Trace) -> str:
     """
     if trace.step_s is None:
         return f"not traced: {trace.reason}"
-    parts = [f"{seconds_text(trace.compute_s)} compute",
-             f"{seconds_text(trace.collectives_s)} collectives "
-             f"({seconds_text(trace.exposed_s)} exposed)" if trace.collectives_s
-             else "no collectives"]
+    parts = [
+        f"{seconds_text(trace.compute_s)} compute",
+        f"{seconds_text(trace.collectives_s)} collectives ({seconds_text(trace.exposed_s)} exposed)"
+        if trace.collectives_s
+        else "no collectives",
+    ]
     if trace.waits_s and trace.waits_s > 0.01 * trace.step_s:
         parts.append(f"{seconds_text(trace.waits_s)} waiting for other devices")
     idle_s = sum(each.idle_s for each in trace.devices) / max(1, len(trace.devices))
@@ -44,26 +56,34 @@ def trace_words(trace: Trace) -> str:
 def calls_words(calls: int, traced_s: float, timed_s: float | None) -> str:
     """How many calls were traced, and how long they took beside those that were timed."""
     beside = f", where the median without it is {seconds_text(timed_s)}" if timed_s else ""
-    return (f"{calls} call{'s' if calls != 1 else ''} traced, this one the median; with the "
-            f"profiler on it takes {seconds_text(traced_s)}{beside}")
+    return (
+        f"{calls} call{'s' if calls != 1 else ''} traced, this one the median; with the "
+        f"profiler on it takes {seconds_text(traced_s)}{beside}"
+    )
 
 
 def shared_words(devices: int, cores: int) -> str:
     """That simulated devices take turns on the cores."""
-    return (f"{devices} simulated devices share {cores} core{'s' if cores != 1 else ''}: an "
-            "operation's time includes what it waits for a core")
+    return (
+        f"{devices} simulated devices share {cores} core{'s' if cores != 1 else ''}: an "
+        "operation's time includes what it waits for a core"
+    )
 
 
 def no_events(platform: str) -> str:
     """Why there is no timeline of the devices."""
-    return (f"JAX's profiler recorded no operation of a device on {platform}; below is what the "
-            "host did")
+    return (
+        f"JAX's profiler recorded no operation of a device on {platform}; below is what the "
+        "host did"
+    )
 
 
 ASK = "Trace a step"
 NOTHING = "JAX's profiler recorded nothing, neither of the devices nor of the host"
-RUNNING = ("another profiler is recording in the worker process: end it (jax.profiler.stop_trace) "
-           "or restart SPMD Lab, and run again")
+RUNNING = (
+    "another profiler is recording in the worker process: end it (jax.profiler.stop_trace) "
+    "or restart SPMD Lab, and run again"
+)
 
 
 def left_words(left: int) -> str:

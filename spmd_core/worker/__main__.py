@@ -109,8 +109,11 @@ def main() -> int:
     except Exception as error:  # the last stop: reported whole, and the process ends
         if not isinstance(error, LabError):
             traceback.print_exc()
-        emit(Failed(error=Failure(kind=type(error).__name__,
-                                  message=str(error) or type(error).__name__)))
+        emit(
+            Failed(
+                error=Failure(kind=type(error).__name__, message=str(error) or type(error).__name__)
+            )
+        )
         return 1
 
 
@@ -127,8 +130,10 @@ def _measure(target: str, commands: Commands, emit: Callable[[Event], None]) -> 
         environment = devices.describe(target, ready.device_count)
         now = (environment.platform, environment.device_kind)
         if now != (ready.platform, ready.device_kind):
-            raise WorkerError(f"platform {environment.platform} is not the {ready.platform} that "
-                              "the worker started with: run it again")
+            raise WorkerError(
+                f"platform {environment.platform} is not the {ready.platform} that "
+                "the worker started with: run it again"
+            )
         work = compiled.compile_experiment if command.compile_only else run.run_experiment
         finished = work(command.experiment, command.run, environment, emit, commands.is_cancelled)
         if command.experiment.is_mixed and not command.compile_only:
@@ -151,11 +156,19 @@ def _compile_only(target: str, commands: Commands, emit: Callable[[Event], None]
     while True:
         command = commands.next_run()
         if command.experiment.target != target:
-            target, environment = command.experiment.target, absent_devices.describe(
-                command.experiment.target)
+            target, environment = (
+                command.experiment.target,
+                absent_devices.describe(command.experiment.target),
+            )
             emit(Ready(environment=environment))
-        finished = predict_run.predict_experiment(command.experiment, command.run, environment,
-                                                  emit, commands.is_cancelled, commands.clock)
+        finished = predict_run.predict_experiment(
+            command.experiment,
+            command.run,
+            environment,
+            emit,
+            commands.is_cancelled,
+            commands.clock,
+        )
         emit(Phase(phase="write"))
         emit(finished)
         if finished.renew_worker:

@@ -40,9 +40,18 @@ class ActiveRun:
         is_absent = status.experiment.place.is_absent
         self._is_compiling = is_absent or status.compile_only
         self._compiler = "the TPU compiler" if is_absent else "the compiler"
-        waiting_for = f"{self._compiler} to load" if self._is_compiling else f"the devices of {status.experiment.target}"
-        self.status = replace(status, state="starting", queue_position=None, started_at=time.time(),
-                              waiting_for=waiting_for)
+        waiting_for = (
+            f"{self._compiler} to load"
+            if self._is_compiling
+            else f"the devices of {status.experiment.target}"
+        )
+        self.status = replace(
+            status,
+            state="starting",
+            queue_position=None,
+            started_at=time.time(),
+            waiting_for=waiting_for,
+        )
         self.texts: dict[str, dict[str, str]] = {}
         self.outcome: Outcome | None = None
         self.environment: Environment | None = None
@@ -67,11 +76,20 @@ class ActiveRun:
             case Phase():
                 self.status = replace(self.status, phase=event.phase, strategy=event.strategy)
             case Progress():
-                self.status = replace(self.status, done=event.done, of=event.of,
-                                      medians_s=dict(event.medians_s), series=dict(event.series))
+                self.status = replace(
+                    self.status,
+                    done=event.done,
+                    of=event.of,
+                    medians_s=dict(event.medians_s),
+                    series=dict(event.series),
+                )
             case Points():
-                self.status = replace(self.status, done=event.done, of=event.of,
-                                      points=(*self.status.points, *event.points))
+                self.status = replace(
+                    self.status,
+                    done=event.done,
+                    of=event.of,
+                    points=(*self.status.points, *event.points),
+                )
             case Texts():
                 self.texts.setdefault(event.strategy, {}).update(event.texts)
             case Finished():
@@ -91,7 +109,11 @@ class ActiveRun:
         # a paused worker cannot do what it is asked
         grace_s = self._settings.cancel_grace_s if self._paused_at is None else 0.0
         self._asked, self._kill_at = state, now + grace_s
-        waiting_for = "the compiler to be ended" if self._is_compiling else "the worker to stop at the next round"
+        waiting_for = (
+            "the compiler to be ended"
+            if self._is_compiling
+            else "the worker to stop at the next round"
+        )
         self.status = replace(self.status, waiting_for=waiting_for)
         return True
 
@@ -123,20 +145,30 @@ class ActiveRun:
             return
         phase = f" in {self.status.phase}" if self.status.phase else " while it started"
         strategy = f" of {self.status.strategy}" if self.status.strategy else ""
-        own = f"correct {self.status.experiment.workload} if it ends the process, or " if self.status.experiment.what.source else ""
+        own = (
+            f"correct {self.status.experiment.workload} if it ends the process, or "
+            if self.status.experiment.what.source
+            else ""
+        )
         said = f": {words}" if words else ""
-        message = (f"the worker process {ending}{phase}{strategy}{said}{'; ' if said else ': '}"
-                   f"{own}run it again, or make it smaller")
+        message = (
+            f"the worker process {ending}{phase}{strategy}{said}{'; ' if said else ': '}"
+            f"{own}run it again, or make it smaller"
+        )
         if self._is_compiling:
             message = f"{self._compiler}'s process {ending}{phase}{strategy}{said}"
-        self.outcome = Outcome("crashed", self._partial(),
-                               Failure(kind="WorkerCrashed", message=message))
+        self.outcome = Outcome(
+            "crashed", self._partial(), Failure(kind="WorkerCrashed", message=message)
+        )
 
     def _finished(self, event: Finished) -> Outcome:
         if event.result.partial and self._asked:
             return Outcome(self._asked, event.result, self._stop_error(), event.renew_worker)
-        failures = [outcome.error for outcome in event.result.strategies.values()
-                    if outcome.status == "error"]
+        failures = [
+            outcome.error
+            for outcome in event.result.strategies.values()
+            if outcome.status == "error"
+        ]
         if failures and len(failures) == len(event.result.strategies):
             return Outcome("failed", event.result, failures[0], event.renew_worker)
         return Outcome("succeeded", event.result, None, event.renew_worker)
@@ -146,20 +178,35 @@ class ActiveRun:
             return None
         limit = seconds_text(self._timeout_s)
         variable = "SPMD_LAB_PREDICT_TIMEOUT_S" if self._is_compiling else "SPMD_LAB_RUN_TIMEOUT_S"
-        return Failure(kind="TimedOut", message=f"the run took longer than {limit}: make it smaller, or set {variable}")
+        return Failure(
+            kind="TimedOut",
+            message=f"the run took longer than {limit}: make it smaller, or set {variable}",
+        )
 
     def _partial(self) -> Result | None:
         """What was measured before the end: provisional medians, points of a sweep."""
         if not self.environment or not (self.status.medians_s or self.status.points):
             return None
         if self.status.points:
-            found = StrategyResult(status="ok", points=self.status.points,
-                                   fits=fits(self.status.points))
-            return Result(run=self.status.run, experiment=self.status.experiment,
-                          environment=self.environment, partial=True,
-                          strategies={self.status.strategy or "as_written": found})
+            found = StrategyResult(
+                status="ok", points=self.status.points, fits=fits(self.status.points)
+            )
+            return Result(
+                run=self.status.run,
+                experiment=self.status.experiment,
+                environment=self.environment,
+                partial=True,
+                strategies={self.status.strategy or "as_written": found},
+            )
         note = "provisional median: the worker ended before the result"
-        outcomes = {name: StrategyResult(status="cancelled", median_s=median, notes=(note,))
-                    for name, median in self.status.medians_s.items()}
-        return Result(run=self.status.run, experiment=self.status.experiment,
-                      environment=self.environment, strategies=outcomes, partial=True)
+        outcomes = {
+            name: StrategyResult(status="cancelled", median_s=median, notes=(note,))
+            for name, median in self.status.medians_s.items()
+        }
+        return Result(
+            run=self.status.run,
+            experiment=self.status.experiment,
+            environment=self.environment,
+            strategies=outcomes,
+            partial=True,
+        )

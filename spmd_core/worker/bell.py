@@ -15,8 +15,10 @@ class Bell:
         try:
             self._out, self._in = os.pipe()
         except OSError as error:
-            raise WorkerError(f"the queue cannot be worked: {error.strerror}: close other "
-                              "programs, or raise `ulimit -n`") from error
+            raise WorkerError(
+                f"the queue cannot be worked: {error.strerror}: close other "
+                "programs, or raise `ulimit -n`"
+            ) from error
         os.set_blocking(self._in, False)
         os.set_blocking(self._out, False)
 

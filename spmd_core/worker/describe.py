@@ -35,28 +35,44 @@ def _described(path: Path) -> dict[str, Any]:
         names = runpy.run_path(str(path), run_name=path.stem)
     except RequestError as error:
         return {"problem": f"declares a workload that does not hold together ({error})"}
-    except BaseException as error:  # SystemExit too: whatever the file does when it is loaded is its author's to know
-        return {"problem": f"does not load{_line(error, path)} ({type(error).__name__}: {_words(error)})"}
+    except (
+        BaseException
+    ) as error:  # SystemExit too: whatever the file does when it is loaded is its author's to know
+        return {
+            "problem": f"does not load{_line(error, path)} ({type(error).__name__}: {_words(error)})"
+        }
     if not declare.declared:
-        return {"problem": "declares no workload",
-                "fix": "decorate a function with spmd_core.declare.workload"}
+        return {
+            "problem": "declares no workload",
+            "fix": "decorate a function with spmd_core.declare.workload",
+        }
     if taken := sorted(declare.DEFINED & names.keys()):
-        return {"problem": f"defines {taken[0]}, which the programs of every workload define themselves", "fix": "give it another name"}
-    return {"workloads": [description(names).model_dump(mode="json")
-                          for description in declare.declared]}
+        return {
+            "problem": f"defines {taken[0]}, which the programs of every workload define themselves",
+            "fix": "give it another name",
+        }
+    return {
+        "workloads": [
+            description(names).model_dump(mode="json") for description in declare.declared
+        ]
+    }
 
 
 def _words(error: BaseException) -> str:
-    return (error.msg if isinstance(error, SyntaxError)
-            else " ".join(str(error).split())) or "no reason given"
+    return (
+        error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
+    ) or "no reason given"
 
 
 def _line(error: BaseException, path: Path) -> str:
     """The line of the file where it went wrong."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f": line {error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
-             if frame.filename == str(path)]
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == str(path)
+    ]
     return f": line {lines[-1]}" if lines else ""
 
 

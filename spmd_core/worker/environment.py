@@ -26,8 +26,12 @@ def simulated_devices(count: int, cores: int) -> dict[str, str]:
     return {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(count), "NPROC": str(threads)}
 
 
-def worker_environment(target: str, hardware: Hardware, inherited: Mapping[str, str],
-                       flags: Mapping[str, str] | None = None) -> dict[str, str]:
+def worker_environment(
+    target: str,
+    hardware: Hardware,
+    inherited: Mapping[str, str],
+    flags: Mapping[str, str] | None = None,
+) -> dict[str, str]:
     """Environment variables of a worker process. `flags` are the TPU compiler's, of a compile-only
     target: it reads them as it is loaded.
 
@@ -39,8 +43,11 @@ def worker_environment(target: str, hardware: Hardware, inherited: Mapping[str, 
     environ.pop("ALLOW_MULTIPLE_LIBTPU_LOAD", None)  # set only where no chip is owned
     if "XLA_FLAGS" in environ:
         # jax refuses the count twice: here and as JAX_NUM_CPU_DEVICES
-        kept = [flag for flag in environ["XLA_FLAGS"].split()
-                if not flag.startswith("--xla_force_host_platform_device_count")]
+        kept = [
+            flag
+            for flag in environ["XLA_FLAGS"].split()
+            if not flag.startswith("--xla_force_host_platform_device_count")
+        ]
         environ["XLA_FLAGS"] = " ".join(kept)
     parsed = parse_target(target)
     environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
@@ -49,14 +56,18 @@ def worker_environment(target: str, hardware: Hardware, inherited: Mapping[str, 
     if parsed.is_absent:
         given = " ".join(f"--{name}={value}" for name, value in (flags or {}).items())
         return environ | ENVIRONMENT | {"LIBTPU_INIT_ARGS": given}
-    platforms = {"tpu": "tpu,cpu", "nvidia": "cuda,cpu", "amd": "rocm,cpu",
-                 None: "cpu"}[hardware.accelerator]
+    platforms = {"tpu": "tpu,cpu", "nvidia": "cuda,cpu", "amd": "rocm,cpu", None: "cpu"}[
+        hardware.accelerator
+    ]
     if hardware.accelerator != "tpu":
         environ |= _COMPILER
     environ["JAX_PLATFORMS"] = platforms
     if hardware.accelerator == "tpu" and hardware.slice_hosts > 1:
         chips = _CHIP_BOUNDS.get(len(hardware.device_files))
         if chips and "TPU_PROCESS_BOUNDS" not in environ:
-            environ |= {"TPU_PROCESS_BOUNDS": "1,1,1", "TPU_CHIPS_PER_PROCESS_BOUNDS": chips,
-                        "CLOUD_TPU_TASK_ID": "0"}
+            environ |= {
+                "TPU_PROCESS_BOUNDS": "1,1,1",
+                "TPU_CHIPS_PER_PROCESS_BOUNDS": chips,
+                "CLOUD_TPU_TASK_ID": "0",
+            }
     return environ

@@ -30,8 +30,10 @@ class FolderLock:
         try:
             self._file = self._open()
         except OSError as error:
-            raise StorageError(f"{self._path}: {error.strerror}: name a folder that can be written "
-                               "in SPMD_LAB_DATA") from error
+            raise StorageError(
+                f"{self._path}: {error.strerror}: name a folder that can be written "
+                "in SPMD_LAB_DATA"
+            ) from error
 
     @property
     def file(self) -> str:

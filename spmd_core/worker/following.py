@@ -28,8 +28,9 @@ class Followed:
     turn: Turn
     write_s: float
 
-    def wait(self, timeout_s: float | None,
-             on_change: Callable[[RunStatus], None] | None) -> RunStatus:
+    def wait(
+        self, timeout_s: float | None, on_change: Callable[[RunStatus], None] | None
+    ) -> RunStatus:
         """Wait until the run is over, or for `timeout_s`; its status then."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         last, stuck_since = None, None
@@ -59,8 +60,9 @@ class Followed:
         return now if since is None else since
 
 
-def answered(store: Store, supervisor: Supervisor, number: int, target: str,
-             timeout_s: float) -> Environment:
+def answered(
+    store: Store, supervisor: Supervisor, number: int, target: str, timeout_s: float
+) -> Environment:
     """What the devices of a target say to request `number`; WorkerError where they do not."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
@@ -68,17 +70,25 @@ def answered(store: Store, supervisor: Supervisor, number: int, target: str,
         if request is None or request.answered:
             environment = store.environment(target)
             if environment is None or (request and request.error):
-                raise WorkerError(request.error if request and request.error
-                                  else f"target {target} did not answer: try it again")
+                raise WorkerError(
+                    request.error
+                    if request and request.error
+                    else f"target {target} did not answer: try it again"
+                )
             return environment
         with supervisor.changed:
             supervisor.changed.wait(POLL_S / 4)
-    raise WorkerError(f"target {target} did not answer within {timeout_s:g} s: "
-                      "see what runs there, or try again")
+    raise WorkerError(
+        f"target {target} did not answer within {timeout_s:g} s: see what runs there, or try again"
+    )
 
 
-def as_seen(status: RunStatus, turn: Turn, stored: Callable[[str], RunStatus],
-            at_hand: Callable[[], Iterable[RunStatus]]) -> RunStatus:
+def as_seen(
+    status: RunStatus,
+    turn: Turn,
+    stored: Callable[[str], RunStatus],
+    at_hand: Callable[[], Iterable[RunStatus]],
+) -> RunStatus:
     """A stored status, corrected for what only the lock can say: nobody works on it any more.
 
     `at_hand`: the runs that have left the queue, asked where one that waits is the next.

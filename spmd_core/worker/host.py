@@ -36,8 +36,11 @@ class WorkerHost:
         One worker compiles for all topologies in turn; `flags` are its compiler's, None: whichever
         it was loaded with.
         """
-        if self._worker and self._fits(self._worker, target,
-                                       flags) and self._is_there(self._worker):
+        if (
+            self._worker
+            and self._fits(self._worker, target, flags)
+            and self._is_there(self._worker)
+        ):
             self._worker.target = target
             self._worker.begin_stderr()
             return self._worker
@@ -45,7 +48,9 @@ class WorkerHost:
         hardware = read_hardware()
         if parse_target(target).is_attached and hardware.holders:
             holder = hardware.holders[0]
-            raise WorkerError(f"{holder.device_file} is held by process {holder.pid} ({holder.name}): end it, or use cpu:8")
+            raise WorkerError(
+                f"{holder.device_file} is held by process {holder.pid} ({holder.name}): end it, or use cpu:8"
+            )
         self._flags = dict(flags or {})
         self._worker = Worker(target, worker_environment(target, hardware, os.environ, self._flags))
         self.pid = self._worker.pid
@@ -53,8 +58,9 @@ class WorkerHost:
 
     def _fits(self, worker: Worker, target: str, flags: Mapping[str, str] | None) -> bool:
         kinds = {parse_target(worker.target).kind, parse_target(target).kind}
-        return (worker.target == target
-                and flags in (None, self._flags)) or (kinds == {"tpu"} and flags == self._flags)
+        return (worker.target == target and flags in (None, self._flags)) or (
+            kinds == {"tpu"} and flags == self._flags
+        )
 
     def _is_there(self, worker: Worker) -> bool:
         """Whether an idle worker can be used: a frozen one would cost the next run its whole time."""
@@ -66,8 +72,9 @@ class WorkerHost:
 
     def let_go_when_idle(self) -> None:
         """Release a worker that was idle for long enough, or that has ended meanwhile."""
-        if self._worker and (time.monotonic() - self._idle_since > self._settings.idle_s
-                             or _is_lost(self._worker)):
+        if self._worker and (
+            time.monotonic() - self._idle_since > self._settings.idle_s or _is_lost(self._worker)
+        ):
             self.release()
 
     def release(self) -> int | None:

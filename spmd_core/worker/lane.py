@@ -27,14 +27,21 @@ class Lane(Runner):
     name: str
     which: Which = "any"  # of the runs of its part
 
-    def __init__(self, store: Store, settings: Settings, unwritten: Unwritten,
-                 changed: threading.Condition, hush: Hush):
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        unwritten: Unwritten,
+        changed: threading.Condition,
+        hush: Hush,
+    ):
         super().__init__(store, settings, unwritten, changed)
         self._hush, self._guard = hush, threading.Lock()
         self._is_open = self._is_busy = self._must_let_go = False
         # a worker dies with the thread that started it: this one lives as long as the lane
-        self._thread = threading.Thread(target=self._work, name=f"spmd-lab-{self.name}",
-                                        daemon=True)
+        self._thread = threading.Thread(
+            target=self._work, name=f"spmd-lab-{self.name}", daemon=True
+        )
 
     @property
     def is_alive(self) -> bool:
@@ -171,11 +178,14 @@ class Lane(Runner):
                     raise WorkerError(event.error.message)
             if worker.environment is None and is_gone:
                 ending = ending_text(worker.reap())
-                raise WorkerError(f"the worker of {target} {ending} before it named its devices: "
-                                  f"{worker.failing_line()}")
+                raise WorkerError(
+                    f"the worker of {target} {ending} before it named its devices: "
+                    f"{worker.failing_line()}"
+                )
             if worker.environment is None and (self._is_stopping or time.monotonic() > deadline):
                 raise WorkerError(
-                    f"the worker of {target} did not name its devices in time: try it again")
+                    f"the worker of {target} did not name its devices in time: try it again"
+                )
         self.host.rest()
 
 

@@ -6,11 +6,16 @@ import re
 
 # glog's prefix of a fatal line, e.g. `F1121 17:15:50.123456  42 rendezvous.cc:12] Check failed: …`
 _FATAL = re.compile(r"^F\d{4} (?:[\d:.]+ +\d+ )?(?:[^\]\s]+:\d+\] )?|^F(?=\d{4}\b)")
-_CHECK = re.compile(r"check fail|LLVM ERROR|terminate called|what\(\):|assertion .{0,200}fail"
-                    r"|^[\w.]*Error: |rendezvous", re.IGNORECASE)
+_CHECK = re.compile(
+    r"check fail|LLVM ERROR|terminate called|what\(\):|assertion .{0,200}fail"
+    r"|^[\w.]*Error: |rendezvous",
+    re.IGNORECASE,
+)
 # faulthandler, glog's stack trace and the kernel's words begin here, and say nothing of the cause
-_DUMP = re.compile(r"^(Fatal Python error|\*\*\* |Current thread|Thread 0x|Extension modules:"
-                   r"|  File \"|\s*@ +0x|PC: @|<no Python frame>|#\d+ )")
+_DUMP = re.compile(
+    r"^(Fatal Python error|\*\*\* |Current thread|Thread 0x|Extension modules:"
+    r"|  File \"|\s*@ +0x|PC: @|<no Python frame>|#\d+ )"
+)
 MAX_CHARACTERS = 500
 SILENT = "it said nothing"
 

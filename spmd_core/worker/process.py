@@ -54,16 +54,28 @@ class Worker:
         except OSError as error:
             raise _not_started(error) from error
         self._stderr_start = self._stderr_freed = 0
-        command = [sys.executable, "-m", "spmd_core.worker", "--fd", str(theirs.fileno()),
-                   "--target", target]
+        command = [
+            sys.executable,
+            "-m",
+            "spmd_core.worker",
+            "--fd",
+            str(theirs.fileno()),
+            "--target",
+            target,
+        ]
         path = os.pathsep.join(part for part in (str(ROOT), environ.get("PYTHONPATH", "")) if part)
         with theirs:
             try:
-                self._process = subprocess.Popen(command, cwd=ROOT,
-                                                 env={**environ, "PYTHONPATH": path},
-                                                 stdin=subprocess.DEVNULL, stdout=self._stderr,
-                                                 stderr=self._stderr, pass_fds=(theirs.fileno(),),
-                                                 start_new_session=True)
+                self._process = subprocess.Popen(
+                    command,
+                    cwd=ROOT,
+                    env={**environ, "PYTHONPATH": path},
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._stderr,
+                    stderr=self._stderr,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
             except OSError as error:
                 self._reader.close()
                 self._stderr.close()
@@ -180,8 +192,9 @@ class Worker:
         end = os.fstat(self._stderr.fileno()).st_size - TAIL_BYTES
         if sys.platform == "linux" and end - self._stderr_freed > MAX_STDERR_BYTES:
             # a hole, not a truncation: nothing that is being written meanwhile can get lost
-            ctypes.CDLL(None).fallocate(self._stderr.fileno(), _PUNCH_HOLE, ctypes.c_int64(0),
-                                        ctypes.c_int64(end))
+            ctypes.CDLL(None).fallocate(
+                self._stderr.fileno(), _PUNCH_HOLE, ctypes.c_int64(0), ctypes.c_int64(end)
+            )
             self._stderr_freed = end
 
     def _signal(self, number: signal.Signals) -> None:

@@ -30,11 +30,14 @@ class Lines(Generic[T]):
                 yield self._adapter.validate_json(line)
             except ValidationError as error:
                 first = error.errors(include_url=False, include_input=False)[0]
-                raise WorkerError(f"line {shorten(line)} does not belong to the protocol: {first['msg']}") from None
+                raise WorkerError(
+                    f"line {shorten(line)} does not belong to the protocol: {first['msg']}"
+                ) from None
         self._searched = len(self._pending)
         if self._searched > MAX_LINE_BYTES:
             raise WorkerError(
-                f"a line of more than {MAX_LINE_BYTES} bytes does not belong to the protocol")
+                f"a line of more than {MAX_LINE_BYTES} bytes does not belong to the protocol"
+            )
 
 
 def encode(value: BaseModel) -> bytes:

@@ -29,8 +29,9 @@ class Runner:
     (`live`, `problem`) may be read from any.
     """
 
-    def __init__(self, store: Store, settings: Settings, unwritten: Unwritten,
-                 changed: threading.Condition):
+    def __init__(
+        self, store: Store, settings: Settings, unwritten: Unwritten, changed: threading.Condition
+    ):
         self.live: RunStatus | None = None  # the current run, replaced as a whole
         self.problem: str | None = None  # why it stands still
         self.host = WorkerHost(settings)
@@ -61,10 +62,11 @@ class Runner:
             check_memory(experiment, self._store.environment(experiment.target), read_hardware())
             worker = self.host.get(experiment.target, compiler_flags(experiment))
         except LabError as error:
-            self._finish(run,
-                         Outcome("failed",
-                                 error=Failure(kind=type(error).__name__, message=str(error))),
-                         None)
+            self._finish(
+                run,
+                Outcome("failed", error=Failure(kind=type(error).__name__, message=str(error))),
+                None,
+            )
             return
         self._follow(run, worker)
         outcome = run.outcome or Outcome("interrupted")  # no outcome: this process ends
@@ -87,8 +89,13 @@ class Runner:
             if worker.environment and not run.is_sent:
                 self._before_sending(run)
                 run.ready(worker.environment)
-                worker.send(RunCommand(run=run.status.run, experiment=experiment,
-                                       compile_only=run.status.compile_only))
+                worker.send(
+                    RunCommand(
+                        run=run.status.run,
+                        experiment=experiment,
+                        compile_only=run.status.compile_only,
+                    )
+                )
                 next_note = 0.0
             status, now = replace(run.status, worker_pid=worker.pid), time.monotonic()
             self._publish(status)
@@ -111,8 +118,10 @@ class Runner:
 
     def _is_to_be_cancelled(self, run: str) -> bool:
         with self._storage_may_fail():
-            return any(request.kind == "cancel" and request.run == run
-                       for request in self._store.requests())
+            return any(
+                request.kind == "cancel" and request.run == run
+                for request in self._store.requests()
+            )
         return False
 
     def _listen(self, run: ActiveRun, worker: Worker) -> None:
@@ -126,8 +135,10 @@ class Runner:
                 run.take(event)
         except WorkerError as error:
             worker.stop(self._settings.terminate_grace_s)
-            run.crashed(f"broke the protocol ({error}); where the code was updated, start the "
-                        "dashboard again")
+            run.crashed(
+                f"broke the protocol ({error}); where the code was updated, start the "
+                "dashboard again"
+            )
         if run.outcome is None and (is_gone or worker.is_broken):
             status = worker.reap()
             words = "" if status == -signal.SIGKILL else worker.failing_line()

@@ -29,8 +29,10 @@ def compilers(settings: Settings, hardware: Hardware) -> int:
 
 def helping_lanes(store: Store, settings: Settings, *shared: Any) -> dict[str, Lane]:
     """Further compilers of this machine, for what was asked for at once, by their names."""
-    return {f"{COMPILING} {number}": HelpingLane(number, store, settings, *shared)
-            for number in range(2, compilers(settings, read_hardware()) + 1)}
+    return {
+        f"{COMPILING} {number}": HelpingLane(number, store, settings, *shared)
+        for number in range(2, compilers(settings, read_hardware()) + 1)
+    }
 
 
 class Supervisor:
@@ -39,16 +41,22 @@ class Supervisor:
     """
 
     def __init__(
-        self, store: Store, turn: Turn, settings: Settings, is_wanted: Callable[[], bool],
-        more: Callable[..., Mapping[str, Lane]] = helping_lanes
+        self,
+        store: Store,
+        turn: Turn,
+        settings: Settings,
+        is_wanted: Callable[[], bool],
+        more: Callable[..., Mapping[str, Lane]] = helping_lanes,
     ):
         self.changed = threading.Condition()  # notified when a run changed
         self.unwritten = Unwritten(store)
         self._store, self._turn, self._settings, self._is_wanted = store, turn, settings, is_wanted
         hush = Hush()
         shared = (store, settings, self.unwritten, self.changed, hush)
-        self.lanes: dict[str, Lane] = {TIMING: TimingLane(*shared),
-                                       COMPILING: CompilingLane(*shared)}
+        self.lanes: dict[str, Lane] = {
+            TIMING: TimingLane(*shared),
+            COMPILING: CompilingLane(*shared),
+        }
         self.lanes |= more(*shared)
         hush.tell(self._ring)
         self._problem: str | None = None

@@ -35,16 +35,27 @@ class Unwritten:
         """Write a run's outcome to the data folder; StorageError where that fails."""
         found = ended.outcome
         self._store.finish(
-            ended.status.run, found.state, result=found.result, texts=ended.texts,
-            error=found.error, stderr_tail=ended.stderr_tail)
+            ended.status.run,
+            found.state,
+            result=found.result,
+            texts=ended.texts,
+            error=found.error,
+            stderr_tail=ended.stderr_tail,
+        )
 
     def keep(self, ended: Ended, problem: str) -> None:
         """Keep what could not be written, shown as failed for that reason."""
-        words = (f"its result could not be written ({problem}). This process keeps it in memory "
-                 "until it ends: download it now")
+        words = (
+            f"its result could not be written ({problem}). This process keeps it in memory "
+            "until it ends: download it now"
+        )
         status = replace(
-            ended.status, state="failed", waiting_for=None, stderr_tail=ended.stderr_tail,
-            error=Failure(kind=KIND, message=words))
+            ended.status,
+            state="failed",
+            waiting_for=None,
+            stderr_tail=ended.stderr_tail,
+            error=Failure(kind=KIND, message=words),
+        )
         with self._guard:
             self._ended[status.run] = replace(ended, status=status)
         say(f"run {status.run}: {words}")

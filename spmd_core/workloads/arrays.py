@@ -11,10 +11,19 @@ _X, _Y = Array("x", ("rows", "cols")), Array("y", ("rows", "cols"))
 
 
 ARRAY = Workload(
-    name="array", title="Array", formula="array", kind="array",
-    dims=ARRAY_DIMS, defaults={"d0": 4, "d1": 8}, optional_dims=ARRAY_DIMS[1:],
-    operands=(Array("array", ARRAY_DIMS),), results=(), flops=lambda sizes: 0,
-    strategies=("place",), default_strategies=("place",))
+    name="array",
+    title="Array",
+    formula="array",
+    kind="array",
+    dims=ARRAY_DIMS,
+    defaults={"d0": 4, "d1": 8},
+    optional_dims=ARRAY_DIMS[1:],
+    operands=(Array("array", ARRAY_DIMS),),
+    results=(),
+    flops=lambda sizes: 0,
+    strategies=("place",),
+    default_strategies=("place",),
+)
 
 
 def _elementwise_flops(sizes: Dims) -> int:
@@ -22,10 +31,18 @@ def _elementwise_flops(sizes: Dims) -> int:
 
 
 ELEMENTWISE = Workload(
-    name="elementwise", title="Elementwise", formula="y = 2 sin(x) + 1",
-    dims=("rows", "cols"), defaults={"rows": 4096, "cols": 1024}, optional_dims=("cols",),
-    operands=(_X,), results=(_Y,), flops=_elementwise_flops,
-    strategies=ALL_STRATEGIES, sampled=("rows",))
+    name="elementwise",
+    title="Elementwise",
+    formula="y = 2 sin(x) + 1",
+    dims=("rows", "cols"),
+    defaults={"rows": 4096, "cols": 1024},
+    optional_dims=("cols",),
+    operands=(_X,),
+    results=(_Y,),
+    flops=_elementwise_flops,
+    strategies=ALL_STRATEGIES,
+    sampled=("rows",),
+)
 
 
 def _contraction_flops(sizes: Dims) -> int:
@@ -33,10 +50,20 @@ def _contraction_flops(sizes: Dims) -> int:
 
 
 CONTRACTION = Workload(
-    name="contraction", title="Contraction", formula="y = sum of x over rows",
-    dims=("rows", "cols"), defaults={"rows": 4096, "cols": 1024}, optional_dims=("cols",),
-    operands=(_X,), results=(Array("y", ("cols",)),), flops=_contraction_flops,
-    strategies=ALL_STRATEGIES, contracted=("rows",), integer_result=True, sampled=("cols",))
+    name="contraction",
+    title="Contraction",
+    formula="y = sum of x over rows",
+    dims=("rows", "cols"),
+    defaults={"rows": 4096, "cols": 1024},
+    optional_dims=("cols",),
+    operands=(_X,),
+    results=(Array("y", ("cols",)),),
+    flops=_contraction_flops,
+    strategies=ALL_STRATEGIES,
+    contracted=("rows",),
+    integer_result=True,
+    sampled=("cols",),
+)
 
 
 def _layer_flops(sizes: Dims) -> int:
@@ -46,13 +73,26 @@ def _layer_flops(sizes: Dims) -> int:
 
 
 LAYER = Workload(
-    name="layer", title="Dense layer", formula="y = sigmoid(x @ weights + bias)",
-    dims=("batch", "in", "out"), defaults={"in": 32, "out": 4}, optional_dims=("batch",),
-    operands=(Array("x", ("batch", "in")), Array("weights", ("in", "out")),
-              Array("bias", ("out",))),
-    results=(Array("y", ("batch", "out")),), flops=_layer_flops,
-    dtypes=FLOATS, strategies=ALL_STRATEGIES, contracted=("in",), uses_precision=True,
-    sampled=("batch", "out"), cut="in")
+    name="layer",
+    title="Dense layer",
+    formula="y = sigmoid(x @ weights + bias)",
+    dims=("batch", "in", "out"),
+    defaults={"in": 32, "out": 4},
+    optional_dims=("batch",),
+    operands=(
+        Array("x", ("batch", "in")),
+        Array("weights", ("in", "out")),
+        Array("bias", ("out",)),
+    ),
+    results=(Array("y", ("batch", "out")),),
+    flops=_layer_flops,
+    dtypes=FLOATS,
+    strategies=ALL_STRATEGIES,
+    contracted=("in",),
+    uses_precision=True,
+    sampled=("batch", "out"),
+    cut="in",
+)
 
 
 def _dot_flops(sizes: Dims) -> int:
@@ -60,11 +100,21 @@ def _dot_flops(sizes: Dims) -> int:
 
 
 DOT = Workload(
-    name="dot", title="Dot products", formula="y = v · u, row by row",
-    dims=("n", "k"), defaults={"n": 4096, "k": 128},
-    operands=(Array("v", ("n", "k")), Array("u", ("n", "k"))), results=(Array("y", ("n",)),),
-    flops=_dot_flops, strategies=ALL_STRATEGIES, default_strategies=WITH_MAP, contracted=("k",),
-    integer_result=True, uses_precision=True, sampled=("n",))
+    name="dot",
+    title="Dot products",
+    formula="y = v · u, row by row",
+    dims=("n", "k"),
+    defaults={"n": 4096, "k": 128},
+    operands=(Array("v", ("n", "k")), Array("u", ("n", "k"))),
+    results=(Array("y", ("n",)),),
+    flops=_dot_flops,
+    strategies=ALL_STRATEGIES,
+    default_strategies=WITH_MAP,
+    contracted=("k",),
+    integer_result=True,
+    uses_precision=True,
+    sampled=("n",),
+)
 
 
 def _matmul_flops(sizes: Dims) -> int:
@@ -72,14 +122,26 @@ def _matmul_flops(sizes: Dims) -> int:
 
 
 MATMUL = Workload(
-    name="matmul", title="Matrix products", formula="y = a @ b + c",
-    dims=("batch", "m", "k", "n"), defaults={"batch": 16, "m": 128, "k": 128, "n": 128},
+    name="matmul",
+    title="Matrix products",
+    formula="y = a @ b + c",
+    dims=("batch", "m", "k", "n"),
+    defaults={"batch": 16, "m": 128, "k": 128, "n": 128},
     optional_dims=("batch",),
-    operands=(Array("a", ("batch", "m", "k")), Array("b", ("batch", "k", "n")),
-              Array("c", ("batch", "m", "n"))),
-    results=(Array("y", ("batch", "m", "n")),), flops=_matmul_flops,
-    strategies=ALL_STRATEGIES, default_strategies=WITH_MAP, contracted=("k",),
-    integer_result=True, uses_precision=True, sampled=("m",))
+    operands=(
+        Array("a", ("batch", "m", "k")),
+        Array("b", ("batch", "k", "n")),
+        Array("c", ("batch", "m", "n")),
+    ),
+    results=(Array("y", ("batch", "m", "n")),),
+    flops=_matmul_flops,
+    strategies=ALL_STRATEGIES,
+    default_strategies=WITH_MAP,
+    contracted=("k",),
+    integer_result=True,
+    uses_precision=True,
+    sampled=("m",),
+)
 
 
 def _convolve_flops(sizes: Dims) -> int:
@@ -87,24 +149,42 @@ def _convolve_flops(sizes: Dims) -> int:
 
 
 CONVOLVE = Workload(
-    name="convolve", title="Convolution", formula="y = x convolved with a kernel, row by row",
-    dims=("rows", "length", "width"), defaults={"rows": 64, "length": 4096, "width": 5},
+    name="convolve",
+    title="Convolution",
+    formula="y = x convolved with a kernel, row by row",
+    dims=("rows", "length", "width"),
+    defaults={"rows": 64, "length": 4096, "width": 5},
     operands=(Array("x", ("rows", "length")), Array("kernel", ("width",))),
-    results=(Array("y", ("rows", "length")),), flops=_convolve_flops,
-    dtypes=FLOATS, strategies=ALL_STRATEGIES, contracted=("width",), uses_precision=True,
+    results=(Array("y", ("rows", "length")),),
+    flops=_convolve_flops,
+    dtypes=FLOATS,
+    strategies=ALL_STRATEGIES,
+    contracted=("width",),
+    uses_precision=True,
     program=Program(gathered=("width",), halo=("length", "width")),
-    size_rules=(AtMost("width", "length"),), sampled=("rows",))
+    size_rules=(AtMost("width", "length"),),
+    sampled=("rows",),
+)
 
 
 def _normalize() -> Workload:
     """Over rows; the options cols and both change what is summed over."""
     rows = Workload(
-        name="normalize", title="Normalize",
+        name="normalize",
+        title="Normalize",
         formula="y = x / sum of |x| over rows, columns or both",
-        dims=("rows", "cols"), defaults={"rows": 4096, "cols": 1024}, optional_dims=("cols",),
-        operands=(_X,), results=(_Y,), flops=_elementwise_flops,  # magnitude, add and divide
-        dtypes=FLOATS, strategies=ALL_STRATEGIES, contracted=("rows",), sampled=("rows",),
-        options={"over": Choice(("rows", "cols", "both"))})
+        dims=("rows", "cols"),
+        defaults={"rows": 4096, "cols": 1024},
+        optional_dims=("cols",),
+        operands=(_X,),
+        results=(_Y,),
+        flops=_elementwise_flops,  # magnitude, add and divide
+        dtypes=FLOATS,
+        strategies=ALL_STRATEGIES,
+        contracted=("rows",),
+        sampled=("rows",),
+        options={"over": Choice(("rows", "cols", "both"))},
+    )
     both = replace(rows, optional_dims=(), contracted=("rows", "cols"))
     return replace(rows, variants={"cols": replace(both, contracted=("cols",)), "both": both})
 
@@ -120,31 +200,58 @@ def _mlp_flops(sizes: Dims) -> int:
 
 _ACTIVATION = Array("activation", ("batch", "hidden"))
 MLP = Workload(
-    name="mlp", title="Two dense layers", formula="y = relu(x @ w1 + b1) @ w2 + b2",
+    name="mlp",
+    title="Two dense layers",
+    formula="y = relu(x @ w1 + b1) @ w2 + b2",
     dims=("batch", "in", "hidden", "out"),
     defaults={"batch": 64, "in": 128, "hidden": 512, "out": 128},
-    operands=(Array("x", ("batch", "in")), Array("w1", ("in", "hidden")), Array("b1", ("hidden",)),
-              Array("w2", ("hidden", "out")), Array("b2", ("out",))),
-    results=(Array("y", ("batch", "out")),), flops=_mlp_flops,
-    dtypes=FLOATS, strategies=ALL_STRATEGIES, contracted=("in", "hidden"),
+    operands=(
+        Array("x", ("batch", "in")),
+        Array("w1", ("in", "hidden")),
+        Array("b1", ("hidden",)),
+        Array("w2", ("hidden", "out")),
+        Array("b2", ("out",)),
+    ),
+    results=(Array("y", ("batch", "out")),),
+    flops=_mlp_flops,
+    dtypes=FLOATS,
+    strategies=ALL_STRATEGIES,
+    contracted=("in", "hidden"),
     uses_precision=True,
-    program=Program(between=(_ACTIVATION,), passes=((("w1",), (_ACTIVATION,)), (("w2",), ()),
-                                                    (("x",), (_ACTIVATION,)))),
-    sampled=("batch",), cut="hidden")
+    program=Program(
+        between=(_ACTIVATION,),
+        passes=((("w1",), (_ACTIVATION,)), (("w2",), ()), (("x",), (_ACTIVATION,))),
+    ),
+    sampled=("batch",),
+    cut="hidden",
+)
 
 
 def _transfer() -> Workload:
     """From host to device memory; the options turn it around, or stay within the device."""
     inward = Workload(
-        name="transfer", title="Transfer", kind="transfer",
+        name="transfer",
+        title="Transfer",
+        kind="transfer",
         formula="y = copy of x, between host and device memory or within it",
-        dims=("bytes",), defaults={"bytes": 2**24}, operands=(Array("x", ("bytes",)),),
-        results=(Array("y", ("bytes",)),), flops=lambda sizes: 0, dtypes=("int8",),
-        integer_result=True, sampled=("bytes",), memory={"x": "pinned_host"},
-        options={"direction": Choice(("host_to_device", "device_to_host", "resident"))})
-    return replace(inward, variants={
-        "device_to_host": replace(inward, memory={"y": "pinned_host"}),
-        "resident": replace(inward, memory={})})
+        dims=("bytes",),
+        defaults={"bytes": 2**24},
+        operands=(Array("x", ("bytes",)),),
+        results=(Array("y", ("bytes",)),),
+        flops=lambda sizes: 0,
+        dtypes=("int8",),
+        integer_result=True,
+        sampled=("bytes",),
+        memory={"x": "pinned_host"},
+        options={"direction": Choice(("host_to_device", "device_to_host", "resident"))},
+    )
+    return replace(
+        inward,
+        variants={
+            "device_to_host": replace(inward, memory={"y": "pinned_host"}),
+            "resident": replace(inward, memory={}),
+        },
+    )
 
 
 TRANSFER = _transfer()

@@ -12,8 +12,17 @@ from spmd_core.workloads.transformer import ATTENTION, TRANSFORMER_BLOCK
 from spmd_core.workloads.workload import DTYPE_BYTES, FLOATS, Array, Dims, Workload, element_count
 
 __all__ = [
-    "ARRAY_DIMS", "DTYPE_BYTES", "FLOATS", "WORKLOADS", "Array", "Dims", "Workload",
-    "element_count", "get_workload", "has_plan", "workload_names",
+    "ARRAY_DIMS",
+    "DTYPE_BYTES",
+    "FLOATS",
+    "WORKLOADS",
+    "Array",
+    "Dims",
+    "Workload",
+    "element_count",
+    "get_workload",
+    "has_plan",
+    "workload_names",
 ]
 
 SHORT_WAIT_S = 5.0  # a screen goes on without a file that takes longer to load
@@ -21,8 +30,15 @@ SHORT_WAIT_S = 5.0  # a screen goes on without a file that takes longer to load
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
     for workload in (
-        *arrays.ROWS, ATTENTION, TRANSFORMER_BLOCK, TRAIN_STEP, arrays.TRANSFER, SMALL_PROGRAM,
-        DECODER, COLLECTIVES_SWEEP, CALIBRATION,
+        *arrays.ROWS,
+        ATTENTION,
+        TRANSFORMER_BLOCK,
+        TRAIN_STEP,
+        arrays.TRANSFER,
+        SMALL_PROGRAM,
+        DECODER,
+        COLLECTIVES_SWEEP,
+        CALIBRATION,
     )
 }
 
@@ -47,5 +63,8 @@ def get_workload(name: str, source: str | None = None) -> Workload:
         return WORKLOADS[name]
     if (found := files.find(name, source)) is not None:
         return found
-    raise refuse(f"workload {shorten(name)}", f"does not exist{files.why_missing(name, source)}",
-                 f"use one of {', '.join(workload_names())}")
+    raise refuse(
+        f"workload {shorten(name)}",
+        f"does not exist{files.why_missing(name, source)}",
+        f"use one of {', '.join(workload_names())}",
+    )

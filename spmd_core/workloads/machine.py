@@ -45,10 +45,13 @@ class Transfer:
 
 
 TRANSFERS: dict[str, Transfer] = {
-    each.name: each for each in (
+    each.name: each
+    for each in (
         Transfer("all-reduce", "All-reduce", "reduce", "the operand of a device"),
         Transfer("all-gather", "All-gather", "part", "the gathered result of a device"),
-        Transfer("reduce-scatter", "Reduce-scatter", "part", "the operand of a device, unscattered"),
+        Transfer(
+            "reduce-scatter", "Reduce-scatter", "part", "the operand of a device, unscattered"
+        ),
         Transfer("all-to-all", "All-to-all", "part", "the operand of a device"),
         Transfer("collective-permute", "Collective-permute", "all", "what a device sends"),
         Transfer("host-to-device", "Host to device", "all", "what a device takes in", False),
@@ -64,8 +67,9 @@ def chosen_kinds(options: Mapping[str, Any]) -> tuple[str, ...]:
     return COLLECTIVES if text == ALL else tuple(text.split(","))
 
 
-def chosen_axes(options: Mapping[str, Any], mesh: Sequence[tuple[str, int]]
-                ) -> tuple[tuple[str, ...], ...]:
+def chosen_axes(
+    options: Mapping[str, Any], mesh: Sequence[tuple[str, int]]
+) -> tuple[tuple[str, ...], ...]:
     """The groups of mesh axes that an experiment's options name: `x`, `y` and `x+y`."""
     text = str(options.get("axes", ALL))
     names = tuple(name for name, size in mesh if size > 1)
@@ -101,11 +105,16 @@ def _canonical(fields: Mapping[str, Any]) -> dict[str, Any]:
     kinds = _read_kinds(options.get("kinds", ALL))
     groups = tuple(_read_axes(options.get("axes", ALL), mesh))
     if not groups and any(TRANSFERS[kind].between_devices for kind in kinds):
-        raise refuse(f"mesh {mesh_text(mesh)}", "has no axis of two devices to communicate over",
-                     "use a larger mesh, or kinds=host-to-device,device-to-host")
+        raise refuse(
+            f"mesh {mesh_text(mesh)}",
+            "has no axis of two devices to communicate over",
+            "use a larger mesh, or kinds=host-to-device,device-to-host",
+        )
     texts = {"kinds": ",".join(kinds), "axes": ",".join("+".join(axes) for axes in groups)}
-    usual = {"kinds": ",".join(COLLECTIVES),
-             "axes": ",".join("+".join(axes) for axes in chosen_axes({}, mesh))}
+    usual = {
+        "kinds": ",".join(COLLECTIVES),
+        "axes": ",".join("+".join(axes) for axes in chosen_axes({}, mesh)),
+    }
     kept = {name: text for name, text in texts.items() if text != usual[name]}
     rest = {name: value for name, value in options.items() if name not in texts}
     return {"options": tuple((rest | kept).items())}
@@ -115,8 +124,9 @@ def _read_kinds(text: str) -> tuple[str, ...]:
     asked = COLLECTIVES if text.strip() == ALL else tuple(_parts(text))
     for kind in asked:
         if kind not in TRANSFERS:
-            raise refuse(f"kind {shorten(kind)}", "is not measured",
-                         f"use {ALL}, or {', '.join(TRANSFERS)}")
+            raise refuse(
+                f"kind {shorten(kind)}", "is not measured", f"use {ALL}, or {', '.join(TRANSFERS)}"
+            )
     if not asked:
         raise refuse("kinds=", "leaves nothing to measure", f"use {ALL}")
     return tuple(kind for kind in TRANSFERS if kind in asked)
@@ -132,9 +142,11 @@ def _read_axes(text: str, mesh: tuple[tuple[str, int], ...]) -> Iterator[tuple[s
         asked = [word.strip() for word in part.split("+")]
         for axis in asked:
             if axis not in sizes:
-                raise refuse(f"axes {shorten(part)}", "are not axes of the mesh",
-                             f"use {ALL}, or some of {', '.join(sizes)} such as "
-                             f"{'+'.join(list(sizes)[:2])}")
+                raise refuse(
+                    f"axes {shorten(part)}",
+                    "are not axes of the mesh",
+                    f"use {ALL}, or some of {', '.join(sizes)} such as {'+'.join(list(sizes)[:2])}",
+                )
         group = tuple(axis for axis in sizes if axis in asked)
         if group not in seen:
             seen.add(group)
@@ -149,13 +161,32 @@ _SIZES = {"smallest": 1024, "largest": 16 * 2**20}
 _RANGE = {name: Whole(default, LEAST_BYTES, MOST_BYTES) for name, default in _SIZES.items()}
 
 COLLECTIVES_SWEEP = Workload(
-    name="collectives", title="Collectives", kind="sweep",
+    name="collectives",
+    title="Collectives",
+    kind="sweep",
     formula="time and bandwidth of each collective over each mesh axis, size by size",
-    dims=(), defaults={}, operands=(), results=(), flops=lambda sizes: 0, dtypes=FLOATS,
-    strategies=("as_written",), default_strategies=("as_written",), canonical=_canonical,
-    options={"kinds": Text(ALL), "axes": Text(ALL), **_RANGE, "points": Whole(USUAL_POINTS, 1, 64)})
+    dims=(),
+    defaults={},
+    operands=(),
+    results=(),
+    flops=lambda sizes: 0,
+    dtypes=FLOATS,
+    strategies=("as_written",),
+    default_strategies=("as_written",),
+    canonical=_canonical,
+    options={"kinds": Text(ALL), "axes": Text(ALL), **_RANGE, "points": Whole(USUAL_POINTS, 1, 64)},
+)
 CALIBRATION = Workload(
-    name="calibrate", title="Calibration", kind="machine",
+    name="calibrate",
+    title="Calibration",
+    kind="machine",
     formula="the ceilings of this machine: copies, matmuls, dispatch, collectives",
-    dims=(), defaults={}, operands=(), results=(), flops=lambda sizes: 0, dtypes=("float32",),
-    strategies=("as_written",), default_strategies=("as_written",))
+    dims=(),
+    defaults={},
+    operands=(),
+    results=(),
+    flops=lambda sizes: 0,
+    dtypes=("float32",),
+    strategies=("as_written",),
+    default_strategies=("as_written",),
+)

@@ -21,8 +21,9 @@ class Choice:
     def check(self, name: str, value: Any) -> None:
         """RequestError where the value is none of the words."""
         if value not in self.words:
-            raise refuse(f"{name}={shorten(value)}", "is not a choice",
-                         f"use {', '.join(self.words)}")
+            raise refuse(
+                f"{name}={shorten(value)}", "is not a choice", f"use {', '.join(self.words)}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,11 @@ class Whole:
         """RequestError where the value is no whole number between the two."""
         is_whole = isinstance(value, int) and not isinstance(value, bool)
         if not is_whole or not self.low <= value <= self.high:
-            raise refuse(f"{name}={shorten(value)}", "is not a number of it",
-                         f"use a whole number from {self.low} to {self.high}")
+            raise refuse(
+                f"{name}={shorten(value)}",
+                "is not a number of it",
+                f"use a whole number from {self.low} to {self.high}",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,9 @@ class Text:
     def check(self, name: str, value: Any) -> None:
         """RequestError where the value is no text."""
         if not isinstance(value, str):
-            raise refuse(f"{name}={shorten(value)}", "is not a text",
-                         f"write for example {self.default!r}")
+            raise refuse(
+                f"{name}={shorten(value)}", "is not a text", f"write for example {self.default!r}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

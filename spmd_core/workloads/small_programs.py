@@ -13,9 +13,18 @@ from spmd_core.errors import refuse, shorten
 from spmd_core.workloads.workload import Workload
 
 SMALL_PROGRAM = Workload(
-    name="program", title="Small program", formula="a registered program", kind="program",
-    dims=(), defaults={}, operands=(), results=(), flops=lambda sizes: 0,
-    strategies=("as_written",), default_strategies=("as_written",))
+    name="program",
+    title="Small program",
+    formula="a registered program",
+    kind="program",
+    dims=(),
+    defaults={},
+    operands=(),
+    results=(),
+    flops=lambda sizes: 0,
+    strategies=("as_written",),
+    default_strategies=("as_written",),
+)
 
 _PROGRAMS = resources.files("spmd_core") / "programs" / "recipes"
 
@@ -24,8 +33,13 @@ _PROGRAMS = resources.files("spmd_core") / "programs" / "recipes"
 def program_names() -> tuple[str, ...]:
     """Names of the registered small programs, in alphabetical order."""
     names = (entry.name for entry in _PROGRAMS.iterdir())
-    return tuple(sorted(name.removesuffix(".py") for name in names
-                        if name.endswith(".py") and not name.startswith("_")))
+    return tuple(
+        sorted(
+            name.removesuffix(".py")
+            for name in names
+            if name.endswith(".py") and not name.startswith("_")
+        )
+    )
 
 
 @cache
@@ -43,8 +57,19 @@ def with_mesh(source: str, imports: str, mesh_lines: list[str]) -> str:
     head = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     docstring = lines[: tree.body[0].end_lineno] if ast.get_docstring(tree) else []
     after = max((node.end_lineno or 0 for node in head), default=len(docstring))
-    return "\n".join([*docstring, "", *_merged([*ast.parse(imports).body, *head]), "", *mesh_lines,
-                      *lines[after:]]) + "\n"
+    return (
+        "\n".join(
+            [
+                *docstring,
+                "",
+                *_merged([*ast.parse(imports).body, *head]),
+                "",
+                *mesh_lines,
+                *lines[after:],
+            ]
+        )
+        + "\n"
+    )
 
 
 def _merged(statements: list[ast.stmt]) -> list[str]:
@@ -54,15 +79,23 @@ def _merged(statements: list[ast.stmt]) -> list[str]:
         if isinstance(statement, ast.Import):
             plain |= {ast.unparse(ast.Import([alias])) for alias in statement.names}
         elif isinstance(statement, ast.ImportFrom):
-            named.setdefault(statement.module, set()).update(ast.unparse(alias)
-                                                             for alias in statement.names)
-    return [*sorted(plain),
-            *(f"from {module} import {', '.join(sorted(names))}"
-              for module, names in sorted(named.items()))]
+            named.setdefault(statement.module, set()).update(
+                ast.unparse(alias) for alias in statement.names
+            )
+    return [
+        *sorted(plain),
+        *(
+            f"from {module} import {', '.join(sorted(names))}"
+            for module, names in sorted(named.items())
+        ),
+    ]
+
 
 _LINE = re.compile(
     r"^(?P<name>[A-Z][A-Z_]*) = (?P<default>[\d_]+)  # (?P<low>[\d_]+) to (?P<high>[\d_]+)"
-    r"(?P<rest>, (?P<bytes>[\d_]+) bytes each)?$", re.MULTILINE)
+    r"(?P<rest>, (?P<bytes>[\d_]+) bytes each)?$",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +116,16 @@ class Size:
 def program_sizes(program: str) -> dict[str, Size]:
     """Option name -> size, in the order of the file; empty where the program has none to choose."""
     lines = _LINE.finditer(program_file(program))
-    found = [Size(line["name"].lower(), int(line["default"]), int(line["low"]), int(line["high"]),
-                  int(line["bytes"] or 0)) for line in lines]
+    found = [
+        Size(
+            line["name"].lower(),
+            int(line["default"]),
+            int(line["low"]),
+            int(line["high"]),
+            int(line["bytes"] or 0),
+        )
+        for line in lines
+    ]
     return {size.name: size for size in found}
 
 
@@ -96,12 +137,21 @@ def check_sizes(program: str, given: dict[str, object]) -> dict[str, int]:
     for name, value in given.items():
         size = sizes.get(name)
         if size is None:
-            raise refuse(f"option {shorten(name)}", f"is not one of program {program}",
-                         f"use {' or '.join(['device_order', *sizes])}")
-        if not isinstance(value, int) or isinstance(value,
-                                                    bool) or not size.low <= value <= size.high:
-            raise refuse(f"{name}={shorten(value)}", f"is not a size of program {program}",
-                         f"use a whole number from {size.low} to {size.high}")
+            raise refuse(
+                f"option {shorten(name)}",
+                f"is not one of program {program}",
+                f"use {' or '.join(['device_order', *sizes])}",
+            )
+        if (
+            not isinstance(value, int)
+            or isinstance(value, bool)
+            or not size.low <= value <= size.high
+        ):
+            raise refuse(
+                f"{name}={shorten(value)}",
+                f"is not a size of program {program}",
+                f"use a whole number from {size.low} to {size.high}",
+            )
         if value != size.default:
             chosen[name] = value
     return {name: chosen[name] for name in sizes if name in chosen}
@@ -114,6 +164,8 @@ def with_sizes(source: str, chosen: Mapping[str, object]) -> str:
         value = chosen.get(match["name"].lower())
         if value is None:
             return match[0]
-        return f"{match['name']} = {value:_}  # {match['low']} to {match['high']}{match['rest'] or ''}"
+        return (
+            f"{match['name']} = {value:_}  # {match['low']} to {match['high']}{match['rest'] or ''}"
+        )
 
     return _LINE.sub(replaced, source)

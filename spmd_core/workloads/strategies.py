@@ -18,21 +18,45 @@ _PMAP = "called, not compiled ahead of time: each call also pays for Python find
 STRATEGIES: dict[str, Strategy] = {
     strategy.name: strategy
     for strategy in (
-        Strategy("single", "Single device",
-                 "jit on one device: the baseline, no mesh and no communication"),
-        Strategy("auto", "Automatic",
-                 "operands are placed with NamedSharding on a mesh of Auto axes; the compiler decides the rest"),
         Strategy(
-            "constrained", "Constrained", "with_sharding_constraint on operands and results inside jit; the operands come unsharded",
-            "the compiler moves the constraint to the parameters, so a call with unsharded operands reshards them each time: both are timed"),
-        Strategy("explicit", "Explicit", "sharding in types: a mesh of Explicit axes, and out_sharding where a contraction is ambiguous"),
-        Strategy("shard_map", "shard_map", "one program per shard, with the collectives written by hand"),
-        Strategy("vmap", "vmap", "jax.vmap over the rows, called as it is: every operation by itself, on one device"),
+            "single",
+            "Single device",
+            "jit on one device: the baseline, no mesh and no communication",
+        ),
+        Strategy(
+            "auto",
+            "Automatic",
+            "operands are placed with NamedSharding on a mesh of Auto axes; the compiler decides the rest",
+        ),
+        Strategy(
+            "constrained",
+            "Constrained",
+            "with_sharding_constraint on operands and results inside jit; the operands come unsharded",
+            "the compiler moves the constraint to the parameters, so a call with unsharded operands reshards them each time: both are timed",
+        ),
+        Strategy(
+            "explicit",
+            "Explicit",
+            "sharding in types: a mesh of Explicit axes, and out_sharding where a contraction is ambiguous",
+        ),
+        Strategy(
+            "shard_map", "shard_map", "one program per shard, with the collectives written by hand"
+        ),
+        Strategy(
+            "vmap",
+            "vmap",
+            "jax.vmap over the rows, called as it is: every operation by itself, on one device",
+        ),
         Strategy("jit(vmap)", "jit(vmap)", "jax.jit of jax.vmap: one program on one device"),
         Strategy("pmap", "pmap", "jax.pmap: one row to each device", _PMAP),
         Strategy("jit(pmap)", "jit(pmap)", "jax.jit around jax.pmap", _PMAP),
         Strategy("pmap(jit)", "pmap(jit)", "jax.pmap of a function under jax.jit", _PMAP),
-        Strategy("pmap(vmap)", "pmap(vmap)", "jax.pmap over the devices of jax.vmap over each device's rows", _PMAP),
+        Strategy(
+            "pmap(vmap)",
+            "pmap(vmap)",
+            "jax.pmap over the devices of jax.vmap over each device's rows",
+            _PMAP,
+        ),
         Strategy("place", "Placing", "jax.device_put of the array with its NamedSharding"),
         Strategy("as_written", "As written", "a small registered program, run as it stands"),
     )

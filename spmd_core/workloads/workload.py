@@ -128,7 +128,8 @@ class Workload:
     # Fields of an experiment -> those that equal ones write in one form; RequestError where they
     # describe none.
     canonical: Callable[[Mapping[str, Any]], dict[str, Any]] | None = field(
-        default=None, repr=False)
+        default=None, repr=False
+    )
     options: Mapping[str, Option] = field(default_factory=dict)
     variants: Mapping[str, Workload] = field(default_factory=dict, repr=False)  # by first option
     source: str | None = None  # hash of the file that declares it, where it is the user's own
@@ -202,8 +203,9 @@ class Workload:
         """
         if self.mapped is not None and self.mapped in sizes:
             return self.mapped
-        return next(dim for array in (*self.results[:1], *self.operands)
-                    for dim in array.present(sizes))
+        return next(
+            dim for array in (*self.results[:1], *self.operands) for dim in array.present(sizes)
+        )
 
     def default_size(self, dim: str, sizes: Dims) -> int:
         """The size of a dim that is not given, beside others that are."""
@@ -217,8 +219,11 @@ class Workload:
         for rule in self.size_rules:
             if rule.dim not in sizes or rule.other not in sizes:
                 continue
-            size, most, other = sizes[
-                rule.dim], sizes[rule.other], f"{rule.other}={sizes[rule.other]}"
+            size, most, other = (
+                sizes[rule.dim],
+                sizes[rule.other],
+                f"{rule.other}={sizes[rule.other]}",
+            )
             if isinstance(rule, AtMost) and size > most:
                 yield rule.dim, most, f"is more than {other}", f"use at most {most}"
             if isinstance(rule, Divides) and most % size:
@@ -234,13 +239,16 @@ class Workload:
 
     def operand_bytes(self, sizes: Dims, dtype: str) -> int:
         """Bytes of all operands, unsharded."""
-        return sum(element_count(array.shape(sizes))
-                   for array in self.operands) * DTYPE_BYTES[dtype]
+        return (
+            sum(element_count(array.shape(sizes)) for array in self.operands) * DTYPE_BYTES[dtype]
+        )
 
     def result_bytes(self, sizes: Dims, dtype: str) -> int:
         """Bytes of all results, unsharded."""
-        return sum(element_count(array.shape(sizes))
-                   for array in self.results) * DTYPE_BYTES[self.result_dtype(dtype)]
+        return (
+            sum(element_count(array.shape(sizes)) for array in self.results)
+            * DTYPE_BYTES[self.result_dtype(dtype)]
+        )
 
 
 def element_count(shape: tuple[int, ...]) -> int:

@@ -10,8 +10,13 @@ from spmd_core.plan.reading import parse_plan
 from spmd_core.results.result import Result
 from tests.ui.values import ENVIRONMENT, comparison, strategy
 
-MATMUL = {"workload": "matmul", "target": "cpu:8", "mesh": {"x": 2, "y": 4},
-          "dims": {"m": 1024, "k": 1024, "n": 1024}, "sharding": {"m": "x", "n": "y"}}
+MATMUL = {
+    "workload": "matmul",
+    "target": "cpu:8",
+    "mesh": {"x": 2, "y": 4},
+    "dims": {"m": 1024, "k": 1024, "n": 1024},
+    "sharding": {"m": "x", "n": "y"},
+}
 SUM = {"kind": "all-reduce", "axes": ["y"], "bytes": 2**20, "count": 1}
 
 
@@ -19,10 +24,15 @@ def answered(spec=None, floor_s=1e-5, **strategies):
     found = strategies or {"auto": strategy(1e-2)}
     best = min(found, key=lambda name: found[name]["median_s"])
     experiment = parse_experiment((spec or MATMUL) | {"strategies": list(found)})
-    return Result.model_validate({
-        "run": "r", "experiment": experiment, "strategies": found,
-        "environment": ENVIRONMENT | {"dispatch_floor_s": floor_s},
-        "comparison": comparison(best, *((name, 2.0, True) for name in found if name != best))})
+    return Result.model_validate(
+        {
+            "run": "r",
+            "experiment": experiment,
+            "strategies": found,
+            "environment": ENVIRONMENT | {"dispatch_floor_s": floor_s},
+            "comparison": comparison(best, *((name, 2.0, True) for name in found if name != best)),
+        }
+    )
 
 
 def rule_of(result):
@@ -81,30 +91,57 @@ def test_scattered_samples_come_before_all_else():
 def test_nothing_is_said_of_what_did_not_run():
     failed = {"status": "error", "error": {"kind": "a", "message": "b"}}
     experiment = parse_experiment(MATMUL | {"strategies": ["auto"]})
-    assert next_step(Result.model_validate({"run": "r", "experiment": experiment,
-                                            "environment": ENVIRONMENT,
-                                            "strategies": {"auto": failed}})) is None
+    assert (
+        next_step(
+            Result.model_validate(
+                {
+                    "run": "r",
+                    "experiment": experiment,
+                    "environment": ENVIRONMENT,
+                    "strategies": {"auto": failed},
+                }
+            )
+        )
+        is None
+    )
 
 
 def planned(**plan):
     plan = parse_plan(plan)
     found = estimate_step(plan)
     outcome = {"status": "ok", "predicted_s": found.predicted_s, "prediction": found}
-    return plan, next_step(Result.model_validate({
-        "run": "r", "experiment": experiment_of(plan), "environment": ENVIRONMENT,
-        "strategies": {"auto": outcome}}))
+    return plan, next_step(
+        Result.model_validate(
+            {
+                "run": "r",
+                "experiment": experiment_of(plan),
+                "environment": ENVIRONMENT,
+                "strategies": {"auto": outcome},
+            }
+        )
+    )
 
 
 def test_a_plan_that_does_not_fit_is_given_one_that_should():
-    plan, said = planned(target="tpu:v5e:2x2", model="llama-2-70b", mesh={"fsdp": 4},
-                         batch_per_device=4, remat="full")
+    plan, said = planned(
+        target="tpu:v5e:2x2",
+        model="llama-2-70b",
+        mesh={"fsdp": 4},
+        batch_per_device=4,
+        remat="full",
+    )
     assert said.rule == "does_not_fit" and estimate_step(plan_of(said.experiment)).fits
     assert said.number == estimate_step(plan).memory_bytes.missing
 
 
 def test_a_better_neighbor_takes_as_much_less_as_is_said():
-    plan, said = planned(target="tpu:v5e:4x4", model="scaled:1", mesh={"fsdp": 4, "tensor": 4},
-                         batch_per_device=2, remat="full")
+    plan, said = planned(
+        target="tpu:v5e:4x4",
+        model="scaled:1",
+        mesh={"fsdp": 4, "tensor": 4},
+        batch_per_device=2,
+        remat="full",
+    )
     assert said.rule == "better_plan"
     other = plan_of(said.experiment)
     times = [estimate_step(each).predicted_s.estimate / each.tokens for each in (other, plan)]
@@ -112,7 +149,13 @@ def test_a_better_neighbor_takes_as_much_less_as_is_said():
 
 
 def test_where_no_neighbor_is_better_more_chips_are_left():
-    plan, said = planned(target="tpu:v6e:16x16", model="llama-3.1-8b", mesh={"fsdp": 256},
-                         batch_per_device=4, sequence=8192, remat="full")
+    plan, said = planned(
+        target="tpu:v6e:16x16",
+        model="llama-3.1-8b",
+        mesh={"fsdp": 256},
+        batch_per_device=4,
+        sequence=8192,
+        remat="full",
+    )
     assert said.rule == "more_chips"
     assert plan_of(said.experiment).topology.chips == 2 * plan.topology.chips

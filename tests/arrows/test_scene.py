@@ -17,17 +17,26 @@ def drawn_of(target, mesh, kind="all-gather", nbytes=4 * MIB):
     return stand, found, scene(stand, found)
 
 
-@pytest.mark.parametrize(("target", "mesh", "nodes", "planes"), [
-    ("cpu:8", {"x": 8}, 8, 1), ("cpu:8", {"x": 2, "y": 4}, 8, 1), ("cpu:64", {"x": 64}, 64, 1),
-    ("tpu:v5e:8x8", {"x": 64}, 64, 1), ("tpu:v5p:4x4x4", {"x": 64}, 64, 4),
-    ("cpu:256", {"x": 256}, 256, 1), ("tpu:v5e:16x16", {"x": 256}, 256, 1)])
+@pytest.mark.parametrize(
+    ("target", "mesh", "nodes", "planes"),
+    [
+        ("cpu:8", {"x": 8}, 8, 1),
+        ("cpu:8", {"x": 2, "y": 4}, 8, 1),
+        ("cpu:64", {"x": 64}, 64, 1),
+        ("tpu:v5e:8x8", {"x": 64}, 64, 1),
+        ("tpu:v5p:4x4x4", {"x": 64}, 64, 4),
+        ("cpu:256", {"x": 256}, 256, 1),
+        ("tpu:v5e:16x16", {"x": 256}, 256, 1),
+    ],
+)
 def test_up_to_256_devices_each_is_drawn_where_it_stands(target, mesh, nodes, planes):
     _, found, drawn = drawn_of(target, mesh)
     assert (len(drawn.nodes), drawn.planes) == (nodes, planes) and not drawn.by_host
     assert len({(node.column, node.row) for node in drawn.nodes}) == nodes
     assert len(drawn.arrows) == len(found.links)
-    assert all(0 <= node.column < drawn.columns and 0 <= node.row < drawn.rows
-               for node in drawn.nodes)
+    assert all(
+        0 <= node.column < drawn.columns and 0 <= node.row < drawn.rows for node in drawn.nodes
+    )
 
 
 def test_beyond_256_a_square_is_a_host_and_the_caption_says_so():
@@ -42,8 +51,18 @@ def test_beyond_256_a_square_is_a_host_and_the_caption_says_so():
 def test_of_many_planes_those_from_the_busiest_link_on_are_drawn():
     stand, _, _ = drawn_of("tpu:v5p:8x8x28", {"x": 1792})
     late = stand.places.index((0, 0, 20, 0, 0)), stand.places.index((1, 0, 20, 0, 0))
-    found = traffic(stand, [Collective(kind="collective-permute", axes=("x",), count=1, bytes=MIB,
-                                       groups=(tuple(stand.numbers[at] for at in late),))])
+    found = traffic(
+        stand,
+        [
+            Collective(
+                kind="collective-permute",
+                axes=("x",),
+                count=1,
+                bytes=MIB,
+                groups=(tuple(stand.numbers[at] for at in late),),
+            )
+        ],
+    )
     drawn = scene(stand, found)
     assert drawn.planes < drawn.planes_in_all == 28
     assert drawn.panels[0].name == "z=12"
@@ -54,15 +73,18 @@ def test_the_answer_names_the_busiest_link_its_axis_and_its_time():
     stand, found, drawn = drawn_of("tpu:v5e:16x16", {"x": 256}, nbytes=1024 * MIB)
     said = words.headline(stand, found, "in one call")
     # 1 GiB (1 - 1/256) into every device, by four links of 50 GB/s
-    assert said == ("The busiest link carries 255.0 MiB in one call, device 0 → 16 over `x`: "
-                    "5.35 ms at its nominal 50 GB/s; 1,023 more carry as much.")
+    assert said == (
+        "The busiest link carries 255.0 MiB in one call, device 0 → 16 over `x`: "
+        "5.35 ms at its nominal 50 GB/s; 1,023 more carry as much."
+    )
     assert said in words.alt(stand, found, drawn, "in one call")
 
 
 def test_simulated_devices_have_no_rate():
     stand, found, _ = drawn_of("cpu:8", {"x": 8})
     assert words.headline(stand, found, "in one call") == (
-        "The busiest link carries 3.5 MiB in one call, device 0 → 1 over `x`; 7 more carry as much.")
+        "The busiest link carries 3.5 MiB in one call, device 0 → 1 over `x`; 7 more carry as much."
+    )
 
 
 def test_why_there_is_no_arrow_is_one_sentence():

@@ -14,28 +14,43 @@ MIB = 2**20
 
 
 def stand_of(target="cpu:4", mesh=None, **spec) -> Placed:
-    return placed(parse_experiment({"workload": "layer", "target": target, "dims": {
-        "batch": 1024, "in": 1024, "out": 1024}, "mesh": mesh or {"x": 4}, **spec}))
+    return placed(
+        parse_experiment(
+            {
+                "workload": "layer",
+                "target": target,
+                "dims": {"batch": 1024, "in": 1024, "out": 1024},
+                "mesh": mesh or {"x": 4},
+                **spec,
+            }
+        )
+    )
 
 
 def one(stand, kind, groups, nbytes=MIB, **changes) -> Collective:
     """A collective whose groups are positions in `mesh.devices`."""
     named = tuple(tuple(stand.numbers[at] for at in group) for group in groups)
-    return Collective(**({"kind": kind, "axes": ("x",), "groups": named, "bytes": nbytes,
-                          "count": 1} | changes))
+    return Collective(
+        **({"kind": kind, "axes": ("x",), "groups": named, "bytes": nbytes, "count": 1} | changes)
+    )
 
 
 def loads(found):
     return {(link.source, link.target): link.nbytes for link in found.links}
 
 
-@pytest.mark.parametrize(("kind", "each"), [
-    ("all-gather", 0.75), ("reduce-scatter", 0.75), ("all-reduce", 1.5)])
+@pytest.mark.parametrize(
+    ("kind", "each"), [("all-gather", 0.75), ("reduce-scatter", 0.75), ("all-reduce", 1.5)]
+)
 def test_simulated_devices_pass_shards_round_a_ring(kind, each):
     stand = stand_of()
     found = traffic(stand, [one(stand, kind, [(0, 1, 2, 3)])])
-    assert loads(found) == {(0, 1): each * MIB, (1, 2): each * MIB, (2, 3): each * MIB,
-                            (3, 0): each * MIB}
+    assert loads(found) == {
+        (0, 1): each * MIB,
+        (1, 2): each * MIB,
+        (2, 3): each * MIB,
+        (3, 0): each * MIB,
+    }
 
 
 def test_an_exchange_goes_from_each_to_each_and_a_permute_along_its_pairs():
@@ -55,9 +70,16 @@ def test_on_a_line_the_link_at_its_end_carries_most():
     assert found.total == pytest.approx((4 - 1) * 4 * MIB)  # every device receives the others'
 
 
-@pytest.mark.parametrize(("target", "mesh"), [
-    ("tpu:v5e:4x4", {"x": 16}), ("tpu:v5e:2x4", {"x": 8}), ("tpu:v5e:16x16", {"x": 256}),
-    ("tpu:v5p:4x4x4", {"x": 64}), ("tpu:v5e:8x8", {"x": 64})])
+@pytest.mark.parametrize(
+    ("target", "mesh"),
+    [
+        ("tpu:v5e:4x4", {"x": 16}),
+        ("tpu:v5e:2x4", {"x": 8}),
+        ("tpu:v5e:16x16", {"x": 256}),
+        ("tpu:v5p:4x4x4", {"x": 64}),
+        ("tpu:v5e:8x8", {"x": 64}),
+    ],
+)
 @pytest.mark.parametrize(("kind", "rounds"), [("all-gather", 1), ("all-reduce", 2)])
 def test_bytes_sum_to_the_volume_of_the_collective(target, mesh, kind, rounds):
     stand = stand_of(target, mesh)
@@ -66,10 +88,17 @@ def test_bytes_sum_to_the_volume_of_the_collective(target, mesh, kind, rounds):
     assert found == pytest.approx(rounds * (len(every) - 1))  # n devices x V (1 - 1/n)
 
 
-@pytest.mark.parametrize(("target", "mesh"), [
-    ("tpu:v5e:4x4", {"x": 4, "y": 4}), ("tpu:v5e:16x16", {"x": 16, "y": 16}),
-    ("tpu:v5e:16x16", {"x": 32, "y": 8}), ("tpu:v5p:4x4x4", {"x": 16, "y": 4}),
-    ("tpu:v5e:8x16", {"x": 8, "y": 16}), ("tpu:v5e:4x4*2", {"x": 2, "y": 16})])
+@pytest.mark.parametrize(
+    ("target", "mesh"),
+    [
+        ("tpu:v5e:4x4", {"x": 4, "y": 4}),
+        ("tpu:v5e:16x16", {"x": 16, "y": 16}),
+        ("tpu:v5e:16x16", {"x": 32, "y": 8}),
+        ("tpu:v5p:4x4x4", {"x": 16, "y": 4}),
+        ("tpu:v5e:8x16", {"x": 8, "y": 16}),
+        ("tpu:v5e:4x4*2", {"x": 2, "y": 16}),
+    ],
+)
 @pytest.mark.parametrize("kind", ["all-gather", "reduce-scatter", "all-reduce", "all-to-all"])
 def test_the_busiest_link_takes_the_seconds_of_the_cost_model(target, mesh, kind):
     stand = stand_of(target, mesh)
@@ -77,8 +106,10 @@ def test_the_busiest_link_takes_the_seconds_of_the_cost_model(target, mesh, kind
     groups = tuple(tuple(range(at, at + size)) for at in range(0, len(stand.numbers), size))
     assert stand.topology and stand.places
     busiest = max(unit_flows(stand, kind, groups).values())
-    expected = max(collective_s(stand.topology, kind, route(stand.topology, group, stand.places),
-                                MIB, NOMINAL) for group in groups)
+    expected = max(
+        collective_s(stand.topology, kind, route(stand.topology, group, stand.places), MIB, NOMINAL)
+        for group in groups
+    )
     assert busiest * MIB / stand.topology.chip.link_bandwidth == pytest.approx(expected)
 
 
@@ -89,15 +120,19 @@ def test_a_permute_takes_the_ways_of_the_cost_model():
     busiest = max(unit_flows(stand, "collective-permute", pairs).values())
     ways = paths(stand.topology, pairs, stand.places)
     assert busiest * MIB / stand.topology.chip.link_bandwidth == pytest.approx(
-        permute_s(stand.topology, ways, MIB, NOMINAL))
+        permute_s(stand.topology, ways, MIB, NOMINAL)
+    )
 
 
 def test_between_slices_each_device_sends_to_those_at_its_place():
     stand = stand_of("tpu:v5e:2x2*2", {"s": 2, "x": 4})
-    found = traffic(stand, [one(stand, "send", [(at, at + 4) for at in range(4)], axes=("s",),
-                                asked="all-reduce")])
-    assert loads(found) == {pair: pytest.approx(MIB) for at in range(4)
-                            for pair in ((at, at + 4), (at + 4, at))}
+    found = traffic(
+        stand,
+        [one(stand, "send", [(at, at + 4) for at in range(4)], axes=("s",), asked="all-reduce")],
+    )
+    assert loads(found) == {
+        pair: pytest.approx(MIB) for at in range(4) for pair in ((at, at + 4), (at + 4, at))
+    }
     assert {link.way for link in found.links} == {"dcn"}
 
 

@@ -13,14 +13,28 @@ from spmd_core.words.bandwidth import sweep_words
 
 
 def sweep(target="cpu:8", mesh=None, dtype="float32", **options):
-    return parse_experiment({"workload": "collectives", "target": target, "dtype": dtype,
-                             "mesh": mesh or {"x": 2, "y": 4}, "options": options})
+    return parse_experiment(
+        {
+            "workload": "collectives",
+            "target": target,
+            "dtype": dtype,
+            "mesh": mesh or {"x": 2, "y": 4},
+            "options": options,
+        }
+    )
 
 
 def test_every_axis_every_pair_and_all_of_them_are_measured():
     found = cases(sweep(mesh={"x": 2, "y": 2, "z": 2}, kinds="all-reduce"))
     assert [case.axes for case in found] == [
-        ("x",), ("y",), ("z",), ("x", "y"), ("x", "z"), ("y", "z"), ("x", "y", "z")]
+        ("x",),
+        ("y",),
+        ("z",),
+        ("x", "y"),
+        ("x", "z"),
+        ("y", "z"),
+        ("x", "y", "z"),
+    ]
     assert [case.devices for case in found] == [2, 2, 2, 4, 4, 4, 8]
 
 
@@ -37,13 +51,17 @@ def test_equal_sweeps_have_one_form_and_one_id():
     assert sweep(kinds="all").id == sweep().id == sweep(axes="x,y,x+y").id
 
 
-@pytest.mark.parametrize(("options", "mesh", "words"), [
-    ({"kinds": "all-reduce,scatter"}, None, "kind 'scatter' is not measured: use all, or"),
-    ({"axes": "x,q"}, None, "axes 'q' are not axes of the mesh: use all, or some of x, y such"),
-    ({"smallest": 0}, None, "smallest=0 is not a number of it: use a whole number from 1"),
-    ({"smallest": 4096, "largest": 1024}, None, "smallest=4096 is more than largest=1024"),
-    ({}, {"x": 1}, "mesh x=1 has no axis of two devices to communicate over"),
-    ({"points": 65}, None, "points=65 is not a number of it")])
+@pytest.mark.parametrize(
+    ("options", "mesh", "words"),
+    [
+        ({"kinds": "all-reduce,scatter"}, None, "kind 'scatter' is not measured: use all, or"),
+        ({"axes": "x,q"}, None, "axes 'q' are not axes of the mesh: use all, or some of x, y such"),
+        ({"smallest": 0}, None, "smallest=0 is not a number of it: use a whole number from 1"),
+        ({"smallest": 4096, "largest": 1024}, None, "smallest=4096 is more than largest=1024"),
+        ({}, {"x": 1}, "mesh x=1 has no axis of two devices to communicate over"),
+        ({"points": 65}, None, "points=65 is not a number of it"),
+    ],
+)
 def test_what_cannot_be_swept_is_refused_in_a_sentence(options, mesh, words):
     with pytest.raises(RequestError) as refused:
         sweep(mesh=mesh, **options)
@@ -55,9 +73,17 @@ def test_a_mesh_that_does_not_fill_a_topology_is_refused_before_it_is_queued():
         sweep("tpu:v5e:4x4", {"x": 8})
 
 
-@pytest.mark.parametrize(("kind", "devices", "factor"), [
-    ("all-reduce", 4, 1.5), ("all-gather", 4, 0.75), ("reduce-scatter", 8, 0.875),
-    ("all-to-all", 2, 0.5), ("collective-permute", 8, 1.0), ("host-to-device", 1, 1.0)])
+@pytest.mark.parametrize(
+    ("kind", "devices", "factor"),
+    [
+        ("all-reduce", 4, 1.5),
+        ("all-gather", 4, 0.75),
+        ("reduce-scatter", 8, 0.875),
+        ("all-to-all", 2, 0.5),
+        ("collective-permute", 8, 1.0),
+        ("host-to-device", 1, 1.0),
+    ],
+)
 def test_bus_bandwidth_is_what_nccl_tests_prints(kind, devices, factor):
     mesh = {"x": max(2, devices)}
     case = cases(sweep(mesh=mesh, kinds=kind))[0]
@@ -69,9 +95,11 @@ def test_bus_bandwidth_is_what_nccl_tests_prints(kind, devices, factor):
 def test_a_fit_finds_the_latency_and_bandwidth_that_made_the_points():
     case = cases(sweep(kinds="all-reduce", axes="y"))[0]
     noise = np.random.default_rng(1).normal(1, 0.01, len(case.sizes))
-    points = [case.point(size, (5e-5 + 1.5 * size / 2e9) * by)
-              for size, by in zip(case.sizes, noise, strict=True)]
-    fit, = fits(points)
+    points = [
+        case.point(size, (5e-5 + 1.5 * size / 2e9) * by)
+        for size, by in zip(case.sizes, noise, strict=True)
+    ]
+    (fit,) = fits(points)
     assert fit.latency_s == pytest.approx(5e-5, rel=0.03)
     assert fit.bandwidth == pytest.approx(2e9, rel=0.03)
     assert fit.latency_ci95_s[0] < 5e-5 < fit.latency_ci95_s[1]
@@ -87,9 +115,16 @@ def test_wrong_points_and_too_few_make_no_fit():
 
 
 def test_an_absent_topology_is_predicted_by_the_formulas_of_its_links():
-    experiment = sweep("tpu:v5e:4x4", {"x": 4, "y": 4}, kinds="all-gather", axes="y",
-                       smallest=2**26, largest=2**26, points=1)
-    point, = on_topology(experiment)
+    experiment = sweep(
+        "tpu:v5e:4x4",
+        {"x": 4, "y": 4},
+        kinds="all-gather",
+        axes="y",
+        smallest=2**26,
+        largest=2**26,
+        points=1,
+    )
+    (point,) = on_topology(experiment)
     # a line of 4 chips: (n-1)/n of 64 MiB through one link of 45 GB/s, launch and hops besides
     assert point.predicted_s == pytest.approx(2**26 * 0.75 / 45e9, rel=0.02)
     assert point.time_s is None

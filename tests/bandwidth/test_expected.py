@@ -42,11 +42,17 @@ ENTRY %main (a: f32[16,8], b: f32[8,4]) -> f32[16,4] {
 
 
 def test_a_program_is_read_as_matmuls_loops_and_what_it_leaves():
-    found = {(each.kind, each.sizes): each.count for each in
-             operations_of(parse_module(PROGRAM)) or ()}
-    assert found == {("relayout", (256,)): 2,  # 8 x 4 floats, read and written, there and back
-                     ("matmul", (16, 8, 4)): 1, ("transcendental", (64,)): 1,
-                     ("copy", (512,)): 1, ("copy", (768,)): 1, ("result", (256,)): 1}
+    found = {
+        (each.kind, each.sizes): each.count for each in operations_of(parse_module(PROGRAM)) or ()
+    }
+    assert found == {
+        ("relayout", (256,)): 2,  # 8 x 4 floats, read and written, there and back
+        ("matmul", (16, 8, 4)): 1,
+        ("transcendental", (64,)): 1,
+        ("copy", (512,)): 1,
+        ("copy", (768,)): 1,
+        ("result", (256,)): 1,
+    }
 
 
 def cost(kind, sizes, seconds):
@@ -54,12 +60,27 @@ def cost(kind, sizes, seconds):
 
 
 def machine(costs=(), moves=(), points=()):
-    usual = [cost("copy", (100,), 1e-6), cost("copy", (10_000,), 1e-4),
-             cost("relayout", (100,), 2e-6),
-             *(cost("matmul", (a, b, c), 2e-9 * a * b * c) for a in (8, 32) for b in (8, 32)
-               for c in (8, 32) if b <= c)]
-    return Machine(StrategyResult(status="ok", ceilings=tuple(CEILINGS.values()),
-                                  costs=(*usual, *costs), move_costs=moves, points=points))
+    usual = [
+        cost("copy", (100,), 1e-6),
+        cost("copy", (10_000,), 1e-4),
+        cost("relayout", (100,), 2e-6),
+        *(
+            cost("matmul", (a, b, c), 2e-9 * a * b * c)
+            for a in (8, 32)
+            for b in (8, 32)
+            for c in (8, 32)
+            if b <= c
+        ),
+    ]
+    return Machine(
+        StrategyResult(
+            status="ok",
+            ceilings=tuple(CEILINGS.values()),
+            costs=(*usual, *costs),
+            move_costs=moves,
+            points=points,
+        )
+    )
 
 
 def test_between_measured_sizes_lines_are_straight_and_beyond_them_the_rate_stays():
@@ -84,10 +105,15 @@ def test_a_small_matmul_that_was_lost_in_the_noise_is_not_taken_for_free():
 
 
 def test_a_collective_goes_by_its_axes_else_by_how_many_devices_else_by_its_points():
-    moves = [MoveCost(kind="all-gather", axes=(axis,), devices=devices, bytes=1000, seconds=seconds)
-             for axis, devices, seconds in (("x", 2, 1e-3), ("y", 4, 2e-3))]
-    points = [Point(kind="reduce-scatter", axes=("x",), devices=2, dtype="float32", bytes=1000,
-                    time_s=5e-4)]
+    moves = [
+        MoveCost(kind="all-gather", axes=(axis,), devices=devices, bytes=1000, seconds=seconds)
+        for axis, devices, seconds in (("x", 2, 1e-3), ("y", 4, 2e-3))
+    ]
+    points = [
+        Point(
+            kind="reduce-scatter", axes=("x",), devices=2, dtype="float32", bytes=1000, time_s=5e-4
+        )
+    ]
     here = machine(moves=moves, points=points)
     assert here.collective_s("all-gather", ("y",), 4, 1000) == pytest.approx(2e-3)
     assert here.collective_s("all-gather", ("z",), 4, 2000) == pytest.approx(4e-3)
@@ -98,17 +124,23 @@ def test_a_collective_goes_by_its_axes_else_by_how_many_devices_else_by_its_poin
 def test_a_result_is_expected_to_take_the_sum_of_its_operations():
     moves = [MoveCost(kind="all-reduce", axes=("y",), devices=4, bytes=2**21, seconds=1e-3)]
     here = machine(moves=moves)
-    calibrated = result({"workload": "calibrate", "target": "cpu:8", "mesh": {"x": 2, "y": 4}},
-                        strategies={"as_written": here.found}, comparison=None)
+    calibrated = result(
+        {"workload": "calibrate", "target": "cpu:8", "mesh": {"x": 2, "y": 4}},
+        strategies={"as_written": here.found},
+        comparison=None,
+    )
     run = result(MATMUL | {"strategies": ["auto"]})
-    work = (Operation(kind="matmul", sizes=(32, 32, 32), count=10),
-            Operation(kind="copy", sizes=(10_000,), count=2))
+    work = (
+        Operation(kind="matmul", sizes=(32, 32, 32), count=10),
+        Operation(kind="copy", sizes=(10_000,), count=2),
+    )
     sums = (Collective(kind="all-reduce", axes=("y",), bytes=2**21, count=3, group_size=4),)
     read = run.strategies["auto"].model_copy(update={"operations": work, "collectives": sums})
     found = with_roofline(run.model_copy(update={"strategies": {"auto": read}}), calibrated)
     floor, products, copies = 1e-4, 10 * 2e-9 * 32**3, 2e-4
     assert found.strategies["auto"].predicted_s.estimate == pytest.approx(
-        floor + products + copies + 3e-3)
+        floor + products + copies + 3e-3
+    )
     old = Machine(here.found.model_copy(update={"costs": (), "fits": (LINE,)}))
     assert not old.is_whole and machine().is_whole
 
@@ -122,8 +154,12 @@ def test_one_device_alone_is_as_much_faster_as_its_ceilings():
 
 
 def test_predicted_beside_measured_has_its_error_and_its_order():
-    pairs = [Pair(str(at), f"program {at}", predicted, measured) for at, (predicted, measured) in
-             enumerate([(1.0, 1.0), (2.2, 2.0), (3.0, 4.0), (5.0, 8.0), (9.0, 10.0)])]
+    pairs = [
+        Pair(str(at), f"program {at}", predicted, measured)
+        for at, (predicted, measured) in enumerate(
+            [(1.0, 1.0), (2.2, 2.0), (3.0, 4.0), (5.0, 8.0), (9.0, 10.0)]
+        )
+    ]
     assert median_error(pairs) == pytest.approx(0.1)
     assert spearman(pairs) == pytest.approx(1.0)
     assert spearman([*pairs[:2], Pair("t", "tie", 2.2, 0.5)]) == pytest.approx(0.0)
@@ -134,8 +170,13 @@ def test_predicted_beside_measured_has_its_error_and_its_order():
 
 
 def test_mfu_counts_all_devices_and_is_said_with_what_binds():
-    found = with_roofline(result(MATMUL | {"strategies": ["auto"]}), result(
-        {"workload": "calibrate", "target": "cpu:8", "mesh": {"x": 2, "y": 4}},
-        strategies={"as_written": machine().found}, comparison=None)).strategies["auto"]
+    found = with_roofline(
+        result(MATMUL | {"strategies": ["auto"]}),
+        result(
+            {"workload": "calibrate", "target": "cpu:8", "mesh": {"x": 2, "y": 4}},
+            strategies={"as_written": machine().found},
+            comparison=None,
+        ),
+    ).strategies["auto"]
     assert found.roofline.mfu == pytest.approx(found.roofline.ideal_s / 5e-3)
     assert "; MFU 53." in roofline_words(found.roofline)

@@ -79,8 +79,12 @@ def link(server):
     """A function that gives the address of an experiment."""
 
     def address(run: str | None = None, **spec) -> str:
-        defaults = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8},
-                    "sharding": {"in": "x"}}
+        defaults = {
+            "workload": "layer",
+            "target": "cpu:8",
+            "mesh": {"x": 8},
+            "sharding": {"in": "x"},
+        }
         return server.url + link_path(parse_experiment(defaults | spec), run)
 
     return address

@@ -30,13 +30,25 @@ class Server:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        environ = {**os.environ, "SPMD_LAB_DATA": str(self.folder / "data"),
-                   "SPMD_LAB_TARGET": "cpu:8"}
-        command = [sys.executable, "-m", "streamlit", "run", self.script,
-                   "--server.port", str(self.port), *self.options]
+        environ = {
+            **os.environ,
+            "SPMD_LAB_DATA": str(self.folder / "data"),
+            "SPMD_LAB_TARGET": "cpu:8",
+        }
+        command = [
+            sys.executable,
+            "-m",
+            "streamlit",
+            "run",
+            self.script,
+            "--server.port",
+            str(self.port),
+            *self.options,
+        ]
         with (self.folder / "server.log").open("ab") as log:
-            self.process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=log, stderr=log,
-                                            start_new_session=True)
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=environ, stdout=log, stderr=log, start_new_session=True
+            )
         deadline = time.monotonic() + 180
         while not self._healthy():
             assert time.monotonic() < deadline and self.process.poll() is None, self.log

@@ -14,7 +14,9 @@ def enter(page, label: str, value: str) -> None:
     page.keyboard.press("Enter")
 
 
-def test_a_bad_entry_is_one_sentence_and_nothing_is_lost_while_another_screen_is_visited(link, page):
+def test_a_bad_entry_is_one_sentence_and_nothing_is_lost_while_another_screen_is_visited(
+    link, page
+):
     visit(page, link())
     before = page.url
     enter(page, "out", "12")
@@ -22,7 +24,8 @@ def test_a_bad_entry_is_one_sentence_and_nothing_is_lost_while_another_screen_is
     settled(page)
     enter(page, "Axis 1 size", "5")
     page.get_by_text(
-        "in=32 does not divide over mesh axis x=5: use 30 or 35, or leave in unsharded").wait_for()
+        "in=32 does not divide over mesh axis x=5: use 30 or 35, or leave in unsharded"
+    ).wait_for()
     fields_say(page, **{"in": "32", "out": "12", "Axis_1_size": "5"})
     settled(page)
     page.get_by_test_id("stPageLink").get_by_text("Recipes").click()
@@ -50,12 +53,22 @@ def test_fields_that_the_browser_draws_late_hold_what_the_link_says(link, page):
     held = []
     for name in ("*Input*", "*elect*"):
         page.route(f"**/static/js/{name}.js", lambda route: held.append(route))
-    visit(page, link(mesh={"rows": 2, "cols": 4}, sharding={"in": "cols"}, dims={"in": 64, "out": 6}))
+    visit(
+        page, link(mesh={"rows": 2, "cols": 4}, sharding={"in": "cols"}, dims={"in": 64, "out": 6})
+    )
     page.get_by_role("button", name="Share").click()
     page.get_by_test_id("stPopoverBody").locator("code").wait_for()
     settled(page)
     assert held
     for route in held:
         route.continue_()
-    fields_say(page, **{"Workload": "Dense layer", "Axis_1_name": "rows", "Axis_2_size": "4",
-                        "in": "64", "out": "6"})
+    fields_say(
+        page,
+        **{
+            "Workload": "Dense layer",
+            "Axis_1_name": "rows",
+            "Axis_2_size": "4",
+            "in": "64",
+            "out": "6",
+        },
+    )

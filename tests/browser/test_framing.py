@@ -9,8 +9,9 @@ from playwright.sync_api import expect
 from tests.browser.server import PATIENCE_MS, settled, visit
 
 
-@pytest.mark.parametrize("path", ["/", "/compare", "/predict?experiment=junk", "/_stcore/health",
-                                  "/static/nothing.js"])
+@pytest.mark.parametrize(
+    "path", ["/", "/compare", "/predict?experiment=junk", "/_stcore/health", "/static/nothing.js"]
+)
 def test_every_answer_forbids_foreign_frames(server, path):
     try:
         answer = urllib.request.urlopen(server.url + path, timeout=30)
@@ -25,7 +26,9 @@ def test_a_foreign_page_cannot_show_a_screen_in_a_frame(server, page):
     page.goto("about:blank")
     page.set_content(f'<iframe src="{server.url}/compare"></iframe>')
     frame = page.frames[1]
-    frame.wait_for_url("chrome-error://**")  # where the browser goes in the place of what is refused
+    frame.wait_for_url(
+        "chrome-error://**"
+    )  # where the browser goes in the place of what is refused
     assert frame.locator("button").count() == 0
 
 

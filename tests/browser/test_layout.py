@@ -6,8 +6,13 @@ from playwright.sync_api import expect
 
 from tests.browser.server import screen_text, visit
 
-ARRAY = {"workload": "array", "mesh": {"x": 2, "y": 4}, "dims": {"d0": 4, "d1": 8},
-         "sharding": {"d0": "x", "d1": "y"}, "data": {"array": "arange"}}
+ARRAY = {
+    "workload": "array",
+    "mesh": {"x": 2, "y": 4},
+    "dims": {"d0": 4, "d1": 8},
+    "sharding": {"d0": "x", "d1": "y"},
+    "data": {"array": "arange"},
+}
 
 
 def picture(page):
@@ -28,12 +33,19 @@ def edit(page, label, text):
     field.press("Enter")
 
 
-def test_the_answer_comes_first_with_picture_numbers_and_code_and_a_bad_entry_loses_nothing(page, server):
+def test_the_answer_comes_first_with_picture_numbers_and_code_and_a_bad_entry_loses_nothing(
+    page, server
+):
     visit(page, f"{server.url}/layout")
     answer = "8 devices each hold 4 × 4 of 8 × 16: 64 B of 512 B; nothing is replicated"
     expect(page.locator(".st-key-recipe")).to_have_count(0)  # it would stand above the answer
-    says(page, answer, "On each device", "jax.make_mesh((2, 4), ('x', 'y')",
-         "NamedSharding(mesh, P('x', 'y'))")
+    says(
+        page,
+        answer,
+        "On each device",
+        "jax.make_mesh((2, 4), ('x', 'y')",
+        "NamedSharding(mesh, P('x', 'y'))",
+    )
     text = screen_text(page)
     assert text.index(answer) < text.index("On each device")
     alt = re.escape(f"{answer}. The array is drawn as 8 shards (d0 over x; d1 over y)")
@@ -43,8 +55,11 @@ def test_the_answer_comes_first_with_picture_numbers_and_code_and_a_bad_entry_lo
     assert {"0:4", "12:16", "x=1", "y=3", "7", "4:8, 12:16"} <= set(words)
     # a bad entry says why, and loses nothing
     edit(page, "Array shape", "5, 8")
-    says(page, "d0=5 does not divide over mesh axis x=2: use 4 or 6, or leave d0 unsharded",
-         "8 devices each hold 4 × 4 of 8 × 16")
+    says(
+        page,
+        "d0=5 does not divide over mesh axis x=2: use 4 or 6, or leave d0 unsharded",
+        "8 devices each hold 4 × 4 of 8 × 16",
+    )
     expect(page.get_by_label("Array shape", exact=True)).to_have_value("5, 8")
     expect(page.get_by_role("button", name="Place it on devices")).to_be_disabled()
     edit(page, "Array shape", "6, 8")
@@ -57,7 +72,9 @@ def test_pointing_at_a_device_says_what_it_holds_and_who_else(page, link):
     says(page, "4 groups of 2 devices hold the same data: 0, 4 · 1, 5 · 2, 6 · 3, 7")
     cells = picture(page).locator("path[role=graphics-symbol]")
     expect(cells).to_have_count(12)  # 4 shards, 8 devices
-    expect(cells.nth(4 + 5)).to_have_attribute("aria-label", "device 5, mesh x=1, y=1, holds [0:4, 2:4], 32 B, same data on 1, 5")
+    expect(cells.nth(4 + 5)).to_have_attribute(
+        "aria-label", "device 5, mesh x=1, y=1, holds [0:4, 2:4], 32 B, same data on 1, 5"
+    )
     cells.nth(4 + 5).hover()
     tooltip = page.locator("#vg-tooltip-element")
     expect(tooltip).to_contain_text("x=1, y=1")
@@ -74,9 +91,9 @@ def test_the_real_array_is_placed_and_compared(page, link):
     page.get_by_role("button", name="Place it on devices").click()
     outcome = page.get_by_test_id("stMain").get_by_test_id("stAlert").filter(has_text="Placed")
     outcome.wait_for()
-    expect(
-        outcome).to_contain_text(
-        "Placed in pinned_host memory: all 8 shards are where the picture says.")
+    expect(outcome).to_contain_text(
+        "Placed in pinned_host memory: all 8 shards are where the picture says."
+    )
     says(page, "Placing takes")
     expect(page).to_have_url(re.compile("&run="))
     page.reload()

@@ -12,24 +12,35 @@ from tests.browser.server import (
 
 
 def test_a_deep_link_right_after_a_restart_opens_its_screen(server, page, link):
-    address = link(dims={"batch": 16, "in": 64, "out": 8}, dtype="bfloat16",
-                   mesh={"rows": 2, "cols": 4}, sharding={"in": "cols", "batch": "rows"})
+    address = link(
+        dims={"batch": 16, "in": 64, "out": 8},
+        dtype="bfloat16",
+        mesh={"rows": 2, "cols": 4},
+        sharding={"in": "cols", "batch": "rows"},
+    )
     server.restart()  # nobody has opened the root since
     visit(page, address)
     expect(page).to_have_title("Compare · SPMD Lab")
-    expect(page.locator(".st-key-menu").get_by_test_id("stPageLink")).to_contain_text(["Overview",
-                                                                                       "Layout",
-                                                                                       "Compare",
-                                                                                       "Recipes",
-                                                                                       "History"])
-    fields_say(page,
-               **{"in": "64", "batch": "16", "out": "8", "Axis_1_name": "rows",
-                  "Axis_2_name": "cols", "Axis_2_size": "4"})
+    expect(page.locator(".st-key-menu").get_by_test_id("stPageLink")).to_contain_text(
+        ["Overview", "Layout", "Compare", "Recipes", "History"]
+    )
+    fields_say(
+        page,
+        **{
+            "in": "64",
+            "batch": "16",
+            "out": "8",
+            "Axis_1_name": "rows",
+            "Axis_2_name": "cols",
+            "Axis_2_size": "4",
+        },
+    )
     page.get_by_text("Nothing has been computed yet").wait_for()
 
 
 def test_a_shared_link_opens_the_same_result_tab_strategy_and_text_for_another_viewer(
-        page, other_page, finished_run):
+    page, other_page, finished_run
+):
     sender, receiver = page, other_page
     visit(sender, finished_run)
     headline = answered(sender)

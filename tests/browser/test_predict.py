@@ -13,9 +13,15 @@ from spmd_core.experiment.experiment import parse_experiment
 from tests.browser.server import PATIENCE_MS, settled, visit
 from tests.browser.stored import PREDICTED, WALKED, WALKED_IN
 
-LAYER = {"workload": "layer", "target": "tpu:v5e:2x2", "mesh": {"x": 4},
-         "dims": {"batch": 256, "in": 512, "out": 256}, "dtype": "bfloat16",
-         "sharding": {"in": "x"}, "strategies": ["auto"]}
+LAYER = {
+    "workload": "layer",
+    "target": "tpu:v5e:2x2",
+    "mesh": {"x": 4},
+    "dims": {"batch": 256, "in": 512, "out": 256},
+    "dtype": "bfloat16",
+    "sharding": {"in": "x"},
+    "strategies": ["auto"],
+}
 COMPILE_MS = 240_000  # a second where the machine has nothing else to do
 
 
@@ -26,7 +32,8 @@ def test_a_layer_from_click_to_answer(server, page):
     page.get_by_role("button", name="Predict", exact=True).click()
     page.locator(".st-key-answer").wait_for(timeout=COMPILE_MS)
     expect(page.locator(".st-key-answer")).to_contain_text(
-        re.compile(r"Time [\d.]+ µs at [\d.]+% MFU, ICI-bound. .+ per device: fits."))
+        re.compile(r"Time [\d.]+ µs at [\d.]+% MFU, ICI-bound. .+ per device: fits.")
+    )
     page.get_by_text("the contracted dim in is sharded over x").first.wait_for()
     page.wait_for_url("**run=*")
     page.reload()  # the link shows what is stored
@@ -42,7 +49,9 @@ def test_history_opens_a_stored_prediction_here_and_coming_back_keeps_it(server,
     visit(page, f"{server.url}/history?search={PREDICTED}&runs={PREDICTED}")
     page.get_by_text("Open this run").click()
     page.wait_for_url("**/predict?experiment=*")
-    page.get_by_text("Step time 16.2 ms at 86.1% MFU, compute-bound. 8.0 GiB of 15.8 GiB per device: fits.").wait_for()
+    page.get_by_text(
+        "Step time 16.2 ms at 86.1% MFU, compute-bound. 8.0 GiB of 15.8 GiB per device: fits."
+    ).wait_for()
     page.get_by_role("tab", name="Memory").click()
     page.get_by_text("a torus of 16 × 16 over x and y").first.wait_for()
     settled(page)
@@ -66,10 +75,13 @@ def test_a_timeline_is_walked_in(server, page):
     drawn = int(walk.get_attribute("data-drawn"))
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 50)
     page.mouse.wheel(0, -300)
-    page.wait_for_function("before => Number(document.querySelector('.timeline')?.dataset.drawn "
-                           "|| [...document.querySelectorAll('*')].find(each => each.shadowRoot"
-                           "?.querySelector('.timeline')).shadowRoot.querySelector('.timeline')"
-                           ".dataset.drawn) > before", arg=drawn)
+    page.wait_for_function(
+        "before => Number(document.querySelector('.timeline')?.dataset.drawn "
+        "|| [...document.querySelectorAll('*')].find(each => each.shadowRoot"
+        "?.querySelector('.timeline')).shadowRoot.querySelector('.timeline')"
+        ".dataset.drawn) > before",
+        arg=drawn,
+    )
     page.keyboard.press("Home")
     page.keyboard.press("/")
     page.keyboard.type("all-gather")

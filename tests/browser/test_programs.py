@@ -13,7 +13,8 @@ def test_a_section_is_unfolded_and_what_a_search_found_is_marked(page, finished_
     page.get_by_role("tab", name="Programs").click()
     tabs = page.get_by_test_id("stTabs")
     expect(tabs.get_by_role("region", name="Lines of The program")).to_contain_text(
-        "def program(x, weights, bias):")
+        "def program(x, weights, bias):"
+    )
     for name in ("Automatic", "Compiled HLO"):
         tabs.get_by_role("radio", name=name, exact=True).click()
         settled(page)
@@ -40,9 +41,10 @@ def test_a_line_that_communicates_leads_to_its_ops_in_the_viewer(page, finished_
     page.get_by_role("button", name="shard_map, line").click()
     tabs = page.get_by_test_id("stTabs")
     expect(tabs.get_by_role("tab", name="Programs")).to_have_attribute("aria-selected", "true")
-    expect(tabs.get_by_role("region",
-                            name="Lines of layer_shard_map.py").locator(
-                                ".row.strong")).to_contain_text("jax.lax.psum(")
-    expect(tabs.get_by_role("region", name="Ops",
-                            exact=True).locator(".row.strong")).to_contain_text("all-reduce(")
+    expect(
+        tabs.get_by_role("region", name="Lines of layer_shard_map.py").locator(".row.strong")
+    ).to_contain_text("jax.lax.psum(")
+    expect(
+        tabs.get_by_role("region", name="Ops", exact=True).locator(".row.strong")
+    ).to_contain_text("all-reduce(")
     expect(page.get_by_test_id("stAlertContainer")).to_have_count(0)

@@ -19,10 +19,14 @@ def press_run(page) -> None:
 
 
 def test_a_result_is_the_answer_first_then_values_collectives_and_where_they_come_from(
-        page, finished_run):
+    page, finished_run
+):
     visit(page, finished_run)
     headline = answered(page)
-    assert re.search(r"is fastest: [\d.,]+ [µm]s per call\. Next is .+: [\d.,]+ [µm]?s, paired ratio [\d.]+×|No difference between ", headline)
+    assert re.search(
+        r"is fastest: [\d.,]+ [µm]s per call\. Next is .+: [\d.,]+ [µm]?s, paired ratio [\d.]+×|No difference between ",
+        headline,
+    )
     text = screen_text(page)
     assert text.index(headline) < text.index("Median per call") < text.index("Communication")
     assert "8 simulated CPU devices" in text and "dispatch floor" in text
@@ -39,8 +43,9 @@ def test_a_result_is_the_answer_first_then_values_collectives_and_where_they_com
     assert "no communication" in text  # single
     assert "jnp.matmul(x, weights" in text  # the line that caused it
     assert text.count("right") >= 4
-    page.locator('[aria-label^="Time per call by strategy, median of all samples: Single device"]'
-                 ).first.wait_for(state="attached")
+    page.locator(
+        '[aria-label^="Time per call by strategy, median of all samples: Single device"]'
+    ).first.wait_for(state="attached")
     # details are loaded when their tab is opened
     assert "def program" not in text
     page.get_by_role("tab", name="Phases").click()
@@ -50,8 +55,9 @@ def test_a_result_is_the_answer_first_then_values_collectives_and_where_they_com
     page.get_by_text("P('x', None)").first.wait_for()
 
 
-def test_a_run_is_found_again_after_a_reload_and_another_viewer_waits_behind_it(page, other_page,
-                                                                                link):
+def test_a_run_is_found_again_after_a_reload_and_another_viewer_waits_behind_it(
+    page, other_page, link
+):
     visit(page, link(timing=LONG, strategies=["single"]))
     page.get_by_text("Nothing has been computed yet").wait_for()
     press_run(page)
@@ -74,7 +80,8 @@ def test_a_run_is_found_again_after_a_reload_and_another_viewer_waits_behind_it(
 
 
 def test_the_overview_shows_what_runs_an_edit_keeps_the_way_back_and_a_kill_is_told(
-        server, page, other_page, link):
+    server, page, other_page, link
+):
     visit(page, link(timing=LONG, strategies=["single"]))
     press_run(page)
     page.get_by_text(re.compile(r"round \d+ of 1000")).wait_for()

@@ -26,10 +26,14 @@ BACKGROUND = {"light": (255, 255, 255), "dark": (18, 22, 28)}
 def test_the_overview_says_what_machine_this_is_and_lets_it_go(server, page, finished_run):
     visit(page, server.url)
     page.get_by_text(
-        "Dense layer, in=32 out=4, float32, in sharded over x, mesh x=8 on cpu:8").first.wait_for()
+        "Dense layer, in=32 out=4, float32, in sharded over x, mesh x=8 on cpu:8"
+    ).first.wait_for()
     main = page.get_by_test_id("stMain")  # the devices are asked meanwhile
-    for said in (re.compile(r"No accelerator found here: 8 simulated CPU devices stand in for one\."),
-                 re.compile(r"Platform\s*cpu"), re.compile("pinned_host")):
+    for said in (
+        re.compile(r"No accelerator found here: 8 simulated CPU devices stand in for one\."),
+        re.compile(r"Platform\s*cpu"),
+        re.compile("pinned_host"),
+    ):
         expect(main).to_contain_text(said)
     page.get_by_role("button", name="Release the devices").click()
     page.get_by_text("releases the devices").wait_for()
@@ -82,13 +86,21 @@ def test_every_screen_is_readable_and_no_wider_than_its_window(server, page, fin
     for address in (*(f"{server.url}/{screen}" for screen in screens), finished_run):
         visit(page, address)
         background = rgb(
-            page.get_by_test_id(
-                "stApp").evaluate("element => getComputedStyle(element).backgroundColor"))
+            page.get_by_test_id("stApp").evaluate(
+                "element => getComputedStyle(element).backgroundColor"
+            )
+        )
         assert background == BACKGROUND[theme]
-        for element in (page.get_by_test_id("stHeading").first.locator("h1"),
-                        page.get_by_test_id("stPageLink").first.locator("p")):
-            assert contrast(rgb(element.evaluate("element => getComputedStyle(element).color")),
-                            background) >= 7
+        for element in (
+            page.get_by_test_id("stHeading").first.locator("h1"),
+            page.get_by_test_id("stPageLink").first.locator("p"),
+        ):
+            assert (
+                contrast(
+                    rgb(element.evaluate("element => getComputedStyle(element).color")), background
+                )
+                >= 7
+            )
         if theme == "light":
             nothing_is_cut_off(page, address == finished_run)
             page.set_viewport_size({"width": 1280, "height": 900})
@@ -119,6 +131,7 @@ def contrast(first: tuple[int, ...], second: tuple[int, ...]) -> float:
 
 def luminance(colour: tuple[int, ...]) -> float:
     parts = [part / 255 for part in colour]
-    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4
-              for part in parts]
+    linear = [
+        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -39,8 +39,9 @@ def test_the_cards_are_three_in_a_row_at_1000_and_one_at_390(server, page):
     visit(page, server.url)
     page.wait_for_function(IN_ROWS, arg=[3, -(-len(STARTS) // 3)], timeout=PATIENCE_MS)
     # one line, Share at its end
-    page.wait_for_function("() => document.querySelector('.st-key-menu').offsetHeight < 60",
-                           timeout=PATIENCE_MS)
+    page.wait_for_function(
+        "() => document.querySelector('.st-key-menu').offsetHeight < 60", timeout=PATIENCE_MS
+    )
     page.set_viewport_size({"width": 390, "height": 900})
     page.wait_for_function(IN_ROWS, arg=[1, len(STARTS)], timeout=PATIENCE_MS)
 

@@ -24,8 +24,10 @@ class Cluster:
         self._folder, self.scheduler, self.workers = folder, None, []
         self._tickets = folder / "tickets"
         self._tickets.mkdir()
-        self._environ = os.environ | {"PYTHONPATH": f"{STANDIN}{os.pathsep}{ROOT}",
-                                      "STANDIN_TICKETS": str(self._tickets)}
+        self._environ = os.environ | {
+            "PYTHONPATH": f"{STANDIN}{os.pathsep}{ROOT}",
+            "STANDIN_TICKETS": str(self._tickets),
+        }
 
     def ready(self, workers: int) -> str:
         """The address, once the scheduler and so many workers are there, and no run may end."""
@@ -38,8 +40,9 @@ class Cluster:
             each.wait()
         del self.workers[workers:]
         while len(self.workers) < workers:
-            self.workers.append(self._start("dask_worker", self.address, "--nthreads", "1",
-                                            "--no-nanny"))
+            self.workers.append(
+                self._start("dask_worker", self.address, "--nthreads", "1", "--no-nanny")
+            )
         until(lambda: self._joined() == workers)
         return self.address
 
@@ -66,10 +69,18 @@ class Cluster:
 
     def _start(self, module: str, *words: str) -> subprocess.Popen:
         with (self._folder / f"{module}.log").open("a") as log:
-            command = [sys.executable, "-m", f"distributed.cli.{module}", "--no-dashboard",
-                       "--host", "127.0.0.1", *words]
-            return subprocess.Popen(command, env=self._environ, cwd=self._folder, stdout=log,
-                                    stderr=log)
+            command = [
+                sys.executable,
+                "-m",
+                f"distributed.cli.{module}",
+                "--no-dashboard",
+                "--host",
+                "127.0.0.1",
+                *words,
+            ]
+            return subprocess.Popen(
+                command, env=self._environ, cwd=self._folder, stdout=log, stderr=log
+            )
 
 
 @pytest.fixture(scope="module")

@@ -22,10 +22,21 @@ from spmd_core.trying.tryout import Tryout
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 
-SPEC = {"workload": "elementwise", "target": "tpu:v5e:2x2", "mesh": {"x": 4}, "sharding": None,
-        "dims": {"rows": 16, "cols": 8}, "strategies": ["auto"], "seed": 0}
-SUM = {"workload": "contraction", "dims": {"rows": 4096, "cols": 1024}, "sharding": {"rows": "x"},
-       "strategies": ["auto"]}
+SPEC = {
+    "workload": "elementwise",
+    "target": "tpu:v5e:2x2",
+    "mesh": {"x": 4},
+    "sharding": None,
+    "dims": {"rows": 16, "cols": 8},
+    "strategies": ["auto"],
+    "seed": 0,
+}
+SUM = {
+    "workload": "contraction",
+    "dims": {"rows": 4096, "cols": 1024},
+    "sharding": {"rows": "x"},
+    "strategies": ["auto"],
+}
 MANY = 20
 
 
@@ -124,7 +135,8 @@ def test_what_would_remove_a_collective_is_compiled_there_too(cluster, open_lab)
 
 
 def test_where_the_scheduler_goes_a_search_pauses_and_a_sweep_waits_until_it_is_back(
-        cluster, open_lab, search):
+    cluster, open_lab, search
+):
     lab = open_lab(cluster.ready(1))
     found = search(lab)
     thread = begun(cluster, found)

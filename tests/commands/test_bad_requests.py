@@ -20,34 +20,54 @@ BAD = [
     (["run", "pyproject.toml"], "is not JSON"),
     (["run", "recipe:nothing"], "recipe 'nothing' does not exist: use one of"),
     (["run", "1.abc"], "link '1.abc' is damaged or truncated: copy all of it"),
-    (["run", "http://localhost:8501/compare?experiment=2.abc"],
-     "link of version 2 cannot be read by this version"),
-    (["layout"],
-     "there is nothing to lay out: name a spec, or give --mesh x=2,y=4 and --shape 4,8"),
+    (
+        ["run", "http://localhost:8501/compare?experiment=2.abc"],
+        "link of version 2 cannot be read by this version",
+    ),
+    (
+        ["layout"],
+        "there is nothing to lay out: name a spec, or give --mesh x=2,y=4 and --shape 4,8",
+    ),
     (["layout", "recipe:layer", "--mesh", "x=2"], "give one or the other"),
-    (["layout", "recipe:layer", "--array", "z"],
-     "array 'z' is not one of layer: use x, weights, bias, y"),
+    (
+        ["layout", "recipe:layer", "--array", "z"],
+        "array 'z' is not one of layer: use x, weights, bias, y",
+    ),
     (["layout", "recipe:local_shape"], "workload program describes no arrays"),
-    (["layout", "--mesh", "x=3", "--shape", "4", "--spec", '["x"]'],
-     "d0=4 does not divide over mesh axis x=3: use 3 or 6, or leave d0 unsharded"),
-    (["layout", "--mesh", "x=2", "--shape", "4", "--spec", '["z"]'],
-     "mesh axis 'z' is not in the mesh"),
-    (["layout", "--mesh", "x=2", "--shape", "4", "--spec", '["x", "x"]'],
-     "does not fit its rank 1"),
-    (["layout", "--mesh", "x=2", "--shape", "4,4", "--spec", '["x", "x"]'],
-     "mesh axis 'x' shards both d0 and d1 of array"),
+    (
+        ["layout", "--mesh", "x=3", "--shape", "4", "--spec", '["x"]'],
+        "d0=4 does not divide over mesh axis x=3: use 3 or 6, or leave d0 unsharded",
+    ),
+    (
+        ["layout", "--mesh", "x=2", "--shape", "4", "--spec", '["z"]'],
+        "mesh axis 'z' is not in the mesh",
+    ),
+    (
+        ["layout", "--mesh", "x=2", "--shape", "4", "--spec", '["x", "x"]'],
+        "does not fit its rank 1",
+    ),
+    (
+        ["layout", "--mesh", "x=2", "--shape", "4,4", "--spec", '["x", "x"]'],
+        "mesh axis 'x' shards both d0 and d1 of array",
+    ),
     (["layout", "--mesh", "x=2", "--shape", "4", "--spec", "x"], "--spec 'x' is not a list"),
     (["layout", "--mesh", "x=2", "--shape", "0"], "d0=0 is not a size"),
     (["layout", "--mesh", "x=2", "--shape", "4,x"], "d1='x' is not a size"),
     (["layout", "--mesh", "x=2", "--shape", "1,1,1,1,1,1,1"], "has rank 7: use a rank from 1 to 6"),
     (["layout", "--mesh", "x:2", "--shape", "4"], "--mesh 'x:2' is not a mesh"),
     (["layout", "--mesh", "x=2,x=2", "--shape", "4"], "mesh names 'x' twice: name it once"),
-    (["layout", "--mesh", "x=1099511627776", "--shape", "4"],
-     "mesh of 1099511627776 devices is larger than anything built"),
-    (["layout", "--mesh", "x=2", "--shape", "4", "--dtype", "float99"],
-     "dtype 'float99' is not known here"),
-    (["run", "recipe:layer", "--trace", "no/such/folder/t.json"],
-     "trace file 'no/such/folder/t.json' cannot be written: name a file in a folder that exists"),
+    (
+        ["layout", "--mesh", "x=1099511627776", "--shape", "4"],
+        "mesh of 1099511627776 devices is larger than anything built",
+    ),
+    (
+        ["layout", "--mesh", "x=2", "--shape", "4", "--dtype", "float99"],
+        "dtype 'float99' is not known here",
+    ),
+    (
+        ["run", "recipe:layer", "--trace", "no/such/folder/t.json"],
+        "trace file 'no/such/folder/t.json' cannot be written: name a file in a folder that exists",
+    ),
     (["run", "recipe:local_shape", "--trace", "t.json"], "has no timed calls to trace"),
     (["history", "--limit", "many"], "limit 'many' is not a number of runs: use 1 to 100000"),
     (["history", "--state", "odd"], "state 'odd' does not exist: use one of queued"),
@@ -60,21 +80,42 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("words", "sentence"), BAD,
-                         ids=[" ".join(words)[:40] or "nothing" for words, _ in BAD])
+@pytest.mark.parametrize(
+    ("words", "sentence"), BAD, ids=[" ".join(words)[:40] or "nothing" for words, _ in BAD]
+)
 def test_bad_requests_say_one_sentence_and_nothing_else(words, sentence, capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert command_line.main(words) == 2
     printed = capsys.readouterr()
-    assert printed.out == "" and sentence in printed.err and printed.err.count(
-        "\n") == 1 and printed.err.endswith("\n")
+    assert (
+        printed.out == ""
+        and sentence in printed.err
+        and printed.err.count("\n") == 1
+        and printed.err.endswith("\n")
+    )
 
 
-@pytest.mark.parametrize(("stdin", "sentence"), [
-    (b"", "is not JSON"), (os.urandom(10_000_000), "spec of more than 65536 bytes is too long"), (b"[" * 60_000, "is not JSON"),
-    (b'{"workload": "layer", "mesh": {"x": 16}, "target": "cpu:8"}', "mesh x=16 of 16 devices is larger than target cpu:8 with 8"),
-    (b'{"workload": "array", "mesh": {"x": 8}, "dims": {"d0": 1099511627776}, "target": "cpu:8"}', "memory"),
-])
+@pytest.mark.parametrize(
+    ("stdin", "sentence"),
+    [
+        (b"", "is not JSON"),
+        (os.urandom(10_000_000), "spec of more than 65536 bytes is too long"),
+        (b"[" * 60_000, "is not JSON"),
+        (
+            b'{"workload": "layer", "mesh": {"x": 16}, "target": "cpu:8"}',
+            "mesh x=16 of 16 devices is larger than target cpu:8 with 8",
+        ),
+        (
+            b'{"workload": "array", "mesh": {"x": 8}, "dims": {"d0": 1099511627776}, "target": "cpu:8"}',
+            "memory",
+        ),
+    ],
+)
 def test_bad_specs_from_standard_input_are_refused(stdin, sentence):
     done = told("run", "-", stdin=stdin)
-    assert done.returncode == 2 and done.stdout == "" and sentence in done.stderr and done.stderr.count("\n") == 1
+    assert (
+        done.returncode == 2
+        and done.stdout == ""
+        and sentence in done.stderr
+        and done.stderr.count("\n") == 1
+    )

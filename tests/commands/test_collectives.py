@@ -17,6 +17,7 @@ from tests.ui.predictions import store
 @pytest.fixture
 def said(data_folder, capsys):
     """Runs a command and gives its exit code and its JSON."""
+
     def run(*words):
         code = command_line.main([*words, "--json"])
         out = capsys.readouterr().out
@@ -26,9 +27,10 @@ def said(data_folder, capsys):
     Lab.open().close()
 
 
-SMALLER = {calibration: {"COPY_BYTES": 2**20, "FIRST_SIDE": 64, "MOST_SIDE": 128, "ITEM_S": 0.01},
-           operations: {"SIDES": (32, 128), "LOOPS": (64, 128), "MOVED_BYTES": (2**14,),
-                        "POINT_S": 0.01}}
+SMALLER = {
+    calibration: {"COPY_BYTES": 2**20, "FIRST_SIDE": 64, "MOST_SIDE": 128, "ITEM_S": 0.01},
+    operations: {"SIDES": (32, 128), "LOOPS": (64, 128), "MOVED_BYTES": (2**14,), "POINT_S": 0.01},
+}
 
 
 @pytest.fixture
@@ -51,13 +53,25 @@ def test_a_calibration_gives_each_point_of_a_later_sweep_its_prediction(engine_h
     code, found = said("calibrate", "--target", "cpu:8", "--mesh", "x=2")
     assert code == 0
     ceilings = {each["name"]: each for each in found["ceilings"]}
-    assert {"copy", "copy_in_place", "matmul_float32", "matmul_bfloat16",
-            "dispatch_mesh"} <= set(ceilings)
+    assert {"copy", "copy_in_place", "matmul_float32", "matmul_bfloat16", "dispatch_mesh"} <= set(
+        ceilings
+    )
     for each in ceilings.values():
         low, high = each["interval"]
         assert 0 < low <= each["value"] <= high and each["unit"] in ("B/s", "FLOP/s", "s")
-    code, swept = said("collectives", "--target", "cpu:8", "--mesh", "x=2", "--points", "3",
-                       "--largest", "65536", "--dtype", "bfloat16")
+    code, swept = said(
+        "collectives",
+        "--target",
+        "cpu:8",
+        "--mesh",
+        "x=2",
+        "--points",
+        "3",
+        "--largest",
+        "65536",
+        "--dtype",
+        "bfloat16",
+    )
     assert code == 0 and len(swept["points"]) == 15 and len(swept["fits"]) == 5
     for point in swept["points"]:
         assert point["correct"] is True and point["time_s"] > 0 and point["predicted_s"] > 0

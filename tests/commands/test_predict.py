@@ -18,12 +18,25 @@ from tests.specs import LONGEST_COMPILE
 
 pytest.importorskip("libtpu")
 
-SPEC = {"workload": "layer", "mesh": {"x": 4}, "target": "tpu:v5e:2x2",
-        "dims": {"batch": 512, "in": 512, "out": 512}, "sharding": {"in": "x"},
-        "strategies": ["single", "auto"]}
+SPEC = {
+    "workload": "layer",
+    "mesh": {"x": 4},
+    "target": "tpu:v5e:2x2",
+    "dims": {"batch": 512, "in": 512, "out": 512},
+    "sharding": {"in": "x"},
+    "strategies": ["single", "auto"],
+}
 
-PLAN = ("--target", "tpu:v5e:4x4", "--model", "scaled:1", "--mesh", "fsdp=16", "--batch-per-device",
-        "2")
+PLAN = (
+    "--target",
+    "tpu:v5e:4x4",
+    "--model",
+    "scaled:1",
+    "--mesh",
+    "fsdp=16",
+    "--batch-per-device",
+    "2",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -54,9 +67,11 @@ def test_run_prints_what_was_predicted(spec):
     at = next(place for place, line in enumerate(lines) if line.startswith("strategy"))
     head, single, auto = (line.split() for line in lines[at : at + 3])
     assert head[:5] == ["strategy", "fits", "predicted", "interval", "bound"]
-    assert single[:3] == ["Single", "device",
-                          "(single)"] and auto[:3] == ["Automatic", "(auto)",
-                                                       "yes"] and "all-reduce over x" in done.stdout
+    assert (
+        single[:3] == ["Single", "device", "(single)"]
+        and auto[:3] == ["Automatic", "(auto)", "yes"]
+        and "all-reduce over x" in done.stdout
+    )
     result = Result.model_validate_json(told("history", "--run", runs()[0], "--json").stdout)
     assert result.strategies["auto"].prediction.fits and result.environment.platform == "tpu"
 
@@ -65,66 +80,126 @@ def test_predict_answers_from_the_store_what_the_same_versions_predicted(spec):
     first = told("predict", spec, "--json")
     assert first.returncode == 0, first.stderr
     found, known = json.loads(first.stdout), runs()
-    assert found[
-        "strategy"] == "auto" and found[
-        "fits"] is True and found["experiment"]["strategies"] == ["single", "auto"]
-    assert found[
-        "predicted_s"]["low"] <= found["predicted_s"]["estimate"] <= found["predicted_s"]["high"]
+    assert (
+        found["strategy"] == "auto"
+        and found["fits"] is True
+        and found["experiment"]["strategies"] == ["single", "auto"]
+    )
+    assert (
+        found["predicted_s"]["low"]
+        <= found["predicted_s"]["estimate"]
+        <= found["predicted_s"]["high"]
+    )
     assert json.loads(told("predict", spec, "--json").stdout) == found and runs() == known
-    assert f"compiled before, in run {known[0]}: --fresh compiles again" in told("predict",
-                                                                                 spec).stdout
-    assert json.loads(told("predict", spec, "--strategy", "auto", "--fresh", "--json").stdout)["predicted_s"] == found["predicted_s"]
+    assert (
+        f"compiled before, in run {known[0]}: --fresh compiles again"
+        in told("predict", spec).stdout
+    )
+    assert (
+        json.loads(told("predict", spec, "--strategy", "auto", "--fresh", "--json").stdout)[
+            "predicted_s"
+        ]
+        == found["predicted_s"]
+    )
     assert len(runs()) == len(known) + 1
     other = json.loads(told("predict", spec, "--strategy", "single", "--json").stdout)
     assert other["strategy"] == "single" and other["collectives"] == []
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (("--strategy", "pjit"), "strategy 'pjit' is not one of layer"),
-    (("--target", "cpu:8"), "target cpu:8 is not a TPU topology: name one with --target, for example tpu:v5e:4x4"),
-    (("--target", "tpu:v5e:1x1"), "mesh x=4 of 4 devices is larger than target tpu:v5e:1x1 with 1"),
-    (("--estimate",), "--estimate of workload layer is not available"),
-    (("--keep", "kept.json"), "--keep of workload layer is not available"),
-    (("--model", "scaled:1"), "--model with a spec means nothing: say it in the spec"),
-    (("--compiler-flags", "xla_a=1"), "--compiler-flags with a spec means nothing"),
-    (("--scaling", "strong"), "--scaling with no --sweep means nothing: add --sweep"),
-    (("--baseline", "kept.json"), "a spec with --baseline means nothing"),
-    (("--timeout", "nan"), "invalid number of seconds value: 'nan'"),
-    (("--strategy", "vmap"), "vmap is called on attached devices: there is nothing to compile for absent ones"),
-])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--strategy", "pjit"), "strategy 'pjit' is not one of layer"),
+        (
+            ("--target", "cpu:8"),
+            "target cpu:8 is not a TPU topology: name one with --target, for example tpu:v5e:4x4",
+        ),
+        (
+            ("--target", "tpu:v5e:1x1"),
+            "mesh x=4 of 4 devices is larger than target tpu:v5e:1x1 with 1",
+        ),
+        (("--estimate",), "--estimate of workload layer is not available"),
+        (("--keep", "kept.json"), "--keep of workload layer is not available"),
+        (("--model", "scaled:1"), "--model with a spec means nothing: say it in the spec"),
+        (("--compiler-flags", "xla_a=1"), "--compiler-flags with a spec means nothing"),
+        (("--scaling", "strong"), "--scaling with no --sweep means nothing: add --sweep"),
+        (("--baseline", "kept.json"), "a spec with --baseline means nothing"),
+        (("--timeout", "nan"), "invalid number of seconds value: 'nan'"),
+        (
+            ("--strategy", "vmap"),
+            "vmap is called on attached devices: there is nothing to compile for absent ones",
+        ),
+    ],
+)
 def test_a_bad_request_is_one_sentence(spec, words, said):
     done = told("predict", spec, *words)
-    assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count(
-        "\n") == 1
+    assert (
+        done.returncode == 2
+        and done.stdout == ""
+        and said in done.stderr
+        and done.stderr.count("\n") == 1
+    )
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (("--strategy", "shard_map"), "--strategy with a model means nothing"),
-    (("--estimate", "--keep", "kept.json"), "--keep with --estimate means nothing"),
-    (("--estimate", "--remedies"), "--remedies with --estimate means nothing"),
-    (("--keep", "no/such/folder/kept.json"), "is not a file that can be written: name one in a folder that exists"),
-    (("--compiler-flags=--xla_jf_generate_cpu_profile_to=here",), "compiler flag 'xla_jf_generate_cpu_profile_to=here' reads or writes files"),
-])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--strategy", "shard_map"), "--strategy with a model means nothing"),
+        (("--estimate", "--keep", "kept.json"), "--keep with --estimate means nothing"),
+        (("--estimate", "--remedies"), "--remedies with --estimate means nothing"),
+        (
+            ("--keep", "no/such/folder/kept.json"),
+            "is not a file that can be written: name one in a folder that exists",
+        ),
+        (
+            ("--compiler-flags=--xla_jf_generate_cpu_profile_to=here",),
+            "compiler flag 'xla_jf_generate_cpu_profile_to=here' reads or writes files",
+        ),
+    ],
+)
 def test_a_bad_request_for_a_model_is_one_sentence(words, said):
     done = told("predict", *PLAN, *words)
-    assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count(
-        "\n") == 1
+    assert (
+        done.returncode == 2
+        and done.stdout == ""
+        and said in done.stderr
+        and done.stderr.count("\n") == 1
+    )
 
 
 def test_a_train_step_is_predicted_from_the_command_line(tmp_path):
     kept, spec = tmp_path / "plan.json", tmp_path / "spec.json"
-    small = {"batch": 4, "sequence": 256, "layers": 2, "embed": 256, "heads": 2, "kv_heads": 2,
-             "mlp": 512, "vocab": 512}
-    spec.write_text(json.dumps({"workload": "decoder", "target": "tpu:v5e:2x2",
-                                "mesh": {"fsdp": 2, "tensor": 2}, "dims": small,
-                                "options": {"model": "scaled:1", "remat": "minimal"}}))
+    small = {
+        "batch": 4,
+        "sequence": 256,
+        "layers": 2,
+        "embed": 256,
+        "heads": 2,
+        "kv_heads": 2,
+        "mlp": 512,
+        "vocab": 512,
+    }
+    spec.write_text(
+        json.dumps(
+            {
+                "workload": "decoder",
+                "target": "tpu:v5e:2x2",
+                "mesh": {"fsdp": 2, "tensor": 2},
+                "dims": small,
+                "options": {"model": "scaled:1", "remat": "minimal"},
+            }
+        )
+    )
     words = [str(spec), "--keep", str(kept), "--json"]
     done = told("predict", *words)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["fits"] is True
-    assert found[
-        "predicted_s"]["low"] <= found["predicted_s"]["estimate"] <= found["predicted_s"]["high"]
+    assert (
+        found["predicted_s"]["low"]
+        <= found["predicted_s"]["estimate"]
+        <= found["predicted_s"]["high"]
+    )
     assert 0 < found["mfu"] < 1
     assert found["tflops_per_chip"] == pytest.approx(197 * found["mfu"])
     assert {axis for each in found["collectives"] for axis in each["axes"]} == {"fsdp", "tensor"}
@@ -133,24 +208,38 @@ def test_a_train_step_is_predicted_from_the_command_line(tmp_path):
     assert kept_plan["plan"]["remat"] == "minimal"
     assert kept_plan["estimate_s"] == found["predicted_s"]["estimate"]
     kind, axes, size, count = kept_plan["collectives"][0]
-    kept.write_text(json.dumps(kept_plan
-                               | {"collectives": [[kind, axes, size, count + 1],
-                                                  *kept_plan["collectives"][1:]]}))
+    kept.write_text(
+        json.dumps(
+            kept_plan
+            | {"collectives": [[kind, axes, size, count + 1], *kept_plan["collectives"][1:]]}
+        )
+    )
     again = told("predict", "--baseline", str(kept))
     assert again.returncode == 1, again.stderr
-    assert again.stdout == f"{kind} over {', '.join(axes)} of {bytes_text(size)}: {count + 1} before, {count} now\n"
+    assert (
+        again.stdout
+        == f"{kind} over {', '.join(axes)} of {bytes_text(size)}: {count + 1} before, {count} now\n"
+    )
 
 
-@pytest.mark.parametrize(("content", "said"),
-                         [("[" * 200_000, "this file is not JSON"),
-                          ('{"baseline": 2}', "is not a baseline that `predict --keep` wrote"),
-                          ("", "this file is not JSON"),
-                          (" " * 2**21, "is larger than any baseline"),])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[" * 200_000, "this file is not JSON"),
+        ('{"baseline": 2}', "is not a baseline that `predict --keep` wrote"),
+        ("", "this file is not JSON"),
+        (" " * 2**21, "is larger than any baseline"),
+    ],
+)
 def test_what_is_no_baseline_is_one_sentence(tmp_path, content, said):
     (tmp_path / "kept.json").write_text(content)
     done = told("predict", "--baseline", str(tmp_path / "kept.json"))
-    assert done.returncode == 2 and done.stdout == "" and said in done.stderr and done.stderr.count(
-        "\n") == 1
+    assert (
+        done.returncode == 2
+        and done.stdout == ""
+        and said in done.stderr
+        and done.stderr.count("\n") == 1
+    )
 
 
 def test_a_time_limit_ends_the_compile_with_a_sentence(tmp_path):
@@ -158,14 +247,23 @@ def test_a_time_limit_ends_the_compile_with_a_sentence(tmp_path):
     path.write_text(json.dumps(LONGEST_COMPILE))
     done = told("predict", str(path), "--timeout", "1")
     assert done.returncode == 1 and done.stdout == ""
-    assert "the compile took longer than 1 s and was ended: allow it more time, or make the program smaller" in done.stderr
+    assert (
+        "the compile took longer than 1 s and was ended: allow it more time, or make the program smaller"
+        in done.stderr
+    )
     assert json.loads(told("history", "--json").stdout)[0]["status"] == "cancelled"
 
 
 def test_ctrl_c_cancels_a_prediction(folder):
     command = [sys.executable, "-m", "spmd_core", "run", "-"]
-    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     process.stdin.write(json.dumps(LONGEST_COMPILE))
     process.stdin.close()
     lab = Lab.open(folder, serve=False)
@@ -176,20 +274,44 @@ def test_ctrl_c_cancels_a_prediction(folder):
     lab.close()
 
 
-@pytest.mark.parametrize("flags",
-                         ["--xla_tpu_enable_async_collective_fusion=false",
-                          "xla_tpu_enable_async_collective_fusion=false"])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--xla_tpu_enable_async_collective_fusion=false",
+        "xla_tpu_enable_async_collective_fusion=false",
+    ],
+)
 def test_a_lone_compiler_flag_may_keep_its_dashes(flags):
-    words = ("--target", "tpu:v5e:4x4", "--model", "scaled:1", "--mesh", "fsdp=16",
-             "--batch-per-device", "1", "--estimate", "--json")
+    words = (
+        "--target",
+        "tpu:v5e:4x4",
+        "--model",
+        "scaled:1",
+        "--mesh",
+        "fsdp=16",
+        "--batch-per-device",
+        "1",
+        "--estimate",
+        "--json",
+    )
     done = told("predict", *words, "--compiler-flags", flags)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["fits"] is True
 
 
 def test_an_estimate_that_does_not_fit_names_the_nearest_plan_that_does():
-    large = ("predict", "--target", "tpu:v5e:4x4", "--model", "llama-2-70b", "--mesh", "fsdp=16",
-             "--batch-per-device", "2", "--estimate")
+    large = (
+        "predict",
+        "--target",
+        "tpu:v5e:4x4",
+        "--model",
+        "llama-2-70b",
+        "--mesh",
+        "fsdp=16",
+        "--batch-per-device",
+        "2",
+        "--estimate",
+    )
     lines = told(*large).stdout.splitlines()
     assert lines[0].endswith("does not fit.") and "128 chips (v5e:8x16)" in lines[1]
     assert lines[2] == "try: --target tpu:v5e:8x16 --mesh fsdp=128 --offload input"

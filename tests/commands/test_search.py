@@ -6,8 +6,18 @@ import pytest
 
 from spmd_core.__main__ import main
 
-ASKED = ["search", "--model", "scaled:1", "--chips", "v5e:4x4", "--global-batch", "32", "--remat",
-         "full", "--no-offload"]
+ASKED = [
+    "search",
+    "--model",
+    "scaled:1",
+    "--chips",
+    "v5e:4x4",
+    "--global-batch",
+    "32",
+    "--remat",
+    "full",
+    "--no-offload",
+]
 
 
 def test_the_best_of_a_model_as_json_and_as_text(capsys):
@@ -21,10 +31,15 @@ def test_the_best_of_a_model_as_json_and_as_text(capsys):
     assert "tensor=16" in said and "logical_axis_rules" in said
 
 
-@pytest.mark.parametrize(("words", "sentence"), [
-    ([], "search without --model"), (["--budget", "0", *ASKED[1:]], "leaves no time"),
-    ([*ASKED[1:], "--price", "v5e"], "is not a number per generation"),
-    ([*ASKED[1:], "--why-not", "warp=3"], "names no candidate")])
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "search without --model"),
+        (["--budget", "0", *ASKED[1:]], "leaves no time"),
+        ([*ASKED[1:], "--price", "v5e"], "is not a number per generation"),
+        ([*ASKED[1:], "--why-not", "warp=3"], "names no candidate"),
+    ],
+)
 def test_a_refusal_is_one_line(words, sentence, capsys):
     assert main(["search", *words]) == 2
     told = capsys.readouterr()

@@ -13,17 +13,25 @@ from spmd_core.communication.collectives import read_collectives
 from spmd_core.hlo.text import parse_module
 
 HLO = Path(__file__).parents[1] / "hlo"
-MODULES = ("mlp_gathered_tpu_0.10.2", "scattered_tpu_0.10.2", "summed_product_tpu_0.10.2",
-           "scan_cpu_0.10.2", "scan_tpu_0.10.2")
+MODULES = (
+    "mlp_gathered_tpu_0.10.2",
+    "scattered_tpu_0.10.2",
+    "summed_product_tpu_0.10.2",
+    "scan_cpu_0.10.2",
+    "scan_tpu_0.10.2",
+)
 
 
 def both(text):
     """What the list and the other reading say, as multisets."""
     listed = read_collectives(parse_module(text), (("x", 16),), file="")
-    ours = Counter((each.kind, each.bytes, each.count, each.asynchronous, each.groups)
-                   for each in listed)
-    return ours, Counter((each.kind, each.bytes, each.count, each.asynchronous, each.groups)
-                         for each in read(text, ""))
+    ours = Counter(
+        (each.kind, each.bytes, each.count, each.asynchronous, each.groups) for each in listed
+    )
+    return ours, Counter(
+        (each.kind, each.bytes, each.count, each.asynchronous, each.groups)
+        for each in read(text, "")
+    )
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -9,14 +9,15 @@ from spmd_core.hlo.text import parse_instruction, parse_module
 from spmd_core.machine.topologies import get_topology
 from tests.cost.programs import LOOP
 
-POD = Cluster(get_topology("v5e:16x16"),
-              tuple((i, j, 0, 0, 0) for i in range(16) for j in range(16)))
+POD = Cluster(
+    get_topology("v5e:16x16"), tuple((i, j, 0, 0, 0) for i in range(16) for j in range(16))
+)
 
 
 def test_kinds_are_told_by_opcode():
-    assert [kind_of(text)
-            for text in ("all-gather-start", "all-reduce", "all-gather-done",
-                         "fusion")] == ["all-gather", "all-reduce", None, None]
+    assert [
+        kind_of(text) for text in ("all-gather-start", "all-reduce", "all-gather-done", "fusion")
+    ] == ["all-gather", "all-reduce", None, None]
 
 
 def test_a_gather_in_fusions_starts_once_is_carried_and_is_finished():
@@ -24,13 +25,19 @@ def test_a_gather_in_fusions_starts_once_is_carried_and_is_finished():
     roles = {}
     for computation in module.computations:
         for instruction in computation.instructions:
-            comm = find(module, instruction, computation,
-                        POD) if instruction.opcode == "fusion" else None
+            comm = (
+                find(module, instruction, computation, POD)
+                if instruction.opcode == "fusion"
+                else None
+            )
             if comm is not None:
                 roles["starts"] = (comm.kind, comm.nbytes, comm.asynchronous, len(comm.group))
             if instruction.opcode == "fusion" and is_done(module, instruction):
                 roles["ends"] = instruction.name
-            if instruction.opcode == "fusion" and "async_collective_fusion" in instruction.attributes["calls"]:
+            if (
+                instruction.opcode == "fusion"
+                and "async_collective_fusion" in instruction.attributes["calls"]
+            ):
                 roles["carries"] = set(channels_passed(module, instruction).values()) - {None}
     assert roles["starts"] == ("all-gather", 2 * 4096 * 4096, True, 256)
     assert roles["ends"]
@@ -45,8 +52,12 @@ def test_what_a_send_and_its_recv_have_in_common():
 
 def test_the_last_of_several_and_what_it_waits_for():
     early, late = Ready([1.0, 2.0], ["", "gather"]), Ready([3.0], ["host"])
-    assert (latest(early, late), cause_of(early, late), latest(),
-            cause_of()) == (3.0, "host", 0.0, "")
+    assert (latest(early, late), cause_of(early, late), latest(), cause_of()) == (
+        3.0,
+        "host",
+        0.0,
+        "",
+    )
 
 
 def test_a_transfer_between_slices_runs_along_the_axes_that_cross_them():
@@ -63,7 +74,11 @@ frontend_attributes={_xla_host_transfer_rendezvous="_xla_megascale_1",_xla_megas
     module = parse_module(text)
     places = tuple((i, j, 0, 0, part) for part in (0, 1) for i in range(2) for j in range(4))
     computation = next(each for each in module.computations if "send.1" in each.by_name)
-    comm = find(module, computation.by_name["send.1"], computation,
-                Cluster(get_topology("v5e:2x4*2"), places))
+    comm = find(
+        module,
+        computation.by_name["send.1"],
+        computation,
+        Cluster(get_topology("v5e:2x4*2"), places),
+    )
     assert (comm.kind, comm.nbytes, comm.group) == ("send", 4096, (0, 8))
     assert comm.bound_s > 0

@@ -23,15 +23,23 @@ def test_batch_dims_written_as_windows_count_valid_positions_only():
     assert found.flops == 2 * 6 * 2048 * 4096 * 64 * 128
 
 
-@pytest.mark.parametrize(("arguments", "count"),
-                         [((64, 3, 62, 0, 1, 1, 1), 62 * 3), ((64, 3, 64, 1, 1, 1, 1), 64 * 3 - 2),
-                          ((1, 64, 64, 63, 1, 1, 1), 64), ((8, 2, 4, 0, 2, 1, 1), 8),
-                          ((4, 1, 7, 0, 1, 2, 1), 4), ((5, 3, 5, 2, 1, 1, 2), 11),])
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        ((64, 3, 62, 0, 1, 1, 1), 62 * 3),
+        ((64, 3, 64, 1, 1, 1, 1), 64 * 3 - 2),
+        ((1, 64, 64, 63, 1, 1, 1), 64),
+        ((8, 2, 4, 0, 2, 1, 1), 8),
+        ((4, 1, 7, 0, 1, 2, 1), 4),
+        ((5, 3, 5, 2, 1, 1, 2), 11),
+    ],
+)
 def test_valid_positions_agree_with_counting_them(arguments, count):
     size, kernel, out, pad, stride, dilate, kernel_dilate = arguments
     places = {index * dilate for index in range(size)}
-    counted = sum(o * stride + k * kernel_dilate - pad in places for o in range(out)
-                  for k in range(kernel))
+    counted = sum(
+        o * stride + k * kernel_dilate - pad in places for o in range(out) for k in range(kernel)
+    )
     assert valid_positions(*arguments) == counted == count
 
 

@@ -17,8 +17,12 @@ def walk():
     tally = Tally()
     tally.work["matmul"], tally.work["kernel"] = 6.0, 2.0
     tally.faster["matmul"], tally.slower["matmul"], tally.slower["kernel"] = 0.3, 0.4, 0.6
-    tally.note(Communication("all-gather", 1, 1.0, ("ici x+",), (0, 1), "x", True, None, "gather",
-                             None), "gather", 3, 2.0)
+    tally.note(
+        Communication("all-gather", 1, 1.0, ("ici x+",), (0, 1), "x", True, None, "gather", None),
+        "gather",
+        3,
+        2.0,
+    )
     tally.links["ici x+"], tally.links["host in"], tally.waits["all-gather"] = 3.0, 4.0, 2.0
     return Walk(10.0, tally, [])
 
@@ -35,19 +39,20 @@ def test_bounds_enclose_the_estimate():
 
 def test_what_may_be_off_adds_up_as_squares():
     low, high = interval(walk())
-    assert low == pytest.approx(10
-                                - math.sqrt(0.3**2 + (OVERLAP_LOW * 2) ** 2
-                                            + (UNMODELLED * 10) ** 2))
-    assert high == pytest.approx(10
-                                 + math.sqrt(0.4**2 + 0.6**2 + (OVERLAP_HIGH * 5) ** 2
-                                             + (UNMODELLED * 10) ** 2))
+    assert low == pytest.approx(
+        10 - math.sqrt(0.3**2 + (OVERLAP_LOW * 2) ** 2 + (UNMODELLED * 10) ** 2)
+    )
+    assert high == pytest.approx(
+        10 + math.sqrt(0.4**2 + 0.6**2 + (OVERLAP_HIGH * 5) ** 2 + (UNMODELLED * 10) ** 2)
+    )
 
 
 def test_sums_of_a_loop_are_multiplied_out():
     tally = Tally()
     tally.add(walk().tally, 3)
-    assert (tally.faster["matmul"], tally.slower["kernel"],
-            tally.work["matmul"]) == pytest.approx((0.9, 1.8, 18.0))
+    assert (tally.faster["matmul"], tally.slower["kernel"], tally.work["matmul"]) == pytest.approx(
+        (0.9, 1.8, 18.0)
+    )
     assert tally.communications["gather"][1:] == (9, 6.0)
 
 

@@ -11,9 +11,12 @@ from spmd_core.hlo.text import parse_instruction
 from spmd_core.machine.chips import CHIPS
 
 GATHER = parse_instruction(
-    "%g = f32[8]{0} all-gather-start(%x), channel_id=1, replica_groups=[1,2]<=[2], dimensions={0}")
+    "%g = f32[8]{0} all-gather-start(%x), channel_id=1, replica_groups=[1,2]<=[2], dimensions={0}"
+)
 
-SMALL = "%h = f32[8]{0} all-gather-start(%x), channel_id=2, replica_groups=[1,2]<=[2], dimensions={0}"
+SMALL = (
+    "%h = f32[8]{0} all-gather-start(%x), channel_id=2, replica_groups=[1,2]<=[2], dimensions={0}"
+)
 
 
 def comm(asynchronous=True, kind="all-gather", seconds=2.0):
@@ -37,14 +40,19 @@ def test_an_asynchronous_collective_starts_when_its_operand_is_there_and_its_lin
 
 
 def test_taken_literally_it_starts_where_the_compiler_put_it():
-    assert communicate(comm(), GATHER, "main", [Ready([1.0], [""])], State(chip=5.0),
-                       literal=True).last == 7.0
+    assert (
+        communicate(
+            comm(), GATHER, "main", [Ready([1.0], [""])], State(chip=5.0), literal=True
+        ).last
+        == 7.0
+    )
 
 
 def test_a_synchronous_collective_holds_the_chip():
     state = State(chip=5.0)
-    communicate(comm(False, "all-reduce"), GATHER, "main", [Ready([1.0], [""])], state,
-                literal=False)
+    communicate(
+        comm(False, "all-reduce"), GATHER, "main", [Ready([1.0], [""])], state, literal=False
+    )
     assert (state.chip, state.tally.waits["all-reduce"], state.tally.blocking) == (7.0, 2.0, 2.0)
 
 
@@ -72,10 +80,13 @@ def test_the_chip_waits_for_what_is_under_way_at_the_end():
 def test_a_copy_from_the_host_takes_the_hosts_link():
     source = parse_instruction("%p = f32[1048576]{0:T(1024)S(5)} parameter(0)")
     start = parse_instruction(
-        "%c = (f32[1048576]{0:T(1024)}, f32[1048576]{0:T(1024)S(5)}, u32[]{:S(2)}) copy-start(%p)")
+        "%c = (f32[1048576]{0:T(1024)}, f32[1048576]{0:T(1024)S(5)}, u32[]{:S(2)}) copy-start(%p)"
+    )
     state = State()
-    ready = copy(start, Computation("main", (source, start)), [Ready([0.0], [""])], state,
-                 CHIPS["v6e"])
-    assert ready.last == pytest.approx(4 * 1048576
-                                       / (CHIPS["v6e"].host_bandwidth * HOST_EFFICIENCY))
+    ready = copy(
+        start, Computation("main", (source, start)), [Ready([0.0], [""])], state, CHIPS["v6e"]
+    )
+    assert ready.last == pytest.approx(
+        4 * 1048576 / (CHIPS["v6e"].host_bandwidth * HOST_EFFICIENCY)
+    )
     assert (ready.causes, list(state.tally.links)) == (["host"], ["host in"])

@@ -58,17 +58,25 @@ def at(name):
     return MAIN.by_name[name]
 
 
-@pytest.mark.parametrize(("name", "nbytes"),
-                         [("one", 2 * ROW), ("near", WHOLE), ("sum", 2 * WHOLE),
-                          ("written", 2 * ROW + 4), ("slow", 3 * 4096 * 4096 * 2),
-                          ("away", WHOLE),])
+@pytest.mark.parametrize(
+    ("name", "nbytes"),
+    [
+        ("one", 2 * ROW),
+        ("near", WHOLE),
+        ("sum", 2 * WHOLE),
+        ("written", 2 * ROW + 4),
+        ("slow", 3 * 4096 * 4096 * 2),
+        ("away", WHOLE),
+    ],
+)
 def test_what_moves_through_hbm(name, nbytes):
     assert moved_bytes(MODULE, at(name), MAIN) == nbytes
 
 
 def test_memory_spaces_tell_hbm_from_host():
-    device, host, vmem = (parse_shape(f"f32[64,1024]{{1,0{space}}}")
-                          for space in ("", ":S(5)", ":S(1)"))
+    device, host, vmem = (
+        parse_shape(f"f32[64,1024]{{1,0{space}}}") for space in ("", ":S(5)", ":S(1)")
+    )
     assert [hbm_bytes(shape) for shape in (device, host, vmem)] == [WHOLE, 0, 0]
     assert [host_bytes(shape) for shape in (device, host, vmem)] == [0, WHOLE, 0]
     assert async_copy_bytes(at("away"), [at("x")]) == (WHOLE, WHOLE)
@@ -76,17 +84,24 @@ def test_memory_spaces_tell_hbm_from_host():
 
 def test_what_is_no_matmul_streams_at_the_rate_of_hbm():
     work = operation(MODULE, at("sum"), MAIN, CHIP)
-    assert work.seconds == pytest.approx(max(1e-6,
-                                             2 * WHOLE / (CHIP.hbm_bandwidth * HBM_EFFICIENCY)))
-    assert (work.kind, work.low, work.high) == ("memory", 2 * WHOLE / CHIP.hbm_bandwidth,
-                                                work.seconds * MEMORY_HIGH)
+    assert work.seconds == pytest.approx(
+        max(1e-6, 2 * WHOLE / (CHIP.hbm_bandwidth * HBM_EFFICIENCY))
+    )
+    assert (work.kind, work.low, work.high) == (
+        "memory",
+        2 * WHOLE / CHIP.hbm_bandwidth,
+        work.seconds * MEMORY_HIGH,
+    )
 
 
 def test_a_matmul_takes_the_matrix_units_time_whatever_the_compilers_cycles():
     """A program that is read before its code has no cycles; one read after it is estimated alike."""
     quick, slow = (operation(MODULE, at(name), MAIN, CHIP) for name in ("quick", "slow"))
-    assert quick.seconds == slow.seconds == pytest.approx(
-        MATMUL_S / MATMUL_SHARE * (1 + 128 / STREAMED_ROWS))
+    assert (
+        quick.seconds
+        == slow.seconds
+        == pytest.approx(MATMUL_S / MATMUL_SHARE * (1 + 128 / STREAMED_ROWS))
+    )
     assert (quick.flops, quick.kind, quick.bound) == (2 * 4096**3, "matmul", "compute")
     assert MATMUL_S <= quick.low < quick.seconds < quick.high
 
@@ -96,12 +111,15 @@ def test_a_matmul_is_padded_to_the_matrix_unit_and_two_cores_share_its_rows():
     narrow = Matmul(2 * 4096 * 64 * 256, "bf16", 1, 4096, 256)  # contracts 64
     assert matmul_s(narrow, CHIPS["v6e"]) == pytest.approx(matmul_s(whole, CHIPS["v6e"]))
     assert matmul_s(narrow, CHIPS["v5e"]) == pytest.approx(matmul_s(whole, CHIPS["v5e"]) / 2)
-    share = {name: whole.flops / CHIPS[name].device_flops / matmul_s(whole, CHIPS[name])
-             for name in ("v5e", "v5p", "v6e")}
+    share = {
+        name: whole.flops / CHIPS[name].device_flops / matmul_s(whole, CHIPS[name])
+        for name in ("v5e", "v5p", "v6e")
+    }
     assert share["v5p"] == pytest.approx(share["v6e"]) and share["v5e"] > share["v5p"]
     few = Matmul(2 * 256**3, "bf16", 1, 256, 256)  # fills the unit for as many rows as it has
     assert matmul_s(few, CHIPS["v6e"]) == pytest.approx(
-        few.flops / CHIPS["v6e"].device_flops / MATMUL_SHARE * 2)
+        few.flops / CHIPS["v6e"].device_flops / MATMUL_SHARE * 2
+    )
 
 
 def test_vector_work_is_counted_where_no_byte_leaves_the_chip():
@@ -109,12 +127,16 @@ def test_vector_work_is_counted_where_no_byte_leaves_the_chip():
 
 
 def test_peak_seconds_count_passes_and_integers():
-    matmuls = [Matmul(197 * 10**12, "bf16"), Matmul(197 * 10**12, "f32", 6),
-               Matmul(197 * 10**12, "s8")]
+    matmuls = [
+        Matmul(197 * 10**12, "bf16"),
+        Matmul(197 * 10**12, "f32", 6),
+        Matmul(197 * 10**12, "s8"),
+    ]
     assert peak_seconds(matmuls, CHIP) == pytest.approx(1 + 6 + 0.5)
 
 
 def test_an_unknown_kernel_costs_what_it_moves_and_a_marker_nothing():
-    assert kernel(at("other"), MAIN,
-                  CHIP).seconds == pytest.approx(2 * WHOLE / (CHIP.hbm_bandwidth * HBM_EFFICIENCY))
+    assert kernel(at("other"), MAIN, CHIP).seconds == pytest.approx(
+        2 * WHOLE / (CHIP.hbm_bandwidth * HBM_EFFICIENCY)
+    )
     assert kernel(at("named"), MAIN, CHIP).seconds == 0

@@ -36,34 +36,48 @@ def test_a_synchronous_sum_holds_up_the_chip_and_a_synchronous_gather_need_not()
     """A sum needs the core; a gather that the compiler wrote synchronous, since a flag is off, may
     still run beside what does not use it.
     """
-    plain = LOOP.replace("fusion(%c0, %c1), kind=kCustom, calls=%done",
-                         "KIND, channel_id=8, replica_groups=[1,256]<=[256], to_apply=%start")
+    plain = LOOP.replace(
+        "fusion(%c0, %c1), kind=kCustom, calls=%done",
+        "KIND, channel_id=8, replica_groups=[1,256]<=[256], to_apply=%start",
+    )
     summed = Walker(parse_module(plain.replace("KIND", "all-reduce(%y)")), CLUSTER).entry()
     sum_s = reduce_s(POD, route(POD, range(256), PLACES), 2 * 4096 * 4096)
     assert summed.seconds == pytest.approx(10 * (2 * MATMUL_S + sum_s), rel=1e-6)
     assert summed.tally.blocking == pytest.approx(10 * sum_s)
     gathered = parse_module(plain.replace("KIND", "all-gather(%w)"))
-    assert Walker(gathered,
-                  CLUSTER).entry().seconds == pytest.approx(10 * 2 * max(MATMUL_S, GATHER_S),
-                                                            rel=0.05)
-    assert Walker(gathered, CLUSTER,
-                  literal=True).entry().seconds > 10 * (2 * MATMUL_S + GATHER_S) * 0.999
+    assert Walker(gathered, CLUSTER).entry().seconds == pytest.approx(
+        10 * 2 * max(MATMUL_S, GATHER_S), rel=0.05
+    )
+    assert (
+        Walker(gathered, CLUSTER, literal=True).entry().seconds
+        > 10 * (2 * MATMUL_S + GATHER_S) * 0.999
+    )
 
 
 def test_a_prediction_encloses_its_estimate_and_counts_what_is_useful():
-    found = predict(LOOP, CLUSTER, {"argument": 100, "temp": 50, "peak_memory": 150}, MESH,
-                    Useful(flops=256 * 40 * 4096**3, tokens=256 * 1000))
+    found = predict(
+        LOOP,
+        CLUSTER,
+        {"argument": 100, "temp": 50, "peak_memory": 150},
+        MESH,
+        Useful(flops=256 * 40 * 4096**3, tokens=256 * 1000),
+    )
     assert found.fits
     assert found.predicted_s is not None
     assert found.predicted_s.low < found.predicted_s.estimate < found.predicted_s.high
     assert found.mfu == pytest.approx(40 * 4096**3 / 197e12 / found.predicted_s.estimate)
     assert found.tokens_per_s_per_chip == pytest.approx(1000 / found.predicted_s.estimate)
-    assert (found.binds, found.collectives[0].axes,
-            found.collectives[0].count) == ("compute", ("fsdp",), 10)
+    assert (found.binds, found.collectives[0].axes, found.collectives[0].count) == (
+        "compute",
+        ("fsdp",),
+        10,
+    )
     # two rings, both ways round each
     assert found.collectives[0].bound_s == pytest.approx(2 * 4096 * 4096 * 255 / 256 / 2e11)
-    assert found.collectives[
-        0].reason == "parameters are stored sharded over fsdp, but a matmul needs them replicated"
+    assert (
+        found.collectives[0].reason
+        == "parameters are stored sharded over fsdp, but a matmul needs them replicated"
+    )
     assert found.bounds_s is not None
     assert found.bounds_s.overlapped == pytest.approx(found.predicted_s.estimate)  # nothing waits
     assert found.bounds_s.sequential == pytest.approx(found.predicted_s.estimate + 10 * GATHER_S)
@@ -81,8 +95,10 @@ def test_a_loop_of_unknown_length_is_said():
 
 def test_the_compilers_own_order_is_told_where_it_is_worse():
     """With its start written just before its done, the gather hides under nothing."""
-    late = LOOP.replace("fusion(%b0, %b1, %x), kind=kOutput, calls=%async_collective_fusion.1",
-                        "fusion(%b0, %b1, %x), kind=kOutput, calls=%alone")
+    late = LOOP.replace(
+        "fusion(%b0, %b1, %x), kind=kOutput, calls=%async_collective_fusion.1",
+        "fusion(%b0, %b1, %x), kind=kOutput, calls=%alone",
+    )
     late = late.replace("%async_collective_fusion.1 (s", "%alone (s")
     order = ["  %begin", "  %b0", "  %b1"]
     lines = late.split("\n")
@@ -90,12 +106,13 @@ def test_the_compilers_own_order_is_told_where_it_is_worse():
     rest = [line for line in lines if not line.startswith(tuple(order))]
     assert len(moved) == 3
     module = "\n".join(rest)
-    module = module.replace("fusion(%b0, %b1, %x), kind=kOutput, calls=%alone",
-                            "fusion(%w, %x, %x), kind=kOutput, calls=%alone")
-    module = module.replace("  %end = ",
-                            "\n".join(
-                                moved) + "\n  %end = ").replace("fusion(%c0, %c1), kind=kCustom",
-                                                                "fusion(%b0, %b1), kind=kCustom")
+    module = module.replace(
+        "fusion(%b0, %b1, %x), kind=kOutput, calls=%alone",
+        "fusion(%w, %x, %x), kind=kOutput, calls=%alone",
+    )
+    module = module.replace("  %end = ", "\n".join(moved) + "\n  %end = ").replace(
+        "fusion(%c0, %c1), kind=kCustom", "fusion(%b0, %b1), kind=kCustom"
+    )
     found = predict(module, CLUSTER, {}, MESH)
     assert found.predicted_s is not None
     assert found.predicted_s.estimate == pytest.approx(10 * 2 * MATMUL_S, rel=1e-3)
@@ -130,8 +147,7 @@ ENTRY %main (a: bf16[512,512], b: bf16[512,512]) -> bf16[512,512] {
   ROOT %both = bf16[512,512]{1,0} add(%long, %moved)
 }
 """).entry
-    found, chain = overlapping_order(main,
-                                     lambda each: float(each.opcode == "collective-permute"))
+    found, chain = overlapping_order(main, lambda each: float(each.opcode == "collective-permute"))
     assert (chain["short"], chain["long"]) == (1.0, 0.0)
     names = [each.name for each in found]
     assert names.index("moved") < names.index("long") and names[-1] == "both"

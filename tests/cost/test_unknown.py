@@ -16,7 +16,10 @@ SUM = """
   ROOT %add = f32[] add(%a, %b)
 }
 """
-CONDITION = "HloModule until, is_scheduled=true, num_partitions=8\n" + SUM + """
+CONDITION = (
+    "HloModule until, is_scheduled=true, num_partitions=8\n"
+    + SUM
+    + """
 %step (v: f32[4096,1024]) -> f32[4096,1024] {
   %v = f32[4096,1024]{1,0} parameter(0)
   ROOT %n = f32[4096,1024]{1,0} negate(%v)
@@ -35,7 +38,11 @@ ENTRY %main (x: f32[4096,1024]) -> f32[4096,1024] {
   ROOT %loop = f32[4096,1024]{1,0} while(%x), condition=%goes_on, body=%step
 }
 """
-BRANCHES = "HloModule either, is_scheduled=true, num_partitions=8\n" + SUM + """
+)
+BRANCHES = (
+    "HloModule either, is_scheduled=true, num_partitions=8\n"
+    + SUM
+    + """
 %short (s: f32[1024]) -> f32[1024] {
   %s = f32[1024]{0} parameter(0)
   ROOT %few = f32[1024]{0} all-reduce(%s), channel_id=1, replica_groups={{0,1,2,3,4,5,6,7}}, to_apply=%sum
@@ -54,21 +61,31 @@ ENTRY %main (which: pred[], x: f32[1024], y: f32[1048576]) -> f32[1024] {
   ROOT %either = f32[1024]{0} conditional(%which, %x, %y), true_computation=%short, false_computation=%long
 }
 """
+)
 
 
 def test_a_sum_in_a_condition_costs():
     found = predict(CONDITION, CLUSTER, {}, MESH)
     (collective,) = found.collectives
-    assert (collective.kind, collective.count, collective.bytes,
-            collective.bytes_total) == ("all-reduce", None, 4, None)
-    assert found.predicted_s is not None and collective.seconds is not None and collective.seconds_total is None
+    assert (collective.kind, collective.count, collective.bytes, collective.bytes_total) == (
+        "all-reduce",
+        None,
+        4,
+        None,
+    )
+    assert (
+        found.predicted_s is not None
+        and collective.seconds is not None
+        and collective.seconds_total is None
+    )
     # asked before the one turn that is counted, and after it
     assert found.predicted_s.estimate > 2 * collective.seconds
 
 
 def test_a_condition_runs_once_more_than_its_body():
-    known = CONDITION.replace("body=%step",
-                              'body=%step, backend_config={"known_trip_count":{"n":"5"}}')
+    known = CONDITION.replace(
+        "body=%step", 'body=%step, backend_config={"known_trip_count":{"n":"5"}}'
+    )
     (collective,) = predict(known, CLUSTER, {}, MESH).collectives
     assert (collective.count, collective.bytes_total) == (6, 24)
     assert collective.seconds is not None
@@ -77,8 +94,10 @@ def test_a_condition_runs_once_more_than_its_body():
 
 def test_of_two_branches_the_longest_is_counted_and_both_are_listed():
     found = predict(BRANCHES, CLUSTER, {}, MESH)
-    assert [(each.name, each.count)
-            for each in found.collectives] == [("few", None), ("many", None)]
+    assert [(each.name, each.count) for each in found.collectives] == [
+        ("few", None),
+        ("many", None),
+    ]
     few, many = found.collectives
     assert found.predicted_s is not None and few.seconds is not None and many.seconds is not None
     assert many.seconds <= found.predicted_s.estimate < many.seconds + few.seconds

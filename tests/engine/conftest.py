@@ -7,7 +7,9 @@ from spmd_core.engine.devices import describe
 from spmd_core.engine.measured.run import run_experiment
 from spmd_core.experiment.experiment import parse_experiment
 
-assert jax.device_count() == 8, "tests/conftest.py asks for 8 simulated CPU devices before jax is imported"
+assert jax.device_count() == 8, (
+    "tests/conftest.py asks for 8 simulated CPU devices before jax is imported"
+)
 assert jax.default_backend() == "cpu"
 
 QUICK = {"samples": 3, "min_seconds": 0.0}

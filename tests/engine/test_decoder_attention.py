@@ -17,16 +17,30 @@ HEADS, KEYS, LENGTH = 16, 4, 128
 
 @pytest.mark.parametrize("mesh", [{"tensor": 8}, {"tensor": 2, "sequence": 4}], ids=str)
 def test_every_query_meets_its_own_keys_however_many_parts_the_heads_make(mesh, monkeypatch):
-    plan = parse_plan({"target": "tpu:v5e:2x4", "model": "scaled:1", "mesh": mesh, "batch_per_device": 1,
-                       "sequence": 4 * LENGTH, "sizes": {"heads": HEADS, "kv_heads": KEYS}})
-    monkeypatch.setattr(decoder.splash, "make_splash_mha", functools.partial(
-        decoder.splash.make_splash_mha, interpret=True))
-    devices = jax.make_mesh(tuple(mesh.values()), tuple(mesh),
-                            axis_types=(AxisType.Auto,) * len(mesh))
+    plan = parse_plan(
+        {
+            "target": "tpu:v5e:2x4",
+            "model": "scaled:1",
+            "mesh": mesh,
+            "batch_per_device": 1,
+            "sequence": 4 * LENGTH,
+            "sizes": {"heads": HEADS, "kv_heads": KEYS},
+        }
+    )
+    monkeypatch.setattr(
+        decoder.splash,
+        "make_splash_mha",
+        functools.partial(decoder.splash.make_splash_mha, interpret=True),
+    )
+    devices = jax.make_mesh(
+        tuple(mesh.values()), tuple(mesh), axis_types=(AxisType.Auto,) * len(mesh)
+    )
     model = decoder.Model(decoder.Decoder(**configuration(plan)), devices)
     numbers = np.random.default_rng(0)
-    query, key, value = (jnp.asarray(numbers.normal(size=(1, heads, LENGTH, 128)) / 8, jnp.float32)
-                         for heads in (HEADS, KEYS, KEYS))
+    query, key, value = (
+        jnp.asarray(numbers.normal(size=(1, heads, LENGTH, 128)) / 8, jnp.float32)
+        for heads in (HEADS, KEYS, KEYS)
+    )
     segments = jnp.zeros((1, LENGTH), jnp.int32)
     found = jax.jit(functools.partial(model.flash, window=None))(query, key, value, segments)
     expected = model.plain_attention(query, key, value, segments, None)

@@ -7,8 +7,11 @@ from spmd_core.errors import WorkerError
 
 
 def test_an_environment_describes_what_is_there(environment):
-    assert (environment.jax, environment.platform,
-            environment.device_count) == (jax.__version__, "cpu", 8)
+    assert (environment.jax, environment.platform, environment.device_count) == (
+        jax.__version__,
+        "cpu",
+        8,
+    )
     assert environment.simulated
     assert [device.id for device in environment.devices] == list(range(8))
     assert set(environment.devices[0].memory_kinds) >= {"device", "pinned_host"}
@@ -17,14 +20,18 @@ def test_an_environment_describes_what_is_there(environment):
     assert environment.host_memory_bytes > 2**28
     assert environment.notes == (
         f"8 simulated devices share {environment.cores} core{'s' * (environment.cores > 1)}: "
-        "their times say nothing of real devices",)
+        "their times say nothing of real devices",
+    )
 
 
-@pytest.mark.parametrize(("target", "count", "words"), [
-    ("cpu:4", None, "target cpu:4 got 8 devices, not 4"),
-    ("cpu:8", 16, "target cpu:8 got 8 devices, not 16"),
-    ("tpu:v5e:2x4", None, "compile-only"),
-])
+@pytest.mark.parametrize(
+    ("target", "count", "words"),
+    [
+        ("cpu:4", None, "target cpu:4 got 8 devices, not 4"),
+        ("cpu:8", 16, "target cpu:8 got 8 devices, not 16"),
+        ("tpu:v5e:2x4", None, "compile-only"),
+    ],
+)
 def test_devices_other_than_asked_for_are_an_error(target, count, words):
     with pytest.raises(WorkerError, match=words):
         describe(target, count)

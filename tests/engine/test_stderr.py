@@ -8,7 +8,7 @@ import pytest
 
 from spmd_core.engine.stderr import captured, compiler_warnings
 
-LOG = ('W1120 10:29:05.477391   24790 spmd_partitioner.cc:656] [SPMD] Involuntary full rematerialization. The compiler cannot go from {a} to {b}.\n')
+LOG = "W1120 10:29:05.477391   24790 spmd_partitioner.cc:656] [SPMD] Involuntary full rematerialization. The compiler cannot go from {a} to {b}.\n"
 
 
 @contextmanager
@@ -28,8 +28,9 @@ def redirected(kind):
         finally:
             os.dup2(saved, 2)
             os.close(saved)
-        out.append(os.pread(file.fileno(), 10_000, 0) if kind == "file"
-                   else os.read(reading, 10_000))
+        out.append(
+            os.pread(file.fileno(), 10_000, 0) if kind == "file" else os.read(reading, 10_000)
+        )
         os.close(reading)
 
 
@@ -39,8 +40,9 @@ def test_what_a_library_writes_is_caught_and_passed_through(kind):
         os.write(2, b"before\n")
         with captured() as log:
             os.write(2, LOG.encode())
-            subprocess.run([sys.executable, "-c", "import os; os.write(2, b'from a child\\n')"],
-                           check=True)
+            subprocess.run(
+                [sys.executable, "-c", "import os; os.write(2, b'from a child\\n')"], check=True
+            )
         os.write(2, b"after\n")
     assert log == [LOG + "from a child\n"]
     assert out == [b"before\n" + LOG.encode() + b"from a child\nafter\n"]
@@ -56,15 +58,23 @@ def test_an_exception_passes_and_the_text_is_kept(kind):
 
 
 def test_a_known_warning_is_led_by_a_sentence_and_each_is_told_once():
-    rematerialization, other = compiler_warnings(LOG + LOG + "\n2025-11-20 10:00:00.5: W external/xla/some.cc:12] Something odd\n")
+    rematerialization, other = compiler_warnings(
+        LOG + LOG + "\n2025-11-20 10:00:00.5: W external/xla/some.cc:12] Something odd\n"
+    )
     assert rematerialization == (
         "The compiler found no efficient way from one sharding to another and replicates the array (involuntary full rematerialization): "
-        "[SPMD] Involuntary full rematerialization. The compiler cannot go from {a} to {b}.")
+        "[SPMD] Involuntary full rematerialization. The compiler cannot go from {a} to {b}."
+    )
     assert other == "Something odd"
 
 
 def test_start_up_chatter_is_no_warning():
-    assert compiler_warnings("WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n\n") == ()
+    assert (
+        compiler_warnings(
+            "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n\n"
+        )
+        == ()
+    )
 
 
 def test_a_long_warning_is_shortened():

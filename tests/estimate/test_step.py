@@ -14,10 +14,21 @@ from spmd_core.plan.plan import NAMES
 from spmd_core.plan.reading import parse_plan
 from spmd_core.results.prediction import Prediction
 
-BASE = {"target": "tpu:v5e:16x16", "model": "scaled:16", "mesh": {"fsdp": 256},
-        "batch_per_device": 6}
-SHAPES = {"v2": "8x8", "v3": "8x8", "v4": "4x4x4", "v5e": "8x8", "v5p": "4x4x4", "v6e": "8x8",
-          "tpu7x": "2x4x4"}
+BASE = {
+    "target": "tpu:v5e:16x16",
+    "model": "scaled:16",
+    "mesh": {"fsdp": 256},
+    "batch_per_device": 6,
+}
+SHAPES = {
+    "v2": "8x8",
+    "v3": "8x8",
+    "v4": "4x4x4",
+    "v5e": "8x8",
+    "v5p": "4x4x4",
+    "v6e": "8x8",
+    "tpu7x": "2x4x4",
+}
 
 
 def step(**changes) -> Prediction:
@@ -52,21 +63,38 @@ def test_its_collectives_say_what_moves_why_and_what_is_exposed():
 
 @pytest.mark.parametrize(("generation", "model"), list(itertools.product(CHIPS, PRESETS)))
 def test_every_model_on_every_chip_and_two_slices(generation, model):
-    devices = math.prod(map(int,
-                            SHAPES[generation].split("x"))) * CHIPS[generation].devices_per_chip
+    devices = (
+        math.prod(map(int, SHAPES[generation].split("x"))) * CHIPS[generation].devices_per_chip
+    )
     for slices in (1, 2):
         mesh = {"data": slices, "fsdp": devices // 2, "tensor": 2}
         found = estimate_step(
-            parse_plan({"target": f"tpu:{generation}:{SHAPES[generation]}*{slices}", "model": model,
-                        "mesh": mesh, "batch_per_device": 1, "sequence": 8192}))
+            parse_plan(
+                {
+                    "target": f"tpu:{generation}:{SHAPES[generation]}*{slices}",
+                    "model": model,
+                    "mesh": mesh,
+                    "batch_per_device": 1,
+                    "sequence": 8192,
+                }
+            )
+        )
         assert 0 < found.mfu < 1 and found.binds is not None
 
 
 @pytest.mark.parametrize("axis", ["expert", "sequence", "fsdp_transpose"])
 def test_every_axis_moves_something(axis):
-    found = estimate_step(parse_plan({
-        "target": "tpu:v5p:4x4x4", "model": "mixtral-8x7b", "mesh": {"fsdp": 16, axis: 4},
-        "batch_per_device": 1, "sequence": 4096}))
+    found = estimate_step(
+        parse_plan(
+            {
+                "target": "tpu:v5p:4x4x4",
+                "model": "mixtral-8x7b",
+                "mesh": {"fsdp": 16, axis: 4},
+                "batch_per_device": 1,
+                "sequence": 4096,
+            }
+        )
+    )
     assert any(axis in each.axes for each in found.collectives)
 
 
@@ -87,9 +115,9 @@ def test_what_is_saved_is_not_computed_again(name):
 def test_slices_wait_for_the_slowest():
     assert straggling(1) == 0.0
     # "in public tables a step over 2 slices is about 3 % slower than over one, over 32 about 11 %"
-    assert straggling(2) == pytest.approx(0.03,
-                                          abs=0.005) and straggling(32) == pytest.approx(0.11,
-                                                                                         abs=0.005)
+    assert straggling(2) == pytest.approx(0.03, abs=0.005) and straggling(32) == pytest.approx(
+        0.11, abs=0.005
+    )
     one, two = step(), step(target="tpu:v5e:16x16*2", mesh={"data": 2, "fsdp": 256})
     growth = two.predicted_s.estimate / one.predicted_s.estimate
     assert 1.02 < growth < 1.06 and two.shares_s["wait: slices"] > 0
@@ -109,19 +137,48 @@ def test_what_does_not_fit_says_by_how_much():
 
 
 PUBLISHED = (  # steps that ran, with what they keep and offload
-    {"target": "tpu:v5p:4x4x4", "model": "scaled:32", "mesh": {"fsdp": 16, "tensor": 4},
-     "batch_per_device": 6, "remat": "minimal"},
-    {"target": "tpu:v6e:16x16", "model": "llama-3.1-8b", "mesh": {"fsdp": 256},
-     "batch_per_device": 4, "sequence": 8192,
-     "offload": ["input", "query", "key", "value", "out"]},
-    {"target": "tpu:v5e:16x16", "model": "scaled:128", "mesh": {"fsdp": 16, "tensor": 16},
-     "batch_per_device": 1, "fused_qkv": True, "fused_mlp": True,
-     "offload": ["query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down"]},
-    {"target": "tpu:tpu7x:4x4x4", "model": "llama-3.1-70b", "mesh": {"fsdp": 128},
-     "batch_per_device": 2, "sequence": 8192, "save": ["attention", "query", "key", "value"],
-     "state_dtype": "bfloat16", "second_moment_dtype": "float32"},
-    {"target": "tpu:v5p:8x8x8", "model": "llama-3.1-405b", "mesh": {"fsdp": 512},
-     "batch_per_device": 2, "sequence": 8192, "offload": ["attention", "mlp_down"]},
+    {
+        "target": "tpu:v5p:4x4x4",
+        "model": "scaled:32",
+        "mesh": {"fsdp": 16, "tensor": 4},
+        "batch_per_device": 6,
+        "remat": "minimal",
+    },
+    {
+        "target": "tpu:v6e:16x16",
+        "model": "llama-3.1-8b",
+        "mesh": {"fsdp": 256},
+        "batch_per_device": 4,
+        "sequence": 8192,
+        "offload": ["input", "query", "key", "value", "out"],
+    },
+    {
+        "target": "tpu:v5e:16x16",
+        "model": "scaled:128",
+        "mesh": {"fsdp": 16, "tensor": 16},
+        "batch_per_device": 1,
+        "fused_qkv": True,
+        "fused_mlp": True,
+        "offload": ["query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down"],
+    },
+    {
+        "target": "tpu:tpu7x:4x4x4",
+        "model": "llama-3.1-70b",
+        "mesh": {"fsdp": 128},
+        "batch_per_device": 2,
+        "sequence": 8192,
+        "save": ["attention", "query", "key", "value"],
+        "state_dtype": "bfloat16",
+        "second_moment_dtype": "float32",
+    },
+    {
+        "target": "tpu:v5p:8x8x8",
+        "model": "llama-3.1-405b",
+        "mesh": {"fsdp": 512},
+        "batch_per_device": 2,
+        "sequence": 8192,
+        "offload": ["attention", "mlp_down"],
+    },
 )
 STEPS_S = (7.696, 4.546, 12.681, 12.515)  # of the first four, as they were published
 
@@ -131,10 +188,14 @@ def test_a_step_that_ran_is_said_to_fit(request_):
     assert estimate_step(parse_plan(request_)).fits
 
 
-@pytest.mark.parametrize(("request_", "seconds"), list(zip(PUBLISHED[:4], STEPS_S, strict=True)),
-                         ids=("v5p", "v6e", "v5e", "tpu7x"))
-def test_published_steps_are_estimated_within_a_twentieth_and_lie_in_the_interval(request_,
-                                                                                  seconds):
+@pytest.mark.parametrize(
+    ("request_", "seconds"),
+    list(zip(PUBLISHED[:4], STEPS_S, strict=True)),
+    ids=("v5p", "v6e", "v5e", "tpu7x"),
+)
+def test_published_steps_are_estimated_within_a_twentieth_and_lie_in_the_interval(
+    request_, seconds
+):
     found = estimate_step(parse_plan(request_)).predicted_s
     assert abs(found.estimate / seconds - 1) < 0.05
     assert found.low < seconds < found.high and found.high < 1.31 * found.low

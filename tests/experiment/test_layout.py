@@ -21,8 +21,9 @@ from spmd_core.results.placement import difference
 from spmd_core.results.result import ArrayReport, ShardReport
 from spmd_core.words.layouts import headline
 
-MESH_SHAPES = [sizes for rank in (1, 2, 3) for sizes in np.ndindex(*[9] * rank)
-               if 1 <= math.prod(sizes) <= 8]
+MESH_SHAPES = [
+    sizes for rank in (1, 2, 3) for sizes in np.ndindex(*[9] * rank) if 1 <= math.prod(sizes) <= 8
+]
 SHARD_SIZES = st.integers(1, 3)
 
 
@@ -46,10 +47,12 @@ def jax_sharding(mesh, spec, order=range(8)):
     """The NamedSharding, and device -> position in the mesh's device order."""
     count = math.prod(size for _, size in mesh)
     devices = np.array(jax.devices())[list(order)][:count].reshape([size for _, size in mesh])
-    jax_mesh = Mesh(devices, tuple(name for name, _ in mesh),
-                    axis_types=(AxisType.Auto,) * len(mesh))
-    return NamedSharding(jax_mesh, P(*spec)), {device: position
-                                               for position, device in enumerate(devices.flat)}
+    jax_mesh = Mesh(
+        devices, tuple(name for name, _ in mesh), axis_types=(AxisType.Auto,) * len(mesh)
+    )
+    return NamedSharding(jax_mesh, P(*spec)), {
+        device: position for position, device in enumerate(devices.flat)
+    }
 
 
 def ranges(index, shape):
@@ -66,8 +69,10 @@ def test_indices_are_those_of_devices_indices_map(placement):
     mesh, shape, spec, order = placement
     sharding, position = jax_sharding(mesh, spec, order)
     found = layout(mesh, shape, spec)
-    theirs = {position[device]: ranges(index, shape)
-              for device, index in sharding.devices_indices_map(shape).items()}
+    theirs = {
+        position[device]: ranges(index, shape)
+        for device, index in sharding.devices_indices_map(shape).items()
+    }
     assert dict(enumerate(found.ranges())) == theirs
     assert np.stack([found.starts, found.stops], axis=-1).tolist() == found.ranges()
     assert found.shard_shape == sharding.shard_shape(shape)
@@ -84,8 +89,9 @@ def test_a_real_array_lies_where_the_layout_says(placement):
     held = {position[shard.device]: shard for shard in array.addressable_shards}
     assert sorted(held) == list(range(found.device_count))
     for device, shard in held.items():
-        mine = tuple(slice(*bounds)
-                     for bounds in zip(found.starts[device], found.stops[device], strict=True))
+        mine = tuple(
+            slice(*bounds) for bounds in zip(found.starts[device], found.stops[device], strict=True)
+        )
         assert np.array_equal(np.asarray(shard.data), values[mine])
         assert shard.data.nbytes == found.shard_bytes("float32")
         assert list(found.groups[found.shard_of[device]]).index(device) == shard.replica_id
@@ -102,9 +108,11 @@ def test_groups_are_the_devices_that_hold_the_same(placement):
     assert found.groups.tolist() == [same[start] for start in sorted(same)]
     assert all(device in found.groups[shard] for device, shard in enumerate(found.shard_of))
     assert found.replication == found.groups.shape[1]
-    assert found.held_bytes(
-        "bfloat16") == found.array_bytes(
-        "bfloat16") * found.replication == 2 * math.prod(shape) * found.replication
+    assert (
+        found.held_bytes("bfloat16")
+        == found.array_bytes("bfloat16") * found.replication
+        == 2 * math.prod(shape) * found.replication
+    )
 
 
 def test_the_major_axis_of_a_dim_comes_first():
@@ -122,8 +130,12 @@ def test_coordinates_are_row_major_over_the_mesh():
 
 def test_a_scalar_is_whole_on_every_device():
     found = layout((("x", 8),), (), ())
-    assert (found.starts.shape, found.shard_shape, found.replication,
-            found.shard_of.tolist()) == ((8, 0), (), 8, [0] * 8)
+    assert (found.starts.shape, found.shard_shape, found.replication, found.shard_of.tolist()) == (
+        (8, 0),
+        (),
+        8,
+        [0] * 8,
+    )
     assert found.ranges() == [[]] * 8
     assert found.shard_bytes("float32") == 4
 
@@ -135,14 +147,37 @@ def test_terabytes_are_arithmetic():
     assert found.stops[-1].tolist() == [2**40, 2**40, 1]
 
 
-@pytest.mark.parametrize(("shape", "spec", "message"), [
-    ((30,), (("y",),), "d0=30 does not divide over mesh axis y=4: use 28 or 32, or leave d0 unsharded"),
-    ((12, 4), (("x", "y"), ()), "d0=12 does not divide over mesh axes x=2 and y=4: use 8 or 16, or leave d0 unsharded"),
-    ((8,), (("z",),), "mesh axis 'z' is not in the mesh: use x, y, or leave the dim unsharded"),
-    ((8, 8), (("x",), ("x",)), "mesh axis 'x' shards both d0 and d1 of array: shard one of them over another axis, or override array"),
-    ((8,), (("x", "x"),), "mesh axis 'x' is used twice on dim d0 of array: name each axis once"),
-    ((8, 8), (("x",),), "spec of array with 1 entry does not fit its rank 2: give one entry for each of d0, d1"),
-])
+@pytest.mark.parametrize(
+    ("shape", "spec", "message"),
+    [
+        (
+            (30,),
+            (("y",),),
+            "d0=30 does not divide over mesh axis y=4: use 28 or 32, or leave d0 unsharded",
+        ),
+        (
+            (12, 4),
+            (("x", "y"), ()),
+            "d0=12 does not divide over mesh axes x=2 and y=4: use 8 or 16, or leave d0 unsharded",
+        ),
+        ((8,), (("z",),), "mesh axis 'z' is not in the mesh: use x, y, or leave the dim unsharded"),
+        (
+            (8, 8),
+            (("x",), ("x",)),
+            "mesh axis 'x' shards both d0 and d1 of array: shard one of them over another axis, or override array",
+        ),
+        (
+            (8,),
+            (("x", "x"),),
+            "mesh axis 'x' is used twice on dim d0 of array: name each axis once",
+        ),
+        (
+            (8, 8),
+            (("x",),),
+            "spec of array with 1 entry does not fit its rank 2: give one entry for each of d0, d1",
+        ),
+    ],
+)
 def test_what_jax_refuses_is_refused_in_a_sentence(shape, spec, message):
     mesh = (("x", 2), ("y", 4))
     with pytest.raises(RequestError) as refusal:
@@ -153,69 +188,122 @@ def test_what_jax_refuses_is_refused_in_a_sentence(shape, spec, message):
             jax_sharding(mesh, spec)[0].shard_shape(shape)
 
 
-ARRAY = {"workload": "array", "mesh": {"x": 2, "y": 4}, "dims": {"d0": 4, "d1": 8},
-         "sharding": {"d0": "x", "d1": ["y"]}}
+ARRAY = {
+    "workload": "array",
+    "mesh": {"x": 2, "y": 4},
+    "dims": {"d0": 4, "d1": 8},
+    "sharding": {"d0": "x", "d1": ["y"]},
+}
 
 
 def test_json_form_of_the_tutorials_array():
     data = layout_json(parse_experiment(ARRAY))
     assert data["shards"][0] == {"device": 0, "position": 0, "index": [[0, 2], [0, 2]]}
     assert data["shards"][7] == {"device": 7, "position": 7, "index": [[2, 4], [6, 8]]}
-    assert {name: data[name] for name in data
-            if name not in ("shards", "groups")} == {"mesh": [["x", 2], ["y", 4]], "shape": [4, 8],
-                                                     "spec": ["x", "y"], "dtype": "float32",
-                                                     "memory": "device", "devices": 8,
-                                                     "shard_shape": [2, 2], "shard_count": 8,
-                                                     "replication": 1, "replicated_axes": [],
-                                                     "bytes_per_device": 16, "bytes_array": 128,
-                                                     "bytes_held": 128}
+    assert {name: data[name] for name in data if name not in ("shards", "groups")} == {
+        "mesh": [["x", 2], ["y", 4]],
+        "shape": [4, 8],
+        "spec": ["x", "y"],
+        "dtype": "float32",
+        "memory": "device",
+        "devices": 8,
+        "shard_shape": [2, 2],
+        "shard_count": 8,
+        "replication": 1,
+        "replicated_axes": [],
+        "bytes_per_device": 16,
+        "bytes_array": 128,
+        "bytes_held": 128,
+    }
     assert data["groups"] == [[device] for device in range(8)]
     assert json.loads(json.dumps(data)) == data
 
 
-@pytest.mark.parametrize(("target", "mesh", "options", "numbers"), [
-    ("tpu:v5e:2x4", {"x": 8}, {}, [0, 1, 2, 3, 7, 6, 5, 4]),  # a ring, by mesh_utils
-    ("tpu:v5e:2x4", {"x": 8}, {"device_order": "plain"}, [0, 1, 2, 3, 4, 5, 6, 7]),
-    # hosts of 2 x 2
-    ("tpu:v5e:4x4", {"x": 16}, {"device_order": "plain"}, [0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15]),
-    ("tpu:v5e:2x4*2", {"d": 2, "x": 8}, {}, [100000 + i for i in (0, 1, 2, 3, 7, 6, 5, 4)] + [200000 + i for i in (0, 1, 2, 3, 7, 6, 5, 4)]),
-    ("tpu:v5e:4x4", {"x": 8}, {}, [None] * 8),  # fills half of it: only mesh_utils can say
-    ("local", {"x": 4}, {}, [None] * 4),
-])
+@pytest.mark.parametrize(
+    ("target", "mesh", "options", "numbers"),
+    [
+        ("tpu:v5e:2x4", {"x": 8}, {}, [0, 1, 2, 3, 7, 6, 5, 4]),  # a ring, by mesh_utils
+        ("tpu:v5e:2x4", {"x": 8}, {"device_order": "plain"}, [0, 1, 2, 3, 4, 5, 6, 7]),
+        # hosts of 2 x 2
+        (
+            "tpu:v5e:4x4",
+            {"x": 16},
+            {"device_order": "plain"},
+            [0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15],
+        ),
+        (
+            "tpu:v5e:2x4*2",
+            {"d": 2, "x": 8},
+            {},
+            [100000 + i for i in (0, 1, 2, 3, 7, 6, 5, 4)]
+            + [200000 + i for i in (0, 1, 2, 3, 7, 6, 5, 4)],
+        ),
+        ("tpu:v5e:4x4", {"x": 8}, {}, [None] * 8),  # fills half of it: only mesh_utils can say
+        ("local", {"x": 4}, {}, [None] * 4),
+    ],
+)
 def test_devices_have_the_numbers_that_jax_gives_them(target, mesh, options, numbers):
-    data = layout_json(parse_experiment({"workload": "array", "target": target, "mesh": mesh,
-                                         "dims": {"d0": 16}, "sharding": {"d0": "x"},
-                                         "options": options}))
+    data = layout_json(
+        parse_experiment(
+            {
+                "workload": "array",
+                "target": target,
+                "mesh": mesh,
+                "dims": {"d0": 16},
+                "sharding": {"d0": "x"},
+                "options": options,
+            }
+        )
+    )
     assert [shard["device"] for shard in data["shards"]] == numbers
     assert [shard["position"] for shard in data["shards"]] == list(range(len(numbers)))
 
 
 def test_json_form_of_a_replicated_array():
-    data = layout_json(parse_experiment(ARRAY
-                                        | {"sharding": {"d1": "y"},
-                                           "memory": {"array": "pinned_host"},
-                                           "dtype": "bfloat16"}))
-    assert (data["spec"], data["replication"], data["replicated_axes"],
-            data["memory"]) == ([None, "y"], 2, ["x"], "pinned_host")
+    data = layout_json(
+        parse_experiment(
+            ARRAY
+            | {"sharding": {"d1": "y"}, "memory": {"array": "pinned_host"}, "dtype": "bfloat16"}
+        )
+    )
+    assert (data["spec"], data["replication"], data["replicated_axes"], data["memory"]) == (
+        [None, "y"],
+        2,
+        ["x"],
+        "pinned_host",
+    )
     assert data["groups"] == [[0, 4], [1, 5], [2, 6], [3, 7]]
     assert (data["bytes_per_device"], data["bytes_array"], data["bytes_held"]) == (16, 64, 128)
 
 
 def test_layouts_of_any_array_of_an_experiment():
-    experiment = parse_experiment({"workload": "layer", "mesh": {"x": 8},
-                                   "dims": {"in": 32, "out": 4}, "sharding": {"in": "x"}})
+    experiment = parse_experiment(
+        {
+            "workload": "layer",
+            "mesh": {"x": 8},
+            "dims": {"in": 32, "out": 4},
+            "sharding": {"in": "x"},
+        }
+    )
     assert layout_of(experiment, "weights").shard_shape == (4, 4)
     assert layout_of(experiment, "bias").replication == 8
 
 
-@pytest.mark.parametrize(("sharding", "sentence"), [
-    ({"d0": "x", "d1": "y"}, "8 devices each hold 2 × 2 of 4 × 8: 16 B of 128 B; nothing is replicated"),
-    ({"d1": "y"}, "8 devices each hold 4 × 2 of 4 × 8: 32 B of 128 B; replicated 2× over x"),
-    ({}, "8 devices each hold all of 4 × 8: 128 B; fully replicated"),
-])
+@pytest.mark.parametrize(
+    ("sharding", "sentence"),
+    [
+        (
+            {"d0": "x", "d1": "y"},
+            "8 devices each hold 2 × 2 of 4 × 8: 16 B of 128 B; nothing is replicated",
+        ),
+        ({"d1": "y"}, "8 devices each hold 4 × 2 of 4 × 8: 32 B of 128 B; replicated 2× over x"),
+        ({}, "8 devices each hold all of 4 × 8: 128 B; fully replicated"),
+    ],
+)
 def test_headline(sharding, sentence):
-    assert headline(layout_of(parse_experiment(ARRAY | {"sharding": sharding})),
-                    "float32") == sentence
+    assert (
+        headline(layout_of(parse_experiment(ARRAY | {"sharding": sharding})), "float32") == sentence
+    )
 
 
 def test_headline_of_one_device():
@@ -224,8 +312,11 @@ def test_headline_of_one_device():
 
 
 def test_65536_devices_do_not_cost_python_objects():
-    mesh, shape, spec = (("a", 64), ("b", 32), ("c", 32)), (64, 2048, 128,
-                                                            128), (("c",), ("a", "b"), (), ())
+    mesh, shape, spec = (
+        (("a", 64), ("b", 32), ("c", 32)),
+        (64, 2048, 128, 128),
+        (("c",), ("a", "b"), (), ()),
+    )
     seconds = []
     for _ in range(5):
         began = time.process_time()
@@ -241,10 +332,21 @@ def test_65536_devices_do_not_cost_python_objects():
 def report(experiment, **changes):
     """What JAX reports of an array that lies as the layout says, with changes."""
     data = layout_json(experiment)
-    shards = tuple(ShardReport(**shard)
-                   for shard in data["shards"]) if data["devices"] <= 64 else None
-    return ArrayReport(**({"shape": data["shape"], "dtype": data["dtype"], "spec": data["spec"],
-                           "memory": "device", "shards": shards} | changes))
+    shards = (
+        tuple(ShardReport(**shard) for shard in data["shards"]) if data["devices"] <= 64 else None
+    )
+    return ArrayReport(
+        **(
+            {
+                "shape": data["shape"],
+                "dtype": data["dtype"],
+                "spec": data["spec"],
+                "memory": "device",
+                "shards": shards,
+            }
+            | changes
+        )
+    )
 
 
 def test_a_real_array_as_the_layout_says_differs_nowhere():
@@ -256,26 +358,43 @@ def test_an_array_that_lies_elsewhere_is_found_out():
     experiment = parse_experiment(ARRAY)
     found, right = layout_of(experiment), report(experiment)
     assert right.shards
-    swapped = (right.shards[0].model_copy(update={"index": right.shards[1].index}),
-               *right.shards[1:])
-    assert difference(found, report(experiment, shards=swapped)) == "device 0 holds [[0, 2], [2, 4]], the layout says [[0, 2], [0, 2]]"
-    assert difference(found,
-                      report(experiment,
-                             shards=right.shards[
-                                 :7])) == "device 7 holds nothing, the layout says [[2, 4], [6, 8]]"
+    swapped = (
+        right.shards[0].model_copy(update={"index": right.shards[1].index}),
+        *right.shards[1:],
+    )
+    assert (
+        difference(found, report(experiment, shards=swapped))
+        == "device 0 holds [[0, 2], [2, 4]], the layout says [[0, 2], [0, 2]]"
+    )
+    assert (
+        difference(found, report(experiment, shards=right.shards[:7]))
+        == "device 7 holds nothing, the layout says [[2, 4], [6, 8]]"
+    )
     more = (*right.shards, ShardReport(device=8, index=((0, 2), (0, 2))))
-    assert difference(found,
-                      report(experiment, shards=more)) == "9 devices hold shards, the layout has 8"
-    assert difference(found,
-                      report(experiment,
-                             shape=(8, 4))) == "the array has shape 8 × 4, the layout 4 × 8"
+    assert (
+        difference(found, report(experiment, shards=more))
+        == "9 devices hold shards, the layout has 8"
+    )
+    assert (
+        difference(found, report(experiment, shape=(8, 4)))
+        == "the array has shape 8 × 4, the layout 4 × 8"
+    )
 
 
 def test_beyond_64_devices_the_spec_decides():
-    experiment = parse_experiment({"workload": "array", "mesh": {"x": 8, "y": 16},
-                                   "dims": {"d0": 128, "d1": 4}, "sharding": {"d0": ["y", "x"]}})
+    experiment = parse_experiment(
+        {
+            "workload": "array",
+            "mesh": {"x": 8, "y": 16},
+            "dims": {"d0": 128, "d1": 4},
+            "sharding": {"d0": ["y", "x"]},
+        }
+    )
     found = layout_of(experiment)
     assert difference(found, report(experiment)) is None
     wrong = report(experiment, spec=(["x", "y"], None))
-    assert difference(found, wrong) == "the array is sharded by [['x', 'y'], None], the layout by [['y', 'x'], None]"
+    assert (
+        difference(found, wrong)
+        == "the array is sharded by [['x', 'y'], None], the layout by [['y', 'x'], None]"
+    )
     assert difference(found, report(experiment, spec=None)) is not None

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import MAX_TEXT_BYTES, parse_experiment
-from spmd_core.experiment.link import MAX_LINK_CHARACTERS, decode, encode, link_path, looks_like_link, nearest, parse_link
+from spmd_core.experiment.link import (
+    MAX_LINK_CHARACTERS,
+    decode,
+    encode,
+    link_path,
+    looks_like_link,
+    nearest,
+    parse_link,
+)
 from spmd_core.experiment.nearest import shrink
 from tests.specs import BIG_SPEC, experiments
 
@@ -33,24 +41,40 @@ def test_every_experiment_survives_its_link(experiment):
 def test_the_largest_experiments_fit_into_a_link():
     experiment = parse_experiment(BIG_SPEC)
     assert decode(encode(experiment)) == experiment
-    assert len("https://a-rather-long-host-name.example.org:8501"
-               + link_path(experiment, run="f" * 32)) < MAX_LINK_CHARACTERS
+    assert (
+        len(
+            "https://a-rather-long-host-name.example.org:8501" + link_path(experiment, run="f" * 32)
+        )
+        < MAX_LINK_CHARACTERS
+    )
 
 
 def test_defaults_are_left_out_and_what_differs_between_machines_is_not():
     code = encode(parse_experiment(LAYER))
-    data = json.loads(zlib.decompress(base64.urlsafe_b64decode(code[2:] + "="
-                                                               * (-len(code[2:]) % 4))))
-    assert data == {"target": "cpu:8", "mesh": [["x", 8]], "workload": "layer",
-                    "dims": {"in": 32, "out": 4}, "sharding": {"in": "x"},
-                    "strategies": ["single", "auto", "constrained", "shard_map"]}
+    data = json.loads(
+        zlib.decompress(base64.urlsafe_b64decode(code[2:] + "=" * (-len(code[2:]) % 4)))
+    )
+    assert data == {
+        "target": "cpu:8",
+        "mesh": [["x", 8]],
+        "workload": "layer",
+        "dims": {"in": 32, "out": 4},
+        "sharding": {"in": "x"},
+        "strategies": ["single", "auto", "constrained", "shard_map"],
+    }
 
 
 @pytest.mark.parametrize("wbits", [zlib.MAX_WBITS, -zlib.MAX_WBITS])
 def test_links_made_elsewhere_are_read(wbits):
     code = code_of(json.dumps(LAYER).encode(), wbits=wbits)
-    for text in (code, code.rstrip("="), f"experiment={code}", f"?run=r1&experiment={code}",
-                 f"/compare?experiment={code}", f"  https://h/layout?experiment={code}#top\n"):
+    for text in (
+        code,
+        code.rstrip("="),
+        f"experiment={code}",
+        f"?run=r1&experiment={code}",
+        f"/compare?experiment={code}",
+        f"  https://h/layout?experiment={code}#top\n",
+    ):
         assert decode(text) == parse_experiment(LAYER)
 
 
@@ -61,30 +85,37 @@ def test_the_parts_of_a_link():
     assert parse_link("1.abc").screen is None
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("", "is not one of SPMD Lab"),
-    ("hello", "is not one of SPMD Lab"),
-    ("x" * 10_000_000, "link of 10000000 characters is longer than 2000"),
-    ("http://h/compare?experiment=" + "x" * 10_000_000, "is longer than 2000"),
-    ("2.abc", "link of version 2 cannot be read by this version of SPMD Lab: update it"),
-    ("1.", "is damaged or truncated"),
-    ("1.abcde", "is damaged or truncated"),
-    ("1.====", "is damaged or truncated"),
-    ("1.AAAA", "is damaged or truncated"),
-    ("http://[broken/?experiment=1.abc", "is not a web address"),
-    ("http://h/compare?experiment=", "is not one of SPMD Lab"),
-    (code_of(b"not json"), "holds no experiment"),
-    (code_of(b'{"workload": NaN}'), "holds no experiment"),
-    (code_of(b"[1, 2]"), "is not a JSON object"),
-    (code_of(b"[" * 60_000), "holds no experiment"),
-    (code_of(json.dumps(LAYER).encode())[:-9], "is damaged or truncated"),
-    (code_of(b" " * (MAX_TEXT_BYTES + 1)), "inflates to more than 64 KiB"),
-    (code_of(b" " * 10_000_000), "inflates to more than 64 KiB"),
-    (code_of(json.dumps(LAYER | {"mesh": {"<script>alert(1)</script>": 8}}).encode()),
-     "is not a name"),
-    (code_of(json.dumps(LAYER | {"version": 2}).encode()),
-     "version 2 of the experiment format is not known here"),
-])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is not one of SPMD Lab"),
+        ("hello", "is not one of SPMD Lab"),
+        ("x" * 10_000_000, "link of 10000000 characters is longer than 2000"),
+        ("http://h/compare?experiment=" + "x" * 10_000_000, "is longer than 2000"),
+        ("2.abc", "link of version 2 cannot be read by this version of SPMD Lab: update it"),
+        ("1.", "is damaged or truncated"),
+        ("1.abcde", "is damaged or truncated"),
+        ("1.====", "is damaged or truncated"),
+        ("1.AAAA", "is damaged or truncated"),
+        ("http://[broken/?experiment=1.abc", "is not a web address"),
+        ("http://h/compare?experiment=", "is not one of SPMD Lab"),
+        (code_of(b"not json"), "holds no experiment"),
+        (code_of(b'{"workload": NaN}'), "holds no experiment"),
+        (code_of(b"[1, 2]"), "is not a JSON object"),
+        (code_of(b"[" * 60_000), "holds no experiment"),
+        (code_of(json.dumps(LAYER).encode())[:-9], "is damaged or truncated"),
+        (code_of(b" " * (MAX_TEXT_BYTES + 1)), "inflates to more than 64 KiB"),
+        (code_of(b" " * 10_000_000), "inflates to more than 64 KiB"),
+        (
+            code_of(json.dumps(LAYER | {"mesh": {"<script>alert(1)</script>": 8}}).encode()),
+            "is not a name",
+        ),
+        (
+            code_of(json.dumps(LAYER | {"version": 2}).encode()),
+            "version 2 of the experiment format is not known here",
+        ),
+    ],
+)
 def test_bad_links_are_refused_in_one_sentence(text, words):
     with pytest.raises(RequestError, match=r"^[^\n]{1,300}$") as caught:
         decode(text)
@@ -128,46 +159,99 @@ def test_a_mesh_too_large_shrinks_and_says_so():
 
 
 def test_another_target_is_said():
-    experiment, changes = nearest(LAYER | {"target": "local", "mesh": {"x": 2, "y": 8}}, None,
-                                  "cpu:8")
+    experiment, changes = nearest(
+        LAYER | {"target": "local", "mesh": {"x": 2, "y": 8}}, None, "cpu:8"
+    )
     assert experiment.target == "cpu:8" and experiment.mesh == (("x", 2), ("y", 4))
-    assert changes[
-        0] == "The target local is not on this machine: cpu:8 is used." and len(changes) == 2
+    assert (
+        changes[0] == "The target local is not on this machine: cpu:8 is used."
+        and len(changes) == 2
+    )
 
 
-@pytest.mark.parametrize(("change", "field", "wanted", "words"), [
-    ({"sharding": {"in": "z"}}, "sharding", (), "The mesh has no axis 'z'"),
-    ({"sharding": {"in": ["x", "z"]}}, "sharding", (("in", ("x",)),), "The mesh has no axis 'z'"),
-    ({"sharding": {"in": ["x", "x"]}}, "sharding", (("in", ("x",)),), "names mesh axis x twice"),
-    ({"sharding": {"in": "x", "out": "x"}, "dims": {"in": 32, "out": 8}}, "sharding",
-     (("in", ("x",)),), "shards both in and out of weights"),
-    ({"sharding": {"rows": "x"}}, "sharding", (), "layer has no dim 'rows'"),
-    ({"sharding": 7}, "sharding", (), "Sharding=7 is not an object"),
-    ({"dims": {"in": 30, "out": 4}}, "dims", (("in", 32), ("out", 4)),
-     "in=30 does not divide over x=8: in=32 is used."),
-    ({"dims": {"in": 33, "out": 4}}, "dims", (("in", 32), ("out", 4)),
-     "in=33 does not divide over x=8"),
-    ({"dims": {"in": -1}}, "dims", (("in", 32), ("out", 4)), "in=-1 is not a size"),
-    ({"dims": {"in": 32, "depth": 4}}, "dims", (("in", 32), ("out", 4)),
-     "layer has no dim 'depth'"),
-    ({"overrides": {"weights": ["x"]}}, "overrides", (), "does not fit its rank 2"),
-    ({"overrides": {"w": ["x"]}}, "overrides", (), "layer has no array 'w'"),
-    ({"overrides": {"bias": ["x"]}}, "dims", (("in", 32), ("out", 8)),
-     "out=4 does not divide over x=8"),
-    ({"memory": {"weights": "tape"}}, "memory", (), "memory of 'weights'='tape' is not known here"),
-    ({"data": {"y": "ones"}}, "data", (), "data of 'y'='ones' is not known here"),
-    ({"dtype": "int32"}, "dtype", "float32", "Dtype 'int32' makes no sense for layer"),
-    ({"strategies": ["auto", "pjit"]}, "strategies", ("auto",),
-     "Strategy 'pjit' is not one of layer"),
-    ({"strategies": ["pjit"]}, "strategies", ("single", "auto", "constrained", "shard_map"),
-     "No strategy is left"),
-    ({"options": {"precision": "utmost"}}, "seed", 0,
-     "Option 'precision'='utmost' is not one of layer"),
-    ({"timing": {"samples": 0}}, "seed", 0, "Samples=0 is not a number of samples"),
-    ({"seed": -1}, "seed", 0, "Seed=-1 is not a seed"),
-    ({"colour": "red"}, "seed", 0, "The field 'colour' is not part of an experiment"),
-    ({"target": "moon"}, "workload", "layer", "Target 'moon' is not a place to run"),
-])
+@pytest.mark.parametrize(
+    ("change", "field", "wanted", "words"),
+    [
+        ({"sharding": {"in": "z"}}, "sharding", (), "The mesh has no axis 'z'"),
+        (
+            {"sharding": {"in": ["x", "z"]}},
+            "sharding",
+            (("in", ("x",)),),
+            "The mesh has no axis 'z'",
+        ),
+        (
+            {"sharding": {"in": ["x", "x"]}},
+            "sharding",
+            (("in", ("x",)),),
+            "names mesh axis x twice",
+        ),
+        (
+            {"sharding": {"in": "x", "out": "x"}, "dims": {"in": 32, "out": 8}},
+            "sharding",
+            (("in", ("x",)),),
+            "shards both in and out of weights",
+        ),
+        ({"sharding": {"rows": "x"}}, "sharding", (), "layer has no dim 'rows'"),
+        ({"sharding": 7}, "sharding", (), "Sharding=7 is not an object"),
+        (
+            {"dims": {"in": 30, "out": 4}},
+            "dims",
+            (("in", 32), ("out", 4)),
+            "in=30 does not divide over x=8: in=32 is used.",
+        ),
+        (
+            {"dims": {"in": 33, "out": 4}},
+            "dims",
+            (("in", 32), ("out", 4)),
+            "in=33 does not divide over x=8",
+        ),
+        ({"dims": {"in": -1}}, "dims", (("in", 32), ("out", 4)), "in=-1 is not a size"),
+        (
+            {"dims": {"in": 32, "depth": 4}},
+            "dims",
+            (("in", 32), ("out", 4)),
+            "layer has no dim 'depth'",
+        ),
+        ({"overrides": {"weights": ["x"]}}, "overrides", (), "does not fit its rank 2"),
+        ({"overrides": {"w": ["x"]}}, "overrides", (), "layer has no array 'w'"),
+        (
+            {"overrides": {"bias": ["x"]}},
+            "dims",
+            (("in", 32), ("out", 8)),
+            "out=4 does not divide over x=8",
+        ),
+        (
+            {"memory": {"weights": "tape"}},
+            "memory",
+            (),
+            "memory of 'weights'='tape' is not known here",
+        ),
+        ({"data": {"y": "ones"}}, "data", (), "data of 'y'='ones' is not known here"),
+        ({"dtype": "int32"}, "dtype", "float32", "Dtype 'int32' makes no sense for layer"),
+        (
+            {"strategies": ["auto", "pjit"]},
+            "strategies",
+            ("auto",),
+            "Strategy 'pjit' is not one of layer",
+        ),
+        (
+            {"strategies": ["pjit"]},
+            "strategies",
+            ("single", "auto", "constrained", "shard_map"),
+            "No strategy is left",
+        ),
+        (
+            {"options": {"precision": "utmost"}},
+            "seed",
+            0,
+            "Option 'precision'='utmost' is not one of layer",
+        ),
+        ({"timing": {"samples": 0}}, "seed", 0, "Samples=0 is not a number of samples"),
+        ({"seed": -1}, "seed", 0, "Seed=-1 is not a seed"),
+        ({"colour": "red"}, "seed", 0, "The field 'colour' is not part of an experiment"),
+        ({"target": "moon"}, "workload", "layer", "Target 'moon' is not a place to run"),
+    ],
+)
 def test_what_does_not_fit_is_repaired_and_said(change, field, wanted, words):
     experiment, changes = nearest(LAYER | change, None)
     assert getattr(experiment, field) == wanted
@@ -175,15 +259,25 @@ def test_what_does_not_fit_is_repaired_and_said(change, field, wanted, words):
 
 
 def test_repair_of_an_array_fills_gaps():
-    experiment, changes = nearest({"workload": "array", "mesh": {"x": 2}, "dims": {"d1": 8},
-                                   "target": "cpu:8"}, None)
-    assert experiment.dims == (("d0", 1),
-                               ("d1", 8)) and changes == ("d0 is skipped: d0=1 is used.",)
+    experiment, changes = nearest(
+        {"workload": "array", "mesh": {"x": 2}, "dims": {"d1": 8}, "target": "cpu:8"}, None
+    )
+    assert experiment.dims == (("d0", 1), ("d1", 8)) and changes == (
+        "d0 is skipped: d0=1 is used.",
+    )
 
 
-@pytest.mark.parametrize("data",
-                         [[], {}, {"workload": "layer"}, {"workload": "nothing", "mesh": {"x": 2}},
-                          LAYER | {"version": 2}, LAYER | {"mesh": {"x": 0}},])
+@pytest.mark.parametrize(
+    "data",
+    [
+        [],
+        {},
+        {"workload": "layer"},
+        {"workload": "nothing", "mesh": {"x": 2}},
+        LAYER | {"version": 2},
+        LAYER | {"mesh": {"x": 0}},
+    ],
+)
 def test_what_cannot_be_repaired_is_refused(data):
     with pytest.raises(RequestError):
         nearest(data, None)
@@ -196,8 +290,9 @@ def test_the_nearest_always_fits(experiment, devices):
     assert bool(changes) == (fitted != experiment)
 
 
-@given(st.dictionaries(st.sampled_from("abcd"), st.integers(1, 10**6), min_size=1),
-       st.integers(1, 300))
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.integers(1, 10**6), min_size=1), st.integers(1, 300)
+)
 def test_a_shrunken_mesh_keeps_its_axes_and_fits(mesh, available):
     smaller = shrink(mesh, available)
     count = 1
@@ -208,7 +303,9 @@ def test_a_shrunken_mesh_keeps_its_axes_and_fits(mesh, available):
 
 
 def test_an_experiment_on_absent_tpus_is_shown_where_it_is_predicted():
-    assert link_path(parse_experiment({"workload": "layer", "target": "tpu:v5e:4x4",
-                                       "mesh": {"x": 16}})).startswith("/predict?experiment=1.")
-    assert link_path(parse_experiment({"workload": "layer", "target": "cpu:8",
-                                       "mesh": {"x": 8}})).startswith("/compare?experiment=1.")
+    assert link_path(
+        parse_experiment({"workload": "layer", "target": "tpu:v5e:4x4", "mesh": {"x": 16}})
+    ).startswith("/predict?experiment=1.")
+    assert link_path(
+        parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}})
+    ).startswith("/compare?experiment=1.")

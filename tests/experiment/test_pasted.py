@@ -9,34 +9,48 @@ from spmd_core.errors import RequestError
 from spmd_core.experiment.pasted import read_pasted, read_spec, spec_code
 
 
-@pytest.mark.parametrize(("text", "spec"), [
-    ("P('x', None)", (("x",), ())),
-    ("P()", ()),
-    ('jax.sharding.PartitionSpec(("x", "y"), None, "z")', (("x", "y"), (), ("z",))),
-    ("NamedSharding(mesh, P(None, 'y'))", ((), ("y",))),
-    ("NamedSharding(mesh=mesh, spec=jax.P('x'))", (("x",),)),
-    ("('x', None)", (("x",), ())),
-    ("out_shardings=P('x',),"[len("out_shardings="):-1], (("x",),)),
-    ("  s = NamedSharding(Mesh(devices, ('x',)), P('x'))  # rows", (("x",),)),
-])
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("P('x', None)", (("x",), ())),
+        ("P()", ()),
+        ('jax.sharding.PartitionSpec(("x", "y"), None, "z")', (("x", "y"), (), ("z",))),
+        ("NamedSharding(mesh, P(None, 'y'))", ((), ("y",))),
+        ("NamedSharding(mesh=mesh, spec=jax.P('x'))", (("x",),)),
+        ("('x', None)", (("x",), ())),
+        ("out_shardings=P('x',),"[len("out_shardings=") : -1], (("x",),)),
+        ("  s = NamedSharding(Mesh(devices, ('x',)), P('x'))  # rows", (("x",),)),
+    ],
+)
 def test_a_spec_is_read(text, spec):
     assert read_spec(text) == spec
 
 
-@pytest.mark.parametrize(("text", "names"), [
-    ("x = jax.device_put(x, NamedSharding(mesh, P('x', None)))", ["x"]),
-    ("y = jax.lax.with_sharding_constraint(h, P('x'))", ["h"]),
-    ("w_spec = P('y')\nx_spec = P('x')", ["w_spec", "x_spec"]),
-    ("jax.jit(f, in_shardings=(P('x'), P(None)), out_shardings=P('y'))", ["", "", "out_shardings"]),
-])
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("x = jax.device_put(x, NamedSharding(mesh, P('x', None)))", ["x"]),
+        ("y = jax.lax.with_sharding_constraint(h, P('x'))", ["h"]),
+        ("w_spec = P('y')\nx_spec = P('x')", ["w_spec", "x_spec"]),
+        (
+            "jax.jit(f, in_shardings=(P('x'), P(None)), out_shardings=P('y'))",
+            ["", "", "out_shardings"],
+        ),
+    ],
+)
 def test_what_a_spec_is_for_is_read(text, names):
     assert [name for name, _ in read_pasted(text).specs] == names
 
 
-@pytest.mark.parametrize("text", [
-    "mesh = jax.make_mesh((2, 4), ('x', 'y'))", "AbstractMesh((2, 4), ('x', 'y'))",
-    "Mesh(np.array(jax.devices()).reshape(2, 4), ('x', 'y'))",
-    "Mesh(np.array(jax.devices()).reshape((2, 4)), axis_names=('x', 'y'))"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mesh = jax.make_mesh((2, 4), ('x', 'y'))",
+        "AbstractMesh((2, 4), ('x', 'y'))",
+        "Mesh(np.array(jax.devices()).reshape(2, 4), ('x', 'y'))",
+        "Mesh(np.array(jax.devices()).reshape((2, 4)), axis_names=('x', 'y'))",
+    ],
+)
 def test_a_mesh_is_read(text):
     assert read_pasted(text).mesh == (("x", 2), ("y", 4))
 
@@ -49,10 +63,31 @@ def test_what_jax_prints_is_read():
     assert read_spec(repr(P("x", None))) == (("x",), ())
 
 
-@pytest.mark.parametrize("text", [
-    "", "hello world", "x = 1", "import os", "P", "[1, 2]", "P('x'", "\0", "(" * 500, "(1, 2)",
-    "f'{__import__(\"os\")}'", "x" * 5000, "lambda: 0", "P(*axes)", "P('x', name)", "P(1)",
-    "P(open('/tmp/x').read())", "P(P('x'))", "P('x', unreduced={'y'})", "-" * 3000 + "1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "hello world",
+        "x = 1",
+        "import os",
+        "P",
+        "[1, 2]",
+        "P('x'",
+        "\0",
+        "(" * 500,
+        "(1, 2)",
+        "f'{__import__(\"os\")}'",
+        "x" * 5000,
+        "lambda: 0",
+        "P(*axes)",
+        "P('x', name)",
+        "P(1)",
+        "P(open('/tmp/x').read())",
+        "P(P('x'))",
+        "P('x', unreduced={'y'})",
+        "-" * 3000 + "1",
+    ],
+)
 def test_what_is_no_spec_gets_one_sentence_and_never_runs(text):
     with pytest.raises(RequestError) as refused:
         read_spec(text)
@@ -66,7 +101,8 @@ def test_the_sentence_says_what_is_read():
         read_spec("hello")
     assert str(refused.value) == (
         "'hello' has no PartitionSpec: write P('x', None), PartitionSpec(('x', 'y')), "
-        "NamedSharding(mesh, P('x')) or a line with one; it is read, not evaluated")
+        "NamedSharding(mesh, P('x')) or a line with one; it is read, not evaluated"
+    )
 
 
 @pytest.mark.parametrize("text", ["P('x', None)", "P()", "P(('x', 'y'), None, 'z')"])

@@ -9,17 +9,27 @@ from spmd_core.experiment.nearest import nearest
 from spmd_core.experiment.plans import compiler_flags, own_flags, plan_of
 from spmd_core.experiment.variants import with_shared
 
-LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8",
-         "dims": {"batch": 32, "in": 64, "out": 16}, "strategies": ["auto"]}
+LAYER = {
+    "workload": "layer",
+    "mesh": {"x": 8},
+    "target": "cpu:8",
+    "dims": {"batch": 32, "in": 64, "out": 16},
+    "strategies": ["auto"],
+}
 ROWS, COLUMNS = LAYER | {"sharding": {"batch": "x"}}, LAYER | {"sharding": {"in": "x"}}
 GRID = LAYER | {"mesh": {"x": 2, "y": 4}, "sharding": {"batch": "x", "in": "y"}}
 
 
 def study(*experiments, names=()):
     given = [*names, *[None] * len(experiments)]
-    return parse_experiment({"study": [
-        {"experiment": each} | ({"name": name} if name else {})
-        for each, name in zip(experiments, given, strict=False)]})
+    return parse_experiment(
+        {
+            "study": [
+                {"experiment": each} | ({"name": name} if name else {})
+                for each, name in zip(experiments, given, strict=False)
+            ]
+        }
+    )
 
 
 def names(found: Experiment) -> list[str]:
@@ -28,13 +38,18 @@ def names(found: Experiment) -> list[str]:
 
 def test_variants_without_a_name_are_named_by_what_differs():
     assert names(study(ROWS, COLUMNS)) == ["batch over x", "in over x"]
-    assert names(study(ROWS, GRID)) == ["mesh x=8, batch over x", "mesh x=2 y=4, batch over x, in over y"]
+    assert names(study(ROWS, GRID)) == [
+        "mesh x=8, batch over x",
+        "mesh x=2 y=4, batch over x, in over y",
+    ]
     assert names(study(ROWS, ROWS, names=["A"])) == ["A", "variant 2"]
     assert names(study(ROWS, ROWS, names=["variant 2"])) == ["variant 2", "variant 2 (2)"]
     assert names(study(ROWS, ROWS, ROWS)) == ["variant 1", "variant 2", "variant 3"]
     high = ROWS | {"options": {"precision": "highest"}, "memory": {"weights": "pinned_host"}}
-    assert names(study(ROWS, high)) == ["weights in device, precision default",
-                                        "weights in pinned_host, precision highest"]
+    assert names(study(ROWS, high)) == [
+        "weights in device, precision default",
+        "weights in pinned_host, precision highest",
+    ]
     both, one = ({"strategies": each} for each in (["single", "auto"], ["shard_map"]))
     assert names(study(ROWS, ROWS | one)) == ["auto", "shard_map"]
     assert names(study(ROWS, ROWS | both)) == ["variant 1", "variant 2"]
@@ -51,24 +66,41 @@ def test_variants_on_several_targets_are_led_by_what_is_measured():
     assert [row.experiment.target for row in found.rows] == ["tpu:v5e:4x4", "tpu:v6e:4x4", "cpu:8"]
     assert parse_experiment(found.to_json()) == found == link.decode(link.encode(found))
     assert names(study(*absent, absent[0] | {"mesh": {"y": 16}, "sharding": {}})) == [
-        "v5e:4x4, mesh x=16, batch over x", "v6e:4x4", "v5e:4x4, mesh y=16, replicated"]
+        "v5e:4x4, mesh x=16, batch over x",
+        "v6e:4x4",
+        "v5e:4x4, mesh y=16, replicated",
+    ]
 
 
-PLAN = {"workload": "decoder", "target": "tpu:v5e:4x4", "mesh": {"fsdp": 16},
-        "dims": {"batch": 32, "sequence": 2048}, "options": {"model": "scaled:1", "remat": "full"}}
+PLAN = {
+    "workload": "decoder",
+    "target": "tpu:v5e:4x4",
+    "mesh": {"fsdp": 16},
+    "dims": {"batch": 32, "sequence": 2048},
+    "options": {"model": "scaled:1", "remat": "full"},
+}
 
 
 def test_plans_may_differ_in_batch_remat_topology_and_compiler_flags():
     kept = {"model": "scaled:1", "remat": "minimal", "offload": "query"}
-    found = study(PLAN, PLAN | {"options": kept},
-                  PLAN | {"target": "tpu:v6e:4x4", "dims": {"batch": 64, "sequence": 2048}})
-    assert names(found) == ["v5e:4x4, remat full, offload nothing",
-                            "v5e:4x4, remat minimal, offload query", "v6e:4x4"]
+    found = study(
+        PLAN,
+        PLAN | {"options": kept},
+        PLAN | {"target": "tpu:v6e:4x4", "dims": {"batch": 64, "sequence": 2048}},
+    )
+    assert names(found) == [
+        "v5e:4x4, remat full, offload nothing",
+        "v5e:4x4, remat minimal, offload query",
+        "v6e:4x4",
+    ]
     assert [each.experiment.tokens for each in found.variants] == [65536, 65536, 131072]
     shared, limit = compiler_flags(found), "xla_tpu_scoped_vmem_limit_kib"
     assert "xla_enable_async_all_gather" in shared and limit not in shared
     assert [own_flags(each.experiment, found) for each in found.variants] == [
-        {}, {}, {limit: "98304"}]
+        {},
+        {},
+        {limit: "98304"},
+    ]
     alone = parse_experiment(PLAN)
     assert compiler_flags(alone) == plan_of(alone).flags and not own_flags(alone, alone)
 
@@ -85,7 +117,9 @@ def test_a_study_is_its_first_variant_with_others_beside_it_and_comes_back_from_
     alone = parse_experiment(ROWS)
     assert found.mesh == alone.mesh and found.id != alone.id
     assert [row.key for row in found.rows] == [
-        "rows/auto", "mesh x=2 y=4, batch over x, in over y/auto"]
+        "rows/auto",
+        "mesh x=2 y=4, batch over x, in over y/auto",
+    ]
     assert found.rows[1].experiment == parse_experiment(GRID)
     assert parse_experiment(found.to_json()) == found
     assert Experiment.model_validate_json(found.model_dump_json()) == found
@@ -105,36 +139,81 @@ def test_a_change_to_what_all_share_is_a_change_to_every_variant():
     assert {each.experiment.sizes["batch"] for each in larger.variants} == {64}
 
 
-@pytest.mark.parametrize(("given", "words"), [
-    ({"study": []}, "study=[] is not a list of variants"),
-    ({"study": [{"name": "a"}]}, "variant 1={'name': 'a'} has no object experiment"),
-    ({"study": [{"experiment": ROWS, "color": 1}]}, "field 'color' of variant 1 is not known here"),
-    ({"study": [{"experiment": ROWS}], "seed": 1}, "field 'seed' stands beside a study"),
-    ({"study": [{"name": "a", "experiment": ROWS}] * 2}, "name 'a' is that of two variants"),
-    ({"study": [{"name": "\n", "experiment": ROWS}] * 2}, "of variant 1 is not a name"),
-    ({"study": [{"experiment": ROWS}] * 25}, "25 variants are more than a study's 24"),
-    ({"study": [{"experiment": ROWS}, {"experiment": ROWS | {"sharding": {"in": "q"}}}]},
-     "variant 2: mesh axis 'q' is not in the mesh"),
-    ({"study": [{"experiment": ROWS}, {"experiment": {"workload": "matmul", "mesh": {"x": 8},
-                                                      "target": "cpu:8"}}]},
-     "variants 1 and 2 share no result to compare (layer batch=32 in=64 out=16; matmul"),
-    ({"study": [{"experiment": ROWS}, {"experiment": LAYER | {
-        "dims": {"batch": 64, "in": 64, "out": 16}}}]}, "share no result to compare"),
-    ({"study": [{"experiment": ROWS}, {"experiment": ROWS | {"target": "cpu:16"}}]},
-     "give all variants the same target"),
-    ({"study": [{"name": "here", "experiment": ROWS}, {"name": "pod", "experiment": ROWS | {
-        "target": "tpu:v5e:4x4"}}, {"experiment": ROWS | {"target": "cpu:16"}}]},
-     "variants 'here' and 3 on cpu:8 and cpu:16 cannot be measured in the same rounds"),
-    ({"study": [{"experiment": PLAN}, {"experiment": PLAN | {
-        "dims": {"batch": 32, "sequence": 4096}}}]},
-     "share no result to compare (decoder scaled:1 sequence=2048; decoder scaled:1 sequence=4096): "
-     "give them one model and sequence"),
-    ({"study": [{"experiment": {"workload": "array", "mesh": {"x": 8}, "target": "cpu:8"}}] * 2},
-     "share no result to compare"),
-    ({"study": [{"experiment": ROWS | {"study": []}}, {"experiment": ROWS}]},
-     "variant 1 is itself a study"),
-    (LAYER | {"variants": 7}, "variants=7 is not a list of variants"),
-])
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"study": []}, "study=[] is not a list of variants"),
+        ({"study": [{"name": "a"}]}, "variant 1={'name': 'a'} has no object experiment"),
+        (
+            {"study": [{"experiment": ROWS, "color": 1}]},
+            "field 'color' of variant 1 is not known here",
+        ),
+        ({"study": [{"experiment": ROWS}], "seed": 1}, "field 'seed' stands beside a study"),
+        ({"study": [{"name": "a", "experiment": ROWS}] * 2}, "name 'a' is that of two variants"),
+        ({"study": [{"name": "\n", "experiment": ROWS}] * 2}, "of variant 1 is not a name"),
+        ({"study": [{"experiment": ROWS}] * 25}, "25 variants are more than a study's 24"),
+        (
+            {"study": [{"experiment": ROWS}, {"experiment": ROWS | {"sharding": {"in": "q"}}}]},
+            "variant 2: mesh axis 'q' is not in the mesh",
+        ),
+        (
+            {
+                "study": [
+                    {"experiment": ROWS},
+                    {"experiment": {"workload": "matmul", "mesh": {"x": 8}, "target": "cpu:8"}},
+                ]
+            },
+            "variants 1 and 2 share no result to compare (layer batch=32 in=64 out=16; matmul",
+        ),
+        (
+            {
+                "study": [
+                    {"experiment": ROWS},
+                    {"experiment": LAYER | {"dims": {"batch": 64, "in": 64, "out": 16}}},
+                ]
+            },
+            "share no result to compare",
+        ),
+        (
+            {"study": [{"experiment": ROWS}, {"experiment": ROWS | {"target": "cpu:16"}}]},
+            "give all variants the same target",
+        ),
+        (
+            {
+                "study": [
+                    {"name": "here", "experiment": ROWS},
+                    {"name": "pod", "experiment": ROWS | {"target": "tpu:v5e:4x4"}},
+                    {"experiment": ROWS | {"target": "cpu:16"}},
+                ]
+            },
+            "variants 'here' and 3 on cpu:8 and cpu:16 cannot be measured in the same rounds",
+        ),
+        (
+            {
+                "study": [
+                    {"experiment": PLAN},
+                    {"experiment": PLAN | {"dims": {"batch": 32, "sequence": 4096}}},
+                ]
+            },
+            "share no result to compare (decoder scaled:1 sequence=2048; decoder scaled:1 sequence=4096): "
+            "give them one model and sequence",
+        ),
+        (
+            {
+                "study": [
+                    {"experiment": {"workload": "array", "mesh": {"x": 8}, "target": "cpu:8"}}
+                ]
+                * 2
+            },
+            "share no result to compare",
+        ),
+        (
+            {"study": [{"experiment": ROWS | {"study": []}}, {"experiment": ROWS}]},
+            "variant 1 is itself a study",
+        ),
+        (LAYER | {"variants": 7}, "variants=7 is not a list of variants"),
+    ],
+)
 def test_a_bad_study_is_one_sentence(given, words):
     with pytest.raises(RequestError) as caught:
         parse_experiment(given)

@@ -59,8 +59,9 @@ def found(text, members=4, kind="all-reduce", name=None):
     module = parse_module(text)
     instruction = module.entry.by_name["all"]
     start = Start(kind, instruction, instruction, module.entry, False)
-    return asked(module, start, module.entry, np.arange(members).reshape(1, -1),
-                 name or instruction.op_name)
+    return asked(
+        module, start, module.entry, np.arange(members).reshape(1, -1), name or instruction.op_name
+    )
 
 
 def test_a_sum_of_which_everyone_keeps_one_part_was_a_reduce_scatter():
@@ -69,8 +70,10 @@ def test_a_sum_of_which_everyone_keeps_one_part_was_a_reduce_scatter():
 
 def test_a_sum_that_is_sliced_otherwise_is_a_sum():
     assert found(SLICED, members=8) is None  # quarters are not what eight devices would keep
-    read_whole = SLICED.replace("dynamic-slice(%whole, %at, %zero), dynamic_slice_sizes={16,32}",
-                                "slice(%whole), slice={[0:16], [0:32]}")
+    read_whole = SLICED.replace(
+        "dynamic-slice(%whole, %at, %zero), dynamic_slice_sizes={16,32}",
+        "slice(%whole), slice={[0:16], [0:32]}",
+    )
     assert found(read_whole) is None
 
 
@@ -80,11 +83,15 @@ def test_a_sum_of_parts_among_zeros_was_an_all_gather():
     assert found(PADDED.replace("FILL", "0"), members=2) is None
 
 
-@pytest.mark.parametrize(("call", "kind", "wanted"),
-                         [("psum_scatter", "all-reduce", "reduce-scatter"),
-                          ("psum", "all-reduce", None),
-                          ("psum_invariant", "reduce-scatter", "all-reduce"),
-                          ("all_gather[axis=0]", "all-gather", None),
-                          ("ppermute", "all-to-all", "collective-permute"),])
+@pytest.mark.parametrize(
+    ("call", "kind", "wanted"),
+    [
+        ("psum_scatter", "all-reduce", "reduce-scatter"),
+        ("psum", "all-reduce", None),
+        ("psum_invariant", "reduce-scatter", "all-reduce"),
+        ("all_gather[axis=0]", "all-gather", None),
+        ("ppermute", "all-to-all", "collective-permute"),
+    ],
+)
 def test_a_call_that_names_its_collective_tells(call, kind, wanted):
     assert found(PADDED.replace("FILL", "1"), kind=kind, name=f"jit(f)/shard_map/{call}") == wanted

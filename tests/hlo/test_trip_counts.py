@@ -32,28 +32,37 @@ ENTRY %main (x: f32[4]) -> (s32[], f32[4]) {{
 
 
 def count(step=1, bound=5, direction="LT", start="constant(0)", attribute=""):
-    module = parse_module(LOOP.format(step=step, bound=bound, direction=direction, start=start,
-                                      attribute=attribute))
+    module = parse_module(
+        LOOP.format(step=step, bound=bound, direction=direction, start=start, attribute=attribute)
+    )
     return trip_count(module, module.entry, module.entry.root)
 
 
-@pytest.mark.parametrize(("loop", "trips"), [
-    ({}, 5),
-    ({"start": "constant(2)"}, 3),
-    ({"step": 2}, 3),
-    ({"direction": "LE"}, 6),
-    ({"step": -1, "bound": 0, "direction": "GT", "start": "constant(7)"}, 7),
-    ({"step": -2, "bound": 0, "direction": "GE", "start": "constant(7)"}, 4),
-    ({"bound": 0}, 0),
-    ({"step": -1}, None),  # never ends by this condition
-    ({"step": 0}, None),
-    ({"direction": "NE"}, None),
-    ({"start": "partition-id()"}, None),
-    ({"attribute": ', backend_config={"known_trip_count":{"n":"9"}}'}, 9),
-    ({"attribute": ', backend_config={"known_trip_count": {"n": 9}}'}, 9),
-    ({"start": "partition-id()", "attribute": ', backend_config={"known_trip_count":{"n":"9"}}'},
-     9),
-])
+@pytest.mark.parametrize(
+    ("loop", "trips"),
+    [
+        ({}, 5),
+        ({"start": "constant(2)"}, 3),
+        ({"step": 2}, 3),
+        ({"direction": "LE"}, 6),
+        ({"step": -1, "bound": 0, "direction": "GT", "start": "constant(7)"}, 7),
+        ({"step": -2, "bound": 0, "direction": "GE", "start": "constant(7)"}, 4),
+        ({"bound": 0}, 0),
+        ({"step": -1}, None),  # never ends by this condition
+        ({"step": 0}, None),
+        ({"direction": "NE"}, None),
+        ({"start": "partition-id()"}, None),
+        ({"attribute": ', backend_config={"known_trip_count":{"n":"9"}}'}, 9),
+        ({"attribute": ', backend_config={"known_trip_count": {"n": 9}}'}, 9),
+        (
+            {
+                "start": "partition-id()",
+                "attribute": ', backend_config={"known_trip_count":{"n":"9"}}',
+            },
+            9,
+        ),
+    ],
+)
 def test_trips(loop, trips):
     assert count(**loop) == trips
 
@@ -61,11 +70,17 @@ def test_trips(loop, trips):
 def test_a_condition_inside_a_fusion():
     """As XLA's CPU compiler writes it."""
     text = LOOP.format(step=1, bound=5, direction="LT", start="constant(0)", attribute="")
-    text = text.replace("compare(%index.1, %bound), direction=LT",
-                        "fusion(%index.1, %bound), kind=kLoop, calls=%fused")
-    text = text.replace("%next = s32[] add(%index, %step)",
-                        "%next = s32[] fusion(%index, %step), kind=kLoop, calls=%added")
-    text = text.replace("HloModule loop\n", """HloModule loop
+    text = text.replace(
+        "compare(%index.1, %bound), direction=LT",
+        "fusion(%index.1, %bound), kind=kLoop, calls=%fused",
+    )
+    text = text.replace(
+        "%next = s32[] add(%index, %step)",
+        "%next = s32[] fusion(%index, %step), kind=kLoop, calls=%added",
+    )
+    text = text.replace(
+        "HloModule loop\n",
+        """HloModule loop
 
 %fused (a: s32[], b: s32[]) -> pred[] {
   %a = s32[] parameter(0)
@@ -78,6 +93,7 @@ def test_a_condition_inside_a_fusion():
   %b.1 = s32[] parameter(1)
   ROOT %sum = s32[] add(%a.1, %b.1)
 }
-""")
+""",
+    )
     module = parse_module(text)
     assert trip_count(module, module.entry, module.entry.root) == 5

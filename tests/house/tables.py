@@ -19,10 +19,16 @@ def sweep_variables() -> list[str]:
 
 def workloads() -> list[str]:
     """Every workload, with the dims of its widest variant and its own options."""
+
     def row(workload) -> tuple[str, ...]:
         widest = max([workload, *workload.variants.values()], key=lambda variant: len(variant.dims))
         computes = f"{workload.title}: {workload.formula}".replace("|", "\\|")
-        return f"`{workload.name}`", computes, ", ".join(widest.dims), ", ".join(f"`{option}`" for option in workload.options)
+        return (
+            f"`{workload.name}`",
+            computes,
+            ", ".join(widest.dims),
+            ", ".join(f"`{option}`" for option in workload.options),
+        )
 
     return _table(("workload", "computes", "dims", "options"), map(row, WORKLOADS.values()))
 
@@ -39,9 +45,11 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
 
 
 # File of the docs, the table's first line, which is found by it, and what writes it.
-TABLES: tuple[tuple[str, Callable[[], list[str]]], ...] = (("docs/scaling.md", sweep_variables),
-                                                           ("docs/workloads.md", workloads),
-                                                           ("docs/strategies.md", strategies))
+TABLES: tuple[tuple[str, Callable[[], list[str]]], ...] = (
+    ("docs/scaling.md", sweep_variables),
+    ("docs/workloads.md", workloads),
+    ("docs/strategies.md", strategies),
+)
 
 
 def with_table(text: str, table: list[str]) -> str:

@@ -10,13 +10,17 @@ from bench import __main__ as every
 from bench.figures import Figures
 
 
-@pytest.mark.parametrize(("value", "goal", "words", "code"),
-                         [(2.0, {"most": 2.0}, "goal at most 2: met", 0),
-                          (2.1, {"most": 2.0}, "goal at most 2: MISSED", 1),
-                          (0.96, {"least": 0.97, "most": 1.03}, "goal 0.97 to 1.03: MISSED", 1),
-                          (18, {"least": 18}, "goal at least 18: met", 0),
-                          (float("nan"), {"most": 1.0}, "MISSED", 1),
-                          (7.0, {}, "goal none: met", 0),])
+@pytest.mark.parametrize(
+    ("value", "goal", "words", "code"),
+    [
+        (2.0, {"most": 2.0}, "goal at most 2: met", 0),
+        (2.1, {"most": 2.0}, "goal at most 2: MISSED", 1),
+        (0.96, {"least": 0.97, "most": 1.03}, "goal 0.97 to 1.03: MISSED", 1),
+        (18, {"least": 18}, "goal at least 18: met", 0),
+        (float("nan"), {"most": 1.0}, "MISSED", 1),
+        (7.0, {}, "goal none: met", 0),
+    ],
+)
 def test_a_figure_stands_beside_its_goal(value, goal, words, code, capsys):
     figures = Figures()
     figures.add("a rerun", value, "ms", **goal)

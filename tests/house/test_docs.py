@@ -19,18 +19,28 @@ from tests.house import tables
 from tests.layers import FLOORS, ROOT, imports, source_files
 
 README = (ROOT / "README.md").read_text("utf-8")
-DOCS = {path.relative_to(ROOT): path.read_text("utf-8")
-        for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]}
+DOCS = {
+    path.relative_to(ROOT): path.read_text("utf-8")
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+}
 MOST_LINES = 130  # of the README: the rest is in docs/
-BLOCKS = {language: re.findall(rf"^ *```{language}\n(.*?)^ *```", README, re.MULTILINE | re.DOTALL)
-          for language in ("bash", "json")}
-COMMAND_LINES = [line.strip() for block in BLOCKS["bash"] for line in block.splitlines()
-                 if line.strip()]
+BLOCKS = {
+    language: re.findall(rf"^ *```{language}\n(.*?)^ *```", README, re.MULTILINE | re.DOTALL)
+    for language in ("bash", "json")
+}
+COMMAND_LINES = [
+    line.strip() for block in BLOCKS["bash"] for line in block.splitlines() if line.strip()
+]
 OURS = [line for line in COMMAND_LINES if "-m spmd_core" in line]
-LONG = "calibrate"  # ten seconds: tests/commands/test_collectives.py calls it, and reads what it says
+LONG = (
+    "calibrate"  # ten seconds: tests/commands/test_collectives.py calls it, and reads what it says
+)
 # used as programs, or through another package
 TOOLS = {"ruff", "pyright", "pytest", "libtpu"}
-MODULES = {"vl-convert-python": "vl_convert", "pytest-xdist": "xdist"}  # where they are not called like their package
+MODULES = {
+    "vl-convert-python": "vl_convert",
+    "pytest-xdist": "xdist",
+}  # where they are not called like their package
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +66,10 @@ def test_the_readme_shows_every_command():
 
 
 def test_the_set_up_commands_name_what_exists():
-    start, tests = (next(line for line in COMMAND_LINES if f"-r {name} " in line)
-                    for name in ("requirements.txt", "requirements-dev.txt"))
+    start, tests = (
+        next(line for line in COMMAND_LINES if f"-r {name} " in line)
+        for name in ("requirements.txt", "requirements-dev.txt")
+    )
     assert start.endswith(".venv/bin/streamlit run app.py") and (ROOT / "app.py").exists()
     assert tests.endswith(".venv/bin/python -m tests.check") and (ROOT / "tests/check.py").exists()
     called = (ROOT / ".ci/run").read_text().splitlines()[-1]
@@ -84,17 +96,22 @@ def test_files_and_folders_that_are_named_exist():
 def broken_links(path: Path, text: str) -> list[str]:
     """Links and pictures of a document whose file or heading is not there."""
     broken = []
-    for target in [*re.findall(r"\]\(([^)]+)\)", text),
-                   *re.findall(r'(?:src|srcset)="([^"]+)"', text)]:
+    for target in [
+        *re.findall(r"\]\(([^)]+)\)", text),
+        *re.findall(r'(?:src|srcset)="([^"]+)"', text),
+    ]:
         name, _, heading = target.partition("#")
         if "://" in target:
             continue
         file = (ROOT / path).parent / unquote(name) if name else ROOT / path
-        headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"),
-                              re.MULTILINE) if heading and file.exists() else []
-        if not file.exists() or (heading
-                                 and heading not in [each.lower().replace(" ", "-")
-                                                     for each in headings]):
+        headings = (
+            re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
+            if heading and file.exists()
+            else []
+        )
+        if not file.exists() or (
+            heading and heading not in [each.lower().replace(" ", "-") for each in headings]
+        ):
             broken.append(target)
     return broken
 
@@ -106,13 +123,17 @@ def test_links_lead_somewhere(path):
 
 def test_a_link_that_leads_nowhere_is_noticed():
     text = '[a](docs/nothing.md) [b](docs/prediction.md#nothing) [c](https://jax.dev) [d](docs/scaling.md) <img src="no.png">'
-    assert broken_links(Path("README.md"), text) == ["docs/nothing.md",
-                                                     "docs/prediction.md#nothing", "no.png"]
+    assert broken_links(Path("README.md"), text) == [
+        "docs/nothing.md",
+        "docs/prediction.md#nothing",
+        "no.png",
+    ]
 
 
 def test_every_document_is_found_from_the_readme():
-    linked = {target.partition("#")[0]
-              for target in re.findall(r"\]\(([^)]+)\)", "".join(DOCS.values()))}
+    linked = {
+        target.partition("#")[0] for target in re.findall(r"\]\(([^)]+)\)", "".join(DOCS.values()))
+    }
     assert {path.name for path in DOCS} - {"README.md"} <= {Path(target).name for target in linked}
 
 
@@ -123,50 +144,68 @@ def test_tables_are_those_of_the_code():
 def test_a_table_that_is_not_the_codes_is_noticed(tmp_path):
     for name, _ in tables.TABLES:
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path
-         / name).write_text(DOCS[Path(name)].replace("| `layer` |",
-                                                     "| `lair` |").replace("| `mesh` |",
-                                                                           "| `mush` |").replace(
-                                                                               "| `auto` |",
-                                                                               "| `otto` |"))
+        (tmp_path / name).write_text(
+            DOCS[Path(name)]
+            .replace("| `layer` |", "| `lair` |")
+            .replace("| `mesh` |", "| `mush` |")
+            .replace("| `auto` |", "| `otto` |")
+        )
     assert tables.outdated(root=tmp_path) == [name for name, _ in tables.TABLES]
 
 
 def test_the_architecture_lists_the_rooms_in_the_order_of_their_floors():
-    table = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|",
-                       (ROOT / "docs/architecture.md").read_text("utf-8"), re.MULTILINE)
+    table = re.findall(
+        r"^\| ((?:`\w+`(?:, )?)+) \|",
+        (ROOT / "docs/architecture.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
     listed = [tuple(re.findall(r"\w+", row)) for row in table]
     assert [set(row) for row in listed] == [set(floor) for floor in FLOORS]
 
 
 def test_every_variable_is_described():
-    used = {name for path in source_files()
-            for name in re.findall(r"SPMD_LAB_[A-Z_]+[A-Z]", path.read_text("utf-8"))}
+    used = {
+        name
+        for path in source_files()
+        for name in re.findall(r"SPMD_LAB_[A-Z_]+[A-Z]", path.read_text("utf-8"))
+    }
     used |= set(re.findall(r"SPMD_LAB_[A-Z_]+[A-Z]", (ROOT / "tests/needs.py").read_text("utf-8")))
-    assert used == set(re.findall(r"^(?:\| |.*: )`(SPMD_LAB_\w+)`", DOCS[Path("docs/settings.md")],
-                                  re.MULTILINE))
+    assert used == set(
+        re.findall(r"^(?:\| |.*: )`(SPMD_LAB_\w+)`", DOCS[Path("docs/settings.md")], re.MULTILINE)
+    )
 
 
 def requirements(name: str) -> set[str]:
     lines = (ROOT / name).read_text("utf-8").splitlines()
-    found = {match[0] for line in lines
-             if (match := re.match(r"[\w-]+", line)) and not line.startswith(("#", "-"))}
+    found = {
+        match[0]
+        for line in lines
+        if (match := re.match(r"[\w-]+", line)) and not line.startswith(("#", "-"))
+    }
     return found | ({"libtpu"} if any(line.startswith("jax[tpu]") for line in lines) else set())
 
 
 def test_every_dependency_has_a_reason_and_every_reason_a_dependency():
     table = DOCS[Path("docs/dependencies.md")]
-    described = {name.strip() for row in re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)[1:]
-                 for name in row.split(",")} - {"---"}
+    described = {
+        name.strip()
+        for row in re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)[1:]
+        for name in row.split(",")
+    } - {"---"}
     assert described == requirements("requirements.txt") | requirements("requirements-dev.txt")
 
 
 def test_every_import_is_a_requirement_and_every_requirement_is_imported():
-    modules = {name.partition(".")[0]
-               for path in [*source_files(), *(ROOT / "tests").rglob("*.py"),
-                            *(ROOT / "bench").rglob("*.py")]
-               for _, name in imports(path.read_text("utf-8"), "spmd_core")
-               if name != "a computed name"}
+    modules = {
+        name.partition(".")[0]
+        for path in [
+            *source_files(),
+            *(ROOT / "tests").rglob("*.py"),
+            *(ROOT / "bench").rglob("*.py"),
+        ]
+        for _, name in imports(path.read_text("utf-8"), "spmd_core")
+        if name != "a computed name"
+    }
     ours = {"app", "home", "pages", "ui", "spmd_core", "tests", "bench", "sitecustomize"}
     brought = {"jaxlib", "starlette"}  # by jax and streamlit, which need them
     outside = modules - set(sys.stdlib_module_names) - ours - brought
@@ -177,9 +216,12 @@ def test_every_import_is_a_requirement_and_every_requirement_is_imported():
 def test_screens_of_the_readme_are_the_pages():
     section = README.partition("## Screens")[2].partition("##")[0]
     screens = set(re.findall(r"^\| (\w+) \|", section, re.MULTILINE)) - {"screen", "Overview"}
-    assert {screen.lower() for screen in screens} == {path.stem
-                                                      for path in (ROOT / "pages").glob("*.py")}
+    assert {screen.lower() for screen in screens} == {
+        path.stem for path in (ROOT / "pages").glob("*.py")
+    }
 
 
 def test_the_python_that_is_asked_for_is_said_everywhere():
-    assert "Python 3.11 or newer" in README and 'requires-python = ">=3.11"' in (ROOT / "pyproject.toml").read_text("utf-8")
+    assert "Python 3.11 or newer" in README and 'requires-python = ">=3.11"' in (
+        ROOT / "pyproject.toml"
+    ).read_text("utf-8")

@@ -6,15 +6,27 @@ import sys
 
 import pytest
 
-from tests.layers import FLOORS, HEAVY, ROOT, UI_FLOORS, broken_rules, circles, rooms, source_files, ui_rooms
+from tests.layers import (
+    FLOORS,
+    HEAVY,
+    ROOT,
+    UI_FLOORS,
+    broken_rules,
+    circles,
+    rooms,
+    source_files,
+    ui_rooms,
+)
 
 
 def test_every_file_keeps_the_import_rules():
     files = source_files()
     assert len(files) > 20
-    assert [line for path in files
-            for line in broken_rules(path.relative_to(ROOT).as_posix(),
-                                     path.read_text("utf-8"))] == []
+    assert [
+        line
+        for path in files
+        for line in broken_rules(path.relative_to(ROOT).as_posix(), path.read_text("utf-8"))
+    ] == []
 
 
 def test_every_room_has_a_floor_and_every_floor_a_room():
@@ -73,54 +85,90 @@ def test_no_folder_holds_more_than_20_modules(folder):
     assert crowded == {}
 
 
-@pytest.mark.parametrize(("path", "source", "words"), [
-    ("spmd_core/experiment/layout.py", "import jax", "imports jax; only spmd_core/engine/"),
-    ("spmd_core/experiment/layout.py", "import jax.numpy as jnp", "imports jax.numpy"),
-    ("spmd_core/experiment/layout.py", "from jax.sharding import NamedSharding",
-     "imports jax.sharding.NamedSharding"),
-    ("ui/charts/base.py", "def late():\n    if True:\n        import jax", ":3 imports jax"),
-    ("ui/charts/base.py", "__import__('jax')", "imports jax"),
-    ("ui/charts/base.py", "import importlib\nimportlib.import_module('jaxlib.xla')",
-     "imports jaxlib.xla"),
-    ("ui/charts/base.py", "import importlib\nimportlib.import_module(name)", "a computed name"),
-    ("spmd_core/lab.py", "import streamlit as st", "imports streamlit; only app.py"),
-    ("spmd_core/engine/measured/run.py", "import streamlit", "imports streamlit"),
-    ("ui/tables.py", "import sqlite3", "imports sqlite3; only spmd_core/store"),
-    ("spmd_core/experiment/layout.py", "from spmd_core.lab import Lab", "a floor above it"),
-    ("spmd_core/store/store.py", "from spmd_core import lab", "a floor above it"),
-    ("spmd_core/store/store.py", "from .. import lab", "a floor above it"),
-    ("spmd_core/engine/measured/run.py", "from ...worker import protocol", "a floor above it"),
-    ("spmd_core/lab.py", "from ui import charts", "a floor above it"),
-    ("ui/shell.py", "import pages.layout", "a floor above it"),
-    ("ui/charts/base.py", "from spmd_core.lab import Lab", "only ui/lab.py may"),
-    ("pages/compare.py", "from spmd_core import lab", "only ui/lab.py may"),
-    ("spmd_core/lab.py", "from spmd_core.engine.measured.run import run_experiment",
-     "which loads jax"),
-    ("spmd_core/worker/supervisor.py", "from spmd_core import engine", "which loads jax"),
-    ("spmd_core/script/program.py", "import spmd_core.programs.layer", "which loads jax"),
-    ("spmd_core/experiment/layout.py", "from numpy import *", "imports everything of numpy"),
-])
+@pytest.mark.parametrize(
+    ("path", "source", "words"),
+    [
+        ("spmd_core/experiment/layout.py", "import jax", "imports jax; only spmd_core/engine/"),
+        ("spmd_core/experiment/layout.py", "import jax.numpy as jnp", "imports jax.numpy"),
+        (
+            "spmd_core/experiment/layout.py",
+            "from jax.sharding import NamedSharding",
+            "imports jax.sharding.NamedSharding",
+        ),
+        ("ui/charts/base.py", "def late():\n    if True:\n        import jax", ":3 imports jax"),
+        ("ui/charts/base.py", "__import__('jax')", "imports jax"),
+        (
+            "ui/charts/base.py",
+            "import importlib\nimportlib.import_module('jaxlib.xla')",
+            "imports jaxlib.xla",
+        ),
+        ("ui/charts/base.py", "import importlib\nimportlib.import_module(name)", "a computed name"),
+        ("spmd_core/lab.py", "import streamlit as st", "imports streamlit; only app.py"),
+        ("spmd_core/engine/measured/run.py", "import streamlit", "imports streamlit"),
+        ("ui/tables.py", "import sqlite3", "imports sqlite3; only spmd_core/store"),
+        ("spmd_core/experiment/layout.py", "from spmd_core.lab import Lab", "a floor above it"),
+        ("spmd_core/store/store.py", "from spmd_core import lab", "a floor above it"),
+        ("spmd_core/store/store.py", "from .. import lab", "a floor above it"),
+        ("spmd_core/engine/measured/run.py", "from ...worker import protocol", "a floor above it"),
+        ("spmd_core/lab.py", "from ui import charts", "a floor above it"),
+        ("ui/shell.py", "import pages.layout", "a floor above it"),
+        ("ui/charts/base.py", "from spmd_core.lab import Lab", "only ui/lab.py may"),
+        ("pages/compare.py", "from spmd_core import lab", "only ui/lab.py may"),
+        (
+            "spmd_core/lab.py",
+            "from spmd_core.engine.measured.run import run_experiment",
+            "which loads jax",
+        ),
+        ("spmd_core/worker/supervisor.py", "from spmd_core import engine", "which loads jax"),
+        ("spmd_core/script/program.py", "import spmd_core.programs.layer", "which loads jax"),
+        ("spmd_core/experiment/layout.py", "from numpy import *", "imports everything of numpy"),
+    ],
+)
 def test_the_checker_finds_what_the_rules_forbid(path, source, words):
     found = broken_rules(path, source)
     assert any(words in line for line in found), found
 
 
-@pytest.mark.parametrize(("path", "source"), [
-    ("spmd_core/engine/measured/run.py", "import jax\nfrom spmd_core.results.result import Result\nfrom .. import lower"),
-    ("spmd_core/worker/__main__.py", "from spmd_core.engine.measured.run import run_experiment"),
-    ("ui/lab.py", "from spmd_core.lab import Lab\nimport streamlit as st"),
-    ("pages/layout.py", "import streamlit as st\nfrom ui import shell\nfrom spmd_core.experiment.layout import layout"),
-    ("spmd_core/experiment/layout.py", "import numpy as np\nimport jaxtyping"),
-])
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        (
+            "spmd_core/engine/measured/run.py",
+            "import jax\nfrom spmd_core.results.result import Result\nfrom .. import lower",
+        ),
+        (
+            "spmd_core/worker/__main__.py",
+            "from spmd_core.engine.measured.run import run_experiment",
+        ),
+        ("ui/lab.py", "from spmd_core.lab import Lab\nimport streamlit as st"),
+        (
+            "pages/layout.py",
+            "import streamlit as st\nfrom ui import shell\nfrom spmd_core.experiment.layout import layout",
+        ),
+        ("spmd_core/experiment/layout.py", "import numpy as np\nimport jaxtyping"),
+    ],
+)
 def test_the_checker_allows_what_the_rules_allow(path, source):
     assert broken_rules(path, source) == []
 
 
 def test_the_command_line_and_what_pages_use_load_neither_jax_nor_streamlit():
-    modules = ["spmd_core.__main__", "spmd_core.lab", "spmd_core.script.program",
-               "spmd_core.script.export", "spmd_core.experiment.layout",
-               "spmd_core.experiment.link", "spmd_core.recipes"]
+    modules = [
+        "spmd_core.__main__",
+        "spmd_core.lab",
+        "spmd_core.script.program",
+        "spmd_core.script.export",
+        "spmd_core.experiment.layout",
+        "spmd_core.experiment.link",
+        "spmd_core.recipes",
+    ]
     code = f"import json, sys, {', '.join(modules)}\nprint(json.dumps([name for name in ('jax', 'jaxlib', 'streamlit') if name in sys.modules]))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
-                          timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     assert json.loads(done.stdout) == []

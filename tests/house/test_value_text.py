@@ -21,7 +21,13 @@ def test_the_text_of_a_number_gives_the_same_number_back(dtype):
 def test_the_tutorial_s_digits_and_no_more():
     assert value_text(float(np.float32(0.02138914)), "float32") == "0.02138914"
     assert value_text(float(np.float32(0.5989201)), "float32") == "0.5989201"
-    assert [value_text(1.0, "float32"), value_text(496, "int32"),
-            value_text(-1e-7, "float32")] == ["1.0", "496", "-1e-07"]
-    assert [value_text("nan", "float32"), value_text(True, "bool"),
-            value_text(math.pi, "float64")] == ["nan", "True", "3.141592653589793"]
+    assert [value_text(1.0, "float32"), value_text(496, "int32"), value_text(-1e-7, "float32")] == [
+        "1.0",
+        "496",
+        "-1e-07",
+    ]
+    assert [
+        value_text("nan", "float32"),
+        value_text(True, "bool"),
+        value_text(math.pi, "float64"),
+    ] == ["nan", "True", "3.141592653589793"]

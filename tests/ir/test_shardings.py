@@ -27,12 +27,16 @@ StackFrames
 3 {file_location_id=3 parent_frame_id=3}
 
 """
-X, Y = ("{devices=[2,1,4]<=[8] last_tile_dim_replicate}",
-        "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}")
+X, Y = (
+    "{devices=[2,1,4]<=[8] last_tile_dim_replicate}",
+    "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}",
+)
 XT = "{devices=[1,2,4]<=[8] last_tile_dim_replicate}"
 SUMMED = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
 LOOP = f"({{replicated}}, {X})".replace("(", "{").replace(")", "}")
-PROGRAM = HEAD + f"""
+PROGRAM = (
+    HEAD
+    + f"""
 %body (p: (s32[], f32[8,16])) -> (s32[], f32[8,16]) {{
   %p = (s32[], f32[8,16]) parameter(0), sharding={LOOP}
   %i = s32[] get-tuple-element(%p), index=0
@@ -60,8 +64,16 @@ ENTRY %main (x.0: f32[8,32], w.0: f32[32,16], n.0: f32[16,8]) -> f32[16,8] {{
   ROOT %add.1 = f32[16,8] add(%transpose.1, %n.0), sharding={XT}, metadata={{op_name="@add" stack_frame_id=3}}
 }}
 """.replace("@", "jit(f)/")
-SUM = Collective(kind="all-reduce", axes=("y",), bytes=256, count=1, op="jit(f)/dot_general",
-                 source="f.py:2", name="all-reduce")
+)
+SUM = Collective(
+    kind="all-reduce",
+    axes=("y",),
+    bytes=256,
+    count=1,
+    op="jit(f)/dot_general",
+    source="f.py:2",
+    name="all-reduce",
+)
 FOUND = steps_of(parse_module(PROGRAM), MESH, lambda file: SOURCE, (SUM,))
 
 
@@ -71,10 +83,23 @@ def named(name: str):
 
 def test_every_step_has_its_variable_its_spec_its_bytes_and_its_line():
     assert [words.value_words(step) for step in FOUND.steps] == [
-        "x", "w", "n", "h", "z", "z", "transpose", "f()"]
+        "x",
+        "w",
+        "n",
+        "h",
+        "z",
+        "z",
+        "transpose",
+        "f()",
+    ]
     h = named("h")
     assert (h.spec, h.shape, h.bytes, h.source, h.code) == (
-        (("x",), ()), (8, 16), 4 * 8 * 16 // 2, "f.py:2", "h = x @ w")
+        (("x",), ()),
+        (8, 16),
+        4 * 8 * 16 // 2,
+        "f.py:2",
+        "h = x @ w",
+    )
     assert [step.inside for step in FOUND.steps if step.name == "z"] == ["while", ""]
     assert named("n").operation == "operand" and words.shape_words(h) == "f32[8, 16]"
 
@@ -82,14 +107,18 @@ def test_every_step_has_its_variable_its_spec_its_bytes_and_its_line():
 def test_a_reshard_says_from_which_spec_to_which_and_whether_anything_is_sent():
     h, result = named("h"), named("f()")
     assert [(each.operand, each.before, each.after, each.free) for each in h.reshards] == [
-        ("x", ((), ("y",)), (("x",), ("y",)), True), ("w", (("x",), ()), (("y",), ()), False)]
+        ("x", ((), ("y",)), (("x",), ("y",)), True),
+        ("w", (("x",), ()), (("y",), ()), False),
+    ]
     assert h.sums == ("y",) and h.collectives == ("all-reduce over y",)
     assert words.before_words(h) == (
         "x sliced: P(None, 'y') to P('x', 'y'); w resharded: P('x') to P('y'); "
-        "partial sums over y; compiled: all-reduce over y")
+        "partial sums over y; compiled: all-reduce over y"
+    )
     assert [each.operand for each in result.reshards] == ["n"]  # and not the transpose
     assert words.steps_headline(FOUND) == (
-        "5 steps: 2 with a reshard, 1 with partial sums; the largest value is w, 1.0 KiB per device")
+        "5 steps: 2 with a reshard, 1 with partial sums; the largest value is w, 1.0 KiB per device"
+    )
 
 
 def test_it_is_read_back_and_a_source_that_is_no_python_names_nothing():

@@ -40,14 +40,37 @@ def test_a_closed_lab_can_be_opened_anew(data_folder, monkeypatch):
     second.close()
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"mesh": {"x": 16}, "dims": {"rows": 16, "cols": 8}}, "mesh x=16 of 16 devices is larger than target cpu:8 with 8"),
-    ({"dims": {"rows": 10**6, "cols": 10**6}}, r"needs \d+\.\d TiB for operands and results and does not fit in the"),
-    ({"target": "tpu:v5e:2x2"}, "mesh x=8 of 8 devices is larger than target tpu:v5e:2x2 with 4: use at most 4 devices"),
-    ({"target": "tpu:v5e:4x5"}, "topology v5e:4x5 is not a shape of TPU v5e: use tpu:v5e:4x4 or tpu:v5e:4x8"),
-    ({"target": "tpu:v5e:2x4", "workload": "array", "dims": {"d0": 8}, "sharding": {}, "strategies": None},
-     "workload array has nothing to compile for tpu:v5e:2x4: use a computation"),
-])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"mesh": {"x": 16}, "dims": {"rows": 16, "cols": 8}},
+            "mesh x=16 of 16 devices is larger than target cpu:8 with 8",
+        ),
+        (
+            {"dims": {"rows": 10**6, "cols": 10**6}},
+            r"needs \d+\.\d TiB for operands and results and does not fit in the",
+        ),
+        (
+            {"target": "tpu:v5e:2x2"},
+            "mesh x=8 of 8 devices is larger than target tpu:v5e:2x2 with 4: use at most 4 devices",
+        ),
+        (
+            {"target": "tpu:v5e:4x5"},
+            "topology v5e:4x5 is not a shape of TPU v5e: use tpu:v5e:4x4 or tpu:v5e:4x8",
+        ),
+        (
+            {
+                "target": "tpu:v5e:2x4",
+                "workload": "array",
+                "dims": {"d0": 8},
+                "sharding": {},
+                "strategies": None,
+            },
+            "workload array has nothing to compile for tpu:v5e:2x4: use a computation",
+        ),
+    ],
+)
 def test_what_cannot_run_is_refused_before_it_is_queued(lab, changes, message):
     with pytest.raises(RequestError, match=message):
         lab.submit(experiment(**changes))
@@ -57,14 +80,16 @@ def test_what_cannot_run_is_refused_before_it_is_queued(lab, changes, message):
 def test_local_is_refused_where_there_is_no_accelerator(lab):
     if lab.hardware().accelerator:
         pytest.skip("this machine has an accelerator")
-    with pytest.raises(RequestError,
-                       match="target local finds no accelerator on this machine: use cpu:8"):
+    with pytest.raises(
+        RequestError, match="target local finds no accelerator on this machine: use cpu:8"
+    ):
         lab.submit(experiment(target="local"))
 
 
 def test_a_mesh_is_held_against_what_the_devices_said(lab):
-    small = Environment(jax="0", jaxlib="0", python="3", platform="cpu", device_kind="cpu",
-                        device_count=4)
+    small = Environment(
+        jax="0", jaxlib="0", python="3", platform="cpu", device_kind="cpu", device_count=4
+    )
     lab._store.keep_environment("cpu:8", small)
     with pytest.raises(RequestError, match="larger than target cpu:8 with 4"):
         lab.submit(experiment())
@@ -81,8 +106,9 @@ def test_the_latest_whole_result_of_an_equal_experiment_is_found(lab):
     until(lambda: lab.status(cut_short).medians_s)
     lab.cancel(cut_short)
     assert lab.wait(cut_short, PATIENCE_S).state == "cancelled"
-    assert lab.latest(
-        parse_experiment(wanted.to_json())) == runs[1] and lab.latest(other) == runs[2]
+    assert (
+        lab.latest(parse_experiment(wanted.to_json())) == runs[1] and lab.latest(other) == runs[2]
+    )
     assert lab.latest(experiment(standin.ROUNDS)) is None
     lab.delete([runs[1]])
     assert lab.latest(wanted) == runs[0]
@@ -90,8 +116,9 @@ def test_the_latest_whole_result_of_an_equal_experiment_is_found(lab):
 
 def test_unknown_runs_are_refused_in_a_sentence(lab):
     for call in (lab.status, lab.cancel, lambda run: lab.wait(run, 1)):
-        with pytest.raises(RequestError,
-                           match="run 'nowhere' is not stored here: look it up in the history"):
+        with pytest.raises(
+            RequestError, match="run 'nowhere' is not stored here: look it up in the history"
+        ):
             call("nowhere")
     assert lab.result("nowhere") is None
     assert lab.texts("nowhere", "auto") == {}
@@ -115,8 +142,9 @@ def test_waiting_ends_with_its_time(lab):
 def test_a_look_at_the_queue_and_at_a_run_asks_the_database_once_each(lab):
     run, asked, ours = lab.submit(experiment()), [], threading.get_ident()
     assert lab.wait(run, PATIENCE_S).state == "succeeded"
-    lab._store._reader.set_trace_callback(lambda query: threading.get_ident() == ours
-                                          and asked.append(query))
+    lab._store._reader.set_trace_callback(
+        lambda query: threading.get_ident() == ours and asked.append(query)
+    )
     lab.active()
     lab.status(run)
     lab._store._reader.set_trace_callback(None)
@@ -124,7 +152,9 @@ def test_a_look_at_the_queue_and_at_a_run_asks_the_database_once_each(lab):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_mistake_in_the_supervisor_gives_the_folder_up_and_the_next_run_starts_another(lab, monkeypatch):
+def test_a_mistake_in_the_supervisor_gives_the_folder_up_and_the_next_run_starts_another(
+    lab, monkeypatch
+):
     with monkeypatch.context() as broken:
         broken.setattr(lab._store, "next_queued", lambda lane: 1 / 0)
         until(lambda: not lab._supervisor.is_alive)

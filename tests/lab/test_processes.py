@@ -63,11 +63,9 @@ def runs_started(tmp_path):
 
 
 @pytest.mark.parametrize("behaviour", [standin.ROUNDS, standin.ENDLESS])
-def test_killing_the_dashboard_leaves_no_orphan_and_the_queue_goes_on_after_a_restart(dashboard,
-                                                                                      follower,
-                                                                                      data_folder,
-                                                                                      tmp_path,
-                                                                                      behaviour):
+def test_killing_the_dashboard_leaves_no_orphan_and_the_queue_goes_on_after_a_restart(
+    dashboard, follower, data_folder, tmp_path, behaviour
+):
     process, (first, second) = dashboard(behaviour, standin.QUICK)
     pid = until(lambda: (status := follower.status(first)).state == "running" and status.worker_pid)
     assert follower.status(first).waiting_for is None
@@ -76,8 +74,10 @@ def test_killing_the_dashboard_leaves_no_orphan_and_the_queue_goes_on_after_a_re
     process.wait()
     until(lambda: not is_running(pid))
     assert follower.status(first).state == "interrupted"  # by who only reads
-    assert [(summary.run, summary.state)
-            for summary in follower.history()] == [(second, "queued"), (first, "interrupted")]
+    assert [(summary.run, summary.state) for summary in follower.history()] == [
+        (second, "queued"),
+        (first, "interrupted"),
+    ]
     assert [summary.run for summary in follower.history(state="interrupted")] == [first]
     assert follower.history(state="running") == ()
     assert "open the dashboard" in follower.status(second).waiting_for

@@ -15,8 +15,11 @@ GIB = 2**30
 
 @pytest.fixture
 def root(tmp_path):
-    write(tmp_path, "proc/meminfo",
-          "MemTotal:       16777216 kB\nMemFree:         100 kB\nMemAvailable:    8388608 kB\n")
+    write(
+        tmp_path,
+        "proc/meminfo",
+        "MemTotal:       16777216 kB\nMemFree:         100 kB\nMemAvailable:    8388608 kB\n",
+    )
     return tmp_path
 
 
@@ -37,16 +40,27 @@ def add_tpu(root, chips=4, device="0x0063"):
 
 def test_a_machine_without_an_accelerator(root):
     hardware = read_hardware(root, {})
-    assert (hardware.accelerator, hardware.name, hardware.device_files,
-            hardware.holders) == (None, None, (), ())
+    assert (hardware.accelerator, hardware.name, hardware.device_files, hardware.holders) == (
+        None,
+        None,
+        (),
+        (),
+    )
     assert (hardware.memory_bytes, hardware.available_bytes) == (16 * GIB, 8 * GIB)
     assert hardware.cores == len(os.sched_getaffinity(0))
     assert hardware.sentence == f"no accelerator, {hardware.cores} CPU cores"
 
 
-@pytest.mark.parametrize(("device", "name"),
-                         [("0x005e", "TPU v4"), ("0x0062", "TPU v5p"), ("0x0063", "TPU v5e"),
-                          ("0x006f", "TPU v6e"), ("0xffff", "TPU")])
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        ("0x005e", "TPU v4"),
+        ("0x0062", "TPU v5p"),
+        ("0x0063", "TPU v5e"),
+        ("0x006f", "TPU v6e"),
+        ("0xffff", "TPU"),
+    ],
+)
 def test_a_tpu_is_named_by_its_pci_device(root, device, name):
     add_tpu(root, device=device)
     hardware = read_hardware(root, NO_METADATA)
@@ -59,8 +73,11 @@ def test_a_tpu_behind_vfio(root):
     for group in (0, 2, 10):
         write(root, f"dev/vfio/{group}")
     write(root, "dev/vfio/vfio")
-    assert read_hardware(root, NO_METADATA).device_files == ("/dev/vfio/0", "/dev/vfio/2",
-                                                             "/dev/vfio/10")
+    assert read_hardware(root, NO_METADATA).device_files == (
+        "/dev/vfio/0",
+        "/dev/vfio/2",
+        "/dev/vfio/10",
+    )
 
 
 def test_gpus(root):
@@ -68,19 +85,29 @@ def test_gpus(root):
     assert read_hardware(root, {}).accelerator == "amd"
     write(root, "dev/nvidia0")
     write(root, "dev/nvidiactl")
-    write(root, "proc/driver/nvidia/gpus/0000:01:00.0/information",
-          "Model: \t\t NVIDIA H200\nIRQ: 1\n")
+    write(
+        root,
+        "proc/driver/nvidia/gpus/0000:01:00.0/information",
+        "Model: \t\t NVIDIA H200\nIRQ: 1\n",
+    )
     hardware = read_hardware(root, {})
-    assert (hardware.accelerator, hardware.name,
-            hardware.device_files) == ("nvidia", "NVIDIA H200", ("/dev/nvidia0",))
+    assert (hardware.accelerator, hardware.name, hardware.device_files) == (
+        "nvidia",
+        "NVIDIA H200",
+        ("/dev/nvidia0",),
+    )
 
 
 def test_the_process_that_holds_a_busy_tpu_is_named(root):
     add_tpu(root)
     write(root, "proc/41/comm", "bystander\n")
     write(root, "proc/42/comm", "python3\n")
-    for process, number, file in ((41, 0, "/dev/null"), (42, 0, "/dev/null"),
-                                  (42, 7, "/dev/accel0"), (42, 8, "/dev/accel1")):
+    for process, number, file in (
+        (41, 0, "/dev/null"),
+        (42, 0, "/dev/null"),
+        (42, 7, "/dev/accel0"),
+        (42, 8, "/dev/accel1"),
+    ):
         (root / f"proc/{process}/fd").mkdir(exist_ok=True)
         (root / f"proc/{process}/fd/{number}").symlink_to(file)
     write(root, "proc/43/comm", "another user's")  # no fd folder that could be read
@@ -94,13 +121,16 @@ def test_a_real_process_that_holds_a_file_is_found(tmp_path):
 
     device = tmp_path / "accel0"
     device.touch()
-    with subprocess.Popen([sys.executable, "-c",
-                           f"file = open({str(device)!r}); print(flush=True); input()"],
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", f"file = open({str(device)!r}); print(flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
         process.stdout.readline()
-        assert [holder.pid
-                for holder in hardware._holders(hardware.Path("/"),
-                                                (str(device),))] == [process.pid]
+        assert [holder.pid for holder in hardware._holders(hardware.Path("/"), (str(device),))] == [
+            process.pid
+        ]
         process.communicate("\n")
 
 
@@ -124,7 +154,8 @@ def metadata_server():
             asked.append((self.path, self.headers["Metadata-Flavor"]))
             text = {
                 "worker-network-endpoints": "a:1:10.0.0.2,a:2:10.0.0.3,a:3:10.0.0.4,a:4:10.0.0.5",
-                "agent-worker-number": "3\n"}.get(name)
+                "agent-worker-number": "3\n",
+            }.get(name)
             self.send_response(200 if text else 404)
             self.end_headers()
             self.wfile.write((text or "").encode())
@@ -149,8 +180,10 @@ def test_a_cloud_tpu_vm_asks_its_metadata_server_once(root, metadata_server):
         hardware = read_hardware(root, {"GCE_METADATA_IP": address})
         assert (hardware.slice_host, hardware.slice_hosts) == (3, 4)
     attributes = "/computeMetadata/v1/instance/attributes/"
-    assert asked == [(f"{attributes}worker-network-endpoints", "Google"),
-                     (f"{attributes}agent-worker-number", "Google")]
+    assert asked == [
+        (f"{attributes}worker-network-endpoints", "Google"),
+        (f"{attributes}agent-worker-number", "Google"),
+    ]
 
 
 def test_no_metadata_server_is_no_slice(root):
@@ -159,16 +192,34 @@ def test_no_metadata_server_is_no_slice(root):
     assert (hardware.slice_host, hardware.slice_hosts) == (None, 1)
 
 
-@pytest.mark.parametrize(("group", "files"),
-                         [("0::/job",
-                           {"job/memory.max": "4294967296", "job/memory.current": "3221225472",
-                            "job/memory.stat": "inactive_file 1073741824\n"}),
-                          ("0::/elsewhere",
-                           {"memory.max": "4294967296", "memory.current": "3221225472",
-                            "memory.stat": "anon 5\ninactive_file 1073741824\n"}),
-                          ("4:memory:/job",
-                           {"memory/job/memory.limit_in_bytes": "4294967296",
-                            "memory/job/memory.usage_in_bytes": "2147483648"}),])
+@pytest.mark.parametrize(
+    ("group", "files"),
+    [
+        (
+            "0::/job",
+            {
+                "job/memory.max": "4294967296",
+                "job/memory.current": "3221225472",
+                "job/memory.stat": "inactive_file 1073741824\n",
+            },
+        ),
+        (
+            "0::/elsewhere",
+            {
+                "memory.max": "4294967296",
+                "memory.current": "3221225472",
+                "memory.stat": "anon 5\ninactive_file 1073741824\n",
+            },
+        ),
+        (
+            "4:memory:/job",
+            {
+                "memory/job/memory.limit_in_bytes": "4294967296",
+                "memory/job/memory.usage_in_bytes": "2147483648",
+            },
+        ),
+    ],
+)
 def test_a_control_group_that_allows_less_counts(root, group, files):
     write(root, "proc/self/cgroup", f"9:cpu:/\n{group}\n")
     for path, text in files.items():

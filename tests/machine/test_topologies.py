@@ -12,17 +12,28 @@ from spmd_core.machine.topologies import get_topology, legal_shapes, nearest_sha
 
 def test_a_topology_is_read_with_its_slices():
     topology = get_topology("tpu:v5e:16x16*2")
-    assert (topology.name, topology.chips, topology.devices,
-            topology.slices) == ("v5e:16x16*2", 512, 512, 2)
+    assert (topology.name, topology.chips, topology.devices, topology.slices) == (
+        "v5e:16x16*2",
+        512,
+        512,
+        2,
+    )
     assert get_topology("v3:4x4").devices == 32  # two devices per chip
 
 
-@pytest.mark.parametrize(("text", "wraps"),
-                         [("v5e:16x16", (True, True)), ("v5e:8x16", (False, True)),
-                          ("v6e:8x8", (False, False)), ("v3:32x32", (True, True)),
-                          ("v5p:4x4x4", (True, True, True)), ("v5p:4x4x8", (True, True, True)),
-                          ("v5p:2x2x4", (False, False, False)),
-                          ("v4:2x4x4", (False, False, False)),])
+@pytest.mark.parametrize(
+    ("text", "wraps"),
+    [
+        ("v5e:16x16", (True, True)),
+        ("v5e:8x16", (False, True)),
+        ("v6e:8x8", (False, False)),
+        ("v3:32x32", (True, True)),
+        ("v5p:4x4x4", (True, True, True)),
+        ("v5p:4x4x8", (True, True, True)),
+        ("v5p:2x2x4", (False, False, False)),
+        ("v4:2x4x4", (False, False, False)),
+    ],
+)
 def test_an_axis_wraps_where_its_generation_links_the_ends(text, wraps):
     """As in "How to Scale Your Model", chapter 2, with its own examples: v5e 8x16, v5p 2x2x4 and
     4x4x8.
@@ -30,18 +41,27 @@ def test_an_axis_wraps_where_its_generation_links_the_ends(text, wraps):
     assert get_topology(text).wraps == wraps
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("tpu:v5e:4x5", "use tpu:v5e:4x4 or tpu:v5e:4x8"),
-    ("tpu:v5p:8x8", "is not a shape of TPU v5p: use tpu:v5p:4x4x4"),
-    ("tpu:v5e:3x5", "use tpu:v5e:4x4 or tpu:v5e:2x4"),
-    ("tpu:v5e:3x5*2", "use tpu:v5e:4x4*2 or tpu:v5e:2x4*2"),
-    ("tpu:v7:2x2", "generation 'v7' is not one that the TPU compiler knows: use tpu:tpu7x:2x2x1 or tpu:tpu7x:2x2x2"),
-    ("tpu:v5:2x2", "use tpu:v5e:2x2 or tpu:v5p:2x2x1"),
-    ("tpu:v6e:8", "use tpu:v6e:2x4"),
-    ("tpu:v9:2x2", "is not one that the TPU compiler knows: use one of v2, v3, v4, v5e, v5p, v6e, tpu7x"),
-    ("tpu:v5e:4x4*999", "999 slices are out of range"),
-    ("cpu:8", "is not a TPU topology"),
-])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("tpu:v5e:4x5", "use tpu:v5e:4x4 or tpu:v5e:4x8"),
+        ("tpu:v5p:8x8", "is not a shape of TPU v5p: use tpu:v5p:4x4x4"),
+        ("tpu:v5e:3x5", "use tpu:v5e:4x4 or tpu:v5e:2x4"),
+        ("tpu:v5e:3x5*2", "use tpu:v5e:4x4*2 or tpu:v5e:2x4*2"),
+        (
+            "tpu:v7:2x2",
+            "generation 'v7' is not one that the TPU compiler knows: use tpu:tpu7x:2x2x1 or tpu:tpu7x:2x2x2",
+        ),
+        ("tpu:v5:2x2", "use tpu:v5e:2x2 or tpu:v5p:2x2x1"),
+        ("tpu:v6e:8", "use tpu:v6e:2x4"),
+        (
+            "tpu:v9:2x2",
+            "is not one that the TPU compiler knows: use one of v2, v3, v4, v5e, v5p, v6e, tpu7x",
+        ),
+        ("tpu:v5e:4x4*999", "999 slices are out of range"),
+        ("cpu:8", "is not a TPU topology"),
+    ],
+)
 def test_a_bad_topology_is_refused_with_what_is_near(text, words):
     with pytest.raises(RequestError, match=re.escape(words)):
         get_topology(parse_target(text))
@@ -52,9 +72,10 @@ def test_legal_shapes_fit_the_pod_and_are_their_own_nearest(generation):
     shapes = legal_shapes(generation)
     assert len(shapes) == len(set(shapes)) >= 6
     for shape in shapes:
-        assert all(size <= most
-                   for size, most in zip(sorted(shape), sorted(CHIPS[generation].max_shape),
-                                         strict=True))
+        assert all(
+            size <= most
+            for size, most in zip(sorted(shape), sorted(CHIPS[generation].max_shape), strict=True)
+        )
         assert nearest_shapes(generation, shape)[0] == shape
 
 

@@ -11,14 +11,23 @@ KIB = 1024
 
 
 def plan(target="tpu:v5e:16x16", **changes):
-    return parse_plan({"target": target, "model": "llama-3.1-8b", "mesh": {"fsdp": 256},
-                       "batch_per_device": 1, "sequence": 8192} | changes)
+    return parse_plan(
+        {
+            "target": target,
+            "model": "llama-3.1-8b",
+            "mesh": {"fsdp": 256},
+            "batch_per_device": 1,
+            "sequence": 8192,
+        }
+        | changes
+    )
 
 
 def test_blocks_that_no_kernel_holds_are_said_with_those_that_fit():
     assert plan(attention_blocks=2048).kernel_refusal == (
         "attention blocks 2048,2048,2048 need at least 23.0 MiB of vector memory, 7.0 MiB more "
-        "than the 16.0 MiB that a kernel may take: use 1024,2048,512")
+        "than the 16.0 MiB that a kernel may take: use 1024,2048,512"
+    )
     assert plan(attention_blocks=[1024, 2048, 512]).kernel_refusal is None
 
 
@@ -42,6 +51,13 @@ def test_the_blocks_of_every_model_on_every_chip_fit(generation, model):
     chip = CHIPS[generation]
     shape, devices = ("16x16", 256) if chip.torus_dims == 2 else ("4x4x8", 128)
     mesh = {"fsdp": devices * chip.devices_per_chip}
-    found = parse_plan({"target": f"tpu:{generation}:{shape}", "model": model, "mesh": mesh,
-                        "batch_per_device": 1, "sequence": 4096})
+    found = parse_plan(
+        {
+            "target": f"tpu:{generation}:{shape}",
+            "model": model,
+            "mesh": mesh,
+            "batch_per_device": 1,
+            "sequence": 4096,
+        }
+    )
     assert found.kernel_refusal is None

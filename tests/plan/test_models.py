@@ -6,21 +6,38 @@ from spmd_core.errors import RequestError
 from spmd_core.plan.models import PRESETS, get_model, mfu, scaled
 
 
-@pytest.mark.parametrize(("name", "billions"),
-                         [("llama-2-7b", 6.74), ("llama-2-13b", 13.02), ("llama-2-70b", 68.98),
-                          ("llama-3.1-8b", 8.03), ("llama-3.1-70b", 70.55),
-                          ("llama-3.1-405b", 405.85), ("gemma-2-9b", 9.24), ("gemma-2-27b", 27.23),
-                          ("gpt-3-175b", 174.6), ("mixtral-8x7b", 46.70),])
+@pytest.mark.parametrize(
+    ("name", "billions"),
+    [
+        ("llama-2-7b", 6.74),
+        ("llama-2-13b", 13.02),
+        ("llama-2-70b", 68.98),
+        ("llama-3.1-8b", 8.03),
+        ("llama-3.1-70b", 70.55),
+        ("llama-3.1-405b", 405.85),
+        ("gemma-2-9b", 9.24),
+        ("gemma-2-27b", 27.23),
+        ("gpt-3-175b", 174.6),
+        ("mixtral-8x7b", 46.70),
+    ],
+)
 def test_a_preset_has_the_published_number_of_parameters(name, billions):
     assert get_model(name).parameters / 1e9 == pytest.approx(billions, rel=2e-3)
     assert name in PRESETS
 
 
-@pytest.mark.parametrize(("scale", "sizes"),
-                         [(1, (16, 2048, 16, 7168)), (2, (16, 2048, 32, 14336)),
-                          (4, (16, 4096, 32, 14336)), (8, (32, 4096, 32, 14336)),
-                          (16, (32, 4096, 64, 28672)), (32, (32, 8192, 64, 28672)),
-                          (1024, (128, 16384, 256, 114688)),])
+@pytest.mark.parametrize(
+    ("scale", "sizes"),
+    [
+        (1, (16, 2048, 16, 7168)),
+        (2, (16, 2048, 32, 14336)),
+        (4, (16, 4096, 32, 14336)),
+        (8, (32, 4096, 32, 14336)),
+        (16, (32, 4096, 64, 28672)),
+        (32, (32, 8192, 64, 28672)),
+        (1024, (128, 16384, 256, 114688)),
+    ],
+)
 def test_scaled_decoders_double_heads_and_mlp_then_width_then_layers(scale, sizes):
     model = scaled(scale)
     assert (model.layers, model.embed, model.heads, model.mlp) == sizes
@@ -48,10 +65,18 @@ def test_sizes_can_be_varied_by_name_only():
 
 def test_the_decoder_of_2023_is_ungated_with_heads_of_256_and_one_table():
     model = get_model("scaled-2023:16")
-    assert (model.layers, model.embed, model.heads, model.head_dim,
-            model.mlp) == (32, 5120, 32, 256, 32768)
+    assert (model.layers, model.embed, model.heads, model.head_dim, model.mlp) == (
+        32,
+        5120,
+        32,
+        256,
+        32768,
+    )
     assert (model.gated, model.activation, model.tied, model.vocab) == (False, "relu", True, 32768)
-    with pytest.raises(RequestError, match="scaled-2023:3 is not a power of two: use scaled-2023:2 or scaled-2023:4"):
+    with pytest.raises(
+        RequestError,
+        match="scaled-2023:3 is not a power of two: use scaled-2023:2 or scaled-2023:4",
+    ):
         get_model("scaled-2023:3")
 
 

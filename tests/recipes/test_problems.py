@@ -72,7 +72,8 @@ def test_what_the_texts_say_beyond_the_claims():
     assert share(of["long_context"], "attention kernels") > 0.5
     assert share(variation_of(RECIPES["long_context"]), "attention kernels") > 0.85
     split = variation_of(RECIPES["long_context"]).vary(
-        mesh={"fsdp": 16, "sequence": 4}, dims={"batch": 16, "sequence": 131072})
+        mesh={"fsdp": 16, "sequence": 4}, dims={"batch": 16, "sequence": 131072}
+    )
     peaks = [estimated(each)[1].memory_bytes.peak for each in (of["long_context"], split)]
     assert peaks[1] == pytest.approx(peaks[0], rel=0.05)
     saved = of["remat_or_offload"].vary(options={"model": "llama-2-70b", "remat": "minimal"})

@@ -23,17 +23,20 @@ def test_a_recipe_gives_its_numbers(name, run):
 def test_another_number_is_noticed(run):
     result = run(dict(RECIPES["contraction"].spec))
     expected = RECIPES["contraction"].expected
-    for changed, words in (({"values": {"y": (48.0, 52.0, 56.0, 60.0, 64.0, 68.0, 72.0, 77.0)}},
-                            "not (48.0, 52.0, 56.0, 60.0, 64.0, 68.0, 72.0, 77.0)"),
-                           ({"values": {"y": (48.0,)}}, "not (48.0,)"),
-                           ({"values": {"z": ()}}, "there is no result z"),
-                           ({"specs": {"y": ("x",)}}, "the spec of y is ('y',), not ('x',)"),
-                           ({"shapes": {"y": (9,)}}, "not (9,)"),
-                           ({"memory": {"y": "pinned_host"}}, "not pinned_host"),
-                           ({"printed": {"words": "yes"}}, "prints None for words, not 'yes'"),
-                           ({"shards": {0: ((0, 1),)}}, "holds ((0, 2),) of y, not ((0, 1),)"),
-                           ({"collectives": {"auto": frozenset()}},
-                            "auto contains all-reduce, not none"),):
+    for changed, words in (
+        (
+            {"values": {"y": (48.0, 52.0, 56.0, 60.0, 64.0, 68.0, 72.0, 77.0)}},
+            "not (48.0, 52.0, 56.0, 60.0, 64.0, 68.0, 72.0, 77.0)",
+        ),
+        ({"values": {"y": (48.0,)}}, "not (48.0,)"),
+        ({"values": {"z": ()}}, "there is no result z"),
+        ({"specs": {"y": ("x",)}}, "the spec of y is ('y',), not ('x',)"),
+        ({"shapes": {"y": (9,)}}, "not (9,)"),
+        ({"memory": {"y": "pinned_host"}}, "not pinned_host"),
+        ({"printed": {"words": "yes"}}, "prints None for words, not 'yes'"),
+        ({"shards": {0: ((0, 1),)}}, "holds ((0, 2),) of y, not ((0, 1),)"),
+        ({"collectives": {"auto": frozenset()}}, "auto contains all-reduce, not none"),
+    ):
         differences = dataclasses.replace(expected, **changed).differences(result)
         assert any(words in sentence for sentence in differences), (words, differences)
 
@@ -42,8 +45,9 @@ def test_a_failed_strategy_is_a_difference(run):
     result = run(dict(RECIPES["contraction"].spec))
     failed = result.model_copy(
         update={
-            "strategies": {
-                "auto": result.strategies["auto"].model_copy(update={"status": "error"})}})
+            "strategies": {"auto": result.strategies["auto"].model_copy(update={"status": "error"})}
+        }
+    )
     assert Expected().differences(failed) == ("auto ended as error: no reason given",)
 
 
@@ -58,29 +62,43 @@ def test_every_recipe_has_its_words_and_its_link():
 
 
 def test_an_unknown_recipe_is_refused_with_the_choices():
-    with pytest.raises(RequestError, match="recipe 'tutrial' does not exist: use one of devices, unsharded, layout_2x4"):
+    with pytest.raises(
+        RequestError,
+        match="recipe 'tutrial' does not exist: use one of devices, unsharded, layout_2x4",
+    ):
         get_recipe("tutrial")
 
 
 def test_an_unknown_program_is_refused_with_the_choices():
     for name in ("../layer", "nothing", 7, None):
         with pytest.raises(RequestError, match=r"^program .* is not registered: use .*local_shape"):
-            parse_experiment({"workload": "program", "mesh": {"x": 8},
-                              "options": {"program": name}})
+            parse_experiment(
+                {"workload": "program", "mesh": {"x": 8}, "options": {"program": name}}
+            )
 
 
 def test_every_program_is_shown_with_its_mesh():
     for name in program_names():
-        experiment = parse_experiment({"workload": "program", "mesh": {"x": 2, "y": 4},
-                                       "options": {"program": name}, "target": "cpu:8"})
+        experiment = parse_experiment(
+            {
+                "workload": "program",
+                "mesh": {"x": 2, "y": 4},
+                "options": {"program": name},
+                "target": "cpu:8",
+            }
+        )
         text = program_text(experiment, "as_written")
         assert "mesh = jax.make_mesh((2, 4), ('x', 'y')" in text and "def program(mesh" in text
         compile(text, name, "exec")
 
 
 def test_what_a_program_and_its_mesh_both_import_is_imported_once():
-    text = with_mesh('"""Says."""\n\nimport jax\nfrom jax.sharding import Mesh\n\n\ndef program(mesh):\n    return {}\n',
-                     "import jax\nfrom jax.sharding import AxisType, Mesh", ["mesh = None"])
+    text = with_mesh(
+        '"""Says."""\n\nimport jax\nfrom jax.sharding import Mesh\n\n\ndef program(mesh):\n    return {}\n',
+        "import jax\nfrom jax.sharding import AxisType, Mesh",
+        ["mesh = None"],
+    )
     assert text == (
         '"""Says."""\n\nimport jax\nfrom jax.sharding import AxisType, Mesh\n\nmesh = None\n\n\n'
-        "def program(mesh):\n    return {}\n")
+        "def program(mesh):\n    return {}\n"
+    )

@@ -12,10 +12,16 @@ from spmd_core.results.remedy import Change, Nothing, Remedy
 from spmd_core.results.result import MemoryBytes, StrategyResult
 from spmd_core.workloads.decoder import DEFAULT_SPEC
 
-LAYER = parse_experiment({
-    "workload": "layer", "target": "cpu:8", "mesh": {"x": 2, "y": 4},
-    "dims": {"batch": 64, "in": 64, "out": 64}, "sharding": {"in": "x", "batch": "y"},
-    "strategies": ["auto", "single"]})
+LAYER = parse_experiment(
+    {
+        "workload": "layer",
+        "target": "cpu:8",
+        "mesh": {"x": 2, "y": 4},
+        "dims": {"batch": 64, "in": 64, "out": 64},
+        "sharding": {"in": "x", "batch": "y"},
+        "strategies": ["auto", "single"],
+    }
+)
 
 
 def collective(kind="all-reduce", axes=("x",), **more):
@@ -28,8 +34,9 @@ def compiled(*found, argument=2**20):
 
 
 def tried(candidate, total_s, *found, argument=2**20):
-    return Tried(candidate, compiled(*found, argument=argument),
-                 Costs(total_s, tuple(1e-3 for _ in found)))
+    return Tried(
+        candidate, compiled(*found, argument=argument), Costs(total_s, tuple(1e-3 for _ in found))
+    )
 
 
 BASE = compiled(collective())
@@ -45,16 +52,23 @@ def test_candidates_change_one_thing_and_keep_the_rules():
     assert "leave `in` replicated" in words
     assert "shard `out` over `x` in place of `in`" in words
     moved = found[words.index("shard `out` over `x` in place of `in`")]
-    assert moved.changes == (Change(field="sharding", name="in", before="x"),
-                             Change(field="sharding", name="out", after="x"))
+    assert moved.changes == (
+        Change(field="sharding", name="in", before="x"),
+        Change(field="sharding", name="out", after="x"),
+    )
     assert dict(moved.experiment.sharding) == {"out": ("x",), "batch": ("y",)}
     assert moved.experiment.strategies == ("auto",)
 
 
 def test_all_dims_over_an_axis_can_give_way_together():
-    block = parse_experiment({
-        "workload": "transformer_block", "target": "cpu:8", "mesh": {"x": 2, "y": 4},
-        "sharding": {"batch": "x", "heads": "y", "kv_heads": "y", "mlp": "y"}})
+    block = parse_experiment(
+        {
+            "workload": "transformer_block",
+            "target": "cpu:8",
+            "mesh": {"x": 2, "y": 4},
+            "sharding": {"batch": "x", "heads": "y", "kv_heads": "y", "mlp": "y"},
+        }
+    )
     found = {each.words: each for each in arrays.candidates(block, "auto", collective(axes=("y",)))}
     rows = found["shard `batch` over `x` and `y` in place of `heads`, `kv_heads` and `mlp`"]
     assert dict(rows.experiment.sharding) == {"batch": ("x", "y")} and len(rows.changes) == 4
@@ -96,20 +110,35 @@ def test_the_best_that_removes_it_is_said_with_both_sides():
     assert settles(TARGET, COSTS, verdict(TARGET, BASE, gone))
     found = answer(LAYER, BASE, COSTS, TARGET, [less, gone, Tried(first)])
     assert isinstance(found, Remedy)
-    assert found.sentence == (f"{second.words}: no all-reduce over `x`; +4.0 MiB per device; "
-                              "predicted 4 ms -> 1 ms")
+    assert found.sentence == (
+        f"{second.words}: no all-reduce over `x`; +4.0 MiB per device; predicted 4 ms -> 1 ms"
+    )
     assert found.memory_bytes == 4 * 2**20 and found.experiment.strategies == ("auto", "single")
     alone = answer(LAYER, BASE, COSTS, TARGET, [less])
-    assert isinstance(alone, Remedy) and not alone.removes and \
-        "less waiting for the all-reduce over `x`, 512.0 KiB in place of 1.0 MiB" in alone.sentence
+    assert (
+        isinstance(alone, Remedy)
+        and not alone.removes
+        and "less waiting for the all-reduce over `x`, 512.0 KiB in place of 1.0 MiB"
+        in alone.sentence
+    )
 
 
-@pytest.mark.parametrize(("seconds", "words"), [
-    (6e-3, "nothing removes it in less time: the sum over `in` needs it; leave `in` replicated: "
-           "predicted 4 ms -> 6 ms"),
-    (None, "nothing removes it: the sum over `in` needs it (1 tried, and none compiled)")])
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (
+            6e-3,
+            "nothing removes it in less time: the sum over `in` needs it; leave `in` replicated: "
+            "predicted 4 ms -> 6 ms",
+        ),
+        (None, "nothing removes it: the sum over `in` needs it (1 tried, and none compiled)"),
+    ],
+)
 def test_nothing_removes_it_is_an_answer(seconds, words):
-    left = next(each for each in arrays.candidates(LAYER, "auto", collective())
-                if each.words == "leave `in` replicated")
+    left = next(
+        each
+        for each in arrays.candidates(LAYER, "auto", collective())
+        if each.words == "leave `in` replicated"
+    )
     given = Tried(left) if seconds is None else tried(left, seconds)
     assert answer(LAYER, BASE, COSTS, TARGET, [given]) == Nothing(reason=words)

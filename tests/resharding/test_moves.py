@@ -14,25 +14,33 @@ KIB = 1024
 
 
 def steps(before, after, mesh=MESH, shape=SHAPE):
-    return [(move.kind, move.axes, move.nbytes) for move in
-            reshard(mesh, shape, before, after, 4)]
+    return [(move.kind, move.axes, move.nbytes) for move in reshard(mesh, shape, before, after, 4)]
 
 
-@pytest.mark.parametrize(("before", "after", "expected"), [
-    ((("x",), ()), (("x",), ()), []),
-    ((("x",), ()), ((), ()), [("all-gather", ("x",), 32 * KIB)]),
-    ((("x",), ("y",)), (("x",), ()), [("all-gather", ("y",), 16 * KIB)]),
-    (((), ()), (("x",), ("y",)), [(SLICE, ("x", "y"), 4 * KIB)]),
-    ((("x",), ()), ((), ("x",)), [("all-to-all", ("x",), 16 * KIB)]),
-    ((("x", "y"), ()), (("y", "x"), ()), [("collective-permute", ("x", "y"), 4 * KIB)]),
-    # a quarter that lies within half of another device
-    ((("x",), ()), (("y",), ()), [(SLICE, ("x", "y"), 8 * KIB),
-                                  ("collective-permute", ("x", "y"), 8 * KIB)]),
-    # x is major: what is left of it would have gaps
-    ((("x", "y"), ()), (("y",), ()), [("collective-permute", ("x", "y"), 4 * KIB),
-                                      ("all-gather", ("x",), 8 * KIB)]),
-    ((("x", "y"), ()), (("x",), ()), [("all-gather", ("y",), 16 * KIB)]),
-])
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ((("x",), ()), (("x",), ()), []),
+        ((("x",), ()), ((), ()), [("all-gather", ("x",), 32 * KIB)]),
+        ((("x",), ("y",)), (("x",), ()), [("all-gather", ("y",), 16 * KIB)]),
+        (((), ()), (("x",), ("y",)), [(SLICE, ("x", "y"), 4 * KIB)]),
+        ((("x",), ()), ((), ("x",)), [("all-to-all", ("x",), 16 * KIB)]),
+        ((("x", "y"), ()), (("y", "x"), ()), [("collective-permute", ("x", "y"), 4 * KIB)]),
+        # a quarter that lies within half of another device
+        (
+            (("x",), ()),
+            (("y",), ()),
+            [(SLICE, ("x", "y"), 8 * KIB), ("collective-permute", ("x", "y"), 8 * KIB)],
+        ),
+        # x is major: what is left of it would have gaps
+        (
+            (("x", "y"), ()),
+            (("y",), ()),
+            [("collective-permute", ("x", "y"), 4 * KIB), ("all-gather", ("x",), 8 * KIB)],
+        ),
+        ((("x", "y"), ()), (("x",), ()), [("all-gather", ("y",), 16 * KIB)]),
+    ],
+)
 def test_the_steps_by_hand(before, after, expected):
     assert steps(before, after) == expected
 
@@ -53,8 +61,12 @@ def test_something_is_sent_just_where_a_device_lacks_something():
         assert bool(sent) == bool(missing), (before, after)
         # nothing arrives for less than what is missing
         sizes = dict(MESH)
-        arrives = sum(move.nbytes * (1 - 1 / math.prod(sizes[axis] for axis in move.axes))
-                      if move.kind != "collective-permute" else move.nbytes for move in sent)
+        arrives = sum(
+            move.nbytes * (1 - 1 / math.prod(sizes[axis] for axis in move.axes))
+            if move.kind != "collective-permute"
+            else move.nbytes
+            for move in sent
+        )
         assert arrives >= missing - 1e-6, (before, after)
 
 

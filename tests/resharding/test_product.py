@@ -17,37 +17,48 @@ KIB = 1024
 
 
 def step(x, weights, y, target="cpu:8", **dims):
-    return parse_experiment({
-        "workload": "layer", "target": target, "mesh": {"x": 2, "y": 4},
-        "dims": {"batch": 64, "in": 128, "out": 64} | dims,
-        "overrides": {"x": x, "weights": weights, "y": y}})
+    return parse_experiment(
+        {
+            "workload": "layer",
+            "target": target,
+            "mesh": {"x": 2, "y": 4},
+            "dims": {"batch": 64, "in": 128, "out": 64} | dims,
+            "overrides": {"x": x, "weights": weights, "y": y},
+        }
+    )
 
 
 def needs(experiment):
     here = costs(experiment)
-    return product(experiment, lambda move: here.rates.collective(
-        move.kind, experiment.mesh, move.axes, move.nbytes),
-        here.rates.matmul_s(experiment.what.flops(experiment.sizes), None))
+    return product(
+        experiment,
+        lambda move: here.rates.collective(move.kind, experiment.mesh, move.axes, move.nbytes),
+        here.rates.matmul_s(experiment.what.flops(experiment.sizes), None),
+    )
 
 
-@pytest.mark.parametrize(("x", "weights", "y", "expected"), [
-    # data parallel: nothing
-    (["x", None], [None, None], ["x", None], []),
-    # weights stored in parts of `in` are gathered
-    (["x", None], ["x", None], ["x", None], [("weights", "all-gather", ("x",), 32 * KIB)]),
-    # the contracted dim sharded alike: partial sums over y
-    ([None, "y"], ["y", None], [None, None], [("y", "all-reduce", ("y",), 16 * KIB)]),
-    ([None, "y"], ["y", None], ["y", None], [("y", "reduce-scatter", ("y",), 16 * KIB)]),
-    # both: two mesh axes
-    (["x", "y"], ["y", None], ["x", None], [("y", "all-reduce", ("y",), 8 * KIB)]),
-    (["x", None], ["x", "y"], ["x", "y"], [("weights", "all-gather", ("x",), 8 * KIB)]),
-    # the result is wanted replicated
-    (["x", None], [None, None], [None, None], [("y", "all-gather", ("x",), 16 * KIB)]),
-])
+@pytest.mark.parametrize(
+    ("x", "weights", "y", "expected"),
+    [
+        # data parallel: nothing
+        (["x", None], [None, None], ["x", None], []),
+        # weights stored in parts of `in` are gathered
+        (["x", None], ["x", None], ["x", None], [("weights", "all-gather", ("x",), 32 * KIB)]),
+        # the contracted dim sharded alike: partial sums over y
+        ([None, "y"], ["y", None], [None, None], [("y", "all-reduce", ("y",), 16 * KIB)]),
+        ([None, "y"], ["y", None], ["y", None], [("y", "reduce-scatter", ("y",), 16 * KIB)]),
+        # both: two mesh axes
+        (["x", "y"], ["y", None], ["x", None], [("y", "all-reduce", ("y",), 8 * KIB)]),
+        (["x", None], ["x", "y"], ["x", "y"], [("weights", "all-gather", ("x",), 8 * KIB)]),
+        # the result is wanted replicated
+        (["x", None], [None, None], [None, None], [("y", "all-gather", ("x",), 16 * KIB)]),
+    ],
+)
 def test_the_cases_of_the_textbook(x, weights, y, expected):
     found = needs(step(x, weights, y))
-    assert [(move.array, move.kind, move.axes, move.nbytes)
-            for move in found.collectives] == expected
+    assert [
+        (move.array, move.kind, move.axes, move.nbytes) for move in found.collectives
+    ] == expected
 
 
 def test_partial_sums_are_said_to_be_of_the_contracted_dim():
@@ -56,9 +67,12 @@ def test_partial_sums_are_said_to_be_of_the_contracted_dim():
     assert found.partial == ("y",)
     assert words.why(experiment, found, found.collectives[0]) == (
         "the contracted dim `in` is sharded over `y`: partial sums of y are added, and each device "
-        "keeps its shard")
-    assert words.product_headline(experiment, found, costs(experiment).of) == \
-        "Reduce-scatter of the result y over axis `y`"
+        "keeps its shard"
+    )
+    assert (
+        words.product_headline(experiment, found, costs(experiment).of)
+        == "Reduce-scatter of the result y over axis `y`"
+    )
 
 
 def test_seconds_are_those_of_the_cost_model():
@@ -75,8 +89,17 @@ def test_seconds_on_simulated_devices_are_of_a_calibration_or_unknown():
     experiment = step(["x", None], ["x", None], ["x", None])
     move = Move("all-gather", ("x",), 32 * KIB)
     assert costs(experiment).of(move) is None
-    line = Fit(kind="all-gather", axes=("x",), devices=2, latency_s=1e-4, latency_ci95_s=(0, 1),
-               bandwidth=1e9, bandwidth_ci95=(1, 2), knee_bytes=1.0, worst_error=0.1)
+    line = Fit(
+        kind="all-gather",
+        axes=("x",),
+        devices=2,
+        latency_s=1e-4,
+        latency_ci95_s=(0, 1),
+        bandwidth=1e9,
+        bandwidth_ci95=(1, 2),
+        knee_bytes=1.0,
+        worst_error=0.1,
+    )
     assert costs(experiment, [line]).of(move) == pytest.approx(1e-4 + 16 * KIB / 1e9)
     assert costs(experiment, [line]).of(Move("all-to-all", ("y",), KIB)) is None
 
@@ -95,7 +118,10 @@ def test_a_change_of_spec_in_a_sentence():
     before, after = (("x",), ()), ((), ())
     move = Move("all-gather", ("x",), 32 * KIB, (0,))
     said = words.reshard_headline(before, after, [move], 16 * KIB, lambda move: 2e-6)
-    assert said == ("P('x', None) → P(None, None): 16.0 KiB into each device at most, by "
-                    "all-gather over `x`: 2 µs")
+    assert said == (
+        "P('x', None) → P(None, None): 16.0 KiB into each device at most, by "
+        "all-gather over `x`: 2 µs"
+    )
     assert words.reshard_headline(before, before, [], 0, lambda move: None).endswith(
-        "nothing is sent, every device already holds it")
+        "nothing is sent, every device already holds it"
+    )

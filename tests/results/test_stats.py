@@ -31,8 +31,9 @@ def test_a_summary_keeps_every_sample_and_flags_what_is_far_out():
     summary = summarize([1.0, 1.1, 0.9, 1.05, 0.95, 9.0])
     assert summary.median_s == pytest.approx(1.025)
     assert summary.outliers == (5,)
-    assert summary.iqr_s == pytest.approx(np.subtract(*np.percentile([1.0, 1.1, 0.9, 1.05, 0.95,
-                                                                      9.0], [75, 25])))
+    assert summary.iqr_s == pytest.approx(
+        np.subtract(*np.percentile([1.0, 1.1, 0.9, 1.05, 0.95, 9.0], [75, 25]))
+    )
     assert summary.ci95_s is not None
     assert summary.ci95_s[0] <= summary.median_s <= summary.ci95_s[1]
     assert summary.spread == pytest.approx(summary.iqr_s / summary.median_s)
@@ -40,8 +41,12 @@ def test_a_summary_keeps_every_sample_and_flags_what_is_far_out():
 
 def test_one_sample_has_no_interval():
     summary = summarize([2.0])
-    assert (summary.median_s, summary.iqr_s, summary.ci95_s,
-            summary.outliers) == (2.0, 0.0, None, ())
+    assert (summary.median_s, summary.iqr_s, summary.ci95_s, summary.outliers) == (
+        2.0,
+        0.0,
+        None,
+        (),
+    )
 
 
 def test_the_bootstrap_interval_covers_the_true_median_about_19_times_of_20():
@@ -67,8 +72,9 @@ def test_signed_rank_interval_excludes_zero_exactly_when_wilcoxon_rejects(count)
     rng = np.random.default_rng(count)
     for shift in np.linspace(0, 1.2, 25) * 4 / math.sqrt(count):
         differences = rng.normal(shift, 1, count)
-        expected = scipy_stats.wilcoxon(differences,
-                                        method="exact" if count <= 60 else "asymptotic").pvalue
+        expected = scipy_stats.wilcoxon(
+            differences, method="exact" if count <= 60 else "asymptotic"
+        ).pvalue
         estimate, low, high, excludes = signed_rank_interval(differences, 0.05)
         assert low <= estimate <= high
         # the asymptotic forms differ in their correction for continuity
@@ -95,16 +101,22 @@ def test_a_true_difference_is_called_with_its_interval():
 
 def test_noise_shared_by_a_round_hides_no_difference():
     """The rounds swing by 10 %, both strategies alike: 2 % is still found."""
-    comparison = compare({"a": rounds(1e-3, noise=0.005, seed=1),
-                          "b": rounds(1.02e-3, noise=0.005, seed=2)})
+    comparison = compare(
+        {"a": rounds(1e-3, noise=0.005, seed=1), "b": rounds(1.02e-3, noise=0.005, seed=2)}
+    )
     assert comparison is not None
     assert comparison.fastest == "a"
     assert not comparison.tied
 
 
 def test_equal_strategies_are_not_told_apart():
-    comparison = compare({"auto": rounds(1e-3, seed=1), "constrained": rounds(1e-3, seed=2),
-                          "single": rounds(3e-3, seed=3)})
+    comparison = compare(
+        {
+            "auto": rounds(1e-3, seed=1),
+            "constrained": rounds(1e-3, seed=2),
+            "single": rounds(3e-3, seed=3),
+        }
+    )
     assert comparison is not None
     assert len(comparison.tied) == 1
     assert set(comparison.tied) | {comparison.fastest} == {"auto", "constrained"}
@@ -118,8 +130,9 @@ def test_false_alarms_stay_rare_for_two_and_for_five():
         alarms = 0
         for trial in range(200):
             rng = np.random.default_rng(trial)
-            comparison = compare({name: [tuple(turns) for turns in rng.lognormal(0, 0.2, (20, 5))]
-                                  for name in names})
+            comparison = compare(
+                {name: [tuple(turns) for turns in rng.lognormal(0, 0.2, (20, 5))] for name in names}
+            )
             assert comparison is not None
             alarms += any(ratio.differs for ratio in comparison.ratios)
         assert alarms <= 17
@@ -133,8 +146,12 @@ def test_the_luckiest_of_many_copies_is_not_called_faster(count):
     for _ in range(60):
         own = rng.normal(0, LUCK / 2.77, count)  # 95 % of the distances of two are within LUCK
         own[-1] += 0.05
-        said = compare({str(number): list(np.exp(at + rng.normal(0, 0.01, (60, 5))))
-                        for number, at in enumerate(own)})
+        said = compare(
+            {
+                str(number): list(np.exp(at + rng.normal(0, 0.01, (60, 5))))
+                for number, at in enumerate(own)
+            }
+        )
         assert said is not None
         copies = [each for each in said.ratios if each.strategy != str(count - 1)]
         false, pairs = false + sum(each.differs for each in copies), pairs + len(copies)
@@ -176,8 +193,10 @@ def test_the_fastest_is_that_of_the_medians_that_are_shown():
 def test_others_come_in_the_order_of_their_medians():
     found = compare({"slow": rounds(4e-3), "single": rounds(1e-3), "middle": rounds(2e-3)})
     assert found is not None
-    assert (found.fastest,
-            [ratio.strategy for ratio in found.ratios]) == ("single", ["middle", "slow"])
+    assert (found.fastest, [ratio.strategy for ratio in found.ratios]) == (
+        "single",
+        ["middle", "slow"],
+    )
 
 
 def test_close_and_noisy_pairs_are_measured_longer():
@@ -210,4 +229,5 @@ def test_what_is_near_the_fastest_and_not_told_from_it_is_measured_further():
     assert contenders({"a": rounds(1.0, 0.01)}, 20) is None
     noisy = {"a": rounds(1.0, 0.2), "b": rounds(1.02, 0.2)}
     assert rounds_to_add(noisy, ("a", "b"), 20, corrected(12)) >= rounds_to_add(
-        noisy, ("a", "b"), 20)
+        noisy, ("a", "b"), 20
+    )

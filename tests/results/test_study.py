@@ -17,10 +17,18 @@ from spmd_core.words.runs import headline
 from tests.ui.values import ENVIRONMENT, comparison, strategy
 
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8"}
-STUDY = parse_experiment({"study": [
-    {"name": "cut", "experiment": LAYER | {"sharding": {"in": "x"},
-                                           "strategies": ["auto", "shard_map"]}},
-    {"name": "a/b", "experiment": LAYER | {"mesh": {"y": 4}, "strategies": ["auto"]}}]})
+STUDY = parse_experiment(
+    {
+        "study": [
+            {
+                "name": "cut",
+                "experiment": LAYER
+                | {"sharding": {"in": "x"}, "strategies": ["auto", "shard_map"]},
+            },
+            {"name": "a/b", "experiment": LAYER | {"mesh": {"y": 4}, "strategies": ["auto"]}},
+        ]
+    }
+)
 
 
 def timed(median_s):
@@ -28,11 +36,19 @@ def timed(median_s):
     return strategy(median_s, turns_s=turns, samples_s=[each[0] for each in turns])
 
 
-RESULT = Result.model_validate({
-    "run": "20260101-000000-abcdef", "experiment": STUDY, "environment": ENVIRONMENT,
-    "strategies": {"cut/auto": timed(3e-5), "cut/shard_map": timed(2e-5),
-                   "a/b/auto": timed(1e-5)},
-    "comparison": comparison("a/b/auto", ("cut/shard_map", 2.0, True), ("cut/auto", 3.0, True))})
+RESULT = Result.model_validate(
+    {
+        "run": "20260101-000000-abcdef",
+        "experiment": STUDY,
+        "environment": ENVIRONMENT,
+        "strategies": {
+            "cut/auto": timed(3e-5),
+            "cut/shard_map": timed(2e-5),
+            "a/b/auto": timed(1e-5),
+        },
+        "comparison": comparison("a/b/auto", ("cut/shard_map", 2.0, True), ("cut/auto", 3.0, True)),
+    }
+)
 
 
 def test_json_has_the_results_of_the_variants_and_how_all_rows_compare():
@@ -43,45 +59,78 @@ def test_json_has_the_results_of_the_variants_and_how_all_rows_compare():
     assert first["comparison"]["fastest"] == "shard_map"
     assert parse_experiment(second["experiment"]) == STUDY.variants[1].experiment
     assert found["comparison"]["fastest"] == "a/b/auto" and "strategies" not in found
-    assert parse_experiment(first["experiment"]).id == parse_experiment(
-        {"study": [{"experiment": first["experiment"]}]}).id
+    assert (
+        parse_experiment(first["experiment"]).id
+        == parse_experiment({"study": [{"experiment": first["experiment"]}]}).id
+    )
 
 
 def test_csv_says_the_variant_with_its_own_mesh():
     rows = list(csv.DictReader(io.StringIO(csv_text(RESULT))))
     assert len(rows) == 18 and next(iter(rows[0])) == "variant"
     assert {(row["variant"], row["mesh"], row["strategy"]) for row in rows} == {
-        ("cut", "x=8", "auto"), ("cut", "x=8", "shard_map"), ("a/b", "y=4", "auto")}
+        ("cut", "x=8", "auto"),
+        ("cut", "x=8", "shard_map"),
+        ("a/b", "y=4", "auto"),
+    }
 
 
 def test_the_answer_names_variant_and_strategy():
     lines = report(RESULT)
-    assert lines[0].startswith("a/b · Automatic is fastest: 10 µs per call. "
-                               "Next is cut · shard_map: 20 µs")
+    assert lines[0].startswith(
+        "a/b · Automatic is fastest: 10 µs per call. Next is cut · shard_map: 20 µs"
+    )
     assert title("a/b/auto") == "a/b · Automatic"
     assert experiment_words(STUDY).startswith("Study of 2 variants (cut; a/b): Dense layer")
 
 
 def predicted(low, estimate, high, **changes):
     time = {"low": low * 1e-6, "estimate": estimate * 1e-6, "high": high * 1e-6}
-    return {"status": "ok", "predicted_s": time,
-            "prediction": {"fits": True, "memory_bytes": {"capacity": 1 << 30, "peak": 1 << 20},
-                           "predicted_s": time} | changes}
+    return {
+        "status": "ok",
+        "predicted_s": time,
+        "prediction": {
+            "fits": True,
+            "memory_bytes": {"capacity": 1 << 30, "peak": 1 << 20},
+            "predicted_s": time,
+        }
+        | changes,
+    }
 
 
 def over_targets(found, **changes):
     """A result of the same on v5e, v6e and v5p, predicted, beside cpu:8, measured."""
     spec = LAYER | {"sharding": {"in": "x"}, "strategies": ["auto"]}
-    study = parse_experiment({"study": [{"experiment": spec | {"target": target}} for target in (
-        "tpu:v5e:2x4", "tpu:v6e:2x4", "tpu:v5p:2x2x2", *(["cpu:8"] if "cpu:8" in found else []))]})
-    result = Result.model_validate({
-        "run": "r", "experiment": study, "environment": ENVIRONMENT,
-        "strategies": {f"{name}/auto": each for name, each in found.items()}} | changes)
+    study = parse_experiment(
+        {
+            "study": [
+                {"experiment": spec | {"target": target}}
+                for target in (
+                    "tpu:v5e:2x4",
+                    "tpu:v6e:2x4",
+                    "tpu:v5p:2x2x2",
+                    *(["cpu:8"] if "cpu:8" in found else []),
+                )
+            ]
+        }
+    )
+    result = Result.model_validate(
+        {
+            "run": "r",
+            "experiment": study,
+            "environment": ENVIRONMENT,
+            "strategies": {f"{name}/auto": each for name, each in found.items()},
+        }
+        | changes
+    )
     return result, compare_predicted(estimates(result))
 
 
-ABSENT = {"v5e:2x4": predicted(28, 30, 34), "v6e:2x4": predicted(9, 10, 13),
-          "v5p:2x2x2": predicted(12.5, 15, 17)}
+ABSENT = {
+    "v5e:2x4": predicted(28, 30, 34),
+    "v6e:2x4": predicted(9, 10, 13),
+    "v5p:2x2x2": predicted(12.5, 15, 17),
+}
 
 
 def test_two_that_are_predicted_differ_only_where_their_intervals_do_not_meet():
@@ -92,24 +141,34 @@ def test_two_that_are_predicted_differ_only_where_their_intervals_do_not_meet():
     assert far.ratio == pytest.approx(3) and far.interval == pytest.approx((28 / 13, 34 / 9))
     assert headline(result) == (
         "No difference between v6e:2x4 (10 µs) and v5p:2x2x2 (15 µs): their predicted intervals "
-        "overlap. v5e:2x4 takes 30 µs, 3× as long.")
+        "overlap. v5e:2x4 takes 30 µs, 3× as long."
+    )
     rows = studies.rows(result.model_copy(update={"comparison": compared}))
     assert [row["Against the fastest"] for row in rows] == [
-        "fastest", "1.50× (0.96 to 1.89), no difference", "3.00× (2.15 to 3.78)"]
+        "fastest",
+        "1.50× (0.96 to 1.89), no difference",
+        "3.00× (2.15 to 3.78)",
+    ]
 
 
 def test_measured_and_predicted_rows_have_one_table_and_an_answer_each():
-    result, compared = over_targets(ABSENT | {"cpu:8": timed(2e-3)},
-                                    comparison=comparison("cpu:8/auto"))
+    result, compared = over_targets(
+        ABSENT | {"cpu:8": timed(2e-3)}, comparison=comparison("cpu:8/auto")
+    )
     result = result.model_copy(update={"predicted": compared})
     assert result.experiment.place.is_simulated
     assert headline(result) == (
         "cpu:8 takes 2 ms per call (95 % interval 1.96 ms to 2.04 ms). No difference between "
         "v6e:2x4 (10 µs) and v5p:2x2x2 (15 µs): their predicted intervals overlap. v5e:2x4 takes "
-        "30 µs, 3× as long.")
+        "30 µs, 3× as long."
+    )
     rows = studies.rows(result)
     assert [(row["Variant"], row["Against the fastest"].split()[0]) for row in rows] == [
-        ("cpu:8", "fastest"), ("v6e:2x4", "fastest"), ("v5p:2x2x2", "1.50×"), ("v5e:2x4", "3.00×")]
+        ("cpu:8", "fastest"),
+        ("v6e:2x4", "fastest"),
+        ("v5p:2x2x2", "1.50×"),
+        ("v5e:2x4", "3.00×"),
+    ]
     assert rows[0]["Time"] == "2\u00a0ms" and rows[1]["Time"] == "10\u00a0µs, predicted"
     assert "are not ranked against each other" in "\n".join(report(result))
     found = result_json(result)
@@ -120,18 +179,36 @@ def test_measured_and_predicted_rows_have_one_table_and_an_answer_each():
 
 def test_steps_of_different_batches_are_compared_by_the_token():
     plan = {"workload": "decoder", "target": "tpu:v5e:4x4", "mesh": {"fsdp": 16}}
-    study = parse_experiment({"study": [{"experiment": plan | {
-        "dims": {"batch": batch, "sequence": 1024}}} for batch in (16, 32)]})
+    study = parse_experiment(
+        {
+            "study": [
+                {"experiment": plan | {"dims": {"batch": batch, "sequence": 1024}}}
+                for batch in (16, 32)
+            ]
+        }
+    )
     assert [each.name for each in study.variants] == ["1 per device", "2 per device"]
-    result = Result.model_validate({
-        "run": "r", "experiment": study, "environment": ENVIRONMENT, "strategies": {
-            "1 per device/auto": predicted(90e3, 100e3, 110e3),
-            "2 per device/auto": predicted(140e3, 150e3, 160e3)}})
-    assert headline(result) == ("2 per device is predicted fastest: 4.58 µs a token (4.27 µs to "
-                                "4.88 µs). 1 per device takes 6.1 µs, 1.33× as long.")
+    result = Result.model_validate(
+        {
+            "run": "r",
+            "experiment": study,
+            "environment": ENVIRONMENT,
+            "strategies": {
+                "1 per device/auto": predicted(90e3, 100e3, 110e3),
+                "2 per device/auto": predicted(140e3, 150e3, 160e3),
+            },
+        }
+    )
+    assert headline(result) == (
+        "2 per device is predicted fastest: 4.58 µs a token (4.27 µs to "
+        "4.88 µs). 1 per device takes 6.1 µs, 1.33× as long."
+    )
     first, _ = studies.rows(result)
     assert (first["Variant"], first["Time"], first["Time per token"]) == (
-        "2 per device", "150\u00a0ms, predicted", "4.58\u00a0µs")
+        "2 per device",
+        "150\u00a0ms, predicted",
+        "4.58\u00a0µs",
+    )
 
 
 def test_many_that_tie_are_counted():
@@ -140,15 +217,26 @@ def test_many_that_tie_are_counted():
     found = {f"{name}/auto": timed((2 + at / 10) * 1e-3) for at, name in enumerate("abcde")}
 
     def said(*differ):
-        return headline(Result.model_validate({
-            "run": "r", "experiment": study, "environment": ENVIRONMENT, "strategies": found,
-            "comparison": comparison("a/auto", *((f"{name}/auto", 1.1, name in differ)
-                                                 for name in "bcde"))}))
+        return headline(
+            Result.model_validate(
+                {
+                    "run": "r",
+                    "experiment": study,
+                    "environment": ENVIRONMENT,
+                    "strategies": found,
+                    "comparison": comparison(
+                        "a/auto", *((f"{name}/auto", 1.1, name in differ) for name in "bcde")
+                    ),
+                }
+            )
+        )
 
-    assert said() == ("No difference between any of the 5 rows: a (2 ms) and 4 others, up to "
-                      "2.4 ms.")
-    assert said("e").startswith("No difference between a (2 ms) and 3 others, up to 2.3 ms. "
-                                "Next is e: 2.4 ms")
+    assert said() == (
+        "No difference between any of the 5 rows: a (2 ms) and 4 others, up to 2.4 ms."
+    )
+    assert said("e").startswith(
+        "No difference between a (2 ms) and 3 others, up to 2.3 ms. Next is e: 2.4 ms"
+    )
     assert said("c", "d", "e").startswith("No difference between a (2 ms) and b (2.1 ms). Next")
 
 

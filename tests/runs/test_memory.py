@@ -11,20 +11,42 @@ from spmd_core.results.environment import Device, Environment
 from spmd_core.runs.memory import check_memory, check_runs_here, memory_need
 
 MACHINE = Hardware(None, None, (), (), cores=2, memory_bytes=16 * 2**30, available_bytes=8 * 2**30)
-TPU = Hardware("tpu", "TPU v5e", ("/dev/accel0",), (), cores=2, memory_bytes=16 * 2**30,
-               available_bytes=8 * 2**30)
+TPU = Hardware(
+    "tpu",
+    "TPU v5e",
+    ("/dev/accel0",),
+    (),
+    cores=2,
+    memory_bytes=16 * 2**30,
+    available_bytes=8 * 2**30,
+)
 
 
 def layer(rows=1000, **changes):
-    return parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8},
-                             "dims": {"batch": rows, "in": 64, "out": 16}, "sharding": {"in": "x"},
-                             "strategies": ["single", "auto"]} | changes)
+    return parse_experiment(
+        {
+            "workload": "layer",
+            "target": "cpu:8",
+            "mesh": {"x": 8},
+            "dims": {"batch": rows, "in": 64, "out": 16},
+            "sharding": {"in": "x"},
+            "strategies": ["single", "auto"],
+        }
+        | changes
+    )
 
 
 def environment(memory_bytes):
     devices = tuple(Device(id=number, process=0, memory_bytes=memory_bytes) for number in range(8))
-    return Environment(jax="0", jaxlib="0", python="3", platform="tpu", device_kind="TPU",
-                       device_count=8, devices=devices)
+    return Environment(
+        jax="0",
+        jaxlib="0",
+        python="3",
+        platform="tpu",
+        device_kind="TPU",
+        device_count=8,
+        devices=devices,
+    )
 
 
 def test_the_need_is_counted_per_strategy_with_replicas():
@@ -41,14 +63,22 @@ def test_the_need_is_counted_per_strategy_with_replicas():
 
 
 def test_ten_to_the_twelve_elements_are_refused_with_bytes_and_limit():
-    huge = parse_experiment({"workload": "elementwise", "target": "cpu:8", "mesh": {"x": 8},
-                             "dims": {"rows": 10**6, "cols": 10**6}, "sharding": {"rows": "x"},
-                             "strategies": ["auto"]})
+    huge = parse_experiment(
+        {
+            "workload": "elementwise",
+            "target": "cpu:8",
+            "mesh": {"x": 8},
+            "dims": {"rows": 10**6, "cols": 10**6},
+            "sharding": {"rows": "x"},
+            "strategies": ["auto"],
+        }
+    )
     with pytest.raises(RequestError) as caught:
         check_memory(huge, None, MACHINE)
     assert str(caught.value) == (
         "elementwise with rows=1000000, cols=1000000 needs 18.2 TiB for operands and results and does not fit in the 8.0 GiB of memory "
-        "that are free on this machine, which the 8 simulated devices share: use smaller dims, fewer strategies, or more sharding")
+        "that are free on this machine, which the 8 simulated devices share: use smaller dims, fewer strategies, or more sharding"
+    )
 
 
 def test_nothing_is_traced_where_nothing_runs():
@@ -70,7 +100,10 @@ def test_replication_over_simulated_devices_counts():
 def test_an_accelerator_is_limited_by_one_device_and_by_the_host():
     local = layer(rows=1_000_000, target="local")
     check_memory(local, environment(2**30), TPU)
-    with pytest.raises(RequestError, match=r"needs 396.7 MiB .* does not fit in the 256.0 MiB of memory of one device"):
+    with pytest.raises(
+        RequestError,
+        match=r"needs 396.7 MiB .* does not fit in the 256.0 MiB of memory of one device",
+    ):
         check_memory(local, environment(256 * 2**20), TPU)
     check_memory(local, environment(None), TPU)  # a limit that is not known refuses nothing
     with pytest.raises(RequestError, match="are free on this machine:"):
@@ -78,18 +111,31 @@ def test_an_accelerator_is_limited_by_one_device_and_by_the_host():
 
 
 def test_a_small_program_needs_nothing_that_is_known():
-    program = parse_experiment({"workload": "program", "target": "cpu:8", "mesh": {"x": 8},
-                                "options": {"program": "psum_total"}})
+    program = parse_experiment(
+        {
+            "workload": "program",
+            "target": "cpu:8",
+            "mesh": {"x": 8},
+            "options": {"program": "psum_total"},
+        }
+    )
     assert memory_need(program).host_bytes == 0
 
 
 def test_a_small_program_of_many_rows_is_refused_where_memory_is_short():
     """Measured: 1.1 GB at ten million rows, of which 0.2 GB are JAX itself."""
-    program = parse_experiment({"workload": "program", "target": "cpu:8", "mesh": {"x": 8},
-                                "options": {"program": "many_rows", "rows": 10_000_000}})
+    program = parse_experiment(
+        {
+            "workload": "program",
+            "target": "cpu:8",
+            "mesh": {"x": 8},
+            "options": {"program": "many_rows", "rows": 10_000_000},
+        }
+    )
     check_memory(program, None, MACHINE)
     with pytest.raises(RequestError) as caught:
         check_memory(program, None, dataclasses.replace(MACHINE, available_bytes=2**29))
     assert str(caught.value) == (
         "program many_rows with rows=10000000, calls=9 needs 858.3 MiB and does not fit in the 512.0 MiB of memory that are free on this machine, "
-        "which the 8 simulated devices share: use smaller sizes")
+        "which the 8 simulated devices share: use smaller sizes"
+    )

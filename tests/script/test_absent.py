@@ -23,13 +23,30 @@ from spmd_core.workloads.decoder import DEFAULT_SPEC
 
 pytest.importorskip("libtpu")
 
-SMALL = {"batch": 8, "sequence": 256, "layers": 2, "embed": 256, "heads": 2, "kv_heads": 2,
-         "mlp": 512, "vocab": 512}
-SPECS = [{"workload": "layer", "mesh": {"x": 2, "y": 2}, "target": "tpu:v4:2x2x1",
-          "dims": {"batch": 256, "in": 512, "out": 256}, "sharding": {"in": "x", "batch": "y"},
-          "strategies": ["single", "auto", "shard_map", "vmap"]},
-         DEFAULT_SPEC | {"target": "tpu:v5e:2x2", "mesh": {"fsdp": 2, "tensor": 2}, "dims": SMALL},]
-COLLECTIVE = re.compile(r" (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute|collective-broadcast)(?:-start)?\(")
+SMALL = {
+    "batch": 8,
+    "sequence": 256,
+    "layers": 2,
+    "embed": 256,
+    "heads": 2,
+    "kv_heads": 2,
+    "mlp": 512,
+    "vocab": 512,
+}
+SPECS = [
+    {
+        "workload": "layer",
+        "mesh": {"x": 2, "y": 2},
+        "target": "tpu:v4:2x2x1",
+        "dims": {"batch": 256, "in": 512, "out": 256},
+        "sharding": {"in": "x", "batch": "y"},
+        "strategies": ["single", "auto", "shard_map", "vmap"],
+    },
+    DEFAULT_SPEC | {"target": "tpu:v5e:2x2", "mesh": {"fsdp": 2, "tensor": 2}, "dims": SMALL},
+]
+COLLECTIVE = re.compile(
+    r" (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute|collective-broadcast)(?:-start)?\("
+)
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +65,14 @@ def test_a_script_compiles_the_module_that_was_priced(lab, spec, tmp_path):
     result = lab.result(run)
     file = tmp_path / "script.py"
     file.write_text(script_text(experiment, result))
-    done = subprocess.run([sys.executable, str(file)], cwd=tmp_path, capture_output=True, text=True,
-                          timeout=500, check=False)
+    done = subprocess.run(
+        [sys.executable, str(file)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     said = dict(line.split(" = ") for line in done.stdout.splitlines() if " = " in line)
     for strategy, found in result.strategies.items():
@@ -63,63 +86,102 @@ def test_a_script_compiles_the_module_that_was_priced(lab, spec, tmp_path):
         peak = int(said[f"{strategy}: peak_memory"])
         assert peak == memory.peak if is_final else peak >= memory.peak
         kinds = Counter(COLLECTIVE.findall(lab.texts(run, strategy)["hlo"]))
-        assert re.findall(rf"^{strategy}: ([a-z-]+) x (\d+)$", done.stdout,
-                          re.MULTILINE) == [(kind, str(n)) for kind, n in sorted(kinds.items())]
+        assert re.findall(rf"^{strategy}: ([a-z-]+) x (\d+)$", done.stdout, re.MULTILINE) == [
+            (kind, str(n)) for kind, n in sorted(kinds.items())
+        ]
     if spec["workload"] == "decoder":
-        assert {axis for one in result.strategies["auto"].collectives
-                for axis in one.axes} == {"fsdp", "tensor"}
-        assert all(one.source is None or one.source.startswith("decoder_auto.py:")
-                   for one in result.strategies["auto"].collectives)
+        assert {axis for one in result.strategies["auto"].collectives for axis in one.axes} == {
+            "fsdp",
+            "tensor",
+        }
+        assert all(
+            one.source is None or one.source.startswith("decoder_auto.py:")
+            for one in result.strategies["auto"].collectives
+        )
         assert lab.texts(run, "auto")["program"] == decoder_text(experiment)
         assert result.strategies["auto"].prediction.mfu > 0
     assert Result.model_validate_json(json_text(result)) == result
     rows = [line.split(",") for line in csv_text(result).splitlines()]
     row = dict(zip(CSV_COLUMNS, next(row for row in rows if row[5] == "auto"), strict=True))
     time = result.strategies["auto"].predicted_s
-    assert (row["fits"], row["peak_bytes"]) == ("True",
-                                                str(
-                                                    result.strategies[
-                                                        "auto"].prediction.memory_bytes.peak))
-    assert [float(row[name])
-            for name in ("predicted_low_s", "predicted_s",
-                         "predicted_high_s")] == [time.low, time.estimate, time.high]
+    assert (row["fits"], row["peak_bytes"]) == (
+        "True",
+        str(result.strategies["auto"].prediction.memory_bytes.peak),
+    )
+    assert [
+        float(row[name]) for name in ("predicted_low_s", "predicted_s", "predicted_high_s")
+    ] == [time.low, time.estimate, time.high]
     assert row["seconds"] == ""
 
 
 def test_the_environment_is_set_before_jax_is_imported():
     text = script_text(parse_experiment(SPECS[1]))
     before, _, _ = text.partition("import jax\n")
-    for name in ("JAX_PLATFORMS", "TPU_SKIP_MDS_QUERY", "ALLOW_MULTIPLE_LIBTPU_LOAD",
-                 "LIBTPU_INIT_ARGS"):
+    for name in (
+        "JAX_PLATFORMS",
+        "TPU_SKIP_MDS_QUERY",
+        "ALLOW_MULTIPLE_LIBTPU_LOAD",
+        "LIBTPU_INIT_ARGS",
+    ):
         assert f'os.environ["{name}"] = ' in before
-    assert "--xla_enable_async_all_gather=true" in before and "spmd_core" not in text and "jax.devices()" not in text
+    assert (
+        "--xla_enable_async_all_gather=true" in before
+        and "spmd_core" not in text
+        and "jax.devices()" not in text
+    )
 
 
 def test_a_configuration_says_only_what_is_not_the_default():
-    plan = plan_of(parse_experiment(DEFAULT_SPEC
-                                    | {"options": {"model": "gemma-2-9b", "remat": "minimal",
-                                                   "save": "out"}}))
+    plan = plan_of(
+        parse_experiment(
+            DEFAULT_SPEC | {"options": {"model": "gemma-2-9b", "remat": "minimal", "save": "out"}}
+        )
+    )
     said = configuration(plan)
-    assert said["windows"] == (4096,
-                               None) and said[
-        "remat"] == "minimal" and said["save"] == ("out",) and said["tied"] is True
+    assert (
+        said["windows"] == (4096, None)
+        and said["remat"] == "minimal"
+        and said["save"] == ("out",)
+        and said["tied"] is True
+    )
     assert "attention_block" not in said and "state_dtype" not in said and "name" not in said
 
 
 def test_slices_are_outermost_in_the_mesh():
-    spec = DEFAULT_SPEC | {"target": "tpu:v5e:2x2*2", "mesh": {"data": 2, "fsdp": 4},
-                           "dims": {"batch": 8}}
+    spec = DEFAULT_SPEC | {
+        "target": "tpu:v5e:2x2*2",
+        "mesh": {"data": 2, "fsdp": 4},
+        "dims": {"batch": 8},
+    }
     text = decoder_text(parse_experiment(spec))
-    assert "mesh_utils.create_hybrid_device_mesh((1, 4), (2, 1), jax.devices(), allow_split_physical_axes=True)" in text
+    assert (
+        "mesh_utils.create_hybrid_device_mesh((1, 4), (2, 1), jax.devices(), allow_split_physical_axes=True)"
+        in text
+    )
     plain = decoder_text(parse_experiment(spec | {"options": {"device_order": "plain"}}))
     assert "np.array(jax.devices()).reshape((2, 4))" in plain and "mesh_utils" not in plain
 
 
-@pytest.mark.parametrize(("target", "mesh", "placed"), [
-    ("tpu:v5p:8x8x8", {"x": 128, "y": 4}, "mesh_utils.create_device_mesh((128, 4), jax.devices()[:512], allow_split_physical_axes=True)"),
-    ("tpu:v5e:4x4*2", {"x": 16, "y": 2}, "mesh_utils.create_hybrid_device_mesh((8, 2), (2, 1), jax.devices()[:32], allow_split_physical_axes=True)"),
-    ("tpu:v5e:4x4*2", {"x": 16}, "mesh_utils.create_device_mesh((16,), jax.devices()[:16], allow_split_physical_axes=True)"),
-])
+@pytest.mark.parametrize(
+    ("target", "mesh", "placed"),
+    [
+        (
+            "tpu:v5p:8x8x8",
+            {"x": 128, "y": 4},
+            "mesh_utils.create_device_mesh((128, 4), jax.devices()[:512], allow_split_physical_axes=True)",
+        ),
+        (
+            "tpu:v5e:4x4*2",
+            {"x": 16, "y": 2},
+            "mesh_utils.create_hybrid_device_mesh((8, 2), (2, 1), jax.devices()[:32], allow_split_physical_axes=True)",
+        ),
+        (
+            "tpu:v5e:4x4*2",
+            {"x": 16},
+            "mesh_utils.create_device_mesh((16,), jax.devices()[:16], allow_split_physical_axes=True)",
+        ),
+    ],
+)
 def test_a_mesh_over_absent_devices_may_split_physical_axes_and_span_slices(target, mesh, placed):
     experiment = parse_experiment({"workload": "layer", "target": target, "mesh": mesh})
     assert f"mesh = Mesh({placed}, " in program_text(experiment, "auto")
@@ -127,8 +189,10 @@ def test_a_mesh_over_absent_devices_may_split_physical_axes_and_span_slices(targ
 
 
 def test_slices_that_do_not_divide_over_the_mesh_are_refused_in_a_sentence():
-    experiment = parse_experiment({"workload": "layer", "target": "tpu:v5e:4x4*2",
-                                   "mesh": {"x": 24}})
-    with pytest.raises(RequestError,
-                       match=r"2 slices do not divide over mesh axes \[24\]: fill all 32 devices"):
+    experiment = parse_experiment(
+        {"workload": "layer", "target": "tpu:v5e:4x4*2", "mesh": {"x": 24}}
+    )
+    with pytest.raises(
+        RequestError, match=r"2 slices do not divide over mesh axes \[24\]: fill all 32 devices"
+    ):
         program_text(experiment, "auto")

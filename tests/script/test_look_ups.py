@@ -7,9 +7,14 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.script.program import program_text
 
 STRATEGIES = ("auto", "constrained", "explicit", "shard_map")
-SPEC = {"workload": "layer", "target": "tpu:v5e:2x4", "mesh": {"x": 2, "y": 4},
-        "dims": {"batch": 32, "in": 64, "out": 16}, "sharding": {"in": "x", "batch": "y"},
-        "strategies": list(STRATEGIES)}
+SPEC = {
+    "workload": "layer",
+    "target": "tpu:v5e:2x4",
+    "mesh": {"x": 2, "y": 4},
+    "dims": {"batch": 32, "in": 64, "out": 16},
+    "sharding": {"in": "x", "batch": "y"},
+    "strategies": list(STRATEGIES),
+}
 
 
 @pytest.fixture
@@ -22,6 +27,7 @@ def counted(monkeypatch):
         def look_up(*arguments, name=name, real=real):
             seen.append(name)
             return real(*arguments)
+
         monkeypatch.setattr(module, name, look_up)
     return seen
 

@@ -12,13 +12,24 @@ from spmd_core.script.parts import three_lines
 
 
 def test_three_lines_shard_an_array_as_the_experiment_says():
-    experiment = parse_experiment({
-        "workload": "array", "target": "cpu:8", "mesh": {"x": 2, "y": 4},
-        "dims": {"d0": 4, "d1": 8}, "sharding": {"d0": "x", "d1": "y"}})
+    experiment = parse_experiment(
+        {
+            "workload": "array",
+            "target": "cpu:8",
+            "mesh": {"x": 2, "y": 4},
+            "dims": {"d0": 4, "d1": 8},
+            "sharding": {"d0": "x", "d1": "y"},
+        }
+    )
     lines = three_lines(experiment)
     assert len(lines.splitlines()) == 3
-    names = {"jax": jax, "AxisType": AxisType, "NamedSharding": NamedSharding, "P": P,
-             "array": np.arange(32.0).reshape(4, 8)}
+    names = {
+        "jax": jax,
+        "AxisType": AxisType,
+        "NamedSharding": NamedSharding,
+        "P": P,
+        "array": np.arange(32.0).reshape(4, 8),
+    }
     exec(lines, names)
     placed = names["array"]
     assert placed.sharding.spec == P("x", "y")
@@ -27,6 +38,7 @@ def test_three_lines_shard_an_array_as_the_experiment_says():
 
 def test_three_lines_of_a_topology_that_does_not_exist_are_refused():
     experiment = parse_experiment(
-        {"workload": "array", "target": "tpu:v5e:3x5", "mesh": {"x": 4}, "dims": {"d0": 8}})
+        {"workload": "array", "target": "tpu:v5e:3x5", "mesh": {"x": 4}, "dims": {"d0": 8}}
+    )
     with pytest.raises(RequestError, match="is not a shape of TPU v5e"):
         three_lines(experiment)

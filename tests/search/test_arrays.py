@@ -24,8 +24,13 @@ from tests.labs import experiment
 
 MATMUL = {"workload": "matmul", "target": "cpu:8", "dims": {"m": 64, "k": 64, "n": 64}}
 TRIPLES = MATMUL | {"mesh": {"x": 2, "y": 4}, "overrides": None, "strategies": ["auto"]}
-OPEN = {"workload": "layer", "target": "cpu:8", "mesh": None, "sharding": None,
-        "dims": {"batch": 32, "in": 64, "out": 12}}
+OPEN = {
+    "workload": "layer",
+    "target": "cpu:8",
+    "mesh": None,
+    "sharding": None,
+    "dims": {"batch": 32, "in": 64, "out": 12},
+}
 
 
 def found(spec, **more):
@@ -49,7 +54,8 @@ def test_null_means_searched_and_what_is_given_stays():
     assert len(list(meshes(question, "cpu:8"))) == 1 + 2 + 1  # 8; 2x4, 4x2; 2x2x2
     kept = read_array_question(OPEN | {"sharding": {"in": "model", "batch": "data"}})
     assert {tuple(name for name, _ in mesh) for mesh in meshes(kept, "cpu:8")} == {
-        ("model", "data")}
+        ("model", "data")
+    }
     assert len({sharded.table for sharded in shardings(kept)}) == 1
     one = read_array_question(OPEN | {"mesh": {"x": 8}})
     assert {sharded.mesh for sharded in shardings(one)} == {(("x", 8),)}
@@ -90,13 +96,23 @@ def test_equal_shardings_give_every_device_the_same_parts_up_to_the_order_of_dev
         devices = set()
         for place in itertools.product(*(range(size) for size in sizes.values())):
             at = dict(zip(sizes, place, strict=True))
-            devices.add(tuple(tuple(tuple(sizes[axis] for axis in axes)
-                                    and (math.prod(sizes[axis] for axis in axes),
-                                         sum(at[axis] * 97 ** n for n, axis in enumerate(axes)))
-                                    for axes in made.spec(array.name))
-                              for array in made.what.arrays))
-        return {tuple(tuple(part and part[0] for part in array) for array in device)
-                for device in devices}, len(devices)
+            devices.add(
+                tuple(
+                    tuple(
+                        tuple(sizes[axis] for axis in axes)
+                        and (
+                            math.prod(sizes[axis] for axis in axes),
+                            sum(at[axis] * 97**n for n, axis in enumerate(axes)),
+                        )
+                        for axes in made.spec(array.name)
+                    )
+                    for array in made.what.arrays
+                )
+            )
+        return {
+            tuple(tuple(part and part[0] for part in array) for array in device)
+            for device in devices
+        }, len(devices)
 
     checked = 0
     for each in every:
@@ -113,14 +129,22 @@ def test_a_difference_that_matters_is_no_renaming():
     for sharded in shardings(question):
         keys.setdefault(canonical(sharded, what, sizes), []).append(sharded)
     for alike in keys.values():
-        parts = {tuple(sorted((dim, sharded.parts(axes)) for dim, axes in sharded.table if axes))
-                 for sharded in alike}
+        parts = {
+            tuple(sorted((dim, sharded.parts(axes)) for dim, axes in sharded.table if axes))
+            for sharded in alike
+        }
         assert len(parts) == 1
 
 
-@pytest.mark.parametrize("spec", [
-    TRIPLES, OPEN, {"workload": "mlp", "target": "tpu:v5e:4x4", "mesh": None, "sharding": None},
-    {"workload": "transformer_block", "target": "tpu:v5e:2x4", "mesh": None, "sharding": None}])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        TRIPLES,
+        OPEN,
+        {"workload": "mlp", "target": "tpu:v5e:4x4", "mesh": None, "sharding": None},
+        {"workload": "transformer_block", "target": "tpu:v5e:2x4", "mesh": None, "sharding": None},
+    ],
+)
 def test_no_bound_is_above_its_own_estimate(spec):
     _, every = found(spec)
     ranked = [each for each in every if each.is_ranked]
@@ -142,8 +166,7 @@ def test_what_a_device_has_to_be_sent_of_a_matmul():
 
 
 def test_classics_are_told_by_what_is_sharded():
-    _, every = found(OPEN | {"workload": "transformer_block",
-                             "dims": {}, "mesh": {"x": 2, "y": 4}})
+    _, every = found(OPEN | {"workload": "transformer_block", "dims": {}, "mesh": {"x": 2, "y": 4}})
     kinds = {each.name.split(" · ")[1]: each.point.kind for each in every}
     assert kinds["batch:x+y"] == "data" and kinds["heads:x+y"] == "tensor"
     assert kinds["batch:x+y embed:x+y"] == "fsdp" and kinds["batch:x heads:y"] == "mixed"
@@ -155,21 +178,28 @@ def test_single_is_one_candidate_whatever_the_sharding():
     assert sum(each.fate != "pruned" for each in single) == 1
 
 
-@pytest.mark.parametrize(("spec", "sentence"), [
-    (OPEN | {"mesh": {"x": 8}, "sharding": {}}, "leaves nothing to search"),
-    (OPEN | {"mesh": {"x": 4}, "sharding": None}, "does not use the 8 devices"),
-    (OPEN | {"workload": "array", "dims": {"d0": 8}}, "has no sharding to search"),
-    (OPEN | {"target": []}, "is no target"), (OPEN | {"target": "tpu:v5e:3x3"}, "is not a shape"),
-    (OPEN | {"target": "local"}, "has not been asked for its devices"),
-    (OPEN | {"dims": {"warp": 3}}, "is not one of layer"), ([], "is not a JSON object")])
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        (OPEN | {"mesh": {"x": 8}, "sharding": {}}, "leaves nothing to search"),
+        (OPEN | {"mesh": {"x": 4}, "sharding": None}, "does not use the 8 devices"),
+        (OPEN | {"workload": "array", "dims": {"d0": 8}}, "has no sharding to search"),
+        (OPEN | {"target": []}, "is no target"),
+        (OPEN | {"target": "tpu:v5e:3x3"}, "is not a shape"),
+        (OPEN | {"target": "local"}, "has not been asked for its devices"),
+        (OPEN | {"dims": {"warp": 3}}, "is not one of layer"),
+        ([], "is not a JSON object"),
+    ],
+)
 def test_a_spec_that_asks_nothing_is_refused_in_a_sentence(spec, sentence):
     with pytest.raises(RequestError, match=sentence):
         read_array_question(spec)
 
 
 def test_an_empty_space_names_the_rule():
-    question = read_array_question(OPEN | {"dims": {"batch": 3, "in": 5, "out": 7},
-                                           "sharding": {"in": "x"}})
+    question = read_array_question(
+        OPEN | {"dims": {"batch": 3, "in": 5, "out": 7}, "sharding": {"in": "x"}}
+    )
     space = Space(question, 2)
     answer = Answer(question, space.size, list(space.candidates()), True)
     assert "in=5 does not divide over x=8" in words.headline(answer)
@@ -186,14 +216,30 @@ def proof(differs: bool) -> Proof:
 
 def measured(number: int, name: str, seconds: float) -> Candidate:
     point = next(each.point for each in found(OPEN)[1] if each.fate == "estimated")
-    return Candidate(number, name, "cpu:8", 8, "measured", measured_s=seconds, point=point,
-                     interval_s=(0.9 * seconds, 1.1 * seconds))
+    return Candidate(
+        number,
+        name,
+        "cpu:8",
+        8,
+        "measured",
+        measured_s=seconds,
+        point=point,
+        interval_s=(0.9 * seconds, 1.1 * seconds),
+    )
 
 
-@pytest.mark.parametrize(("differs", "ties", "said"), [
-    (True, [], "Proven against b: 1.21 s, paired ratio 1.20× (95 % interval 1.10 to 1.30). "
-               "2 measured side by side in 40 shuffled rounds."),
-    (False, ["b"], "No difference between a (1 s) and b (1.21 s).")])
+@pytest.mark.parametrize(
+    ("differs", "ties", "said"),
+    [
+        (
+            True,
+            [],
+            "Proven against b: 1.21 s, paired ratio 1.20× (95 % interval 1.10 to 1.30). "
+            "2 measured side by side in 40 shuffled rounds.",
+        ),
+        (False, ["b"], "No difference between a (1 s) and b (1.21 s)."),
+    ],
+)
 def test_an_answer_says_what_its_proof_says(differs, ties, said):
     every = [measured(0, "a", 1.0), measured(1, "b", 1.21), measured(2, "c", 0.98)]
     answer = Answer(read_array_question(OPEN), 3, every, True, proof=proof(differs))
@@ -204,25 +250,37 @@ def test_an_answer_says_what_its_proof_says(differs, ties, said):
     assert (listed["faster"], listed["slower"], listed["differs"]) == ("a", "b", differs)
     assert listed["link"].startswith("/compare?experiment=1.") and listed["run"] in listed["link"]
     classic = words.classic_words(answer, Classic("data", every[1]))
-    assert ("Beats it, paired ratio 1.20×" if differs else "No difference from the winner: "
-            ).lower() in classic.lower()
-    guessed = replace(every[1], fate="estimated", measured_s=None,
-                      predicted=Estimate(low=0.1, estimate=0.2, high=0.4))
+    assert (
+        "Beats it, paired ratio 1.20×" if differs else "No difference from the winner: "
+    ).lower() in classic.lower()
+    guessed = replace(
+        every[1],
+        fate="estimated",
+        measured_s=None,
+        predicted=Estimate(low=0.1, estimate=0.2, high=0.4),
+    )
     assert words.classic_words(answer, Classic("data", guessed)) == (
-        "data: b. Not measured; estimated at 200 ms.")
+        "data: b. Not measured; estimated at 200 ms."
+    )
     assert "not known how it compares" in words.why_not(answer, guessed)
     assert "measures both side by side" in words.classic_words(answer, Classic("data", every[2]))
     slow = measured(3, "slow", 1.4)
     assert words.classic_words(answer, Classic("data", slow)).startswith(
-        "data: slow. The winner beats it by 1.4×")
-    assert ("paired ratio" if differs else "no difference from the winner: paired"
-            ) in words.why_not(answer, every[1])
-    order = Answer(answer.question, 4, [*every, slow, replace(guessed, number=4)], True,
-                   proof=answer.proof).ranking
+        "data: slow. The winner beats it by 1.4×"
+    )
+    assert (
+        "paired ratio" if differs else "no difference from the winner: paired"
+    ) in words.why_not(answer, every[1])
+    order = Answer(
+        answer.question, 4, [*every, slow, replace(guessed, number=4)], True, proof=answer.proof
+    ).ranking
     told_apart = ["a", "c", "b", "slow", "b"]
     assert [each.candidate.name for each in order] == (
-        told_apart if differs else ["a", "b", "c", "slow", "b"])
-    assert [words.known_by(each.candidate, answer.proof) for each in order].count("side by side") == 2
+        told_apart if differs else ["a", "b", "c", "slow", "b"]
+    )
+    assert [words.known_by(each.candidate, answer.proof) for each in order].count(
+        "side by side"
+    ) == 2
     crashed = replace(every[2], fate="failed", measured_s=None, detail="it crashed.")
     beside = Answer(read_array_question(OPEN), 3, [*every[:2], crashed], True)
     assert words.state_words(beside).endswith("1 failed, the first of them c (it crashed).")
@@ -231,17 +289,31 @@ def test_an_answer_says_what_its_proof_says(differs, ties, said):
 
 
 def test_a_calibration_takes_the_place_of_the_guessed_rates():
-    spec = {"workload": "matmul", "target": "cpu:8", "mesh": {"x": 8}, "sharding": None,
-            "dims": {"m": 64, "k": 64, "n": 64}, "strategies": ["auto"]}
+    spec = {
+        "workload": "matmul",
+        "target": "cpu:8",
+        "mesh": {"x": 8},
+        "sharding": None,
+        "dims": {"m": 64, "k": 64, "n": 64},
+        "strategies": ["auto"],
+    }
     question, here = read_array_question(spec), machine()
-    found = {each.name: dict(each.parts) for each in
-             Space(question, 2, {"cpu:8": here}).candidates() if each.fate == "estimated"}
+    found = {
+        each.name: dict(each.parts)
+        for each in Space(question, 2, {"cpu:8": here}).candidates()
+        if each.fate == "estimated"
+    }
     parts = found["x=8 · m:x · auto"]
     assert parts["dispatch"] == here.floor_s
     assert parts["matmul"] == pytest.approx(2e-9 * 8 * 64 * 64, rel=0.05)  # c is added, too
-    guessed = {each.name: dict(each.parts) for each in Space(question, 2).candidates()
-               if each.fate == "estimated"}
+    guessed = {
+        each.name: dict(each.parts)
+        for each in Space(question, 2).candidates()
+        if each.fate == "estimated"
+    }
     assert guessed.keys() == found.keys() and "dispatch" not in guessed["x=8 · m:x · auto"]
-    assert words.rates_words(("cpu:8",), {"cpu:8": here}) == ("Estimates by the calibration of cpu:8.",)
+    assert words.rates_words(("cpu:8",), {"cpu:8": here}) == (
+        "Estimates by the calibration of cpu:8.",
+    )
     assert "`python -m spmd_core calibrate --target cpu:8`" in words.rates_words(("cpu:8",), {})[0]
     assert words.rates_words(("tpu:v5e:2x4",), {}) == ()

@@ -17,10 +17,20 @@ from spmd_core.search.question import bytes_of, read_prices, read_question
 from spmd_core.searching.outcomes import within
 from spmd_core.words import search as words
 
-MLP = {"workload": "mlp", "target": "cpu:8", "mesh": None, "sharding": None,
-       "dims": {"batch": 64, "in": 16, "hidden": 32, "out": 16}}
-MODEL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["full"],
-         "offload": False}
+MLP = {
+    "workload": "mlp",
+    "target": "cpu:8",
+    "mesh": None,
+    "sharding": None,
+    "dims": {"batch": 64, "in": 16, "hidden": 32, "out": 16},
+}
+MODEL = {
+    "model": "scaled:1",
+    "chips": ["v5e:4x4"],
+    "global_batch": 32,
+    "remat": ["full"],
+    "offload": False,
+}
 
 
 def answer_of(asked, **changes) -> Answer:
@@ -29,20 +39,28 @@ def answer_of(asked, **changes) -> Answer:
     return Answer(question, space.size, tuple(space.candidates()), False)
 
 
-@pytest.mark.parametrize(("more", "sentence"), [
-    ({"fixed": {"data": 2, "tensor": 16}},
-     "data=2 and tensor=16 do not divide the devices of these chips (16): use sizes"),
-    ({"fixed": (("data", 4), ("data", 8))}, "mesh axis 'data' appears twice: use"),
-    ({"global_batch": 0}, "global_batch=0 is too small: use at least 1"),
-    ({"global_batch": 2**24 + 1}, "global_batch=16777217 is too large: use at most 16777216"),
-    ({"chips": []}, "names nothing: name at least one"),
-    ({"chips": ["v5e:4x4"] * 99}, "names too many: name at most 64"),
-    ({"price": {"v5p": 4.2}}, "price v5p=4.2 is of chips that are not asked for: leave it out, "
-                              "or give one of v5e"),
-    ({"price": (("v5e", 1.0), ("v5e", 2.0))}, "price v5e=1 is one of several for v5e: give"),
-    ({"minimize": "price"}, "minimize=price needs one for v5e: add the price"),
-    ({"chips": ["v5e:１６"]}, "use"), ({"colour": 1}, "colour=1 is not part of a search"),
-])
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (
+            {"fixed": {"data": 2, "tensor": 16}},
+            "data=2 and tensor=16 do not divide the devices of these chips (16): use sizes",
+        ),
+        ({"fixed": (("data", 4), ("data", 8))}, "mesh axis 'data' appears twice: use"),
+        ({"global_batch": 0}, "global_batch=0 is too small: use at least 1"),
+        ({"global_batch": 2**24 + 1}, "global_batch=16777217 is too large: use at most 16777216"),
+        ({"chips": []}, "names nothing: name at least one"),
+        ({"chips": ["v5e:4x4"] * 99}, "names too many: name at most 64"),
+        (
+            {"price": {"v5p": 4.2}},
+            "price v5p=4.2 is of chips that are not asked for: leave it out, or give one of v5e",
+        ),
+        ({"price": (("v5e", 1.0), ("v5e", 2.0))}, "price v5e=1 is one of several for v5e: give"),
+        ({"minimize": "price"}, "minimize=price needs one for v5e: add the price"),
+        ({"chips": ["v5e:１６"]}, "use"),
+        ({"colour": 1}, "colour=1 is not part of a search"),
+    ],
+)
 def test_a_bad_word_of_a_model_s_question_is_value_rule_and_fix(more, sentence):
     with pytest.raises(RequestError) as caught:
         read_question(MODEL | more)
@@ -55,32 +73,47 @@ def test_a_memory_that_no_device_has_is_refused(gib):
         bytes_of(gib)
 
 
-@pytest.mark.parametrize(("more", "sentence"), [
-    ({"sharding": 5}, "sharding=5 is not an object: write for example"),
-    ({"sharding": {"rows": "x"}}, "sharding of 'rows' names no dim of mlp: use"),
-    ({"overrides": {"w9": ["x"]}}, "w9"),
-    ({"sharding": {"batch": ["x", "x"]}}, "used twice on dim batch"),
-])
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"sharding": 5}, "sharding=5 is not an object: write for example"),
+        ({"sharding": {"rows": "x"}}, "sharding of 'rows' names no dim of mlp: use"),
+        ({"overrides": {"w9": ["x"]}}, "w9"),
+        ({"sharding": {"batch": ["x", "x"]}}, "used twice on dim batch"),
+    ],
+)
 def test_what_stays_put_is_checked_before_anything_is_searched(more, sentence):
     with pytest.raises(RequestError, match=sentence):
         read_array_question(MLP | more)
 
 
-@pytest.mark.parametrize(("more", "sentence"), [
-    ({"minimize": "price"}, "minimize=price has no price for cpu:8: name topologies"),
-    ({"price": {"v5e": 1.0}}, "price v5e=1 is of chips that are not asked for: leave it out"),
-    ({"minimize": "speed"}, "minimize='speed' is not valid"),
-    ({"memory_bytes": 0}, "memory_bytes=0 is too small: use at least 1")])
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"minimize": "price"}, "minimize=price has no price for cpu:8: name topologies"),
+        ({"price": {"v5e": 1.0}}, "price v5e=1 is of chips that are not asked for: leave it out"),
+        ({"minimize": "speed"}, "minimize='speed' is not valid"),
+        ({"memory_bytes": 0}, "memory_bytes=0 is too small: use at least 1"),
+    ],
+)
 def test_a_link_of_a_computation_s_question_is_refused_in_a_sentence(more, sentence):
     with pytest.raises(RequestError, match=sentence):
-        question_of({"kind": "array", "spec": {"workload": "mlp"}, "targets": ["cpu:8"],
-                     "searched": ["mesh"], **more})
+        question_of(
+            {
+                "kind": "array",
+                "spec": {"workload": "mlp"},
+                "targets": ["cpu:8"],
+                "searched": ["mesh"],
+                **more,
+            }
+        )
 
 
 def test_an_operand_stays_put_while_the_others_are_searched():
     free, put = answer_of(MLP), answer_of(MLP | {"overrides": {"w1": [None, "x"]}})
-    assert put.found and all(("w1", ((), ("x",))) in each.point.sharded.overrides
-                             for each in put.found)
+    assert put.found and all(
+        ("w1", ((), ("x",))) in each.point.sharded.overrides for each in put.found
+    )
     assert all(each.experiment.overrides for each in put.found[:3])
     meshes = {each.name.split(" · ")[0] for each in put.found}
     assert {"x=8", "x=2,y=4", "x=2,y=2,z=2"} <= meshes
@@ -104,8 +137,10 @@ def test_memory_per_device_is_a_limit_of_computations_too():
 
 
 def test_price_of_a_computation_is_that_of_its_chips():
-    asked = MLP | {"target": ["tpu:v5e:2x2", "tpu:v6e:2x2"], "dims": {
-        "batch": 8192, "in": 4096, "hidden": 8192, "out": 4096}}
+    asked = MLP | {
+        "target": ["tpu:v5e:2x2", "tpu:v6e:2x2"],
+        "dims": {"batch": 8192, "in": 4096, "hidden": 8192, "out": 4096},
+    }
     more = {"minimize": "price", "price": read_prices("v5e=1, v6e=100")}
     assert answer_of(asked).winner.target == "tpu:v6e:2x2"
     cheap = answer_of(asked, **more)
@@ -136,7 +171,9 @@ def test_a_measured_time_is_not_set_against_an_estimate():
     assert not compared(winner, other).by_formula
     assert "by the formula alone" in words.beats(slow, other).lower()
     assert "faster" not in words.beats(slow, other)
-    assert "not measured, and by the formula alone" in words.why_not(Answer(answer.question, 2, [slow, other], False), other)
+    assert "not measured, and by the formula alone" in words.why_not(
+        Answer(answer.question, 2, [slow, other], False), other
+    )
 
 
 def test_the_rule_that_emptied_the_space_is_the_one_that_most_break():

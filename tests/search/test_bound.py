@@ -9,8 +9,13 @@ from spmd_core.search.costs.bound import bound_s, received, used
 
 TARGET = "tpu:v5e:4x4"
 BLOCK = {"workload": "transformer_block", "target": TARGET, "mesh": None, "sharding": None}
-MLP = {"workload": "mlp", "target": TARGET, "mesh": None, "sharding": None,
-       "dims": {"batch": 1024, "in": 256, "hidden": 2048, "out": 128}}
+MLP = {
+    "workload": "mlp",
+    "target": TARGET,
+    "mesh": None,
+    "sharding": None,
+    "dims": {"batch": 1024, "in": 256, "hidden": 2048, "out": 128},
+}
 
 
 def formula(spec):
@@ -18,8 +23,11 @@ def formula(spec):
 
 
 def over(mesh, **table):
-    return Sharded(TARGET, tuple(mesh.items()), tuple((dim, tuple(axes.split("+")))
-                                                      for dim, axes in table.items()))
+    return Sharded(
+        TARGET,
+        tuple(mesh.items()),
+        tuple((dim, tuple(axes.split("+"))) for dim, axes in table.items()),
+    )
 
 
 def test_flops_are_split_over_the_devices_that_the_sharding_uses():
@@ -29,7 +37,8 @@ def test_flops_are_split_over_the_devices_that_the_sharding_uses():
     assert used(found, over({"x": 4, "y": 4}, batch="x")) == 4
     assert used(found, over({"x": 4, "y": 4}, batch="x+y", embed="y")) == 16
     assert bound_s(found, whole, "auto") == pytest.approx(
-        16 * bound_s(found, over({"x": 4, "y": 4}, batch="x+y"), "auto"))
+        16 * bound_s(found, over({"x": 4, "y": 4}, batch="x+y"), "auto")
+    )
     assert bound_s(found, whole, "single") == 0.0
 
 
@@ -59,8 +68,17 @@ def test_key_heads_need_nothing_of_others_where_query_heads_are_stored_as_they_a
     assert received(block, over({"x": 2, "y": 8}, kv_heads="y")) > 0  # y has no heads: it sums them
 
 
-@pytest.mark.parametrize("target", ["tpu:v5e:4x4", "tpu:v5e:16x16", "tpu:v5p:2x2x2", "tpu:v6e:2x2",
-                                    "tpu:v5e:4x4*2", "tpu:tpu7x:2x2x2"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "tpu:v5e:4x4",
+        "tpu:v5e:16x16",
+        "tpu:v5p:2x2x2",
+        "tpu:v6e:2x2",
+        "tpu:v5e:4x4*2",
+        "tpu:tpu7x:2x2x2",
+    ],
+)
 def test_no_collective_is_priced_below_what_its_bytes_take_at_the_limit(target):
     """Of an all-gather the cost model says at least the bytes that a device misses over the most
     that its links carry, and at least the least time of any.

@@ -19,8 +19,13 @@ from spmd_core.search.question import read_question
 from spmd_core.search.ranking import front, ranking, score
 from spmd_core.words import search as words
 
-SMALL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["minimal", "full"],
-         "offload": False}
+SMALL = {
+    "model": "scaled:1",
+    "chips": ["v5e:4x4"],
+    "global_batch": 32,
+    "remat": ["minimal", "full"],
+    "offload": False,
+}
 
 
 def answer_of(**changes) -> Answer:
@@ -34,8 +39,11 @@ def small() -> Answer:
 
 
 def test_meshes_are_all_products_of_up_to_three_axes():
-    brute = {tuple((name, size) for name, size in zip("abcd", sizes, strict=True) if size > 1)
-             for sizes in itertools.product(range(1, 17), repeat=4) if math.prod(sizes) == 16}
+    brute = {
+        tuple((name, size) for name, size in zip("abcd", sizes, strict=True) if size > 1)
+        for sizes in itertools.product(range(1, 17), repeat=4)
+        if math.prod(sizes) == 16
+    }
     assert set(named_meshes(16, tuple("abcd"))) == {mesh for mesh in brute if len(mesh) <= 3}
     assert factorizations(1, 0) == ((),)
 
@@ -47,8 +55,11 @@ def test_the_space_is_meshes_times_policies_and_every_number_is_there_once(small
 
 
 def test_estimates_that_share_a_mesh_are_those_of_each_plan_alone():
-    found = [each for each in answer_of(remat=["none", "minimal", "full"], offload=True).found
-             if each.is_ranked]
+    found = [
+        each
+        for each in answer_of(remat=["none", "minimal", "full"], offload=True).found
+        if each.is_ranked
+    ]
     assert len(found) > 500
     for each in found[::37]:
         alone = estimate_step(parse_plan(each.plan.to_json()))
@@ -76,8 +87,15 @@ def test_nothing_that_is_pruned_could_have_won():
     for mesh in named_meshes(16, tuple(name for name in AXES if name != "expert")):
         for policy in policies(("full",), False, True):
             try:
-                plan = parse_plan({"target": "tpu:v5e:4x4", "model": "scaled:4", "mesh": mesh,
-                                   "batch_per_device": 1.5, **policy.fields})
+                plan = parse_plan(
+                    {
+                        "target": "tpu:v5e:4x4",
+                        "model": "scaled:4",
+                        "mesh": mesh,
+                        "batch_per_device": 1.5,
+                        **policy.fields,
+                    }
+                )
             except RequestError:
                 continue
             found = estimate_step(plan)
@@ -102,8 +120,10 @@ def test_a_rank_front_and_score_are_those_of_brute_force(small):
     assert score(small.winner) == min(score(each) for each in ranked)
     assert sum(1 + len(entry.alike) for entry in small.ranking) == len(ranked)
     for one in front(small.ranking):
-        assert not any(other.seconds < one.seconds and other.memory_bytes < one.memory_bytes
-                       for other in ranked)
+        assert not any(
+            other.seconds < one.seconds and other.memory_bytes < one.memory_bytes
+            for other in ranked
+        )
     by_memory = ranking(ranked, "memory")[0].candidate
     assert by_memory.memory_bytes == min(each.memory_bytes for each in ranked)
 
@@ -115,8 +135,15 @@ def test_of_equal_times_the_smaller_is_first(small):
 
 def test_a_measured_winner_is_tied_by_its_interval_alone():
     def measured(number: int, seconds: float, half: float) -> Candidate:
-        return Candidate(number, f"c{number}", "cpu:8", 8, "measured", measured_s=seconds,
-                         interval_s=(seconds - half, seconds + half))
+        return Candidate(
+            number,
+            f"c{number}",
+            "cpu:8",
+            8,
+            "measured",
+            measured_s=seconds,
+            interval_s=(seconds - half, seconds + half),
+        )
 
     near = [measured(0, 1.0, 0.1), measured(1, 1.15, 0.1), measured(2, 2.0, 0.1)]
     answer = Answer(read_question(SMALL), 3, near, True)
@@ -133,8 +160,12 @@ def test_what_is_fixed_stays_and_up_to_so_many_chips_means_all_of_them():
 
 
 def test_price_and_memory_decide_where_they_are_asked_for():
-    cheap = answer_of(chips=["v5e:16", "v5p:16"], minimize="price", global_batch=16,
-                      price={"v5e": 1.0, "v5p": 400.0})
+    cheap = answer_of(
+        chips=["v5e:16", "v5p:16"],
+        minimize="price",
+        global_batch=16,
+        price={"v5e": 1.0, "v5p": 400.0},
+    )
     assert cheap.winner.target.startswith("tpu:v5e")
     small = answer_of(memory_bytes=2**31)
     assert all(each.memory_bytes <= 2**31 for each in small.found if each.is_ranked)
@@ -145,8 +176,15 @@ def test_the_answer_in_words_and_json(small):
     assert small.winner.name in said and "nothing was compiled" in said
     found = small.to_json()
     assert {"space", "pruned", "winner", "ranking", "complete", "ties"} <= set(found)
-    assert {"experiment", "predicted_s", "measured_s", "memory_bytes", "strategy", "plan",
-            "name"} <= set(found["winner"])
+    assert {
+        "experiment",
+        "predicted_s",
+        "measured_s",
+        "memory_bytes",
+        "strategy",
+        "plan",
+        "name",
+    } <= set(found["winner"])
     assert found["winner"]["name"] == found["ranking"][0]["name"]
     assert {each.title for each in small.classics} == {"data", "fsdp", "tensor", "fsdp x tensor"}
     published = answer_of(model="scaled:32", chips=["v5p:64"], global_batch=384)
@@ -156,11 +194,22 @@ def test_the_answer_in_words_and_json(small):
 
 
 def test_the_winner_as_maxtext_and_flax_write_it():
-    plan = parse_plan({"target": "tpu:v5p:4x4x4*2", "model": "scaled:1", "batch_per_device": 1,
-                       "mesh": {"data": 2, "fsdp": 16, "tensor": 4}, "save": ("query",)})
+    plan = parse_plan(
+        {
+            "target": "tpu:v5p:4x4x4*2",
+            "model": "scaled:1",
+            "batch_per_device": 1,
+            "mesh": {"data": 2, "fsdp": 16, "tensor": 4},
+            "save": ("query",),
+        }
+    )
     assert parallelism(plan) == {
-        "ici_data_parallelism": 1, "dcn_data_parallelism": 2, "ici_fsdp_parallelism": 16,
-        "ici_tensor_parallelism": 4, "dcn_fsdp_parallelism": 1}
+        "ici_data_parallelism": 1,
+        "dcn_data_parallelism": 2,
+        "ici_fsdp_parallelism": 16,
+        "ici_tensor_parallelism": 4,
+        "dcn_fsdp_parallelism": 1,
+    }
     assert "query_proj: device" in maxtext(plan)
     for name in ("heads", "q_heads", "kv_heads", "activation_kv_heads"):
         assert f"['{name}', ['tensor']]" in maxtext(plan), "what has no rule would be replicated"
@@ -169,15 +218,19 @@ def test_the_winner_as_maxtext_and_flax_write_it():
     assert dict(rules["rules"])["activation_batch"] == ("data", "fsdp")
 
 
-@pytest.mark.parametrize(("changes", "sentence"), [
-    ({"chips": ["v5p:60"]}, "is no number of chips of TPU v5p"),
-    ({"chips": ["v9:64"]}, "is not one that the TPU compiler knows"),
-    ({"fixed": {"warp": 2}}, "is not one that a decoder is sharded over"),
-    ({"fixed": {"data": 512}}, "is more than the 16 devices"),
-    ({"fixed": {"data": 3}}, "data=3 does not divide the devices of these chips"),
-    ({"minimize": "price"}, "needs one for v5e"),
-    ({"batch_per_device": 2}, "say the same twice"),
-    ({"slices": "many"}, "is not a number of slices")])
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"chips": ["v5p:60"]}, "is no number of chips of TPU v5p"),
+        ({"chips": ["v9:64"]}, "is not one that the TPU compiler knows"),
+        ({"fixed": {"warp": 2}}, "is not one that a decoder is sharded over"),
+        ({"fixed": {"data": 512}}, "is more than the 16 devices"),
+        ({"fixed": {"data": 3}}, "data=3 does not divide the devices of these chips"),
+        ({"minimize": "price"}, "needs one for v5e"),
+        ({"batch_per_device": 2}, "say the same twice"),
+        ({"slices": "many"}, "is not a number of slices"),
+    ],
+)
 def test_a_question_that_makes_no_sense_is_refused_in_a_sentence(changes, sentence):
     with pytest.raises(RequestError, match=sentence):
         read_question(SMALL | changes)

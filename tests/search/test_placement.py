@@ -15,8 +15,12 @@ from spmd_core.search.array_space import shardings
 from spmd_core.search.arrays import Space
 from spmd_core.search.placement import Placements, is_ambiguous
 
-LAYER = {"workload": "layer", "mesh": None, "sharding": None,
-         "dims": {"batch": 32, "in": 64, "out": 16}}
+LAYER = {
+    "workload": "layer",
+    "mesh": None,
+    "sharding": None,
+    "dims": {"batch": 32, "in": 64, "out": 16},
+}
 
 MLP = LAYER | {"workload": "mlp", "dims": {}}
 
@@ -25,9 +29,12 @@ def links(topology) -> set[frozenset]:
     """Pairs of neighboring devices, by their coordinates."""
     found = set()
     for one, other in itertools.combinations(listed(topology), 2):
-        apart = [min(abs(a - b), size - abs(a - b)) if wraps else abs(a - b) for a, b, size, wraps
-                 in zip(one[:3], other[:3], (*topology.shape, 1), (*topology.wraps, False),
-                        strict=False)]
+        apart = [
+            min(abs(a - b), size - abs(a - b)) if wraps else abs(a - b)
+            for a, b, size, wraps in zip(
+                one[:3], other[:3], (*topology.shape, 1), (*topology.wraps, False), strict=False
+            )
+        ]
         if sum(apart) == 1 and one[3:] == other[3:]:
             found.add(frozenset((one, other)))
     return found
@@ -36,9 +43,14 @@ def links(topology) -> set[frozenset]:
 def renumberings(topology) -> list[dict]:
     """Every permutation of the devices that maps links onto links, by trying them all."""
     devices, there = listed(topology), links(topology)
-    return [image for order in itertools.permutations(devices)
-            if all(frozenset(map((image := dict(zip(devices, order, strict=True))).get, link))
-                   in there for link in there)]
+    return [
+        image
+        for order in itertools.permutations(devices)
+        if all(
+            frozenset(map((image := dict(zip(devices, order, strict=True))).get, link)) in there
+            for link in there
+        )
+    ]
 
 
 def blocks(sharded, what, sizes, topology) -> dict:
@@ -49,8 +61,9 @@ def blocks(sharded, what, sizes, topology) -> dict:
     for at in np.ndindex(*places.shape[:-1]):
         index, parts = dict(zip(names, at, strict=True)), []
         for array in what.arrays:
-            for dim, axes in zip(array.present(sizes), sharded.spec(what, sizes, array.name),
-                                 strict=True):
+            for dim, axes in zip(
+                array.present(sizes), sharded.spec(what, sizes, array.name), strict=True
+            ):
                 part = 0
                 for axis in axes:
                     part = part * dict(sharded.mesh)[axis] + index[axis]
@@ -60,13 +73,28 @@ def blocks(sharded, what, sizes, topology) -> dict:
     return held
 
 
-@pytest.mark.parametrize(("target", "spec"), [
-    ("tpu:v5e:2x2", LAYER), ("tpu:v5e:2x4", LAYER),
-    ("tpu:v5e:2x2", MLP),
-    ("tpu:v5e:2x2", LAYER | {"workload": "matmul", "mesh": {"x": 2, "y": 2}, "overrides": None,
-                             "dims": {"m": 8, "k": 8, "n": 8}, "strategies": ["auto"]})])
+@pytest.mark.parametrize(
+    ("target", "spec"),
+    [
+        ("tpu:v5e:2x2", LAYER),
+        ("tpu:v5e:2x4", LAYER),
+        ("tpu:v5e:2x2", MLP),
+        (
+            "tpu:v5e:2x2",
+            LAYER
+            | {
+                "workload": "matmul",
+                "mesh": {"x": 2, "y": 2},
+                "overrides": None,
+                "dims": {"m": 8, "k": 8, "n": 8},
+                "strategies": ["auto"],
+            },
+        ),
+    ],
+)
 def test_equal_are_those_whose_devices_hold_the_same_on_some_numbering_that_keeps_the_links(
-        target, spec):
+    target, spec
+):
     question, topology = read_array_question(spec | {"target": target}), get_topology(target)
     what, sizes = question.sample.what, question.sample.sizes
     ways, placements = renumberings(topology), Placements(topology)
@@ -92,9 +120,16 @@ def test_an_axis_in_factors_and_one_of_no_use_are_the_same_placement():
     assert keys["x=4,y=4 · batch:x"][1] != keys["x=2,y=8 · batch:x"][1]
 
 
-@pytest.mark.parametrize(("target", "many"), [
-    ("tpu:v5e:4x4", 8), ("tpu:v5e:4x8", 4), ("tpu:v5p:2x2x2", 48), ("tpu:v5p:4x4x4*2", 48),
-    ("tpu:v5p:16x16x24", 1)])
+@pytest.mark.parametrize(
+    ("target", "many"),
+    [
+        ("tpu:v5e:4x4", 8),
+        ("tpu:v5e:4x8", 4),
+        ("tpu:v5p:2x2x2", 48),
+        ("tpu:v5p:4x4x4*2", 48),
+        ("tpu:v5p:16x16x24", 1),
+    ],
+)
 def test_how_many_ways_there_are_to_turn_and_mirror_a_topology(target, many):
     ways = Placements(get_topology(target))._symmetries
     assert len(ways) == many
@@ -117,16 +152,25 @@ def test_where_an_axis_shards_two_dims_only_programs_written_by_hand_are_equal()
     fates: dict = {}
     for each in space.candidates():
         fates.setdefault(each.name.rpartition(" · ")[0], {})[each.strategy] = each
-    both = [each for name, each in fates.items()
-            if any(f"batch:{axis} hidden:{axis}" in name for axis in "xyz")]
+    both = [
+        each
+        for name, each in fates.items()
+        if any(f"batch:{axis} hidden:{axis}" in name for axis in "xyz")
+    ]
     assert any(each["shard_map"].equal is not None for each in both)
     assert all(each[name].equal is None for each in both for name in ("auto", "constrained"))
     assert all(each.equal is not None for each in fates["x=4,y=4 · batch:y out:x"].values())
 
 
 def test_two_axes_over_query_heads_and_key_heads_leave_a_choice_too():
-    question = read_array_question({"workload": "transformer_block", "target": "tpu:v5e:2x4",
-                                    "mesh": {"x": 2, "y": 4}, "sharding": None})
+    question = read_array_question(
+        {
+            "workload": "transformer_block",
+            "target": "tpu:v5e:2x4",
+            "mesh": {"x": 2, "y": 4},
+            "sharding": None,
+        }
+    )
     what, sizes = question.sample.what, question.sample.sizes
     left = {sharded.words: is_ambiguous(sharded, what, sizes) for sharded in shardings(question)}
     assert left["x=2,y=4 · heads:x kv_heads:y"] and left["x=2,y=4 · batch:x embed:x heads:y"]

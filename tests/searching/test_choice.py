@@ -16,8 +16,13 @@ from spmd_core.searching.outcomes import answered
 from spmd_core.words import search as words
 from tests.ui.values import ENVIRONMENT
 
-SPEC = {"workload": "mlp", "target": "tpu:v5e:4x4", "mesh": None, "sharding": None,
-        "strategies": ["auto"]}
+SPEC = {
+    "workload": "mlp",
+    "target": "tpu:v5e:4x4",
+    "mesh": None,
+    "sharding": None,
+    "strategies": ["auto"],
+}
 QUESTION = read_array_question(SPEC)
 
 
@@ -28,8 +33,9 @@ def candidates():
 def compiled(candidate, share):
     """As if its program took this share of its estimate."""
     seconds = share * estimate_s(candidate)
-    return replace(candidate, fate="compiled",
-                   predicted=Estimate(low=seconds, estimate=seconds, high=seconds))
+    return replace(
+        candidate, fate="compiled", predicted=Estimate(low=seconds, estimate=seconds, high=seconds)
+    )
 
 
 def test_how_far_below_its_estimate_a_program_was():
@@ -45,8 +51,9 @@ def test_what_is_too_far_above_is_ruled_out_and_comes_back_where_an_estimate_pro
     best = min(map(estimate_s, left))
     out = rejudged(every, Trust(30, DRAWN, 1.0), best)
     limit = MARGIN * best
-    assert {each.number for each in out} == {each.number for each in left
-                                             if estimate_s(each) > limit}
+    assert {each.number for each in out} == {
+        each.number for each in left if estimate_s(each) > limit
+    }
     assert out and all(each.fate == "pruned" and each.reason == REASON for each in out)
     assert "of 30 compiled candidates, 20 of them drawn at random" in out[0].detail
     for each in out:
@@ -55,8 +62,13 @@ def test_what_is_too_far_above_is_ruled_out_and_comes_back_where_an_estimate_pro
     near = sorted(map(estimate_s, out))[len(out) // 2]
     back = rejudged(every, Trust(31, DRAWN, limit / near), best)
     assert 0 < len(back) < len(out)
-    assert all(each.fate == "estimated" and each.reason is None and not each.detail
-               and estimate_s(each) <= 1.001 * near for each in back)
+    assert all(
+        each.fate == "estimated"
+        and each.reason is None
+        and not each.detail
+        and estimate_s(each) <= 1.001 * near
+        for each in back
+    )
 
 
 def test_nothing_is_ruled_out_by_estimates_before_enough_were_drawn(monkeypatch):
@@ -76,10 +88,14 @@ def test_nothing_is_ruled_out_by_estimates_before_enough_were_drawn(monkeypatch)
 
 def test_attached_devices_and_other_goals_draw_nothing():
     found = candidates()
-    found = [compiled(each, 1.0) if each.fate == "estimated" and each.number % 2 else each
-             for each in found]
-    for choice in (Choice(QUESTION, 10**4, draws=False),
-                   Choice(read_array_question(SPEC, minimize="memory"), 10**4, draws=True)):
+    found = [
+        compiled(each, 1.0) if each.fate == "estimated" and each.number % 2 else each
+        for each in found
+    ]
+    for choice in (
+        Choice(QUESTION, 10**4, draws=False),
+        Choice(read_array_question(SPEC, minimize="memory"), 10**4, draws=True),
+    ):
         choice.next(Answer(QUESTION, len(found), tuple(found), False))
         assert not choice._drawn
         assert not {each.reason for each in choice.ruled_out(found)} & {REASON}
@@ -92,17 +108,25 @@ def test_what_is_ruled_out_by_estimates_is_said_apart():
         found[each.number] = each
     answer = Answer(QUESTION, len(found), tuple(found), True)
     count = answer.pruned[REASON]
-    assert f"{count:,} only by their estimates, which is no proof" \
-        in words.state_words(answer)
+    assert f"{count:,} only by their estimates, which is no proof" in words.state_words(answer)
     assert f"{count:,} are estimated far above the best" in words.space_words(answer)
 
 
 def test_a_sharding_that_a_strategy_cannot_write_is_ruled_out_and_has_not_failed():
     each = candidates()[0]
-    found = Result.model_validate({
-        "run": "20260101-000000-abcdef", "experiment": each.experiment, "environment": ENVIRONMENT,
-        "strategies": {each.strategy: {"status": "error", "error": {
-            "kind": INEXPRESSIBLE, "message": "needs whole rows"}}}})
+    found = Result.model_validate(
+        {
+            "run": "20260101-000000-abcdef",
+            "experiment": each.experiment,
+            "environment": ENVIRONMENT,
+            "strategies": {
+                each.strategy: {
+                    "status": "error",
+                    "error": {"kind": INEXPRESSIBLE, "message": "needs whole rows"},
+                }
+            },
+        }
+    )
     (ruled_out,) = answered([each], found)
     assert (ruled_out.fate, ruled_out.detail) == ("pruned", "needs whole rows")
     said = words.space_words(Answer(QUESTION, 1, [ruled_out], True))

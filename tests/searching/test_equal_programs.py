@@ -10,13 +10,20 @@ from spmd_core.settings import Settings
 
 pytest.importorskip("libtpu")
 
-SPEC = {"workload": "mlp", "target": "tpu:v5e:4x4", "mesh": None, "sharding": None,
-        "dims": {"batch": 256, "in": 256, "hidden": 512, "out": 256},
-        "strategies": ["auto", "shard_map"]}
+SPEC = {
+    "workload": "mlp",
+    "target": "tpu:v5e:4x4",
+    "mesh": None,
+    "sharding": None,
+    "dims": {"batch": 256, "in": 256, "hidden": 512, "out": 256},
+    "strategies": ["auto", "shard_map"],
+}
 # one that is turned, one in other factors, one over other axes in part
-PAIRS = (("x=4,y=4 · batch:x hidden:y", "x=4,y=4 · batch:y hidden:x"),
-         ("x=4,y=4 · batch:x hidden:y", "x=2,y=2,z=4 · batch:x+y hidden:z"),
-         ("x=4,y=4 · batch:x in:y", "x=2,y=2,z=4 · batch:x+y in:z"))
+PAIRS = (
+    ("x=4,y=4 · batch:x hidden:y", "x=4,y=4 · batch:y hidden:x"),
+    ("x=4,y=4 · batch:x hidden:y", "x=2,y=2,z=4 · batch:x+y hidden:z"),
+    ("x=4,y=4 · batch:x in:y", "x=2,y=2,z=4 · batch:x+y in:z"),
+)
 
 
 @pytest.fixture(scope="module")

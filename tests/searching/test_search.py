@@ -18,8 +18,15 @@ from spmd_core.words.search import disturbed_words, headline
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 from tests.ui.values import result, strategy
 
-SPEC = {"workload": "elementwise", "target": "cpu:8", "mesh": None, "sharding": None,
-        "dims": {"rows": 16, "cols": 8}, "strategies": ["auto", "shard_map"], "seed": 0}
+SPEC = {
+    "workload": "elementwise",
+    "target": "cpu:8",
+    "mesh": None,
+    "sharding": None,
+    "dims": {"rows": 16, "cols": 8},
+    "strategies": ["auto", "shard_map"],
+    "seed": 0,
+}
 ENDLESS, ABORT, ROUNDS = 1, 8, 5
 
 
@@ -72,8 +79,9 @@ def test_the_best_is_measured_proven_and_remembered(lab, store):
     assert again.proof == answer.proof and again.ties == answer.ties
     on = search(lab, store).run()  # all was measured and proven: nothing is left to do
     assert runs(lab) == before and on.proof == answer.proof
-    assert [each.name for each in again.found if each.fate == "measured"] \
-        == [each.name for each in answer.found if each.fate == "measured"]
+    assert [each.name for each in again.found if each.fate == "measured"] == [
+        each.name for each in answer.found if each.fate == "measured"
+    ]
 
 
 def test_what_crashes_is_recorded_and_the_others_are_tried(lab, store):
@@ -82,7 +90,8 @@ def test_what_crashes_is_recorded_and_the_others_are_tried(lab, store):
     failed = [each for each in answer.found if each.fate == "failed"]
     assert len(failed) == 3 and all(each.run and each.detail for each in failed)
     assert headline(answer).startswith(
-        f"None of {answer.space} candidates can run: 3 failed, the first of them {failed[0].name}")
+        f"None of {answer.space} candidates can run: 3 failed, the first of them {failed[0].name}"
+    )
 
 
 def test_cancel_keeps_what_was_found(lab, store):
@@ -98,7 +107,8 @@ def test_cancel_keeps_what_was_found(lab, store):
 
 
 def test_candidates_of_an_absent_target_go_to_a_pool_and_are_runs_of_the_search(
-        lab, store, monkeypatch, capsys):
+    lab, store, monkeypatch, capsys
+):
     found = search(lab, store, target="tpu:v5e:2x2", strategies=["auto"])
     answer = found.run()
     assert found.state == "done" and answer.complete
@@ -118,8 +128,12 @@ def test_a_pool_takes_one_run_more_than_there_are_compilers_and_cancels_what_is_
     pool = Pool(lab, None, "search a")
     for rows in (16, 32):
         until(lambda: list(pool.finished()) == [] and pool.has_room)
-        pool.submit(experiment(ENDLESS, target="tpu:v5e:2x2", mesh={"x": 4},
-                               dims={"rows": rows, "cols": 8}), rows)
+        pool.submit(
+            experiment(
+                ENDLESS, target="tpu:v5e:2x2", mesh={"x": 4}, dims={"rows": rows, "cols": 8}
+            ),
+            rows,
+        )
         assert not pool.has_room and not pool.is_idle
     assert [each.state for each in lab.active()] != ["queued", "queued"]
     assert list(pool.finished()) == []
@@ -129,8 +143,9 @@ def test_a_pool_takes_one_run_more_than_there_are_compilers_and_cancels_what_is_
 
 
 def test_a_model_is_estimated_without_a_run_and_a_thread_tells_how_it_goes(lab, store):
-    question = read_question({"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32,
-                              "remat": ["full"]})
+    question = read_question(
+        {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["full"]}
+    )
     seen = []
     answer = watch(Search(lab, store, question, None), lambda one: seen.append(one.state), 0.05)
     assert answer.complete and answer.winner.fate == "estimated" and runs(lab) == 0
@@ -142,8 +157,19 @@ def test_what_cannot_win_is_pruned_by_its_bound_and_by_nothing_else(lab, store):
     one._enumerate(1e9)
     best = next(each for each in one.answer.found if each.fate == "estimated")
     lowest = min(each.bound_s for each in one.answer.found if each.fate == "estimated")
-    one._keep([type(best)(best.number, best.name, best.target, 8, "measured",
-                          measured_s=lowest * 1.5, point=best.point)])
+    one._keep(
+        [
+            type(best)(
+                best.number,
+                best.name,
+                best.target,
+                8,
+                "measured",
+                measured_s=lowest * 1.5,
+                point=best.point,
+            )
+        ]
+    )
     one._keep(Choice(one.question, one.space, draws=False).ruled_out(one.answer.found))
     for each in one.answer.found:
         if each.reason == "lower bound above the best":
@@ -163,8 +189,9 @@ class Canned(Runs):
         return None, self.left.pop(0)
 
 
-@pytest.mark.parametrize(("spreads", "kept", "disturbed"), [
-    ((0.1,), 0.1, 0), ((0.6, 0.2), 0.2, 1), ((0.6, 0.9), 0.6, 1)])
+@pytest.mark.parametrize(
+    ("spreads", "kept", "disturbed"), [((0.1,), 0.1, 0), ((0.6, 0.2), 0.2, 1), ((0.6, 0.9), 0.6, 1)]
+)
 def test_times_that_spread_are_measured_once_more(spreads, kept, disturbed):
     runs = Canned(*spreads)
     assert spread(runs.steady(experiment())[1]) == kept and not runs.left

@@ -9,7 +9,23 @@ import sys
 import time
 import types
 
-QUICK, ENDLESS, STUBBORN, STRAY, JUNK, ROUNDS, DEAF, RENEW, ABORT, LARGE, RAISES, NOISY, NO_DEVICES, HALF_LINE, SUMS = range(15)
+(
+    QUICK,
+    ENDLESS,
+    STUBBORN,
+    STRAY,
+    JUNK,
+    ROUNDS,
+    DEAF,
+    RENEW,
+    ABORT,
+    LARGE,
+    RAISES,
+    NOISY,
+    NO_DEVICES,
+    HALF_LINE,
+    SUMS,
+) = range(15)
 # rounds: ten minutes, so that no machine is too slow to find such a run at work
 LONG = int(os.environ.get("STANDIN_LONG", 30_000))
 
@@ -23,8 +39,9 @@ def describe(target, expected_device_count=None):
     if os.environ.get("STANDIN_DIES_AT_START"):
         os.write(2, b"cannot load the driver\n")
         os._exit(3)
-    return Environment(jax="0", jaxlib="0", python="3", platform="cpu", device_kind="stand-in",
-                       device_count=8)
+    return Environment(
+        jax="0", jaxlib="0", python="3", platform="cpu", device_kind="stand-in", device_count=8
+    )
 
 
 def run_experiment(experiment, run_id, environment, emit, cancelled):
@@ -35,8 +52,16 @@ def run_experiment(experiment, run_id, environment, emit, cancelled):
             file.write(f"{run_id} {os.getpid()} {os.getppid()}\n")
     emit(Phase(phase="compile", strategy="single"))
     _progress(emit, 1)
-    behave = {ENDLESS: _endless, STUBBORN: _stubborn, STRAY: _stray, JUNK: _junk, ABORT: _abort,
-              RAISES: _raise, NOISY: _noisy, HALF_LINE: _half_line}
+    behave = {
+        ENDLESS: _endless,
+        STUBBORN: _stubborn,
+        STRAY: _stray,
+        JUNK: _junk,
+        ABORT: _abort,
+        RAISES: _raise,
+        NOISY: _noisy,
+        HALF_LINE: _half_line,
+    }
     if experiment.seed in behave:
         behave[experiment.seed](emit)
     rounds = LONG if experiment.seed in (ROUNDS, DEAF) else int(os.environ.get("STANDIN_ROUNDS", 2))
@@ -55,8 +80,9 @@ def run_experiment(experiment, run_id, environment, emit, cancelled):
         time.sleep(0.005)
     size = 40_000_000 if experiment.seed == LARGE else 10
     emit(Texts(strategy="single", texts={"program": "text " * (size // 5)}))
-    return _finished(experiment, run_id, environment, notes=("x" * size,),
-                     renew=experiment.seed == RENEW)
+    return _finished(
+        experiment, run_id, environment, notes=("x" * size,), renew=experiment.seed == RENEW
+    )
 
 
 def compile_experiment(experiment, run_id, environment, emit, cancelled):
@@ -72,11 +98,16 @@ def compile_experiment(experiment, run_id, environment, emit, cancelled):
     sums = (Collective(kind="all-reduce", axes=("x",), bytes=2**24, count=1),)
     listed = sums if dict(experiment.sharding) and not experiment.overrides else ()
     held = MemoryBytes(argument=2**20 if listed else 2**21, output=0, temp=0)
-    compiled = {name: each.model_copy(update={"collectives": listed, "memory_bytes": held})
-                for name, each in found.result.strategies.items()}
+    compiled = {
+        name: each.model_copy(update={"collectives": listed, "memory_bytes": held})
+        for name, each in found.result.strategies.items()
+    }
     here = environment.model_copy(update={"simulated": True, "cores": 2})
-    return found.model_copy(update={"result": found.result.model_copy(
-        update={"strategies": compiled, "environment": here})})
+    return found.model_copy(
+        update={
+            "result": found.result.model_copy(update={"strategies": compiled, "environment": here})
+        }
+    )
 
 
 def predict_experiment(experiment, run_id, environment, emit, cancelled, clock):
@@ -115,15 +146,25 @@ def _finished(experiment, run_id, environment, partial=False, notes=(), renew=Fa
         seconds = 0.001 * len(row.experiment.mesh)
         turns = tuple((seconds,) for _ in range(experiment.timing.samples))
         outcomes[row.key] = StrategyResult(
-            status="cancelled" if partial else "ok", median_s=seconds, samples_s=(seconds,),
-            turns_s=turns if experiment.variants else ())
+            status="cancelled" if partial else "ok",
+            median_s=seconds,
+            samples_s=(seconds,),
+            turns_s=turns if experiment.variants else (),
+        )
     comparison = None
     if experiment.variants:
         from spmd_core.results import stats
 
         comparison = stats.compare({key: each.turns_s for key, each in outcomes.items()})
-    result = Result(run=run_id, experiment=experiment, environment=environment,
-                    strategies=outcomes, comparison=comparison, partial=partial, notes=notes)
+    result = Result(
+        run=run_id,
+        experiment=experiment,
+        environment=environment,
+        strategies=outcomes,
+        comparison=comparison,
+        partial=partial,
+        notes=notes,
+    )
     return Finished(result=result, renew_worker=renew)
 
 

@@ -38,13 +38,17 @@ def test_a_viewer_and_all_viewers_have_so_many_runs_and_the_command_line_is_not_
     ann, bob, eve = (Asker(name) for name in ("ann", "bob", "eve"))
     for asker in (ann, ann, bob, bob):
         lab.submit(experiment(), asker)
-    with pytest.raises(RequestError, match="2 runs of yours wait or are at work, as many as one "
-                       "viewer may have here: wait for one, or cancel one on Overview"):
+    with pytest.raises(
+        RequestError,
+        match="2 runs of yours wait or are at work, as many as one "
+        "viewer may have here: wait for one, or cancel one on Overview",
+    ):
         lab.submit(experiment(), ann)
     with pytest.raises(RequestError, match="4 runs wait or are at work, as many as this server"):
         lab.submit(experiment(), eve)
     assert lab.room("ann").words.startswith(
-        "4 of 4 runs are queued or at work, 2 of the 2 that one viewer may ask for are yours")
+        "4 of 4 runs are queued or at work, 2 of the 2 that one viewer may ask for are yours"
+    )
     lab.submit(experiment())
     assert lab.cancel_all("ann") == 2
     assert lab.room("ann").own == 0
@@ -67,8 +71,11 @@ def test_a_full_store_refuses_viewers_and_names_the_oldest(open_lab):
     runs = [lab.submit(experiment()) for _ in range(3)]
     lab.cancel(runs[0])
     lab.cancel(runs[1])
-    with pytest.raises(RequestError, match=r"fill the 4\.0 KiB that this server allows: delete the "
-                       "oldest on History"):
+    with pytest.raises(
+        RequestError,
+        match=r"fill the 4\.0 KiB that this server allows: delete the "
+        "oldest on History",
+    ):
         lab.submit(experiment(), Asker("ann"))
     assert lab.oldest_finished(5) == (runs[0], runs[1])
 
@@ -92,12 +99,19 @@ def test_the_file_shrinks_when_runs_are_deleted(data_folder, is_of_before):
     store.close()
 
 
-@pytest.mark.parametrize(("name", "value", "words"), [
-    ("SPMD_LAB_COMPILERS", "0", "SPMD_LAB_COMPILERS='0' is not a whole number above 0: use for "
-     "example SPMD_LAB_COMPILERS=2"),
-    ("SPMD_LAB_QUEUE", "-1", "SPMD_LAB_QUEUE='-1' is not a whole number above 0"),
-    ("SPMD_LAB_STORED_BYTES", "2 GiB", "is not a whole number above 0: use for example"),
-])
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        (
+            "SPMD_LAB_COMPILERS",
+            "0",
+            "SPMD_LAB_COMPILERS='0' is not a whole number above 0: use for "
+            "example SPMD_LAB_COMPILERS=2",
+        ),
+        ("SPMD_LAB_QUEUE", "-1", "SPMD_LAB_QUEUE='-1' is not a whole number above 0"),
+        ("SPMD_LAB_STORED_BYTES", "2 GiB", "is not a whole number above 0: use for example"),
+    ],
+)
 def test_limits_come_from_the_environment(name, value, words):
     assert read_settings({"SPMD_LAB_COMPILERS": "3"}).compilers == 3
     assert read_settings({"SPMD_LAB_QUEUE_PER_VIEWER": "3"}).queue_most_of_viewer == 3
@@ -119,12 +133,18 @@ def test_the_table_of_flags_has_a_reason_for_each_and_those_of_published_runs():
     assert not [name for name in LINK_FLAGS if "dump" in name or name.endswith(("_path", "_to"))]
 
 
-@pytest.mark.parametrize(("flag", "words"), [
-    ("xla_tpu_wait_for_debugger=true", "is not one that a link or the browser may set: give it to "
-     "the command line, with --compiler-flags or in a spec file"),
-    ("xla_tpu_scoped_vmem_limit_kib=true", "use a whole number up to 1,048,576"),
-    ("xla_enable_async_all_gather=7", "use true or false"),
-])
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        (
+            "xla_tpu_wait_for_debugger=true",
+            "is not one that a link or the browser may set: give it to "
+            "the command line, with --compiler-flags or in a spec file",
+        ),
+        ("xla_tpu_scoped_vmem_limit_kib=true", "use a whole number up to 1,048,576"),
+        ("xla_enable_async_all_gather=7", "use true or false"),
+    ],
+)
 def test_other_flags_come_from_no_link_and_no_browser(open_lab, flag, words):
     experiment = model(flag)  # a spec file may have it
     with pytest.raises(RequestError, match=words):
@@ -135,8 +155,12 @@ def test_other_flags_come_from_no_link_and_no_browser(open_lab, flag, words):
     with pytest.raises(RequestError, match=words):
         lab.submit(experiment, Asker("ann"))
     assert lab.submit(experiment)
-    assert dict(nearest(experiment.to_json() | {"dims": {"batch": 3}}).experiment.options).get(
-        "compiler_flags", "") == ""
+    assert (
+        dict(nearest(experiment.to_json() | {"dims": {"batch": 3}}).experiment.options).get(
+            "compiler_flags", ""
+        )
+        == ""
+    )
 
 
 def test_a_link_that_another_version_made_with_such_a_flag_is_refused():

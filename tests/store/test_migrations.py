@@ -15,8 +15,12 @@ from spmd_core.store.database import FILE_NAME
 from spmd_core.store.migrations import MIGRATIONS
 from spmd_core.store.store import Store
 
-OWN = {"workload": "decoder", "target": "tpu:v5e:4x4", "mesh": {"fsdp": 16},
-       "dims": {"batch": 32, "sequence": 2048}}
+OWN = {
+    "workload": "decoder",
+    "target": "tpu:v5e:4x4",
+    "mesh": {"fsdp": 16},
+    "dims": {"batch": 32, "sequence": 2048},
+}
 # Ids and dims as the version before wrote them for scaled:1, which has 16 layers, embed 2048.
 OLD = {
     "261f9168bdff5866": {"batch": 32, "sequence": 2048, "layers": 16},
@@ -28,22 +32,46 @@ OLD = {
 OLD_LINK = (
     "1.eNodjsEOgjAQRP9lzj1YRGL6K4RDaRckFlrbRSWEf3fxuJk3b2cH2zwSw4DTat43MvW3hsJM5QHTthiKT1C66TqFT"
     "8zPEK0X2pOLnrKQfpoLzI7espPKtVIo9FppcQRTXeq7QrAbZYF0cwjPW5IE_SAq1o0oYuIpLn9Lptmea4Y1hHOGPAlyFm"
-    "cDeaMhgsLZMo0TSaGFXTmiO34_u0C2")
+    "cDeaMhgsLZMo0TSaGFXTmiO34_u0C2"
+)
 
 
 def old_spec(dims):
-    return json.dumps({
-        "version": 1, "target": "tpu:v5e:4x4", "mesh": [["fsdp", 16]], "workload": "decoder",
-        "dims": dims, "dtype": "bfloat16", "sharding": {}, "overrides": {}, "memory": {},
-        "data": {}, "options": {"device_order": "topology", "remat": "full", "model": "scaled:1"},
-        "strategies": ["auto"], "timing": {"samples": 20, "min_seconds": 0.2}, "seed": 0,
-    }, separators=(",", ":"))
+    return json.dumps(
+        {
+            "version": 1,
+            "target": "tpu:v5e:4x4",
+            "mesh": [["fsdp", 16]],
+            "workload": "decoder",
+            "dims": dims,
+            "dtype": "bfloat16",
+            "sharding": {},
+            "overrides": {},
+            "memory": {},
+            "data": {},
+            "options": {"device_order": "topology", "remat": "full", "model": "scaled:1"},
+            "strategies": ["auto"],
+            "timing": {"samples": 20, "min_seconds": 0.2},
+            "seed": 0,
+        },
+        separators=(",", ":"),
+    )
 
 
 def old_result(run, dims):
-    body = {"run": run, "experiment": json.loads(old_spec(dims)), "strategies": {}, "environment": {
-        "jax": "0", "jaxlib": "0", "python": "3", "platform": "tpu", "device_kind": "TPU v5 lite",
-        "device_count": 16}}
+    body = {
+        "run": run,
+        "experiment": json.loads(old_spec(dims)),
+        "strategies": {},
+        "environment": {
+            "jax": "0",
+            "jaxlib": "0",
+            "python": "3",
+            "platform": "tpu",
+            "device_kind": "TPU v5 lite",
+            "device_count": 16,
+        },
+    }
     return zlib.compress(json.dumps(body).encode(), 1)
 
 
@@ -69,18 +97,28 @@ def old_folder(data_folder):
             db.execute(statement)
         db.execute("INSERT INTO migrations VALUES (?, 1.0)", (name,))
     for number, (old, dims) in enumerate(OLD.items()):
-        db.execute("INSERT INTO experiments VALUES (?, ?, 'decoder', 'tpu:v5e:4x4')",
-                   (old, old_spec(dims)))
-        db.execute("INSERT INTO runs (id, experiment, state, submitted_at, finished_at) "
-                   "VALUES (?, ?, 'succeeded', ?, ?)", (f"run-{number}", old, number, number + 1))
-        db.execute("INSERT INTO results VALUES (?, ?)",
-                   (f"run-{number}", old_result(f"run-{number}", dims)))
+        db.execute(
+            "INSERT INTO experiments VALUES (?, ?, 'decoder', 'tpu:v5e:4x4')", (old, old_spec(dims))
+        )
+        db.execute(
+            "INSERT INTO runs (id, experiment, state, submitted_at, finished_at) "
+            "VALUES (?, ?, 'succeeded', ?, ?)",
+            (f"run-{number}", old, number, number + 1),
+        )
+        db.execute(
+            "INSERT INTO results VALUES (?, ?)",
+            (f"run-{number}", old_result(f"run-{number}", dims)),
+        )
     db.execute("INSERT INTO experiments VALUES (?, ?, 'dot', 'cpu:8')", (DOT_ID, old_dot()))
-    db.execute("INSERT INTO runs (id, experiment, state, submitted_at) "
-               "VALUES ('run-dot', ?, 'failed', 8)", (DOT_ID,))
+    db.execute(
+        "INSERT INTO runs (id, experiment, state, submitted_at) VALUES ('run-dot', ?, 'failed', 8)",
+        (DOT_ID,),
+    )
     db.execute("INSERT INTO experiments VALUES ('unreadable', '{}', 'decoder', 'tpu:v5e:4x4')")
-    db.execute("INSERT INTO runs (id, experiment, state, submitted_at) "
-               "VALUES ('run-x', 'unreadable', 'failed', 9)")
+    db.execute(
+        "INSERT INTO runs (id, experiment, state, submitted_at) "
+        "VALUES ('run-x', 'unreadable', 'failed', 9)"
+    )
     db.commit()
     db.close()
     return data_folder
@@ -100,15 +138,23 @@ def test_runs_of_an_older_version_are_found_by_todays_ids(old_folder):
     wide = OWN | {"dims": OWN["dims"] | {"mlp": 4096}}
     assert store.latest(parse_experiment(wide).id) == "run-1"
     assert store.latest("83e236494fefc90f") == "run-2"  # four layers are not the model's own
-    assert store.result(
-        "run-0").experiment == store.status("run-0").experiment == parse_experiment(OWN)
+    assert (
+        store.result("run-0").experiment
+        == store.status("run-0").experiment
+        == parse_experiment(OWN)
+    )
     dot = parse_experiment(DOT | {"options": {"in_axes": "0, 0"}})
     assert store.status("run-dot").experiment == dot
     runs = {f"run-{number}" for number in range(4)} | {"run-dot"}
     assert {summary.run for summary in store.history()} == runs
     store.close()
     assert ids(old_folder) == {
-        "50176cc6d13d2e94", "83e236494fefc90f", parse_experiment(wide).id, dot.id, "unreadable"}
+        "50176cc6d13d2e94",
+        "83e236494fefc90f",
+        parse_experiment(wide).id,
+        dot.id,
+        "unreadable",
+    }
 
 
 def test_the_step_is_done_once(old_folder):
@@ -151,21 +197,40 @@ def test_a_step_that_fails_midway_leaves_the_file_as_it_was(old_folder, monkeypa
     assert "261f9168bdff5866" not in ids(old_folder)
 
 
-@pytest.mark.parametrize("sizes", [
-    {"layers": 16}, {"embed": 2048}, {"layers": 16, "embed": 2048, "heads": 16, "kv_heads": 16,
-                                      "head_dim": 128, "mlp": 7168, "vocab": 32000, "experts": 1,
-                                      "experts_per_token": 1}])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"layers": 16},
+        {"embed": 2048},
+        {
+            "layers": 16,
+            "embed": 2048,
+            "heads": 16,
+            "kv_heads": 16,
+            "head_dim": 128,
+            "mlp": 7168,
+            "vocab": 32000,
+            "experts": 1,
+            "experts_per_token": 1,
+        },
+    ],
+)
 def test_the_models_own_sizes_are_the_same_experiment_and_plan(sizes):
     own = parse_experiment(OWN)
     same = parse_experiment(OWN | {"dims": OWN["dims"] | sizes})
     assert same == own and same.id == own.id == "50176cc6d13d2e94"
-    plan = {"target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": {"fsdp": 16},
-            "batch_per_device": 2}
+    plan = {
+        "target": "tpu:v5e:4x4",
+        "model": "scaled:1",
+        "mesh": {"fsdp": 16},
+        "batch_per_device": 2,
+    }
     assert parse_plan(plan | {"sizes": sizes}).id == parse_plan(plan).id
     assert parse_plan(plan | {"sizes": [list(pair) for pair in sizes.items()]}) == parse_plan(plan)
-    assert parse_experiment(OWN
-                            | {"dims": OWN["dims"] | sizes,
-                               "options": {"model": "scaled:2"}}) != own
+    assert (
+        parse_experiment(OWN | {"dims": OWN["dims"] | sizes, "options": {"model": "scaled:2"}})
+        != own
+    )
 
 
 def test_a_link_of_the_older_form_opens():

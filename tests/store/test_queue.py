@@ -50,7 +50,11 @@ def test_what_waits_for_the_cluster_says_why_until_it_is_taken(store):
     assert begun <= now
     assert store.hold_up(COMPILING, "it is gone", begun) == 2
     assert {run: store.status(run).held_up for run in ("alone", "first", "second", "later")} == {
-        "alone": None, "first": "it is gone", "second": "it is gone", "later": None}
+        "alone": None,
+        "first": "it is gone",
+        "second": "it is gone",
+        "later": None,
+    }
     assert store.start("first") and store.status("first").held_up is None
     at_hand = [replace(store.status("first"), state="running")]
     assert behind(store.status("second"), at_hand) is None

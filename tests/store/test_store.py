@@ -18,8 +18,9 @@ from spmd_core.store.migrations import MIGRATIONS
 from spmd_core.store.store import Store
 from tests.labs import ROOT, experiment
 
-ENVIRONMENT = Environment(jax="0", jaxlib="0", python="3", platform="cpu", device_kind="cpu",
-                          device_count=8)
+ENVIRONMENT = Environment(
+    jax="0", jaxlib="0", python="3", platform="cpu", device_kind="cpu", device_count=8
+)
 
 
 @pytest.fixture
@@ -31,8 +32,14 @@ def store(data_folder):
 
 def result_of(run, median=0.5, **changes):
     comparison = Comparison(fastest="single", ratios=(), tied=(), sentence="single is fastest")
-    return Result(run=run, experiment=experiment(), environment=ENVIRONMENT, comparison=comparison,
-                  strategies={"single": StrategyResult(status="ok", median_s=median)}, **changes)
+    return Result(
+        run=run,
+        experiment=experiment(),
+        environment=ENVIRONMENT,
+        comparison=comparison,
+        strategies={"single": StrategyResult(status="ok", median_s=median)},
+        **changes,
+    )
 
 
 def submit_and_start(store, run="a"):
@@ -42,10 +49,16 @@ def submit_and_start(store, run="a"):
 
 def test_the_folder_is_the_users_own_and_the_journal_is_a_rollback_journal(store, data_folder):
     assert stat.S_IMODE(data_folder.stat().st_mode) == 0o700
-    settings = {name: store._writer.execute(f"PRAGMA {name}").fetchone()[0]
-                for name in ("journal_mode", "synchronous", "mmap_size", "foreign_keys")}
-    assert settings == {"journal_mode": "delete", "synchronous": 2, "mmap_size": 0,
-                        "foreign_keys": 1}
+    settings = {
+        name: store._writer.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("journal_mode", "synchronous", "mmap_size", "foreign_keys")
+    }
+    assert settings == {
+        "journal_mode": "delete",
+        "synchronous": 2,
+        "mmap_size": 0,
+        "foreign_keys": 1,
+    }
 
 
 def test_runs_leave_the_queue_in_the_order_in_which_they_came(store):
@@ -69,10 +82,12 @@ def test_equal_experiments_are_stored_once(store):
 
 def test_one_terminal_state_once_with_its_result(store):
     submit_and_start(store)
-    assert store.finish("a", "succeeded", result=result_of("a"),
-                        texts={"single": {"hlo": "HloModule"}})
-    assert not store.finish("a", "crashed", result=result_of("a", 9.0),
-                            error=Failure(kind="late", message="too late"))
+    assert store.finish(
+        "a", "succeeded", result=result_of("a"), texts={"single": {"hlo": "HloModule"}}
+    )
+    assert not store.finish(
+        "a", "crashed", result=result_of("a", 9.0), error=Failure(kind="late", message="too late")
+    )
     status = store.status("a")
     assert (status.state, status.error) == ("succeeded", None)
     assert store.result("a") == result_of("a")
@@ -86,8 +101,9 @@ def test_a_result_that_cannot_be_written_leaves_the_run_as_it_was(store):
     submit_and_start(store)
     store._writer.execute("DROP TABLE texts")
     with pytest.raises(StorageError):
-        store.finish("a", "succeeded", result=result_of("a"),
-                     texts={"single": {"hlo": "HloModule"}})
+        store.finish(
+            "a", "succeeded", result=result_of("a"), texts={"single": {"hlo": "HloModule"}}
+        )
     assert store.status("a").state == "starting"
     assert store.result("a") is None
 
@@ -103,18 +119,43 @@ def test_a_cancelled_run_cannot_be_started_and_a_started_one_not_taken_out_of_th
 def test_progress_is_kept_for_followers_and_gone_at_the_end(store):
     submit_and_start(store)
     started = store.status("a")
-    store.note(RunStatus("a", "running", started.experiment, started.submitted_at, phase="sample",
-                         strategy="auto", done=3, of=20, medians_s={"auto": 1e-3},
-                         series={"loss": (1.0, 0.5)}, worker_pid=12))
+    store.note(
+        RunStatus(
+            "a",
+            "running",
+            started.experiment,
+            started.submitted_at,
+            phase="sample",
+            strategy="auto",
+            done=3,
+            of=20,
+            medians_s={"auto": 1e-3},
+            series={"loss": (1.0, 0.5)},
+            worker_pid=12,
+        )
+    )
     status = store.status("a")
-    assert (status.state, status.phase, status.strategy, status.done, status.of,
-            status.worker_pid) == ("running", "sample", "auto", 3, 20, 12)
+    assert (
+        status.state,
+        status.phase,
+        status.strategy,
+        status.done,
+        status.of,
+        status.worker_pid,
+    ) == ("running", "sample", "auto", 3, 20, 12)
     assert (status.medians_s, status.series) == ({"auto": 1e-3}, {"loss": (1.0, 0.5)})
-    store.finish("a", "crashed", error=Failure(kind="WorkerCrashed", message="it died"),
-                 stderr_tail="last words")
+    store.finish(
+        "a",
+        "crashed",
+        error=Failure(kind="WorkerCrashed", message="it died"),
+        stderr_tail="last words",
+    )
     status = store.status("a")
-    assert (status.phase, status.error.message,
-            status.stderr_tail) == (None, "it died", "last words")
+    assert (status.phase, status.error.message, status.stderr_tail) == (
+        None,
+        "it died",
+        "last words",
+    )
     store.note(RunStatus("a", "running", started.experiment, started.submitted_at))
     assert store.status("a").state == "crashed"
 
@@ -131,8 +172,11 @@ def test_history_filters_and_is_cheap_for_hundreds_of_runs(store):
     store._writer.execute("PRAGMA synchronous = OFF")
     for number in range(300):
         submit_and_start(store, f"run-{number:03}")
-        store.finish(f"run-{number:03}", "failed" if number % 3 == 0 else "succeeded",
-                     result=result_of(f"run-{number:03}", number))
+        store.finish(
+            f"run-{number:03}",
+            "failed" if number % 3 == 0 else "succeeded",
+            result=result_of(f"run-{number:03}", number),
+        )
     submit_and_start(store, "crashed")
     store.finish("crashed", "crashed", error=Failure(kind="WorkerCrashed", message="it died"))
     asked = []
@@ -142,10 +186,17 @@ def test_history_filters_and_is_cheap_for_hundreds_of_runs(store):
     # one question, and no whole result is read
     assert len(asked) == 1 and "result" not in asked[0].lower()
     assert len(newest) == 200
-    assert (newest[0].run, newest[0].error.message,
-            newest[0].medians_s) == ("crashed", "it died", {})
-    assert (newest[1].run, newest[1].medians_s, newest[1].fastest,
-            newest[1].partial) == ("run-299", {"single": 299.0}, "single", False)
+    assert (newest[0].run, newest[0].error.message, newest[0].medians_s) == (
+        "crashed",
+        "it died",
+        {},
+    )
+    assert (newest[1].run, newest[1].medians_s, newest[1].fastest, newest[1].partial) == (
+        "run-299",
+        {"single": 299.0},
+        "single",
+        False,
+    )
     assert len(store.history(states=("failed", "crashed"), limit=500)) == 101
     assert [summary.run for summary in store.history(text="RUN-017")] == ["run-017"]
     assert store.history(text="100%_") == ()
@@ -158,16 +209,18 @@ def test_deleting_takes_results_texts_and_lonely_experiments_and_spares_the_acti
     store.finish("a", "succeeded", result=result_of("a"), texts={"single": {"hlo": "HloModule"}})
     store.submit("b", experiment(seed=1))
     assert store.delete(["a", "b", "unknown"]) == 1
-    counts = {table: store._rows(f"SELECT COUNT(*) AS n FROM {table}")[0]["n"]
-              for table in ("runs", "results", "texts", "experiments")}
+    counts = {
+        table: store._rows(f"SELECT COUNT(*) AS n FROM {table}")[0]["n"]
+        for table in ("runs", "results", "texts", "experiments")
+    }
     assert counts == {"runs": 1, "results": 0, "texts": 0, "experiments": 1}
 
 
 def test_requests_are_answered_once_and_in_order(store):
     first, second = store.ask("cancel", run="a"), store.ask("probe", target="cpu:8")
-    assert [(request.id, request.kind, request.run, request.target)
-            for request in store.requests()] == [(first, "cancel", "a", None),
-                                                 (second, "probe", None, "cpu:8")]
+    assert [
+        (request.id, request.kind, request.run, request.target) for request in store.requests()
+    ] == [(first, "cancel", "a", None), (second, "probe", None, "cpu:8")]
     store.answer(first)
     store.answer(second, "no devices")
     assert store.requests() == ()
@@ -187,7 +240,9 @@ def test_what_was_written_is_there_after_reopening(data_folder):
     first.close()
     second = Store(data_folder)
     assert second.result("a") == result_of("a")
-    assert [row["name"] for row in second._rows("SELECT name FROM migrations ORDER BY name")] == [name for name, _ in MIGRATIONS]
+    assert [row["name"] for row in second._rows("SELECT name FROM migrations ORDER BY name")] == [
+        name for name, _ in MIGRATIONS
+    ]
     second.close()
 
 
@@ -210,7 +265,10 @@ def test_a_database_of_a_newer_version_is_left_alone(data_folder):
     store._writer.execute("INSERT INTO migrations VALUES ('0999 from the future', 0)")
     store.close()
     before = (data_folder / FILE_NAME).read_bytes()
-    with pytest.raises(StorageError, match="'0999 from the future' of a newer SPMD Lab: update SPMD Lab, or name another folder"):
+    with pytest.raises(
+        StorageError,
+        match="'0999 from the future' of a newer SPMD Lab: update SPMD Lab, or name another folder",
+    ):
         Store(data_folder)
     assert (data_folder / FILE_NAME).read_bytes() == before
 
@@ -224,7 +282,10 @@ def test_a_file_that_is_no_database_is_refused_in_a_sentence(data_folder):
 
 def test_a_folder_that_cannot_be_made_is_refused_in_a_sentence(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StorageError, match="Not a directory: name a folder that can be read and written in SPMD_LAB_DATA") as caught:
+    with pytest.raises(
+        StorageError,
+        match="Not a directory: name a folder that can be read and written in SPMD_LAB_DATA",
+    ) as caught:
         Store(tmp_path / "file" / "data")
     assert "\n" not in str(caught.value)
 
@@ -243,8 +304,9 @@ def test_a_database_that_stays_locked_is_refused_in_a_sentence(data_folder, monk
     other = sqlite3.connect(data_folder / FILE_NAME, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     try:
-        with pytest.raises(StorageError,
-                           match="database is locked: another program holds the database"):
+        with pytest.raises(
+            StorageError, match="database is locked: another program holds the database"
+        ):
             store.submit("a", experiment())
         with pytest.raises(StorageError, match="database is locked"):
             store.active()
@@ -266,8 +328,10 @@ store = Store(Path(sys.argv[1]))
 for number in range(50):
     store.submit(f"{sys.argv[2]}-{number}", experiment())
 """
-    writers = [subprocess.Popen([sys.executable, "-c", program, str(data_folder), name], cwd=ROOT)
-               for name in ("one", "two")]
+    writers = [
+        subprocess.Popen([sys.executable, "-c", program, str(data_folder), name], cwd=ROOT)
+        for name in ("one", "two")
+    ]
     for number in range(50):
         store.submit(f"three-{number}", experiment())
     assert [writer.wait(60) for writer in writers] == [0, 0]
@@ -282,12 +346,17 @@ def test_what_was_predicted_is_in_the_list_of_runs_and_older_files_go_on(data_fo
     store = Store(data_folder)
     submit_and_start(store)
     time = {"low": 0.1, "estimate": 0.2, "high": 0.3}
-    found = {"auto": StrategyResult.model_validate({"status": "ok", "predicted_s": time}),
-             "single": StrategyResult.model_validate({"status": "ok", "predicted_s": time,
-                                                      "median_s": 0.5})}
-    assert store.finish("a", "succeeded",
-                        result=Result(run="a", experiment=experiment(), environment=ENVIRONMENT,
-                                      strategies=found))
+    found = {
+        "auto": StrategyResult.model_validate({"status": "ok", "predicted_s": time}),
+        "single": StrategyResult.model_validate(
+            {"status": "ok", "predicted_s": time, "median_s": 0.5}
+        ),
+    }
+    assert store.finish(
+        "a",
+        "succeeded",
+        result=Result(run="a", experiment=experiment(), environment=ENVIRONMENT, strategies=found),
+    )
     (summary,) = store.history()
     assert (summary.predicted_s, summary.answer) == ({"auto": 0.2}, ("auto", 0.2, True))
     store.close()

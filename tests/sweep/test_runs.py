@@ -35,17 +35,26 @@ def states(outcomes) -> list[str]:
 
 def test_unknown_points_are_queued_together_and_fill_in_as_they_come(lab):
     given, asked = points(), Asked()
-    assert states(look(lab, given, asked)) == ["not compiled", "refused", "not compiled",
-                                               "not compiled"]
+    assert states(look(lab, given, asked)) == [
+        "not compiled",
+        "refused",
+        "not compiled",
+        "not compiled",
+    ]
     start(lab, to_compile(given, look(lab, given, asked)), asked)
-    assert [status.experiment for status in lab.queue] == [given[0].experiment, given[2].experiment,
-                                                           given[3].experiment]
+    assert [status.experiment for status in lab.queue] == [
+        given[0].experiment,
+        given[2].experiment,
+        given[3].experiment,
+    ]
     lab.queue[0] = replace(lab.queue[0], state="running", phase="compile")
     assert states(look(lab, given, asked)) == ["running", "refused", "waiting", "waiting"]
     lab.end("run0", "succeeded", found=found(2.0))
     outcomes = look(lab, given, asked)
-    assert (states(outcomes),
-            outcomes[0].numbers.step_s) == (["predicted", "refused", "waiting", "waiting"], 2.0)
+    assert (states(outcomes), outcomes[0].numbers.step_s) == (
+        ["predicted", "refused", "waiting", "waiting"],
+        2.0,
+    )
     assert to_compile(given, outcomes) == ()
 
 
@@ -54,16 +63,23 @@ def test_a_stored_point_is_answered_without_a_compile_and_read_once(lab):
     lab.end(lab.submit(given[0].experiment), "succeeded", found=found(3.0))
     for _ in range(3):
         (known,) = look(lab, given)
-    assert (known.state, known.run, known.numbers.step_s,
-            lab.reads) == ("predicted", "run0", 3.0, 1)
+    assert (known.state, known.run, known.numbers.step_s, lab.reads) == (
+        "predicted",
+        "run0",
+        3.0,
+        1,
+    )
     assert to_compile(given, [known]) == ()
 
 
 def test_a_point_that_other_versions_predicted_is_compiled_anew(lab):
     given, old = points("chips=8"), found(3.0)
     prediction = old.prediction.model_copy(update={"compile": {"versions": {"jax": "0.1"}}})
-    lab.end(lab.submit(given[0].experiment), "succeeded",
-            found=old.model_copy(update={"prediction": prediction}))
+    lab.end(
+        lab.submit(given[0].experiment),
+        "succeeded",
+        found=old.model_copy(update={"prediction": prediction}),
+    )
     for _ in range(3):
         outcomes = look(lab, given)
     assert states(outcomes) == ["not compiled"] and lab.reads == 1
@@ -81,22 +97,30 @@ def test_a_failure_keeps_its_words_the_others_go_on_and_it_can_be_tried_again(la
     start(lab, given, asked)
     lab.end("run0", "crashed", Failure(kind="WorkerError", message="the compiler\ndied"))
     outcomes = look(lab, given, asked)
-    assert [(outcome.state, outcome.words)
-            for outcome in outcomes] == [("failed", "the compiler died"), ("waiting", None)]
+    assert [(outcome.state, outcome.words) for outcome in outcomes] == [
+        ("failed", "the compiler died"),
+        ("waiting", None),
+    ]
     assert to_compile(given, outcomes) == (given[0],)
-    lab.end("run1", "succeeded",
-            found=StrategyResult(status="error",
-                                 error=Failure(kind="WorkerError", message="refused")))
-    assert [(outcome.state, outcome.words)
-            for outcome in look(lab, given, asked)][1] == ("failed", "refused")
+    lab.end(
+        "run1",
+        "succeeded",
+        found=StrategyResult(status="error", error=Failure(kind="WorkerError", message="refused")),
+    )
+    assert [(outcome.state, outcome.words) for outcome in look(lab, given, asked)][1] == (
+        "failed",
+        "refused",
+    )
 
 
 def test_a_point_that_the_lab_refuses_says_why_and_the_others_are_queued(lab):
     given, asked = points("chips=8,64"), Asked()
     lab.refuses = lambda experiment: "no room" if experiment.device_count == 8 else None
     start(lab, given, asked)
-    assert [(outcome.state, outcome.words)
-            for outcome in look(lab, given, asked)] == [("failed", "no room"), ("waiting", None)]
+    assert [(outcome.state, outcome.words) for outcome in look(lab, given, asked)] == [
+        ("failed", "no room"),
+        ("waiting", None),
+    ]
 
 
 def test_cancelling_ends_what_is_queued_before_what_runs(lab):
@@ -116,8 +140,17 @@ def test_equal_points_are_compiled_once(lab):
 # The command line
 # --------------------------------------------------------------------------------------------------------
 
-COMMAND = ["predict", "--target", "tpu:v5e:4x4", "--model", "llama-2-13b", "--mesh", "fsdp=16",
-           "--batch-per-device", "2"]
+COMMAND = [
+    "predict",
+    "--target",
+    "tpu:v5e:4x4",
+    "--model",
+    "llama-2-13b",
+    "--mesh",
+    "fsdp=16",
+    "--batch-per-device",
+    "2",
+]
 
 
 def call(capsys, *words: str) -> tuple[int, str, str]:
@@ -133,8 +166,11 @@ def test_the_command_says_from_the_sizes_what_fits(capsys):
     code, out, _ = call(capsys, "--sweep", "chips=8,24,64", "--estimate", "--json")
     rows = json.loads(out)
     assert code == 0
-    assert [(row["value"], row["state"]) for row in rows] == [(8, "too large"), (24, "refused"),
-                                                              (64, "not compiled")]
+    assert [(row["value"], row["state"]) for row in rows] == [
+        (8, "too large"),
+        (24, "refused"),
+        (64, "not compiled"),
+    ]
     assert rows[0]["expected_bytes"] > rows[0]["capacity_bytes"] > rows[2]["expected_bytes"]
     assert rows[1]["words"] == "chips=24 do not form slices of TPU v5e: use 16 or 32"
     code, out, _ = call(capsys, "--sweep", "chips=8", "--estimate")
@@ -147,20 +183,24 @@ def test_the_command_compiles_what_is_unknown_and_prints_the_curves(capsys, lab,
         if not lab.status(run).is_over:
             if gone:
                 on_change(replace(lab.status(run), held_up="the Dask scheduler is gone"))
-            lab.end(run, "succeeded",
-                    found=found(1.0 if run in ("run0", "run2") else 1.25, 8, 1e15))
+            lab.end(
+                run, "succeeded", found=found(1.0 if run in ("run0", "run2") else 1.25, 8, 1e15)
+            )
         return lab.status(run)
 
     lab.wait, gone = wait, []
     monkeypatch.setattr(predict_sweep.Lab, "open", lambda **_: lab)
     code, out, err = call(capsys, "--model", "llama-2-7b", "--sweep", "batch-per-device=2,4")
     assert (code, err) == (0, "")
-    assert out.startswith("From 2 to 4 sequences per device MFU falls from 62% to 50%; most work per chip and second at 2 sequences per device.")
-    assert [line.split()[:6] for line in out.splitlines()
-            if line.lstrip().startswith(("2 ", "4 "))] == [["2", "v5e:4x4", "fsdp=16", "1", "s",
-                                                            "900"],
-                                                           ["4", "v5e:4x4", "fsdp=16", "1.25", "s",
-                                                            "1.12"]]
+    assert out.startswith(
+        "From 2 to 4 sequences per device MFU falls from 62% to 50%; most work per chip and second at 2 sequences per device."
+    )
+    assert [
+        line.split()[:6] for line in out.splitlines() if line.lstrip().startswith(("2 ", "4 "))
+    ] == [
+        ["2", "v5e:4x4", "fsdp=16", "1", "s", "900"],
+        ["4", "v5e:4x4", "fsdp=16", "1.25", "s", "1.12"],
+    ]
     call(capsys, "--model", "llama-2-7b", "--sweep", "batch-per-device=2,4", "--json")
     assert len(lab.over) == 2  # known now
     call(capsys, "--model", "llama-2-7b", "--sweep", "batch-per-device=2,4", "--fresh", "--json")
@@ -170,9 +210,13 @@ def test_the_command_compiles_what_is_unknown_and_prints_the_curves(capsys, lab,
     assert err == "waiting: the Dask scheduler is gone\n", "once for all points"
 
 
-@pytest.mark.parametrize(("words", "sentence"),
-                         [(("--sweep", "colour=1"), "sweep 'colour=1' does not say what to vary"),
-                          (("--sweep", "chips=8", "--keep", "x"), "--keep with --sweep"),])
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--sweep", "colour=1"), "sweep 'colour=1' does not say what to vary"),
+        (("--sweep", "chips=8", "--keep", "x"), "--keep with --sweep"),
+    ],
+)
 def test_a_bad_sweep_is_one_line(capsys, words, sentence):
     code, out, err = call(capsys, *words)
     assert (code, out) == (2, "") and sentence in err and err.count("\n") == 1

@@ -11,23 +11,32 @@ from spmd_core.sweep.sizes import LARGEST_SIMULATED, at_sizes, begins, point_of,
 from spmd_core.words.sweep import size_headline, size_rows
 from tests.ui.values import ENVIRONMENT, comparison, strategy
 
-LAYER = parse_experiment({"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8",
-                          "sharding": {"in": "x"}})
+LAYER = parse_experiment(
+    {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "sharding": {"in": "x"}}
+)
 
 
 def measured(experiment, alone_s, sharded_s, differs=True):
     fastest, other = ("auto", "single") if sharded_s < alone_s else ("single", "auto")
-    return Result.model_validate({
-        "run": "r", "experiment": experiment, "environment": ENVIRONMENT,
-        "strategies": {"single": strategy(alone_s), "auto": strategy(sharded_s)},
-        "comparison": comparison(fastest, (other, 2.0, differs))})
+    return Result.model_validate(
+        {
+            "run": "r",
+            "experiment": experiment,
+            "environment": ENVIRONMENT,
+            "strategies": {"single": strategy(alone_s), "auto": strategy(sharded_s)},
+            "comparison": comparison(fastest, (other, 2.0, differs)),
+        }
+    )
 
 
 def predicted(experiment, alone, sharded):
-    found = {name: {"status": "ok", "predicted_s": Estimate(low=low, estimate=middle, high=high)}
-             for name, (low, middle, high) in (("single", alone), ("auto", sharded))}
-    return Result.model_validate({"run": "r", "experiment": experiment, "environment": ENVIRONMENT,
-                                  "strategies": found})
+    found = {
+        name: {"status": "ok", "predicted_s": Estimate(low=low, estimate=middle, high=high)}
+        for name, (low, middle, high) in (("single", alone), ("auto", sharded))
+    }
+    return Result.model_validate(
+        {"run": "r", "experiment": experiment, "environment": ENVIRONMENT, "strategies": found}
+    )
 
 
 def test_sizes_grow_from_its_own_until_they_fill_the_devices():
@@ -40,9 +49,15 @@ def test_sizes_grow_from_its_own_until_they_fill_the_devices():
     assert absent.what.operand_bytes(absent.sizes, absent.dtype) >= 2**30
 
 
-@pytest.mark.parametrize("experiment", [
-    parse_experiment({"workload": "array", "mesh": {"x": 8}, "target": "cpu:8"}),
-    parse_experiment({"study": [{"name": name, "experiment": LAYER.to_json()} for name in "ab"]})])
+@pytest.mark.parametrize(
+    "experiment",
+    [
+        parse_experiment({"workload": "array", "mesh": {"x": 8}, "target": "cpu:8"}),
+        parse_experiment(
+            {"study": [{"name": name, "experiment": LAYER.to_json()} for name in "ab"]}
+        ),
+    ],
+)
 def test_what_has_no_sizes_is_refused(experiment):
     with pytest.raises(RequestError, match="no sizes at which sharding could begin"):
         at_sizes(experiment)
@@ -56,14 +71,18 @@ def test_a_number_of_sizes_that_is_none_is_one_sentence(text):
 
 def test_sharding_begins_to_win_where_it_wins_at_every_larger_size():
     first, second, third, fourth = at_sizes(LAYER, 4)
-    points = [point_of(first, measured(first, 1e-6, 3e-5)),
-              point_of(second, measured(second, 2e-5, 1.9e-5, differs=False)),
-              point_of(third, measured(third, 3e-3, 1e-3)), point_of(fourth, None)]
+    points = [
+        point_of(first, measured(first, 1e-6, 3e-5)),
+        point_of(second, measured(second, 2e-5, 1.9e-5, differs=False)),
+        point_of(third, measured(third, 3e-3, 1e-3)),
+        point_of(fourth, None),
+    ]
     assert [point.wins for point in points] == [False, False, True, None]
     assert begins(points) is points[2]
     size = " ".join(f"{dim}={count}" for dim, count in third.dims)
-    assert size_headline(points) == (f"Sharding begins to win at {size}: Automatic 1 ms against 3 ms on "
-                                "one device.")
+    assert size_headline(points) == (
+        f"Sharding begins to win at {size}: Automatic 1 ms against 3 ms on one device."
+    )
     assert size_rows(points)[2][3:] == ("Automatic", "1 ms", "3.00×", "yes")
     assert sizes_json(points)["begins"] == dict(third.dims)
     assert size_headline(points[:2]).startswith("Sharding does not win up to")

@@ -20,12 +20,24 @@ from tests.house import tables
 from ui.predict.sweep_charts import charts_of
 
 MODEL = parse_experiment(DEFAULT_SPEC)
-WIDE = parse_experiment({
-    **DEFAULT_SPEC, "target": "tpu:v5p:4x4x4", "mesh": {"fsdp": 16, "tensor": 4},
-    "dims": {"batch": 384, "sequence": 2048}})
-LAYER = parse_experiment({
-    "workload": "layer", "target": "tpu:v5e:4x4", "mesh": {"x": 8, "y": 2}, "strategies": ["auto"],
-    "dims": {"batch": 8192, "in": 64, "out": 32}, "sharding": {"batch": "x", "out": "y"}})
+WIDE = parse_experiment(
+    {
+        **DEFAULT_SPEC,
+        "target": "tpu:v5p:4x4x4",
+        "mesh": {"fsdp": 16, "tensor": 4},
+        "dims": {"batch": 384, "sequence": 2048},
+    }
+)
+LAYER = parse_experiment(
+    {
+        "workload": "layer",
+        "target": "tpu:v5e:4x4",
+        "mesh": {"x": 8, "y": 2},
+        "strategies": ["auto"],
+        "dims": {"batch": 8192, "in": 64, "out": 32},
+        "sharding": {"batch": "x", "out": "y"},
+    }
+)
 BASES = {"model": MODEL, "with tensor": WIDE, "layer": LAYER}
 
 
@@ -62,11 +74,17 @@ def test_the_docs_have_the_table(monkeypatch, tmp_path):
 # A new one ---------------------------------------------------------------------------------------
 
 LAYERS = Variable(
-    name="layers", title="Layers", axis=lambda base: "layers of the model", example="8,16,32",
-    also="the layers alone", help="Layers of the model, with commas between them",
+    name="layers",
+    title="Layers",
+    axis=lambda base: "layers of the model",
+    example="8,16,32",
+    also="the layers alone",
+    help="Layers of the model, with commas between them",
     parse=lambda text: read_number("layers", text),
-    default=lambda base: (8, 16), needs="sequence",
-    vary=lambda base, value, scaling: {"dims": base.sizes | {"layers": value}})
+    default=lambda base: (8, 16),
+    needs="sequence",
+    vary=lambda base, value, scaling: {"dims": base.sizes | {"layers": value}},
+)
 
 
 @pytest.fixture
@@ -79,8 +97,20 @@ def test_one_row_adds_a_variable_to_the_command_line(layers, capsys):
     with pytest.raises(SystemExit):
         command_line.main(["predict", "--help"])
     assert re.search(r"generation,\s+chips,\s+layers", capsys.readouterr().out)
-    command = ["predict", "--target", "tpu:v5e:4x4", "--model", "llama-2-7b", "--mesh", "fsdp=16",
-               "--batch-per-device", "1", "--sweep", "layers=8,x", "--estimate"]
+    command = [
+        "predict",
+        "--target",
+        "tpu:v5e:4x4",
+        "--model",
+        "llama-2-7b",
+        "--mesh",
+        "fsdp=16",
+        "--batch-per-device",
+        "1",
+        "--sweep",
+        "layers=8,x",
+        "--estimate",
+    ]
     assert command_line.main(command) == 2
     assert "layers='x' is not a size: write for example 8,16,32" in capsys.readouterr().err
     assert command_line.main([*command[:-2], "layers=8,16", "--estimate"]) == 0
@@ -103,8 +133,15 @@ def test_one_row_adds_a_variable_to_the_curves_and_words(layers):
 def _predicted(step_s: float):
     memory = PredictedMemory(peak=2**30, capacity=2**34)
     time = Estimate(low=0.8 * step_s, estimate=step_s, high=1.25 * step_s)
-    found = Prediction(fits=True, memory_bytes=memory, predicted_s=time, mfu=0.5 / step_s,
-                       tflops_per_chip=100 / step_s, tokens_per_s_per_chip=1e3, binds="compute")
+    found = Prediction(
+        fits=True,
+        memory_bytes=memory,
+        predicted_s=time,
+        mfu=0.5 / step_s,
+        tflops_per_chip=100 / step_s,
+        tokens_per_s_per_chip=1e3,
+        binds="compute",
+    )
     return outcome_of("run", StrategyResult(status="ok", prediction=found))
 
 
@@ -151,14 +188,18 @@ def test_the_screen_offers_what_there_is_to_vary(tmp_path, monkeypatch):
 # Values ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("chips=8, x, 32", "chips='x' is not a size: write for example 8,64,512,4096"),
-    ("sequence=64k", "sequence='64k' has a suffix that may mean either: write 65536 or 64000"),
-    ("batch-per-device=1.5K", "write 1536 or 1500"),
-    ("chips=4,096", "chips='096' is not a size: write thousands without a comma, as in 8,64"),
-    ("chips=8;64", "chips='8;64' is not a size"), ("sequence=0", "sequence='0' is not a size"),
-    ("mesh=fsdp=64k", "mesh 'fsdp=64k' is not a list of axes"),
-])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("chips=8, x, 32", "chips='x' is not a size: write for example 8,64,512,4096"),
+        ("sequence=64k", "sequence='64k' has a suffix that may mean either: write 65536 or 64000"),
+        ("batch-per-device=1.5K", "write 1536 or 1500"),
+        ("chips=4,096", "chips='096' is not a size: write thousands without a comma, as in 8,64"),
+        ("chips=8;64", "chips='8;64' is not a size"),
+        ("sequence=0", "sequence='0' is not a size"),
+        ("mesh=fsdp=64k", "mesh 'fsdp=64k' is not a list of axes"),
+    ],
+)
 def test_a_value_that_is_none_is_refused_in_clear_words(text, words):
     with pytest.raises(RequestError) as caught:
         parse_sweep(MODEL, text)

@@ -90,13 +90,24 @@ def test_another_text_is_refused(text):
 def test_names_that_a_person_knows():
     layer = "jit(train_step)/transpose(jvp(layers))/while/body/closed_call/checkpoint"
     assert path_words(f"{layer}/layer/gate/dot_general", "matmul") == "backward, layer, gate matmul"
-    assert path_words(f"{layer}/rematted_computation/layer/key/bse,ehd->bshd/dot_general",
-                      "matmul") == "recomputed, layer, key matmul"
-    assert path_words("jit(step)/jvp()/dot_general", "matmul",
-                      "program.py:12 Model.logits") == "forward, logits matmul"
+    assert (
+        path_words(f"{layer}/rematted_computation/layer/key/bse,ehd->bshd/dot_general", "matmul")
+        == "recomputed, layer, key matmul"
+    )
+    assert (
+        path_words("jit(step)/jvp()/dot_general", "matmul", "program.py:12 Model.logits")
+        == "forward, logits matmul"
+    )
     assert path_words("jit(train_step)/jvp(layers)/while", "loop") == "forward, layers"
-    assert path_words("jit(f)/shard_map/vmap(jit(attend))/attention/fwd_kernel/pallas_call",
-                      "kernel", "", "fwd kernel") == "attention kernel"
+    assert (
+        path_words(
+            "jit(f)/shard_map/vmap(jit(attend))/attention/fwd_kernel/pallas_call",
+            "kernel",
+            "",
+            "fwd kernel",
+        )
+        == "attention kernel"
+    )
 
 
 def test_what_has_no_path_is_named_after_who_needs_it():
@@ -104,8 +115,10 @@ def test_what_has_no_path_is_named_after_who_needs_it():
     names = dict(zip((span.name for span in body.spans), names_of(body), strict=True))
     assert names["begin"] == "all-gather for matmul"
     assert scene_words(FOUND, 1) == "loop × 10" and scene_words(FOUND, 0) == "whole step"
-    named = EXPOSED.replace("convolution(%y, %end), dim_labels=bf_io->bf,",
-                            'convolution(%y, %end), dim_labels=bf_io->bf, metadata={op_name="jit(f)/jvp(out)/dot_general"},')
+    named = EXPOSED.replace(
+        "convolution(%y, %end), dim_labels=bf_io->bf,",
+        'convolution(%y, %end), dim_labels=bf_io->bf, metadata={op_name="jit(f)/jvp(out)/dot_general"},',
+    )
     body = timeline(named).scenes[1]
     names = dict(zip((span.name for span in body.spans), names_of(body), strict=True))
     assert names["after"] == "forward, out matmul"

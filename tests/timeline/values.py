@@ -18,8 +18,13 @@ def predicted(text: str) -> tuple[Prediction, Timeline]:
     """The prediction of such a loop, and its timeline."""
     places = tuple((i, j, 0, 0, 0) for i in range(16) for j in range(16))
     kept = []
-    found = predict(text, Cluster(get_topology("tpu:v5e:16x16"), places), {}, (("x", 256),),
-                    keep=lambda *walk: kept.append(timeline_of(*walk)))
+    found = predict(
+        text,
+        Cluster(get_topology("tpu:v5e:16x16"), places),
+        {},
+        (("x", 256),),
+        keep=lambda *walk: kept.append(timeline_of(*walk)),
+    )
     return found, kept[0]
 
 

@@ -15,8 +15,13 @@ from spmd_core.trying.tryout import Tryout
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 
-SUM = {"workload": "contraction", "dims": {"rows": 4096, "cols": 1024}, "mesh": {"x": 8},
-       "sharding": {"rows": "x"}, "strategies": ["auto"]}
+SUM = {
+    "workload": "contraction",
+    "dims": {"rows": 4096, "cols": 1024},
+    "mesh": {"x": 8},
+    "sharding": {"rows": "x"},
+    "strategies": ["auto"],
+}
 SUM_OVER_X = Collective(kind="all-reduce", axes=("x",), bytes=2**24, count=1)
 
 
@@ -46,14 +51,16 @@ def test_a_candidate_that_ends_the_compiler_costs_itself_alone(lab):
     assert isinstance(found.remove, Remedy) and found.remove.removes
     assert found.remove.memory_bytes == 2**20
     assert found.remove.predicted_s.after < found.remove.predicted_s.before
-    assert found.remove.sentence.startswith("request `y` sharded over `x` along `cols`: "
-                                            "no all-reduce over `x`; +1.0 MiB per device")
+    assert found.remove.sentence.startswith(
+        "request `y` sharded over `x` along `cols`: no all-reduce over `x`; +1.0 MiB per device"
+    )
     assert known(lab, result.run) == ("done", tryout.answers), "as stored"
     assert lab.history() == () and lab.latest(result.experiment) is None
 
 
 def test_candidates_for_absent_devices_are_compiled_ahead_and_judged_in_their_order(
-        lab, monkeypatch):
+    lab, monkeypatch
+):
     monkeypatch.setattr(tryout_module, "is_current", lambda result: True)
     result = compiled(lab)
     absent = result.experiment.vary(target="tpu:v5e:2x4")
@@ -64,7 +71,9 @@ def test_candidates_for_absent_devices_are_compiled_ahead_and_judged_in_their_or
     found = tryout.answers["auto"][0]
     assert isinstance(found, Remedy) and found.removes
     names = [each.experiment.id for each in given]
-    assert names.index(found.experiment.id) == 1, "the first one is fatal, and the second settles it"
+    assert names.index(found.experiment.id) == 1, (
+        "the first one is fatal, and the second settles it"
+    )
     runs = lab.history(searched=True)
     compiled_ = {each.experiment.id for each in runs}
     assert {*names[:2]} <= compiled_ <= {*names[:4]}, "at most two ahead of it"

@@ -14,34 +14,51 @@ from spmd_core.store.store import Store
 from tests.cost.programs import LOOP
 from tests.ui.values import ENVIRONMENT
 
-MODEL = parse_experiment({"workload": "decoder", "target": "tpu:v5e:16x16", "mesh": {"fsdp": 256},
-                          "dims": {"batch": 1536, "sequence": 2048},
-                          "options": {"model": "scaled:16"}})
+MODEL = parse_experiment(
+    {
+        "workload": "decoder",
+        "target": "tpu:v5e:16x16",
+        "mesh": {"fsdp": 256},
+        "dims": {"batch": 1536, "sequence": 2048},
+        "options": {"model": "scaled:16"},
+    }
+)
 TOKENS = 1536 * 2048
 GIB = 2**30
-TOO_LARGE = Prediction(fits=False,
-                       memory_bytes=PredictedMemory(peak=20 * GIB, capacity=16 * GIB,
-                                                    missing=4 * GIB), notes=("RESOURCE_EXHAUSTED",))
+TOO_LARGE = Prediction(
+    fits=False,
+    memory_bytes=PredictedMemory(peak=20 * GIB, capacity=16 * GIB, missing=4 * GIB),
+    notes=("RESOURCE_EXHAUSTED",),
+)
 
 
 def prediction(flops: int = 256 * 40 * 4096**3) -> Prediction:
     """Of a loop of 10 gathers beside matmuls, on 16 x 16 chips of v5e: 16.2 ms, nothing exposed."""
     places = tuple((i, j, 0, 0, 0) for i in range(16) for j in range(16))
     cluster = Cluster(get_topology("tpu:v5e:16x16"), places)
-    return predict(LOOP, cluster, {"peak_memory": 2**33, "argument": 2**30}, MODEL.mesh,
-                   Useful(flops, TOKENS))
+    return predict(
+        LOOP, cluster, {"peak_memory": 2**33, "argument": 2**30}, MODEL.mesh, Useful(flops, TOKENS)
+    )
 
 
-def predicted(experiment: Experiment = MODEL, run: str = "20260101-000000-abcdef",
-              **strategies: Prediction) -> Result:
+def predicted(
+    experiment: Experiment = MODEL, run: str = "20260101-000000-abcdef", **strategies: Prediction
+) -> Result:
     """A result with these predictions; that of `prediction` under every strategy where none are
     given.
     """
     found = strategies or dict.fromkeys(experiment.strategies, prediction())
-    return Result.model_validate({"run": run, "experiment": experiment, "environment": ENVIRONMENT,
-                                  "strategies": {name: StrategyResult(status="ok", prediction=each,
-                                                                      predicted_s=each.predicted_s)
-                                                 for name, each in found.items()}})
+    return Result.model_validate(
+        {
+            "run": run,
+            "experiment": experiment,
+            "environment": ENVIRONMENT,
+            "strategies": {
+                name: StrategyResult(status="ok", prediction=each, predicted_s=each.predicted_s)
+                for name, each in found.items()
+            },
+        }
+    )
 
 
 def store(folder: Path, result: Result, texts: dict[str, dict[str, str]] | None = None) -> None:

@@ -16,9 +16,10 @@ from ui import course
 
 def test_every_recipe_has_one_variation_that_is_another_experiment():
     assert set(VARIATIONS) == set(RECIPES)
-    plain, varied = {recipe.experiment.id
-                     for recipe in RECIPES.values()}, {variation_of(recipe).id
-                                                       for recipe in RECIPES.values()}
+    plain, varied = (
+        {recipe.experiment.id for recipe in RECIPES.values()},
+        {variation_of(recipe).id for recipe in RECIPES.values()},
+    )
     assert len(varied) == len(RECIPES) and not plain & varied
 
 
@@ -32,10 +33,14 @@ def test_recipes_are_found_by_words_and_by_group():
 
 def test_the_course_has_a_beginning_a_next_and_an_end():
     names = list(RECIPES)
-    assert [recipe and recipe.name
-            for recipe in course.neighbours(RECIPES[names[0]])] == [None, names[1]]
-    assert [recipe and recipe.name
-            for recipe in course.neighbours(RECIPES[names[-1]])] == [names[-2], None]
+    assert [recipe and recipe.name for recipe in course.neighbours(RECIPES[names[0]])] == [
+        None,
+        names[1],
+    ]
+    assert [recipe and recipe.name for recipe in course.neighbours(RECIPES[names[-1]])] == [
+        names[-2],
+        None,
+    ]
     assert course.position(RECIPES[names[4]]) == 5
 
 
@@ -43,18 +48,24 @@ def test_a_change_is_traced_to_its_recipe():
     squares = RECIPES["pmap_squares"]
     assert course.varied(variation_of(squares), None) == squares
     other = parse_experiment(program_spec("pmap_squares", {"x": 2}) | {"target": "cpu:8"})
-    assert (course.varied(other, "pmap_squares"), course.varied(other, "quadratic"),
-            course.varied(other, None)) == (squares, None, None)
+    assert (
+        course.varied(other, "pmap_squares"),
+        course.varied(other, "quadratic"),
+        course.varied(other, None),
+    ) == (squares, None, None)
     larger = parse_experiment(dict(RECIPES["layer"].spec) | {"dims": {"in": 64, "out": 4}})
-    assert (course.varied(larger, "layer"),
-            course.varied(larger, "psum")) == (RECIPES["layer"], None)
+    assert (course.varied(larger, "layer"), course.varied(larger, "psum")) == (
+        RECIPES["layer"],
+        None,
+    )
 
 
 @pytest.fixture
 def screen(data_folder):
     def opened(page, **query):
-        test = AppTest.from_file("../../home.py",
-                                 default_timeout=30).switch_page(f"pages/{page}.py")
+        test = AppTest.from_file("../../home.py", default_timeout=30).switch_page(
+            f"pages/{page}.py"
+        )
         for name, value in query.items():
             test.query_params[name] = value
         return test.run()
@@ -69,9 +80,11 @@ def labels(shown):
 
 def read(shown):
     assert not shown.exception
-    return " ".join(element.value.replace("\\", "")
-                    for kind in ("markdown", "caption", "info", "subheader")
-                    for element in shown.get(kind))
+    return " ".join(
+        element.value.replace("\\", "")
+        for kind in ("markdown", "caption", "info", "subheader")
+        for element in shown.get(kind)
+    )
 
 
 def _listed(shown):
@@ -86,7 +99,8 @@ def test_a_recipe_that_ran_here_is_marked(screen):
     assert f"{len(RECIPES)} classic examples and problems in order, 1 done here" in read(shown)
     marks = [element.value for element in shown.markdown if "check_circle" in element.value]
     assert marks == [
-        f":green[:material/check_circle:] :gray[{course.position(RECIPES['local_shape'])}]"]
+        f":green[:material/check_circle:] :gray[{course.position(RECIPES['local_shape'])}]"
+    ]
 
 
 def test_the_screen_lists_all_and_a_search_leaves_few(screen):
@@ -103,9 +117,15 @@ def test_a_recipe_says_why_what_to_try_and_what_comes_next(screen):
     recipe = RECIPES["six_ways"]
     shown = screen("compare", experiment=link.encode(recipe.experiment))
     said = read(shown)
-    assert all(words in said
-               for words in (recipe.title, recipe.look_at, recipe.why,
-                             f"recipe {course.position(recipe)} of {len(RECIPES)}"))
+    assert all(
+        words in said
+        for words in (
+            recipe.title,
+            recipe.look_at,
+            recipe.why,
+            f"recipe {course.position(recipe)} of {len(RECIPES)}",
+        )
+    )
     assert {"Previous: One dot product", "Next: What each way traces to"} <= set(labels(shown))
     assert any(label.startswith("Try: the same as a workload") for label in labels(shown))
 

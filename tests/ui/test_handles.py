@@ -34,8 +34,9 @@ def test_screens_have_no_functions_and_stay_short():
     for script, _, _ in PAGES.values():
         text = (ROOT / script).read_text()
         assert text.count("\n") < 120
-        assert not any(line.lstrip().startswith(("def ", "class ", "async def "))
-                       for line in text.splitlines()), script
+        assert not any(
+            line.lstrip().startswith(("def ", "class ", "async def ")) for line in text.splitlines()
+        ), script
 
 
 def test_the_server_is_closed_to_others_by_default():
@@ -62,7 +63,7 @@ def test_an_old_python_is_told_so_on_screen(monkeypatch):
     monkeypatch.setattr(sys, "version_info", OldPython((3, 10, 13, "final", 0)))
     screen.run()
     monkeypatch.undo()
-    assert [error.value[:67]
-            for error in screen.error] == [
-        "SPMD Lab needs Python 3.11 or newer, and this is 3.10: get one with"]
+    assert [error.value[:67] for error in screen.error] == [
+        "SPMD Lab needs Python 3.11 or newer, and this is 3.10: get one with"
+    ]
     assert not screen.exception

@@ -4,38 +4,69 @@ from tests.ui.values import ENVIRONMENT
 from ui.hardware import facts, headline, remarks
 
 LAPTOP = Hardware(None, None, (), (), 2, 8 * 2**30, 4 * 2**30)
-TPU = Hardware("tpu", "TPU v5e", ("/dev/accel0", "/dev/accel1"),
-               (Holder(41, "python3", "/dev/accel0"),), 112, 2**38, 2**37, 2, 4)
-CHIPS = Environment.model_validate(ENVIRONMENT
-                                   | {"platform": "tpu", "device_kind": "TPU v5 lite",
-                                      "device_count": 2, "simulated": False,
-                                      "devices": [{"id": 0, "process": 0, "coords": [0, 0, 0],
-                                                   "core": 0,
-                                                   "memory_kinds": ["device", "pinned_host"],
-                                                   "memory_bytes": 16 * 2**30}]})
+TPU = Hardware(
+    "tpu",
+    "TPU v5e",
+    ("/dev/accel0", "/dev/accel1"),
+    (Holder(41, "python3", "/dev/accel0"),),
+    112,
+    2**38,
+    2**37,
+    2,
+    4,
+)
+CHIPS = Environment.model_validate(
+    ENVIRONMENT
+    | {
+        "platform": "tpu",
+        "device_kind": "TPU v5 lite",
+        "device_count": 2,
+        "simulated": False,
+        "devices": [
+            {
+                "id": 0,
+                "process": 0,
+                "coords": [0, 0, 0],
+                "core": 0,
+                "memory_kinds": ["device", "pinned_host"],
+                "memory_bytes": 16 * 2**30,
+            }
+        ],
+    }
+)
 
 
 def test_a_machine_without_accelerator_says_what_stands_in():
     simulated = Environment.model_validate(ENVIRONMENT)
-    assert headline(LAPTOP, simulated, "cpu:8") == "No accelerator found here: 8 simulated CPU devices stand in for one."
+    assert (
+        headline(LAPTOP, simulated, "cpu:8")
+        == "No accelerator found here: 8 simulated CPU devices stand in for one."
+    )
     assert dict(facts(LAPTOP, simulated))["Memory kinds"] == "device, pinned_host"
     noted = simulated.model_copy(update={"notes": ("8 simulated devices share 2 cores",)})
     assert remarks(LAPTOP, noted, None) == [
-        "8 simulated devices share 2 cores. Layouts and collectives are as on real ones."]
+        "8 simulated devices share 2 cores. Layouts and collectives are as on real ones."
+    ]
 
 
 def test_a_busy_tpu_names_who_holds_it_and_its_place_in_the_slice():
     assert headline(TPU, None, "local") == "2 × TPU v5e."
     told = remarks(TPU, None, worker_pid=7)
     assert told[0] == "/dev/accel0 is held by process 41: another program, python3."
-    assert told[1] == "This host is one of 4 of a slice, number 2: only the devices of this host are used here."
+    assert (
+        told[1]
+        == "This host is one of 4 of a slice, number 2: only the devices of this host are used here."
+    )
     assert "this dashboard's own worker" in remarks(TPU, None, worker_pid=41)[0]
 
 
 def test_facts_of_chips_come_from_the_devices_themselves():
-    assert dict(facts(TPU, CHIPS)) == {"Platform": "tpu", "Devices": "2",
-                                       "Device kind": "TPU v5 lite",
-                                       "Memory per device": "16.0 GiB",
-                                       "Memory kinds": "device, pinned_host",
-                                       "Host": "112 cores, 256.0 GiB"}
+    assert dict(facts(TPU, CHIPS)) == {
+        "Platform": "tpu",
+        "Devices": "2",
+        "Device kind": "TPU v5 lite",
+        "Memory per device": "16.0 GiB",
+        "Memory kinds": "device, pinned_host",
+        "Host": "112 cores, 256.0 GiB",
+    }
     assert dict(facts(TPU, None))["Memory kinds"] == "–"  # not asked yet

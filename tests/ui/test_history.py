@@ -13,7 +13,11 @@ from tests.labs import ROOT
 from tests.ui.predictions import MODEL, predicted, store
 from tests.ui.values import result, strategy
 
-MEASURED, FIRST, SECOND = "20260101-000000-aaaaaa", "20260101-000001-bbbbbb", "20260101-000002-cccccc"
+MEASURED, FIRST, SECOND = (
+    "20260101-000000-aaaaaa",
+    "20260101-000001-bbbbbb",
+    "20260101-000002-cccccc",
+)
 
 
 @pytest.fixture
@@ -23,12 +27,15 @@ def opened(data_folder, monkeypatch):
     monkeypatch.setattr("ui.lab.Lab", SimpleNamespace(open=lambda: lab))
     store(data_folder, result({"auto": strategy(1e-5)}, run=MEASURED))
     store(data_folder, predicted(run=FIRST))
-    store(data_folder,
-          predicted(MODEL.vary(options={"model": "scaled:16", "remat": "minimal"}), run=SECOND))
+    store(
+        data_folder,
+        predicted(MODEL.vary(options={"model": "scaled:16", "remat": "minimal"}), run=SECOND),
+    )
 
     def opened(*runs, **query):
-        screen = AppTest.from_file(str(ROOT / "home.py"),
-                                   default_timeout=60).switch_page("pages/history.py")
+        screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60).switch_page(
+            "pages/history.py"
+        )
         for name, value in (query | {"runs": ",".join(runs)}).items():
             screen.query_params[name] = value
         screen.run()
@@ -83,8 +90,9 @@ def test_what_was_predicted_of_runs_stands_beside_what_was_measured(opened, data
 
 def test_runs_of_searches_are_hidden_until_they_are_asked_for(opened, data_folder):
     place = Store(data_folder)
-    place.submit("20260101-000004-eeeeee", result({"auto": strategy(1e-5)}).experiment,
-                 batch="search a")
+    place.submit(
+        "20260101-000004-eeeeee", result({"auto": strategy(1e-5)}).experiment, batch="search a"
+    )
     place.close()
     screen = opened()
     assert screen.toggle[0].label == "Show 1 run of searches"

@@ -52,15 +52,19 @@ class Screens:
         for name, value in query.items():
             page.query_params[name] = value
         page.run()
-        if not page.exception and (nearest := [button for button in page.button
-                                               if button.label.startswith("Use the nearest")]):
+        if not page.exception and (
+            nearest := [
+                button for button in page.button if button.label.startswith("Use the nearest")
+            ]
+        ):
             nearest[0].click()
             page.run()
         if page.exception:
             self.crashed += 1
             cause = page.exception[0]
-            place = next((line.strip() for line in reversed(list(cause.stack_trace))
-                          if "File" in line), "")
+            place = next(
+                (line.strip() for line in reversed(list(cause.stack_trace)) if "File" in line), ""
+            )
             self.seen[f"{screen}: {cause.message[:110]} {place[-90:]}"] += 1
             self._session = None
 
@@ -69,14 +73,24 @@ LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8"}
 PROGRAM = {"workload": "program", "mesh": {"x": 4}, "options": {"program": "linear_gradient"}}
 
 
-@pytest.mark.parametrize(("screen", "spec", "words"), [
-    ("layout", LAYER | {"workload": "elementwise"},
-     "Elementwise is a computation, and Layout shows an array or one product: open it on Compare"),
-    ("layout", DEFAULT_SPEC, "open it on Predict"),
-    ("compare", DEFAULT_SPEC, "is only compiled, and Compare runs what it shows: open it on Predict"),
-    ("compare", {"workload": "array", "mesh": {"x": 8}}, "open it on Layout"),
-    ("predict", PROGRAM | {"target": "cpu:8"}, "open it on Compare"),
-])
+@pytest.mark.parametrize(
+    ("screen", "spec", "words"),
+    [
+        (
+            "layout",
+            LAYER | {"workload": "elementwise"},
+            "Elementwise is a computation, and Layout shows an array or one product: open it on Compare",
+        ),
+        ("layout", DEFAULT_SPEC, "open it on Predict"),
+        (
+            "compare",
+            DEFAULT_SPEC,
+            "is only compiled, and Compare runs what it shows: open it on Predict",
+        ),
+        ("compare", {"workload": "array", "mesh": {"x": 8}}, "open it on Layout"),
+        ("predict", PROGRAM | {"target": "cpu:8"}, "open it on Compare"),
+    ],
+)
 def test_an_experiment_on_the_wrong_screen_names_the_right_one(opened, screen, spec, words):
     code = encode(parse_experiment(spec))
     page = opened(screen, experiment=code)
@@ -97,16 +111,20 @@ def test_a_workload_that_is_no_name_is_a_sentence(opened, name):
 def test_a_nearest_beside_a_screen_that_has_one_of_its_own(opened):
     page = opened("compare", experiment=encode(experiment(mesh={"x": 16})))
     assert "larger than target cpu:8 with 8" in said(page)
-    page = opened("compare", page,
-                  experiment=code_of(LAYER | {"mesh": {"x": 8, "y": 3}, "dtype": 3}))
+    page = opened(
+        "compare", page, experiment=code_of(LAYER | {"mesh": {"x": 8, "y": 3}, "dtype": 3})
+    )
     assert not page.exception
     assert len([button for button in page.button if "nearest" in button.label]) == 2
 
 
-@pytest.mark.parametrize(("screen", "spec"), [
-    ("compare", PROGRAM | {"target": "tpu:v9z:2x2"}),
-    ("layout", {"workload": "array", "mesh": {"x": 20}, "target": "tpu:v5e:4x5"}),
-])
+@pytest.mark.parametrize(
+    ("screen", "spec"),
+    [
+        ("compare", PROGRAM | {"target": "tpu:v9z:2x2"}),
+        ("layout", {"workload": "array", "mesh": {"x": 20}, "target": "tpu:v5e:4x5"}),
+    ],
+)
 def test_a_topology_that_does_not_exist_is_a_sentence(opened, screen, spec):
     spec = spec | ({"dims": {"d0": 20}} if screen == "layout" else {})
     page = opened(screen, experiment=encode(parse_experiment(spec)))
@@ -118,7 +136,8 @@ def test_a_damaged_link_stands_above_no_stored_answer(opened):
     lab = Lab.open()
     page = opened("compare", run="20200101-000000-abcdef")
     assert "This machine has no run 20200101-000000-abcdef: it was made on another one" in said(
-        page)
+        page
+    )
     page = opened("compare", page, experiment=code_of(LAYER)[:-9] + "A")
     assert "is damaged or truncated" in said(page)
     assert "has no run" not in said(page)  # of the link before

@@ -8,9 +8,13 @@ from ui.inputs import drop_axes, parse_shape, rename_axes
 
 
 def test_shapes_as_people_write_them():
-    assert parse_shape(
-        "4, 8") == parse_shape(
-        "(4, 8)") == parse_shape("4x8") == parse_shape("[4, 8,]") == {"d0": 4, "d1": 8}
+    assert (
+        parse_shape("4, 8")
+        == parse_shape("(4, 8)")
+        == parse_shape("4x8")
+        == parse_shape("[4, 8,]")
+        == {"d0": 4, "d1": 8}
+    )
     assert parse_shape("4 x 8") == parse_shape("4×8") == {"d0": 4, "d1": 8}
     assert parse_shape("8, x, 32") == {"d0": 8, "d1": "x", "d2": 32}
     assert parse_shape("7") == {"d0": 7}
@@ -27,36 +31,71 @@ def test_what_is_no_size_is_kept_for_the_rules_to_refuse():
 def test_a_renamed_axis_is_renamed_in_sharding_and_overrides():
     draft = {"sharding": {"in": "x", "batch": ["y", "x"]}, "overrides": {"weights": [None, "x"]}}
     rename_axes(draft, {"x": "model"})
-    assert draft == {"sharding": {"in": "model", "batch": ["y", "model"]},
-                     "overrides": {"weights": [None, "model"]}}
+    assert draft == {
+        "sharding": {"in": "model", "batch": ["y", "model"]},
+        "overrides": {"weights": [None, "model"]},
+    }
 
 
 def test_a_removed_axis_leaves_sharding_and_overrides():
-    draft = {"mesh": [["x", 2], ["y", 4]], "sharding": {"in": "y", "batch": ["y", "x"], "out": "x"},
-             "overrides": {"weights": [None, "y"], "x": [["x", "y"], None]}}
+    draft = {
+        "mesh": [["x", 2], ["y", 4]],
+        "sharding": {"in": "y", "batch": ["y", "x"], "out": "x"},
+        "overrides": {"weights": [None, "y"], "x": [["x", "y"], None]},
+    }
     drop_axes(draft, ["y"])
     assert draft["sharding"] == {"batch": "x", "out": "x"}
     assert draft["overrides"] == {"weights": [None, None], "x": ["x", None]}
 
 
-LAYER = parse_experiment({
-    "workload": "layer", "mesh": {"x": 2, "y": 4}, "dims": {"batch": 32, "in": 64, "out": 16},
-    "sharding": {"out": "y", "batch": "x"}, "overrides": {"weights": [None, ["x", "y"]]}})
-ARRAY = parse_experiment({
-    "workload": "array", "mesh": {"x": 2, "y": 4}, "dims": {"d0": 8, "d1": 8},
-    "sharding": {"d0": "x", "d1": "y"}})
-OVER = parse_experiment({"workload": "array", "mesh": {"x": 2, "y": 4}, "dims": {"d0": 8, "d1": 8},
-                         "overrides": {"array": ["x", "y"]}})
+LAYER = parse_experiment(
+    {
+        "workload": "layer",
+        "mesh": {"x": 2, "y": 4},
+        "dims": {"batch": 32, "in": 64, "out": 16},
+        "sharding": {"out": "y", "batch": "x"},
+        "overrides": {"weights": [None, ["x", "y"]]},
+    }
+)
+ARRAY = parse_experiment(
+    {
+        "workload": "array",
+        "mesh": {"x": 2, "y": 4},
+        "dims": {"d0": 8, "d1": 8},
+        "sharding": {"d0": "x", "d1": "y"},
+    }
+)
+OVER = parse_experiment(
+    {
+        "workload": "array",
+        "mesh": {"x": 2, "y": 4},
+        "dims": {"d0": 8, "d1": 8},
+        "overrides": {"array": ["x", "y"]},
+    }
+)
 ABSENT = LAYER.vary(target="tpu:v5e:2x4", strategies=["auto"])
-MODEL = parse_experiment({
-    "workload": "decoder", "target": "tpu:v5e:4x4", "mesh": {"fsdp": 4, "tensor": 4},
-    "dims": {"batch": 32, "sequence": 2048}, "options": {"model": "scaled:1"}})
+MODEL = parse_experiment(
+    {
+        "workload": "decoder",
+        "target": "tpu:v5e:4x4",
+        "mesh": {"fsdp": 4, "tensor": 4},
+        "dims": {"batch": 32, "sequence": 2048},
+        "options": {"model": "scaled:1"},
+    }
+)
 
 
-@pytest.mark.parametrize(("page", "experiment"), [
-    ("compare", LAYER), ("layout", ARRAY), ("layout", OVER), ("predict", ABSENT),
-    ("predict", MODEL),
-], ids=["compare", "layout", "override", "predict", "model"])
+@pytest.mark.parametrize(
+    ("page", "experiment"),
+    [
+        ("compare", LAYER),
+        ("layout", ARRAY),
+        ("layout", OVER),
+        ("predict", ABSENT),
+        ("predict", MODEL),
+    ],
+    ids=["compare", "layout", "override", "predict", "model"],
+)
 def test_a_removed_axis_leaves_specs_and_its_size_comes_back(data_folder, page, experiment):
     screen = AppTest.from_file("../../home.py", default_timeout=60).switch_page(f"pages/{page}.py")
     screen.query_params["experiment"] = link.encode(experiment)
@@ -78,10 +117,13 @@ def _size(screen, position):
     return next(f for f in screen.number_input if f.label == f"Axis {position} size")
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("8, x, 32", "d1='x' is not a size: use a whole number"),
-    ("64k", "d0='64k' has a suffix that may mean either: write 65536 or 64000"),
-])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("8, x, 32", "d1='x' is not a size: use a whole number"),
+        ("64k", "d0='64k' has a suffix that may mean either: write 65536 or 64000"),
+    ],
+)
 def test_a_shape_with_no_size_in_it_is_refused_in_clear_words(data_folder, text, words):
     screen = AppTest.from_file("../../home.py", default_timeout=60).switch_page("pages/layout.py")
     field = next(field for field in screen.run().text_input if field.label == "Array shape")
@@ -92,13 +134,15 @@ def test_a_shape_with_no_size_in_it_is_refused_in_clear_words(data_folder, text,
 
 def test_strategies_keep_the_order_of_the_link_that_they_came_with():
     """An order is part of an experiment: a link that is opened must not become another experiment."""
+
     def script(names):
         import streamlit as st
 
         from ui import inputs
-        st.session_state["chosen"] = inputs.strategies_input("compare", "strategies",
-                                                             ("single", "auto", "explicit",
-                                                              "shard_map"), names)
+
+        st.session_state["chosen"] = inputs.strategies_input(
+            "compare", "strategies", ("single", "auto", "explicit", "shard_map"), names
+        )
 
     at = AppTest.from_function(script, kwargs={"names": ["shard_map", "auto"]}).run()
     assert at.session_state["chosen"] == ["shard_map", "auto"]

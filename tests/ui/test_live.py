@@ -15,8 +15,15 @@ from spmd_core.workloads.decoder import DEFAULT_SPEC
 BUTTONS = {"compare": "Run", "layout": "Place it on devices", "predict": "Predict"}
 EXPERIMENTS = {
     "compare": parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}}),
-    "layout": parse_experiment({"workload": "array", "target": "cpu:8", "mesh": {"x": 8},
-                                "dims": {"d0": 8}, "sharding": {"d0": "x"}}),
+    "layout": parse_experiment(
+        {
+            "workload": "array",
+            "target": "cpu:8",
+            "mesh": {"x": 8},
+            "dims": {"d0": 8},
+            "sharding": {"d0": "x"},
+        }
+    ),
     "predict": parse_experiment(DEFAULT_SPEC),
 }
 RUN = "20260101-000000-abcdef"

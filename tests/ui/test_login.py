@@ -11,9 +11,13 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.lab import Lab
 
 ROOT = Path(__file__).resolve().parents[2]
-AUTH = {"redirect_uri": "http://localhost:8501/oauth2callback", "cookie_secret": "x" * 32,
-        "client_id": "a", "client_secret": "b",
-        "server_metadata_url": "https://accounts.example/.well-known/openid-configuration"}
+AUTH = {
+    "redirect_uri": "http://localhost:8501/oauth2callback",
+    "cookie_secret": "x" * 32,
+    "client_id": "a",
+    "client_secret": "b",
+    "server_metadata_url": "https://accounts.example/.well-known/openid-configuration",
+}
 
 
 def test_a_screen_asks_for_the_login_first(data_folder):
@@ -35,5 +39,7 @@ def test_an_open_address_without_login_is_pointed_out(data_folder, address, told
         set_option("server.address", here)
         Lab.open().close()
     assert not page.exception
-    assert told == any("answers on 0.0.0.0 without a login" in each.value.replace("\\", "")
-                       for each in page.warning)
+    assert told == any(
+        "answers on 0.0.0.0 without a login" in each.value.replace("\\", "")
+        for each in page.warning
+    )

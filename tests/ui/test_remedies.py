@@ -18,8 +18,7 @@ MOVE = {"kind": "all-to-all", "axes": ["x"], "bytes": 2**20, "count": 1}
 
 
 def opened(run):
-    screen = AppTest.from_file("../../home.py",
-                               default_timeout=30).switch_page("pages/compare.py")
+    screen = AppTest.from_file("../../home.py", default_timeout=30).switch_page("pages/compare.py")
     screen.query_params["run"] = run
     return screen.run()
 
@@ -31,9 +30,15 @@ def links(screen):
 
 def test_a_press_has_them_tried_in_the_background(data_folder, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(STANDIN))
-    found = result({"auto": strategy(1e-3, collectives=[SUM | {"bytes": 2**24}])},
-                   experiment=experiment(standin.SUMS, workload="contraction",
-                                         dims={"rows": 4096, "cols": 1024}, strategies=["auto"]))
+    found = result(
+        {"auto": strategy(1e-3, collectives=[SUM | {"bytes": 2**24}])},
+        experiment=experiment(
+            standin.SUMS,
+            workload="contraction",
+            dims={"rows": 4096, "cols": 1024},
+            strategies=["auto"],
+        ),
+    )
     store(data_folder, found)
     view.forget()
     screen = opened(found.run)
@@ -45,18 +50,29 @@ def test_a_press_has_them_tried_in_the_background(data_folder, monkeypatch):
 
 
 def test_answers_are_there_when_the_run_is_opened_again(data_folder):
-    found = result({"auto": strategy(1e-3, collectives=[SUM, MOVE]),
-                    "explicit": strategy(1e-3, collectives=[SUM])})
+    found = result(
+        {
+            "auto": strategy(1e-3, collectives=[SUM, MOVE]),
+            "explicit": strategy(1e-3, collectives=[SUM]),
+        }
+    )
     store(data_folder, found)
     view.forget()
     screen = opened(found.run)
     assert "Try changes" in [button.label for button in screen.button]
 
-    remedy = Remedy(changes=(), experiment=found.experiment.vary(sharding={}), memory_bytes=2**20,
-                    sentence="leave `in` replicated: no all-reduce over `x`",
-                    predicted_s=Predicted(before=2e-3, after=1e-3), predicted_by="guess")
-    answers = {"auto": {0: remedy, 1: Nothing(reason="nothing removes it: it is needed")},
-               "explicit": {0: remedy}}
+    remedy = Remedy(
+        changes=(),
+        experiment=found.experiment.vary(sharding={}),
+        memory_bytes=2**20,
+        sentence="leave `in` replicated: no all-reduce over `x`",
+        predicted_s=Predicted(before=2e-3, after=1e-3),
+        predicted_by="guess",
+    )
+    answers = {
+        "auto": {0: remedy, 1: Nothing(reason="nothing removes it: it is needed")},
+        "explicit": {0: remedy},
+    }
     kept = Remedies(data_folder)
     kept.keep(found.run, to_stored("done", answers))
     kept.close()

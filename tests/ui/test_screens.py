@@ -52,11 +52,20 @@ def test_overview_says_what_this_is_and_has_a_card_for_each_start(opened):
 
 
 def test_the_predict_card_says_whether_the_plan_there_should_fit(opened):
-    assert any("Open there: scaled:1 on v5e:4x4. 2.1 GiB of 15.8 GiB per device: should fit." in text
-               for text in texts(opened.page()))
+    assert any(
+        "Open there: scaled:1 on v5e:4x4. 2.1 GiB of 15.8 GiB per device: should fit." in text
+        for text in texts(opened.page())
+    )
     large = {"batch": 32, "sequence": 2048}
-    held = experiment(workload="decoder", target="tpu:v5e:4x4", mesh={"fsdp": 16}, dims=large,
-                      sharding={}, options={"model": "llama-2-70b"}, strategies=["auto"])
+    held = experiment(
+        workload="decoder",
+        target="tpu:v5e:4x4",
+        mesh={"fsdp": 16},
+        dims=large,
+        sharding={},
+        options={"model": "llama-2-70b"},
+        strategies=["auto"],
+    )
     screen = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
     screen.session_state["screen.predict.experiment"] = held
     said = texts(screen.run())

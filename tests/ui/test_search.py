@@ -14,8 +14,14 @@ from spmd_core.searching import running
 from tests.labs import ROOT, until
 from ui.search.inputs import DEFAULT
 
-SMALL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "sequence": 2048,
-         "remat": ["full"], "offload": False}
+SMALL = {
+    "model": "scaled:1",
+    "chips": ["v5e:4x4"],
+    "global_batch": 32,
+    "sequence": 2048,
+    "remat": ["full"],
+    "offload": False,
+}
 
 
 @pytest.fixture
@@ -85,8 +91,16 @@ def test_a_link_is_the_question_and_cannot_set_the_compiler_s_files():
     question = read_question(SMALL | {"fixed": {"data": 2}})
     assert decode(encode(question)) == question
     from spmd_core.search.array_question import read_array_question
-    array = read_array_question({"workload": "mlp", "target": ["cpu:8", "tpu:v5e:4x4"],
-                                 "mesh": None, "sharding": None, "dtype": "bfloat16"})
+
+    array = read_array_question(
+        {
+            "workload": "mlp",
+            "target": ["cpu:8", "tpu:v5e:4x4"],
+            "mesh": None,
+            "sharding": None,
+            "dtype": "bfloat16",
+        }
+    )
     assert decode(encode(array)).id == array.id
     harmful = read_question(SMALL | {"plan": {"compiler_flags": ["xla_dump_to=/tmp/x"]}})
     with pytest.raises(ValueError, match="xla_dump_to"):
@@ -102,18 +116,27 @@ def test_a_space_beyond_all_bounds_is_refused_before_it_is_listed(lab):
 
 def test_what_is_fixed_of_a_computation_is_in_its_fields_and_bad_words_leave_them(lab):
     from spmd_core.search.array_question import read_array_question
+
     asked = read_array_question(
-        {"workload": "mlp", "target": "cpu:8", "mesh": None, "sharding": None,
-         "overrides": {"w1": [None, "x"]}}, memory_bytes=2**30)
+        {
+            "workload": "mlp",
+            "target": "cpu:8",
+            "mesh": None,
+            "sharding": None,
+            "overrides": {"w1": [None, "x"]},
+        },
+        memory_bytes=2**30,
+    )
     screen = opened(search=encode(asked))
     fields = {each.label: each for each in (*screen.text_input, *screen.number_input)}
     assert fields["Arrays that stay put"].value == '{"w1": [null, "x"]}'
     assert fields["Memory per device, at most (GiB)"].value == 1.0
     assert decode(screen.query_params["search"]) == asked  # the fields ask the same
     for label, text, sentence in (
-            ("Mesh", "x=4", "mesh x=4 does not use the 8 devices of cpu:8"),
-            ("Arrays that stay put", "{", "is not JSON"),
-            ("Arrays that stay put", "[1]", "overrides=[1] is not an object")):
+        ("Mesh", "x=4", "mesh x=4 does not use the 8 devices of cpu:8"),
+        ("Arrays that stay put", "{", "is not JSON"),
+        ("Arrays that stay put", "[1]", "overrides=[1] is not an object"),
+    ):
         screen = opened(search=encode(asked))
         next(each for each in screen.text_input if each.label == label).set_value(text).run()
         assert sentence in said(screen) and not screen.exception

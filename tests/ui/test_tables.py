@@ -6,54 +6,87 @@ from tests.ui.values import comparison, result, strategy
 from ui import tables
 from ui.compare.communication_table import collectives_table, program_lines, summed
 
-ALL_REDUCE = {"kind": "all-reduce", "axes": ["x"], "bytes": 16, "count": 1,
-              "source": "layer_auto.py:2", "reason": "the parts are added over x"}
+ALL_REDUCE = {
+    "kind": "all-reduce",
+    "axes": ["x"],
+    "bytes": 16,
+    "count": 1,
+    "source": "layer_auto.py:2",
+    "reason": "the parts are added over x",
+}
 
 
 def row(frame, number):
-    return {name: value.replace("\u00a0", " ") if isinstance(value, str) else value
-            for name, value in frame.iloc[number].items()}
+    return {
+        name: value.replace("\u00a0", " ") if isinstance(value, str) else value
+        for name, value in frame.iloc[number].items()
+    }
 
 
 def test_times_against_the_fastest():
-    found = result({"single": strategy(10e-6), "auto": strategy(25e-6, correct=False),
-                    "shard_map": strategy(20e-6)},
-                   comparison=comparison("single", ("shard_map", 2.0, True)))
+    found = result(
+        {
+            "single": strategy(10e-6),
+            "auto": strategy(25e-6, correct=False),
+            "shard_map": strategy(20e-6),
+        },
+        comparison=comparison("single", ("shard_map", 2.0, True)),
+    )
     frame = tables.times_table(found)
     assert row(frame, 0)["Paired ratio per round"] == "fastest"
-    assert row(frame, 2) == {"Strategy": "Automatic", "Median per call": "25 µs",
-                             "95 % interval": "24.5 µs to 25.5 µs", "Paired ratio per round": "–",
-                             "Values": "✗ wrong"}
+    assert row(frame, 2) == {
+        "Strategy": "Automatic",
+        "Median per call": "25 µs",
+        "95 % interval": "24.5 µs to 25.5 µs",
+        "Paired ratio per round": "–",
+        "Values": "✗ wrong",
+    }
     assert row(frame, 1)["Paired ratio per round"] == "2.00× (1.80 to 2.20)"
 
 
 def test_a_difference_that_few_samples_leave_open_is_not_called_none():
-    compared = comparison("single", ("auto", 34.0, False), ("explicit", 1.05, False),
-                          ("shard_map", 1.005, False))
+    compared = comparison(
+        "single", ("auto", 34.0, False), ("explicit", 1.05, False), ("shard_map", 1.005, False)
+    )
     compared["ratios"][2]["interval"] = [1.002, 1.008]  # sure, and smaller than luck
-    frame = tables.times_table(result(dict.fromkeys(("single", "auto", "explicit", "shard_map"),
-                                                    strategy(10e-6)), comparison=compared))
-    assert [row(frame, number)["Paired ratio per round"]
-            for number in range(4)] == ["fastest", "34.0× (30.6 to 37.4), too few samples",
-                                        "1.05× (0.95 to 1.16), no difference",
-                                        "1.00× (1.00 to 1.01), no difference"]
+    frame = tables.times_table(
+        result(
+            dict.fromkeys(("single", "auto", "explicit", "shard_map"), strategy(10e-6)),
+            comparison=compared,
+        )
+    )
+    assert [row(frame, number)["Paired ratio per round"] for number in range(4)] == [
+        "fastest",
+        "34.0× (30.6 to 37.4), too few samples",
+        "1.05× (0.95 to 1.16), no difference",
+        "1.00× (1.00 to 1.01), no difference",
+    ]
 
 
 def test_a_transfer_has_its_rate_in_a_column():
-    frame = tables.times_table(result({"single": strategy(1e-3, bytes_per_s=2.5e9),
-                                       "auto": strategy(1e-3)}))
+    frame = tables.times_table(
+        result({"single": strategy(1e-3, bytes_per_s=2.5e9), "auto": strategy(1e-3)})
+    )
     assert [row(frame, number)["GB/s"] for number in range(2)] == ["2.5", "–"]
     assert "GB/s" not in tables.times_table(result({"auto": strategy(1e-3)}))
 
 
 def test_a_prediction_stands_beside_the_measurement_with_its_error():
     predicted = {"predicted_s": {"low": 15e-6, "estimate": 20e-6, "high": 30e-6}}
-    frame = tables.times_table(result({"auto": strategy(25e-6, **predicted),
-                                       "shard_map": strategy(10e-6, **predicted),
-                                       "single": strategy(10e-6)}))
-    assert [row(frame, number)["Predicted"]
-            for number in range(3)] == ["20 µs, 20% faster than measured",
-                                        "20 µs, 100% slower than measured", "–"]
+    frame = tables.times_table(
+        result(
+            {
+                "auto": strategy(25e-6, **predicted),
+                "shard_map": strategy(10e-6, **predicted),
+                "single": strategy(10e-6),
+            }
+        )
+    )
+    assert [row(frame, number)["Predicted"] for number in range(3)] == [
+        "20 µs, 20% faster than measured",
+        "20 µs, 100% slower than measured",
+        "–",
+    ]
     unmeasured = strategy(1e-6, **predicted) | {"median_s": None}
     assert row(tables.times_table(result({"auto": unmeasured})), 0)["Predicted"] == "20 µs"
     assert "Predicted" not in tables.times_table(result({"auto": strategy(25e-6)}))
@@ -61,14 +94,23 @@ def test_a_prediction_stands_beside_the_measurement_with_its_error():
 
 def test_how_it_was_measured_keeps_outliers_in_count():
     frame = tables.measuring_table(result({"auto": strategy(10e-6, outliers=[4])}))
-    assert row(frame, 0) == {"Strategy": "Automatic", "Samples": "5", "Calls per sample": "40",
-                             "Outliers, kept": "1", "Spread (inter-quartile range)": "200 ns (2%)"}
+    assert row(frame, 0) == {
+        "Strategy": "Automatic",
+        "Samples": "5",
+        "Calls per sample": "40",
+        "Outliers, kept": "1",
+        "Spread (inter-quartile range)": "200 ns (2%)",
+    }
 
 
 def test_collectives_name_axes_bytes_and_the_line_that_is_shown():
     uncounted = ALL_REDUCE | {"count": None, "source": None}
-    found = result({"single": strategy(1e-5, collectives=[]),
-                    "auto": strategy(1e-5, collectives=[ALL_REDUCE, uncounted])})
+    found = result(
+        {
+            "single": strategy(1e-5, collectives=[]),
+            "auto": strategy(1e-5, collectives=[ALL_REDUCE, uncounted]),
+        }
+    )
     frame = collectives_table(found)
     second_line = program_lines(found.experiment, "auto")[1].strip()
     assert row(frame, 0)["Collective, bytes per device"] == "no communication"
@@ -80,32 +122,47 @@ def test_collectives_name_axes_bytes_and_the_line_that_is_shown():
 def test_strategies_that_communicate_alike_share_a_row():
     later = ALL_REDUCE | {"source": "layer_explicit.py:4"}
     by_hand = ALL_REDUCE | {"source": "layer_shard_map.py:9", "reason": "the program adds them"}
-    found = result({"auto": strategy(1e-5, collectives=[ALL_REDUCE]),
-                    "explicit": strategy(1e-5, collectives=[later]),
-                    "shard_map": strategy(1e-5, collectives=[by_hand, by_hand])})
+    found = result(
+        {
+            "auto": strategy(1e-5, collectives=[ALL_REDUCE]),
+            "explicit": strategy(1e-5, collectives=[later]),
+            "shard_map": strategy(1e-5, collectives=[by_hand, by_hand]),
+        }
+    )
     frame = collectives_table(found)
     assert frame["Strategy"].tolist() == ["Automatic, Explicit", "shard_map"]
-    assert row(frame,
-               0)["Why, and where"].startswith("the parts are added over x. Line 2 (Automatic)")
+    assert row(frame, 0)["Why, and where"].startswith(
+        "the parts are added over x. Line 2 (Automatic)"
+    )
     assert row(frame, 0)["Why, and where"].count("the parts are added") == 1
     assert row(frame, 1)["Collective, bytes per device"] == "all-reduce over x, 16 B × 2"
     assert row(frame, 1)["Why, and where"].startswith("the program adds them. Line 9: ")
 
 
 def test_a_count_that_is_unknown_is_not_added_up():
-    found = result({"auto": strategy(1e-5,
-                                     collectives=[ALL_REDUCE, ALL_REDUCE | {"count": None},
-                                                  ALL_REDUCE | {"count": 3}])})
+    found = result(
+        {
+            "auto": strategy(
+                1e-5,
+                collectives=[ALL_REDUCE, ALL_REDUCE | {"count": None}, ALL_REDUCE | {"count": 3}],
+            )
+        }
+    )
     assert [item.count for item in summed(found.strategies["auto"].collectives or ())] == [4, None]
 
 
 def test_notes_that_differ_in_a_percentage_alone_are_one():
-    said = [("auto", "noisy: spreads over 14% of it"), ("single", "dispatch bound"),
-            ("explicit", "noisy: spreads over 22% of it"),
-            ("shard_map", "noisy: spreads over 19% of it"), ("auto", "dispatch bound")]
-    assert runs.merged_notes(said) == {"noisy: spreads over 14% to 22% of it": ["auto", "explicit",
-                                                                                "shard_map"],
-                                       "dispatch bound": ["single", "auto"]}
+    said = [
+        ("auto", "noisy: spreads over 14% of it"),
+        ("single", "dispatch bound"),
+        ("explicit", "noisy: spreads over 22% of it"),
+        ("shard_map", "noisy: spreads over 19% of it"),
+        ("auto", "dispatch bound"),
+    ]
+    assert runs.merged_notes(said) == {
+        "noisy: spreads over 14% to 22% of it": ["auto", "explicit", "shard_map"],
+        "dispatch bound": ["single", "auto"],
+    }
     assert runs.merged_notes([("auto", "off by 3% of 9%")]) == {"off by 3% of 9%": ["auto"]}
 
 
@@ -153,17 +210,29 @@ def test_devices_leave_out_columns_that_none_fills():
 def test_a_run_in_the_history_has_its_median_or_what_was_predicted():
     experiment = result({"auto": strategy(1e-5)}).experiment
     predicted = {"auto": 0.25, "shard_map": 0.2}
-    runs = [RunSummary("m", "succeeded", experiment, 0.0, 1.0, {"auto": 2e-5}, "auto", False, None),
-            RunSummary("p", "succeeded", experiment, 0.0, 1.0, {"auto": None, "shard_map": None},
-                       None, False, None, predicted),
-            RunSummary("n", "failed", experiment, 0.0, 1.0, {}, None, False, None)]
+    runs = [
+        RunSummary("m", "succeeded", experiment, 0.0, 1.0, {"auto": 2e-5}, "auto", False, None),
+        RunSummary(
+            "p",
+            "succeeded",
+            experiment,
+            0.0,
+            1.0,
+            {"auto": None, "shard_map": None},
+            None,
+            False,
+            None,
+            predicted,
+        ),
+        RunSummary("n", "failed", experiment, 0.0, 1.0, {}, None, False, None),
+    ]
     frame = tables.runs_table(runs)
     large = replace(runs[1], experiment=experiment.vary(target="tpu:v5e:2x4"), predicted_s={})
     outcomes = tables.runs_table([large, replace(runs[0], medians_s={}, partial=True)])["Outcome"]
     assert outcomes.tolist() == ["Does not fit", "Succeeded, partial"]
     assert frame["When"].dt.tz is not None and frame["When"].is_monotonic_increasing
-    assert frame["Time, ms"].tolist()[:2] == [0.02,
-                                              200.0] and frame[
-        "Time, ms"].isna().tolist() == [False, False, True]
+    assert frame["Time, ms"].tolist()[:2] == [0.02, 200.0] and frame[
+        "Time, ms"
+    ].isna().tolist() == [False, False, True]
     assert frame["Outcome"].tolist() == ["Measured", "Predicted", "Failed"]
     assert frame["Fastest"].tolist() == ["Automatic", "shard_map", "–"]

@@ -17,8 +17,12 @@ def test_money_is_the_price_of_the_chips_time():
     hours = 1e9 / found.tokens_per_s_per_chip / 3600
     assert spent.chip_hours_per_billion_tokens == pytest.approx(hours)
     assert spent.money_per_billion_tokens == pytest.approx(3.6 * hours)
-    assert set(spent.to_json()) == {"chip_hours_per_billion_tokens", "price_per_chip_hour",
-                                    "money_per_step", "money_per_billion_tokens"}
+    assert set(spent.to_json()) == {
+        "chip_hours_per_billion_tokens",
+        "price_per_chip_hour",
+        "money_per_step",
+        "money_per_billion_tokens",
+    }
 
 
 def test_without_a_price_nothing_is_said_of_money():
@@ -26,8 +30,10 @@ def test_without_a_price_nothing_is_said_of_money():
     assert spent.money_per_step is None and "$" not in cost_words(spent)
     assert list(rows(spent)) == ["MFU", "Chip-seconds per step", "Chip-hours per billion tokens"]
     assert cost_words(cost_of(TOO_LARGE, 2.0)) == "" and rows(Cost()) == {}
-    assert list(rows(cost(10.0, None, 2.0), step=False)) == ["Chip-seconds per execution",
-                                                             "Cost per execution"]
+    assert list(rows(cost(10.0, None, 2.0), step=False)) == [
+        "Chip-seconds per execution",
+        "Cost per execution",
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "nan", "inf", "1e9", "four", "1" * 5000])
@@ -44,7 +50,6 @@ def test_costs_stand_beside_one_another():
     shown = table["A"][table[""].index("Cost")].replace("\\", "")  # of Markdown
     assert shown.replace("\u00a0", " ") == money_text(cost_of(prediction(), 3.6).money_per_step)
     history = answers_table([("A", predicted()), ("B", predicted(auto=TOO_LARGE))], 3.6)
-    listed = {row[""]: (row["A"].replace("\\", ""), row["B"])
-              for row in history.to_dict("records")}
+    listed = {row[""]: (row["A"].replace("\\", ""), row["B"]) for row in history.to_dict("records")}
     assert listed["Automatic, MFU"] == (f"{prediction().mfu:.1%}", "–")
     assert listed["Automatic, cost per step"][0].startswith("$")

@@ -15,8 +15,13 @@ from tests.ui.values import ENVIRONMENT, comparison, result, strategy
 from ui import tables
 from ui.compare import view
 
-LAYER = MODEL.vary(workload="layer", dims={"batch": 256, "in": 256, "out": 256}, options={},
-                   sharding={"in": "fsdp"}, strategies=["auto", "explicit", "shard_map"])
+LAYER = MODEL.vary(
+    workload="layer",
+    dims={"batch": 256, "in": 256, "out": 256},
+    options={},
+    sharding={"in": "fsdp"},
+    strategies=["auto", "explicit", "shard_map"],
+)
 
 
 def timed(low, estimate, high):
@@ -25,22 +30,37 @@ def timed(low, estimate, high):
 
 
 def program(**found):
-    experiment = parse_experiment({"workload": "program", "target": "cpu:8", "mesh": {"x": 8},
-                                   "options": {"program": "local_shape"}})
-    return Result.model_validate({
-        "run": "20260101-000000-abcdef", "experiment": experiment, "environment": ENVIRONMENT,
-        "strategies": {"as_written": {"status": "ok"} | found}})
+    experiment = parse_experiment(
+        {
+            "workload": "program",
+            "target": "cpu:8",
+            "mesh": {"x": 8},
+            "options": {"program": "local_shape"},
+        }
+    )
+    return Result.model_validate(
+        {
+            "run": "20260101-000000-abcdef",
+            "experiment": experiment,
+            "environment": ENVIRONMENT,
+            "strategies": {"as_written": {"status": "ok"} | found},
+        }
+    )
 
 
 MEASURED = {
-    "fastest": result({"auto": strategy(25e-6), "single": strategy(10e-6)},
-                      comparison=comparison("single", ("auto", 2.5, True))),
-    "order": result({"shard_map": strategy(316e-6), "auto": strategy(347e-6),
-                     "single": strategy(5.6e-6)},
-                    comparison=comparison("single", ("auto", 61.97, True),
-                                          ("shard_map", 62.89, True))),
-    "tied": result({"single": strategy(10e-6), "auto": strategy(10.1e-6)},
-                   comparison=comparison("single", ("auto", 1.01, False))),
+    "fastest": result(
+        {"auto": strategy(25e-6), "single": strategy(10e-6)},
+        comparison=comparison("single", ("auto", 2.5, True)),
+    ),
+    "order": result(
+        {"shard_map": strategy(316e-6), "auto": strategy(347e-6), "single": strategy(5.6e-6)},
+        comparison=comparison("single", ("auto", 61.97, True), ("shard_map", 62.89, True)),
+    ),
+    "tied": result(
+        {"single": strategy(10e-6), "auto": strategy(10.1e-6)},
+        comparison=comparison("single", ("auto", 1.01, False)),
+    ),
     "alone": result({"auto": strategy(25e-6)}),
     "wrong": result({"auto": strategy(5e-6, correct=False), "single": strategy(10e-6)}),
     "program": program(),
@@ -84,14 +104,20 @@ def test_predict_says_what_the_command_line_says(data_folder, case):
 def test_experiments_that_differ_have_names_that_differ():
     layer = MEASURED["alone"].experiment
     found = [
-        MODEL, MODEL.vary(dims={"batch": 1536, "sequence": 2048, "layers": 2}),
+        MODEL,
+        MODEL.vary(dims={"batch": 1536, "sequence": 2048, "layers": 2}),
         MODEL.vary(options={"model": "scaled:16", "remat": "minimal"}),
         MODEL.vary(options={"model": "scaled:16", "offload": "query"}),
         MODEL.vary(options={"model": "scaled:16", "state_dtype": "bfloat16"}),
-        layer, layer.vary(sharding={}), layer.vary(overrides={"weights": ["x", None]}),
-        layer.vary(memory={"weights": "pinned_host"}), layer.vary(data={"x": "ones"}),
-        layer.vary(options={"precision": "highest"}), layer.vary(seed=1),
-        layer.vary(strategies=["single", "auto"]), layer.vary(timing={"samples": 5}),
+        layer,
+        layer.vary(sharding={}),
+        layer.vary(overrides={"weights": ["x", None]}),
+        layer.vary(memory={"weights": "pinned_host"}),
+        layer.vary(data={"x": "ones"}),
+        layer.vary(options={"precision": "highest"}),
+        layer.vary(seed=1),
+        layer.vary(strategies=["single", "auto"]),
+        layer.vary(timing={"samples": 5}),
     ]
     names = [experiment_words(each) for each in found]
     assert len(set(names)) == len({each.id for each in found}) == len(found)

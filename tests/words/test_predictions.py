@@ -18,13 +18,15 @@ STEP_S = prediction().predicted_s.estimate
 
 def test_the_answer_says_how_long_and_what_binds():
     assert headline(prediction()) == (
-        "Step time 16.2 ms at 86.1% MFU, compute-bound. 8.0 GiB of 15.8 GiB per device: fits.")
+        "Step time 16.2 ms at 86.1% MFU, compute-bound. 8.0 GiB of 15.8 GiB per device: fits."
+    )
     assert headline(prediction(), step=False).startswith("Time 16.2 ms at")
 
 
 def test_what_does_not_fit_says_by_how_much():
     assert headline(TOO_LARGE) == (
-        "20.0 GiB of 16.0 GiB per device: does not fit, 4.0 GiB too much.")
+        "20.0 GiB of 16.0 GiB per device: does not fit, 4.0 GiB too much."
+    )
 
 
 def test_a_run_is_answered_by_its_one_prediction_or_by_all():
@@ -37,14 +39,16 @@ def test_a_training_run_in_steps_days_and_chip_hours():
     steps = 1e12 / TOKENS
     assert words is not None
     assert words.startswith(
-        f"{steps:,.0f} steps, {steps * STEP_S / 3600:,.3g} hours without a stop")
+        f"{steps:,.0f} steps, {steps * STEP_S / 3600:,.3g} hours without a stop"
+    )
     assert words.endswith(f"{256 * steps * STEP_S / 3600:,.0f} chip-hours on 256 chips")
     assert run_words(TOO_LARGE, plan_of(MODEL), 1e12) is None
 
 
 def test_a_measured_time_is_inside_or_outside():
     assert measured_words(prediction(), 0.016) == (
-        "The estimate is 1.3% slower than measured (16 ms), which is inside the predicted interval.")
+        "The estimate is 1.3% slower than measured (16 ms), which is inside the predicted interval."
+    )
     assert "outside" in (measured_words(prediction(), 0.2) or "")
 
 
@@ -53,13 +57,20 @@ def test_an_estimate_before_compiling_cannot_be_read_both_ways():
     gib = 2.0**30
     capacity = f"{plan.topology.chip.device_hbm_bytes / gib:.1f} GiB"
     assert estimate({"peak": 86.7 * gib, "fits": False}, plan) == (
-        f"86.7 GiB of {capacity} per device: does not fit.")
+        f"86.7 GiB of {capacity} per device: does not fit."
+    )
     assert estimate({"peak": 8 * gib, "fits": True}, plan) == (
-        f"8.0 GiB of {capacity} per device: should fit.")
+        f"8.0 GiB of {capacity} per device: should fit."
+    )
 
 
-@pytest.mark.parametrize(("error", "words"), [
-    (-0.147, "15% faster than measured"), (0.031, "3% slower than measured"),
-    (0.0004, "as measured")])
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (-0.147, "15% faster than measured"),
+        (0.031, "3% slower than measured"),
+        (0.0004, "as measured"),
+    ],
+)
 def test_an_error_says_its_direction(error, words):
     assert off_words(error) == words

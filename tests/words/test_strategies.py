@@ -16,66 +16,119 @@ from tests.ui.values import result as measured_result
 from ui.charts.times import times_alt
 from ui.tables import PAIRED_RATIO, times_table
 
-ENVIRONMENT = {"jax": "0.10.2", "jaxlib": "0.10.2", "python": "3.11", "platform": "tpu",
-               "device_kind": "TPU v5 lite", "device_count": 4}
+ENVIRONMENT = {
+    "jax": "0.10.2",
+    "jaxlib": "0.10.2",
+    "python": "3.11",
+    "platform": "tpu",
+    "device_kind": "TPU v5 lite",
+    "device_count": 4,
+}
 
 
 def one(low=None, estimate=None, high=None, program=None):
-    time = {"low": low * 1e-6, "estimate": estimate * 1e-6,
-            "high": high * 1e-6} if estimate and low and high else None
+    time = (
+        {"low": low * 1e-6, "estimate": estimate * 1e-6, "high": high * 1e-6}
+        if estimate and low and high
+        else None
+    )
     compiled = {PROGRAM: program} if program else {}
-    return {"status": "ok", "predicted_s": time,
-            "prediction": {"fits": time is not None, "memory_bytes": {"capacity": 1},
-                           "predicted_s": time, "compile": compiled}}
+    return {
+        "status": "ok",
+        "predicted_s": time,
+        "prediction": {
+            "fits": time is not None,
+            "memory_bytes": {"capacity": 1},
+            "predicted_s": time,
+            "compile": compiled,
+        },
+    }
 
 
 def result(**strategies):
     spec = {"workload": "layer", "target": "tpu:v5e:2x2", "mesh": {"x": 4}, "sharding": {"in": "x"}}
     experiment = parse_experiment(spec | {"strategies": list(strategies)})
-    return Result.model_validate({"run": "r", "experiment": experiment, "environment": ENVIRONMENT,
-                                  "strategies": strategies})
+    return Result.model_validate(
+        {"run": "r", "experiment": experiment, "environment": ENVIRONMENT, "strategies": strategies}
+    )
 
 
-@pytest.mark.parametrize(("strategies", "words"), [
-    ({"auto": one(9, 10, 12)}, "Automatic is predicted to take 10 µs (9 µs to 12 µs)."),
-    ({"auto": one(9, 10, 12), "explicit": one(25, 30, 35)},
-     "Automatic is predicted fastest: 10 µs (9 µs to 12 µs). Explicit takes 30 µs, 3× as long."),
-    ({"auto": one(9, 10, 12), "explicit": one(9, 11, 13)},
-     "No difference between Automatic (10 µs) and Explicit (11 µs): their predicted intervals overlap."),
-    ({"single": one(40, 50, 60), "explicit": one(9, 11, 13), "auto": one(9, 10, 12)},
-     "No difference between Automatic (10 µs) and Explicit (11 µs): their predicted intervals "
-     "overlap. Single device takes 50 µs, 5× as long."),
-    ({"auto": one(9, 10, 12, "a"), "shard_map": one(9, 10, 12, "a")},
-     "Automatic and shard_map compile to the same program, which is predicted to take 10 µs (9 µs "
-     "to 12 µs)."),
-    ({"single": one(40, 50, 60, "b"), "auto": one(9, 10, 12, "a"), "shard_map": one(9, 10, 12, "a")},
-     "Automatic and shard_map are predicted fastest: 10 µs (9 µs to 12 µs). Single device takes "
-     "50 µs, 5× as long. Automatic and shard_map compile to the same program."),
-    ({"single": one(), "auto": one(9, 10, 12)},
-     "Automatic is predicted to take 10 µs (9 µs to 12 µs). Single device does not fit."),
-    ({"single": one(), "auto": one()}, "Single device and Automatic do not fit."),
-    ({"auto": {"status": "error", "error": {"kind": "x", "message": "y"}}},
-     "No strategy was compiled to the end."),
-])
+@pytest.mark.parametrize(
+    ("strategies", "words"),
+    [
+        ({"auto": one(9, 10, 12)}, "Automatic is predicted to take 10 µs (9 µs to 12 µs)."),
+        (
+            {"auto": one(9, 10, 12), "explicit": one(25, 30, 35)},
+            "Automatic is predicted fastest: 10 µs (9 µs to 12 µs). Explicit takes 30 µs, 3× as long.",
+        ),
+        (
+            {"auto": one(9, 10, 12), "explicit": one(9, 11, 13)},
+            "No difference between Automatic (10 µs) and Explicit (11 µs): their predicted intervals overlap.",
+        ),
+        (
+            {"single": one(40, 50, 60), "explicit": one(9, 11, 13), "auto": one(9, 10, 12)},
+            "No difference between Automatic (10 µs) and Explicit (11 µs): their predicted intervals "
+            "overlap. Single device takes 50 µs, 5× as long.",
+        ),
+        (
+            {"auto": one(9, 10, 12, "a"), "shard_map": one(9, 10, 12, "a")},
+            "Automatic and shard_map compile to the same program, which is predicted to take 10 µs (9 µs "
+            "to 12 µs).",
+        ),
+        (
+            {
+                "single": one(40, 50, 60, "b"),
+                "auto": one(9, 10, 12, "a"),
+                "shard_map": one(9, 10, 12, "a"),
+            },
+            "Automatic and shard_map are predicted fastest: 10 µs (9 µs to 12 µs). Single device takes "
+            "50 µs, 5× as long. Automatic and shard_map compile to the same program.",
+        ),
+        (
+            {"single": one(), "auto": one(9, 10, 12)},
+            "Automatic is predicted to take 10 µs (9 µs to 12 µs). Single device does not fit.",
+        ),
+        ({"single": one(), "auto": one()}, "Single device and Automatic do not fit."),
+        (
+            {"auto": {"status": "error", "error": {"kind": "x", "message": "y"}}},
+            "No strategy was compiled to the end.",
+        ),
+    ],
+)
 def test_the_answer(strategies, words):
     assert predicted(result(**strategies)) == words
 
 
-@pytest.mark.parametrize(("ratios", "words"), [
-    ((("auto", 2.5, True),),
-     "Single device is fastest: 10 µs per call. Next is Automatic: 25 µs, paired ratio 2.50× "
-     "(95 % interval 2.25 to 2.75)."),
-    ((("auto", 1.01, False), ("shard_map", 3.0, True)),
-     "No difference between Single device (10 µs) and Automatic (25 µs). Next is shard_map: 30 µs, "
-     "paired ratio 3.00× (95 % interval 2.70 to 3.30)."),
-    ((("auto", 30.0, False),), "No difference between Single device (10 µs) and Automatic (25 µs). "
-     "Too few samples: take more."),
-])
+@pytest.mark.parametrize(
+    ("ratios", "words"),
+    [
+        (
+            (("auto", 2.5, True),),
+            "Single device is fastest: 10 µs per call. Next is Automatic: 25 µs, paired ratio 2.50× "
+            "(95 % interval 2.25 to 2.75).",
+        ),
+        (
+            (("auto", 1.01, False), ("shard_map", 3.0, True)),
+            "No difference between Single device (10 µs) and Automatic (25 µs). Next is shard_map: 30 µs, "
+            "paired ratio 3.00× (95 % interval 2.70 to 3.30).",
+        ),
+        (
+            (("auto", 30.0, False),),
+            "No difference between Single device (10 µs) and Automatic (25 µs). "
+            "Too few samples: take more.",
+        ),
+    ],
+)
 def test_the_answer_of_what_was_measured(ratios, words):
     medians = {"single": 10e-6, "auto": 25e-6, "shard_map": 30e-6}
-    found = measured_result({name: strategy(median) for name, median in medians.items()
-                             if name in ("single", *(ratio[0] for ratio in ratios))},
-                            comparison=comparison("single", *ratios))
+    found = measured_result(
+        {
+            name: strategy(median)
+            for name, median in medians.items()
+            if name in ("single", *(ratio[0] for ratio in ratios))
+        },
+        comparison=comparison("single", *ratios),
+    )
     assert measured(found) == words
 
 
@@ -83,9 +136,10 @@ def test_one_order_by_the_medians():
     """Where paired ratios would order the slower ones otherwise, sentence, table and chart keep to
     the medians, which is what a reader compares."""
     medians = {"shard_map": 316e-6, "auto": 347e-6, "single": 5.6e-6}
-    found = measured_result({name: strategy(median) for name, median in medians.items()},
-                            comparison=comparison("single", ("auto", 61.97, True),
-                                                  ("shard_map", 62.89, True)))
+    found = measured_result(
+        {name: strategy(median) for name, median in medians.items()},
+        comparison=comparison("single", ("auto", 61.97, True), ("shard_map", 62.89, True)),
+    )
     assert found.order == ("single", "shard_map", "auto")
     assert "Next is shard_map: 316 µs, paired ratio 62.9×" in measured(found)
     table = times_table(found)
@@ -95,8 +149,9 @@ def test_one_order_by_the_medians():
     assert alt.index("Single device") < alt.index("shard_map") < alt.index("Automatic")
     lines = report(found)
     assert lines[0] == measured(found)
-    rows = [line.split()[0] for line in lines
-            if line.startswith(("Single", "Automatic", "shard_map"))]
+    rows = [
+        line.split()[0] for line in lines if line.startswith(("Single", "Automatic", "shard_map"))
+    ]
     assert rows[1:4] == ["Single", "shard_map", "Automatic"]
 
 
@@ -109,11 +164,12 @@ def test_times_are_told_apart_where_their_intervals_do_not_meet():
 
 
 def test_programs_without_a_fingerprint_are_not_taken_for_the_same():
-    assert [names
-            for names, _ in same_programs(result(auto=one(9, 10, 12),
-                                                 shard_map=one(9, 10,
-                                                               12)).strategies)] == [("auto",),
-                                                                                     ("shard_map",)]
+    assert [
+        names
+        for names, _ in same_programs(
+            result(auto=one(9, 10, 12), shard_map=one(9, 10, 12)).strategies
+        )
+    ] == [("auto",), ("shard_map",)]
 
 
 PROGRAM_TEXT = """HloModule jit_program, is_scheduled=true
@@ -134,12 +190,18 @@ ENTRY %main (x.1: f32[4]) -> f32[4] {
 
 
 def test_names_lines_and_channels_are_no_difference_and_all_else_is():
-    renamed = PROGRAM_TEXT.replace("layer_auto.py",
-                                   "layer_shard_map.py").replace("%add.1",
-                                                                 "%add.77").replace("param_0.1",
-                                                                                    "p").replace(
-        "stack_frame_id=6", "stack_frame_id=9").replace("channel_id=1", "channel_id=3")
+    renamed = (
+        PROGRAM_TEXT.replace("layer_auto.py", "layer_shard_map.py")
+        .replace("%add.1", "%add.77")
+        .replace("param_0.1", "p")
+        .replace("stack_frame_id=6", "stack_frame_id=9")
+        .replace("channel_id=1", "channel_id=3")
+    )
     assert renamed != PROGRAM_TEXT and fingerprint(renamed) == fingerprint(PROGRAM_TEXT)
-    for old, new in (("f32[4]{0} add", "f32[4]{0} multiply"), ("kLoop", "kOutput"), ("[4]", "[8]"),
-                     ("add(%param_0.1, %param_0.1)", "add(%param_0.1)")):
+    for old, new in (
+        ("f32[4]{0} add", "f32[4]{0} multiply"),
+        ("kLoop", "kOutput"),
+        ("[4]", "[8]"),
+        ("add(%param_0.1, %param_0.1)", "add(%param_0.1)"),
+    ):
         assert fingerprint(PROGRAM_TEXT.replace(old, new)) != fingerprint(PROGRAM_TEXT)

@@ -26,28 +26,45 @@ BANNED = {
     r"floating-point operations": "FLOP",
 }
 # What only looks like one: keys of stored JSON, output of small programs, CSS and Vega-Lite.
-ALLOWED = ("data centre network", "kept by the forward pass", "the total lies on",
-           "neighbours over")
+ALLOWED = (
+    "data centre network",
+    "kept by the forward pass",
+    "the total lies on",
+    "neighbours over",
+)
 BANNED_SIGNS = {r"% off": "faster or slower than measured"}
 _PATTERN = {re.compile(rf"\b({phrase})", re.I): better for phrase, better in BANNED.items()} | {
-    re.compile(sign): better for sign, better in BANNED_SIGNS.items()}
+    re.compile(sign): better for sign, better in BANNED_SIGNS.items()
+}
 
 
 def strings(source: str) -> Iterator[tuple[int, str]]:
     """Line and text of every string literal of a source, but for docstrings; of an f-string its
     parts, with `…` for what is filled in."""
     tree = ast.parse(source)
-    skipped = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
-               for part in node.values}
+    skipped = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             skipped.add(id(node.value))
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            yield node.lineno, "".join(
-                str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) \
-                and id(node) not in skipped:
+            yield (
+                node.lineno,
+                "".join(
+                    str(part.value) if isinstance(part, ast.Constant) else "…"
+                    for part in node.values
+                ),
+            )
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in skipped
+        ):
             yield node.lineno, node.value
 
 
@@ -55,8 +72,11 @@ def banned(text: str) -> list[str]:
     """What of a text the field would say otherwise, each with what it says."""
     for allowed in ALLOWED:
         text = text.replace(allowed, "")
-    return [f"{match[0]!r} (say {better})" for pattern, better in _PATTERN.items()
-            if (match := pattern.search(text))]
+    return [
+        f"{match[0]!r} (say {better})"
+        for pattern, better in _PATTERN.items()
+        if (match := pattern.search(text))
+    ]
 
 
 def _prose(path: Path) -> Iterator[tuple[int, str]]:
@@ -70,22 +90,36 @@ def _prose(path: Path) -> Iterator[tuple[int, str]]:
 def test_no_screen_command_or_refusal_says_a_banned_phrase():
     paths = [path for path in source_files() if "programs" not in path.parts]  # text of users'
     assert len(paths) > 100
-    found = [f"{path.relative_to(ROOT)}:{line}: {phrase}" for path in paths
-             for line, text in strings(path.read_text("utf-8"))
-             for phrase in banned(text)]
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {phrase}"
+        for path in paths
+        for line, text in strings(path.read_text("utf-8"))
+        for phrase in banned(text)
+    ]
     assert found == []
 
 
 def test_no_document_says_a_banned_phrase():
     paths = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    found = [f"{path.relative_to(ROOT)}:{line}: {phrase}" for path in paths
-             for line, text in _prose(path) for phrase in banned(text)]
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {phrase}"
+        for path in paths
+        for line, text in _prose(path)
+        for phrase in banned(text)
+    ]
     assert found == []
 
 
-@pytest.mark.parametrize("text", [
-    "batch is cut over x", "a matmul needs them whole", "Kept for the backward pass",
-    "neighbours along x", "the estimate is -14.7% off"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "batch is cut over x",
+        "a matmul needs them whole",
+        "Kept for the backward pass",
+        "neighbours along x",
+        "the estimate is -14.7% off",
+    ],
+)
 def test_a_banned_phrase_would_be_found(text):
     assert banned(text)
 

@@ -23,9 +23,13 @@ def lab(tmp_path_factory):
 
 
 def layer(**changes):
-    spec = {"workload": "layer", "dims": {"batch": 64, "in": 64, "out": 32},
-            "sharding": {"in": "x"}, "strategies": ["single", "auto", "shard_map"],
-            "timing": {"samples": 20, "min_seconds": 0.5}}
+    spec = {
+        "workload": "layer",
+        "dims": {"batch": 64, "in": 64, "out": 32},
+        "sharding": {"in": "x"},
+        "strategies": ["single", "auto", "shard_map"],
+        "timing": {"samples": 20, "min_seconds": 0.5},
+    }
     return experiment(**(spec | changes))
 
 
@@ -37,12 +41,15 @@ def test_a_run_through_the_worker_measures_and_keeps_its_texts(lab):
     assert {status.phase for status in seen} >= {"compile", "sample"}
     result = lab.result(run)
     assert result.environment.device_count == 8
-    assert {name: outcome.correct
-            for name, outcome in result.strategies.items()} == {"single": True, "auto": True,
-                                                                "shard_map": True}
+    assert {name: outcome.correct for name, outcome in result.strategies.items()} == {
+        "single": True,
+        "auto": True,
+        "shard_map": True,
+    }
     assert all(len(outcome.samples_s) == 20 for outcome in result.strategies.values())
-    assert lab.history()[0].medians_s == {name: outcome.median_s
-                                          for name, outcome in result.strategies.items()}
+    assert lab.history()[0].medians_s == {
+        name: outcome.median_s for name, outcome in result.strategies.items()
+    }
     assert "shard_map" in lab.texts(run, "shard_map")["program"]
     # provisional medians came before the end
     assert any(status.medians_s for status in seen if not status.is_over)
@@ -85,8 +92,9 @@ def _killed_in(lab, phase, monkeypatch):
 def test_a_native_computation_that_takes_too_long_is_ended(tmp_path):
     lab = Lab.open(tmp_path / "slow", settings=replace(HASTY, run_timeout_s=4.0))
     try:
-        slow = layer(dims={"batch": 10_000, "in": 10_000, "out": 10_000}, sharding={},
-                     strategies=["single"])
+        slow = layer(
+            dims={"batch": 10_000, "in": 10_000, "out": 10_000}, sharding={}, strategies=["single"]
+        )
         run = lab.submit(slow)
         pid = until(lambda: lab.status(run).worker_pid)
         status = lab.wait(run, PATIENCE_S)

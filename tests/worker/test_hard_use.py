@@ -94,10 +94,13 @@ def test_a_queued_run_that_nobody_can_read_can_be_deleted_where_nobody_works(dat
     lab.close()
 
 
-@pytest.mark.parametrize("damage", [
-    "UPDATE results SET body = substr(body, 1, 40)",
-    "UPDATE results SET body = x'00'",
-])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE results SET body = substr(body, 1, 40)",
+        "UPDATE results SET body = x'00'",
+    ],
+)
 def test_a_result_that_is_cut_short_is_a_sentence(open_lab, data_folder, damage):
     lab = open_lab()
     run = lab.submit(experiment())
@@ -118,7 +121,7 @@ def test_a_result_that_is_cut_short_is_a_sentence(open_lab, data_folder, damage)
 def test_devices_that_a_newer_version_described_are_asked_anew(open_lab, data_folder):
     lab = open_lab()
     lab.probe("cpu:8", PATIENCE_S)
-    change(data_folder, "UPDATE environments SET body = '{\"jax\": 7, \"of_tomorrow\": 1}'")
+    change(data_folder, 'UPDATE environments SET body = \'{"jax": 7, "of_tomorrow": 1}\'')
     assert lab.devices("cpu:8") is None
     assert lab.wait(lab.submit(experiment()), PATIENCE_S).state == "succeeded"
 
@@ -141,8 +144,9 @@ def goes_on(tmp_path, monkeypatch):
     return file
 
 
-def test_a_result_that_cannot_be_written_is_kept_in_memory_and_written_later(open_lab, goes_on,
-                                                                             capfd):
+def test_a_result_that_cannot_be_written_is_kept_in_memory_and_written_later(
+    open_lab, goes_on, capfd
+):
     lab = open_lab(write_s=0.3)
     run = lab.submit(experiment(standin.LARGE))
     until(lambda: lab.status(run).phase == "sample")
@@ -229,23 +233,36 @@ def test_a_worker_that_froze_while_idle_is_replaced(open_lab):
 
 
 FATAL = "F1121 17:15:50.123456   42 rendezvous.cc:36] Check failed: 7 of 8 threads arrived"
-DUMP = "*** Check failure stack trace: ***\n    @     0x7f00 absl::Fail()\n" \
-    "Fatal Python error: Aborted\n\nCurrent thread 0x1 (most recent call first):\n" \
-    + '  File "a.py", line 1 in main\n' * 900
+DUMP = (
+    "*** Check failure stack trace: ***\n    @     0x7f00 absl::Fail()\n"
+    "Fatal Python error: Aborted\n\nCurrent thread 0x1 (most recent call first):\n"
+    + '  File "a.py", line 1 in main\n'
+    * 900
+)
 
 
-@pytest.mark.parametrize(("text", "line"), [
-    (f"W1121 17:15:49.1 42 a.cc:1] slow\n{FATAL}\n{DUMP}", "Check failed: 7 of 8 threads arrived"),
-    (f"one\nCheck failed: x == y\n{DUMP}", "Check failed: x == y"),
-    (f"the last words\n{DUMP}", "the last words"),
-    ("Traceback\nModuleNotFoundError: No module named 'jax'\n",
-     "ModuleNotFoundError: No module named 'jax'"),
-    ("E0000 00:00:1.2 42 common_lib.cc:554] INVALID_ARGUMENT: Error: unexpected worker hostname\n"
-     "ERROR: Unknown command line flag 'xla_tpu_no_such_flag'\n",
-     # libtpu logs the first wherever it runs
-     "ERROR: Unknown command line flag 'xla_tpu_no_such_flag'"),
-    ("", "it said nothing"),
-])
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            f"W1121 17:15:49.1 42 a.cc:1] slow\n{FATAL}\n{DUMP}",
+            "Check failed: 7 of 8 threads arrived",
+        ),
+        (f"one\nCheck failed: x == y\n{DUMP}", "Check failed: x == y"),
+        (f"the last words\n{DUMP}", "the last words"),
+        (
+            "Traceback\nModuleNotFoundError: No module named 'jax'\n",
+            "ModuleNotFoundError: No module named 'jax'",
+        ),
+        (
+            "E0000 00:00:1.2 42 common_lib.cc:554] INVALID_ARGUMENT: Error: unexpected worker hostname\n"
+            "ERROR: Unknown command line flag 'xla_tpu_no_such_flag'\n",
+            # libtpu logs the first wherever it runs
+            "ERROR: Unknown command line flag 'xla_tpu_no_such_flag'",
+        ),
+        ("", "it said nothing"),
+    ],
+)
 def test_the_line_with_the_failed_check_is_found_before_the_dump(text, line):
     assert failing_line(text) == line
     assert line in tail_with(line, text[-100:]) or line == "it said nothing"
@@ -255,8 +272,10 @@ def test_an_abort_says_why_and_keeps_the_line_although_the_dump_is_longer(open_l
     lab = open_lab()
     status = lab.wait(lab.submit(experiment(standin.ABORT)), PATIENCE_S)
     assert status.state == "crashed"
-    assert "SIGABRT in compile of single: the rendezvous was not reached in time; run it again" \
+    assert (
+        "SIGABRT in compile of single: the rendezvous was not reached in time; run it again"
         in status.error.message
+    )
     assert "the rendezvous was not reached in time" in status.stderr_tail
 
 
@@ -266,17 +285,34 @@ def test_an_abort_says_why_and_keeps_the_line_although_the_dump_is_longer(open_l
 def command(folder, *words, **options):
     environ = os.environ | {"SPMD_LAB_DATA": str(folder)}
     line = [sys.executable, "-m", "spmd_core", *words]
-    return subprocess.run(line, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=2 * PATIENCE_S,
-                          **options)
+    return subprocess.run(
+        line,
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE_S,
+        **options,
+    )
 
 
-@pytest.mark.parametrize("words", [
-    ("layout", "-"), ("script", "-"),
-])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("layout", "-"),
+        ("script", "-"),
+    ],
+)
 def test_specs_that_a_command_has_nothing_for_are_refused_in_a_sentence(data_folder, words):
-    spec = {"layout": {"workload": "train_step", "mesh": {"x": 8}},
-            "script": {"workload": "program", "mesh": {"x": 4}, "target": "tpu:v5e:2x2",
-                       "options": {"program": "linear_gradient"}}}[words[0]]
+    spec = {
+        "layout": {"workload": "train_step", "mesh": {"x": 8}},
+        "script": {
+            "workload": "program",
+            "mesh": {"x": 4},
+            "target": "tpu:v5e:2x2",
+            "options": {"program": "linear_gradient"},
+        },
+    }[words[0]]
     told = command(data_folder, *words, input=json.dumps(spec))
     assert "Traceback" not in told.stderr
     assert told.returncode == 0 or (told.returncode == 2 and told.stderr.count("\n") == 1)
@@ -297,9 +333,14 @@ def test_few_file_descriptors_are_a_sentence(data_folder):
 def test_a_run_whose_folder_vanishes_ends_with_code_1(data_folder, goes_on, monkeypatch):
     monkeypatch.setenv("SPMD_LAB_WRITE_S", "0.5")
     process = subprocess.Popen(
-        [sys.executable, "-m", "spmd_core", "run", "-"], cwd=ROOT, text=True,
+        [sys.executable, "-m", "spmd_core", "run", "-"],
+        cwd=ROOT,
+        text=True,
         env=os.environ | {"SPMD_LAB_DATA": str(data_folder)},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     process.stdin.write(json.dumps(experiment().to_json()))
     process.stdin.close()
     until((data_folder / FILE_NAME).exists)

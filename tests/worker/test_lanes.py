@@ -86,8 +86,9 @@ def paused(lab, run):
 
 
 def going_on(lab, run):
-    return until(lambda: (status := lab.status(run)).state == "running" and not status.paused_for
-                 and status)
+    return until(
+        lambda: (status := lab.status(run)).state == "running" and not status.paused_for and status
+    )
 
 
 def cancelled(lab, *runs):
@@ -117,8 +118,10 @@ def test_a_timed_run_begins_and_ends_while_a_compile_is_at_hand_and_paused(patie
 
 def test_runs_of_a_batch_are_compiled_side_by_side_and_all_rest_while_one_is_timed(open_lab):
     lab = open_lab(compilers=2)
-    batch = [lab.submit(absent(standin.ENDLESS, dims={"rows": 16, "cols": size}), batch="search a")
-             for size in (8, 16, 24)]
+    batch = [
+        lab.submit(absent(standin.ENDLESS, dims={"rows": 16, "cols": size}), batch="search a")
+        for size in (8, 16, 24)
+    ]
     alone = lab.submit(absent(standin.ENDLESS))
     pids = [compiling(lab, run).worker_pid for run in batch[:2]]
     assert len(set(pids)) == 2
@@ -194,8 +197,10 @@ def test_killing_the_worker_of_either_lane_costs_only_its_own_run(lab, killed):
     sampling(lab, runs[COMPILING])
     runs[TIMING] = lab.submit(experiment(standin.ROUNDS))
     paused(lab, runs[COMPILING])
-    os.kill(sampling(lab, runs[TIMING]).worker_pid if killed == TIMING else lab.compiler_pid,
-            signal.SIGKILL)
+    os.kill(
+        sampling(lab, runs[TIMING]).worker_pid if killed == TIMING else lab.compiler_pid,
+        signal.SIGKILL,
+    )
     other = runs.pop(COMPILING if killed == TIMING else TIMING)
     assert lab.wait(runs[killed], PATIENCE_S).state == "crashed"
     assert going_on(lab, other) and cancelled(lab, other) == ["cancelled"]

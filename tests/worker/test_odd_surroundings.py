@@ -4,8 +4,15 @@ import pytest
 
 from bench.odd_surroundings import files, judged, rows, surroundings, template_in
 
-SAMPLE = ("runs.state = x'ff00fe'", "result = 'junk'", "queued {", "cut to 60%",
-          "a folder for a lock", "9 descriptors", "descriptor 1 closed")
+SAMPLE = (
+    "runs.state = x'ff00fe'",
+    "result = 'junk'",
+    "queued {",
+    "cut to 60%",
+    "a folder for a lock",
+    "9 descriptors",
+    "descriptor 1 closed",
+)
 
 
 @pytest.fixture(scope="module")

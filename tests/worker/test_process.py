@@ -23,8 +23,11 @@ def worker():
 def listen(worker, wanted):
     """The next event of that type."""
     found = []
-    until(lambda: found.extend(event for event in worker.receive() if isinstance(event, wanted))
-          or found)
+    until(
+        lambda: (
+            found.extend(event for event in worker.receive() if isinstance(event, wanted)) or found
+        )
+    )
     return found[0]
 
 
@@ -92,9 +95,16 @@ def test_a_paused_worker_stands_as_soon_as_it_is_told_so_and_a_dead_one_costs_no
     assert worker.is_gone()
 
 
-@pytest.mark.parametrize(("status", "words"), [
-    (0, "ended with exit status 0"), (3, "ended with exit status 3"), (-6, "was ended by SIGABRT"),
-    (-9, "was ended by SIGKILL, which the kernel also sends when memory runs out"), (-77, "was ended by signal 77"), (None, "does not end"),
-])
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (0, "ended with exit status 0"),
+        (3, "ended with exit status 3"),
+        (-6, "was ended by SIGABRT"),
+        (-9, "was ended by SIGKILL, which the kernel also sends when memory runs out"),
+        (-77, "was ended by signal 77"),
+        (None, "does not end"),
+    ],
+)
 def test_an_ending_in_words(status, words):
     assert ending_text(status) == words

@@ -87,7 +87,10 @@ def test_results_and_texts_of_many_megabytes_arrive_whole(lab):
 def test_junk_in_the_protocol_is_a_crash_and_not_a_hang(lab):
     status = finish(lab, standin.JUNK)
     assert status.state == "crashed"
-    assert "broke the protocol (line b'this is no event' does not belong to the protocol" in status.error.message
+    assert (
+        "broke the protocol (line b'this is no event' does not belong to the protocol"
+        in status.error.message
+    )
     assert finish(lab).state == "succeeded"
 
 
@@ -96,7 +99,8 @@ def test_an_abort_is_a_crash_with_the_last_words(lab):
     assert status.state == "crashed"
     assert status.error.message == (
         "the worker process was ended by SIGABRT in compile of single: "
-        "the rendezvous was not reached in time; run it again, or make it smaller")
+        "the rendezvous was not reached in time; run it again, or make it smaller"
+    )
     assert "a stray print\nF0000 the rendezvous was not reached in time" in status.stderr_tail
     partial = lab.result(status.run)
     assert partial.partial
@@ -126,8 +130,11 @@ def test_an_error_of_the_engine_fails_the_run_and_renews_the_worker(lab):
     finish(lab)
     before = lab.worker_pid
     status = finish(lab, standin.RAISES)
-    assert (status.state, status.error.kind,
-            status.error.message) == ("failed", "RuntimeError", "a mistake in the engine")
+    assert (status.state, status.error.kind, status.error.message) == (
+        "failed",
+        "RuntimeError",
+        "a mistake in the engine",
+    )
     assert "Traceback" in status.stderr_tail
     assert finish(lab).state == "succeeded"
     assert lab.worker_pid != before
@@ -153,8 +160,9 @@ def test_a_worker_that_dies_at_its_start_says_why(lab, monkeypatch):
     assert status.state == "crashed"
     assert "ended with exit status 3 while it started" in status.error.message
     assert "cannot load the driver" in status.stderr_tail
-    with pytest.raises(WorkerError,
-                       match="exit status 3 before it named its devices: cannot load the driver"):
+    with pytest.raises(
+        WorkerError, match="exit status 3 before it named its devices: cannot load the driver"
+    ):
         lab.probe("cpu:8", PATIENCE_S)
 
 
@@ -216,9 +224,9 @@ def test_cancel_races_with_finish_and_exactly_one_of_them_wins(open_lab):
         lab.cancel(run)
         status = lab.wait(run, PATIENCE_S)
         states.append(status.state)
-        assert (lab.result(run) is not None) == (status.state == "succeeded"
-                                                 or bool(lab.result(run)
-                                                         and lab.result(run).partial))
+        assert (lab.result(run) is not None) == (
+            status.state == "succeeded" or bool(lab.result(run) and lab.result(run).partial)
+        )
     assert set(states) <= {"succeeded", "cancelled"}
     assert finish(lab).state == "succeeded"  # no late cancel hits the next run
     assert lab.active() == ()
@@ -227,9 +235,11 @@ def test_cancel_races_with_finish_and_exactly_one_of_them_wins(open_lab):
 @pytest.mark.parametrize("phase", ["compile", "sample"])
 def test_killing_the_worker_is_a_crash(lab, phase):
     run = lab.submit(experiment(standin.ROUNDS))
-    pid = in_phase(lab, run,
-                   phase).worker_pid if phase == "sample" else until(
-        lambda: lab.status(run).worker_pid)
+    pid = (
+        in_phase(lab, run, phase).worker_pid
+        if phase == "sample"
+        else until(lambda: lab.status(run).worker_pid)
+    )
     os.kill(pid, signal.SIGKILL)
     status = lab.wait(run, PATIENCE_S)  # it does not wait for the run's time-out, which is longer
     assert status.state == "crashed"
@@ -237,7 +247,8 @@ def test_killing_the_worker_is_a_crash(lab, phase):
 
 
 def test_killing_the_worker_while_it_writes_the_result_loses_nothing_that_was_finished(
-        lab, monkeypatch):
+    lab, monkeypatch
+):
     before, take = finish(lab), ActiveRun.take
 
     def take_and_kill(run, event):
@@ -278,8 +289,10 @@ def test_release_frees_the_devices_at_once_and_the_next_run_waits_for_them(lab):
     lab.release()
     until(lambda: not is_running(pid))
     run, waits = lab.submit(experiment()), []
-    assert lab.wait(run, PATIENCE_S,
-                    on_change=lambda status: waits.append(status.waiting_for)).state == "succeeded"
+    assert (
+        lab.wait(run, PATIENCE_S, on_change=lambda status: waits.append(status.waiting_for)).state
+        == "succeeded"
+    )
     assert "the devices of cpu:8" in waits
 
 
@@ -305,8 +318,9 @@ def test_two_threads_submit_at_once_and_each_run_runs_once(lab, tmp_path, monkey
     for thread in threads:
         thread.join()
     assert {lab.wait(run, PATIENCE_S).state for run in runs} == {"succeeded"}
-    assert sorted(line.split()[0]
-                  for line in (tmp_path / "log").read_text().splitlines()) == sorted(runs)
+    assert sorted(
+        line.split()[0] for line in (tmp_path / "log").read_text().splitlines()
+    ) == sorted(runs)
 
 
 def test_deleting_what_is_not_over_is_refused(lab):
@@ -330,8 +344,9 @@ def test_a_full_disk_delays_a_result_and_does_not_lose_it(lab, tmp_path, monkeyp
         pages = store._writer.execute("PRAGMA page_count").fetchone()[0]
         store._writer.execute(f"PRAGMA max_page_count = {pages}")
     (tmp_path / "is full").touch()
-    status = until(lambda: "room to write" in ((status := lab.status(run)).waiting_for or "")
-                   and status)
+    status = until(
+        lambda: "room to write" in ((status := lab.status(run)).waiting_for or "") and status
+    )
     assert "database or disk is full: make room on this disk" in status.waiting_for
     assert not status.is_over
     with store._writing:

@@ -30,56 +30,103 @@ def chart(stand: Placed, drawn: Scene) -> Spec:
     step = _LABELLED_PX if len(drawn.arrows) <= _LABELLED else _STEP_PX
     height = max(110.0, min(_TALLEST_PX, drawn.rows * step + 30))
     wide, tall = drawn.columns + 0.6, drawn.rows + 0.8
-    scales = {"x": {"domain": [-0.8, wide - 0.8]},
-              "y": {"domain": [-1.0, tall - 1.0], "reverse": True}}
+    scales = {
+        "x": {"domain": [-0.8, wide - 0.8]},
+        "y": {"domain": [-1.0, tall - 1.0], "reverse": True},
+    }
 
     def at(*fields: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for field in fields:
-            found[field] = {"field": field} if field.endswith("2") else {
-                "field": field, "type": "quantitative", "axis": None,
-                "scale": scales[field] | {"nice": False, "zero": False}}
+            found[field] = (
+                {"field": field}
+                if field.endswith("2")
+                else {
+                    "field": field,
+                    "type": "quantitative",
+                    "axis": None,
+                    "scale": scales[field] | {"nice": False, "zero": False},
+                }
+            )
         return found
 
     most = max((arrow.link.nbytes for arrow in drawn.arrows), default=1.0)
-    arrows = [_arrow(stand, arrow, most, at_once=number == 0)
-              for number, arrow in enumerate(drawn.arrows)]
+    arrows = [
+        _arrow(stand, arrow, most, at_once=number == 0) for number, arrow in enumerate(drawn.arrows)
+    ]
     arrows.reverse()  # the busiest is drawn last, above the others
     layers = [
-        {"data": {"values": [_node(stand, node) for node in drawn.nodes]},
-         "mark": {"type": "rect", "cornerRadius": 3, "color": _NODE},
-         "encoding": at("x", "y", "x2", "y2") | {"tooltip": [
-             {"field": "devices", "title": "device"}, {"field": "mesh", "title": "in the mesh"},
-             {"field": "place", "title": "stands at"}]}},
+        {
+            "data": {"values": [_node(stand, node) for node in drawn.nodes]},
+            "mark": {"type": "rect", "cornerRadius": 3, "color": _NODE},
+            "encoding": at("x", "y", "x2", "y2")
+            | {
+                "tooltip": [
+                    {"field": "devices", "title": "device"},
+                    {"field": "mesh", "title": "in the mesh"},
+                    {"field": "place", "title": "stands at"},
+                ]
+            },
+        },
         *_shafts_and_heads(at("x", "y", "x2", "y2"), wide, height / tall),
-        _labels(drawn, at("x", "y"), wide)]
+        _labels(drawn, at("x", "y"), wide),
+    ]
     layers += [_words(drawn, at("x", "y"))] if any(panel.name for panel in drawn.panels) else []
     if len(arrows) <= _LABELLED:
         layers.append(_bytes(at("x", "y"), wide))
     # (once, as a table: a thousand arrows are half a megabyte of JSON)
-    return {"layer": layers, "height": round(height), "config": CONFIG,
-            "datasets": {"arrows": pa.Table.from_pylist(arrows)},
-            "resolve": {"scale": {"color": "independent"}}}
+    return {
+        "layer": layers,
+        "height": round(height),
+        "config": CONFIG,
+        "datasets": {"arrows": pa.Table.from_pylist(arrows)},
+        "resolve": {"scale": {"color": "independent"}},
+    }
 
 
 def _shafts_and_heads(place: Spec, wide: float, step_px: float) -> list[Spec]:
     """The layers of the arrows; `wide` steps across, and pixels of a step down."""
     angle = f"atan2(datum.dx * width / {wide:g}, -datum.dy * {step_px:g}) * 180 / PI"
-    hover = [{"field": name, "title": title} for name, title in
-             (("ends", "from → to"), ("over", "over"), ("bytes", "bytes"), ("way", "link"))]
+    hover = [
+        {"field": name, "title": title}
+        for name, title in (
+            ("ends", "from → to"),
+            ("over", "over"),
+            ("bytes", "bytes"),
+            ("way", "link"),
+        )
+    ]
     told = {"color": {"field": "color", "type": "nominal", "scale": None}, "tooltip": hover}
     thin = f"min(1, max(0.4, width / {wide * _ROOMY_PX:g}))"  # where nodes are close together
     dash = {"condition": {"test": "datum.way == 'DCN'", "value": [3, 2]}, "value": [1, 0]}
     return [
-        {"data": {"name": "arrows"}, "mark": {"type": "rule", "strokeCap": "round",
-                                              "strokeWidth": {"expr": f"datum.width * {thin}"}},
-         "encoding": place | told | {"strokeDash": dash}},
-        {"data": {"name": "arrows"}, "transform": [{"calculate": angle, "as": "angle"}],
-         "mark": {"type": "point", "shape": "triangle-up", "filled": True, "opacity": 1,
-                  "size": {"expr": f"datum.head * {thin}"}},
-         "encoding": told | {"x": place["x"] | {"field": "hx"}, "y": place["y"] | {"field": "hy"},
-                             "angle": {"field": "angle", "type": "quantitative",
-                                       "scale": None}}}]
+        {
+            "data": {"name": "arrows"},
+            "mark": {
+                "type": "rule",
+                "strokeCap": "round",
+                "strokeWidth": {"expr": f"datum.width * {thin}"},
+            },
+            "encoding": place | told | {"strokeDash": dash},
+        },
+        {
+            "data": {"name": "arrows"},
+            "transform": [{"calculate": angle, "as": "angle"}],
+            "mark": {
+                "type": "point",
+                "shape": "triangle-up",
+                "filled": True,
+                "opacity": 1,
+                "size": {"expr": f"datum.head * {thin}"},
+            },
+            "encoding": told
+            | {
+                "x": place["x"] | {"field": "hx"},
+                "y": place["y"] | {"field": "hy"},
+                "angle": {"field": "angle", "type": "quantitative", "scale": None},
+            },
+        },
+    ]
 
 
 def _node(stand: Placed, node: Node) -> dict[str, Any]:
@@ -91,14 +138,24 @@ def _node(stand: Placed, node: Node) -> dict[str, Any]:
         for size in reversed(sizes):
             rest, part = divmod(rest, size)
             parts.append(part)
-        mesh.append(mesh_text([(name, at) for (name, _), at in
-                               zip(stand.mesh, reversed(parts), strict=True)]))
-    return {"x": node.column - _HALF, "x2": node.column + _HALF, "y": node.row - _HALF,
-            "y2": node.row + _HALF, "mesh": "; ".join(mesh) + ("…" if len(node.positions) > 4
-                                                               else ""),
-            "devices": ", ".join(str(stand.numbers[at]) for at in node.positions),
-            "place": "; ".join(f"({x}, {y}, {z})" + (f" slice {number}" if number else "")
-                               for x, y, z, _, number in dict.fromkeys(places)) or "no coordinates"}
+        mesh.append(
+            mesh_text(
+                [(name, at) for (name, _), at in zip(stand.mesh, reversed(parts), strict=True)]
+            )
+        )
+    return {
+        "x": node.column - _HALF,
+        "x2": node.column + _HALF,
+        "y": node.row - _HALF,
+        "y2": node.row + _HALF,
+        "mesh": "; ".join(mesh) + ("…" if len(node.positions) > 4 else ""),
+        "devices": ", ".join(str(stand.numbers[at]) for at in node.positions),
+        "place": "; ".join(
+            f"({x}, {y}, {z})" + (f" slice {number}" if number else "")
+            for x, y, z, _, number in dict.fromkeys(places)
+        )
+        or "no coordinates",
+    }
 
 
 def _arrow(stand: Placed, arrow: Arrow, most: float, at_once: bool) -> dict[str, Any]:
@@ -110,49 +167,85 @@ def _arrow(stand: Placed, arrow: Arrow, most: float, at_once: bool) -> dict[str,
     aside_by = _PAST if past else _ASIDE
     aside = -down * aside_by, right * aside_by
     stub = length < 0.99
-    begin, end = (0.0, length) if past else \
-        (_HALF + 0.01, length - (0.0 if stub else _HALF + 0.03))
+    begin, end = (0.0, length) if past else (_HALF + 0.01, length - (0.0 if stub else _HALF + 0.03))
     if stub and abs(right * down) > 0.1:
         begin = _HALF * 1.15
     share = link.nbytes / most
     shade = _BUSIEST if at_once else _SHADES[min(len(_SHADES) - 1, int(share * len(_SHADES)))]
     width = 5.0 if at_once else 1.0 + 2.6 * share
-    return {"x": round(x + right * begin + aside[0], 4), "y": round(y + down * begin + aside[1], 4),
-            "x2": round(x + right * end + aside[0], 4), "y2": round(y + down * end + aside[1], 4),
-            "hx": round(x + right * end + aside[0], 4), "hy": round(y + down * end + aside[1], 4),
-            "dx": round(right, 4), "dy": round(down, 4), "color": shade, "width": round(width, 2),
-            "head": 130 if at_once else round(36 + 60 * share),
-            "ends": f"{stand.numbers[link.source]} → {stand.numbers[link.target]}",
-            "over": ", ".join(link.axes) or "–", "bytes": bytes_text(link.nbytes),
-            "way": way_words(stand, link),
-            "tx": round(x + right * (begin + end) / 2 + aside[0] - 0.16 * down, 4),
-            # (above arrows that pass by, which carry what the others of their ring do)
-            "ty": round(y + down * (begin + end) / 2 + aside[1] + 0.1 * right
-                        - 0.08 * abs(down), 4), "label": "" if past else bytes_text(link.nbytes)}
+    return {
+        "x": round(x + right * begin + aside[0], 4),
+        "y": round(y + down * begin + aside[1], 4),
+        "x2": round(x + right * end + aside[0], 4),
+        "y2": round(y + down * end + aside[1], 4),
+        "hx": round(x + right * end + aside[0], 4),
+        "hy": round(y + down * end + aside[1], 4),
+        "dx": round(right, 4),
+        "dy": round(down, 4),
+        "color": shade,
+        "width": round(width, 2),
+        "head": 130 if at_once else round(36 + 60 * share),
+        "ends": f"{stand.numbers[link.source]} → {stand.numbers[link.target]}",
+        "over": ", ".join(link.axes) or "–",
+        "bytes": bytes_text(link.nbytes),
+        "way": way_words(stand, link),
+        "tx": round(x + right * (begin + end) / 2 + aside[0] - 0.16 * down, 4),
+        # (above arrows that pass by, which carry what the others of their ring do)
+        "ty": round(y + down * (begin + end) / 2 + aside[1] + 0.1 * right - 0.08 * abs(down), 4),
+        "label": "" if past else bytes_text(link.nbytes),
+    }
 
 
 def _labels(drawn: Scene, place: Spec, wide: float) -> Spec:
     """Numbers in the squares, which vanish where a square is too narrow for them."""
     longest = max((len(node.label) for node in drawn.nodes), default=1)
     size = f"min(13, width / {wide:g} * {2 * _HALF:g} / {0.58 * longest:.3g})"
-    return {"data": {"values": [{"x": node.column, "y": node.row, "text": node.label}
-                                for node in drawn.nodes]},
-            "mark": {"type": "text", "color": _NODE_INK, "tooltip": None, "aria": False,
-                     "fontSize": {"expr": size}, "opacity": {"expr": f"{size} < 7.5 ? 0 : 1"}},
-            "encoding": place | {"text": {"field": "text"}}}
+    return {
+        "data": {
+            "values": [
+                {"x": node.column, "y": node.row, "text": node.label} for node in drawn.nodes
+            ]
+        },
+        "mark": {
+            "type": "text",
+            "color": _NODE_INK,
+            "tooltip": None,
+            "aria": False,
+            "fontSize": {"expr": size},
+            "opacity": {"expr": f"{size} < 7.5 ? 0 : 1"},
+        },
+        "encoding": place | {"text": {"field": "text"}},
+    }
 
 
 def _words(drawn: Scene, place: Spec) -> Spec:
-    return {"data": {"values": [{"x": panel.column - _HALF, "y": panel.row - 0.72,
-                                 "text": panel.name} for panel in drawn.panels]},
-            "mark": {"type": "text", "align": "left", "fontSize": 11, **INK},
-            "encoding": place | {"text": {"field": "text"}}}
+    return {
+        "data": {
+            "values": [
+                {"x": panel.column - _HALF, "y": panel.row - 0.72, "text": panel.name}
+                for panel in drawn.panels
+            ]
+        },
+        "mark": {"type": "text", "align": "left", "fontSize": 11, **INK},
+        "encoding": place | {"text": {"field": "text"}},
+    }
 
 
 def _bytes(place: Spec, wide: float) -> Spec:
     """Bytes beside each arrow, where there is room for them."""
-    return {"data": {"name": "arrows"},
-            "mark": {"type": "text", "fontSize": 10.5, "tooltip": None, "aria": False, **INK,
-                     "opacity": {"expr": f"width / {wide:g} < {_ROOM_PX} ? 0 : 1"}},
-            "encoding": {"x": place["x"] | {"field": "tx"}, "y": place["y"] | {"field": "ty"},
-                         "text": {"field": "label"}}}
+    return {
+        "data": {"name": "arrows"},
+        "mark": {
+            "type": "text",
+            "fontSize": 10.5,
+            "tooltip": None,
+            "aria": False,
+            **INK,
+            "opacity": {"expr": f"width / {wide:g} < {_ROOM_PX} ? 0 : 1"},
+        },
+        "encoding": {
+            "x": place["x"] | {"field": "tx"},
+            "y": place["y"] | {"field": "ty"},
+            "text": {"field": "label"},
+        },
+    }

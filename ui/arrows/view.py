@@ -38,14 +38,16 @@ def show(result: Result, strategy: str, collectives: Sequence[Collective]) -> No
     found = traffic(stand, chosen, text, every_time)
     many = "step" if experiment.what.has_plan else "call"
     alone = row is not None and len(row.members) == 1
-    when = f"in one {many}" if every_time else "each time it runs" if alone else \
-        "when each runs once"
+    when = (
+        f"in one {many}" if every_time else "each time it runs" if alone else "when each runs once"
+    )
     st.markdown(f"**{coded(words.headline(stand, found, when))}**")
     if found.busiest is None:
         return
     drawn = scene(stand, found)
-    st.vega_lite_chart(chart.chart(stand, drawn), alt=words.alt(stand, found, drawn, when),
-                       key="arrows")
+    st.vega_lite_chart(
+        chart.chart(stand, drawn), alt=words.alt(stand, found, drawn, when), key="arrows"
+    )
     st.caption(plain(" ".join([*words.notes(found, drawn), words.about(stand, experiment)])))
     _table(stand, found)
 
@@ -61,13 +63,23 @@ def _choose(listed: Sequence[Row], stand: Placed, text: str | None) -> tuple[Row
         wanted = st.query_params.get(choices.ARROWS, "")
         st.session_state[_CHOICE] = wanted if wanted in options else options[0]
     left, right = st.columns([4, 1], vertical_alignment="bottom")
-    chosen = left.selectbox("Collective", options, format_func=labels.__getitem__,
-                            key=_CHOICE, on_change=_keep, label_visibility="collapsed")
+    chosen = left.selectbox(
+        "Collective",
+        options,
+        format_func=labels.__getitem__,
+        key=_CHOICE,
+        on_change=_keep,
+        label_visibility="collapsed",
+    )
     row = None if chosen == "all" else listed[int(chosen) - 1]
     if row is not None and len(row.members) == 1 and row.count == 1:
         return row, True
-    once = right.toggle("Once", key=choices.ONCE, bind="query-params",
-                        help="Bytes of one execution of each collective, not of all of them.")
+    once = right.toggle(
+        "Once",
+        key=choices.ONCE,
+        bind="query-params",
+        help="Bytes of one execution of each collective, not of all of them.",
+    )
     return row, not once
 
 
@@ -99,15 +111,19 @@ def _table(stand: Placed, found: Traffic) -> None:
     with st.expander("Every link as a table", key="links", on_change="rerun") as fold:
         if fold.open:
             few = found.links[:MOST_LINKS]
-            st.dataframe({
-                "From": [stand.numbers[link.source] for link in few],
-                "To": [stand.numbers[link.target] for link in few],
-                "Bytes": [bytes_text(link.nbytes) for link in few],
-                "Over": [", ".join(link.axes) or "–" for link in few],
-                "Mostly": [link.kind for link in few],
-                "Link": [words.way_words(stand, link) for link in few],
-                "At its nominal rate": [seconds_text(words.link_seconds(stand, link))
-                                        for link in few]}, hide_index=True)
+            st.dataframe(
+                {
+                    "From": [stand.numbers[link.source] for link in few],
+                    "To": [stand.numbers[link.target] for link in few],
+                    "Bytes": [bytes_text(link.nbytes) for link in few],
+                    "Over": [", ".join(link.axes) or "–" for link in few],
+                    "Mostly": [link.kind for link in few],
+                    "Link": [words.way_words(stand, link) for link in few],
+                    "At its nominal rate": [
+                        seconds_text(words.link_seconds(stand, link)) for link in few
+                    ],
+                },
+                hide_index=True,
+            )
             if len(found.links) > MOST_LINKS:
                 st.caption(f"The busiest {MOST_LINKS} of {len(found.links):,} links.")
-

@@ -27,31 +27,66 @@ def curve_chart(name: str, curves: Curves, steps: Sequence[int]) -> Spec:
     log = min(values) > 0 and max(values) > _LOG_FROM * min(values)
     what = f"time of a step ({unit_name})" if name == STEP_TIME else name
     order = [title(strategy) for strategy in curves]
-    rows = [{"row": title(strategy), "step": step + 1, "y": value / size}
-            for strategy, curve in curves.items()
-            for step, value in zip(steps, curve, strict=False)]
+    rows = [
+        {"row": title(strategy), "step": step + 1, "y": value / size}
+        for strategy, curve in curves.items()
+        for step, value in zip(steps, curve, strict=False)
+    ]
     scale = {"type": "log"} if log else {"zero": False}
-    row = {"field": "row", "type": "nominal", "sort": order, "scale": {"domain": order},
-           "legend": {"orient": "top", "title": None, "columns": 3, "symbolStrokeWidth": 3}
-           if list(curves) != [AS_WRITTEN] else None}
-    encoding = {"x": {"field": "step", "type": "quantitative", "title": "step",
-                      "axis": {"tickMinStep": 1}, "scale": {"zero": False, "nice": False}},
-                "y": {"field": "y", "type": "quantitative",
-                      "title": what + (", logarithmic" if log else ""), "scale": scale,
-                      "axis": {"tickCount": 4}}, "color": row, "strokeDash": row,
-                "tooltip": [{"field": "row", "title": "strategy"}, {"field": "step"},
-                            {"field": "y", "title": what, "format": ".4g"}],}
-    mark = {"type": "line", "strokeWidth": 2, "opacity": 0.85, "interpolate": "linear",
-            "point": len(steps) == 1}
-    return {"layer": [{"data": {"values": rows}, "mark": mark, "encoding": encoding}],
-            "height": _HEIGHT_PX, "config": CONFIG}
+    row = {
+        "field": "row",
+        "type": "nominal",
+        "sort": order,
+        "scale": {"domain": order},
+        "legend": {"orient": "top", "title": None, "columns": 3, "symbolStrokeWidth": 3}
+        if list(curves) != [AS_WRITTEN]
+        else None,
+    }
+    encoding = {
+        "x": {
+            "field": "step",
+            "type": "quantitative",
+            "title": "step",
+            "axis": {"tickMinStep": 1},
+            "scale": {"zero": False, "nice": False},
+        },
+        "y": {
+            "field": "y",
+            "type": "quantitative",
+            "title": what + (", logarithmic" if log else ""),
+            "scale": scale,
+            "axis": {"tickCount": 4},
+        },
+        "color": row,
+        "strokeDash": row,
+        "tooltip": [
+            {"field": "row", "title": "strategy"},
+            {"field": "step"},
+            {"field": "y", "title": what, "format": ".4g"},
+        ],
+    }
+    mark = {
+        "type": "line",
+        "strokeWidth": 2,
+        "opacity": 0.85,
+        "interpolate": "linear",
+        "point": len(steps) == 1,
+    }
+    return {
+        "layer": [{"data": {"values": rows}, "mark": mark, "encoding": encoding}],
+        "height": _HEIGHT_PX,
+        "config": CONFIG,
+    }
 
 
 def curve_alt(name: str, curves: Curves) -> str:
     """A chart of curves in words: the first and the last value of each."""
     words = seconds_text if name == STEP_TIME else "{:.4g}".format
-    told = ", ".join(f"{title(strategy)} {words(curve[0])} to {words(curve[-1])}"
-                     for strategy, curve in curves.items() if curve)
+    told = ", ".join(
+        f"{title(strategy)} {words(curve[0])} to {words(curve[-1])}"
+        for strategy, curve in curves.items()
+        if curve
+    )
     return f"{'Time of a step' if name == STEP_TIME else name.capitalize()} by step, from the first to the last: {told}"
 
 
@@ -62,18 +97,25 @@ def draw_live(status: RunStatus) -> None:
 
 def draw_result(result: Result) -> None:
     """The curves of a training run that is over."""
-    longest = max((len(values) for found in result.strategies.values()
-                   for values in found.series.values()), default=0)
+    longest = max(
+        (len(values) for found in result.strategies.values() for values in found.series.values()),
+        default=0,
+    )
     if longest:
-        series = {f"{curve}/{name}": thinned(values) for name, found in result.strategies.items()
-                  for curve, values in found.series.items()}
+        series = {
+            f"{curve}/{name}": thinned(values)
+            for name, found in result.strategies.items()
+            for curve, values in found.series.items()
+        }
         st.subheader("Training", anchor=False)
         _draw(by_curve(series), steps_drawn(longest), "result")
 
 
 def _draw(curves: Mapping[str, Curves], steps: Sequence[int], key: str) -> None:
     present = {name: found for name, found in curves.items() if any(found.values())}
-    for place, (name, found) in zip(st.columns(len(present)) if present else (), present.items(),
-                                    strict=True):
-        place.vega_lite_chart(curve_chart(name, found, steps), alt=curve_alt(name, found),
-                              key=f"{key}-curve-{name}")
+    for place, (name, found) in zip(
+        st.columns(len(present)) if present else (), present.items(), strict=True
+    ):
+        place.vega_lite_chart(
+            curve_chart(name, found, steps), alt=curve_alt(name, found), key=f"{key}-curve-{name}"
+        )

@@ -41,44 +41,79 @@ def times_chart(result: Result) -> Spec | None:
     title_ = f"time per call ({name})" + (", logarithmic" if log else "")
     x = {"field": "x", "type": "quantitative", "title": title_} | axis
     order = [row.label for row in rows]
-    shared = {"y": {"field": "row", "type": "nominal", "sort": order, "title": None,
-                    "axis": LABELS},
-              "color": {"field": "row", "type": "nominal", "sort": order,
-                        "scale": {"domain": order}, "legend": None},}
+    shared = {
+        "y": {"field": "row", "type": "nominal", "sort": order, "title": None, "axis": LABELS},
+        "color": {
+            "field": "row",
+            "type": "nominal",
+            "sort": order,
+            "scale": {"domain": order},
+            "legend": None,
+        },
+    }
     medians = [_median_row(row, size) for row in rows]
     samples = [sample for row in rows for sample in _sample_rows(row, size)]
     end = axis["scale"]["domain"][1]
-    layers = [] if log else [_layer(medians,
-                                    {"type": "bar", "height": {"band": 0.5}, "opacity": 0.22,
-                                     "cornerRadiusEnd": 3},
-                                    shared
-                                    | {"x": x, "x2": {"datum": 0}, "tooltip": _MEDIAN_HOVER})]
-    layers += [_layer([row for row in samples if row["x"] <= end],
-                      {"type": "tick", "thickness": 1.2, "height": 16, "opacity": 0.55},
-                      shared | {"x": x, "tooltip": _SAMPLE_HOVER}),
-               _layer([row for row in samples if row["x"] > end],
-                      {"type": "point", "shape": "triangle-right", "filled": True, "size": 60,
-                       "opacity": 0.9}, shared | {"x": x, "tooltip": _SAMPLE_HOVER}),
-               _layer(medians, {"type": "rule", "strokeWidth": 5, "strokeCap": "round"},
-                      shared
-                      | {"x": x | {"field": "low"}, "x2": {"field": "high"},
-                         "tooltip": _MEDIAN_HOVER}),
-               _layer(medians,
-                      {"type": "text", "dy": -21, "align": "center", "fontWeight": 600, **INK},
-                      {"x": x, "y": shared["y"], "text": {"field": "time"}}),]
+    layers = (
+        []
+        if log
+        else [
+            _layer(
+                medians,
+                {"type": "bar", "height": {"band": 0.5}, "opacity": 0.22, "cornerRadiusEnd": 3},
+                shared | {"x": x, "x2": {"datum": 0}, "tooltip": _MEDIAN_HOVER},
+            )
+        ]
+    )
+    layers += [
+        _layer(
+            [row for row in samples if row["x"] <= end],
+            {"type": "tick", "thickness": 1.2, "height": 16, "opacity": 0.55},
+            shared | {"x": x, "tooltip": _SAMPLE_HOVER},
+        ),
+        _layer(
+            [row for row in samples if row["x"] > end],
+            {
+                "type": "point",
+                "shape": "triangle-right",
+                "filled": True,
+                "size": 60,
+                "opacity": 0.9,
+            },
+            shared | {"x": x, "tooltip": _SAMPLE_HOVER},
+        ),
+        _layer(
+            medians,
+            {"type": "rule", "strokeWidth": 5, "strokeCap": "round"},
+            shared | {"x": x | {"field": "low"}, "x2": {"field": "high"}, "tooltip": _MEDIAN_HOVER},
+        ),
+        _layer(
+            medians,
+            {"type": "text", "dy": -21, "align": "center", "fontWeight": 600, **INK},
+            {"x": x, "y": shared["y"], "text": {"field": "time"}},
+        ),
+    ]
     return {"layer": layers, "height": {"step": _ROW_PX}, "config": CONFIG}
 
 
 def times_alt(result: Result) -> str:
     """The chart in words."""
     return "Time per call by strategy, median of all samples: " + ", ".join(
-        f"{row.label} {seconds_text(row.median)}" for row in _rows(result))
+        f"{row.label} {seconds_text(row.median)}" for row in _rows(result)
+    )
 
 
-_MEDIAN_HOVER = [{"field": "row", "title": "strategy"}, {"field": "time", "title": "median"},
-                 {"field": "interval", "title": "95 % interval"}]
-_SAMPLE_HOVER = [{"field": "row", "title": "strategy"}, {"field": "time", "title": "time"},
-                 {"field": "round", "title": "round"}, {"field": "kind", "title": "is"}]
+_MEDIAN_HOVER = [
+    {"field": "row", "title": "strategy"},
+    {"field": "time", "title": "median"},
+    {"field": "interval", "title": "95 % interval"},
+]
+_SAMPLE_HOVER = [
+    {"field": "row", "title": "strategy"},
+    {"field": "time", "title": "time"},
+    {"field": "round", "title": "round"},
+    {"field": "kind", "title": "is"},
+]
 
 
 def _rows(result: Result) -> list[_Row]:
@@ -90,40 +125,76 @@ def _rows_of(name: str, found: StrategyResult) -> list[_Row]:
     rows = []
     if found.samples_s and found.median_s is not None:
         label = title(name) + (" ✗ wrong values" if found.correct is False else "")
-        rows.append(_Row(label, found.samples_s, frozenset(found.outliers), found.median_s,
-                         found.ci95_s or (found.median_s, found.median_s)))
+        rows.append(
+            _Row(
+                label,
+                found.samples_s,
+                frozenset(found.outliers),
+                found.median_s,
+                found.ci95_s or (found.median_s, found.median_s),
+            )
+        )
     again = found.from_unsharded
     if again is not None and again.samples_s and again.median_s is not None:
-        rows.append(_Row(f"{title(name)}, from unsharded", again.samples_s, frozenset(),
-                         again.median_s, (again.median_s, again.median_s)))
+        rows.append(
+            _Row(
+                f"{title(name)}, from unsharded",
+                again.samples_s,
+                frozenset(),
+                again.median_s,
+                (again.median_s, again.median_s),
+            )
+        )
     return rows
 
 
 def _axis(rows: list[_Row], size: float, log: bool) -> dict[str, Any]:
     """Scale and ticks of the time axis, in units of `size` seconds: all that is no outlier fits."""
-    inside = [sample / size for row in rows for at, sample in enumerate(row.samples)
-              if at not in row.outliers] + [row.median / size for row in rows]
+    inside = [
+        sample / size
+        for row in rows
+        for at, sample in enumerate(row.samples)
+        if at not in row.outliers
+    ] + [row.median / size for row in rows]
     low, high = min(inside), max(inside)
     if not log:
         return {"scale": {"domain": [0, 1.06 * high], "nice": False, "clamp": True}}
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = [step for decade in decades for step in (10.0**decade, 3 * 10.0**decade)
-             if 0.8 * low <= step <= 1.15 * high]
-    return {"scale": {"type": "log", "domain": [0.8 * low, 1.15 * high], "nice": False,
-                      "clamp": True}, "axis": {"values": steps}}
+    steps = [
+        step
+        for decade in decades
+        for step in (10.0**decade, 3 * 10.0**decade)
+        if 0.8 * low <= step <= 1.15 * high
+    ]
+    return {
+        "scale": {"type": "log", "domain": [0.8 * low, 1.15 * high], "nice": False, "clamp": True},
+        "axis": {"values": steps},
+    }
 
 
 def _median_row(row: _Row, size: float) -> dict[str, Any]:
     low, high = row.interval
-    return {"row": row.label, "x": row.median / size, "low": low / size, "high": high / size,
-            "time": seconds_text(row.median),
-            "interval": f"{seconds_text(low)} to {seconds_text(high)}"}
+    return {
+        "row": row.label,
+        "x": row.median / size,
+        "low": low / size,
+        "high": high / size,
+        "time": seconds_text(row.median),
+        "interval": f"{seconds_text(low)} to {seconds_text(high)}",
+    }
 
 
 def _sample_rows(row: _Row, size: float) -> list[dict[str, Any]]:
-    return [{"row": row.label, "x": sample / size, "round": at + 1, "time": seconds_text(sample),
-             "kind": "outlier" if at in row.outliers else "sample"}
-            for at, sample in enumerate(row.samples)]
+    return [
+        {
+            "row": row.label,
+            "x": sample / size,
+            "round": at + 1,
+            "time": seconds_text(sample),
+            "kind": "outlier" if at in row.outliers else "sample",
+        }
+        for at, sample in enumerate(row.samples)
+    ]
 
 
 def _layer(values: list[dict[str, Any]], mark: dict[str, Any], encoding: dict[str, Any]) -> Spec:

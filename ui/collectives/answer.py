@@ -43,8 +43,9 @@ def draw(result: Result, when: str) -> None:
     found = measured(result)
     with st.container(key="answer"):
         st.subheader(plain(headline(result)), anchor=False)
-        st.caption(plain(f"{environment_words(result.environment)} · finished {when} · "
-                         f"run {result.run}"))
+        st.caption(
+            plain(f"{environment_words(result.environment)} · finished {when} · run {result.run}")
+        )
     for sentence in failures(result):
         refusal(sentence)
     if found.ceilings:
@@ -54,7 +55,11 @@ def draw(result: Result, when: str) -> None:
     if found.fits:
         with st.expander("Latency and bandwidth, fitted", expanded=bool(found.ceilings)):
             st.dataframe(fits_table(found.fits), hide_index=True)
-    if result.experiment.what.has_formula and known is None and not result.experiment.place.is_absent:
+    if (
+        result.experiment.what.has_formula
+        and known is None
+        and not result.experiment.place.is_absent
+    ):
         _offer_calibration(result.experiment)
     notes = dict.fromkeys((*found.notes, *result.notes))
     if notes:
@@ -75,17 +80,24 @@ def before(experiment: Experiment) -> None:
     known = calibration(experiment, lab().latest, lab().result)
     if known is not None:
         st.markdown(plain(calibration_words(measured(known).ceilings)))
-        st.page_link(cards.page_of(known.experiment), label="Open the calibration",
-                     icon=":material/open_in_new:",
-                     query_params=cards.query(known.experiment, known.run))
+        st.page_link(
+            cards.page_of(known.experiment),
+            label="Open the calibration",
+            icon=":material/open_in_new:",
+            query_params=cards.query(known.experiment, known.run),
+        )
     else:
         _offer_calibration(experiment)
 
 
 def _offer_calibration(experiment: Experiment) -> None:
     asked = calibration_of(experiment)
-    st.page_link(cards.page_of(asked), label=NOT_CALIBRATED, icon=":material/speed:",
-                 query_params=cards.query(asked))
+    st.page_link(
+        cards.page_of(asked),
+        label=NOT_CALIBRATED,
+        icon=":material/speed:",
+        query_params=cards.query(asked),
+    )
 
 
 def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -> None:
@@ -97,11 +109,16 @@ def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -
         other = _other(experiment, run)
     shown = [point for point in points if "+".join(point.axes) == over]
     beside = _of_other(other, over)
-    st.vega_lite_chart(chart.sweep_chart(shown, beside, quantity), key="sweep-chart",
-                       alt=chart.sweep_alt(shown, quantity), width="stretch")
+    st.vega_lite_chart(
+        chart.sweep_chart(shown, beside, quantity),
+        key="sweep-chart",
+        alt=chart.sweep_alt(shown, quantity),
+        width="stretch",
+    )
     st.caption(KNEES)
-    with st.expander(f"All {len(points)} points as a table", key="points",
-                     on_change="rerun") as numbers:
+    with st.expander(
+        f"All {len(points)} points as a table", key="points", on_change="rerun"
+    ) as numbers:
         if numbers.open:
             st.dataframe(points_table(points), hide_index=True)
 
@@ -112,62 +129,84 @@ def _over(group: str) -> str:
 
 def _other(experiment: Experiment, run: str | None) -> str | None:
     """Another stored sweep to hold beside this one: its run."""
-    stored = {each.run: experiment_words(each.experiment)
-              for each in lab().history(workload=experiment.workload, over=True,
-                                        limit=MOST_OTHERS) if each.run != run}
+    stored = {
+        each.run: experiment_words(each.experiment)
+        for each in lab().history(workload=experiment.workload, over=True, limit=MOST_OTHERS)
+        if each.run != run
+    }
     if not stored:
         return None
-    chosen = st.selectbox("Beside", [_NOTHING, *stored], key="sweep-beside",
-                          format_func=lambda run: stored.get(run) or _NOTHING)
+    chosen = st.selectbox(
+        "Beside",
+        [_NOTHING, *stored],
+        key="sweep-beside",
+        format_func=lambda run: stored.get(run) or _NOTHING,
+    )
     return None if chosen == _NOTHING else chosen
 
 
 def _of_other(run: str | None, over: str) -> list[Point]:
     result = lab().result(run) if run else None
-    return [point for point in measured(result).points
-            if "+".join(point.axes) == over] if result else []
+    return (
+        [point for point in measured(result).points if "+".join(point.axes) == over]
+        if result
+        else []
+    )
 
 
 def ceilings_table(ceilings: tuple[Ceiling, ...]) -> dict[str, list[str]]:
     """A row for each ceiling."""
-    table = {"ceiling": [each.title for each in ceilings],
-             "value": [value_words(each) for each in ceilings],
-             "95 % interval": [interval_words(each) for each in ceilings]}
+    table = {
+        "ceiling": [each.title for each in ceilings],
+        "value": [value_words(each) for each in ceilings],
+        "95 % interval": [interval_words(each) for each in ceilings],
+    }
     if any(each.data_sheet for each in ceilings):
         table["data sheet"] = [
             value_words(each.model_copy(update={"value": each.data_sheet}))
-            if each.data_sheet else "–" for each in ceilings]
+            if each.data_sheet
+            else "–"
+            for each in ceilings
+        ]
     return table
 
 
 def fits_table(fits: tuple[Fit, ...]) -> dict[str, list[str]]:
     """A row for each kind and group of axes."""
+
     def span(low: str, high: str) -> str:
         return f"{low} to {high}"
 
-    return {"collective": [kind_title(fit.kind) for fit in fits],
-            "over": [axes_words(fit.axes) for fit in fits],
-            "latency": [seconds_text(fit.latency_s) for fit in fits],
-            "its 95 % interval": [span(*map(seconds_text, fit.latency_ci95_s)) for fit in fits],
-            "bus bandwidth": [rate_words(fit.bandwidth) for fit in fits],
-            "its interval": [rates_words(fit.bandwidth_ci95) for fit in fits],
-            "knee": [bytes_text(fit.knee_bytes) for fit in fits]}
+    return {
+        "collective": [kind_title(fit.kind) for fit in fits],
+        "over": [axes_words(fit.axes) for fit in fits],
+        "latency": [seconds_text(fit.latency_s) for fit in fits],
+        "its 95 % interval": [span(*map(seconds_text, fit.latency_ci95_s)) for fit in fits],
+        "bus bandwidth": [rate_words(fit.bandwidth) for fit in fits],
+        "its interval": [rates_words(fit.bandwidth_ci95) for fit in fits],
+        "knee": [bytes_text(fit.knee_bytes) for fit in fits],
+    }
 
 
 def points_table(points: tuple[Point, ...]) -> dict[str, list[object]]:
     """A row for each point; numbers in µs and GB/s, so that they sort."""
+
     def per_s(rate: float | None) -> float | None:
         return None if rate is None else rate / 1e9
 
     def micro(seconds: float | None) -> float | None:
         return None if seconds is None else seconds * 1e6
 
-    return {"collective": [kind_title(point.kind) for point in points],
-            "over": [axes_words(point.axes) for point in points],
-            "bytes": [point.bytes for point in points],
-            "time (µs)": [micro(point.time_s) for point in points],
-            "algorithm GB/s": [per_s(point.algbw) for point in points],
-            "bus GB/s": [per_s(point.busbw) for point in points],
-            "predicted (µs)": [micro(point.predicted_s) for point in points],
-            "values": [point.error or {True: "right", False: "✗ wrong", None: "–"}[point.correct]
-                       for point in points]}
+    return {
+        "collective": [kind_title(point.kind) for point in points],
+        "over": [axes_words(point.axes) for point in points],
+        "bytes": [point.bytes for point in points],
+        "time (µs)": [micro(point.time_s) for point in points],
+        "algorithm GB/s": [per_s(point.algbw) for point in points],
+        "bus GB/s": [per_s(point.busbw) for point in points],
+        "predicted (µs)": [micro(point.predicted_s) for point in points],
+        "values": [
+            point.error or {True: "right", False: "✗ wrong", None: "–"}[point.correct]
+            for point in points
+        ],
+    }

@@ -29,8 +29,13 @@ def what_input() -> str:
     """Collectives size by size, or the ceilings of the machine: the name of the workload."""
     now = state.draft(SCREEN)["workload"]
     chosen = st.segmented_control(
-        "What to measure", _WORKLOADS, format_func=_tab_words, required=True,
-        key=state.seed(state.key(SCREEN, "what"), now), label_visibility="collapsed")
+        "What to measure",
+        _WORKLOADS,
+        format_func=_tab_words,
+        required=True,
+        key=state.seed(state.key(SCREEN, "what"), now),
+        label_visibility="collapsed",
+    )
     if chosen and chosen != now:
         _change(chosen)
         st.rerun()
@@ -47,16 +52,20 @@ def _change(name: str) -> None:
     target = old["target"]
     if name == CALIBRATION.name and target.startswith("tpu:"):
         target = default_target()
-    state.replace_draft(SCREEN, state.parse_or_keep(
-        {"workload": name, "target": target, "mesh": old["mesh"]}))
+    state.replace_draft(
+        SCREEN, state.parse_or_keep({"workload": name, "target": target, "mesh": old["mesh"]})
+    )
     state.set_run(SCREEN, None)
 
 
 def fields(what: str) -> dict[str, Any]:
     """Draw the fields; what they say now."""
     draft = state.draft(SCREEN)
-    found: dict[str, Any] = {"workload": what, "target": inputs.target_input(SCREEN),
-                             "mesh": inputs.mesh_input(SCREEN)}
+    found: dict[str, Any] = {
+        "workload": what,
+        "target": inputs.target_input(SCREEN),
+        "mesh": inputs.mesh_input(SCREEN),
+    }
     options = {name: value for name, value in draft["options"].items() if name == "device_order"}
     if what == COLLECTIVES_SWEEP.name:
         options |= _sweep_options(draft["options"])
@@ -66,12 +75,20 @@ def fields(what: str) -> dict[str, Any]:
 
 def _sweep_options(now: dict[str, Any]) -> dict[str, Any]:
     """Kinds, axes, sizes and how many of them."""
-    kinds = st.pills("Collectives", list(TRANSFERS), selection_mode="multi",
-                     format_func=lambda kind: TRANSFERS[kind].title,
-                     key=state.seed(state.key(SCREEN, "kinds"), list(chosen_kinds(now))))
+    kinds = st.pills(
+        "Collectives",
+        list(TRANSFERS),
+        selection_mode="multi",
+        format_func=lambda kind: TRANSFERS[kind].title,
+        key=state.seed(state.key(SCREEN, "kinds"), list(chosen_kinds(now))),
+    )
     axes = inputs.text_input(
-        SCREEN, "axes", "Over mesh axes", str(now.get("axes", ALL)),
-        "all: each axis, each pair, and all of them; or for example x, y, x+y.")
+        SCREEN,
+        "axes",
+        "Over mesh axes",
+        str(now.get("axes", ALL)),
+        "all: each axis, each pair, and all of them; or for example x, y, x+y.",
+    )
     left, right = st.columns(2, gap="small")
     with left:
         smallest = _size_input("smallest", "From", now)
@@ -79,8 +96,13 @@ def _sweep_options(now: dict[str, Any]) -> dict[str, Any]:
         largest = _size_input("largest", "To", now)
     points = inputs.number_input(SCREEN, "points", "Sizes of each", now.get("points", USUAL_POINTS))
     usual = tuple(kinds) == COLLECTIVES or set(kinds) == set(COLLECTIVES)
-    return {"kinds": ALL if usual else ",".join(kinds), "axes": axes, "smallest": smallest,
-            "largest": largest, "points": points}
+    return {
+        "kinds": ALL if usual else ",".join(kinds),
+        "axes": axes,
+        "smallest": smallest,
+        "largest": largest,
+        "points": points,
+    }
 
 
 def _size_input(name: str, label: str, now: dict[str, Any]) -> int:
@@ -88,8 +110,9 @@ def _size_input(name: str, label: str, now: dict[str, Any]) -> int:
     default = COLLECTIVES_SWEEP.options[name].default
     value = now.get(name, default)
     options = sorted({*SIZES, value} if isinstance(value, int) else SIZES)
-    return st.selectbox(label, options, format_func=bytes_text,
-                        key=state.seed(state.key(SCREEN, name), value))
+    return st.selectbox(
+        label, options, format_func=bytes_text, key=state.seed(state.key(SCREEN, name), value)
+    )
 
 
 def press_words(experiment: Experiment) -> str:

@@ -40,14 +40,22 @@ def headline(view: View, when: str) -> None:
     with st.container(border=True, key="answer"):
         st.subheader(plain(words.headline(result)), anchor=False)
         others = predicted_words(result.environments) if result.environments else None
-        facts = [environment_words(result.environment), others, words.floor_words(result),
-                 f"finished {when}", f"run {result.run}"]
+        facts = [
+            environment_words(result.environment),
+            others,
+            words.floor_words(result),
+            f"finished {when}",
+            f"run {result.run}",
+        ]
         st.caption(plain(" · ".join(fact for fact in facts if fact)))
         if said := _of_ceilings(result):
             st.caption(plain(said))
     for message, names in words.failures(result).items():
-        whose = as_subject(studies.whose(names, result)) if result.experiment.variants else \
-            ", ".join(map(title, names))
+        whose = (
+            as_subject(studies.whose(names, result))
+            if result.experiment.variants
+            else ", ".join(map(title, names))
+        )
         refusal(f"{whose} failed: {message}")
     for name, found in result.strategies.items():
         if found.correct is False:
@@ -70,8 +78,10 @@ def verdict(result: Result) -> None:
     if differences is None or result.experiment.what.is_small_program:
         return
     if differences:
-        st.warning("Not as the example says: " + plain("; ".join(differences)),
-                   icon=":material/difference:")
+        st.warning(
+            "Not as the example says: " + plain("; ".join(differences)),
+            icon=":material/difference:",
+        )
     else:
         st.success("Every number is as the example says.", icon=":material/check_circle:")
 
@@ -81,11 +91,15 @@ def notes(result: Result) -> None:
     # a program as written is not timed
     of_times = () if result.experiment.what.is_small_program else result.environment.notes
     told = [plain(note) for note in (*result.notes, *of_times)]
-    said = [(name, note) for name, found in result.strategies.items()
-            for note in [*found.notes,
-                         *(f"compiler warning: {warning}" for warning in found.warnings)]]
-    told += [f"**{plain(as_subject(studies.whose(names, result)))}**: {plain(note)}"
-             for note, names in words.merged_notes(said).items()]
+    said = [
+        (name, note)
+        for name, found in result.strategies.items()
+        for note in [*found.notes, *(f"compiler warning: {warning}" for warning in found.warnings)]
+    ]
+    told += [
+        f"**{plain(as_subject(studies.whose(names, result)))}**: {plain(note)}"
+        for note, names in words.merged_notes(said).items()
+    ]
     if told:
         st.markdown("\n".join(f"- :small[{note}]" for note in dict.fromkeys(told)))
 
@@ -99,8 +113,10 @@ def details(view: View) -> None:
     """Tabs, of which only the open one is made; those with nothing in them are left out."""
     names = _tabs(view)
     tabs = st.tabs(names, key=choices.TAB, on_change="rerun", bind="query-params")
-    name, tab = next(((name, tab) for name, tab in zip(names, tabs, strict=True) if tab.open),
-                     (names[0], tabs[0]))
+    name, tab = next(
+        ((name, tab) for name, tab in zip(names, tabs, strict=True) if tab.open),
+        (names[0], tabs[0]),
+    )
     with tab:
         _DRAW[name](view)
 
@@ -116,10 +132,16 @@ def _tabs(view: View) -> list[str]:
     values = any(found.max_abs_error is not None for found in every) or words.outputs(view.result)
     sends = any(found.collectives for found in every)
     sampled = any(found.samples_s for found in every)
-    there = {trace.TAB: trace.offered(view), "Arrows": sends, "Layouts": arrays,
-             "Phases": view.phases, "Memory": view.memory, "Samples": sampled,
-             "Values": values or view.result.experiment.what.is_small_program,
-             sizes.TAB: sizes.experiments_of(view)}
+    there = {
+        trace.TAB: trace.offered(view),
+        "Arrows": sends,
+        "Layouts": arrays,
+        "Phases": view.phases,
+        "Memory": view.memory,
+        "Samples": sampled,
+        "Values": values or view.result.experiment.what.is_small_program,
+        sizes.TAB: sizes.experiments_of(view),
+    }
     names = [name for name in _DRAW if there.get(name, True)]
     if traced(view.result):  # what was asked for stands first
         names.insert(0, names.pop(names.index(trace.TAB)))
@@ -136,8 +158,11 @@ def _values(view: View) -> None:
     alone = len(view.result.strategies) == 1
     for what, texts in words.outputs(view.result).items():
         for text, names in texts.items():
-            whose = "the same under every strategy" if len(
-                texts) == 1 and len(names) > 1 else ", ".join(title(name) for name in names)
+            whose = (
+                "the same under every strategy"
+                if len(texts) == 1 and len(names) > 1
+                else ", ".join(title(name) for name in names)
+            )
             st.markdown(f"**{plain(what)}**" + ("" if alone else f", {plain(whose)}"))
             st.code(text, language=None, wrap_lines=True)
 
@@ -148,47 +173,69 @@ def _layouts(view: View) -> None:
     name = names[0] if alone else choices.one_of("Strategy", names, choices.STRATEGY, title)
     found = view.result.strategies[name]
     st.table(tables.arrays_table(view.result, name), hide_index=True, border="horizontal")
-    arrays = {array: report for array, report in (found.operands | found.outputs).items()
-              if report.spec is not None}
+    arrays = {
+        array: report
+        for array, report in (found.operands | found.outputs).items()
+        if report.spec is not None
+    }
     if not arrays:
         st.caption(f"{title(name)} shards nothing over the mesh.")
         return
-    array = st.segmented_control("Array", list(arrays), default=next(iter(arrays)), required=True,
-                                 key=f"array:{','.join(arrays)}",
-                                 label_visibility="collapsed") or next(iter(arrays))
+    array = st.segmented_control(
+        "Array",
+        list(arrays),
+        default=next(iter(arrays)),
+        required=True,
+        key=f"array:{','.join(arrays)}",
+        label_visibility="collapsed",
+    ) or next(iter(arrays))
     report = arrays[array]
     held = layout(view.result.row(name).experiment.mesh, report.shape, spec_of(report))
-    st.vega_lite_chart(picture.picture(held, report.dtype),
-                       alt=picture.alt_text(held, report.dtype), key="held")
+    st.vega_lite_chart(
+        picture.picture(held, report.dtype), alt=picture.alt_text(held, report.dtype), key="held"
+    )
 
 
 def spec_of(report: ArrayReport) -> Spec:
     """The spec that JAX reports, with one entry for every dim."""
-    entries = [(entry,) if isinstance(entry, str) else tuple(entry or ())
-               for entry in report.spec or ()]
+    entries = [
+        (entry,) if isinstance(entry, str) else tuple(entry or ()) for entry in report.spec or ()
+    ]
     return (*entries, *((),) * (len(report.shape) - len(entries)))
 
 
 def _arrows(view: View) -> None:
-    shown = {name: found.collectives for name, found in view.result.strategies.items()
-             if found.collectives}
-    name = next(iter(shown)) if len(shown) == 1 else choices.one_of(
-        "Strategy", list(shown), choices.STRATEGY, title)
+    shown = {
+        name: found.collectives
+        for name, found in view.result.strategies.items()
+        if found.collectives
+    }
+    name = (
+        next(iter(shown))
+        if len(shown) == 1
+        else choices.one_of("Strategy", list(shown), choices.STRATEGY, title)
+    )
     own = view.result.model_copy(update={"experiment": view.result.row(name).experiment})
     arrows.show(own, name, shown[name])
 
 
 def _phases(view: View) -> None:
     if view.phases is not None:
-        st.vega_lite_chart(view.phases, alt="Seconds of each phase by strategy; the numbers are in the table below", key="phases")
+        st.vega_lite_chart(
+            view.phases,
+            alt="Seconds of each phase by strategy; the numbers are in the table below",
+            key="phases",
+        )
     st.table(view.phases_table, hide_index=True, border="horizontal")
 
 
 def _memory(view: View) -> None:
     if view.memory is not None:
-        st.vega_lite_chart(view.memory,
-                           alt="Bytes per device by strategy; the numbers are in the table below",
-                           key="memory")
+        st.vega_lite_chart(
+            view.memory,
+            alt="Bytes per device by strategy; the numbers are in the table below",
+            key="memory",
+        )
     st.table(view.memory_table, hide_index=True, border="horizontal")
 
 
@@ -198,7 +245,9 @@ def _programs(view: View) -> None:
 
 def _samples(view: View) -> None:
     st.table(tables.measuring_table(view.result), hide_index=True, border="horizontal")
-    st.caption("Every sample, in microseconds per call. A row is a round, in which every strategy was timed once, in shuffled order.")
+    st.caption(
+        "Every sample, in microseconds per call. A row is a round, in which every strategy was timed once, in shuffled order."
+    )
     st.dataframe(tables.samples_table(view.result), height=360)
 
 
@@ -217,38 +266,64 @@ def _strategy_choice(names: Iterable[str], where: str) -> str:
     offered = list(names)
     if len(offered) == 1:
         return offered[0]
-    return st.segmented_control("Strategy", offered, format_func=title, default=offered[0],
-                                key=f"{where}:{','.join(offered)}", required=True,
-                                label_visibility="collapsed") or offered[0]
+    return (
+        st.segmented_control(
+            "Strategy",
+            offered,
+            format_func=title,
+            default=offered[0],
+            key=f"{where}:{','.join(offered)}",
+            required=True,
+            label_visibility="collapsed",
+        )
+        or offered[0]
+    )
 
 
-_DRAW = {"Values": _values, "Arrows": _arrows, "Layouts": _layouts, "Phases": _phases,
-         "Memory": _memory, "Programs": _programs, "Samples": _samples, "Machine": _machine,
-         trace.TAB: trace.draw, sizes.TAB: sizes.draw}
+_DRAW = {
+    "Values": _values,
+    "Arrows": _arrows,
+    "Layouts": _layouts,
+    "Phases": _phases,
+    "Memory": _memory,
+    "Programs": _programs,
+    "Samples": _samples,
+    "Machine": _machine,
+    trace.TAB: trace.draw,
+    sizes.TAB: sizes.draw,
+}
 
 
 def before(experiment: Experiment) -> None:
     """What a press of Run will do: the strategies, and their programs."""
     if experiment.what.is_small_program:
-        st.info("Nothing has been computed yet. Press Run to run this program on the devices.",
-                icon=":material/play_circle:")
-        st.code(program.program_text(experiment, "as_written"), language="python",
-                line_numbers=True)
+        st.info(
+            "Nothing has been computed yet. Press Run to run this program on the devices.",
+            icon=":material/play_circle:",
+        )
+        st.code(
+            program.program_text(experiment, "as_written"), language="python", line_numbers=True
+        )
         return
     if experiment.variants:
         study.before(experiment)
         return
-    st.info("Nothing has been computed yet. Press Run to time these strategies side by side.",
-            icon=":material/play_circle:")
+    st.info(
+        "Nothing has been computed yet. Press Run to time these strategies side by side.",
+        icon=":material/play_circle:",
+    )
     for name in experiment.strategies:
         strategy = STRATEGIES[name]
-        beware = f"  \n:small[:gray[Beware: {plain(strategy.caution)}.]]" if strategy.caution else ""
+        beware = (
+            f"  \n:small[:gray[Beware: {plain(strategy.caution)}.]]" if strategy.caution else ""
+        )
         st.markdown(f"**{plain(strategy.title)}**: {plain(strategy.meaning)}.{beware}")
     with st.expander("The programs that will run", key="preview", on_change="rerun") as preview:
         if preview.open:
             name = _strategy_choice(experiment.strategies, "preview")
             try:
-                st.code(program.program_text(experiment, name), language="python",
-                        line_numbers=True)
+                st.code(
+                    program.program_text(experiment, name), language="python", line_numbers=True
+                )
             except Inexpressible as error:
                 st.warning(plain(str(error)))

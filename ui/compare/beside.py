@@ -22,8 +22,12 @@ MOST = 100  # runs that are read, the newest first
 
 def draw(runs: Sequence[RunSummary]) -> None:
     """A chart of every timed program that has a prediction, and what it comes to in a line."""
-    box = st.expander("Predicted beside measured", key="history:beside", on_change="rerun",
-                      icon=":material/scatter_plot:")
+    box = st.expander(
+        "Predicted beside measured",
+        key="history:beside",
+        on_change="rerun",
+        icon=":material/scatter_plot:",
+    )
     if not box.open:
         return
     timed = [run for run in runs if any(run.medians_s.values())]

@@ -39,17 +39,24 @@ def _of_workload(old: Form, what: Workload) -> Form:
     first = {what.cut or what.dims[0]: old["mesh"][0][0]} if what.dims else {}
     kept = [strategy for strategy in old["strategies"] if strategy in what.strategies]
     return {field: old[field] for field in ("target", "mesh", "timing", "seed")} | {
-        "workload": what.name, "dims": dict(what.defaults), "sharding": shared or first,
+        "workload": what.name,
+        "dims": dict(what.defaults),
+        "sharding": shared or first,
         "dtype": old["dtype"] if old["dtype"] in what.dtypes else what.dtypes[0],
-        "strategies": kept or list(what.default_strategies)}
+        "strategies": kept or list(what.default_strategies),
+    }
 
 
 def _of_dims(old: Form, what: Workload, options: Form) -> Form:
     kept = [dim for dim in what.dims if dim in old["dims"] or dim not in what.optional_dims]
-    return old | {"options": options, "overrides": {}, "memory": {}, "data": {},
-                  "dims": {dim: old["dims"].get(dim, what.defaults.get(dim)) for dim in kept},
-                  "sharding": {dim: axes for dim, axes in old["sharding"].items()
-                               if dim in what.dims}}
+    return old | {
+        "options": options,
+        "overrides": {},
+        "memory": {},
+        "data": {},
+        "dims": {dim: old["dims"].get(dim, what.defaults.get(dim)) for dim in kept},
+        "sharding": {dim: axes for dim, axes in old["sharding"].items() if dim in what.dims},
+    }
 
 
 def _change(title: str, change: Callable[[Form], Form]) -> None:
@@ -66,8 +73,9 @@ def _change(title: str, change: Callable[[Form], Form]) -> None:
             kept.append((name, changed))
     if not has_plan(new["workload"]) and not get_workload(new["workload"]).results:
         kept, dropped = [], [place for place in range(len(before)) if place != at]
-    state.set_variants(_SCREEN, kept, next(
-        (place for place, (_, form) in enumerate(kept) if form is new), 0))
+    state.set_variants(
+        _SCREEN, kept, next((place for place, (_, form) in enumerate(kept) if form is new), 0)
+    )
     state.replace_draft(_SCREEN, new)
     if before:
         said = _sentence(title, before, dropped)
@@ -85,8 +93,11 @@ def _sentence(title: str, before: Sequence[state.VariantForm], dropped: Sequence
         return f"Changed to {title}: all {stay} variants stay{arrays}."
     gone = [names[place] for place in dropped]
     told = listed_words(gone) if len(gone) <= _SHOWN else f"{gone[0]} and {len(gone) - 1} others"
-    what = "is dropped: it would be as another one is" if len(gone) == 1 else \
-        "are dropped: they would be as others are"
+    what = (
+        "is dropped: it would be as another one is"
+        if len(gone) == 1
+        else "are dropped: they would be as others are"
+    )
     return f"Changed to {title}: {told} {what}{arrays}."
 
 

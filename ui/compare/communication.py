@@ -36,8 +36,12 @@ def draw(view: View) -> None:
         st.table(view.collectives, hide_index=True, border="horizontal")
     experiment = view.result.experiment
     if is_product(experiment.what) and not experiment.variants:
-        st.page_link("pages/layout.py", label="This step in pictures", icon=":material/grid_view:",
-                     query_params=cards.query(experiment))
+        st.page_link(
+            "pages/layout.py",
+            label="This step in pictures",
+            icon=":material/grid_view:",
+            query_params=cards.query(experiment),
+        )
     found = lines(view.result)[:_MOST_LINKS]
     if not found:
         return
@@ -46,9 +50,14 @@ def draw(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption("Show in the compiled program:", width="content")
         for strategy, number in found:
-            st.button(plain(f"{title(strategy)}, line {number}"), key=f"lead:{strategy}:{number}",
-                      type="tertiary", icon=":material/code:", on_click=_lead,
-                      args=(run, strategies, strategy, number))
+            st.button(
+                plain(f"{title(strategy)}, line {number}"),
+                key=f"lead:{strategy}:{number}",
+                type="tertiary",
+                icon=":material/code:",
+                on_click=_lead,
+                args=(run, strategies, strategy, number),
+            )
 
 
 def lines(result: Result) -> list[tuple[str, int]]:

@@ -52,14 +52,25 @@ def collectives_table(result: Result) -> pd.DataFrame:
     of_study = bool(result.experiment.variants)
 
     def said(names: Iterable[str]) -> str:
-        return plain(whose(list(names), result)) if of_study else \
-            ", ".join(dict.fromkeys(map(title, names)))
+        return (
+            plain(whose(list(names), result))
+            if of_study
+            else ", ".join(dict.fromkeys(map(title, names)))
+        )
 
-    return pd.DataFrame([{"Variant" if of_study else "Strategy": said(row.strategies),
-                          "Collective, bytes per device": what,
-                          "Why, and where": ". ".join(part for part in (reason, *_places_words(row, said))
-                                                      if part) or NONE}
-                         for (what, reason), row in rows.items()])
+    return pd.DataFrame(
+        [
+            {
+                "Variant" if of_study else "Strategy": said(row.strategies),
+                "Collective, bytes per device": what,
+                "Why, and where": ". ".join(
+                    part for part in (reason, *_places_words(row, said)) if part
+                )
+                or NONE,
+            }
+            for (what, reason), row in rows.items()
+        ]
+    )
 
 
 def summed(collectives: Sequence[Collective]) -> list[Collective]:
@@ -68,8 +79,16 @@ def summed(collectives: Sequence[Collective]) -> list[Collective]:
     """
     found: dict[tuple[object, ...], Collective] = {}
     for item in collectives:
-        key = (item.kind, item.asked, item.axes, item.reason, item.source,
-               item.op if item.source is None else None, item.count is None, item.warning)
+        key = (
+            item.kind,
+            item.asked,
+            item.axes,
+            item.reason,
+            item.source,
+            item.op if item.source is None else None,
+            item.count is None,
+            item.warning,
+        )
         if not is_ring(item):
             key = (*key, item.bytes)
         before = found.get(key)
@@ -77,8 +96,9 @@ def summed(collectives: Sequence[Collective]) -> list[Collective]:
             found[key] = item
             continue
         total = (before.bytes_total or 0) + (item.bytes_total or 0)
-        found[key] = item.model_copy(update={"count": before.count + item.count,
-                                             "bytes_total": total})
+        found[key] = item.model_copy(
+            update={"count": before.count + item.count, "bytes_total": total}
+        )
     return list(found.values())
 
 
@@ -87,7 +107,9 @@ def _what(item: Collective) -> str:
     if is_ring(item) and item.bytes_total is not None:
         size = f"{bytes_text(item.bytes_total)} in all".replace(" ", "\u00a0")
         return f"{kind_words(item)}{over}, {size}, {item.count:,} steps"
-    times = ", count unknown" if item.count is None else "" if item.count == 1 else f" × {item.count:,}"
+    times = (
+        ", count unknown" if item.count is None else "" if item.count == 1 else f" × {item.count:,}"
+    )
     return kind_words(item) + over + ", " + bytes_text(item.bytes).replace(" ", "\u00a0") + times
 
 
@@ -101,8 +123,11 @@ def _place(row: Row, item: Collective) -> tuple[str, str]:
     """
     file, _, number = (item.source or "").rpartition(":")
     lines = program_lines(row.experiment, row.strategy)
-    if file == file_name(row.experiment.workload,
-                         row.strategy) and number.isdigit() and 0 < int(number) <= len(lines):
+    if (
+        file == file_name(row.experiment.workload, row.strategy)
+        and number.isdigit()
+        and 0 < int(number) <= len(lines)
+    ):
         code = lines[int(number) - 1].strip().replace("`", "'")
         return number, code if len(code) <= _CODE_CHARACTERS else code[: _CODE_CHARACTERS - 1] + "…"
     return "", plain(item.source or item.op or "")
@@ -121,10 +146,10 @@ def _places_words(row: _Row, said: Callable[[Iterable[str]], str]) -> Iterable[s
         numbered = {number: names for number, names in numbers.items() if number}
         if numbered:
             alone = len(numbered) == len(by_code) == 1
-            where = ", ".join(number
-                              if alone
-                              else f"{number} ({said(names)})"
-                              for number, names in numbered.items())
+            where = ", ".join(
+                number if alone else f"{number} ({said(names)})"
+                for number, names in numbered.items()
+            )
             yield f"Line {where}" + (f": `{code}`" if code else "")
 
 

@@ -22,10 +22,14 @@ _PROGRAMS: dict[str, str] = {}
 for _recipe in RECIPES.values():
     if WORKLOADS[_recipe.spec["workload"]].is_small_program:
         _name = _recipe.spec["options"]["program"]
-        _PROGRAMS[_name] = _name.replace("_",
-                                         " ").capitalize() if _name in _PROGRAMS else _recipe.title
+        _PROGRAMS[_name] = (
+            _name.replace("_", " ").capitalize() if _name in _PROGRAMS else _recipe.title
+        )
 _OPTION_WORDS = {
-    "device_order": ("Device order", "topology: as jax.make_mesh puts them; plain: in jax.devices() order."),
+    "device_order": (
+        "Device order",
+        "topology: as jax.make_mesh puts them; plain: in jax.devices() order.",
+    ),
     "precision": ("Matmul precision", "A TPU multiplies float32 in bfloat16 passes by default."),
 }
 
@@ -37,11 +41,18 @@ def compare_fields() -> dict[str, Any]:
     variants.name_field()
     draft = state.draft(_SCREEN)
     known = {name: get_workload(name) for name in workload_names()}
-    names = tuple(name for name, what in known.items()
-                  if not (what.is_bare_array or what.is_of_machine
-                          or (what.compile_only and name != draft["workload"])))
-    name = inputs.choice_input(_SCREEN, "workload", "Workload", names, draft["workload"],
-                               words=workload_title)
+    names = tuple(
+        name
+        for name, what in known.items()
+        if not (
+            what.is_bare_array
+            or what.is_of_machine
+            or (what.compile_only and name != draft["workload"])
+        )
+    )
+    name = inputs.choice_input(
+        _SCREEN, "workload", "Workload", names, draft["workload"], words=workload_title
+    )
     if name != draft["workload"]:
         changed.change_workload(name)
         st.rerun()
@@ -50,19 +61,24 @@ def compare_fields() -> dict[str, Any]:
         return draft | _program_fields()
     if family.has_plan:
         return predicted.plan_fields(_SCREEN)
-    options = dict(draft["options"]) | {option: _option(option, family)
-                                        for option in family.options}
+    options = dict(draft["options"]) | {
+        option: _option(option, family) for option in family.options
+    }
     what = family.chosen(options)
     if what.dims != family.chosen(draft["options"]).dims:
         changed.change_dims(what, options)
         st.rerun()
     fields: dict[str, Any] = {"workload": name, "target": inputs.target_input(_SCREEN)}
-    mesh = fields["mesh"] = inputs.mesh_input(_SCREEN) if _is_here(fields["target"]) else \
-        predicted.mesh_fields(_SCREEN, draft | fields)
+    mesh = fields["mesh"] = (
+        inputs.mesh_input(_SCREEN)
+        if _is_here(fields["target"])
+        else predicted.mesh_fields(_SCREEN, draft | fields)
+    )
     fields |= inputs.dims_input(_SCREEN, what, mesh)
     fields["dtype"] = inputs.dtype_input(_SCREEN, what)
-    fields["strategies"] = inputs.strategies_input(_SCREEN, "strategies", what.strategies,
-                                                   draft["strategies"])
+    fields["strategies"] = inputs.strategies_input(
+        _SCREEN, "strategies", what.strategies, draft["strategies"]
+    )
     with st.expander("Arrays: memory, spec, data"):
         fields |= _arrays(what, fields["dims"], mesh)
     with st.expander("Measuring and options"):
@@ -78,11 +94,20 @@ def _is_here(target: str) -> bool:
 def _program_fields() -> dict[str, Any]:
     """Which small program, its sizes, and the mesh that it is given."""
     now = state.draft(_SCREEN)["options"]
-    chosen = inputs.choice_input(_SCREEN, "program", "Program", tuple(_PROGRAMS),
-                                 now.get("program", next(iter(_PROGRAMS))),
-                                 words=lambda key: _PROGRAMS.get(key, key))
-    return {"workload": "program", "options": {"program": chosen} | _sizes(chosen, now),
-            "target": inputs.target_input(_SCREEN), "mesh": inputs.mesh_input(_SCREEN)}
+    chosen = inputs.choice_input(
+        _SCREEN,
+        "program",
+        "Program",
+        tuple(_PROGRAMS),
+        now.get("program", next(iter(_PROGRAMS))),
+        words=lambda key: _PROGRAMS.get(key, key),
+    )
+    return {
+        "workload": "program",
+        "options": {"program": chosen} | _sizes(chosen, now),
+        "target": inputs.target_input(_SCREEN),
+        "mesh": inputs.mesh_input(_SCREEN),
+    }
 
 
 def _sizes(program: str, now: dict[str, Any]) -> dict[str, int]:
@@ -91,9 +116,13 @@ def _sizes(program: str, now: dict[str, Any]) -> dict[str, int]:
     """
     chosen = {}
     for size in program_sizes(program).values():
-        field, words = f"size.{program}.{size.name}", f"A whole number from {size.low:,} to {size.high:,}; written into the program."
-        chosen[size.name] = inputs.number_input(_SCREEN, field, size.name.capitalize(),
-                                                now.get(size.name, size.default), text=words)
+        field, words = (
+            f"size.{program}.{size.name}",
+            f"A whole number from {size.low:,} to {size.high:,}; written into the program.",
+        )
+        chosen[size.name] = inputs.number_input(
+            _SCREEN, field, size.name.capitalize(), now.get(size.name, size.default), text=words
+        )
     return chosen
 
 
@@ -103,8 +132,9 @@ def _arrays(what: Workload, dims: dict[str, Any], mesh: list[list[Any]]) -> dict
     memory, overrides, data = {}, {}, {}
     for array in what.arrays:
         operand = array in what.operands
-        st.markdown(f"**{array.name}** ({', '.join(array.present(dims))})"
-                    + ("" if operand else ", result"))
+        st.markdown(
+            f"**{array.name}** ({', '.join(array.present(dims))})" + ("" if operand else ", result")
+        )
         left, right = st.columns(2, gap="small", vertical_alignment="bottom")
         with left:
             if array.name in what.memory:  # the workload itself says where this array lies
@@ -113,15 +143,21 @@ def _arrays(what: Workload, dims: dict[str, Any], mesh: list[list[Any]]) -> dict
                 memory |= inputs.memory_input(_SCREEN, (array.name,))
         if operand:
             with right:
-                data[array.name] = inputs.choice_input(_SCREEN, f"data.{array.name}", "Data",
-                                                       what.draws,
-                                                       draft["data"].get(array.name, "normal"))
+                data[array.name] = inputs.choice_input(
+                    _SCREEN,
+                    f"data.{array.name}",
+                    "Data",
+                    what.draws,
+                    draft["data"].get(array.name, "normal"),
+                )
         spec = inputs.spec_input(_SCREEN, array.name, array.present(dims), mesh)
         if spec is not None:
             overrides[array.name] = spec
-    return {"memory": {name: kind for name, kind in memory.items() if kind != "device"},
-            "overrides": overrides,
-            "data": {name: kind for name, kind in data.items() if kind != "normal"}}
+    return {
+        "memory": {name: kind for name, kind in memory.items() if kind != "device"},
+        "overrides": overrides,
+        "data": {name: kind for name, kind in data.items() if kind != "normal"},
+    }
 
 
 def _measuring(what: Workload, options: dict[str, Any]) -> dict[str, Any]:
@@ -129,34 +165,57 @@ def _measuring(what: Workload, options: dict[str, Any]) -> dict[str, Any]:
     draft = state.draft(_SCREEN)
     left, right = st.columns(2, gap="small")
     with left:
-        samples = inputs.number_input(_SCREEN, "samples", "Samples", draft["timing"]["samples"],
-                                      text="Rounds: each times every strategy once.")
-        seed = inputs.number_input(_SCREEN, "seed", "Seed", draft["seed"],
-                                   text="Of NumPy's generator that draws the operands.")
+        samples = inputs.number_input(
+            _SCREEN,
+            "samples",
+            "Samples",
+            draft["timing"]["samples"],
+            text="Rounds: each times every strategy once.",
+        )
+        seed = inputs.number_input(
+            _SCREEN,
+            "seed",
+            "Seed",
+            draft["seed"],
+            text="Of NumPy's generator that draws the operands.",
+        )
     with right:
-        least = inputs.number_input(_SCREEN, "min_seconds", "At least (s)",
-                                    float(draft["timing"]["min_seconds"]), step=0.1,
-                                    text="Seconds spent sampling each strategy.")
+        least = inputs.number_input(
+            _SCREEN,
+            "min_seconds",
+            "At least (s)",
+            float(draft["timing"]["min_seconds"]),
+            step=0.1,
+            text="Seconds spent sampling each strategy.",
+        )
         options |= {"device_order": _option("device_order", what)}
     if what.uses_precision:
         options |= {"precision": _option("precision", what)}
     later = later_options(what)
     if "in_axes" in later:
-        names, now = ", ".join(array.name
-                               for array in what.operands), draft["options"].get("in_axes",
-                                                                                 BY_POSITION)
+        names, now = (
+            ", ".join(array.name for array in what.operands),
+            draft["options"].get("in_axes", BY_POSITION),
+        )
         text = f"The axis of {names} that is mapped, or None: 0, None. {BY_POSITION}: where the mapped dim stands."
-        options |= {"in_axes": inputs.text_input(_SCREEN, "in_axes", "in_axes of vmap and pmap",
-                                                 now, text)}
+        options |= {
+            "in_axes": inputs.text_input(_SCREEN, "in_axes", "in_axes of vmap and pmap", now, text)
+        }
     if what.is_traceable:
-        for name, label, help_ in (("trace", traces.ASK, traces.TRACE_HELP),
-                                   ("shardings", texts.READ_SHARDINGS, texts.READ_HELP)):
-            options |= {name: inputs.toggle_input(
-                _SCREEN, name, label, bool(draft["options"].get(name)), help_)}
+        for name, label, help_ in (
+            ("trace", traces.ASK, traces.TRACE_HELP),
+            ("shardings", texts.READ_SHARDINGS, texts.READ_HELP),
+        ):
+            options |= {
+                name: inputs.toggle_input(
+                    _SCREEN, name, label, bool(draft["options"].get(name)), help_
+                )
+            }
     # at their default they are left out, as in an experiment: a field that was only drawn is no
     # change
-    chosen = {name: value for name, value in options.items()
-              if name not in later or value != later[name]}
+    chosen = {
+        name: value for name, value in options.items() if name not in later or value != later[name]
+    }
     return {"timing": {"samples": samples, "min_seconds": least}, "seed": seed, "options": chosen}
 
 
@@ -166,9 +225,11 @@ def _option(name: str, what: Workload) -> Any:
     label, text = _OPTION_WORDS.get(name, (name.replace("_", " ").capitalize(), None))
     if isinstance(option, Whole):
         words = f"A whole number from {option.low:,} to {option.high:,}."
-        return inputs.number_input(_SCREEN, name, label, option.default if now is None else now,
-                                   text=words)
+        return inputs.number_input(
+            _SCREEN, name, label, option.default if now is None else now, text=words
+        )
     # texts and switches belong to a workload that has a screen of its own
     assert isinstance(option, Choice)
-    return inputs.choice_input(_SCREEN, name, label, option.words,
-                               option.default if now is None else now, text)
+    return inputs.choice_input(
+        _SCREEN, name, label, option.words, option.default if now is None else now, text
+    )

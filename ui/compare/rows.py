@@ -19,8 +19,9 @@ def rows_table(result: Result) -> pd.DataFrame:
 
 def chart(result: Result) -> base.Spec | None:
     """Predicted times by row with their intervals, the fastest first; None without any."""
-    found = {name: result.strategies[name] for name in result.order
-             if name in result.only_predicted_s}
+    found = {
+        name: result.strategies[name] for name in result.order if name in result.only_predicted_s
+    }
     if not found:
         return None
     return base.side_by_side_chart([("predicted", result.model_copy(update={"strategies": found}))])
@@ -30,4 +31,5 @@ def chart_alt(result: Result) -> str:
     """That chart in words."""
     return "Predicted time by row: " + ", ".join(
         f"{title(name)} {seconds_text(seconds)}"
-        for name, seconds in result.only_predicted_s.items())
+        for name, seconds in result.only_predicted_s.items()
+    )

@@ -46,7 +46,9 @@ def draw(view: View) -> None:
         _show(points)
     if missing:
         st.markdown(plain(sizes_offer(missing)))
-        if st.button(f"Compute {len(missing)} sizes", icon=":material/play_arrow:", key="sizes:ask"):
+        if st.button(
+            f"Compute {len(missing)} sizes", icon=":material/play_arrow:", key="sizes:ask"
+        ):
             batch = Batch()
             sentence = attempt(lambda: [batch.submit(each) for each in missing])
             if sentence is None:
@@ -88,27 +90,57 @@ def _show(points: Sequence[SizePoint]) -> None:
     if any(point.wins is not None for point in points):
         st.markdown(f"**{plain(size_headline(points))}**")
         st.vega_lite_chart(chart(points), alt=size_headline(points), key="sizes-chart")
-    table = pd.DataFrame([[plain(cell) for cell in row] for row in size_rows(points)],
-                         columns=pd.Index(SIZE_COLUMNS))
+    table = pd.DataFrame(
+        [[plain(cell) for cell in row] for row in size_rows(points)], columns=pd.Index(SIZE_COLUMNS)
+    )
     st.table(table, hide_index=True, border="horizontal")
 
 
 def chart(points: Sequence[SizePoint]) -> base.Spec:
     """Time on one device and of the best sharded strategy over the bytes of the operands."""
-    rows = [{"size": size_words(point), "bytes": point.experiment.what.operand_bytes(
-        point.experiment.sizes, point.experiment.dtype), "row": row, "y": seconds * 1e3,
-        "time": seconds_text(seconds)}
+    rows = [
+        {
+            "size": size_words(point),
+            "bytes": point.experiment.what.operand_bytes(
+                point.experiment.sizes, point.experiment.dtype
+            ),
+            "row": row,
+            "y": seconds * 1e3,
+            "time": seconds_text(seconds),
+        }
         for point in points
         for row, seconds in (("one device", point.alone_s), ("best sharded", point.best_s))
-        if seconds is not None]
-    row = {"field": "row", "type": "nominal", "scale": {"domain": ["one device", "best sharded"]},
-           "legend": {"orient": "top", "title": None}}
+        if seconds is not None
+    ]
+    row = {
+        "field": "row",
+        "type": "nominal",
+        "scale": {"domain": ["one device", "best sharded"]},
+        "legend": {"orient": "top", "title": None},
+    }
     encoding = {
-        "x": {"field": "bytes", "type": "quantitative", "title": "bytes of operands, logarithmic",
-              "scale": {"type": "log"}, "axis": {"format": ".1s", "tickCount": 5}},
-        "y": {"field": "y", "type": "quantitative", "title": "time per call (ms), logarithmic",
-              "scale": {"type": "log"}, "axis": {"tickCount": 4}},
-        "color": row, "strokeDash": row,
-        "tooltip": [{"field": "row", "title": "on"}, {"field": "size"}, {"field": "time"}]}
-    return {"data": {"values": rows}, "mark": {"type": "line", "point": True, "strokeWidth": 2},
-            "encoding": encoding, "height": 260, "config": base.CONFIG}
+        "x": {
+            "field": "bytes",
+            "type": "quantitative",
+            "title": "bytes of operands, logarithmic",
+            "scale": {"type": "log"},
+            "axis": {"format": ".1s", "tickCount": 5},
+        },
+        "y": {
+            "field": "y",
+            "type": "quantitative",
+            "title": "time per call (ms), logarithmic",
+            "scale": {"type": "log"},
+            "axis": {"tickCount": 4},
+        },
+        "color": row,
+        "strokeDash": row,
+        "tooltip": [{"field": "row", "title": "on"}, {"field": "size"}, {"field": "time"}],
+    }
+    return {
+        "data": {"values": rows},
+        "mark": {"type": "line", "point": True, "strokeWidth": 2},
+        "encoding": encoding,
+        "height": 260,
+        "config": base.CONFIG,
+    }

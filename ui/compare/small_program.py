@@ -28,17 +28,27 @@ def headline(result: Result, when: str) -> None:
     wrong.
     """
     differences = differences_of(result)
-    failures = [found.error.message for found in result.strategies.values()
-                if found.status == "error" and found.error is not None]
+    failures = [
+        found.error.message
+        for found in result.strategies.values()
+        if found.status == "error" and found.error is not None
+    ]
     with st.container(border=True, key="answer"):
         st.subheader(plain(words.headline(result, differences)), anchor=False)
-        st.caption(plain(" · ".join((environment_words(result.environment), f"finished {when}",
-                                     f"run {result.run}"))))
+        st.caption(
+            plain(
+                " · ".join(
+                    (environment_words(result.environment), f"finished {when}", f"run {result.run}")
+                )
+            )
+        )
     for message in failures:
         refusal(message)
     if differences and not failures:
-        st.warning("Not as the example says: " + plain("; ".join(differences)),
-                   icon=":material/difference:")
+        st.warning(
+            "Not as the example says: " + plain("; ".join(differences)),
+            icon=":material/difference:",
+        )
 
 
 def values(result: Result) -> None:
@@ -48,16 +58,22 @@ def values(result: Result) -> None:
     for name, found in result.strategies.items():
         _values(name, found)
     st.markdown("**The program that gave this**")
-    st.code(program.program_text(result.experiment, next(iter(result.strategies))),
-            language="python", line_numbers=True)
+    st.code(
+        program.program_text(result.experiment, next(iter(result.strategies))),
+        language="python",
+        line_numbers=True,
+    )
 
 
 def _values(name: str, found: StrategyResult) -> None:
     rows, blocks = parts(found)
     if losses := numbers(found.outputs.get(LOSSES)):
         curves = {name: losses}
-        st.vega_lite_chart(curve.curve_chart("loss", curves, range(len(losses))),
-                           alt=curve.curve_alt("loss", curves), key="losses")
+        st.vega_lite_chart(
+            curve.curve_chart("loss", curves, range(len(losses))),
+            alt=curve.curve_alt("loss", curves),
+            key="losses",
+        )
     if len(rows):
         st.table(rows, hide_index=True, border="horizontal")
     for what, text in blocks.items():
@@ -72,16 +88,26 @@ def parts(found: StrategyResult) -> tuple[pd.DataFrame, Mapping[str, str]]:
     named: dict[tuple[str, str], list[str]] = {}
     for name, report in found.outputs.items():
         named.setdefault((shape_text(report), array_text(report)), []).append(name)
-    said = [(", ".join(names), shape, text)
-            for (shape, text), names in named.items()] + [(name, "", text)
-                                                          for name, text in found.printed.items()]
-    short = ["\n" not in text and len(text) <= (_ARRAY_IN_A_ROW if shape else _TEXT_IN_A_ROW)
-             for _, shape, text in said]
+    said = [(", ".join(names), shape, text) for (shape, text), names in named.items()] + [
+        (name, "", text) for name, text in found.printed.items()
+    ]
+    short = [
+        "\n" not in text and len(text) <= (_ARRAY_IN_A_ROW if shape else _TEXT_IN_A_ROW)
+        for _, shape, text in said
+    ]
     told = [part for part, fits in zip(said, short, strict=True) if fits]
-    rows = pd.DataFrame([(plain(what), plain(shape), plain(text).replace("\\[ ", "\\["))
-                         for what, shape, text in told], columns=["Result", "Shape", "Value"])
-    blocks = {f"{what}, {shape}" if shape else what: text
-              for (what, shape, text), fits in zip(said, short, strict=True) if not fits}
+    rows = pd.DataFrame(
+        [
+            (plain(what), plain(shape), plain(text).replace("\\[ ", "\\["))
+            for what, shape, text in told
+        ],
+        columns=["Result", "Shape", "Value"],
+    )
+    blocks = {
+        f"{what}, {shape}" if shape else what: text
+        for (what, shape, text), fits in zip(said, short, strict=True)
+        if not fits
+    }
     return rows if any(rows["Shape"]) else rows.drop(columns="Shape"), blocks
 
 
@@ -94,10 +120,16 @@ def array_text(report: ArrayReport) -> str:
     """The values as NumPy prints an array of that shape and dtype, or why they are not here."""
     if report.values is None:
         return "not kept: more than 256 numbers"
-    known = report.dtype if report.dtype in ("float16", "float32", "float64", "int32", "int64",
-                                             "uint32", "bool") else "float64"
-    told = [value_text(value, report.dtype)
-            for value in report.values] if report.dtype == "bfloat16" else report.values
+    known = (
+        report.dtype
+        if report.dtype in ("float16", "float32", "float64", "int32", "int64", "uint32", "bool")
+        else "float64"
+    )
+    told = (
+        [value_text(value, report.dtype) for value in report.values]
+        if report.dtype == "bfloat16"
+        else report.values
+    )
     array = np.array(told, known).reshape(report.shape)
     return np.array2string(array, max_line_width=_WIDTH, separator=" ")
 

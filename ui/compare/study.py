@@ -20,10 +20,17 @@ _STALE = """<style>.st-key-stale { opacity: 0.45; }</style>"""
 
 def before(experiment: Experiment) -> None:
     """What a press of Run will measure: a line for each variant."""
-    verb = "predict" if experiment.place.is_absent else "measure and predict" \
-        if experiment.is_mixed else "measure"
-    st.info(f"Nothing has been computed yet. Press Run to {verb} these variants side by side.",
-            icon=":material/play_circle:")
+    verb = (
+        "predict"
+        if experiment.place.is_absent
+        else "measure and predict"
+        if experiment.is_mixed
+        else "measure"
+    )
+    st.info(
+        f"Nothing has been computed yet. Press Run to {verb} these variants side by side.",
+        icon=":material/play_circle:",
+    )
     st.table(_members(experiment.members), hide_index=True, border="horizontal")
 
 
@@ -31,8 +38,9 @@ def _differences(before: Experiment, now: Experiment) -> None:
     """What is otherwise in the fields than in the answer: field by field, or variant by variant."""
     if not before.variants and not now.variants:
         found = tables.differences_table([before, now])
-        st.table(found.rename(columns={"A": "Below", "B": "Now"}), hide_index=True,
-                 border="horizontal")
+        st.table(
+            found.rename(columns={"A": "Below", "B": "Now"}), hide_index=True, border="horizontal"
+        )
         return
     measured = {each.experiment.id for each in before.members}
     new = [each for each in now.members if each.experiment.id not in measured]
@@ -48,23 +56,41 @@ def _differences(before: Experiment, now: Experiment) -> None:
 def _members(variants: Sequence[Variant]) -> pd.DataFrame:
     """A line for each variant; what all have alike is left out, but for the mesh."""
     plans = variants[0].experiment.what.has_plan
-    frame = pd.DataFrame([{"Variant": plain(each.name), "Target": plain(each.experiment.target),
-                           "Mesh": plain(mesh_words(each.experiment.mesh)),
-                           **(_plan_cells(each.experiment) if plans else {
-                               "Sharding": plain(sharding_words(each.experiment)),
-                               "Strategies": plain(titles(each.experiment.strategies))})}
-                          for each in variants])
+    frame = pd.DataFrame(
+        [
+            {
+                "Variant": plain(each.name),
+                "Target": plain(each.experiment.target),
+                "Mesh": plain(mesh_words(each.experiment.mesh)),
+                **(
+                    _plan_cells(each.experiment)
+                    if plans
+                    else {
+                        "Sharding": plain(sharding_words(each.experiment)),
+                        "Strategies": plain(titles(each.experiment.strategies)),
+                    }
+                ),
+            }
+            for each in variants
+        ]
+    )
     rows = frame.to_dict("records")
-    alike = [column for column in ("Target", "Saved", "Offloaded")
-             if column in frame and len({row[column] for row in rows}) == 1]
+    alike = [
+        column
+        for column in ("Target", "Saved", "Offloaded")
+        if column in frame and len({row[column] for row in rows}) == 1
+    ]
     return frame.drop(columns=alike)
 
 
 def _plan_cells(experiment: Experiment) -> dict[str, str]:
     plan = plan_of(experiment)
-    return {"Sequences per device": f"{plan.batch_per_device:g}", "Remat": plan.remat,
-            "Saved": ", ".join(plan.save) or tables.NONE,
-            "Offloaded": ", ".join(plan.offload) or tables.NONE}
+    return {
+        "Sequences per device": f"{plan.batch_per_device:g}",
+        "Remat": plan.remat,
+        "Saved": ", ".join(plan.save) or tables.NONE,
+        "Offloaded": ", ".join(plan.offload) or tables.NONE,
+    }
 
 
 def last_answer(experiment: Experiment) -> bool:
@@ -78,8 +104,10 @@ def last_answer(experiment: Experiment) -> bool:
     shown = views.view(status.run)
     if shown is None or experiment.what.is_small_program:
         return False
-    st.info("The answer below is of the fields as they were. Press Run to compute these.",
-            icon=":material/edit:")
+    st.info(
+        "The answer below is of the fields as they were. Press Run to compute these.",
+        icon=":material/edit:",
+    )
     _differences(status.experiment, experiment)
     with st.container(key="stale"):
         st.html(_STALE)

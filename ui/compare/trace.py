@@ -31,8 +31,9 @@ def draw(view: View) -> None:
         _ask(view)
         return
     names = list(found)
-    name = names[0] if len(names) == 1 else choices.one_of("Strategy", names, choices.STRATEGY,
-                                                           title)
+    name = (
+        names[0] if len(names) == 1 else choices.one_of("Strategy", names, choices.STRATEGY, title)
+    )
     trace = found[name]
     st.markdown(f"**{plain(as_sentence(trace.sentence))}**")
     if trace.notes:
@@ -60,7 +61,8 @@ def offered(view: View) -> bool:
     """Whether there is a trace, or one could be asked for."""
     experiment = view.result.experiment
     return bool(words.traced(view.result)) or (
-        experiment.what.is_traceable and not experiment.place.is_absent)
+        experiment.what.is_traceable and not experiment.place.is_absent
+    )
 
 
 def _timeline(run: str, strategy: str, name: str, above: str = "") -> bool:
@@ -96,12 +98,18 @@ def _table(rows: list[dict[str, Any]], key: str) -> None:
 def device_rows(trace: Trace) -> list[dict[str, Any]]:
     """Where each device's time went."""
     columns: dict[str, Callable[[Any], float]] = {
-        "Compute": lambda each: each.compute_s, "Collectives": lambda each: each.collectives_s,
-        "Exposed": lambda each: each.exposed_s, "Waiting for devices": lambda each: each.waits_s,
-        "Copies": lambda each: each.copies_s, "Idle": lambda each: each.idle_s}
-    return [{"Device": str(each.device)} | {name: seconds_text(of(each))
-                                            for name, of in columns.items()}
-            for each in trace.devices]
+        "Compute": lambda each: each.compute_s,
+        "Collectives": lambda each: each.collectives_s,
+        "Exposed": lambda each: each.exposed_s,
+        "Waiting for devices": lambda each: each.waits_s,
+        "Copies": lambda each: each.copies_s,
+        "Idle": lambda each: each.idle_s,
+    }
+    return [
+        {"Device": str(each.device)}
+        | {name: seconds_text(of(each)) for name, of in columns.items()}
+        for each in trace.devices
+    ]
 
 
 def operation_rows(trace: Trace) -> list[dict[str, Any]]:
@@ -110,13 +118,19 @@ def operation_rows(trace: Trace) -> list[dict[str, Any]]:
     """
     rows: list[dict[str, Any]] = []
     for each in trace.operations:
-        row: dict[str, Any] = {"Operation": words.operation_words(each),
-                               "Kind": words.kind_words(each.kind),
-                               "Times": each.count, "Mean": seconds_text(each.mean_s),
-                               "Slowest": f"{seconds_text(each.most_s)} on {each.slowest}",
-                               "Source": each.source or "–", "Instruction": each.name}
+        row: dict[str, Any] = {
+            "Operation": words.operation_words(each),
+            "Kind": words.kind_words(each.kind),
+            "Times": each.count,
+            "Mean": seconds_text(each.mean_s),
+            "Slowest": f"{seconds_text(each.most_s)} on {each.slowest}",
+            "Source": each.source or "–",
+            "Instruction": each.name,
+        }
         if each.device_s and len(trace.devices) <= _COLUMNS:
-            row |= {f"Device {device.device}": seconds_text(seconds)
-                    for device, seconds in zip(trace.devices, each.device_s, strict=True)}
+            row |= {
+                f"Device {device.device}": seconds_text(seconds)
+                for device, seconds in zip(trace.devices, each.device_s, strict=True)
+            }
         rows.append(row)
     return rows

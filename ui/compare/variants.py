@@ -26,9 +26,16 @@ def name_field() -> None:
     at = state.variant_at(_SCREEN)
     name, form = listed[at]
     key = state.seed(state.key(_SCREEN, "variant.name"), name or "")
-    given = st.text_input(f"Name of variant {at + 1} of {len(listed)}", key=key,
-                          max_chars=MAX_NAME, placeholder=_names(listed)[at],
-                          help="Left empty, it is named by what differs.").strip() or None
+    given = (
+        st.text_input(
+            f"Name of variant {at + 1} of {len(listed)}",
+            key=key,
+            max_chars=MAX_NAME,
+            placeholder=_names(listed)[at],
+            help="Left empty, it is named by what differs.",
+        ).strip()
+        or None
+    )
     if given != name:
         listed[at] = given, form
         state.set_variants(_SCREEN, listed, at)
@@ -42,20 +49,38 @@ def draw(experiment: Experiment) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="variants"):
         if listed:
             _choose(listed)
-        st.button("Add a variant", icon=":material/add:", key="variant:add", on_click=_add,
-                  type="tertiary", disabled=len(listed) >= MAX_VARIANTS, help=_ADD)
+        st.button(
+            "Add a variant",
+            icon=":material/add:",
+            key="variant:add",
+            on_click=_add,
+            type="tertiary",
+            disabled=len(listed) >= MAX_VARIANTS,
+            help=_ADD,
+        )
         if listed:
-            st.button("Remove this one", icon=":material/remove:", key="variant:remove",
-                      on_click=_remove, type="tertiary",
-                      help="Takes the variant that the fields show out of the study.")
+            st.button(
+                "Remove this one",
+                icon=":material/remove:",
+                key="variant:remove",
+                on_click=_remove,
+                type="tertiary",
+                help="Takes the variant that the fields show out of the study.",
+            )
             now = state.draft(_SCREEN)["target"]
             if len({form["target"] for _, form in listed}) > 1:
-                st.button(plain(f"All on {now.removeprefix('tpu:')}"), icon=":material/dns:",
-                          key="variant:target", on_click=_all_on, type="tertiary",
-                          help="Gives every variant the target that the fields show.")
+                st.button(
+                    plain(f"All on {now.removeprefix('tpu:')}"),
+                    icon=":material/dns:",
+                    key="variant:target",
+                    on_click=_all_on,
+                    type="tertiary",
+                    help="Gives every variant the target that the fields show.",
+                )
     at = state.variant_at(_SCREEN)
-    if listed and any(form == listed[at][1] for place, (_, form) in enumerate(listed)
-                      if place != at):
+    if listed and any(
+        form == listed[at][1] for place, (_, form) in enumerate(listed) if place != at
+    ):
         st.caption(plain(_COPY.format(_names(listed)[at])))
 
 
@@ -65,9 +90,15 @@ def _names(listed: list[state.VariantForm]) -> tuple[str, ...]:
 
 def _choose(listed: list[state.VariantForm]) -> None:
     at, names = state.variant_at(_SCREEN), _names(listed)
-    chosen = st.pills("Fields show", range(len(listed)), default=at, required=True, wrap=True,
-                      format_func=lambda place: plain(names[place]),
-                      key=state.key(_SCREEN, f"variant.at/{len(listed)}"))
+    chosen = st.pills(
+        "Fields show",
+        range(len(listed)),
+        default=at,
+        required=True,
+        wrap=True,
+        format_func=lambda place: plain(names[place]),
+        key=state.key(_SCREEN, f"variant.at/{len(listed)}"),
+    )
     if chosen is not None and chosen != at:
         _show(listed, chosen)
         st.rerun()
@@ -92,8 +123,10 @@ def _add() -> None:
 def _all_on() -> None:
     """Every variant on the target of the one that the fields show, on a mesh that fits there."""
     now = state.draft(_SCREEN)["target"]
-    listed = [(name, form if form["target"] == now else drafts.on_target(form, now))
-              for name, form in state.variants(_SCREEN)]
+    listed = [
+        (name, form if form["target"] == now else drafts.on_target(form, now))
+        for name, form in state.variants(_SCREEN)
+    ]
     _show(listed, state.variant_at(_SCREEN))
 
 

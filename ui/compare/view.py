@@ -56,13 +56,23 @@ def _view(run: str) -> View:
     result = lab().result(run)
     if result is None:
         raise NothingStored(run)  # not kept: the result may still come
-    result = result.by_variant(lambda each: with_roofline(
-        each, calibration(each.experiment, lab().latest, lab().result)))
+    result = result.by_variant(
+        lambda each: with_roofline(each, calibration(each.experiment, lab().latest, lab().result))
+    )
     of_study = bool(result.experiment.variants)
     measured, predicted = times_chart(result), rows.chart(result) if of_study else None
-    times = [*([(measured, times_alt(result))] if measured else []),
-             *([(predicted, rows.chart_alt(result))] if predicted else [])]
-    return View(result, tuple(times),
-                rows.rows_table(result) if of_study else tables.times_table(result),
-                collectives_table(result), base.phases_chart(result), tables.phases_table(result),
-                base.memory_chart(result), tables.memory_table(result), tables.errors_table(result))
+    times = [
+        *([(measured, times_alt(result))] if measured else []),
+        *([(predicted, rows.chart_alt(result))] if predicted else []),
+    ]
+    return View(
+        result,
+        tuple(times),
+        rows.rows_table(result) if of_study else tables.times_table(result),
+        collectives_table(result),
+        base.phases_chart(result),
+        tables.phases_table(result),
+        base.memory_chart(result),
+        tables.memory_table(result),
+        tables.errors_table(result),
+    )

@@ -21,10 +21,22 @@ def draw(run: str, strategy: str, others: Sequence[str], kind: str, key: str) ->
     """Choose the other strategy, and see what differs."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(plain(f"{title(strategy)} against"), width="content")
-        other = st.selectbox("Against", others, format_func=title, key=f"{key}:other:{strategy}",
-                             label_visibility="collapsed", width=220)
-        style = st.segmented_control("Layout", _STYLES, default=_STYLES[0], key=f"{key}:style",
-                                     required=True, label_visibility="collapsed")
+        other = st.selectbox(
+            "Against",
+            others,
+            format_func=title,
+            key=f"{key}:other:{strategy}",
+            label_visibility="collapsed",
+            width=220,
+        )
+        style = st.segmented_control(
+            "Layout",
+            _STYLES,
+            default=_STYLES[0],
+            key=f"{key}:style",
+            required=True,
+            label_visibility="collapsed",
+        )
     left, right = stored.text(run, strategy, kind), stored.text(run, other, kind)
     found = stored.difference(run, strategy, other, kind)
     if left is None or right is None or found is None:
@@ -33,35 +45,60 @@ def draw(run: str, strategy: str, others: Sequence[str], kind: str, key: str) ->
     st.markdown(f"**{plain(difference_words(found, title(strategy), title(other)))}**")
     if found.is_none:
         return
-    st.caption(plain(f"− is only in {title(strategy)}, + only in {title(other)}. Names and numbers of ops are not compared, nor is metadata."))
+    st.caption(
+        plain(
+            f"− is only in {title(strategy)}, + only in {title(other)}. Names and numbers of ops are not compared, nor is metadata."
+        )
+    )
     _lines(left, right, found, style == _STYLES[1], f"{title(strategy)} against {title(other)}")
     if found.left_out:
-        st.caption(f"Only the first {MOST_LINES:,} lines that are not in both were matched line by line; {found.left_out:,} more were not.")
+        st.caption(
+            f"Only the first {MOST_LINES:,} lines that are not in both were matched line by line; {found.left_out:,} more were not."
+        )
 
 
-def _lines(left: ProgramText, right: ProgramText, found: Difference, beside: bool,
-           label: str) -> None:
+def _lines(
+    left: ProgramText, right: ProgramText, found: Difference, beside: bool, label: str
+) -> None:
     rows = [row for hunk in found.hunks for row in (*hunk, None)][:-1]
     if beside:
         st.html(side_by_side([_pair(left, right, row) for row in rows[:_ROWS]], label))
     else:
-        lines = [line for hunk in found.hunks
-                 for line in (*_below(left, right, hunk), Line(None, _GAP, tint="aside"))][:-1]
+        lines = [
+            line
+            for hunk in found.hunks
+            for line in (*_below(left, right, hunk), Line(None, _GAP, tint="aside"))
+        ][:-1]
         st.html(listing(lines[:_ROWS], label, signs=True))
     if len(rows) > _ROWS:
         st.caption(f"The first {_ROWS} of {len(rows):,} rows.")
 
 
-def _pair(left: ProgramText, right: ProgramText,
-          row: Row | None) -> tuple[Line | None, Line | None]:
+def _pair(
+    left: ProgramText, right: ProgramText, row: Row | None
+) -> tuple[Line | None, Line | None]:
     if row is None:
         return Line(None, _GAP), Line(None, _GAP)
-    return (None if row.left is None
-            else Line(row.left + 1, left.quiet[row.left], (), "" if row.same else "removed",
-                      "  " if row.same else "− "),
-            None if row.right is None
-            else Line(row.right + 1, right.quiet[row.right], (), "" if row.same else "added",
-                      "  " if row.same else "+ "))
+    return (
+        None
+        if row.left is None
+        else Line(
+            row.left + 1,
+            left.quiet[row.left],
+            (),
+            "" if row.same else "removed",
+            "  " if row.same else "− ",
+        ),
+        None
+        if row.right is None
+        else Line(
+            row.right + 1,
+            right.quiet[row.right],
+            (),
+            "" if row.same else "added",
+            "  " if row.same else "+ ",
+        ),
+    )
 
 
 def _below(left: ProgramText, right: ProgramText, hunk: Sequence[Row]) -> list[Line]:

@@ -34,14 +34,18 @@ def draw(run: str, strategy: str, kind: str, key: str, *, by_line: bool) -> None
     source = stored.source(run, strategy, text)
     if source is None:
         st.info(
-            "This text does not name lines of the program: no op in it says where it comes from.")
+            "This text does not name lines of the program: no op in it says where it comes from."
+        )
         return
     file, code = source
     located = _located(text, file, code)
-    way = st.segmented_control("Way", (_BY_OP, _BY_LINE),
-                               key=state.seed(_way_key(key, by_line),
-                                              _BY_LINE if by_line else _BY_OP), required=True,
-                               label_visibility="collapsed")
+    way = st.segmented_control(
+        "Way",
+        (_BY_OP, _BY_LINE),
+        key=state.seed(_way_key(key, by_line), _BY_LINE if by_line else _BY_OP),
+        required=True,
+        label_visibility="collapsed",
+    )
     here = _here(run, strategy, text.kind, key)
     if way == _BY_LINE:
         _from_line(text, located, file, code, here)
@@ -76,31 +80,42 @@ def _line_key(here: str) -> str:
     return f"{here}:line"
 
 
-def _from_op(text: ProgramText, located: Sequence[Op], file: str, code: Sequence[str],
-             here: str) -> None:
+def _from_op(
+    text: ProgramText, located: Sequence[Op], file: str, code: Sequence[str], here: str
+) -> None:
     ordered = sorted(located, key=lambda op: not op.communicates)
     wanted = ""
     if len(ordered) > _OPS_OFFERED:
-        wanted = st.text_input("Only ops that hold", key=f"{here}:narrow",
-                               placeholder="e.g. all-gather").strip()[:_WANTED]
-        ordered = [op for op in ordered
-                   if spans_of(text.quiet[op.line], wanted)] if wanted else ordered
+        wanted = st.text_input(
+            "Only ops that hold", key=f"{here}:narrow", placeholder="e.g. all-gather"
+        ).strip()[:_WANTED]
+        ordered = (
+            [op for op in ordered if spans_of(text.quiet[op.line], wanted)] if wanted else ordered
+        )
     if not ordered:
         st.caption(f"No op whose line is known holds “{plain(wanted)}”.")
         return
     offered = ordered[:_OPS_OFFERED]
-    words = [f"{short(op.opcode)}   {op.name or ''}   line {program_lines(op, file)[0]}"
-             for op in offered]
-    at = st.selectbox("Op", range(len(offered)), format_func=words.__getitem__,
-                      key=f"{here}:op:{wanted}:{len(offered)}")
+    words = [
+        f"{short(op.opcode)}   {op.name or ''}   line {program_lines(op, file)[0]}"
+        for op in offered
+    ]
+    at = st.selectbox(
+        "Op",
+        range(len(offered)),
+        format_func=words.__getitem__,
+        key=f"{here}:op:{wanted}:{len(offered)}",
+    )
     if len(ordered) > _OPS_OFFERED:
         st.caption(f"The first {_OPS_OFFERED} of {len(ordered):,}, communication first.")
     op = offered[at or 0]
     numbers = [number for number in program_lines(op, file) if number <= len(code)]
-    called = f", which line {' and line '.join(map(str, numbers[1:]))} called" if numbers[
-        1:] else ""
+    called = (
+        f", which line {' and line '.join(map(str, numbers[1:]))} called" if numbers[1:] else ""
+    )
     st.markdown(
-        f"**{plain(f'{op.opcode} {op.name} was made from line {numbers[0]} of {file}{called}.')}**")
+        f"**{plain(f'{op.opcode} {op.name} was made from line {numbers[0]} of {file}{called}.')}**"
+    )
     st.html(listing(_excerpt(code, numbers[:1], numbers[1:]), f"Lines of {file}"))
     st.caption(plain(f"The op, in {_where(text, op)}:"))
     st.html(listing(_whole(text, op), "The op"))
@@ -111,26 +126,38 @@ def _whole(text: ProgramText, op: Op) -> list[Line]:
     rows, depth = list[Line](), 0
     for number, line in enumerate(text.quiet[op.line : op.line + _OP_LINES], op.line + 1):
         rows.append(Line(number, line))
-        depth += sum(line.count(bracket)
-                     for bracket in "([{") - sum(line.count(bracket) for bracket in ")]}")
+        depth += sum(line.count(bracket) for bracket in "([{") - sum(
+            line.count(bracket) for bracket in ")]}"
+        )
         if text.kind != "jaxpr" or depth <= 0:
             return rows
     return [*rows, Line(None, "⋯", tint="aside")]
 
 
-def _from_line(text: ProgramText, located: Sequence[Op], file: str, code: Sequence[str],
-               here: str) -> None:
+def _from_line(
+    text: ProgramText, located: Sequence[Op], file: str, code: Sequence[str], here: str
+) -> None:
     made, word = dict[int, Counter[str]](), ops_word(text)
     for op in located:
         for number in program_lines(op, file):
             made.setdefault(number, Counter())["communication" if op.communicates else "ops"] += 1
     numbers = sorted(number for number in made if number <= len(code))
     direct = Counter(program_lines(op, file)[0] for op in located)
-    best = max(numbers,
-               key=lambda number: (made[number]["communication"] > 0 and direct[number] > 0,
-                                   direct[number]))
-    number = st.selectbox("Line of the program", numbers, key=state.seed(_line_key(here), best),
-                          format_func=lambda each: f"{each}:   {str(code[each - 1]).strip()[:_LABEL]}   ({count(made[each].total(), word)})")
+    best = max(
+        numbers,
+        key=lambda number: (
+            made[number]["communication"] > 0 and direct[number] > 0,
+            direct[number],
+        ),
+    )
+    number = st.selectbox(
+        "Line of the program",
+        numbers,
+        key=state.seed(_line_key(here), best),
+        format_func=lambda each: (
+            f"{each}:   {str(code[each - 1]).strip()[:_LABEL]}   ({count(made[each].total(), word)})"
+        ),
+    )
     ops = sorted(made_from(located, file, number), key=lambda op: not op.communicates)
     told = collectives_words(Counter(op.opcode for op in ops if op.communicates))
     ending = f", with {told}." if told else ", and no communication."
@@ -145,8 +172,11 @@ def _from_line(text: ProgramText, located: Sequence[Op], file: str, code: Sequen
         last = where
         through = program_lines(op, file)[0]
         remark = f"   ⟵ line {through}" if through != number else ""
-        rows.append(Line(op.line + 1, text.quiet[op.line] + remark,
-                         tint="strong" if op.communicates else ""))
+        rows.append(
+            Line(
+                op.line + 1, text.quiet[op.line] + remark, tint="strong" if op.communicates else ""
+            )
+        )
     st.html(listing(rows, "Ops"))
     if len(ops) > _OPS_SHOWN:
         st.caption(f"The first {_OPS_SHOWN} of {len(ops):,} ops.")
@@ -159,13 +189,23 @@ def _where(text: ProgramText, op: Op) -> str:
 
 def _excerpt(code: Sequence[str], strong: Sequence[int], light: Sequence[int]) -> list[Line]:
     """Lines around those that are marked, with gaps where lines are left out. Numbers count from 1."""
-    near = sorted({at for number in (*strong, *light)
-                   for at in range(max(1, number - _AROUND), min(len(code), number + _AROUND) + 1)})
+    near = sorted(
+        {
+            at
+            for number in (*strong, *light)
+            for at in range(max(1, number - _AROUND), min(len(code), number + _AROUND) + 1)
+        }
+    )
     rows, last = list[Line](), 0
     for number in near:
         if last and number != last + 1:
             rows.append(Line(None, "⋯", tint="aside"))
-        rows.append(Line(number, code[number - 1],
-                         tint="strong" if number in strong else "light" if number in light else ""))
+        rows.append(
+            Line(
+                number,
+                code[number - 1],
+                tint="strong" if number in strong else "light" if number in light else "",
+            )
+        )
         last = number
     return rows

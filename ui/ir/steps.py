@@ -15,8 +15,16 @@ from ui.markdown import as_sentence, plain
 
 _ROWS = 14  # of a table that is as high as its rows
 # Pixels: what is long gets what is left of a usual screen
-_WIDTHS = {"Value": 120, "Shape": 140, "Sharded": 130, "Per device": 80, "Before it": 240,
-           "Line": 45, "Source": 420, "Inside": 70}
+_WIDTHS = {
+    "Value": 120,
+    "Shape": 140,
+    "Sharded": 130,
+    "Per device": 80,
+    "Before it": 240,
+    "Line": 45,
+    "Source": 420,
+    "Inside": 70,
+}
 
 
 def of_run(run: str, strategy: str) -> Shardings | None:
@@ -50,10 +58,15 @@ def draw(run: str, strategy: str, key: str) -> None:
     st.caption(words.STEPS_ABOUT)
     every = st.toggle(words.EVERY, key=f"{key}:every:{strategy}", help=words.EVERY_HELP)
     rows = table([step for step in found.steps if every or words.is_told(step)])
-    st.dataframe(rows, hide_index=True, key=f"{key}:steps:{strategy}:{every}",
-                 height="content" if len(rows) <= _ROWS else 560,
-                 column_config={name: st.column_config.TextColumn(width=width)
-                                for name, width in _WIDTHS.items()})
+    st.dataframe(
+        rows,
+        hide_index=True,
+        key=f"{key}:steps:{strategy}:{every}",
+        height="content" if len(rows) <= _ROWS else 560,
+        column_config={
+            name: st.column_config.TextColumn(width=width) for name, width in _WIDTHS.items()
+        },
+    )
     if found.left_out:
         st.caption(words.left_steps(found.left_out))
 
@@ -61,8 +74,16 @@ def draw(run: str, strategy: str, key: str) -> None:
 def table(steps: list[Step]) -> list[dict[str, Any]]:
     """A row per step, in the program's order, each with its line."""
     loops = any(step.inside for step in steps)
-    return [{"Value": words.value_words(step), "Shape": words.shape_words(step),
-             "Sharded": words.sharded_words(step), "Per device": bytes_text(step.bytes),
-             "Before it": words.before_words(step),
-             "Line": step.source.rpartition(":")[2] or "–", "Source": step.code or "operand"}
-            | ({"Inside": step.inside or "–"} if loops else {}) for step in steps]
+    return [
+        {
+            "Value": words.value_words(step),
+            "Shape": words.shape_words(step),
+            "Sharded": words.sharded_words(step),
+            "Per device": bytes_text(step.bytes),
+            "Before it": words.before_words(step),
+            "Line": step.source.rpartition(":")[2] or "–",
+            "Source": step.code or "operand",
+        }
+        | ({"Inside": step.inside or "–"} if loops else {})
+        for step in steps
+    ]

@@ -48,12 +48,16 @@ def source(run: str, strategy: str, shown: ProgramText) -> tuple[str, tuple[str,
         program = text(run, strategy, "program")
         return (own, program.lines) if program else None
     known = {path.name: path for path in _PROGRAMS.glob("*.py")}
-    innermost = (next((name for frame in op.frames
-                       if (name := frame.file.rsplit("/", 1)[-1]) in known), None)
-                 for op in shown.ops)
+    innermost = (
+        next(
+            (name for frame in op.frames if (name := frame.file.rsplit("/", 1)[-1]) in known), None
+        )
+        for op in shown.ops
+    )
     counted = Counter(name for name in innermost if name).most_common(1)
-    return (counted[0][0],
-            tuple(known[counted[0][0]].read_text().splitlines())) if counted else None
+    return (
+        (counted[0][0], tuple(known[counted[0][0]].read_text().splitlines())) if counted else None
+    )
 
 
 @lru_cache(maxsize=64)

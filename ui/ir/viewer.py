@@ -33,8 +33,11 @@ def show(run: str, strategies: Sequence[str], key: str) -> None:
         st.info("This run left no program texts.")
         return
     with st.container(horizontal=True):
-        strategy = choices.one_of("Strategy", offered, choices.STRATEGY,
-                                  title) if len(offered) > 1 else offered[0]
+        strategy = (
+            choices.one_of("Strategy", offered, choices.STRATEGY, title)
+            if len(offered) > 1
+            else offered[0]
+        )
         kinds = stored.kinds(run, strategy)
         kind = choices.one_of("Text", kinds, choices.TEXT, TEXTS.__getitem__)
     text = stored.text(run, strategy, kind)
@@ -51,9 +54,13 @@ def show(run: str, strategies: Sequence[str], key: str) -> None:
     elif view == _COMPARE:
         compare.draw(run, strategy, [name for name in offered if name != strategy], kind, key)
     elif view == _LINES:
-        program_lines.draw(run, strategy,
-                           max(kinds, key=list(TEXTS).index) if kind == "program" else kind, key,
-                           by_line=kind == "program")
+        program_lines.draw(
+            run,
+            strategy,
+            max(kinds, key=list(TEXTS).index) if kind == "program" else kind,
+            key,
+            by_line=kind == "program",
+        )
     else:
         _read(text, f"{key}:{run}:{strategy}:{kind}", key)
 
@@ -80,9 +87,17 @@ def _views(offered: Sequence[str], kinds: Sequence[str]) -> list[str]:
 def _read(text: ProgramText, here: str, key: str) -> None:
     """Search, and the sections that fold."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        wanted = (st.text_input("Search", key=f"{key}:search", type="search",
-                                placeholder="Search, e.g. all-reduce", label_visibility="collapsed",
-                                width="stretch") or "").strip()[:_WANTED]
+        wanted = (
+            st.text_input(
+                "Search",
+                key=f"{key}:search",
+                type="search",
+                placeholder="Search, e.g. all-reduce",
+                label_visibility="collapsed",
+                width="stretch",
+            )
+            or ""
+        ).strip()[:_WANTED]
         details = _details(text, key)
     if wanted:
         _matches(text, wanted, details)
@@ -90,8 +105,10 @@ def _read(text: ProgramText, here: str, key: str) -> None:
     pages = -(-len(numbers) // _SECTIONS)
     page = st.pagination(pages, key=f"{here}:pages:{pages}") if pages > 1 else 1
     if pages > 1:
-        st.caption(f"Sections {(page - 1) * _SECTIONS + 1:,} to {min(page * _SECTIONS, len(numbers)):,} of {len(numbers):,}, in the order in which "
-                   "they are called. Search to find one.")
+        st.caption(
+            f"Sections {(page - 1) * _SECTIONS + 1:,} to {min(page * _SECTIONS, len(numbers)):,} of {len(numbers):,}, in the order in which "
+            "they are called. Search to find one."
+        )
     for number in numbers[(page - 1) * _SECTIONS : page * _SECTIONS]:
         _section(text, number, wanted, details, here)
 
@@ -100,16 +117,24 @@ def _details(text: ProgramText, key: str) -> bool:
     """Whether to show what only the compiler reads; not asked of a program, which has no such."""
     if text.kind == "program":
         return False
-    return st.toggle("Details", key=f"{key}:details",
-                     help="Also show metadata, the backend's settings and tables of source lines")
+    return st.toggle(
+        "Details",
+        key=f"{key}:details",
+        help="Also show metadata, the backend's settings and tables of source lines",
+    )
 
 
 def _section(text: ProgramText, number: int, wanted: str, details: bool, here: str) -> None:
     section = text.sections[number]
-    name = f"Entry: {section.name}" if section.is_entry and text.kind in ("hlo", "stablehlo") else section.name
+    name = (
+        f"Entry: {section.name}"
+        if section.is_entry and text.kind in ("hlo", "stablehlo")
+        else section.name
+    )
     label = f"**{plain(name)}** :gray[{plain(section_words(text, section))}]"
-    fold = st.expander(label, expanded=section.is_entry, key=f"{here}:section:{number}",
-                       on_change="rerun")
+    fold = st.expander(
+        label, expanded=section.is_entry, key=f"{here}:section:{number}", on_change="rerun"
+    )
     if not fold.open:
         return
     with fold:
@@ -117,15 +142,25 @@ def _section(text: ProgramText, number: int, wanted: str, details: bool, here: s
         pages = -(-len(rows) // _LINES_SHOWN)
         page = st.pagination(pages, key=f"{here}:lines:{number}") if pages > 1 else 1
         lines = text.shown(details)
-        st.html(listing([_line(lines, row, wanted)
-                         for row in rows[(page - 1) * _LINES_SHOWN : page * _LINES_SHOWN]],
-                        f"Lines of {section.name}"))
+        st.html(
+            listing(
+                [
+                    _line(lines, row, wanted)
+                    for row in rows[(page - 1) * _LINES_SHOWN : page * _LINES_SHOWN]
+                ],
+                f"Lines of {section.name}",
+            )
+        )
 
 
 def _line(lines: Sequence[str], row: int | Section, wanted: str) -> Line:
     if isinstance(row, Section):
         indent = " " * (len(lines[row.start]) - len(lines[row.start].lstrip()))
-        return Line(row.start + 1, f"{indent}⋯ {row.note or row.name}: folded below, {count(len(row.ops), 'equation')}", tint="aside")
+        return Line(
+            row.start + 1,
+            f"{indent}⋯ {row.note or row.name}: folded below, {count(len(row.ops), 'equation')}",
+            tint="aside",
+        )
     return Line(row + 1, lines[row], spans_of(lines[row], wanted))
 
 
@@ -134,12 +169,20 @@ def _matches(text: ProgramText, wanted: str, details: bool) -> None:
     found = find(text, wanted, details)
     places = sum(len(match.spans) for match in found)
     if not found:
-        hidden = "" if details or text.kind == "program" or not find(text, wanted, True) else " It is in the details: turn them on to see it."
+        hidden = (
+            ""
+            if details or text.kind == "program" or not find(text, wanted, True)
+            else " It is in the details: turn them on to see it."
+        )
         st.caption(f"No match for “{plain(wanted)}”.{hidden}")
         return
     sections = len({match.section for match in found})
     first = f", the first {_MATCHES} lines of it" if len(found) > _MATCHES else ""
-    where = f" in {count(len(found), 'line')} of {count(sections, 'section')}" if text.kind != "program" else f" in {count(len(found), 'line')}"
+    where = (
+        f" in {count(len(found), 'line')} of {count(sections, 'section')}"
+        if text.kind != "program"
+        else f" in {count(len(found), 'line')}"
+    )
     st.caption(f"{count(places, 'match')} for “{plain(wanted)}”{where}{first}:")
     st.html(listing(_listed(text, found[:_MATCHES], text.shown(details)), "Matching lines"))
 

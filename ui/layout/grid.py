@@ -75,8 +75,9 @@ class Grid:
     @property
     def height(self) -> float:
         """Of the whole picture."""
-        return -(-math.prod(digit.size
-                            for digit in self.panels) // self.panels_across) * self._pitch
+        return (
+            -(-math.prod(digit.size for digit in self.panels) // self.panels_across) * self._pitch
+        )
 
     @property
     def body(self) -> float:
@@ -100,14 +101,16 @@ class Grid:
     def panel_corners(self, panel: Ints) -> tuple[Floats, Floats]:
         """Upper left corner of the cells of each panel."""
         across, down = panel % self.panels_across, panel // self.panels_across
-        return self.margin + across * (self.columns.size * self.cell_width
-                                       + GAP), self._head + down * self._pitch
+        return self.margin + across * (
+            self.columns.size * self.cell_width + GAP
+        ), self._head + down * self._pitch
 
     def corners(self) -> tuple[Floats, Floats]:
         """Upper left corner of every tile."""
         left, top = self.panel_corners(self.panel_of)
-        return left + self.columns.of(
-            self.tiles) * self.cell_width, top + self.rows.of(self.tiles) * self.cell_height
+        return left + self.columns.of(self.tiles) * self.cell_width, top + self.rows.of(
+            self.tiles
+        ) * self.cell_height
 
     def block_ranges(self, dim: int) -> tuple[Ints, Ints]:
         """First block, and the one after the last, that every tile joins along a dim."""
@@ -131,8 +134,9 @@ def steps_for(counts: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(steps)
 
 
-def arrange(counts: tuple[int, ...], margin: float, letters: int,
-            shard: tuple[int, ...] | None = None) -> Grid:
+def arrange(
+    counts: tuple[int, ...], margin: float, letters: int, shard: tuple[int, ...] | None = None
+) -> Grid:
     """The picture of `counts` blocks along each dim (rank at least 1), with `margin` left free for
     row labels and cells for `letters`.
 
@@ -147,16 +151,28 @@ def arrange(counts: tuple[int, ...], margin: float, letters: int,
     tiles = np.indices(sizes).reshape(len(sizes), math.prod(sizes)).T
     panel_count = math.prod(digit.size for digit in panels)
     few = rows.size * columns.size * panel_count <= 64
-    across, cell_width = _panels_across(columns.size, panel_count, margin,
-                                        max(least, 34.0) if few else least)
+    across, cell_width = _panels_across(
+        columns.size, panel_count, margin, max(least, 34.0) if few else least
+    )
     lines, stretch = rows.size * panel_count / across, None
     cell_height = min(max(min(0.62 * cell_width, 340.0 / lines), 16.0), 58.0)
     if shard is not None and rows.dim != columns.dim:
         ratio = shard[rows.dim] * steps[rows.dim] / (shard[columns.dim] * steps[columns.dim])
         cell_width, cell_height = _scaled(ratio, least, cell_width, max(TALLEST / lines, LOWEST))
         stretch = cell_height / (ratio * cell_width)
-    return Grid(counts, steps, tiles, rows, columns, panels, across, margin, cell_width,
-                cell_height, stretch)
+    return Grid(
+        counts,
+        steps,
+        tiles,
+        rows,
+        columns,
+        panels,
+        across,
+        margin,
+        cell_width,
+        cell_height,
+        stretch,
+    )
 
 
 def _scaled(ratio: float, narrowest: float, widest: float, tallest: float) -> tuple[float, float]:
@@ -179,8 +195,14 @@ def _digits(sizes: tuple[int, ...], longest: int) -> tuple[Digit, Digit, tuple[D
         shown = sorted([*shown, whole[-1]])
     outer_columns, columns = _lines(shown[-1], sizes[shown[-1]], longest)
     outer_rows, rows = _lines(shown[-2], sizes[shown[-2]], MAX_LINE)
-    return rows, columns, (*(Digit(dim, sizes[dim]) for dim in shown[:-2]),
-                           *(digit for digit in (outer_rows, outer_columns) if digit.size > 1))
+    return (
+        rows,
+        columns,
+        (
+            *(Digit(dim, sizes[dim]) for dim in shown[:-2]),
+            *(digit for digit in (outer_rows, outer_columns) if digit.size > 1),
+        ),
+    )
 
 
 def _lines(dim: int, size: int, longest: int) -> tuple[Digit, Digit]:

@@ -30,12 +30,17 @@ class Marks:
     than they `need`; labels of cells shrink with their `room`.
     """
 
-    cells: Columns = field(default_factory=lambda: _columns(
-        "x", "x2", "y", "y2", "body", "body2", "exact", *TOLD))
-    inside: Columns = field(default_factory=lambda: _columns(
-        "x", "y", "body", "exact", "text", "size", "most", "room"))
-    outside: Columns = field(default_factory=lambda: _columns(
-        "x", "y", "body", "exact", "text", "size", "align", "weight", *_PLACE))
+    cells: Columns = field(
+        default_factory=lambda: _columns("x", "x2", "y", "y2", "body", "body2", "exact", *TOLD)
+    )
+    inside: Columns = field(
+        default_factory=lambda: _columns("x", "y", "body", "exact", "text", "size", "most", "room")
+    )
+    outside: Columns = field(
+        default_factory=lambda: _columns(
+            "x", "y", "body", "exact", "text", "size", "align", "weight", *_PLACE
+        )
+    )
 
 
 def _columns(*names: str) -> Columns:
@@ -65,25 +70,39 @@ def shrinking(grid: Grid, above: float) -> tuple[Floats, float, bool]:
     return grid.body_above() + above, grid.cell_height, True
 
 
-def add_cells(marks: Marks, grid: Grid, at: tuple[float, float], told: Columns, labels: list[str],
-              details: list[str]) -> None:
+def add_cells(
+    marks: Marks,
+    grid: Grid,
+    at: tuple[float, float],
+    told: Columns,
+    labels: list[str],
+    details: list[str],
+) -> None:
     """Append the tiles of a picture, and in them the labels, with details in a second line where
     both fit. `at`: pixels above it, and what of them shrinks.
     """
     left, upper = grid.corners()
     top, (body, tall, exact) = at[0], shrinking(grid, at[1])
     gap = 1.0 if grid.cell_width >= 8 else 0.0
-    places = {"x": left + gap, "x2": left + grid.cell_width - gap, "y": upper + top + gap,
-              "y2": upper + top + grid.cell_height - gap, "body": body, "body2": body + tall,
-              "exact": np.full(len(left), float(exact))}
+    places = {
+        "x": left + gap,
+        "x2": left + grid.cell_width - gap,
+        "y": upper + top + gap,
+        "y2": upper + top + grid.cell_height - gap,
+        "body": body,
+        "body2": body + tall,
+        "exact": np.full(len(left), float(exact)),
+    }
     for name, values in places.items():
         marks.cells[name] += values.tolist()
     for name in TOLD:
         marks.cells[name] += told[name]
     fit, small = _font(labels, grid), _font(details, grid) if grid.cell_height >= 30 else 0.0
     up, down = (0.5 * _DETAIL_FONT, 0.65 * LABEL_FONT) if small >= LEAST_FONT else (0.0, 0.0)
-    for texts, font, most, offset in ((labels, fit, LABEL_FONT, -up),
-                                      (details, small, _DETAIL_FONT, down)):
+    for texts, font, most, offset in (
+        (labels, fit, LABEL_FONT, -up),
+        (details, small, _DETAIL_FONT, down),
+    ):
         if font >= LEAST_FONT:
             marks.inside["x"] += (left + grid.cell_width / 2).tolist()
             marks.inside["y"] += (upper + top + grid.cell_height / 2 + offset).tolist()
@@ -103,8 +122,9 @@ def _font(texts: list[str], grid: Grid) -> float:
     return (grid.cell_width - 2.0) / (CHARACTER * longest) if longest else 0.0
 
 
-def add_edges(marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge,
-              name: Callable[[int], str]) -> None:
+def add_edges(
+    marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge, name: Callable[[int], str]
+) -> None:
     """Append the labels of columns and rows, and the captions of panels, which start with the dim's
     name.
     """
@@ -117,11 +137,21 @@ def add_edges(marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge,
         body, _, exact = shrinking(grid, at[1])
         row, column = grid.rows.of(grid.tiles), grid.columns.of(grid.tiles)
         corners = np.flatnonzero((row == 0) & (column == 0))
-        parts = [[f"{name(digit.dim)}{text}" for text in _edge_texts(grid, digit, corners, edge)[0]]
-                 for digit in grid.panels]
+        parts = [
+            [f"{name(digit.dim)}{text}" for text in _edge_texts(grid, digit, corners, edge)[0]]
+            for digit in grid.panels
+        ]
         for tile, words in zip(corners, zip(*parts, strict=True), strict=True):
-            _word(marks, left[tile], (upper[tile] + at[0] - 23.0, body[tile]), ", ".join(words),
-                  _EDGE_FONT, "left", "bold", exact)
+            _word(
+                marks,
+                left[tile],
+                (upper[tile] + at[0] - 23.0, body[tile]),
+                ", ".join(words),
+                _EDGE_FONT,
+                "left",
+                "bold",
+                exact,
+            )
 
 
 def _heads(marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge) -> None:
@@ -138,9 +168,16 @@ def _heads(marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge) -> Non
     for tile, text in zip(heads, whole if fits else starts, strict=True):
         if column[tile] % every == 0:
             place = left[tile] + grid.cell_width / 2 if fits else left[tile] + 1.0
-            _word(marks, place, (upper[tile] + at[0] - 8.0, body[tile]), text, _EDGE_FONT,
-                  "center" if fits else "left", exact=exact,
-                  place=(0.0, column[tile] / every, need, grid.cell_width * every))
+            _word(
+                marks,
+                place,
+                (upper[tile] + at[0] - 8.0, body[tile]),
+                text,
+                _EDGE_FONT,
+                "center" if fits else "left",
+                exact=exact,
+                place=(0.0, column[tile] / every, need, grid.cell_width * every),
+            )
 
 
 def _sides(marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge) -> None:
@@ -151,8 +188,16 @@ def _sides(marks: Marks, grid: Grid, at: tuple[float, float], edge: Edge) -> Non
     sides = np.flatnonzero(first & (grid.panel_of % grid.panels_across == 0))
     for tile, text in zip(sides, _edge_texts(grid, grid.rows, sides, edge)[0], strict=True):
         middle = upper[tile] + at[0] + grid.cell_height / 2, body[tile] + tall / 2
-        _word(marks, left[tile] - 6.0, middle, text, _EDGE_FONT, "right", exact=exact,
-              place=(1.0, row[tile], _EDGE_FONT, grid.cell_height))
+        _word(
+            marks,
+            left[tile] - 6.0,
+            middle,
+            text,
+            _EDGE_FONT,
+            "right",
+            exact=exact,
+            place=(1.0, row[tile], _EDGE_FONT, grid.cell_height),
+        )
 
 
 def _every(texts: list[str], room: float) -> int:
@@ -173,12 +218,27 @@ def _edge_texts(grid: Grid, digit: Digit, tiles: Ints, edge: Edge) -> tuple[list
     return [whole for whole, _ in pairs], [start for _, start in pairs]
 
 
-def _word(marks: Marks, x: float, y: tuple[float, float], text: str, size: float, align: str,
-          weight: str = "normal", exact: bool = False,
-          place: tuple[float, float, float, float] = _ALONE) -> None:
+def _word(
+    marks: Marks,
+    x: float,
+    y: tuple[float, float],
+    text: str,
+    size: float,
+    align: str,
+    weight: str = "normal",
+    exact: bool = False,
+    place: tuple[float, float, float, float] = _ALONE,
+) -> None:
     """Append a word; `y` with what of it shrinks, `place` in its line as `Marks` has it."""
-    for name, value in (("x", float(x)), ("y", float(y[0])), ("body", float(y[1])),
-                        ("exact", float(exact)), ("text", text), ("size", size), ("align", align),
-                        ("weight", weight),
-                        *zip(_PLACE, map(float, place), strict=True)):
+    for name, value in (
+        ("x", float(x)),
+        ("y", float(y[0])),
+        ("body", float(y[1])),
+        ("exact", float(exact)),
+        ("text", text),
+        ("size", size),
+        ("align", align),
+        ("weight", weight),
+        *zip(_PLACE, map(float, place), strict=True),
+    ):
         marks.outside[name].append(value)

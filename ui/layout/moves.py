@@ -34,12 +34,17 @@ def table(moves: Sequence[Move], cost: Cost, why: Callable[[Move], str]) -> None
     """The steps in order: what, over which axes, bytes per device, seconds, why."""
     named = any(move.array for move in moves)
     rows = {"Array": [move.array for move in moves]} if named else {}
-    st.table(rows | {
-        "Step": [move.kind for move in moves],
-        "Over": [", ".join(move.axes) for move in moves],
-        "Bytes per device": [bytes_text(move.nbytes) if move.sends else NONE for move in moves],
-        "Time": [_time(move, cost) for move in moves],
-        "Why": [coded(why(move)) for move in moves]}, border="horizontal")
+    st.table(
+        rows
+        | {
+            "Step": [move.kind for move in moves],
+            "Over": [", ".join(move.axes) for move in moves],
+            "Bytes per device": [bytes_text(move.nbytes) if move.sends else NONE for move in moves],
+            "Time": [_time(move, cost) for move in moves],
+            "Why": [coded(why(move)) for move in moves],
+        },
+        border="horizontal",
+    )
 
 
 def _time(move: Move, cost: Cost) -> str:
@@ -49,9 +54,14 @@ def _time(move: Move, cost: Cost) -> str:
 def reshard_view(experiment: Experiment, found: Layout) -> None:
     """The array's spec to another one: what moves, what it costs, and the other picture."""
     st.subheader("Reshard it", anchor=False)
-    text = st.text_input("To the PartitionSpec", key=choices.TO, bind="query-params",
-                         max_chars=400, placeholder="P(None, 'x')",
-                         help="A spec, or a line of code with one. It is read, never evaluated.")
+    text = st.text_input(
+        "To the PartitionSpec",
+        key=choices.TO,
+        bind="query-params",
+        max_chars=400,
+        placeholder="P(None, 'x')",
+        help="A spec, or a line of code with one. It is read, never evaluated.",
+    )
     if not text:
         st.caption("Write a spec, such as P(None, 'x'), to see what moves and what it costs.")
         return
@@ -70,15 +80,21 @@ def reshard_view(experiment: Experiment, found: Layout) -> None:
     if moves:
         table(moves, here.of, words.step_why)
     sends = any(move.sends for move in moves)
-    st.caption(coded(f"{words.cost_source(experiment, here.is_known)} {words.NEEDED}" if sends
-                    else words.NEEDED))
+    st.caption(
+        coded(
+            f"{words.cost_source(experiment, here.is_known)} {words.NEEDED}"
+            if sends
+            else words.NEEDED
+        )
+    )
     st.markdown(coded(f"Then {words.headline(new, experiment.dtype)}"))
-    st.vega_lite_chart(picture.picture(new, experiment.dtype), key="picture:to",
-                       alt=picture.alt_text(new, experiment.dtype))
+    st.vega_lite_chart(
+        picture.picture(new, experiment.dtype),
+        key="picture:to",
+        alt=picture.alt_text(new, experiment.dtype),
+    )
 
 
 def padded(spec: Spec, rank: int) -> Spec:
     """A spec with an entry for every dim, as JAX takes a shorter one."""
     return (*spec, *((),) * (rank - len(spec)))
-
-

@@ -12,16 +12,24 @@ from ui import state
 from ui.markdown import plain
 
 # what arrays are called elsewhere -> here
-_ALSO = {"x": ("inputs", "input", "activations", "a"), "weights": ("w", "kernel", "weight", "b"),
-         "y": ("out", "output", "outputs", "out_shardings", "result")}
+_ALSO = {
+    "x": ("inputs", "input", "activations", "a"),
+    "weights": ("w", "kernel", "weight", "b"),
+    "y": ("out", "output", "outputs", "out_shardings", "result"),
+}
 
 
 def box(screen: str, arrays: Mapping[str, Sequence[str]]) -> None:
     """A place to paste code; read, it replaces the screen's form. `arrays`: their dims, by name."""
     with st.expander("Paste a PartitionSpec or code", icon=":material/content_paste:"):
-        text = st.text_area("Code", key=f"{screen}:pasted", max_chars=4000, height=90,
-                            placeholder="NamedSharding(mesh, P('x', None))",
-                            label_visibility="collapsed")
+        text = st.text_area(
+            "Code",
+            key=f"{screen}:pasted",
+            max_chars=4000,
+            height=90,
+            placeholder="NamedSharding(mesh, P('x', None))",
+            label_visibility="collapsed",
+        )
         st.caption("Read as syntax, never evaluated.")
         pressed = st.button("Read it", key=f"{screen}:read", icon=":material/input:")
         if not pressed:
@@ -35,8 +43,9 @@ def box(screen: str, arrays: Mapping[str, Sequence[str]]) -> None:
         st.rerun()
 
 
-def filled(form: Mapping[str, Any], pasted: Pasted,
-           arrays: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def filled(
+    form: Mapping[str, Any], pasted: Pasted, arrays: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
     """The form with what was pasted. A spec that names no array is of the next one without.
 
     RequestError where there are more specs than arrays, or more entries than dims.
@@ -58,15 +67,21 @@ def filled(form: Mapping[str, Any], pasted: Pasted,
 def _by_array(pasted: Pasted, names: list[str]) -> dict[str, Spec]:
     if len(names) == 1:
         if len(pasted.specs) > 1:
-            raise refuse(f"{len(pasted.specs)} specs", "were pasted for one array",
-                         "paste one, or choose a product")
+            raise refuse(
+                f"{len(pasted.specs)} specs",
+                "were pasted for one array",
+                "paste one, or choose a product",
+            )
         return dict(zip(names, (spec for _, spec in pasted.specs), strict=False))
     found: dict[str, Spec] = {}
     for name, spec in pasted.specs:
         known = _known(name, names) or next((each for each in names if each not in found), None)
         if known is None:
-            raise refuse(f"{len(pasted.specs)} specs", f"are more than {len(names)} arrays",
-                         f"paste those of {', '.join(names)}")
+            raise refuse(
+                f"{len(pasted.specs)} specs",
+                f"are more than {len(names)} arrays",
+                f"paste those of {', '.join(names)}",
+            )
         found[known] = spec
     return found
 
@@ -78,6 +93,9 @@ def _known(name: str, names: Sequence[str]) -> str | None:
 
 def _entries(name: str, spec: Spec, dims: Sequence[str]) -> list[Any]:
     if len(spec) > len(dims):
-        raise refuse(f"a spec of {len(spec)} entries", f"is longer than the rank {len(dims)} of "
-                     f"{name}", "leave entries out, or add a dim")
+        raise refuse(
+            f"a spec of {len(spec)} entries",
+            f"is longer than the rank {len(dims)} of {name}",
+            "leave entries out, or add a dim",
+        )
     return [axes_json(axes) for axes in (*spec, *((),) * (len(dims) - len(spec)))]

@@ -26,7 +26,11 @@ def outcome(found: Layout, status: RunStatus) -> None:
         return
     if "array" in placed.outputs:
         _comparison(found, placed)
-    st.caption(plain(f"{environment_words(result.environment)} · finished {ago(status.finished_at or status.submitted_at)} · run {result.run}"))
+    st.caption(
+        plain(
+            f"{environment_words(result.environment)} · finished {ago(status.finished_at or status.submitted_at)} · run {result.run}"
+        )
+    )
     _details(result, placed)
 
 
@@ -41,8 +45,16 @@ def _comparison(found: Layout, placed: StrategyResult) -> None:
     how = "" if report.shards is not None else ", by the array's spec"
     st.success(plain(f"Placed in {said}{how}."), icon=":material/check_circle:")
     if placed.median_s is not None:
-        interval = f", 95 % interval {seconds_text(placed.ci95_s[0])} to {seconds_text(placed.ci95_s[1])}" if placed.ci95_s else ""
-        st.markdown(plain(f"Placing takes {seconds_text(placed.median_s)} (median of {len(placed.samples_s)} samples{interval})."))
+        interval = (
+            f", 95 % interval {seconds_text(placed.ci95_s[0])} to {seconds_text(placed.ci95_s[1])}"
+            if placed.ci95_s
+            else ""
+        )
+        st.markdown(
+            plain(
+                f"Placing takes {seconds_text(placed.median_s)} (median of {len(placed.samples_s)} samples{interval})."
+            )
+        )
 
 
 def _details(result: Result, placed: StrategyResult) -> None:
@@ -51,9 +63,16 @@ def _details(result: Result, placed: StrategyResult) -> None:
     if report is not None and report.shards is not None:
         with st.expander("What the devices hold", key="held", on_change="rerun") as held:
             if held.open:
-                st.dataframe({"device": [shard.device for shard in report.shards],
-                              "holds": [", ".join(f"{start}:{stop}" for start, stop in shard.index)
-                                        for shard in report.shards]}, hide_index=True)
+                st.dataframe(
+                    {
+                        "device": [shard.device for shard in report.shards],
+                        "holds": [
+                            ", ".join(f"{start}:{stop}" for start, stop in shard.index)
+                            for shard in report.shards
+                        ],
+                    },
+                    hide_index=True,
+                )
     notes = [*placed.notes, *result.notes, *result.environment.notes]
     if notes:
         st.caption(plain("; ".join(dict.fromkeys(notes))))

@@ -26,8 +26,12 @@ def choose() -> bool:
     """Draw the choice between one array and a product; whether it is a product."""
     now = STEP if is_product(state.experiment(SCREEN).what) else ONE
     key = state.seed(state.key(SCREEN, "kind"), now)
-    chosen = st.segmented_control("Shows", [ONE, STEP], key=key, required=True,
-                                  label_visibility="collapsed") or now
+    chosen = (
+        st.segmented_control(
+            "Shows", [ONE, STEP], key=key, required=True, label_visibility="collapsed"
+        )
+        or now
+    )
     if chosen != now:
         state.replace(SCREEN, begun(state.experiment(SCREEN), chosen))
         state.set_run(SCREEN, None)
@@ -41,11 +45,21 @@ def begun(before: Experiment, kind: str) -> Experiment:
     """
     (first, size), (last, other) = before.mesh[0], before.mesh[-1]
     side = -(-64 // (size * other)) * size * other
-    dims, sharded = ({"d0": side, "d1": 2 * side}, ("d0", "d1")) if kind == ONE else \
-        ({"batch": side, "in": 2 * side, "out": side}, ("batch", "in"))
+    dims, sharded = (
+        ({"d0": side, "d1": 2 * side}, ("d0", "d1"))
+        if kind == ONE
+        else ({"batch": side, "in": 2 * side, "out": side}, ("batch", "in"))
+    )
     sharding = {sharded[0]: first} | ({sharded[1]: last} if last != first else {})
-    return parse_experiment({"workload": _WORKLOAD[kind], "target": before.target,
-                             "mesh": before.axis_sizes, "dims": dims, "sharding": sharding})
+    return parse_experiment(
+        {
+            "workload": _WORKLOAD[kind],
+            "target": before.target,
+            "mesh": before.axis_sizes,
+            "dims": dims,
+            "sharding": sharding,
+        }
+    )
 
 
 def fields() -> dict[str, Any]:
@@ -67,19 +81,34 @@ def fields() -> dict[str, Any]:
             overrides[array.name] = spec
     present = {array.name: array.present(now.sizes) for array in drawn(now)}
     paste.box(SCREEN, present)
-    return state.draft(SCREEN) | dims | {"mesh": mesh, "dtype": dtype, "target": target,
-                                         "overrides": overrides}
+    return (
+        state.draft(SCREEN)
+        | dims
+        | {"mesh": mesh, "dtype": dtype, "target": target, "overrides": overrides}
+    )
 
 
 def _spec_input(experiment: Experiment, array: Array) -> list[Any] | None:
     """The spec of an array that has one of its own; empty, it follows the dims above."""
     own = state.draft(SCREEN)["overrides"].get(array.name)
-    shown = "" if own is None else spec_code(tuple(
-        () if not entry else (entry,) if isinstance(entry, str) else tuple(entry) for entry in own))
+    shown = (
+        ""
+        if own is None
+        else spec_code(
+            tuple(
+                () if not entry else (entry,) if isinstance(entry, str) else tuple(entry)
+                for entry in own
+            )
+        )
+    )
     key = state.seed(state.key(SCREEN, f"code.{array.name}"), shown)
-    text = st.text_input(f"Spec of {array.name}", key=key, max_chars=400,
-                         placeholder=spec_code(experiment.table_spec(array.name)),
-                         help="Empty: as the dims above say. Read as code, never evaluated.")
+    text = st.text_input(
+        f"Spec of {array.name}",
+        key=key,
+        max_chars=400,
+        placeholder=spec_code(experiment.table_spec(array.name)),
+        help="Empty: as the dims above say. Read as code, never evaluated.",
+    )
     if not text:
         return None
     try:
@@ -108,13 +137,20 @@ def screen(share: Any) -> None:
         st.caption("What you see is the last step that was valid.")
     _needs(experiment)
     arrays = drawn(experiment)
-    st.vega_lite_chart(together.chart(experiment, arrays), key="together",
-                       alt=words.together_alt(experiment, [array.name for array in arrays]))
+    st.vega_lite_chart(
+        together.chart(experiment, arrays),
+        key="together",
+        alt=words.together_alt(experiment, [array.name for array in arrays]),
+    )
     planes = any(len(experiment.shape(array.name)) > 2 for array in arrays)
     st.caption(words.together_about(together.is_to_scale(experiment, arrays), planes))
     page, query = links.elsewhere(experiment)
-    st.page_link(shell.PAGES[page][0], label=f"**Compile it on {shell.PAGES[page][1]}**",
-                 icon=":material/play_arrow:", query_params=query)
+    st.page_link(
+        shell.PAGES[page][0],
+        label=f"**Compile it on {shell.PAGES[page][1]}**",
+        icon=":material/play_arrow:",
+        query_params=query,
+    )
     with st.expander("Each array, with the mesh", key="each", on_change="rerun") as fold:
         if fold.open:
             for array in drawn(experiment):
@@ -129,8 +165,11 @@ def _needs(experiment: Experiment) -> None:
 
     def seconds(move: Move) -> float:
         known = here.of(move)
-        return here.rates.collective(move.kind, experiment.mesh, move.axes, move.nbytes) \
-            if known is None else known
+        return (
+            here.rates.collective(move.kind, experiment.mesh, move.axes, move.nbytes)
+            if known is None
+            else known
+        )
 
     alone_s = here.rates.matmul_s(experiment.what.flops(experiment.sizes), None)
     try:
@@ -148,7 +187,10 @@ def _picture(experiment: Experiment, array: Array) -> None:
     held, dtype = layout_of(experiment, array.name), dtype_of(experiment, array.name)
     dims = ", ".join(array.present(experiment.sizes))
     spec = spec_code(experiment.spec(array.name))
-    st.markdown(f"**{plain(array.name)}** ({plain(dims)}) {coded(f'`{spec}`')}: "
-                f"{plain(words.headline(held, dtype))}")
-    st.vega_lite_chart(picture.picture(held, dtype), key=f"picture:{array.name}",
-                       alt=picture.alt_text(held, dtype))
+    st.markdown(
+        f"**{plain(array.name)}** ({plain(dims)}) {coded(f'`{spec}`')}: "
+        f"{plain(words.headline(held, dtype))}"
+    )
+    st.vega_lite_chart(
+        picture.picture(held, dtype), key=f"picture:{array.name}", alt=picture.alt_text(held, dtype)
+    )

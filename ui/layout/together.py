@@ -43,48 +43,110 @@ def chart(experiment: Experiment, arrays: Sequence[Array]) -> Spec:
     tallest = max(box.height for box in boxes)
     blocks = [block for box in boxes for block in _blocks(experiment, box, tallest)]
     heads = [word for box in boxes for word in _heads(experiment, box, boxes)]
-    signs = [{"x": (one.left + one.width + other.left) / 2, "y": _HEAD + tallest / 2,
-              "text": "=" if number == len(boxes) - 2 else "+" if number else "@"}
-             for number, (one, other) in enumerate(pairwise(boxes))]
-    x = {"field": "x", "type": "quantitative", "axis": None,
-         "scale": {"domainMin": 0, "domainMax": {"expr": f"max(1, width / {_WIDE:g})"}, "nice": False}}
-    y = {"field": "y", "type": "quantitative", "axis": None, "scale": {
-        "domain": [0, _HEAD + tallest], "nice": False, "zero": False, "reverse": True}}
+    signs = [
+        {
+            "x": (one.left + one.width + other.left) / 2,
+            "y": _HEAD + tallest / 2,
+            "text": "=" if number == len(boxes) - 2 else "+" if number else "@",
+        }
+        for number, (one, other) in enumerate(pairwise(boxes))
+    ]
+    x = {
+        "field": "x",
+        "type": "quantitative",
+        "axis": None,
+        "scale": {
+            "domainMin": 0,
+            "domainMax": {"expr": f"max(1, width / {_WIDE:g})"},
+            "nice": False,
+        },
+    }
+    y = {
+        "field": "y",
+        "type": "quantitative",
+        "axis": None,
+        "scale": {"domain": [0, _HEAD + tallest], "nice": False, "zero": False, "reverse": True},
+    }
     place = {"x": x, "y": y}
-    size = (f"min(13, (datum.x2 - datum.x) * min(width, {_WIDE:g}) / datum.letters / 0.58, "
-            "0.8 * (datum.y2a - datum.ya))")
+    size = (
+        f"min(13, (datum.x2 - datum.x) * min(width, {_WIDE:g}) / datum.letters / 0.58, "
+        "0.8 * (datum.y2a - datum.ya))"
+    )
     down = {"y": y | {"field": "ya"}}
     scaled = [_scaled("y"), _scaled("y2")]
-    middle = [*scaled, {"calculate": "(datum.x + datum.x2) / 2", "as": "mx"},
-              {"calculate": "(datum.ya + datum.y2a) / 2", "as": "my"}]
-    hover = [{"field": name, "title": title} for name, title in
-             (("array", "array"), ("devices", "devices"), ("holds", "hold"), ("bytes", "bytes"))]
-    return {"height": round(_HEAD + tallest + 4), "config": CONFIG,
-            "layer": [
-                {"data": {"values": blocks}, "transform": scaled,
-                 "mark": {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1,
-                          "cornerRadius": 2},
-                 "encoding": place | down | {"x2": {"field": "x2"}, "y2": {"field": "y2a"},
-                                      "color": {"field": "color", "type": "nominal",
-                                                "scale": None}, "tooltip": hover}},
-                {"data": {"values": blocks}, "transform": middle,
-                 "mark": {"type": "text", "color": _INK, "tooltip": None, "aria": False,
-                          "fontSize": {"expr": size}, "opacity": {"expr": f"{size} < 7 ? 0 : 1"}},
-                 "encoding": {"x": x | {"field": "mx"}, "y": y | {"field": "my"},
-                              "text": {"field": "text"}}},
-                _written(heads, place),
-                {"data": {"values": signs}, "transform": [_scaled("y")],
-                 "mark": {"type": "text", "fontSize": 18, **INK},
-                 "encoding": place | down | {"text": {"field": "text"}}}]}
+    middle = [
+        *scaled,
+        {"calculate": "(datum.x + datum.x2) / 2", "as": "mx"},
+        {"calculate": "(datum.ya + datum.y2a) / 2", "as": "my"},
+    ]
+    hover = [
+        {"field": name, "title": title}
+        for name, title in (
+            ("array", "array"),
+            ("devices", "devices"),
+            ("holds", "hold"),
+            ("bytes", "bytes"),
+        )
+    ]
+    return {
+        "height": round(_HEAD + tallest + 4),
+        "config": CONFIG,
+        "layer": [
+            {
+                "data": {"values": blocks},
+                "transform": scaled,
+                "mark": {"type": "rect", "stroke": "#ffffff", "strokeWidth": 1, "cornerRadius": 2},
+                "encoding": place
+                | down
+                | {
+                    "x2": {"field": "x2"},
+                    "y2": {"field": "y2a"},
+                    "color": {"field": "color", "type": "nominal", "scale": None},
+                    "tooltip": hover,
+                },
+            },
+            {
+                "data": {"values": blocks},
+                "transform": middle,
+                "mark": {
+                    "type": "text",
+                    "color": _INK,
+                    "tooltip": None,
+                    "aria": False,
+                    "fontSize": {"expr": size},
+                    "opacity": {"expr": f"{size} < 7 ? 0 : 1"},
+                },
+                "encoding": {
+                    "x": x | {"field": "mx"},
+                    "y": y | {"field": "my"},
+                    "text": {"field": "text"},
+                },
+            },
+            _written(heads, place),
+            {
+                "data": {"values": signs},
+                "transform": [_scaled("y")],
+                "mark": {"type": "text", "fontSize": 18, **INK},
+                "encoding": place | down | {"text": {"field": "text"}},
+            },
+        ],
+    }
 
 
 def _written(heads: list[dict[str, Any]], place: Spec) -> Spec:
     """What is written above the arrays, smaller where there is little room."""
     size = f"min(datum.size, datum.fits * min(width, {_WIDE:g}))"
-    return {"data": {"values": heads},
-            "mark": {"type": "text", "align": {"expr": "datum.align"}, "fontSize": {"expr": size},
-                     "fontWeight": {"expr": "datum.weight"}, **INK},
-            "encoding": place | {"text": {"field": "text"}}}
+    return {
+        "data": {"values": heads},
+        "mark": {
+            "type": "text",
+            "align": {"expr": "datum.align"},
+            "fontSize": {"expr": size},
+            "fontWeight": {"expr": "datum.weight"},
+            **INK,
+        },
+        "encoding": place | {"text": {"field": "text"}},
+    }
 
 
 def _scaled(field: str) -> dict[str, str]:
@@ -128,22 +190,34 @@ def _blocks(experiment: Experiment, box: _Box, tallest: float) -> list[dict[str,
     held, dtype = box.held, dtype_of(experiment, box.array.name)
     parts = (1, 1, *held.parts)[-2:]
     steps = [-(-part // MOST_BLOCKS) for part in parts]
-    numbers = np.arange(held.shard_count)[:parts[0] * parts[1]].reshape(parts)
-    shown = numbers[::steps[0], ::steps[1]]
+    numbers = np.arange(held.shard_count)[: parts[0] * parts[1]].reshape(parts)
+    shown = numbers[:: steps[0], :: steps[1]]
     first = held.groups[:, 0]
     texts = short_group_texts(held.named_groups) if max(steps) == 1 else [""] * held.shard_count
-    names, holds = group_texts(held.named_groups), index_texts(held.starts[first],
-                                                               held.stops[first])
+    names, holds = (
+        group_texts(held.named_groups),
+        index_texts(held.starts[first], held.stops[first]),
+    )
     shades = colours(first, held.device_count)
     width, height = box.width / shown.shape[1], box.height / shown.shape[0]
     top = _HEAD + (tallest - box.height) / 2
     letters = max(2, max(map(len, texts)))
-    return [{"x": round(box.left + column * width, 5), "x2": round(box.left + (column + 1) * width, 5),
-             "y": round(top + row * height, 2), "y2": round(top + (row + 1) * height, 2),
-             "color": shades[shard], "text": texts[shard], "letters": letters,
-             "array": box.array.name, "devices": names[shard], "holds": holds[shard],
-             "bytes": bytes_text(held.shard_bytes(dtype))}
-            for (row, column), shard in np.ndenumerate(shown)]
+    return [
+        {
+            "x": round(box.left + column * width, 5),
+            "x2": round(box.left + (column + 1) * width, 5),
+            "y": round(top + row * height, 2),
+            "y2": round(top + (row + 1) * height, 2),
+            "color": shades[shard],
+            "text": texts[shard],
+            "letters": letters,
+            "array": box.array.name,
+            "devices": names[shard],
+            "holds": holds[shard],
+            "bytes": bytes_text(held.shard_bytes(dtype)),
+        }
+        for (row, column), shard in np.ndenumerate(shown)
+    ]
 
 
 def _heads(experiment: Experiment, box: _Box, boxes: Sequence[_Box]) -> list[dict[str, Any]]:
@@ -154,8 +228,20 @@ def _heads(experiment: Experiment, box: _Box, boxes: Sequence[_Box]) -> list[dic
     gap = boxes[1].left - boxes[0].left - boxes[0].width if len(boxes) > 1 else 0.0
     room = box.width + (gap - 0.02) * (0.5 if last or box is boxes[-2] else 1.0)
     spec = spec_code(experiment.spec(box.array.name))
-    words = (9.0, box.array.name, 13.0, "bold"), (24.0, spec, 10.5, "normal"), \
-        (37.0, shape_text(box.held.shape), 10.5, "normal")
-    return [{"x": box.left + box.width if last else box.left, "y": y, "text": text, "size": size,
-             "weight": weight, "align": "right" if last else "left",
-             "fits": room / (0.52 * len(text))} for y, text, size, weight in words]
+    words = (
+        (9.0, box.array.name, 13.0, "bold"),
+        (24.0, spec, 10.5, "normal"),
+        (37.0, shape_text(box.held.shape), 10.5, "normal"),
+    )
+    return [
+        {
+            "x": box.left + box.width if last else box.left,
+            "y": y,
+            "text": text,
+            "size": size,
+            "weight": weight,
+            "align": "right" if last else "left",
+            "fits": room / (0.52 * len(text)),
+        }
+        for y, text, size, weight in words
+    ]

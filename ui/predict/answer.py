@@ -40,8 +40,11 @@ def result_of(status: RunStatus | None, experiment: Experiment) -> Result | None
     if status is None or not status.is_over or status.experiment != experiment:
         return None
     result = lab().result(status.run)
-    return result if result and any(found.prediction or found.error
-                                    for found in result.strategies.values()) else None
+    return (
+        result
+        if result and any(found.prediction or found.error for found in result.strategies.values())
+        else None
+    )
 
 
 def misfit(experiment: Experiment) -> state.Notice | None:
@@ -52,11 +55,13 @@ def misfit(experiment: Experiment) -> state.Notice | None:
         return state.Notice(str(error))
     if not experiment.what.is_predicted:
         return state.Notice(
-            f"workload {experiment.workload} cannot be predicted: choose another one")
+            f"workload {experiment.workload} cannot be predicted: choose another one"
+        )
     if drafts.topology_target(experiment.target) is None:
         return state.Notice(
             f"target {experiment.target} is not a TPU topology: choose a TPU and its shape",
-            drafts.nearest(experiment))
+            drafts.nearest(experiment),
+        )
     try:
         topology = get_topology(experiment.target)
         mesh_places(topology, [size for _, size in experiment.mesh])
@@ -82,14 +87,19 @@ def before(experiment: Experiment) -> None:
                 st.markdown(f"{plain(cost)}.")
             if exposed := words.exposed_words(found):
                 st.caption(as_sentence(exposed))
-            st.caption(plain(f"{words.parts_words(said['parts'])}. Estimated from the sizes, without compiling: 24 of 25 "
-                             "compiled programs came out within 10 % of such an estimate."))
+            st.caption(
+                plain(
+                    f"{words.parts_words(said['parts'])}. Estimated from the sizes, without compiling: 24 of 25 "
+                    "compiled programs came out within 10 % of such an estimate."
+                )
+            )
             for note in said["notes"]:
                 st.warning(plain(as_sentence(note)), icon=":material/call_split:")
         else:
             st.subheader(
                 plain(f"Not compiled yet: press Predict to compile it for {topology.name}."),
-                anchor=False)
+                anchor=False,
+            )
         st.caption(plain(words.chip_words(topology)))
     _mesh(experiment)
 
@@ -103,8 +113,12 @@ def _mesh(experiment: Experiment) -> None:
     with left:
         st.markdown("**Sharding**")
         st.table(tables.sharding_table(plan), border="horizontal")
-    with right, st.expander("Every array and its shard per device", key="arrays",
-                            on_change="rerun") as arrays:
+    with (
+        right,
+        st.expander(
+            "Every array and its shard per device", key="arrays", on_change="rerun"
+        ) as arrays,
+    ):
         if arrays.open:
             st.table(tables.arrays_table(plan), border="horizontal")
 
@@ -115,10 +129,16 @@ def headline(result: Result, when: str) -> None:
     with st.container(border=True, key="answer"):
         found = [each.prediction for each in result.strategies.values() if each.prediction]
         _memory_headline(words.answer(result), not found or any(each.fits for each in found))
-        st.caption(plain(f"compiled for {result.experiment.target.removeprefix('tpu:')} by the TPU compiler, nothing was executed · "
-                         f"JAX {environment.jax} · finished {when} · run {result.run}"))
+        st.caption(
+            plain(
+                f"compiled for {result.experiment.target.removeprefix('tpu:')} by the TPU compiler, nothing was executed · "
+                f"JAX {environment.jax} · finished {when} · run {result.run}"
+            )
+        )
         if is_outdated(result):
-            st.caption("Made by other versions of JAX, libtpu or the cost model: *Predict again* uses those that are here now.")
+            st.caption(
+                "Made by other versions of JAX, libtpu or the cost model: *Predict again* uses those that are here now."
+            )
     for name, each in result.strategies.items():
         if each.status == "error" and each.error is not None:
             refusal(f"{title(name)} failed: {each.error.message}")
@@ -135,15 +155,22 @@ def choose(result: Result) -> str | None:
     """Where there are several strategies: all side by side, and the one whose details are shown;
     None where nothing was predicted.
     """
-    found = {name: each.prediction for name, each in result.strategies.items()
-             if each.prediction is not None}
+    found = {
+        name: each.prediction
+        for name, each in result.strategies.items()
+        if each.prediction is not None
+    }
     if len(result.strategies) > 1 and found:
-        times = {title(name): time for name in result.order
-                 if (time := result.strategies[name].predicted_s) is not None}
+        times = {
+            title(name): time
+            for name in result.order
+            if (time := result.strategies[name].predicted_s) is not None
+        }
         if times:
             alt = "; ".join(f"{name} {seconds_text(time.estimate)}" for name, time in times.items())
-            st.vega_lite_chart(charts.interval_chart(times), alt=f"Time by strategy: {alt}",
-                               key="strategies")
+            st.vega_lite_chart(
+                charts.interval_chart(times), alt=f"Time by strategy: {alt}", key="strategies"
+            )
         st.table(tables.strategies_table(result, price.now()), border="horizontal")
     if len(found) < 2:
         return next(iter(found), None)
@@ -156,12 +183,23 @@ def numbers(result: Result, name: str) -> None:
     assert found is not None
     memory, time, model = found.memory_bytes, found.predicted_s, result.experiment.what.has_plan
     with st.container(horizontal=True, gap="medium", key="numbers"):
-        over = f"{bytes_text(memory.missing)} too much" if memory.missing > 1 else f"of {bytes_text(memory.capacity)}"
-        _metric("Memory per device", bytes_text(memory.peak) if memory.peak else "too much", over,
-                "inverse" if memory.missing else "off")
+        over = (
+            f"{bytes_text(memory.missing)} too much"
+            if memory.missing > 1
+            else f"of {bytes_text(memory.capacity)}"
+        )
+        _metric(
+            "Memory per device",
+            bytes_text(memory.peak) if memory.peak else "too much",
+            over,
+            "inverse" if memory.missing else "off",
+        )
         if time is not None:
-            _metric("Step time" if model else "Time", seconds_text(time.estimate),
-                    f"{seconds_text(time.low)} to {seconds_text(time.high)}")
+            _metric(
+                "Step time" if model else "Time",
+                seconds_text(time.estimate),
+                f"{seconds_text(time.low)} to {seconds_text(time.high)}",
+            )
             if found.mfu and found.tflops_per_chip and found.tokens_per_s_per_chip:
                 _metric("MFU", f"{found.mfu:.1%}", f"{found.tflops_per_chip:,.0f} TFLOP/s per chip")
                 _metric("Tokens per second", f"{found.tokens_per_s_per_chip:,.0f}", "per chip")
@@ -172,12 +210,16 @@ def numbers(result: Result, name: str) -> None:
     if len(result.strategies) == 1:
         measured = state.aside(SCREEN, "measured")
         chart = charts.interval_chart({"time": time}, measured)
-        st.vega_lite_chart(chart, alt=f"It takes {seconds_text(time.low)} to {seconds_text(time.high)}, estimate {seconds_text(time.estimate)}",
-                           key="interval")
+        st.vega_lite_chart(
+            chart,
+            alt=f"It takes {seconds_text(time.low)} to {seconds_text(time.high)}, estimate {seconds_text(time.estimate)}",
+            key="interval",
+        )
     keep.training_run(result, found)
     if found.notes:
-        st.markdown("\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]"
-                              for note in found.notes))
+        st.markdown(
+            "\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]" for note in found.notes)
+        )
 
 
 def _costs(found: Prediction, model: bool) -> None:
@@ -196,8 +238,11 @@ def _costs(found: Prediction, model: bool) -> None:
     if spent.money_per_billion_tokens is None:
         _metric("A billion tokens", number_text(hours), "chip-hours")
     else:
-        _metric("A billion tokens", money_text(spent.money_per_billion_tokens),
-                f"{number_text(hours)} chip-hours")
+        _metric(
+            "A billion tokens",
+            money_text(spent.money_per_billion_tokens),
+            f"{number_text(hours)} chip-hours",
+        )
 
 
 def _metric(label: str, value: str, delta: str, color: str = "off") -> None:
@@ -206,8 +251,12 @@ def _metric(label: str, value: str, delta: str, color: str = "off") -> None:
 
 _TIME, _ARROWS, _MEMORY, _BESIDE, _PROGRAMS = "Time", "Arrows", "Memory", "Beside", "Programs"
 _OLD_TABS = {  # of links of before
-    "Where the time goes": _TIME, "Collectives": _TIME, "Mesh on the torus": _MEMORY,
-    "Side by side": _BESIDE, "Your own time": _BESIDE, "Baseline": _BESIDE,
+    "Where the time goes": _TIME,
+    "Collectives": _TIME,
+    "Mesh on the torus": _MEMORY,
+    "Side by side": _BESIDE,
+    "Your own time": _BESIDE,
+    "Baseline": _BESIDE,
 }
 
 
@@ -218,13 +267,19 @@ def details(result: Result, name: str) -> None:
     """
     found = result.strategies[name].prediction
     assert found is not None
-    names = [*([_TIME] if found.predicted_s else []),
-             *([_ARROWS] if found.collectives else []), _MEMORY, _BESIDE,
-             *([_PROGRAMS] if found.fits else [])]
+    names = [
+        *([_TIME] if found.predicted_s else []),
+        *([_ARROWS] if found.collectives else []),
+        _MEMORY,
+        _BESIDE,
+        *([_PROGRAMS] if found.fits else []),
+    ]
     choices.rename_tab(_OLD_TABS)
     tabs = st.tabs(names, key=choices.TAB, on_change="rerun", bind="query-params")
-    opened, tab = next(((each, tab) for each, tab in zip(names, tabs, strict=True) if tab.open),
-                       (names[0], tabs[0]))
+    opened, tab = next(
+        ((each, tab) for each, tab in zip(names, tabs, strict=True) if tab.open),
+        (names[0], tabs[0]),
+    )
     with tab:
         if opened == _TIME:
             _time(result, name, found)
@@ -243,8 +298,9 @@ def details(result: Result, name: str) -> None:
 def _time(result: Result, name: str, found: Prediction) -> None:
     """Where the time goes: in all, operation by operation, and what communicates."""
     alt = "; ".join(f"{part} {seconds_text(share)}" for part, share in words.parts(found).items())
-    st.vega_lite_chart(charts.shares_chart({"time": found}), alt=f"Where the estimate goes: {alt}",
-                       key="shares")
+    st.vega_lite_chart(
+        charts.shares_chart({"time": found}), alt=f"Where the estimate goes: {alt}", key="shares"
+    )
     if bounds := words.bounds_words(found):
         st.caption(plain(bounds))
     st.subheader("Timeline", anchor=False)
@@ -284,20 +340,27 @@ def _collectives(result: Result, name: str, found: Prediction) -> None:
         return
     with st.container(key="collectives"):
         st.table(tables.collectives_table(found), border="horizontal")
-    st.caption("Bytes are per device and execution; total and exposed times are per step. Exposed is what the chip waits for.")
+    st.caption(
+        "Bytes are per device and execution; total and exposed times are per step. Exposed is what the chip waits for."
+    )
 
 
 def _memory(found: Prediction) -> None:
     memory = found.memory_bytes
     if memory.peak:
-        st.vega_lite_chart(charts.memory_chart({"peak": memory}), key="memory",
-                           alt=f"Peak {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device")
+        st.vega_lite_chart(
+            charts.memory_chart({"peak": memory}),
+            key="memory",
+            alt=f"Peak {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device",
+        )
     left, right = st.columns([2, 3], gap="medium")
     left.table(tables.memory_table(found), border="horizontal")
     before = found.before_compiling
     if before:
-        notes = [f"Estimated before compiling: {bytes_text(before['peak'])}.",
-                 *map(as_sentence, before.get("notes", ()))]
+        notes = [
+            f"Estimated before compiling: {bytes_text(before['peak'])}.",
+            *map(as_sentence, before.get("notes", ())),
+        ]
         left.caption(plain(" ".join(notes)))
     if found.buffers:
         right.table(tables.buffers_table(found), border="horizontal")

@@ -27,26 +27,38 @@ _KEY = "with"  # of the query string: the run that is beside
 
 def show(result: Result, name: str) -> None:
     """A choice of stored predictions, and the one chosen beside this one."""
-    offered = {run.run: run for run in stored(lab().history(state="succeeded", limit=_OFFERED))
-               if run.run != result.run}
+    offered = {
+        run.run: run
+        for run in stored(lab().history(state="succeeded", limit=_OFFERED))
+        if run.run != result.run
+    }
     if not offered:
-        st.caption("No other prediction is stored yet. Change the fields, predict that too, and both can be seen side by side here.")
+        st.caption(
+            "No other prediction is stored yet. Change the fields, predict that too, and both can be seen side by side here."
+        )
         return
     now = state.aside("predict", _KEY)
     now = now if now in offered else st.query_params.get(_KEY, "")
     at = list(offered).index(now) if now in offered else None
-    chosen = st.selectbox("Beside", list(offered), index=at,
-                          placeholder="another stored prediction",
-                          format_func=lambda run: run_words(offered[run], result.experiment),
-                          key=f"beside:{len(offered)}")
+    chosen = st.selectbox(
+        "Beside",
+        list(offered),
+        index=at,
+        placeholder="another stored prediction",
+        format_func=lambda run: run_words(offered[run], result.experiment),
+        key=f"beside:{len(offered)}",
+    )
     state.set_aside("predict", _KEY, chosen)
     if chosen is None:
         st.query_params.pop(_KEY, None)
         return
     st.query_params[_KEY] = chosen
     other = lab().result(chosen)
-    predictions = {each: found.prediction for each, found in other.strategies.items()
-                   if found.prediction} if other else {}
+    predictions = (
+        {each: found.prediction for each, found in other.strategies.items() if found.prediction}
+        if other
+        else {}
+    )
     if other is None or not predictions:
         st.caption("That run left no prediction.")
         return
@@ -61,7 +73,8 @@ def stored(runs: Sequence[RunSummary]) -> list[RunSummary]:
 def run_words(run: RunSummary, beside: Experiment) -> str:
     """A stored prediction in a line: what differs from the one at hand, and when."""
     return f"{experiment_words(run.experiment)} · {ago(run.submitted_at)}" + (
-        " · the same experiment" if run.experiment == beside else "")
+        " · the same experiment" if run.experiment == beside else ""
+    )
 
 
 def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
@@ -71,18 +84,29 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
     labels = ["A: this one", "B"]
     words = [experiment_words(result.experiment), experiment_words(other.experiment)]
     if len(result.strategies) > 1 or len(other.strategies) > 1:
-        words = [f"{text}, {title(strategy)}"
-                 for text, strategy in zip(words, (name, other_name), strict=True)]
+        words = [
+            f"{text}, {title(strategy)}"
+            for text, strategy in zip(words, (name, other_name), strict=True)
+        ]
     st.markdown(f"**A**: {plain(words[0])}  \n**B**: {plain(words[1])}")
-    st.page_link(cards.page_of(other.experiment), label="Open B", icon=":material/open_in_new:",
-                 query_params=cards.query(other.experiment, other.run))
+    st.page_link(
+        cards.page_of(other.experiment),
+        label="Open B",
+        icon=":material/open_in_new:",
+        query_params=cards.query(other.experiment, other.run),
+    )
     study.both(result.experiment, other.experiment)
     pair = dict(zip(labels, (here, there), strict=True))
     timed = {label: each for label, each in pair.items() if each.predicted_s is not None}
     if timed:
-        st.vega_lite_chart(charts.shares_chart(timed), key="beside-shares",
-                           alt="; ".join(f"{label}: {seconds_text(sum(each.shares_s.values()))}"
-                                         for label, each in timed.items()))
+        st.vega_lite_chart(
+            charts.shares_chart(timed),
+            key="beside-shares",
+            alt="; ".join(
+                f"{label}: {seconds_text(sum(each.shares_s.values()))}"
+                for label, each in timed.items()
+            ),
+        )
     st.table(numbers_table(here, there, price.now()), border="horizontal")
     st.markdown("**Collectives that differ**, by kind, axes and bytes")
     differ = collectives_difference(here, there)
@@ -96,8 +120,9 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
         st.table(fields, hide_index=True, border="horizontal")
 
 
-def numbers_table(here: Prediction, there: Prediction,
-                  dollars: float | None = None) -> dict[str, list[str]]:
+def numbers_table(
+    here: Prediction, there: Prediction, dollars: float | None = None
+) -> dict[str, list[str]]:
     """Time, MFU, costs (money at `dollars` per chip-hour), memory and each share of both, with the
     change from A to B."""
     rows: list[tuple[str, float | None, float | None, str]] = []
@@ -112,20 +137,28 @@ def numbers_table(here: Prediction, there: Prediction,
     add("MFU", here.mfu, there.mfu, "%")
     add("Tokens per second and chip", here.tokens_per_s_per_chip, there.tokens_per_s_per_chip, "n")
     spent, other = cost_of(here, dollars), cost_of(there, dollars)
-    for label, field, kind in (("Chip-seconds", "chip_seconds", "n"),
-                               ("Cost", "money_per_step", "$"),
-                               ("Chip-hours per billion tokens", "chip_hours_per_billion_tokens",
-                                "n"),
-                               ("Cost per billion tokens", "money_per_billion_tokens", "$")):
+    for label, field, kind in (
+        ("Chip-seconds", "chip_seconds", "n"),
+        ("Cost", "money_per_step", "$"),
+        ("Chip-hours per billion tokens", "chip_hours_per_billion_tokens", "n"),
+        ("Cost per billion tokens", "money_per_billion_tokens", "$"),
+    ):
         add(label, getattr(spent, field), getattr(other, field), kind)
     add("Peak memory per device", here.memory_bytes.peak, there.memory_bytes.peak, "B")
     ours, theirs = parts(here), parts(there)
     for part in dict.fromkeys((*ours, *theirs)):
-        add(part[0].upper() + part[1:], ours.get(part, 0.0 if a else None),
-            theirs.get(part, 0.0 if b else None), "s")
-    return {"": [row[0] for row in rows], "A": [_value(row[1], row[3]) for row in rows],
-            "B": [_value(row[2], row[3]) for row in rows],
-            "B against A": [percent(row[2], row[1]) for row in rows]}
+        add(
+            part[0].upper() + part[1:],
+            ours.get(part, 0.0 if a else None),
+            theirs.get(part, 0.0 if b else None),
+            "s",
+        )
+    return {
+        "": [row[0] for row in rows],
+        "A": [_value(row[1], row[3]) for row in rows],
+        "B": [_value(row[2], row[3]) for row in rows],
+        "B against A": [percent(row[2], row[1]) for row in rows],
+    }
 
 
 def _value(value: float | None, kind: str) -> str:
@@ -133,8 +166,12 @@ def _value(value: float | None, kind: str) -> str:
         return NONE
     if kind == "n":
         return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-    text = {"s": seconds_text, "B": bytes_text, "%": lambda share: f"{share:.1%}",
-            "$": lambda amount: plain(money_text(amount))}[kind](value)
+    text = {
+        "s": seconds_text,
+        "B": bytes_text,
+        "%": lambda share: f"{share:.1%}",
+        "$": lambda amount: plain(money_text(amount)),
+    }[kind](value)
     return nowrap(text)
 
 
@@ -149,18 +186,25 @@ def collectives_difference(here: Prediction, there: Prediction) -> dict[str, lis
         if one[0] != two[0] or abs(one[1] - two[1]) > 0.02 * max(one[1], two[1]):
             rows.append((abs(two[1] - one[1]), key, one, two))
     rows.sort(key=lambda row: -row[0])
-    return {"Collective": [f"{kind} over {', '.join(axes) or 'no axis'}, {bytes_text(size)}"
-                           for _, (kind, axes, size), _, _ in rows],
-            "Times, A": [f"{one[0]:,}" for _, _, one, _ in rows],
-            "Times, B": [f"{two[0]:,}" for _, _, _, two in rows],
-            "Total, A": [nowrap(seconds_text(one[1])) if one[0] else NONE for _, _, one, _ in rows],
-            "Total, B": [nowrap(seconds_text(two[1])) if two[0] else NONE for _, _, _, two in rows],
-            "Exposed, A → B": [f"{nowrap(seconds_text(one[2]))} → {nowrap(seconds_text(two[2]))}"
-                               for _, _, one, two in rows]}
+    return {
+        "Collective": [
+            f"{kind} over {', '.join(axes) or 'no axis'}, {bytes_text(size)}"
+            for _, (kind, axes, size), _, _ in rows
+        ],
+        "Times, A": [f"{one[0]:,}" for _, _, one, _ in rows],
+        "Times, B": [f"{two[0]:,}" for _, _, _, two in rows],
+        "Total, A": [nowrap(seconds_text(one[1])) if one[0] else NONE for _, _, one, _ in rows],
+        "Total, B": [nowrap(seconds_text(two[1])) if two[0] else NONE for _, _, _, two in rows],
+        "Exposed, A → B": [
+            f"{nowrap(seconds_text(one[2]))} → {nowrap(seconds_text(two[2]))}"
+            for _, _, one, two in rows
+        ],
+    }
 
 
-def _totals(found: Prediction) -> Mapping[tuple[str, tuple[str, ...], int],
-                                          tuple[int, float, float]]:
+def _totals(
+    found: Prediction,
+) -> Mapping[tuple[str, tuple[str, ...], int], tuple[int, float, float]]:
     totals: dict[tuple[str, tuple[str, ...], int], tuple[int, float, float]] = {}
     for each in found.collectives:
         key = (each.kind, each.axes, each.bytes)

@@ -30,10 +30,14 @@ _TENSOR = 4  # chips of the tensor axis of a preset
 def workloads() -> tuple[str, ...]:
     """Workloads that can be predicted, the models first."""
     known = {name: get_workload(name) for name in workload_names()}
-    names = [name for name, what in known.items()
-             if what.is_predicted and set(what.strategies) & {*STRATEGIES}]
-    return tuple([name for name in _FIRST if name in names] + [name for name in names
-                                                               if name not in _FIRST])
+    names = [
+        name
+        for name, what in known.items()
+        if what.is_predicted and set(what.strategies) & {*STRATEGIES}
+    ]
+    return tuple(
+        [name for name in _FIRST if name in names] + [name for name in names if name not in _FIRST]
+    )
 
 
 def topology_target(target: str) -> Target | None:
@@ -49,26 +53,43 @@ def switched(draft: Draft, name: str) -> Draft:
     """The draft of another workload on the same topology, with what the two have in common."""
     what = get_workload(name)
     new: Draft = {field: draft[field] for field in ("target", "timing", "seed") if field in draft}
-    new |= {"workload": name, "dims": dict(what.defaults), "sharding": {}, "overrides": {},
-            "memory": {}, "data": {}, "options": {},
-            "dtype": "bfloat16" if "bfloat16" in what.dtypes else what.dtypes[0]}
+    new |= {
+        "workload": name,
+        "dims": dict(what.defaults),
+        "sharding": {},
+        "overrides": {},
+        "memory": {},
+        "data": {},
+        "options": {},
+        "dtype": "bfloat16" if "bfloat16" in what.dtypes else what.dtypes[0],
+    }
     mesh = [list(axis) for axis in draft["mesh"]]
     if what.has_plan:
         known = [axis for axis in mesh if axis[0] in AXES]
         devices = math.prod(size for _, size in mesh)
-        return new | {"mesh": known if known == mesh else [["fsdp", devices]],
-                      "strategies": ["auto"], "options": dict(decoder.DEFAULT_SPEC["options"]),
-                      "dims": {"batch": 2 * devices, "sequence": 2048}}
+        return new | {
+            "mesh": known if known == mesh else [["fsdp", devices]],
+            "strategies": ["auto"],
+            "options": dict(decoder.DEFAULT_SPEC["options"]),
+            "dims": {"batch": 2 * devices, "sequence": 2048},
+        }
     kept = [strategy for strategy in draft["strategies"] if strategy in what.strategies]
     both = [strategy for strategy in STRATEGIES if strategy in what.strategies]
-    same = {dim: axes for dim, axes in draft["sharding"].items()
-            if dim in what.dims} if not has_plan(draft["workload"]) else {}
+    same = (
+        {dim: axes for dim, axes in draft["sharding"].items() if dim in what.dims}
+        if not has_plan(draft["workload"])
+        else {}
+    )
     # sizes of a laptop's lesson say nothing about a pod: large enough for every device to have work
-    dims = {dim: _larger(dim, size, what.dims)
-            for dim, size in what.defaults.items()} | ({"batch": 8192} if "batch" in what.dims
-                                                       else {})
-    return new | {"mesh": mesh, "dims": dims, "strategies": kept if len(kept) > 1 else both,
-                  "sharding": same or {what.cut or what.dims[0]: mesh[0][0]}}
+    dims = {dim: _larger(dim, size, what.dims) for dim, size in what.defaults.items()} | (
+        {"batch": 8192} if "batch" in what.dims else {}
+    )
+    return new | {
+        "mesh": mesh,
+        "dims": dims,
+        "strategies": kept if len(kept) > 1 else both,
+        "sharding": same or {what.cut or what.dims[0]: mesh[0][0]},
+    }
 
 
 def _larger(dim: str, size: int, dims: tuple[str, ...]) -> int:
@@ -98,16 +119,20 @@ def with_mesh(draft: Draft, mesh: Mesh, devices_before: int) -> Draft:
     the first one, if no other dim is.
     """
     names = [name for name, _ in mesh]
-    new = draft | {"mesh": mesh,
-                   "sharding": {dim: axes for dim, axes in _kept(draft["sharding"], names).items()
-                                if axes}}
+    new = draft | {
+        "mesh": mesh,
+        "sharding": {dim: axes for dim, axes in _kept(draft["sharding"], names).items() if axes},
+    }
     if draft["overrides"]:
-        new["overrides"] = {name: list(_kept(dict(enumerate(spec)), names).values())
-                            for name, spec in draft["overrides"].items()}
+        new["overrides"] = {
+            name: list(_kept(dict(enumerate(spec)), names).values())
+            for name, spec in draft["overrides"].items()
+        }
     batch = draft["dims"].get("batch")
     if has_plan(draft["workload"]) and isinstance(batch, int | float) and devices_before:
-        new["dims"] = draft["dims"] | {"batch": whole(batch / devices_before
-                                                      * math.prod(size for _, size in mesh))}
+        new["dims"] = draft["dims"] | {
+            "batch": whole(batch / devices_before * math.prod(size for _, size in mesh))
+        }
     return new
 
 
@@ -150,12 +175,16 @@ def presets(workload: str, topology: Topology, mesh: Mesh) -> dict[str, Mesh]:
     tensor = next((size for size in (_TENSOR, 2) if within % size == 0 and within > size), 1)
     outer = [["data", slices]] if slices > 1 else []
     if has_plan(workload):
-        found = {"all fsdp": [*outer, ["fsdp", within]],
-                 "fsdp × tensor": [*outer, ["fsdp", within // tensor], ["tensor", tensor]]}
+        found = {
+            "all fsdp": [*outer, ["fsdp", within]],
+            "fsdp × tensor": [*outer, ["fsdp", within // tensor], ["tensor", tensor]],
+        }
         if slices > 1:
-            return {"data over slices": found["all fsdp"],
-                    "data × fsdp × tensor": found["fsdp × tensor"],
-                    "fsdp over all": [["fsdp", devices]]}
+            return {
+                "data over slices": found["all fsdp"],
+                "data × fsdp × tensor": found["fsdp × tensor"],
+                "fsdp over all": [["fsdp", devices]],
+            }
         return found if tensor > 1 else {"all fsdp": found["all fsdp"]}
     first = mesh[0][0] if mesh else "x"
     other = next(name for name in ("y", "x", "z") if name != first)
@@ -165,8 +194,10 @@ def presets(workload: str, topology: Topology, mesh: Mesh) -> dict[str, Mesh]:
     physical = [size for size in topology.shape if size > 1]
     if len(physical) > 1:
         cores = topology.chip.devices_per_chip
-        found["two axes"] = [[first, within // (physical[-1] * cores)],
-                             [other, physical[-1] * cores]]
+        found["two axes"] = [
+            [first, within // (physical[-1] * cores)],
+            [other, physical[-1] * cores],
+        ]
     return found
 
 
@@ -176,10 +207,12 @@ def nearest(experiment: Experiment) -> Experiment | None:
     """
     topology = nearest_topology(topology_target(experiment.target), experiment.device_count)
     draft = experiment.to_json()
-    new = with_mesh(draft | {"target": topology.target}, filled(draft, topology),
-                    experiment.device_count)
-    new["strategies"] = [name for name in experiment.strategies
-                         if name != "single"] or list(experiment.strategies)
+    new = with_mesh(
+        draft | {"target": topology.target}, filled(draft, topology), experiment.device_count
+    )
+    new["strategies"] = [name for name in experiment.strategies if name != "single"] or list(
+        experiment.strategies
+    )
     try:
         return link.nearest(new)[0]
     except RequestError:

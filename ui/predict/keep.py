@@ -62,17 +62,31 @@ def training_run(result: Result, found: Prediction) -> None:
     """How many tokens are to be trained on, and what that takes."""
     if not result.experiment.what.has_plan or found.predicted_s is None:
         return
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium",
-                      key="training-run"):
+    with st.container(
+        horizontal=True, vertical_alignment="bottom", gap="medium", key="training-run"
+    ):
         key = state.seed(state.key(SCREEN, "aside.tokens"), state.aside(SCREEN, "tokens"))
-        tokens = st.number_input("A training run of (billion tokens)", value=None, min_value=0.0,
-                                 max_value=_MOST_TOKENS_E9, step=100.0, format="%g", key=key,
-                                 placeholder="e.g. 1000", width=230)
+        tokens = st.number_input(
+            "A training run of (billion tokens)",
+            value=None,
+            min_value=0.0,
+            max_value=_MOST_TOKENS_E9,
+            step=100.0,
+            format="%g",
+            key=key,
+            placeholder="e.g. 1000",
+            width=230,
+        )
         _kept("tokens", tokens)
-        words = predictions.run_words(found, plan_of(result.experiment), (tokens or 0) * 1e9,
-                                      price.now())
-        st.markdown(plain(f"takes {words}.") if words
-                    else ":gray[says how many days and chip-hours it takes.]", width="stretch")
+        words = predictions.run_words(
+            found, plan_of(result.experiment), (tokens or 0) * 1e9, price.now()
+        )
+        st.markdown(
+            plain(f"takes {words}.")
+            if words
+            else ":gray[says how many days and chip-hours it takes.]",
+            width="stretch",
+        )
 
 
 def own_time(result: Result, found: Prediction) -> None:
@@ -80,10 +94,17 @@ def own_time(result: Result, found: Prediction) -> None:
     del result
     key = state.seed(state.key(SCREEN, "aside.measured"), state.aside(SCREEN, "measured"))
     left, right = st.columns([1, 2], gap="medium", vertical_alignment="bottom")
-    measured = left.number_input("Your measured time of a step (seconds)", value=None,
-                                 min_value=0.0, max_value=_LONGEST_S, step=0.001, format="%g",
-                                 key=key, placeholder="e.g. 0.25",
-                                 help="It stays with the link of this page.")
+    measured = left.number_input(
+        "Your measured time of a step (seconds)",
+        value=None,
+        min_value=0.0,
+        max_value=_LONGEST_S,
+        step=0.001,
+        format="%g",
+        key=key,
+        placeholder="e.g. 0.25",
+        help="It stays with the link of this page.",
+    )
     before = state.aside(SCREEN, "measured")
     _kept("measured", measured)
     if measured != before:
@@ -91,11 +112,13 @@ def own_time(result: Result, found: Prediction) -> None:
     words = predictions.measured_words(found, measured or 0.0)
     if words is None or found.predicted_s is None:
         right.markdown(
-            ":gray[Enter what you measured on real chips, to see how far off the estimate is.]")
+            ":gray[Enter what you measured on real chips, to see how far off the estimate is.]"
+        )
         return
     right.markdown(f"**{plain(words)}**")
-    st.vega_lite_chart(charts.interval_chart({"time": found.predicted_s}, measured), alt=words,
-                       key="measured")
+    st.vega_lite_chart(
+        charts.interval_chart({"time": found.predicted_s}, measured), alt=words, key="measured"
+    )
 
 
 def baseline(result: Result, name: str, found: Prediction) -> None:
@@ -109,16 +132,33 @@ def baseline(result: Result, name: str, found: Prediction) -> None:
     now = baselines.baseline_of(plan, found)
     file = f"baseline-{plan.id}.json"
     st.markdown(
-        "**Keep it.** A baseline holds the plan, its memory, time, collectives and buffers.")
-    st.download_button("Download the baseline", baselines.to_text(now), file, "application/json",
-                       icon=":material/download:", key="baseline:download", on_click="ignore")
-    st.markdown("**Check it in CI.** This compiles the plan again, says which collective, byte or buffer changed, and ends with code 1 if any did:")
-    st.code(shlex.join(["python", "-m", "spmd_core", "predict", "--baseline", file]),
-            language="bash")
+        "**Keep it.** A baseline holds the plan, its memory, time, collectives and buffers."
+    )
+    st.download_button(
+        "Download the baseline",
+        baselines.to_text(now),
+        file,
+        "application/json",
+        icon=":material/download:",
+        key="baseline:download",
+        on_click="ignore",
+    )
     st.markdown(
-        "**Compare with it here.** What this prediction changes against a baseline of before:")
-    uploaded = st.file_uploader("A baseline file", "json", key="baseline:upload",
-                                label_visibility="collapsed", max_upload_size=1)
+        "**Check it in CI.** This compiles the plan again, says which collective, byte or buffer changed, and ends with code 1 if any did:"
+    )
+    st.code(
+        shlex.join(["python", "-m", "spmd_core", "predict", "--baseline", file]), language="bash"
+    )
+    st.markdown(
+        "**Compare with it here.** What this prediction changes against a baseline of before:"
+    )
+    uploaded = st.file_uploader(
+        "A baseline file",
+        "json",
+        key="baseline:upload",
+        label_visibility="collapsed",
+        max_upload_size=1,
+    )
     if uploaded is not None:
         _against(uploaded.getvalue(), now)
 
@@ -130,8 +170,10 @@ def _against(content: bytes, now: baselines.Baseline) -> None:
         refusal(str(error))
         return
     if differences:
-        st.warning("  \n".join(plain(f"{each[0].upper()}{each[1:]}.") for each in differences),
-                   icon=":material/difference:")
+        st.warning(
+            "  \n".join(plain(f"{each[0].upper()}{each[1:]}.") for each in differences),
+            icon=":material/difference:",
+        )
     else:
         st.success("Nothing changed against this baseline.", icon=":material/check_circle:")
 
@@ -140,6 +182,9 @@ def changes(content: bytes, now: baselines.Baseline) -> list[str]:
     """What differs from an uploaded baseline, plan first; RequestError where it is none."""
     before = baselines.read_baseline(content)
     plan = now.plan.to_json()
-    fields = [f"the plan's {field} was {value}, and is {plan[field]}"
-              for field, value in before.plan.to_json().items() if value != plan[field]]
+    fields = [
+        f"the plan's {field} was {value}, and is {plan[field]}"
+        for field, value in before.plan.to_json().items()
+        if value != plan[field]
+    ]
     return fields + baselines.changes(before, now)

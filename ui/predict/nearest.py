@@ -22,8 +22,13 @@ def offer(plan: Plan, estimate: Prediction) -> None:
     found = nearest_fit(plan)
     st.markdown(f":material/lightbulb: {plain(nearest_words(plan, found))}")
     if found and (parameters := query(experiment_of(found.plan))):
-        st.page_link("pages/predict.py", label="Open that plan", icon=":material/arrow_forward:",
-                     query_params=parameters, width="content")
+        st.page_link(
+            "pages/predict.py",
+            label="Open that plan",
+            icon=":material/arrow_forward:",
+            query_params=parameters,
+            width="content",
+        )
 
 
 def help_to_fit(experiment: Experiment) -> None:

@@ -8,14 +8,17 @@ from spmd_core.errors import RequestError
 from spmd_core.experiment.experiment import Experiment, study_of
 from ui import state
 
-_ADD = ("Opens Compare with this prediction and a copy, to be changed there: mesh, rematerialization, "
-        "topology, batch. All variants are then predicted side by side.")
+_ADD = (
+    "Opens Compare with this prediction and a copy, to be changed there: mesh, rematerialization, "
+    "topology, batch. All variants are then predicted side by side."
+)
 
 
 def add_variant(experiment: Experiment) -> None:
     """A button that makes a study of an experiment and a copy of it."""
-    if st.button("Add a variant", icon=":material/add:", key="predict:variant", type="tertiary",
-                 help=_ADD):
+    if st.button(
+        "Add a variant", icon=":material/add:", key="predict:variant", type="tertiary", help=_ADD
+    ):
         _open([experiment, experiment], at=1)
 
 
@@ -25,8 +28,9 @@ def both(one: Experiment, other: Experiment) -> None:
         study_of([(None, one), (None, other)])
     except RequestError:
         return
-    if st.button("Both as a study on Compare", icon=":material/speed:", key="predict:both",
-                 type="tertiary"):
+    if st.button(
+        "Both as a study on Compare", icon=":material/speed:", key="predict:both", type="tertiary"
+    ):
         _open([one, other])
 
 

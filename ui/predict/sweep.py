@@ -27,9 +27,16 @@ INTERVAL_S = 1.0
 COLUMNS = 3  # of charts
 _WRITTEN = "predict:sweep:written"  # what the address bar said last
 _SCALING = {"weak": "Batch per chip constant (weak)", "strong": "Total batch constant (strong)"}
-_STATES = {"refused": "cannot be", "too large": "does not fit, by its sizes",
-           "not compiled": "not compiled yet", "waiting": "in the queue", "running": "compiling",
-           "failed": "failed", "does not fit": "does not fit", "predicted": "predicted"}
+_STATES = {
+    "refused": "cannot be",
+    "too large": "does not fit, by its sizes",
+    "not compiled": "not compiled yet",
+    "waiting": "in the queue",
+    "running": "compiling",
+    "failed": "failed",
+    "does not fit": "does not fit",
+    "predicted": "predicted",
+}
 
 
 def show(experiment: Experiment) -> None:
@@ -66,17 +73,28 @@ def is_open() -> bool:
     """Whether the screen shows a sweep. The address bar says so: `show=sweep`, or a sweep, or the
     tab that a sweep had before.
     """
-    return (st.query_params.get(choices.SHOWN) == "sweep" or "sweep" in st.query_params
-            or st.query_params.get(choices.TAB) == "Sweep")
+    return (
+        st.query_params.get(choices.SHOWN) == "sweep"
+        or "sweep" in st.query_params
+        or st.query_params.get(choices.TAB) == "Sweep"
+    )
 
 
 def choose() -> None:
     """A switch between one prediction and a sweep."""
     key = "predict:shown"
     st.session_state[key] = "sweep" if is_open() else "step"
-    st.segmented_control("What is shown", list(_VIEWS), format_func=_VIEWS.__getitem__, key=key,
-                         required=True, on_change=_turn, args=(key,),
-                         label_visibility="collapsed", width="content")
+    st.segmented_control(
+        "What is shown",
+        list(_VIEWS),
+        format_func=_VIEWS.__getitem__,
+        key=key,
+        required=True,
+        on_change=_turn,
+        args=(key,),
+        label_visibility="collapsed",
+        width="content",
+    )
 
 
 def _turn(key: str) -> None:
@@ -101,11 +119,18 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
     # a link was opened: its fields take the place of those that were
     fresh = linked is not None and _said() != st.session_state.get(_WRITTEN)
     first = linked.vary if linked else FIRST
-    known = [name for name, row in VARIABLES.items()
-             if row.needs is None or row.needs in experiment.sizes or name == first]
+    known = [
+        name
+        for name, row in VARIABLES.items()
+        if row.needs is None or row.needs in experiment.sizes or name == first
+    ]
     left, middle, right = st.columns([2, 5, 3], vertical_alignment="bottom")
-    vary = left.selectbox("Vary", known, key=_seeded("sweep", first, fresh),
-                          format_func=lambda name: VARIABLES[name].title)
+    vary = left.selectbox(
+        "Vary",
+        known,
+        key=_seeded("sweep", first, fresh),
+        format_func=lambda name: VARIABLES[name].title,
+    )
     variable = VARIABLES[vary]
     own = linked is not None and linked.vary == vary
     values = linked.values if linked and own else variable.default(experiment)
@@ -114,11 +139,17 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
     scaling = "weak"
     if variable.scales:
         key = _seeded("sweep:scaling", linked.scaling if linked else "weak", fresh)
-        scaling = right.selectbox("Scaling", list(_SCALING), key=key, format_func=lambda name: _SCALING[name],
-                                  help="Of the mesh, fsdp or data takes the chips that come in, and the other axes stay")
+        scaling = right.selectbox(
+            "Scaling",
+            list(_SCALING),
+            key=key,
+            format_func=lambda name: _SCALING[name],
+            help="Of the mesh, fsdp or data takes the chips that come in, and the other axes stay",
+        )
     try:
-        return parse_sweep(experiment, f"{vary}={text}",
-                           "strong" if scaling == "strong" else "weak"), None
+        return parse_sweep(
+            experiment, f"{vary}={text}", "strong" if scaling == "strong" else "weak"
+        ), None
     except RequestError as error:
         return None, str(error)
 
@@ -129,12 +160,17 @@ def _values(variable: Variable, experiment: Experiment, values: str, fresh: bool
     if variable.is_of_topology:
         place = f"{place}:{experiment.device_count}"
     if variable.choices is None:
-        return st.text_input("Values", key=_seeded(place, values, fresh), help=variable.help,
-                             placeholder=variable.example)
+        return st.text_input(
+            "Values",
+            key=_seeded(place, values, fresh),
+            help=variable.help,
+            placeholder=variable.example,
+        )
     offered = variable.choices()
     key = _seeded(place, [v for v in values.split(variable.separator) if v in offered], fresh)
-    chosen = st.multiselect("Values", list(offered), key=key, format_func=offered.__getitem__,
-                            help=variable.help)
+    chosen = st.multiselect(
+        "Values", list(offered), key=key, format_func=offered.__getitem__, help=variable.help
+    )
     return variable.separator.join(chosen)
 
 
@@ -158,8 +194,11 @@ def _linked(experiment: Experiment) -> tuple[Sweep | None, str | None]:
     if not text:
         return None, None
     try:
-        return parse_sweep(experiment, text[:2000],
-                           "strong" if st.query_params.get("scaling") == "strong" else "weak"), None
+        return parse_sweep(
+            experiment,
+            text[:2000],
+            "strong" if st.query_params.get("scaling") == "strong" else "weak",
+        ), None
     except RequestError as error:
         return None, str(error)
 
@@ -200,8 +239,11 @@ def _controls(sweep: Sweep, points: Sequence[Point], outcomes: Sequence[Outcome]
         known = sum(outcome.state in ("predicted", "does not fit") for outcome in outcomes)
         many = "compiles" if len(missing) > 1 else "compile"
         st.markdown(
-            plain(f"{len(missing)} {many}, roughly {_duration(seconds)} on an idle machine{again}; "
-                  f"{known} of {len(points)} points are known already."))
+            plain(
+                f"{len(missing)} {many}, roughly {_duration(seconds)} on an idle machine{again}; "
+                f"{known} of {len(points)} points are known already."
+            )
+        )
 
 
 def _duration(seconds: float) -> str:
@@ -217,15 +259,22 @@ def _watch(sweep: Sweep, points: Sequence[Point], seen: tuple[str, ...]) -> None
     if tuple(outcome.state for outcome in outcomes) != seen:
         st.rerun()
     waiting = sum(outcome.state == "waiting" for outcome in outcomes)
-    at_hand = next((place for place, outcome in enumerate(outcomes) if outcome.state == "running"),
-                   None)
+    at_hand = next(
+        (place for place, outcome in enumerate(outcomes) if outcome.state == "running"), None
+    )
     done = sum(outcome.state in ("predicted", "does not fit", "failed") for outcome in outcomes)
-    held_up = next((each.words for each in outcomes if each.state == "waiting" and each.words), None)
+    held_up = next(
+        (each.words for each in outcomes if each.state == "waiting" and each.words), None
+    )
     if held_up:
-        st.warning(plain(f"{as_sentence(held_up)} The compiles wait for it."),
-                   icon=":material/hourglass_top:")
-    with st.container(border=True,
-                      key="sweep:live"), st.container(horizontal=True, vertical_alignment="center"):
+        st.warning(
+            plain(f"{as_sentence(held_up)} The compiles wait for it."),
+            icon=":material/hourglass_top:",
+        )
+    with (
+        st.container(border=True, key="sweep:live"),
+        st.container(horizontal=True, vertical_alignment="center"),
+    ):
         words = "Waiting for the cluster" if held_up else "Waiting for another run"
         if at_hand is not None:
             run = outcomes[at_hand].run
@@ -235,8 +284,10 @@ def _watch(sweep: Sweep, points: Sequence[Point], seen: tuple[str, ...]) -> None
                 words += f" · {status.elapsed_s:.0f} s"
             if status and (paused := paused_words(status)):
                 words += f"; {paused}"
-        st.progress(done / max(1, done + waiting + (at_hand is not None)),
-                    text=plain(f"{words}, {waiting}{'' if held_up else ' more'} in the queue"))
+        st.progress(
+            done / max(1, done + waiting + (at_hand is not None)),
+            text=plain(f"{words}, {waiting}{'' if held_up else ' more'} in the queue"),
+        )
         if st.button("Cancel all", key="sweep:cancel", icon=":material/stop_circle:"):
             cancel(lab(), outcomes)
             st.rerun()
@@ -251,47 +302,73 @@ def _charts(sweep: Sweep, rows: Sequence[Row]) -> None:
     wide = 2 if len(drawn) in (2, 4) else COLUMNS
     columns = st.columns(wide)
     for place, (name, chart) in enumerate(drawn.items()):
-        columns[place % wide].vega_lite_chart(chart, alt=sweep_charts.chart_alt(name, sweep, rows),
-                                              key=f"sweep:{name}")
+        columns[place % wide].vega_lite_chart(
+            chart, alt=sweep_charts.chart_alt(name, sweep, rows), key=f"sweep:{name}"
+        )
     if drawn:
-        st.caption("Shaded, or as bars: the interval in which a measured step should be about four times out of five. Red: capacity; a cross "
-                   "does not fit; a hollow point is estimated from the sizes and not compiled.")
+        st.caption(
+            "Shaded, or as bars: the interval in which a measured step should be about four times out of five. Red: capacity; a cross "
+            "does not fit; a hollow point is estimated from the sizes and not compiled."
+        )
 
 
 def _table(sweep: Sweep, rows: Sequence[Row]) -> None:
     """Every point in a row, refused and failed ones with their words; and all of it as CSV."""
     base = links.base_address()
-    listed = pd.DataFrame([_cells(sweep, row, base)
-                           for row in rows]).dropna(axis="columns", how="all").fillna("–")
+    listed = (
+        pd.DataFrame([_cells(sweep, row, base) for row in rows])
+        .dropna(axis="columns", how="all")
+        .fillna("–")
+    )
     title = axis_title(sweep)
-    config = {"Open": st.column_config.LinkColumn("Open", display_text="open", width="small"),
-              f"{title[0].upper()}{title[1:]}": st.column_config.TextColumn(pinned=True)}
+    config = {
+        "Open": st.column_config.LinkColumn("Open", display_text="open", width="small"),
+        f"{title[0].upper()}{title[1:]}": st.column_config.TextColumn(pinned=True),
+    }
     st.dataframe(listed, hide_index=True, column_config=config, key="sweep:table")
     dollars = price.now()  # a download is made later, outside of the screen's script
-    st.download_button("CSV", lambda: csv_text(rows, lambda row: row_cost(row, dollars).to_json()),
-                       f"sweep-{sweep.vary}.csv", "text/csv",
-                       key="sweep:csv", icon=":material/download:", on_click="ignore",
-                       help="All points with their numbers, in seconds and bytes")
+    st.download_button(
+        "CSV",
+        lambda: csv_text(rows, lambda row: row_cost(row, dollars).to_json()),
+        f"sweep-{sweep.vary}.csv",
+        "text/csv",
+        key="sweep:csv",
+        icon=":material/download:",
+        on_click="ignore",
+        help="All points with their numbers, in seconds and bytes",
+    )
 
 
 def _cells(sweep: Sweep, row: Row, base: str) -> dict[str, str | None]:
     point, found, title = row.point, row.numbers, axis_title(sweep)
-    between = f"{seconds_text(found.low_s)} – {seconds_text(found.high_s)}" if found.step_s else None
+    between = (
+        f"{seconds_text(found.low_s)} – {seconds_text(found.high_s)}" if found.step_s else None
+    )
     memory = bytes_text(found.peak_bytes) if found.peak_bytes is not None else None
     if (memory is None or row.is_estimated) and point.expected_bytes is not None:
         memory = f"about {bytes_text(point.expected_bytes)}"
     mesh = mesh_text(point.experiment.mesh, " ") if point.experiment else None
-    cells = {"Topology": point.experiment.target.removeprefix("tpu:") if point.experiment
-             and sweep.variable.scales else None, "Mesh": mesh, "State": _state(row),
-             "Step": seconds_text(found.step_s) if found.step_s else None, "Between": between,
-             "MFU": f"{found.mfu:.1%}" if found.mfu is not None else None,
-             "Tokens/s/chip": f"{found.tokens_per_s_per_chip:,.0f}" if found.tokens_per_s_per_chip
-             else None,
-             "Efficiency" if sweep.variable.scales else "Work/chip/s": f"{row.efficiency:.1%}"
-             if row.efficiency is not None else None, "Memory": memory,
-             "Exposed": f"{row.exposed_share:.1%}" if row.exposed_share is not None else None,
-             **_costs(row), "Binds": found.binds,
-             "Open": base + links.path(point.experiment, row.outcome.run, "predict"),}
+    cells = {
+        "Topology": point.experiment.target.removeprefix("tpu:")
+        if point.experiment and sweep.variable.scales
+        else None,
+        "Mesh": mesh,
+        "State": _state(row),
+        "Step": seconds_text(found.step_s) if found.step_s else None,
+        "Between": between,
+        "MFU": f"{found.mfu:.1%}" if found.mfu is not None else None,
+        "Tokens/s/chip": f"{found.tokens_per_s_per_chip:,.0f}"
+        if found.tokens_per_s_per_chip
+        else None,
+        "Efficiency" if sweep.variable.scales else "Work/chip/s": f"{row.efficiency:.1%}"
+        if row.efficiency is not None
+        else None,
+        "Memory": memory,
+        "Exposed": f"{row.exposed_share:.1%}" if row.exposed_share is not None else None,
+        **_costs(row),
+        "Binds": found.binds,
+        "Open": base + links.path(point.experiment, row.outcome.run, "predict"),
+    }
     head = f"{title[0].upper()}{title[1:]}"
     return {head: point.label} | {name: cell for name, cell in cells.items() if name != head}
 

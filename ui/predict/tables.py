@@ -1,6 +1,5 @@
 """Predictions to tables for the screen; no Streamlit here."""
 
-
 from spmd_core.communication.rows import SMALL_WORDS, rows
 from spmd_core.plan import sharding
 from spmd_core.plan.plan import Plan
@@ -19,27 +18,43 @@ NONE = "–"
 def strategies_table(result: Result, price: float | None = None) -> dict[str, list[str]]:
     """One row per strategy, the fastest first: time, interval, memory, what bounds it, exposed
     communication, chip-seconds, and their cost where there is a price per chip-hour."""
-    heads = ("Strategy", "Time", "Interval", "HBM per device", "Bound", "Exposed communication",
-             "Chip-seconds", *(("Cost",) if price else ()))
+    heads = (
+        "Strategy",
+        "Time",
+        "Interval",
+        "HBM per device",
+        "Bound",
+        "Exposed communication",
+        "Chip-seconds",
+        *(("Cost",) if price else ()),
+    )
     table: dict[str, list[str]] = {head: [] for head in heads}
     for name, each in result.ordered:
         prediction = each.prediction
         time = prediction.predicted_s if prediction else None
         table["Strategy"].append(title(name))
-        table["Time"].append(nowrap(seconds_text(time.estimate)) if time else "does not fit"
-                             if prediction else "failed")
-        table[
-            "Interval"].append(
-            f"{nowrap(seconds_text(time.low))} to {nowrap(seconds_text(time.high))}" if time
-            else NONE)
-        table["HBM per device"].append(nowrap(bytes_text(prediction.memory_bytes.peak))
-                                       if prediction else NONE)
+        table["Time"].append(
+            nowrap(seconds_text(time.estimate))
+            if time
+            else "does not fit"
+            if prediction
+            else "failed"
+        )
+        table["Interval"].append(
+            f"{nowrap(seconds_text(time.low))} to {nowrap(seconds_text(time.high))}"
+            if time
+            else NONE
+        )
+        table["HBM per device"].append(
+            nowrap(bytes_text(prediction.memory_bytes.peak)) if prediction else NONE
+        )
         table["Bound"].append(bound_words(prediction.binds) if prediction else NONE)
         exposed = sum(c.exposed_in_all_s for c in prediction.collectives) if prediction else 0.0
         table["Exposed communication"].append(nowrap(seconds_text(exposed)) if time else NONE)
         spent = cost_of(prediction, price) if prediction else Cost()
-        table["Chip-seconds"].append(NONE if spent.chip_seconds is None
-                                     else number_text(spent.chip_seconds))
+        table["Chip-seconds"].append(
+            NONE if spent.chip_seconds is None else number_text(spent.chip_seconds)
+        )
         if price:
             table["Cost"].append(plain(money_text(spent.money_per_step)))
     return table
@@ -49,9 +64,9 @@ def collectives_table(found: Prediction) -> dict[str, list[str]]:
     """Collectives alike in kind, axes, bytes and reason are one row, the longest first, and all
     that is small is the last.
     """
-    table: dict[str, list[str]] = {name: []
-                                   for name in ("Collective", "Bytes", "Times", "Total",
-                                                "Exposed", "Why")}
+    table: dict[str, list[str]] = {
+        name: [] for name in ("Collective", "Bytes", "Times", "Total", "Exposed", "Why")
+    }
     for row in rows(found.collectives):
         axes = ", ".join(row.axes)
         route = "" if row.rest else route_words(row.first.route or "")
@@ -69,21 +84,30 @@ def collectives_table(found: Prediction) -> dict[str, list[str]]:
 
 def buffers_table(found: Prediction) -> dict[str, list[str]]:
     """The arrays that matter to memory, and the operation that they come from."""
-    return {"Array": [plain(each.shape) for each in found.buffers],
-            "Bytes": [nowrap(bytes_text(each.bytes)) for each in found.buffers],
-            "From": [plain(operation(each.op) or each.name) for each in found.buffers]}
+    return {
+        "Array": [plain(each.shape) for each in found.buffers],
+        "Bytes": [nowrap(bytes_text(each.bytes)) for each in found.buffers],
+        "From": [plain(operation(each.op) or each.name) for each in found.buffers],
+    }
 
 
 def memory_table(found: Prediction) -> dict[str, list[str]]:
     """The compiler's account, per device."""
     held = found.memory_bytes
-    rows = {"Peak": held.peak, "Arguments (parameters, optimizer, data)": held.argument,
-            "Temporaries": held.temp, "Results": held.output,
-            "of which reuse arguments (donated)": held.alias, "Program": held.code,
-            "In host memory": held.host or None}
+    rows = {
+        "Peak": held.peak,
+        "Arguments (parameters, optimizer, data)": held.argument,
+        "Temporaries": held.temp,
+        "Results": held.output,
+        "of which reuse arguments (donated)": held.alias,
+        "Program": held.code,
+        "In host memory": held.host or None,
+    }
     rows = {name: size for name, size in rows.items() if size is not None}
-    return {"Memory per device": list(rows),
-            "Bytes": [nowrap(bytes_text(size)) for size in rows.values()]}
+    return {
+        "Memory per device": list(rows),
+        "Bytes": [nowrap(bytes_text(size)) for size in rows.values()],
+    }
 
 
 def sharding_table(plan: Plan) -> dict[str, list[str]]:
@@ -95,10 +119,13 @@ def sharding_table(plan: Plan) -> dict[str, list[str]]:
             return NONE
         return " or ".join(" and ".join(axes) if axes else "replicated" for axes in choices)
 
-    return {"Dim": list(rows),
-            "of activations": [words(groups.get("activations")) for groups in rows.values()],
-            "of parameters and optimizer": [words(groups.get("parameters"))
-                                            for groups in rows.values()]}
+    return {
+        "Dim": list(rows),
+        "of activations": [words(groups.get("activations")) for groups in rows.values()],
+        "of parameters and optimizer": [
+            words(groups.get("parameters")) for groups in rows.values()
+        ],
+    }
 
 
 def arrays_table(plan: Plan) -> dict[str, list[str]]:
@@ -109,14 +136,18 @@ def arrays_table(plan: Plan) -> dict[str, list[str]]:
     rename = sharding.WORDS
 
     def dims(array: sharding.CutArray) -> str:
-        return ", ".join(f"{rename.get(dim, dim)} {size:,}"
-                         + (f" over {' and '.join(axes)}" if axes else "")
-                         for (dim, size), axes in zip(array.dims, array.axes, strict=True))
+        return ", ".join(
+            f"{rename.get(dim, dim)} {size:,}" + (f" over {' and '.join(axes)}" if axes else "")
+            for (dim, size), axes in zip(array.dims, array.axes, strict=True)
+        )
 
-    return {"Array": [f"{array.name} ({array.group[:-1]})" for array in found],
-            "Dims and mesh axes": [dims(array) for array in found],
-            "On each device": [" × ".join(f"{size:,}" for size in array.held(plan.axis_sizes))
-                               for array in found]}
+    return {
+        "Array": [f"{array.name} ({array.group[:-1]})" for array in found],
+        "Dims and mesh axes": [dims(array) for array in found],
+        "On each device": [
+            " × ".join(f"{size:,}" for size in array.held(plan.axis_sizes)) for array in found
+        ],
+    }
 
 
 def percent(new: float | None, old: float | None) -> str:

@@ -13,8 +13,10 @@ from ui.predict.tables import NONE, nowrap
 from ui.shell import refusal
 
 ORDERS = {"topology": "By topology", "plain": "Plain"}
-_MEANINGS = {"topology": "as jax's mesh_utils assigns devices",
-             "plain": "devices as they are listed"}
+_MEANINGS = {
+    "topology": "as jax's mesh_utils assigns devices",
+    "plain": "devices as they are listed",
+}
 _WIDTH_PX = 330  # of one picture; two stand side by side
 
 
@@ -30,8 +32,16 @@ def show(experiment: Experiment) -> None:
     axis = names[0]
     if len(names) > 1:
         default = max(experiment.mesh, key=lambda pair: pair[1])[0]
-        axis = st.segmented_control("Color along", names, default=default,
-                                    key=f"torus:axis:{','.join(names)}", required=True) or default
+        axis = (
+            st.segmented_control(
+                "Color along",
+                names,
+                default=default,
+                key=f"torus:axis:{','.join(names)}",
+                required=True,
+            )
+            or default
+        )
     chosen = experiment.option("device_order")
     for column, (order, words) in zip(st.columns(2, gap="medium"), ORDERS.items(), strict=True):
         with column:
@@ -39,14 +49,21 @@ def show(experiment: Experiment) -> None:
             st.markdown(f"**{words}** :gray[:small[{plain(_MEANINGS[order])}]]{used}")
             chart = torus_chart.torus_chart(topology, experiment.mesh, axis, order, _WIDTH_PX)
             said = "; ".join(f"{each.name}: {each.words}" for each in found[order])
-            st.vega_lite_chart(chart,
-                               alt=f"{topology.name}, {order} order, colored along {axis}. {said}",
-                               width="content", key=f"torus:{order}")
+            st.vega_lite_chart(
+                chart,
+                alt=f"{topology.name}, {order} order, colored along {axis}. {said}",
+                width="content",
+                key=f"torus:{order}",
+            )
             st.table(axes_table(found[order]), border="horizontal")
-    st.caption(plain(f"{torus_chart.caption(topology)} Colors go from the first place along {axis} (blue) to the last (red), and the line joins "
-                     "the devices of one group in their order. Neighbors: how many links are between one device and the next along "
-                     "the axis, on average. "
-                     "Gather: until every device has 1 GiB, by the cost model."))
+    st.caption(
+        plain(
+            f"{torus_chart.caption(topology)} Colors go from the first place along {axis} (blue) to the last (red), and the line joins "
+            "the devices of one group in their order. Neighbors: how many links are between one device and the next along "
+            "the axis, on average. "
+            "Gather: until every device has 1 GiB, by the cost model."
+        )
+    )
     if (verdict := difference(found["topology"], found["plain"])) is not None:
         st.markdown(plain(verdict))
 
@@ -55,10 +72,12 @@ def axes_table(axes: tuple[MeshAxis, ...]) -> dict[str, list[str]]:
     """One row per axis: what it is on the torus, how far apart neighbours are, and what gathering
     over it takes.
     """
-    return {"Axis": [nowrap(f"{each.name} {each.size}") for each in axes],
-            "On the torus": [each.words for each in axes],
-            "Neighbors": [_apart(each.links_apart) for each in axes],
-            nowrap("Gather 1 GiB"): [nowrap(seconds_text(each.gather_s)) for each in axes]}
+    return {
+        "Axis": [nowrap(f"{each.name} {each.size}") for each in axes],
+        "On the torus": [each.words for each in axes],
+        "Neighbors": [_apart(each.links_apart) for each in axes],
+        nowrap("Gather 1 GiB"): [nowrap(seconds_text(each.gather_s)) for each in axes],
+    }
 
 
 def _apart(links: float | None) -> str:
@@ -73,6 +92,9 @@ def difference(placed: tuple[MeshAxis, ...], listed: tuple[MeshAxis, ...]) -> st
     for one, other in zip(placed, listed, strict=True):
         if one.gather_s and other.gather_s and abs(other.gather_s / one.gather_s - 1) > 0.05:
             ratio = other.gather_s / one.gather_s
-            parts.append(f"{ratio:.2g}× as long over {one.name}" if ratio > 1
-                         else f"{ratio:.0%} of the time over {one.name}")
+            parts.append(
+                f"{ratio:.2g}× as long over {one.name}"
+                if ratio > 1
+                else f"{ratio:.0%} of the time over {one.name}"
+            )
     return f"In plain order, gathering takes {' and '.join(parts)}." if parts else None

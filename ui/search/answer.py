@@ -26,17 +26,31 @@ def watch(search: Search) -> None:
     """
     if search.is_over:
         st.rerun()
-    with st.container(border=True, key="search-live"), \
-            st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(plain(words.doing(search.glance, search.doing, search.spent_s,
-                                      search.budget_s)), width="stretch")
-        if st.button("Cancel", key="search:cancel", icon=":material/stop_circle:",
-                     help="Keeps what was found; searching again goes on from there."):
+    with (
+        st.container(border=True, key="search-live"),
+        st.container(horizontal=True, vertical_alignment="center"),
+    ):
+        st.markdown(
+            plain(words.doing(search.glance, search.doing, search.spent_s, search.budget_s)),
+            width="stretch",
+        )
+        if st.button(
+            "Cancel",
+            key="search:cancel",
+            icon=":material/stop_circle:",
+            help="Keeps what was found; searching again goes on from there.",
+        ):
             search.cancel()
     answer = search.glance
     if answer.space:
-        st.progress(min(1.0, search.spent_s / search.budget_s if search.budget_s
-                        else len(answer.found) / answer.space))
+        st.progress(
+            min(
+                1.0,
+                search.spent_s / search.budget_s
+                if search.budget_s
+                else len(answer.found) / answer.space,
+            )
+        )
     if answer.ranking:
         st.dataframe(ranking_table(answer), hide_index=True, key="search:live")
 
@@ -50,29 +64,36 @@ def headline(answer: Answer) -> None:
     st.subheader(plain(winner.name), anchor=False)
     known = words.FATES[winner.fate]
     goal, price = answer.question.minimize, dict(answer.question.price)
-    time, memory = ((f"{'Time of a step' if winner.plan else 'Time'}, {known}",
-                     seconds_text(winner.seconds)),
-                    ("Memory per device", bytes_text(winner.memory_bytes)))
+    time, memory = (
+        (f"{'Time of a step' if winner.plan else 'Time'}, {known}", seconds_text(winner.seconds)),
+        ("Memory per device", bytes_text(winner.memory_bytes)),
+    )
     cost = words.cost_title(winner, goal), words.cost_text(winner, goal, price)
     # what is minimized comes first
-    figures = [memory, time] if goal == "memory" else [cost, time, memory] if cost[0] else [
-        time, memory]
+    figures = (
+        [memory, time] if goal == "memory" else [cost, time, memory] if cost[0] else [time, memory]
+    )
     figures.append(("Candidates", count_text(answer.space)))
     for column, (title, value) in zip(st.columns(len(figures)), figures, strict=True):
         column.metric(title, value)
     said = [words.sure_words(answer), words.next_words(answer)]
     st.markdown(plain(" ".join(f"{each.rstrip('.')}." for each in said if each)))
     if (proof := answer.proof_of_winner) is not None:
-        st.page_link("pages/compare.py", label="**Open the proof on Compare**",
-                     icon=":material/open_in_new:",
-                     query_params=cards.query(proof.experiment, proof.run))
+        st.page_link(
+            "pages/compare.py",
+            label="**Open the proof on Compare**",
+            icon=":material/open_in_new:",
+            query_params=cards.query(proof.experiment, proof.run),
+        )
 
 
 def details(answer: Answer) -> None:
     """Everything else, in the order in which a reader asks for it."""
     winner = answer.winner
-    st.caption(f"{plain(words.space_words(answer))} "
-               f"{plain(words.state_words(answer))} {coded(' '.join(answer.notes))}")
+    st.caption(
+        f"{plain(words.space_words(answer))} "
+        f"{plain(words.state_words(answer))} {coded(' '.join(answer.notes))}"
+    )
     if winner is None:
         every(answer)
         return
@@ -97,16 +118,22 @@ def fronts(answer: Answer) -> None:
             st.caption(plain(words.front_words(front, prices)))
         elif chart is not None:
             st.subheader(f"Time against {what}", anchor=False)
-            st.vega_lite_chart(chart, alt=words.front_words(front, prices),
-                               key=f"search:front:{what}")
+            st.vega_lite_chart(
+                chart, alt=words.front_words(front, prices), key=f"search:front:{what}"
+            )
 
 
 def _ranking(answer: Answer) -> Candidate | None:
     """The ranking; the candidate of the row that was chosen."""
     st.subheader("Ranking", anchor=False)
     shown = answer.ranking[:ROWS]
-    event = st.dataframe(ranking_table(answer), hide_index=True, key="search:ranking",
-                         on_select="rerun", selection_mode="single-row")
+    event = st.dataframe(
+        ranking_table(answer),
+        hide_index=True,
+        key="search:ranking",
+        on_select="rerun",
+        selection_mode="single-row",
+    )
     rest = len(answer.ranking) - len(shown)
     more = f" {words.ranked_words(answer)}" if rest > 0 else ""
     st.caption(f"Choose a row to see what it costs, and to open it.{more}")
@@ -122,23 +149,34 @@ def ranking_table(answer: Answer) -> pd.DataFrame:
         each = entry.candidate
         low, high = each.span or (None, None)
         # how it is known beside the time, in sight of a narrow window too
-        rows.append({"": place, "Cost": words.cost_text(each, goal, price), "Time": seconds_text(each.seconds),
-                     "Known by": words.known_by(each, proof), **columns(each),
-                     "Memory": bytes_text(each.memory_bytes),
-                     "Interval": f"{seconds_text(low)} to {seconds_text(high)}" if low else "–",
-                     "Others": f"{count_text(len(entry.alike))} alike" if entry.alike else ""})
+        rows.append(
+            {
+                "": place,
+                "Cost": words.cost_text(each, goal, price),
+                "Time": seconds_text(each.seconds),
+                "Known by": words.known_by(each, proof),
+                **columns(each),
+                "Memory": bytes_text(each.memory_bytes),
+                "Interval": f"{seconds_text(low)} to {seconds_text(high)}" if low else "–",
+                "Others": f"{count_text(len(entry.alike))} alike" if entry.alike else "",
+            }
+        )
     table = pd.DataFrame(rows)
     if answer.winner is not None and (title := words.cost_title(answer.winner, goal)):
         table = table.rename(columns={"Cost": title})
-    return table.drop(columns=[name for name in ("Cost", "Others")
-                               if name in table and not any(table[name])])
+    return table.drop(
+        columns=[name for name in ("Cost", "Others") if name in table and not any(table[name])]
+    )
 
 
 def columns(candidate: Candidate) -> dict[str, str]:
     """The parts of a candidate's name, by what they are."""
     parts = candidate.name.split(" · ")
-    titles = ("Mesh", "Remat", "Batch", "Chips") if candidate.point is None else \
-        ("Mesh", "Sharding", "Strategy", "Target")
+    titles = (
+        ("Mesh", "Remat", "Batch", "Chips")
+        if candidate.point is None
+        else ("Mesh", "Sharding", "Strategy", "Target")
+    )
     return dict(zip(titles, parts, strict=False))
 
 
@@ -149,10 +187,18 @@ def actions(candidate: Candidate) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         title = "Predict" if candidate.plan or experiment.place.is_absent else "Compare"
         page = f"pages/{title.lower()}.py" if not candidate.plan else page
-        st.page_link(page, label=f"**Open on {title}**", icon=":material/open_in_new:",
-                     query_params=cards.query(experiment, candidate.run))
-        exports.text_button("Script", lambda: script_text(experiment), "search.py",
-                            "A Python script of plain JAX that reproduces it.")
+        st.page_link(
+            page,
+            label=f"**Open on {title}**",
+            icon=":material/open_in_new:",
+            query_params=cards.query(experiment, candidate.run),
+        )
+        exports.text_button(
+            "Script",
+            lambda: script_text(experiment),
+            "search.py",
+            "A Python script of plain JAX that reproduces it.",
+        )
     if candidate.plan is not None:
         with st.expander("Axis rules for MaxText and Flax"):
             st.code(axis_rules.maxtext(candidate.plan), language="yaml")
@@ -161,34 +207,55 @@ def actions(candidate: Candidate) -> None:
 
 def every(answer: Answer) -> None:
     """Every candidate with its fate, filtered by words."""
-    box = st.expander(f"Every candidate ({count_text(len(answer.found))})",
-                      key="search:every", on_change="rerun")
+    box = st.expander(
+        f"Every candidate ({count_text(len(answer.found))})", key="search:every", on_change="rerun"
+    )
     if not box.open:  # tens of thousands of names: filtered only for who looks
         return
     with box:
         left, right = st.columns([3, 2])
-        text = left.text_input("Words of the name", key="search:filter", placeholder="tensor=4",
-                               max_chars=100)
+        text = left.text_input(
+            "Words of the name", key="search:filter", placeholder="tensor=4", max_chars=100
+        )
         fate = right.selectbox("Fate", ["all", *words.FATES], key="search:fate")
         wanted = text.replace(" · ", " ").split()
-        found = [each for each in answer.found if fate in ("all", each.fate)
-                 and all(word in each.name for word in wanted)]
+        found = [
+            each
+            for each in answer.found
+            if fate in ("all", each.fate) and all(word in each.name for word in wanted)
+        ]
         if not found:
             st.caption("No candidate has these words and this fate.")
             return
         shown = found[:MOST_LISTED]
-        event = st.dataframe(fates_table(shown), hide_index=True, key="search:fates",
-                             on_select="rerun", selection_mode="single-row")
+        event = st.dataframe(
+            fates_table(shown),
+            hide_index=True,
+            key="search:fates",
+            on_select="rerun",
+            selection_mode="single-row",
+        )
         rows = event["selection"]["rows"]
         if rows and rows[0] < len(shown):
             st.markdown(plain(words.why_not(answer, shown[rows[0]])))
-        st.caption(f"{count_text(len(shown))} of {count_text(len(found))} shown. "
-                   "Choose a row to see what it costs, and where it first loses.")
+        st.caption(
+            f"{count_text(len(shown))} of {count_text(len(found))} shown. "
+            "Choose a row to see what it costs, and where it first loses."
+        )
 
 
 def fates_table(candidates: list[Candidate]) -> pd.DataFrame:
     """A row per candidate: what became of it, and why."""
-    return pd.DataFrame([{**columns(each), "Fate": words.FATES[each.fate],
-                          "Why": each.reason or "", "Rule": each.detail,
-                          "Time": seconds_text(each.seconds),
-                          "Memory": bytes_text(each.memory_bytes)} for each in candidates])
+    return pd.DataFrame(
+        [
+            {
+                **columns(each),
+                "Fate": words.FATES[each.fate],
+                "Why": each.reason or "",
+                "Rule": each.detail,
+                "Time": seconds_text(each.seconds),
+                "Memory": bytes_text(each.memory_bytes),
+            }
+            for each in candidates
+        ]
+    )

@@ -31,8 +31,11 @@ _PUT = {"sharding": "Axes of dims", "overrides": "Arrays that stay put"}
 _KINDS = {"model": "A model", "array": "A computation"}
 _GIB = 2**30
 DEFAULT = {"model": "llama-3.1-8b", "chips": ["v5p:16"], "global_batch": 64, "sequence": 4096}
-_DEFAULT_SPEC = {"workload": "mlp", "target": "cpu:8", "dims": {
-    "batch": 1024, "in": 256, "hidden": 1024, "out": 256}}
+_DEFAULT_SPEC = {
+    "workload": "mlp",
+    "target": "cpu:8",
+    "dims": {"batch": 1024, "in": 256, "hidden": 1024, "out": 256},
+}
 BUDGET_S, MOST_S = 60, 3600
 
 
@@ -61,11 +64,19 @@ def fields() -> tuple[AnyQuestion, float | None, str | None]:
     estimates), and a sentence where the fields ask nothing.
     """
     now = question()
-    kind = st.segmented_control("Search", list(_KINDS), format_func=lambda name: _KINDS[name],
-                                key=_key("kind", now.kind), required=True)
+    kind = st.segmented_control(
+        "Search",
+        list(_KINDS),
+        format_func=lambda name: _KINDS[name],
+        key=_key("kind", now.kind),
+        required=True,
+    )
     try:
-        asked = _model(now if isinstance(now, ModelQuestion) else None) if kind == "model" \
+        asked = (
+            _model(now if isinstance(now, ModelQuestion) else None)
+            if kind == "model"
             else _array(now if isinstance(now, ArrayQuestion) else None)
+        )
         refusal = None
         state.set_aside(SCREEN, "question", asked)
     except RequestError as error:
@@ -81,18 +92,38 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
     now = now or first()
     models = list(dict.fromkeys((now.model, *_MODELS)))
     model = st.selectbox("Model", models, key=_key("model", now.model))
-    chips = st.text_input("Chips", key=_key("chips", ", ".join(now.chips)), max_chars=200,
-                          help="`v5p:64` is 64 chips, `v5e:..256` any number up to 256, "
-                               "`v5p:4x4x4*2` one topology. Commas between several.")
+    chips = st.text_input(
+        "Chips",
+        key=_key("chips", ", ".join(now.chips)),
+        max_chars=200,
+        help="`v5p:64` is 64 chips, `v5e:..256` any number up to 256, "
+        "`v5p:4x4x4*2` one topology. Commas between several.",
+    )
     left, right = st.columns(2)
-    batch = left.number_input("Global batch", 1, 2**24, key=_key("batch", now.global_batch or 64),
-                              help="Sequences in a step, over all devices.")
-    sequence = right.number_input("Sequence", 128, 2**20, step=128,
-                                  key=_key("sequence", now.sequence), help="Tokens of a sequence.")
+    batch = left.number_input(
+        "Global batch",
+        1,
+        2**24,
+        key=_key("batch", now.global_batch or 64),
+        help="Sequences in a step, over all devices.",
+    )
+    sequence = right.number_input(
+        "Sequence",
+        128,
+        2**20,
+        step=128,
+        key=_key("sequence", now.sequence),
+        help="Tokens of a sequence.",
+    )
     goal = _goal(now, True)
-    given: dict[str, Any] = {"model": model, "global_batch": int(batch), "sequence": int(sequence),
-                             "chips": [part.strip() for part in chips.split(",") if part.strip()],
-                             "minimize": goal, "plan": dict(now.plan)}
+    given: dict[str, Any] = {
+        "model": model,
+        "global_batch": int(batch),
+        "sequence": int(sequence),
+        "chips": [part.strip() for part in chips.split(",") if part.strip()],
+        "minimize": goal,
+        "plan": dict(now.plan),
+    }
     if goal == "price":
         given["price"] = _prices(now)
     return read_question(given | _fixed(now))
@@ -100,47 +131,83 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
 
 def _fixed(now: ModelQuestion) -> dict[str, Any]:
     with st.expander("What is fixed"):
-        axes = st.text_input("Mesh axes", key=_key("axes", ",".join(
-            f"{name}={size}" for name, size in now.fixed)), placeholder="data=4,tensor=1",
-            max_chars=100, help="Axes that keep this size; 1 leaves an axis unused.")
-        remat = st.multiselect("Rematerialization", list(REMATS),
-                               key=_key("remat", list(now.remat)))
+        axes = st.text_input(
+            "Mesh axes",
+            key=_key("axes", ",".join(f"{name}={size}" for name, size in now.fixed)),
+            placeholder="data=4,tensor=1",
+            max_chars=100,
+            help="Axes that keep this size; 1 leaves an axis unused.",
+        )
+        remat = st.multiselect(
+            "Rematerialization", list(REMATS), key=_key("remat", list(now.remat))
+        )
         offload = st.toggle("May offload to host memory", key=_key("offload", now.offload))
-        slices = st.text_input("Slices", key=_key("slices", now.slices), max_chars=6,
-                               help="`fewest`, `any`, or a number.")
+        slices = st.text_input(
+            "Slices",
+            key=_key("slices", now.slices),
+            max_chars=6,
+            help="`fewest`, `any`, or a number.",
+        )
         memory = _memory(now.memory_bytes)
-    return {"fixed": parse_mesh(axes) if axes.strip() else (), "remat": remat, "offload": offload,
-            "slices": slices.strip(), "memory_bytes": memory}
+    return {
+        "fixed": parse_mesh(axes) if axes.strip() else (),
+        "remat": remat,
+        "offload": offload,
+        "slices": slices.strip(),
+        "memory_bytes": memory,
+    }
 
 
 def _memory(now: int | None) -> int | None:
     """The most bytes that a device may hold; None where that is all it has."""
-    gib = st.number_input("Memory per device, at most (GiB)", 0.0, 1024.0, format="%g",
-                          key=_key("memory", (now or 0) / _GIB), help="0: all that it has.")
+    gib = st.number_input(
+        "Memory per device, at most (GiB)",
+        0.0,
+        1024.0,
+        format="%g",
+        key=_key("memory", (now or 0) / _GIB),
+        help="0: all that it has.",
+    )
     return bytes_of(gib) if gib else None
 
 
 def _prices(now: Question | None) -> tuple[tuple[str, float], ...]:
-    text = st.text_input("Per chip and hour", max_chars=200, placeholder="v5p=4.2, v5e=1.2",
-                         key=_key("price", ", ".join(f"{name}={value:g}" for name, value
-                                                     in (now.price if now else ()))))
+    text = st.text_input(
+        "Per chip and hour",
+        max_chars=200,
+        placeholder="v5p=4.2, v5e=1.2",
+        key=_key(
+            "price", ", ".join(f"{name}={value:g}" for name, value in (now.price if now else ()))
+        ),
+    )
     return read_prices(text)
 
 
 def _goal(now: Question | None, of_model: bool) -> Goal:
-    return st.selectbox("Minimize", list(GOALS),
-                        format_func=lambda name: goal_words(name, of_model),
-                        key=_key("goal", now.minimize if now else GOALS[0]))
+    return st.selectbox(
+        "Minimize",
+        list(GOALS),
+        format_func=lambda name: goal_words(name, of_model),
+        key=_key("goal", now.minimize if now else GOALS[0]),
+    )
 
 
 def _array(now: ArrayQuestion | None) -> ArrayQuestion:
     spec = _DEFAULT_SPEC if now is None else {**now.spec, "target": ", ".join(now.targets)}
     names = [name for name, what in WORKLOADS.items() if what.is_predicted and not what.has_plan]
-    name = st.selectbox("Computation", names, key=_key("workload", spec["workload"]),
-                        format_func=lambda each: WORKLOADS[each].title)
+    name = st.selectbox(
+        "Computation",
+        names,
+        key=_key("workload", spec["workload"]),
+        format_func=lambda each: WORKLOADS[each].title,
+    )
     what = WORKLOADS[name]
-    target = st.text_input("Targets", key=_key("target", spec["target"]), max_chars=200,
-                           help="`cpu:8`, `local`, or a topology such as `tpu:v5e:4x4`.")
+    target = st.text_input(
+        "Targets",
+        key=_key("target", spec["target"]),
+        max_chars=200,
+        help="`cpu:8`, `local`, or a topology such as `tpu:v5e:4x4`.",
+    )
     # of a link's question what the fields do not change stays as it is, said or left out: another
     # way to write it would be another question, with no answer
     held = spec if name == spec["workload"] else {}
@@ -148,33 +215,61 @@ def _array(now: ArrayQuestion | None) -> ArrayQuestion:
     dims = st.text_input("Dims", key=_key(f"dims.{name}", sizes), max_chars=400)
     named = [each for each in spec.get("strategies", ()) if each in what.strategies]
     own = list(now.strategies) if now and held and not named else []
-    usual = named or own or [each for each in what.default_strategies if each in ("auto", "shard_map")]
-    strategies = st.multiselect("Strategies", list(what.strategies),
-                                key=_key(f"strategies.{name}", usual))
-    each_array = st.toggle("Every spec of every array", key=_key("overrides", bool(
-        now and "overrides" in now.searched)),
-        help="Instead of dims: each operand and result is sharded by itself. A large space.")
+    usual = (
+        named or own or [each for each in what.default_strategies if each in ("auto", "shard_map")]
+    )
+    strategies = st.multiselect(
+        "Strategies", list(what.strategies), key=_key(f"strategies.{name}", usual)
+    )
+    each_array = st.toggle(
+        "Every spec of every array",
+        key=_key("overrides", bool(now and "overrides" in now.searched)),
+        help="Instead of dims: each operand and result is sharded by itself. A large space.",
+    )
     goal = _goal(now, False)
     more: dict[str, Any] = {"minimize": goal}
     if goal == "price":
         more["price"] = _prices(now)
     put = "sharding", "overrides", "mesh"
-    rest = {field: value for field, value in spec.items() if field not in (
-        "workload", "target", "dims", "strategies", *put)} if held else {}
+    rest = (
+        {
+            field: value
+            for field, value in spec.items()
+            if field not in ("workload", "target", "dims", "strategies", *put)
+        }
+        if held
+        else {}
+    )
     with st.expander("What is fixed"):
-        mesh = st.text_input("Mesh", max_chars=100, placeholder="x=2,y=4", key=_key(
-            f"mesh.{name}", _pairs(dict(held.get("mesh") or {}))), help="Empty: every mesh.")
-        for field, example in (("sharding", '{"batch": "x"}'), ("overrides", '{"w1": ["x", null]}')):
-            text = st.text_input(_PUT[field], max_chars=400, placeholder=example, key=_key(
-                f"{field}.{name}", json.dumps(held[field]) if held.get(field) else ""))
+        mesh = st.text_input(
+            "Mesh",
+            max_chars=100,
+            placeholder="x=2,y=4",
+            key=_key(f"mesh.{name}", _pairs(dict(held.get("mesh") or {}))),
+            help="Empty: every mesh.",
+        )
+        for field, example in (
+            ("sharding", '{"batch": "x"}'),
+            ("overrides", '{"w1": ["x", null]}'),
+        ):
+            text = st.text_input(
+                _PUT[field],
+                max_chars=400,
+                placeholder=example,
+                key=_key(f"{field}.{name}", json.dumps(held[field]) if held.get(field) else ""),
+            )
             if text.strip():
                 rest[field] = _object(_PUT[field], text)
         more["memory_bytes"] = _memory(now.memory_bytes if now else None)
-    asked = {**rest, "workload": name,
-             "dims": held.get("dims") if held and dims == sizes
-             else dict(parse_mesh(dims.replace(" ", ""))),
-             "target": [part.strip() for part in target.split(",") if part.strip()],
-             "strategies": None if strategies == own else strategies or None}
+    asked = {
+        **rest,
+        "workload": name,
+        "dims": held.get("dims")
+        if held and dims == sizes
+        else dict(parse_mesh(dims.replace(" ", ""))),
+        "target": [part.strip() for part in target.split(",") if part.strip()],
+        "strategies": None if strategies == own else strategies or None,
+    }
     asked["mesh"] = parse_mesh(mesh.replace(" ", "")) if mesh.strip() else None
     asked |= {"overrides": None} if each_array else {} if "sharding" in rest else {"sharding": None}
     return read_array_question(asked, _devices(asked["target"]), **more)
@@ -185,8 +280,9 @@ def _object(label: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise refuse(f"{label} {shorten(text)}", "is not JSON",
-                     'write for example {"batch": "x"}') from None
+        raise refuse(
+            f"{label} {shorten(text)}", "is not JSON", 'write for example {"batch": "x"}'
+        ) from None
 
 
 def _devices(targets: list[str]) -> int | None:
@@ -202,19 +298,24 @@ def _budget(asked: AnyQuestion) -> float | None:
     """Seconds for compiling and measuring."""
     is_model = isinstance(asked, ModelQuestion)
     seconds = st.number_input(
-        "Seconds to compile and measure", 0 if is_model else 1, MOST_S,
+        "Seconds to compile and measure",
+        0 if is_model else 1,
+        MOST_S,
         key=_key(f"budget.{asked.kind}", 0 if is_model else BUDGET_S),
-        help="The best first. 0: only the instant estimate of every candidate." if is_model else
-        "The best first. Simulated and attached devices are measured, TPUs that are not attached "
-        "compiled for.")
+        help="The best first. 0: only the instant estimate of every candidate."
+        if is_model
+        else "The best first. Simulated and attached devices are measured, TPUs that are not attached "
+        "compiled for.",
+    )
     return float(seconds) or None
 
 
 def as_text(asked: AnyQuestion) -> str:
     """The question for the command line: a spec, or arguments."""
     if isinstance(asked, ArrayQuestion):
-        return json.dumps({**asked.spec, "target": list(asked.targets),
-                           **dict.fromkeys(asked.searched)})
+        return json.dumps(
+            {**asked.spec, "target": list(asked.targets), **dict.fromkeys(asked.searched)}
+        )
     words = [f"--model {asked.model}", f"--chips {','.join(asked.chips)}"]
     if asked.global_batch:
         words.append(f"--global-batch {asked.global_batch}")

@@ -57,10 +57,15 @@ def write_query(question: AnyQuestion) -> None:
 
 def before(budget_s: float | None) -> None:
     """What pressing the button does."""
-    then = f"the best are compiled or measured, for at most {budget_s:g} s" if budget_s else \
-        "nothing is compiled: give it seconds in the sidebar for that"
-    st.info(f"Press Search: every candidate is estimated at once, and {then}.",
-            icon=":material/travel_explore:")
+    then = (
+        f"the best are compiled or measured, for at most {budget_s:g} s"
+        if budget_s
+        else "nothing is compiled: give it seconds in the sidebar for that"
+    )
+    st.info(
+        f"Press Search: every candidate is estimated at once, and {then}.",
+        icon=":material/travel_explore:",
+    )
 
 
 def others(shown: AnyQuestion) -> None:
@@ -75,9 +80,11 @@ def others(shown: AnyQuestion) -> None:
     st.subheader("Searched before", anchor=False)
     for number, (question, each) in enumerate(past):
         with st.container(horizontal=True, vertical_alignment="center", border=True):
-            st.markdown(f"{plain(each.words or 'Nothing was found yet.')}  \n"
-                        f"{count_text(each.space)} candidates, {ago(each.updated_at)}",
-                        width="stretch")
+            st.markdown(
+                f"{plain(each.words or 'Nothing was found yet.')}  \n"
+                f"{count_text(each.space)} candidates, {ago(each.updated_at)}",
+                width="stretch",
+            )
             if st.button("Open", key=f"search:past:{number}"):
                 inputs.show(question)
                 st.rerun()

@@ -32,14 +32,21 @@ def drawn_kind(span: Span) -> str:
 def component_data(timeline: Timeline, name: str) -> dict[str, Any]:
     """What the component is given, as JSON values; `name` tells one timeline from another."""
     scenes = [_scene(timeline, number) for number in range(len(timeline.scenes))]
-    kinds = {kind for scene in scenes for kind in (*scene["kind"], *(
-        "exposed" for stretches in scene["exposed"] if stretches))} - {LOOP}
+    kinds = {
+        kind
+        for scene in scenes
+        for kind in (*scene["kind"], *("exposed" for stretches in scene["exposed"] if stretches))
+    } - {LOOP}
     if not timeline.predicted and all(_is_exposed(span) for _, span in timeline.all_spans()):
         kinds -= {"hidden"}
     words = KINDS if timeline.predicted else KINDS | TRACED_KINDS
-    return {"id": hashlib.sha256(name.encode()).hexdigest()[:16], "scenes": scenes,
-            "colors": colors.KINDS, "words": COMPONENT,
-            "legend": [(kind, words[kind]) for kind in colors.KINDS if kind in kinds]}
+    return {
+        "id": hashlib.sha256(name.encode()).hexdigest()[:16],
+        "scenes": scenes,
+        "colors": colors.KINDS,
+        "words": COMPONENT,
+        "legend": [(kind, words[kind]) for kind in colors.KINDS if kind in kinds],
+    }
 
 
 def _is_exposed(span: Span) -> bool:
@@ -51,30 +58,48 @@ def _scene(timeline: Timeline, number: int) -> dict[str, Any]:
     scene = timeline.scenes[number]
     spans, names = scene.spans, names_of(scene)
     return {
-        "title": scene_words(timeline, number), "alt": scene_alt(timeline, number),
-        "summary": scene_summary(timeline, number), "length_s": scene.length_s,
+        "title": scene_words(timeline, number),
+        "alt": scene_alt(timeline, number),
+        "summary": scene_summary(timeline, number),
+        "length_s": scene.length_s,
         "end": max([scene.length_s, *(span.end_s for span in spans)]),
-        "times": scene.times, "parent": scene.parent,
+        "times": scene.times,
+        "parent": scene.parent,
         "rows": [row_words(row) for row in scene.rows],
         "small": [row in _SMALL or BESIDE in row for row in scene.rows],
         "tall": timeline.predicted,  # the first row, of the chip; devices are all alike
-        "names": names, "short": [short_name(name) for name in names], "kind": [drawn_kind(span) for span in spans],
-        "row": [span.row for span in spans], "start": [span.start_s for span in spans],
+        "names": names,
+        "short": [short_name(name) for name in names],
+        "kind": [drawn_kind(span) for span in spans],
+        "row": [span.row for span in spans],
+        "start": [span.start_s for span in spans],
         "length": [span.length_s for span in spans],
         "count": [_passes(timeline, scene, span) for span in spans],
         "inside": [span.inside for span in spans],
-        "mix": {at: _mix(timeline, span.inside) for at, span in enumerate(spans)
-                if span.inside is not None},
-        "aside": {at: _aside(timeline, scene, span.inside) for at, span in enumerate(spans)
-                  if span.inside is not None},
+        "mix": {
+            at: _mix(timeline, span.inside)
+            for at, span in enumerate(spans)
+            if span.inside is not None
+        },
+        "aside": {
+            at: _aside(timeline, scene, span.inside)
+            for at, span in enumerate(spans)
+            if span.inside is not None
+        },
         "exposed": [span.exposed for span in spans],
         "exposed_s": [span.exposed_s for span in spans],
         "beside": [span.is_communication for span in spans],
-        "waits": [span.waits_for for span in spans], "waiter": [span.waiter for span in spans],
-        "needs": [span.needs for span in spans], "users": _users(spans),
-        "hlo": [span.name for span in spans], "op": [span.op for span in spans],
-        "source": [span.source for span in spans], "line": [span.line for span in spans],
-        "bytes": [span.nbytes for span in spans], "flops": [span.flops for span in spans]}
+        "waits": [span.waits_for for span in spans],
+        "waiter": [span.waiter for span in spans],
+        "needs": [span.needs for span in spans],
+        "users": _users(spans),
+        "hlo": [span.name for span in spans],
+        "op": [span.op for span in spans],
+        "source": [span.source for span in spans],
+        "line": [span.line for span in spans],
+        "bytes": [span.nbytes for span in spans],
+        "flops": [span.flops for span in spans],
+    }
 
 
 def _passes(timeline: Timeline, scene: Scene, span: Span) -> int | None:
@@ -125,14 +150,18 @@ def _users(spans: Sequence[Span]) -> list[list[int]]:
 def table(timeline: Timeline, number: int, most: int = 200) -> dict[str, list[Any]]:
     """The operations of a scene in rows, the longest first, for who reads no pictures."""
     scene = timeline.scenes[number]
-    ranked = sorted(zip(names_of(scene), scene.spans, strict=True),
-                    key=lambda pair: -pair[1].length_s)[:most]
-    return {"Operation": [name for name, _ in ranked],
-            "Row": [row_words(scene.rows[span.row]) for _, span in ranked],
-            "From": [seconds_text(span.start_s) for _, span in ranked],
-            "Time": [seconds_text(span.length_s) for _, span in ranked],
-            "In all": [seconds_text(span.length_s * scene.times) for _, span in ranked],
-            "Exposed": [seconds_text(span.exposed_s) if span.is_communication else "–"
-                        for _, span in ranked],
-            "Source": [span.source or "–" for _, span in ranked],
-            "Instruction": [span.name for _, span in ranked]}
+    ranked = sorted(
+        zip(names_of(scene), scene.spans, strict=True), key=lambda pair: -pair[1].length_s
+    )[:most]
+    return {
+        "Operation": [name for name, _ in ranked],
+        "Row": [row_words(scene.rows[span.row]) for _, span in ranked],
+        "From": [seconds_text(span.start_s) for _, span in ranked],
+        "Time": [seconds_text(span.length_s) for _, span in ranked],
+        "In all": [seconds_text(span.length_s * scene.times) for _, span in ranked],
+        "Exposed": [
+            seconds_text(span.exposed_s) if span.is_communication else "–" for _, span in ranked
+        ],
+        "Source": [span.source or "–" for _, span in ranked],
+        "Instruction": [span.name for _, span in ranked],
+    }

@@ -20,8 +20,11 @@ def _text(name: str) -> str:
 
 
 _component = v2.component(
-    "spmd_timeline", html=_text("timeline.html"), css=_text("timeline.css"),
-    js="\n".join(_text(name) for name in _SCRIPTS))
+    "spmd_timeline",
+    html=_text("timeline.html"),
+    css=_text("timeline.css"),
+    js="\n".join(_text(name) for name in _SCRIPTS),
+)
 
 
 @st.fragment
@@ -35,10 +38,15 @@ def show(timeline: Timeline, name: str, title: str, at: str = AT) -> None:
     _component(data=data, key=key, on_place_change=lambda: _keep(key, at))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.download_button(
-            "Trace for Perfetto", lambda: trace_text(timeline, title, names_of, row_words),
-            f"{title}.trace.json", "application/json", icon=":material/download:",
-            key=f"{key}:trace", on_click="ignore",
-            help="Open it at ui.perfetto.dev or in chrome://tracing")
+            "Trace for Perfetto",
+            lambda: trace_text(timeline, title, names_of, row_words),
+            f"{title}.trace.json",
+            "application/json",
+            icon=":material/download:",
+            key=f"{key}:trace",
+            on_click="ignore",
+            help="Open it at ui.perfetto.dev or in chrome://tracing",
+        )
     with st.expander("The same as a table", key=f"{key}:table", on_change="rerun") as fold:
         if fold.open:
             st.dataframe(table(timeline, scene), hide_index=True, key=f"{key}:rows:{scene}")

@@ -21,16 +21,29 @@ def describe(target: str) -> Environment:
     """The environment of a topology; WorkerError where libtpu is missing, does not fit, or refuses."""
     topology = get_topology(target)
     devices = devices_of(topology)
-    listed = tuple(Device(id=device.id, process=device.process_index,
-                          coords=tuple(int(part) for part in device.coords),
-                          core=getattr(device, "core_on_chip", None),
-                          memory_bytes=topology.chip.device_hbm_bytes)
-                   for device in devices[:MAX_LISTED_DEVICES])
-    return Environment(jax=jax.__version__, jaxlib=version("jaxlib"),
-                       python=platform.python_version(), platform="tpu",
-                       device_kind=devices[0].device_kind, device_count=len(devices),
-                       process_count=len({device.process_index for device in devices}),
-                       devices=listed, cores=available_cores(),
-                       host_memory_bytes=host_memory_bytes(), load=load(),
-                       xla_flags=os.environ.get("LIBTPU_INIT_ARGS", ""),
-                       libtpu=versions()["libtpu"], notes=(NOTE,))
+    listed = tuple(
+        Device(
+            id=device.id,
+            process=device.process_index,
+            coords=tuple(int(part) for part in device.coords),
+            core=getattr(device, "core_on_chip", None),
+            memory_bytes=topology.chip.device_hbm_bytes,
+        )
+        for device in devices[:MAX_LISTED_DEVICES]
+    )
+    return Environment(
+        jax=jax.__version__,
+        jaxlib=version("jaxlib"),
+        python=platform.python_version(),
+        platform="tpu",
+        device_kind=devices[0].device_kind,
+        device_count=len(devices),
+        process_count=len({device.process_index for device in devices}),
+        devices=listed,
+        cores=available_cores(),
+        host_memory_bytes=host_memory_bytes(),
+        load=load(),
+        xla_flags=os.environ.get("LIBTPU_INIT_ARGS", ""),
+        libtpu=versions()["libtpu"],
+        notes=(NOTE,),
+    )

@@ -21,8 +21,12 @@ LOOK_S = 0.1  # how often the folder is looked at
 MOST_BYTES = 2**30  # of a folder: a larger one is emptied, and the compile goes on to its end
 # files that the compiler writes one after the other; of passes only those that mark a stage
 _PASSES = f"tpu-spmd-partitioning|latency-hiding-scheduler|{PASSES}"
-_STAGES = (("code", "*.after_optimizations.txt"), ("schedule", "*latency-hiding-scheduler*"),
-           ("optimize", "*after_tpu-spmd-partitioning*"), ("partition", "*"))
+_STAGES = (
+    ("code", "*.after_optimizations.txt"),
+    ("schedule", "*latency-hiding-scheduler*"),
+    ("optimize", "*after_tpu-spmd-partitioning*"),
+    ("partition", "*"),
+)
 _TEXT = "*.after_optimizations.txt"
 _BUFFERS = "*.after_optimizations-buffer-assignment.txt"
 _LAST = "*.after_optimizations_after_buffer_assignment.txt"  # not written where memory ran out
@@ -52,16 +56,21 @@ class _Compile(threading.Thread):
 
     def run(self) -> None:
         """Compile; what is raised is kept for who waits."""
-        options = {"xla_dump_to": str(self._folder), "xla_dump_hlo_as_text": True,
-                   "xla_dump_hlo_pass_re": _PASSES, **self._flags}
+        options = {
+            "xla_dump_to": str(self._folder),
+            "xla_dump_hlo_as_text": True,
+            "xla_dump_hlo_pass_re": _PASSES,
+            **self._flags,
+        }
         try:
             self.compiled = self._lowered.compile(compiler_options=options)
         except BaseException as error:  # whatever it is belongs to who asked for the compile
             self.error = error
 
 
-def compile_early(lowered: Any, folder: Path, tell: Callable[[str], None],
-                  flags: Mapping[str, str] | None = None) -> Any:
+def compile_early(
+    lowered: Any, folder: Path, tell: Callable[[str], None], flags: Mapping[str, str] | None = None
+) -> Any:
     """`Scheduled` as soon as the compiler has written that to `folder`, where the compile then goes
     on; else the compiled program. What the compiler raises is raised.
 

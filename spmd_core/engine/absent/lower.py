@@ -46,15 +46,21 @@ def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahe
             names = execute(text, file)
         return Ahead(steps("lower", names["lower"]), names["mesh"], {"program": text}, file)
     if strategy in MAP_STRATEGIES:
-        raise Inexpressible(f"{strategy} is called on attached devices: there is nothing to compile for absent ones; use auto or shard_map")
+        raise Inexpressible(
+            f"{strategy} is called on attached devices: there is nothing to compile for absent ones; use auto or shard_map"
+        )
     topology = get_topology(experiment.target)
     if experiment.device_count > topology.devices:
-        raise refuse(f"mesh of {experiment.device_count} devices",
-                     f"is larger than {topology.name} with its {topology.devices}",
-                     "use smaller axes")
-    devices, text, file = devices_of(topology), program_text(experiment,
-                                                             strategy), file_name(
-        experiment.workload, strategy)
+        raise refuse(
+            f"mesh of {experiment.device_count} devices",
+            f"is larger than {topology.name} with its {topology.devices}",
+            "use smaller axes",
+        )
+    devices, text, file = (
+        devices_of(topology),
+        program_text(experiment, strategy),
+        file_name(experiment.workload, strategy),
+    )
     with _standing_for(devices):
         names = execute(text, file)
     shapes = structs(experiment, names)
@@ -84,6 +90,9 @@ def structs(experiment: Experiment, names: dict[str, Any]) -> list[jax.ShapeDtyp
     absent device holds no array.
     """
     dtype = jnp.dtype(experiment.dtype)
-    return [jax.ShapeDtypeStruct(experiment.shape(array.name), dtype,
-                                 sharding=names["placed"][array.name])
-            for array in experiment.what.operands]
+    return [
+        jax.ShapeDtypeStruct(
+            experiment.shape(array.name), dtype, sharding=names["placed"][array.name]
+        )
+        for array in experiment.what.operands
+    ]

@@ -54,15 +54,22 @@ from spmd_core.workloads.strategies import ONE_DEVICE
 # a worker that once needed this much is renewed: a compiler gives little of it back
 LARGE_BYTES = 2 * 2**30
 
-NOT_EARLY = ("the compiler wrote no schedule on the way: the program was compiled to its end, "
-             "which takes several times as long")
+NOT_EARLY = (
+    "the compiler wrote no schedule on the way: the program was compiled to its end, "
+    "which takes several times as long"
+)
 
 Emit = Callable[[Event], None]
 
 
-def predict_experiment(experiment: Experiment, run_id: str, environment: Environment, emit: Emit,
-                       cancelled: Callable[[], bool],
-                       clock: Callable[[], float] = perf_counter) -> Finished:
+def predict_experiment(
+    experiment: Experiment,
+    run_id: str,
+    environment: Environment,
+    emit: Emit,
+    cancelled: Callable[[], bool],
+    clock: Callable[[], float] = perf_counter,
+) -> Finished:
     """Predict it under each of its strategies; `partial` where `cancelled` said so first. A failure
     of a strategy stays its own. `clock`: seconds, which stand while the process is paused.
     """
@@ -71,12 +78,19 @@ def predict_experiment(experiment: Experiment, run_id: str, environment: Environ
     outcomes = _outcomes(experiment, emit, cancelled, clock)
     forget_now_and_then()
     partial = any(outcome.status == "cancelled" for outcome in outcomes.values())
-    result = Result(run=run_id, experiment=experiment, environment=environment, strategies=outcomes,
-                    partial=partial, notes=environment.notes,
-                    environments=_environments(experiment))
+    result = Result(
+        run=run_id,
+        experiment=experiment,
+        environment=environment,
+        strategies=outcomes,
+        partial=partial,
+        notes=environment.notes,
+        environments=_environments(experiment),
+    )
     if experiment.variants:
-        result = with_sentence(result.model_copy(update={
-            "comparison": compare_predicted(estimates(result))}))
+        result = with_sentence(
+            result.model_copy(update={"comparison": compare_predicted(estimates(result))})
+        )
     # a compile that was not waited for goes on until its process ends
     is_busy = any(thread.name == COMPILE for thread in threading.enumerate())
     return Finished(result=with_next(result), renew_worker=is_busy or _peak_bytes() > LARGE_BYTES)
@@ -88,26 +102,38 @@ def with_predicted(finished: Finished, emit: Emit, cancelled: Callable[[], bool]
     experiment = measured.experiment
     found = measured.strategies | _outcomes(experiment, emit, cancelled)
     partial = any(outcome.status == "cancelled" for outcome in found.values())
-    result = measured.model_copy(update={
-        "strategies": {row.key: found[row.key] for row in experiment.rows},
-        "partial": measured.partial or partial, "environments": _environments(experiment)})
+    result = measured.model_copy(
+        update={
+            "strategies": {row.key: found[row.key] for row in experiment.rows},
+            "partial": measured.partial or partial,
+            "environments": _environments(experiment),
+        }
+    )
     compared = compare_predicted(estimates(result))
     if compared is not None:
         compared = compared.model_copy(update={"sentence": predicted(result)})
     result = with_sentence(result.model_copy(update={"predicted": compared}))
-    return Finished(result=result, renew_worker=finished.renew_worker
-                    or _peak_bytes() > LARGE_BYTES)
+    return Finished(
+        result=result, renew_worker=finished.renew_worker or _peak_bytes() > LARGE_BYTES
+    )
 
 
-def _outcomes(experiment: Experiment, emit: Emit, cancelled: Callable[[], bool],
-              clock: Callable[[], float] = perf_counter) -> dict[str, StrategyResult]:
+def _outcomes(
+    experiment: Experiment,
+    emit: Emit,
+    cancelled: Callable[[], bool],
+    clock: Callable[[], float] = perf_counter,
+) -> dict[str, StrategyResult]:
     """Every row that is on an absent target, compiled and priced."""
     outcomes: dict[str, StrategyResult] = {}
     for row in experiment.rows:
         if row.experiment.place.is_absent:
             with dump_folder() as folder:
-                outcomes[row.key] = StrategyResult(status="cancelled") if cancelled() \
+                outcomes[row.key] = (
+                    StrategyResult(status="cancelled")
+                    if cancelled()
                     else _predict(row, experiment, emit, folder, clock)
+                )
     return outcomes
 
 
@@ -130,16 +156,22 @@ def _by_formula(experiment: Experiment, run_id: str, environment: Environment) -
         found = StrategyResult(status="ok", points=on_topology(experiment))
     except LabError as error:
         found = StrategyResult(status="error", error=failure_of(error))
-    return Result(run=run_id, experiment=experiment, environment=environment,
-                  strategies={strategy: found}, notes=environment.notes)
+    return Result(
+        run=run_id,
+        experiment=experiment,
+        environment=environment,
+        strategies={strategy: found},
+        notes=environment.notes,
+    )
 
 
 def _peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _predict(row: Row, study: Experiment, emit: Emit, folder: Path,
-             clock: Callable[[], float]) -> StrategyResult:
+def _predict(
+    row: Row, study: Experiment, emit: Emit, folder: Path, clock: Callable[[], float]
+) -> StrategyResult:
     experiment, strategy = row.experiment, row.strategy
 
     def tell(phase: str) -> None:
@@ -149,50 +181,78 @@ def _predict(row: Row, study: Experiment, emit: Emit, folder: Path,
     try:
         ahead = lower_experiment(experiment, strategy, steps)
         texts = ahead.texts | {
-            "stablehlo": ahead.lowered.as_text(debug_info=not experiment.what.has_plan)}
-        answer, warnings = _compile(experiment, strategy, ahead, steps, folder,
-                                    own_flags(experiment, study))
+            "stablehlo": ahead.lowered.as_text(debug_info=not experiment.what.has_plan)
+        }
+        answer, warnings = _compile(
+            experiment, strategy, ahead, steps, folder, own_flags(experiment, study)
+        )
         texts["hlo"] = answer.text
         if strategy not in ONE_DEVICE:
             found = of_folder(folder, experiment.mesh, answer.collectives or ())
             texts[SHARDINGS] = found.model_dump_json()
-        facts = {"lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")),
-                 "compile_s": steps.seconds["compile"], "peak_rss_bytes": _peak_bytes(),
-                 "versions": versions(), "elapsed_s": clock() - started}
+        facts = {
+            "lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")),
+            "compile_s": steps.seconds["compile"],
+            "peak_rss_bytes": _peak_bytes(),
+            "versions": versions(),
+            "elapsed_s": clock() - started,
+        }
         if answer.text and len(study.rows) > 1:
             facts[PROGRAM] = fingerprint(answer.text)
         tell("price")
         prediction = of_experiment(
-            experiment, replace(answer, facts=facts),
-            lambda *walk: texts.update({TIMELINE: to_text(timeline_of(*walk))}))
+            experiment,
+            replace(answer, facts=facts),
+            lambda *walk: texts.update({TIMELINE: to_text(timeline_of(*walk))}),
+        )
     except LabError as error:
-        return StrategyResult(status="error", error=failure_of(error),
-                              phases_s=Phases(**steps.seconds), warnings=warnings)
+        return StrategyResult(
+            status="error",
+            error=failure_of(error),
+            phases_s=Phases(**steps.seconds),
+            warnings=warnings,
+        )
     except Exception as error:  # whatever tracing, the compiler or the reading of its program raises is the strategy's result
         failure = failure_of(error)
         failure = Failure(kind=failure.kind, message=explain(failure.message))
-        return StrategyResult(status="error", error=failure, phases_s=Phases(**steps.seconds),
-                              warnings=warnings)
+        return StrategyResult(
+            status="error", error=failure, phases_s=Phases(**steps.seconds), warnings=warnings
+        )
     finally:
         emit(Texts(strategy=row.key, texts={name: text for name, text in texts.items() if text}))
-    return StrategyResult(status="ok", phases_s=Phases(**steps.seconds),
-                          predicted_s=prediction.predicted_s, prediction=prediction,
-                          memory_bytes=_memory(prediction),
-                          collectives=prediction.collectives if prediction.fits else None,
-                          warnings=warnings)
+    return StrategyResult(
+        status="ok",
+        phases_s=Phases(**steps.seconds),
+        predicted_s=prediction.predicted_s,
+        prediction=prediction,
+        memory_bytes=_memory(prediction),
+        collectives=prediction.collectives if prediction.fits else None,
+        warnings=warnings,
+    )
 
 
-def _compile(experiment: Experiment, strategy: str, ahead: Ahead, steps: Steps, folder: Path,
-             flags: dict[str, str]) -> tuple[Answer, tuple[str, ...]]:
+def _compile(
+    experiment: Experiment,
+    strategy: str,
+    ahead: Ahead,
+    steps: Steps,
+    folder: Path,
+    flags: dict[str, str],
+) -> tuple[Answer, tuple[str, ...]]:
     """The compiled program, and what the compiler warned of; memory that ran out is an answer, any
     other refusal passes. A training step is compiled until it is scheduled.
     """
     with captured() as log:
         begun = steps.clock()
         try:
-            found = compile_early(ahead.lowered, folder, steps.phase, flags) \
-                if experiment.what.has_plan else steps("compile", lambda: ahead.lowered.compile(
-                    compiler_options=compiler_options(folder)))
+            found = (
+                compile_early(ahead.lowered, folder, steps.phase, flags)
+                if experiment.what.has_plan
+                else steps(
+                    "compile",
+                    lambda: ahead.lowered.compile(compiler_options=compiler_options(folder)),
+                )
+            )
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
@@ -207,22 +267,31 @@ def _compile(experiment: Experiment, strategy: str, ahead: Ahead, steps: Steps, 
         module = read_module(found)
         if experiment.what.has_plan:
             answer = replace(answer, notes=(NOT_EARLY,))
-    collectives, warnings = _collectives(experiment, strategy, ahead, module,
-                                         answer.devices), compiler_warnings(log[0])
+    collectives, warnings = (
+        _collectives(experiment, strategy, ahead, module, answer.devices),
+        compiler_warnings(log[0]),
+    )
     return replace(answer, collectives=with_warnings(collectives, warnings)), warnings
 
 
-def _collectives(experiment: Experiment, strategy: str, ahead: Ahead, module: Module,
-                 places: tuple[Coordinates, ...],) -> tuple[Collective, ...]:
+def _collectives(
+    experiment: Experiment,
+    strategy: str,
+    ahead: Ahead,
+    module: Module,
+    places: tuple[Coordinates, ...],
+) -> tuple[Collective, ...]:
     """What the program communicates; HloError where it cannot be read, never no communication."""
     reasons = None if experiment.what.has_plan else Reasons(experiment, strategy, module)
     mesh = () if strategy in ONE_DEVICE else experiment.mesh
     devices = tuple(int(device.id) for device in ahead.mesh.devices.flat)
-    return read_collectives(module, mesh, file=ahead.file, devices=devices, places=places,
-                            reasons=reasons)
+    return read_collectives(
+        module, mesh, file=ahead.file, devices=devices, places=places, reasons=reasons
+    )
 
 
 def _memory(prediction: Prediction) -> MemoryBytes:
     held = prediction.memory_bytes
-    return MemoryBytes(argument=held.argument, output=held.output, temp=held.temp, peak=held.peak,
-                       host=held.host)
+    return MemoryBytes(
+        argument=held.argument, output=held.output, temp=held.temp, peak=held.peak, host=held.host
+    )

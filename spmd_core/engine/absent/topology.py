@@ -19,7 +19,9 @@ from spmd_core.errors import WorkerError
 from spmd_core.machine.absent import ENVIRONMENT, description
 from spmd_core.machine.topologies import Topology
 
-_ASKED = re.compile(r"stablehlo\.(all_reduce|all_gather|reduce_scatter|all_to_all|collective_permute|collective_broadcast)")
+_ASKED = re.compile(
+    r"stablehlo\.(all_reduce|all_gather|reduce_scatter|all_to_all|collective_permute|collective_broadcast)"
+)
 _ABSENT = ("not installed", "not found", "no such file", "cannot open", "no module named")
 # A libtpu that is newer than jaxlib writes what jaxlib cannot read; one that is older does not know
 # its interface. These are the words that
@@ -29,7 +31,8 @@ _UNREADABLE = re.compile(
     r"mismatched pjrt plugin|plugin pjrt api version|built with (a|an) (later|earlier) version than the framework|unexpected pjrt_\w+ size"
     r"|failed to deserialize (module|stablehlo|portable artifact|hlomoduleproto|pjrt\w+|compileoptionsproto)"
     r"|failed to parse (serialized )?(hlomodule|pjrt|compileoptions|executableversion|executableabi|compactlayout|hlosharding)"
-    r"|unknown opcode: |this could indicate forward incompatibility|unsupported version: expected <= ")
+    r"|unknown opcode: |this could indicate forward incompatibility|unsupported version: expected <= "
+)
 Coordinates = tuple[int, ...]  # x, y, z, core, slice
 
 
@@ -37,14 +40,20 @@ def devices_of(topology: Topology) -> list[Any]:
     """The compile-only devices of a topology; WorkerError where libtpu is missing or refuses."""
     missing = [name for name in ENVIRONMENT if not os.environ.get(name)]
     if missing and jax.default_backend() != "tpu":  # whose own compiler is at hand
-        raise WorkerError(f"{', '.join(missing)} not set: a compile-only worker sets {ENVIRONMENT} before jax is imported")
+        raise WorkerError(
+            f"{', '.join(missing)} not set: a compile-only worker sets {ENVIRONMENT} before jax is imported"
+        )
     name, options = description(topology)
     try:
         devices = list(topologies.get_topology_desc(name, "tpu", **options).devices)
-    except RuntimeError as error:  # JaxRuntimeError: libtpu absent, too new, or a name that it refuses
+    except (
+        RuntimeError
+    ) as error:  # JaxRuntimeError: libtpu absent, too new, or a name that it refuses
         raise WorkerError(explain(str(error))) from error
     if len(devices) != topology.devices:
-        raise WorkerError(f"{topology.name} shows {len(devices)} devices where {topology.devices} were expected: this libtpu differs from the table")
+        raise WorkerError(
+            f"{topology.name} shows {len(devices)} devices where {topology.devices} were expected: this libtpu differs from the table"
+        )
     return devices
 
 
@@ -70,23 +79,38 @@ def _libtpu() -> str:
 
 def coordinates(devices: Sequence[Any]) -> tuple[Coordinates, ...]:
     """(x, y, z, core, slice) of each device."""
-    return tuple((*(int(c) for c in device.coords), int(getattr(device, "core_on_chip", 0) or 0),
-                  int(getattr(device, "slice_index", 0) or 0)) for device in devices)
+    return tuple(
+        (
+            *(int(c) for c in device.coords),
+            int(getattr(device, "core_on_chip", 0) or 0),
+            int(getattr(device, "slice_index", 0) or 0),
+        )
+        for device in devices
+    )
 
 
 def compiled_program(lowered: Any, compiled: Any, mesh: Mesh) -> Answer:
     """A compiled program as values: its text, the account of its memory, and the collectives that
     it asks for by name.
     """
-    return Answer(compiled.as_text(), memory_account(compiled),
-                  coordinates(list(mesh.devices.flat)), _asked(lowered),
-                  program="final")
+    return Answer(
+        compiled.as_text(),
+        memory_account(compiled),
+        coordinates(list(mesh.devices.flat)),
+        _asked(lowered),
+        program="final",
+    )
 
 
 def scheduled_program(lowered: Any, found: Scheduled, mesh: Mesh) -> Answer:
     """The same of a program that the compiler has scheduled, and not yet made code of."""
-    return Answer(found.text, found.memory, coordinates(list(mesh.devices.flat)), _asked(lowered),
-                  program="scheduled")
+    return Answer(
+        found.text,
+        found.memory,
+        coordinates(list(mesh.devices.flat)),
+        _asked(lowered),
+        program="scheduled",
+    )
 
 
 def _asked(lowered: Any) -> dict[str, int]:
@@ -98,6 +122,8 @@ def _asked(lowered: Any) -> dict[str, int]:
 def memory_account(compiled: Any) -> dict[str, int]:
     """The compiler's account of memory in bytes, by its own names without their endings."""
     analysis = compiled.memory_analysis()
-    return {name.removesuffix("_size_in_bytes").removesuffix("_in_bytes"): int(getattr(analysis,
-                                                                                       name))
-            for name in dir(analysis) if name.endswith("_in_bytes")}
+    return {
+        name.removesuffix("_size_in_bytes").removesuffix("_in_bytes"): int(getattr(analysis, name))
+        for name in dir(analysis)
+        if name.endswith("_in_bytes")
+    }

@@ -15,10 +15,15 @@ TPU = "tpu"
 UNKNOWN = Useful()
 
 
-def price(trial_mesh: tuple[tuple[str, int], ...], compiled: Any, used: Sequence[Any],
-          every: Sequence[Any],
-          collectives: tuple[Collective, ...] | None = None,
-          keep: Keep | None = None, useful: Useful = UNKNOWN) -> Prediction | str | None:
+def price(
+    trial_mesh: tuple[tuple[str, int], ...],
+    compiled: Any,
+    used: Sequence[Any],
+    every: Sequence[Any],
+    collectives: tuple[Collective, ...] | None = None,
+    keep: Keep | None = None,
+    useful: Useful = UNKNOWN,
+) -> Prediction | str | None:
     """The prediction of a compiled program on devices `used` (in its order) of `every` attached
     one; a note why there is none, None off TPUs.
 
@@ -31,7 +36,14 @@ def price(trial_mesh: tuple[tuple[str, int], ...], compiled: Any, used: Sequence
         return None
     try:
         cluster = cluster_of(every[0].device_kind, coordinates(every), coordinates(used))
-        return predict(compiled.as_text(), cluster, memory_account(compiled), trial_mesh,
-                       useful, collectives=collectives, keep=keep)
+        return predict(
+            compiled.as_text(),
+            cluster,
+            memory_account(compiled),
+            trial_mesh,
+            useful,
+            collectives=collectives,
+            keep=keep,
+        )
     except Exception as error:
         return f"not predicted: {' '.join(str(error).split())[:300] or type(error).__name__}"

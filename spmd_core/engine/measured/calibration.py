@@ -81,9 +81,15 @@ def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
     notes += noted(found)
     if len(found) + len(points) + len(notes) < total and cancelled():
         notes.append(f"stopped after {len(found) + len(points)} of {total} measurements")
-    return StrategyResult(status="ok" if found else "cancelled", ceilings=tuple(found),
-                          costs=costs.costs,
-                          move_costs=costs.move_costs, points=tuple(points), fits=fits(points), notes=tuple(notes))
+    return StrategyResult(
+        status="ok" if found else "cancelled",
+        ceilings=tuple(found),
+        costs=costs.costs,
+        move_costs=costs.move_costs,
+        points=tuple(points),
+        fits=fits(points),
+        notes=tuple(notes),
+    )
 
 
 def _costs(names: dict[str, Any], cancelled: Cancelled, notes: list[str]) -> StrategyResult:
@@ -103,12 +109,25 @@ def _sweep(experiment: Experiment) -> Experiment | None:
     """The sweep of collectives that belongs to a calibration; None on a single device."""
     if experiment.device_count < 2:
         return None
-    kinds = [name for name in TRANSFERS if name in COLLECTIVES] + ["host-to-device",
-                                                                   "device-to-host"]
-    options = {"kinds": ",".join(kinds), "points": POINTS, "smallest": SMALLEST,
-               "largest": LARGEST, "device_order": experiment.option("device_order")}
-    return parse_experiment({"workload": "collectives", "target": experiment.target,
-                             "mesh": experiment.axis_sizes, "options": options})
+    kinds = [name for name in TRANSFERS if name in COLLECTIVES] + [
+        "host-to-device",
+        "device-to-host",
+    ]
+    options = {
+        "kinds": ",".join(kinds),
+        "points": POINTS,
+        "smallest": SMALLEST,
+        "largest": LARGEST,
+        "device_order": experiment.option("device_order"),
+    }
+    return parse_experiment(
+        {
+            "workload": "collectives",
+            "target": experiment.target,
+            "mesh": experiment.axis_sizes,
+            "options": options,
+        }
+    )
 
 
 def _items(names: dict[str, Any]) -> Iterator[Item]:
@@ -122,18 +141,34 @@ def _items(names: dict[str, Any]) -> Iterator[Item]:
     yield Item("dispatch_mesh", "Dispatch floor, all devices", "s", lambda: _floor(mesh, mesh))
 
 
-def _rates(names: dict[str, Any], mesh: Any, title: str, suffix: str,
-           chip: Chip | None) -> Iterator[Item]:
+def _rates(
+    names: dict[str, Any], mesh: Any, title: str, suffix: str, chip: Chip | None
+) -> Iterator[Item]:
     """Copies and matmuls on the devices of a mesh at once, per device."""
     memory = chip.device_hbm_bandwidth if chip else None
-    yield Item(f"copy{suffix}", f"Copy bandwidth, fresh result{title}", "B/s",
-               partial(_copy, names, mesh, "copied"), memory)
-    yield Item(f"copy_in_place{suffix}", f"Copy bandwidth, result in place{title}", "B/s",
-               partial(_copy, names, mesh, "copied_in_place"), memory)
+    yield Item(
+        f"copy{suffix}",
+        f"Copy bandwidth, fresh result{title}",
+        "B/s",
+        partial(_copy, names, mesh, "copied"),
+        memory,
+    )
+    yield Item(
+        f"copy_in_place{suffix}",
+        f"Copy bandwidth, result in place{title}",
+        "B/s",
+        partial(_copy, names, mesh, "copied_in_place"),
+        memory,
+    )
     for dtype in FLOATS:
         peak = chip.device_flops if chip and dtype == "bfloat16" else None
-        yield Item(f"matmul_{dtype}{suffix}", f"Matmul rate, {dtype}{title}", "FLOP/s",
-                   partial(_matmul, names, mesh, dtype), peak)
+        yield Item(
+            f"matmul_{dtype}{suffix}",
+            f"Matmul rate, {dtype}{title}",
+            "FLOP/s",
+            partial(_matmul, names, mesh, dtype),
+            peak,
+        )
 
 
 def _chip(device_kind: str) -> Chip | None:

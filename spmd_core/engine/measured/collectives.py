@@ -49,8 +49,9 @@ def run_collectives(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
 def _result(found: list[Point], total: int) -> StrategyResult:
     stopped = len(found) < total
     notes = (f"stopped after {len(found)} of {total} points",) if stopped else ()
-    return StrategyResult(status="ok" if found else "cancelled", points=tuple(found),
-                          fits=fits(found), notes=notes)
+    return StrategyResult(
+        status="ok" if found else "cancelled", points=tuple(found), fits=fits(found), notes=notes
+    )
 
 
 def measure(case: Case, nbytes: int, names: dict[str, Any], lasting_s: float = POINT_S) -> Point:

@@ -22,9 +22,13 @@ from spmd_core.script.program import program_text
 from spmd_core.workloads.strategies import MAP_STRATEGIES
 
 
-def compile_experiment(experiment: Experiment, run_id: str, environment: Environment,
-                       emit: Callable[[Event], None],
-                       cancelled: Callable[[], bool]) -> Finished:
+def compile_experiment(
+    experiment: Experiment,
+    run_id: str,
+    environment: Environment,
+    emit: Callable[[Event], None],
+    cancelled: Callable[[], bool],
+) -> Finished:
     """Compile every strategy; `partial` where `cancelled` said so first. A failure of a strategy
     stays its own. No text is sent: the run that executes a program leaves its texts.
     """
@@ -40,17 +44,26 @@ def compile_experiment(experiment: Experiment, run_id: str, environment: Environ
     found = {trial.strategy: strategy_result(trial, experiment, None, False) for trial in trials}
     forget_now_and_then()
     partial = len(found) < len(experiment.strategies)
-    return Finished(result=Result(run=run_id, experiment=experiment, environment=environment,
-                                  strategies=found, partial=partial))
+    return Finished(
+        result=Result(
+            run=run_id,
+            experiment=experiment,
+            environment=environment,
+            strategies=found,
+            partial=partial,
+        )
+    )
 
 
 def _compile(trial: Trial, experiment: Experiment, emit: Callable[[Event], None]) -> None:
     if trial.strategy in MAP_STRATEGIES:
-        raise Inexpressible(f"{trial.strategy} is called, not compiled ahead of time: use auto or "
-                            "shard_map")
+        raise Inexpressible(
+            f"{trial.strategy} is called, not compiled ahead of time: use auto or shard_map"
+        )
     steps = Steps(lambda phase: emit(Phase(phase=phase, strategy=trial.strategy)))
-    names = execute(program_text(experiment, trial.strategy),
-                    file_name(experiment.workload, trial.strategy))
+    names = execute(
+        program_text(experiment, trial.strategy), file_name(experiment.workload, trial.strategy)
+    )
     _, order = device_order(names)
     shapes = structs(experiment, names)
     with captured() as log:
@@ -65,6 +78,8 @@ def _compile(trial: Trial, experiment: Experiment, emit: Callable[[Event], None]
 
 def _host_bytes(shapes: list[Any]) -> int:
     """Bytes per device of the operands that are to lie in pinned host memory."""
-    return sum(math.prod(each.sharding.shard_shape(each.shape)) * each.dtype.itemsize
-               for each in shapes
-               if each.sharding is not None and each.sharding.memory_kind == "pinned_host")
+    return sum(
+        math.prod(each.sharding.shard_shape(each.shape)) * each.dtype.itemsize
+        for each in shapes
+        if each.sharding is not None and each.sharding.memory_kind == "pinned_host"
+    )

@@ -13,11 +13,23 @@ from spmd_core.runs.events import Event, Finished
 _RUNS = {"collectives": run_collectives, "calibrate": run_calibration}
 
 
-def run(experiment: Experiment, run_id: str, environment: Environment,
-        emit: Callable[[Event], None], cancelled: Callable[[], bool]) -> Finished:
+def run(
+    experiment: Experiment,
+    run_id: str,
+    environment: Environment,
+    emit: Callable[[Event], None],
+    cancelled: Callable[[], bool],
+) -> Finished:
     """Measure what the workload names; `partial` where `cancelled` said so first."""
     found = _RUNS[experiment.workload](experiment, emit, cancelled)
     measured = environment.model_copy(update={"load": devices.load()})
-    return Finished(result=Result(
-        run=run_id, experiment=experiment, environment=measured, partial=cancelled(),
-        notes=environment.notes, strategies={STRATEGY: found}))
+    return Finished(
+        result=Result(
+            run=run_id,
+            experiment=experiment,
+            environment=measured,
+            partial=cancelled(),
+            notes=environment.notes,
+            strategies={STRATEGY: found},
+        )
+    )

@@ -23,8 +23,9 @@ def result_shapes(experiment: Experiment, strategy: str | None = None) -> Shapes
     if strategy not in MAP_STRATEGIES:
         return shapes
     plan = read_plan(experiment, strategy)
-    return tuple(plan.arranged(shape, axis)
-                 for shape, axis in zip(shapes, plan.out_axes, strict=True))
+    return tuple(
+        plan.arranged(shape, axis) for shape, axis in zip(shapes, plan.out_axes, strict=True)
+    )
 
 
 def named_results(experiment: Experiment, output: Any, shapes: Shapes) -> dict[str, Any]:
@@ -34,19 +35,23 @@ def named_results(experiment: Experiment, output: Any, shapes: Shapes) -> dict[s
     if len(arrays) != len(described):
         raise WrongResult(
             f"{experiment.workload} returned {len(arrays)} arrays and declares {len(described)} "
-            f"({', '.join(each.name for each in described)}): return one for each, in this order")
+            f"({', '.join(each.name for each in described)}): return one for each, in this order"
+        )
     for each, array, wanted in zip(described, arrays, shapes, strict=True):
         shape = getattr(array, "shape", None)
         if shape != wanted:
             got = f"a {type(array).__name__}" if shape is None else f"shape {shape}"
             dims = ", ".join(each.present(experiment.sizes))
-            raise WrongResult(f"{experiment.workload} returned {got} for {each.name}, which is declared as ({dims}), here {wanted}: "
-                              f"return that shape, or declare another")
+            raise WrongResult(
+                f"{experiment.workload} returned {got} for {each.name}, which is declared as ({dims}), here {wanted}: "
+                f"return that shape, or declare another"
+            )
     return {each.name: array for each, array in zip(described, arrays, strict=True)}
 
 
-def check_function(experiment: Experiment, names: Mapping[str, Any],
-                   operands: Mapping[str, Any]) -> None:
+def check_function(
+    experiment: Experiment, names: Mapping[str, Any], operands: Mapping[str, Any]
+) -> None:
     """Trace a function of the user's own, and see what it returns, before a strategy has it do
     something with that.
     """

@@ -68,8 +68,9 @@ class Costs:
     @property
     def known(self) -> StrategyResult:
         """What is known so far."""
-        return StrategyResult(status="ok", costs=tuple(self.operations),
-                              move_costs=tuple(self.moves))
+        return StrategyResult(
+            status="ok", costs=tuple(self.operations), move_costs=tuple(self.moves)
+        )
 
     def _array(self, *shape: int) -> Any:
         """[devices, *shape], a part of each device's own."""
@@ -77,8 +78,9 @@ class Costs:
 
     def _matmul(self, rows: int, inner: int, columns: int) -> None:
         count = 1 if 2 * rows * inner * columns > LONG_FLOPS else REPEATED
-        arrays = [self._array(*shape)
-                  for shape in ((rows, inner), (inner, columns), (columns, inner))]
+        arrays = [
+            self._array(*shape) for shape in ((rows, inner), (inner, columns), (columns, inner))
+        ]
         call = self._compiled(self.names["products"](self._mesh, count), *arrays)
         self._keep("matmul", (rows, inner, columns), self._beyond(call) / (2 * count))
 
@@ -106,8 +108,9 @@ class Costs:
 
     def _transcendental(self) -> None:
         array = self._array(SIGMOIDS, SIGMOIDS)
-        plain, call = (self._compiled(self.names[name](self._mesh), array)
-                       for name in ("copied", "sigmoids"))
+        plain, call = (
+            self._compiled(self.names[name](self._mesh), array) for name in ("copied", "sigmoids")
+        )
         self._keep("transcendental", (SIGMOIDS**2,), self._beyond(call, plain))
 
     def _move(self, kind: str, axes: tuple[str, ...], nbytes: int) -> None:
@@ -116,8 +119,15 @@ class Costs:
         beside = operations_of(read_module(compiled)) or ()  # slices and the like
         seconds = self._without(self._beyond(partial(compiled, array)), beside)
         devices = int(np.prod([self._mesh.shape[axis] for axis in axes]))
-        self.moves.append(MoveCost(kind=kind, axes=axes, devices=devices, bytes=nbytes,
-                                   seconds=max(LEAST_S, seconds / REPEATED)))
+        self.moves.append(
+            MoveCost(
+                kind=kind,
+                axes=axes,
+                devices=devices,
+                bytes=nbytes,
+                seconds=max(LEAST_S, seconds / REPEATED),
+            )
+        )
 
     def _keep(self, kind: str, sizes: tuple[int, ...], seconds: float) -> None:
         operation = Operation.model_validate({"kind": kind, "sizes": sizes})
@@ -137,7 +147,9 @@ class Costs:
             within = max(1, int(timing.TURN_S / 4 / fastest))
             least = LONG_CALLS if fastest > LONG_S else LEAST_CALLS
             count = int(np.clip(POINT_S / (within * fastest), least, MOST_CALLS))
-            turns = [(timing.time_calls(other, (), within), timing.time_calls(call, (), within))
-                     for _ in range(count)]
+            turns = [
+                (timing.time_calls(other, (), within), timing.time_calls(call, (), within))
+                for _ in range(count)
+            ]
         before, after = np.percentile(turns, FASTER, axis=0)
         return float(after - before)

@@ -15,19 +15,27 @@ MAX_SHARDS = 64
 MAX_VALUES = 256
 
 
-def array_report(array: jax.Array, devices: Sequence[JaxDevice],
-                 mesh: jax.sharding.Mesh | None) -> ArrayReport:
+def array_report(
+    array: jax.Array, devices: Sequence[JaxDevice], mesh: jax.sharding.Mesh | None
+) -> ArrayReport:
     """An array as JAX reports it; `devices` in the order in which their positions are counted."""
     positions = {device: position for position, device in enumerate(devices)}
-    indices = {positions[device]: bounds(index, array.shape)
-               for device, index in array.sharding.devices_indices_map(array.shape).items()}
-    shards = tuple(ShardReport(device=devices[position].id, position=position,
-                               index=indices[position]) for position in sorted(indices))
-    return ArrayReport(shape=array.shape, dtype=str(array.dtype),
-                       spec=spec_json(array.sharding, mesh, indices, array.shape),
-                       memory=array.sharding.memory_kind,
-                       shards=shards if len(shards) <= MAX_SHARDS else None,
-                       values=values_json(array) if 0 < array.size <= MAX_VALUES else None)
+    indices = {
+        positions[device]: bounds(index, array.shape)
+        for device, index in array.sharding.devices_indices_map(array.shape).items()
+    }
+    shards = tuple(
+        ShardReport(device=devices[position].id, position=position, index=indices[position])
+        for position in sorted(indices)
+    )
+    return ArrayReport(
+        shape=array.shape,
+        dtype=str(array.dtype),
+        spec=spec_json(array.sharding, mesh, indices, array.shape),
+        memory=array.sharding.memory_kind,
+        shards=shards if len(shards) <= MAX_SHARDS else None,
+        values=values_json(array) if 0 < array.size <= MAX_VALUES else None,
+    )
 
 
 def bounds(index: tuple[Any, ...] | None, shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
@@ -35,42 +43,54 @@ def bounds(index: tuple[Any, ...] | None, shape: tuple[int, ...]) -> tuple[tuple
     return tuple(part.indices(size)[:2] for part, size in zip(index or (), shape, strict=True))
 
 
-def spec_json(sharding: Any, mesh: jax.sharding.Mesh | None,
-              indices: dict[int, tuple[tuple[int, int], ...]],
-              shape: tuple[int, ...],) -> tuple[Any, ...] | None:
+def spec_json(
+    sharding: Any,
+    mesh: jax.sharding.Mesh | None,
+    indices: dict[int, tuple[tuple[int, int], ...]],
+    shape: tuple[int, ...],
+) -> tuple[Any, ...] | None:
     """Per dim None, an axis or a list of axes; None where the array lies on no mesh."""
     # pmap makes a mesh of its own
-    if isinstance(sharding,
-                  NamedSharding) and (mesh is None or sharding.mesh.axis_names == mesh.axis_names):
+    if isinstance(sharding, NamedSharding) and (
+        mesh is None or sharding.mesh.axis_names == mesh.axis_names
+    ):
         entries = [*sharding.spec, *[None] * (len(shape) - len(sharding.spec))]
-        return tuple(_entry(tuple(entry) if isinstance(entry, tuple) else (entry,) if entry else ())
-                     for entry in entries)
+        return tuple(
+            _entry(tuple(entry) if isinstance(entry, tuple) else (entry,) if entry else ())
+            for entry in entries
+        )
     if mesh is None or len(indices) != mesh.size:
         return None
     return spec_from_indices(tuple(mesh.shape.items()), indices, shape)
 
 
-def spec_from_indices(mesh: tuple[tuple[str, int], ...],
-                      indices: dict[int, tuple[tuple[int, int], ...]],
-                      shape: tuple[int, ...],) -> tuple[Any, ...] | None:
+def spec_from_indices(
+    mesh: tuple[tuple[str, int], ...],
+    indices: dict[int, tuple[tuple[int, int], ...]],
+    shape: tuple[int, ...],
+) -> tuple[Any, ...] | None:
     """The spec of a sharding that names no axes: the axes along which each dim's start moves, the
     largest step first.
 
     None where no spec describes it.
     """
     sizes = tuple(size for _, size in mesh)
-    starts = np.array([[start for start, _ in indices[position]]
-                       for position in range(len(indices))], np.int64).reshape(*sizes, len(shape))
+    starts = np.array(
+        [[start for start, _ in indices[position]] for position in range(len(indices))], np.int64
+    ).reshape(*sizes, len(shape))
     spec = []
     for dim in range(len(shape)):
         steps = {}
         for axis, (name, size) in enumerate(mesh):
-            if size > 1 and (step := int(np.take(starts[..., dim], 1,
-                                                 axis).flat[0] - starts[..., dim].flat[0])):
+            if size > 1 and (
+                step := int(np.take(starts[..., dim], 1, axis).flat[0] - starts[..., dim].flat[0])
+            ):
                 steps[name] = step
         axes = tuple(sorted(steps, key=lambda name: -steps[name]))
-        if math.prod(dict(mesh)[name]
-                     for name in axes) * (indices[0][dim][1] - indices[0][dim][0]) != shape[dim]:
+        if (
+            math.prod(dict(mesh)[name] for name in axes) * (indices[0][dim][1] - indices[0][dim][0])
+            != shape[dim]
+        ):
             return None
         spec.append(_entry(axes))
     return tuple(spec)

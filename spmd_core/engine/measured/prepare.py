@@ -54,13 +54,19 @@ def prepare(trial: Trial, experiment: Experiment, operands: dict[str, Any], tell
         _compile(trial, experiment, names, operands, tell)
 
 
-def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operands: dict[str, Any],
-             tell: Tell) -> None:
+def _compile(
+    trial: Trial,
+    experiment: Experiment,
+    names: dict[str, Any],
+    operands: dict[str, Any],
+    tell: Tell,
+) -> None:
     mesh, order = device_order(names)
     if experiment.what.source is not None:
         check_function(experiment, names, operands)
-    lowered = (look_into if trial.strategy in MAP_STRATEGIES
-               else lower)(trial.texts["program"], names, operands, tell)
+    lowered = (look_into if trial.strategy in MAP_STRATEGIES else lower)(
+        trial.texts["program"], names, operands, tell
+    )
     trial.texts, trial.warnings = lowered.texts, lowered.warnings
     trial.phases_s = lowered.seconds
     for name, array in zip(operands, lowered.arguments, strict=True):
@@ -73,18 +79,21 @@ def _compile(trial: Trial, experiment: Experiment, names: dict[str, Any], operan
         read_program(trial, experiment, lowered.compiled, order)
         price(trial, experiment, lowered.compiled, order)
     output = _first_run(trial, lambda: lowered.call(*lowered.arguments), tell)
-    for name, array in named_results(experiment, output,
-                                     result_shapes(experiment, trial.strategy)).items():
+    for name, array in named_results(
+        experiment, output, result_shapes(experiment, trial.strategy)
+    ).items():
         trial.outputs[name] = array_report(array, order, mesh)
         trial.to_check[name] = np.asarray(array).reshape(experiment.shape(name))
     trial.program = Timed(trial.strategy, lowered.call, lowered.arguments)
     if lowered.unsharded is not None:
-        trial.from_unsharded = Timed(f"{trial.strategy} from unsharded", lowered.call,
-                                     lowered.unsharded)
+        trial.from_unsharded = Timed(
+            f"{trial.strategy} from unsharded", lowered.call, lowered.unsharded
+        )
 
 
-def read_program(trial: Trial, experiment: Experiment, compiled: Any,
-                 order: list[JaxDevice]) -> None:
+def read_program(
+    trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]
+) -> None:
     """The collectives and operations of a compiled program. What cannot be read is said aloud and
     left unknown, never counted as no communication.
     """
@@ -92,13 +101,19 @@ def read_program(trial: Trial, experiment: Experiment, compiled: Any,
     try:
         module = read_module(compiled)
         mesh = () if trial.strategy in ONE_DEVICE else experiment.mesh
-        positions = tuple(order.index(device)
-                          for device in compiled.runtime_executable().local_devices())
+        positions = tuple(
+            order.index(device) for device in compiled.runtime_executable().local_devices()
+        )
         trial.operations = operations_of(module)
-        found = read_collectives(module, mesh, file=file, positions=positions,
-                                 devices=tuple(device.id for device in order),
-                                 places=_places(order),
-                                 reasons=Reasons(experiment, trial.strategy, module))
+        found = read_collectives(
+            module,
+            mesh,
+            file=file,
+            positions=positions,
+            devices=tuple(device.id for device in order),
+            places=_places(order),
+            reasons=Reasons(experiment, trial.strategy, module),
+        )
         trial.collectives = with_warnings(found, trial.warnings)
     except HloError as error:
         trial.warnings = (*trial.warnings, f"the collectives of this program are unknown: {error}")
@@ -106,17 +121,25 @@ def read_program(trial: Trial, experiment: Experiment, compiled: Any,
 
 def _places(order: list[JaxDevice]) -> tuple[Coordinates, ...]:
     """Coordinates of the devices in order; none where the platform has none."""
-    return coordinates(order) if all(getattr(device, "coords", None) is not None
-                                     for device in order) else ()
+    return (
+        coordinates(order)
+        if all(getattr(device, "coords", None) is not None for device in order)
+        else ()
+    )
 
 
 def price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]) -> None:
     """What the cost model says of the program, where the devices are TPUs."""
     mesh = () if trial.strategy in ONE_DEVICE else experiment.mesh
     found = attached.price(
-        mesh, compiled, order, jax.devices(), trial.collectives,
+        mesh,
+        compiled,
+        order,
+        jax.devices(),
+        trial.collectives,
         lambda *walk: trial.texts.update({TIMELINE: to_text(timeline_of(*walk))}),
-        Useful(int(experiment.what.flops(experiment.sizes))))
+        Useful(int(experiment.what.flops(experiment.sizes))),
+    )
     if isinstance(found, str):
         trial.notes.append(found)
     else:
@@ -130,8 +153,9 @@ def _place(trial: Trial, names: dict[str, Any], operands: dict[str, Any], tell: 
     array = _first_run(trial, names["program"], tell)
     trial.outputs["array"] = array_report(array, order, mesh)
     trial.to_check["array"] = np.asarray(array)
-    trial.program = Timed(trial.strategy, jax.device_put,
-                          (operands["array"], names["placed"]["array"]))
+    trial.program = Timed(
+        trial.strategy, jax.device_put, (operands["array"], names["placed"]["array"])
+    )
 
 
 def _run_as_written(trial: Trial, names: dict[str, Any], tell: Tell) -> None:
@@ -163,14 +187,24 @@ def memory_bytes(compiled: Any, operands_on_host: int = 0) -> MemoryBytes | None
     stats = compiled.memory_analysis()
     if stats is None:
         return None
-    host = stats.host_argument_size_in_bytes + stats.host_output_size_in_bytes + stats.host_temp_size_in_bytes
-    return MemoryBytes(argument=stats.argument_size_in_bytes, output=stats.output_size_in_bytes,
-                       temp=stats.temp_size_in_bytes,
-                       peak=getattr(stats, "peak_memory_in_bytes", None) or None,
-                       host=max(host, operands_on_host))
+    host = (
+        stats.host_argument_size_in_bytes
+        + stats.host_output_size_in_bytes
+        + stats.host_temp_size_in_bytes
+    )
+    return MemoryBytes(
+        argument=stats.argument_size_in_bytes,
+        output=stats.output_size_in_bytes,
+        temp=stats.temp_size_in_bytes,
+        peak=getattr(stats, "peak_memory_in_bytes", None) or None,
+        host=max(host, operands_on_host),
+    )
 
 
 def host_bytes(arrays: Sequence[Any]) -> int:
     """Bytes per device of those arrays that lie in pinned host memory."""
-    return sum(math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize
-               for array in arrays if array.sharding.memory_kind == "pinned_host")
+    return sum(
+        math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize
+        for array in arrays
+        if array.sharding.memory_kind == "pinned_host"
+    )

@@ -17,34 +17,49 @@ DISPATCH_FACTOR = 3.0
 USUAL_SAMPLES, USUAL_SECONDS = 20, 0.2
 
 
-def strategy_result(trial: Trial, experiment: Experiment, floor_s: float | None,
-                    was_cancelled: bool) -> StrategyResult:
+def strategy_result(
+    trial: Trial, experiment: Experiment, floor_s: float | None, was_cancelled: bool
+) -> StrategyResult:
     """What was measured of one strategy; None wherever nothing was."""
     program, error = trial.program, trial.error
     every = program.samples_s if program else ()
     samples = every[: experiment.timing.samples]
     summary = summarize(samples) if samples else None
     return StrategyResult(
-        status=_status(trial, experiment, was_cancelled), error=trial.failure,
+        status=_status(trial, experiment, was_cancelled),
+        error=trial.failure,
         phases_s=Phases(**trial.phases_s),
-        samples_s=samples, remeasured_s=every[len(samples) :],
+        samples_s=samples,
+        remeasured_s=every[len(samples) :],
         turns_s=tuple(program.rounds) if program else (),
         calls_per_sample=program.calls_per_turn * program.turns if program and samples else None,
-        median_s=summary.median_s if summary else None, iqr_s=summary.iqr_s if summary else None,
-        ci95_s=summary.ci95_s if summary else None, outliers=summary.outliers if summary else (),
+        median_s=summary.median_s if summary else None,
+        iqr_s=summary.iqr_s if summary else None,
+        ci95_s=summary.ci95_s if summary else None,
+        outliers=summary.outliers if summary else (),
         from_unsharded=_unsharded(trial.from_unsharded),
-        notes=(*trial.notes, *_of_training(trial, experiment),
-               *_notes(experiment, summary, len(samples), floor_s)),
-        warnings=trial.warnings, collectives=trial.collectives,
-        operations=trial.operations, memory_bytes=trial.memory_bytes,
+        notes=(
+            *trial.notes,
+            *_of_training(trial, experiment),
+            *_notes(experiment, summary, len(samples), floor_s),
+        ),
+        warnings=trial.warnings,
+        collectives=trial.collectives,
+        operations=trial.operations,
+        memory_bytes=trial.memory_bytes,
         predicted_s=trial.prediction.predicted_s if trial.prediction else None,
-        prediction=trial.prediction, trace=trial.trace,
-        operands=trial.operands, outputs=trial.outputs, printed=trial.printed,
+        prediction=trial.prediction,
+        trace=trial.trace,
+        operands=trial.operands,
+        outputs=trial.outputs,
+        printed=trial.printed,
         bytes_per_s=_bytes_per_s(experiment, summary),
         series={name: tuple(values) for name, values in trial.series.items()},
         max_abs_error=error.max_abs if error else None,
         max_rel_error=error.max_rel if error else None,
-        correct=trial.correct, wrong=trial.wrong)
+        correct=trial.correct,
+        wrong=trial.wrong,
+    )
 
 
 def _bytes_per_s(experiment: Experiment, summary: Summary | None) -> float | None:
@@ -63,7 +78,9 @@ def _of_training(trial: Trial, experiment: Experiment) -> list[str]:
     steps, seconds = experiment.option("steps"), median(trial.series[STEP_TIME])
     short = "" if len(losses) == steps else f", stopped after {len(losses)} of {steps} steps"
     curve = experiment.what.training.curve
-    return [f"{curve} {losses[0]:.4g} before the first step, {losses[-1]:.4g} before the last{short}; {seconds_text(seconds)} a step"]
+    return [
+        f"{curve} {losses[0]:.4g} before the first step, {losses[-1]:.4g} before the last{short}; {seconds_text(seconds)} a step"
+    ]
 
 
 def _status(trial: Trial, experiment: Experiment, was_cancelled: bool) -> Status:
@@ -80,23 +97,33 @@ def _unsharded(timed: Timed | None) -> Unsharded | None:
     return Unsharded(samples_s=timed.samples_s, median_s=median_s(timed.rounds))
 
 
-def _notes(experiment: Experiment, summary: Summary | None, count: int,
-           floor_s: float | None) -> list[str]:
+def _notes(
+    experiment: Experiment, summary: Summary | None, count: int, floor_s: float | None
+) -> list[str]:
     if summary is None:
         return []
     notes = []
     plan = experiment.timing
-    if floor_s is not None and not experiment.what.is_bare_array and summary.median_s < DISPATCH_FACTOR * floor_s:
+    if (
+        floor_s is not None
+        and not experiment.what.is_bare_array
+        and summary.median_s < DISPATCH_FACTOR * floor_s
+    ):
         notes.append(DISPATCH_BOUND)
     if count < plan.samples:
         notes.append(f"stopped after {count} of {plan.samples} samples")
     elif count < USUAL_SAMPLES:
         notes.append(
-            f"{count} sample{'' if count == 1 else 's'}, fewer than the usual {USUAL_SAMPLES}")
+            f"{count} sample{'' if count == 1 else 's'}, fewer than the usual {USUAL_SAMPLES}"
+        )
     if plan.min_seconds < USUAL_SECONDS:
         notes.append(f"sampled for {plan.min_seconds:g} s, less than the usual {USUAL_SECONDS:g} s")
     if summary.spread > SPREAD_WARNING:
-        notes.append(f"very noisy: the middle half of the samples spreads over {summary.spread:.0%} of the median; measure again on an idle machine")
+        notes.append(
+            f"very noisy: the middle half of the samples spreads over {summary.spread:.0%} of the median; measure again on an idle machine"
+        )
     elif summary.spread > SPREAD_NOTICE:
-        notes.append(f"noisy: the middle half of the samples spreads over {summary.spread:.0%} of the median")
+        notes.append(
+            f"noisy: the middle half of the samples spreads over {summary.spread:.0%} of the median"
+        )
     return notes

@@ -31,22 +31,73 @@ RUNS = (
     (math.inf, 4),
 )  # (elements up to, runs with noise): fewer where they take long
 # operations that move, choose or compare: nothing is rounded
-_EXACT = frozenset((
-    "abs", "argmax", "argmin", "bitcast_convert_type", "broadcast_in_dim", "clamp",
-    "concatenate", "convert_element_type", "copy", "copy_p", "device_put", "dynamic_slice",
-    "dynamic_update_slice", "expand_dims", "gather", "iota", "max", "min", "neg", "pad",
-    "reduce_max", "reduce_min", "reshape", "rev", "scatter", "select_n", "sign", "slice",
-    "sort", "split", "squeeze", "stop_gradient", "transpose",
-))
-_ADDING = frozenset((
-    "add_any", "conv_general_dilated", "cumlogsumexp", "cumprod", "cumsum", "dot_general",
-    "reduce_prod", "reduce_sum", "reduce_window", "reduce_window_sum", "scatter-add",
-    "scatter_add",
-))
-_CALLING = frozenset((
-    "checkpoint", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call",
-    "custom_vjp_call_jaxpr", "jit", "pjit", "remat", "remat2",
-))
+_EXACT = frozenset(
+    (
+        "abs",
+        "argmax",
+        "argmin",
+        "bitcast_convert_type",
+        "broadcast_in_dim",
+        "clamp",
+        "concatenate",
+        "convert_element_type",
+        "copy",
+        "copy_p",
+        "device_put",
+        "dynamic_slice",
+        "dynamic_update_slice",
+        "expand_dims",
+        "gather",
+        "iota",
+        "max",
+        "min",
+        "neg",
+        "pad",
+        "reduce_max",
+        "reduce_min",
+        "reshape",
+        "rev",
+        "scatter",
+        "select_n",
+        "sign",
+        "slice",
+        "sort",
+        "split",
+        "squeeze",
+        "stop_gradient",
+        "transpose",
+    )
+)
+_ADDING = frozenset(
+    (
+        "add_any",
+        "conv_general_dilated",
+        "cumlogsumexp",
+        "cumprod",
+        "cumsum",
+        "dot_general",
+        "reduce_prod",
+        "reduce_sum",
+        "reduce_window",
+        "reduce_window_sum",
+        "scatter-add",
+        "scatter_add",
+    )
+)
+_CALLING = frozenset(
+    (
+        "checkpoint",
+        "closed_call",
+        "core_call",
+        "custom_jvp_call",
+        "custom_vjp_call",
+        "custom_vjp_call_jaxpr",
+        "jit",
+        "pjit",
+        "remat",
+        "remat2",
+    )
+)
 _CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # the parameter that has what they call
 
 

@@ -35,8 +35,9 @@ Emit = Callable[[Event], None]
 Cancelled = Callable[[], bool]
 
 
-def run_experiment(experiment: Experiment, run_id: str, environment: Environment, emit: Emit,
-                   cancelled: Cancelled) -> Finished:
+def run_experiment(
+    experiment: Experiment, run_id: str, environment: Environment, emit: Emit, cancelled: Cancelled
+) -> Finished:
     """Run it, and return its result; `partial` where `cancelled` said so first. A failure of a
     strategy stays its own.
     """
@@ -84,26 +85,40 @@ def _train(experiment: Experiment, trials: Sequence[Trial], sampler: Sampler) ->
             sampler.stopped = training.stopped
 
 
-def _result(experiment: Experiment, run_id: str, environment: Environment,
-            trials: Sequence[Trial], sampler: Sampler) -> Result:
+def _result(
+    experiment: Experiment,
+    run_id: str,
+    environment: Environment,
+    trials: Sequence[Trial],
+    sampler: Sampler,
+) -> Result:
     """What the trials found, the answer in words, and what to try next."""
     floors, rows = Floors(), _rows(experiment)
     floor_of = {row.key: floors.of(row) for row in rows}
     on_mesh = [floor_of[row.key] for row in rows if row.strategy not in ONE_DEVICE]
-    measured = environment.model_copy(update={
-        "load": devices.load(), "dispatch_floor_s": next(iter([*on_mesh, *floor_of.values()]))})
+    measured = environment.model_copy(
+        update={
+            "load": devices.load(),
+            "dispatch_floor_s": next(iter([*on_mesh, *floor_of.values()])),
+        }
+    )
     if experiment.what.is_traceable and experiment.option("trace") and not sampler.stopped:
         tracing.trace(trials, environment, sampler.emit, sampler.cancelled)
     if experiment.what.is_traceable and experiment.option("shardings") and not sampler.stopped:
         shardings.read(trials, experiment, sampler.emit, sampler.cancelled)
     result = Result(
-        run=run_id, experiment=experiment, environment=measured, partial=sampler.stopped,
+        run=run_id,
+        experiment=experiment,
+        environment=measured,
+        partial=sampler.stopped,
         # which are about times, and a program as written has none
         notes=() if experiment.what.is_small_program else environment.notes,
-        strategies={row.key: strategy_result(trial, row.experiment, floor_of[row.key],
-                                              sampler.stopped)
-                    for row, trial in zip(rows, trials, strict=True)},
-        comparison=stats.compare(rankable_rounds(trials), experiment.timing.samples))
+        strategies={
+            row.key: strategy_result(trial, row.experiment, floor_of[row.key], sampler.stopped)
+            for row, trial in zip(rows, trials, strict=True)
+        },
+        comparison=stats.compare(rankable_rounds(trials), experiment.timing.samples),
+    )
     from spmd_core.advice.next import with_next  # 0.4 s, which no first median is to wait for
 
     return with_next(with_sentence(result))
@@ -142,9 +157,15 @@ def forget_now_and_then() -> None:
 def _prepare(trial: Trial, operands: dict[str, Any], emit: Emit) -> None:
     assert trial.row is not None
     try:
-        prepare(trial, trial.row.experiment, operands,
-                lambda phase: emit(Phase(phase=phase, strategy=trial.key)))
-    except Exception as error:  # whatever a strategy raises is its result, kind and words; the others go on
+        prepare(
+            trial,
+            trial.row.experiment,
+            operands,
+            lambda phase: emit(Phase(phase=phase, strategy=trial.key)),
+        )
+    except (
+        Exception
+    ) as error:  # whatever a strategy raises is its result, kind and words; the others go on
         trial.fail(error)
     if trial.texts:
         emit(Texts(strategy=trial.key, texts=trial.texts))
@@ -183,7 +204,9 @@ class Floors:
         if lines not in self._found:
             mesh = None
             if lines:
-                imports = "import jax\nimport numpy as np\nfrom jax.sharding import AxisType, Mesh\n"
+                imports = (
+                    "import jax\nimport numpy as np\nfrom jax.sharding import AxisType, Mesh\n"
+                )
                 mesh = execute(imports + "\n".join(lines) + "\n", "mesh.py")["mesh"]
             self._found[lines] = timing.dispatch_floor_s(mesh, jax.devices()[0])
         return self._found[lines]

@@ -37,8 +37,10 @@ class Sampler:
             except Exception as error:  # whatever a program raises is its result; the others go on
                 trial.fail(error)
         plan = self.experiment.timing
-        timing.plan_turns([timed for trial in self.trials for timed in trial.timed],
-                          plan.min_seconds / plan.samples)
+        timing.plan_turns(
+            [timed for trial in self.trials for timed in trial.timed],
+            plan.min_seconds / plan.samples,
+        )
 
     def measure(self) -> None:
         """The planned rounds, all strategies in each."""
@@ -59,8 +61,9 @@ class Sampler:
         if names is None or self._stop():
             return
         alpha = stats.corrected(len(rounds) if of_study else 2)
-        count = max(stats.rounds_to_add(rounds, (names[0], other), planned, alpha)
-                    for other in names[1:])
+        count = max(
+            stats.rounds_to_add(rounds, (names[0], other), planned, alpha) for other in names[1:]
+        )
         best = [trial for trial in self.trials if trial.key in names]
         allowed_s = MORE_ROUNDS_S * len(best) / 2
         if count > planned and count * sum(map(_seconds_of_round, best)) > allowed_s:
@@ -72,15 +75,27 @@ class Sampler:
         def after_round(done: int) -> None:
             if done == count or monotonic() - self._told >= PROGRESS_INTERVAL_S:
                 self._told = monotonic()
-                medians = {trial.key: stats.median_s(trial.program.rounds)
-                           for trial in self.trials if trial.program and trial.program.rounds}
+                medians = {
+                    trial.key: stats.median_s(trial.program.rounds)
+                    for trial in self.trials
+                    if trial.program and trial.program.rounds
+                }
                 self.emit(Progress(done=before + done, of=of, medians_s=medians))
 
-        programs = [timed for trial in trials for timed in trial.timed
-                    if not before or timed is trial.program]
+        programs = [
+            timed
+            for trial in trials
+            for timed in trial.timed
+            if not before or timed is trial.program
+        ]
         with timing.quiet():
-            done = timing.sample_rounds(programs, count, seed=self.experiment.seed + before,
-                                        cancelled=self.cancelled, after_round=after_round)
+            done = timing.sample_rounds(
+                programs,
+                count,
+                seed=self.experiment.seed + before,
+                cancelled=self.cancelled,
+                after_round=after_round,
+            )
         self.stopped = self.stopped or done < count
         for trial in trials:
             for timed in trial.timed:
@@ -94,11 +109,15 @@ class Sampler:
 
 def rankable_rounds(trials: Sequence[Trial]) -> dict[str, stats.Rounds]:
     """Rounds of the strategies that were timed and are not known to be wrong."""
-    return {trial.key: trial.program.rounds for trial in trials
-            if trial.program and trial.program.rounds and trial.failure is None and trial.correct}
+    return {
+        trial.key: trial.program.rounds
+        for trial in trials
+        if trial.program and trial.program.rounds and trial.failure is None and trial.correct
+    }
 
 
 def _seconds_of_round(trial: Trial) -> float:
     program = trial.program
-    return stats.median_s(
-        program.rounds) * program.calls_per_turn * program.turns if program else 0.0
+    return (
+        stats.median_s(program.rounds) * program.calls_per_turn * program.turns if program else 0.0
+    )

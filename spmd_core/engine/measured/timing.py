@@ -64,8 +64,9 @@ def waiter(result: Any) -> Call:
     """What waits for results like this one: an array's own method, since going through a tree costs
     1 µs more.
     """
-    return type(result).block_until_ready if isinstance(result,
-                                                        jax.Array) else jax.block_until_ready
+    return (
+        type(result).block_until_ready if isinstance(result, jax.Array) else jax.block_until_ready
+    )
 
 
 def time_calls(call: Call, arguments: Sequence[Any], count: int) -> float:
@@ -100,8 +101,9 @@ def warm_up(timed: Timed) -> None:
     equal programs.
     """
     spent, calls, blocks, fastest = 0.0, 0, 0, float("inf")
-    while blocks < 2 or (spent < WARM_UP_S
-                         and (blocks < WARM_UP_BLOCKS or calls * fastest < WARM_UP_AT_SPEED_S)):
+    while blocks < 2 or (
+        spent < WARM_UP_S and (blocks < WARM_UP_BLOCKS or calls * fastest < WARM_UP_AT_SPEED_S)
+    ):
         count = 1 if blocks < 2 else max(1, min(MAX_CALLS, int(BLOCK_S / fastest)))
         one = time_calls(timed.call, timed.arguments, count)
         fastest = min(fastest, one)
@@ -125,8 +127,14 @@ def plan_turns(programs: Sequence[Timed], sample_s: float) -> None:
         timed.turns = min(max(1, ceil(sample_s / (timed.calls_per_turn * lead))), MAX_TURNS)
 
 
-def sample_rounds(programs: Sequence[Timed], rounds: int, *, seed: int,
-                  cancelled: Callable[[], bool], after_round: Callable[[int], None],) -> int:
+def sample_rounds(
+    programs: Sequence[Timed],
+    rounds: int,
+    *,
+    seed: int,
+    cancelled: Callable[[], bool],
+    after_round: Callable[[int], None],
+) -> int:
     """Up to `rounds` rounds, in each of which the programs take turns in shuffled order; the number
     of rounds done.
 
@@ -149,8 +157,11 @@ def _round(programs: list[Timed], order: random.Random) -> None:
         order.shuffle(present)
         for timed in present:
             try:
-                turns[id(timed)].append(round(time_calls(timed.call, timed.arguments,
-                                                         timed.calls_per_turn), CLOCK_DIGITS))
+                turns[id(timed)].append(
+                    round(
+                        time_calls(timed.call, timed.arguments, timed.calls_per_turn), CLOCK_DIGITS
+                    )
+                )
             except Exception as error:  # whatever a program raises is its result; the others go on
                 timed.error = error
     for timed in programs:
@@ -162,8 +173,9 @@ def dispatch_floor_s(mesh: jax.sharding.Mesh | None, device: JaxDevice) -> float
     """Seconds of one call that computes next to nothing on the whole mesh: what any program costs
     there at least.
     """
-    sharding = SingleDeviceSharding(device) if mesh is None else NamedSharding(mesh,
-                                                                               PartitionSpec())
+    sharding = (
+        SingleDeviceSharding(device) if mesh is None else NamedSharding(mesh, PartitionSpec())
+    )
     operand = jax.device_put(np.float32(1), sharding)
     program = jax.jit(lambda value: value + 1, out_shardings=sharding).lower(operand).compile()
     floor = Timed("dispatch", program, (operand,))

@@ -36,8 +36,12 @@ _NS = 1e-9
 _NOISE = ("ThreadpoolListener", "end: ")
 
 
-def trace(trials: Sequence[Trial], environment: Environment, emit: Callable[[RunEvent], None],
-          cancelled: Callable[[], bool]) -> None:
+def trace(
+    trials: Sequence[Trial],
+    environment: Environment,
+    emit: Callable[[RunEvent], None],
+    cancelled: Callable[[], bool],
+) -> None:
     """Trace every strategy that was timed. A trace that fails is its own reason: what was measured
     stays.
     """
@@ -54,8 +58,7 @@ def trace(trials: Sequence[Trial], environment: Environment, emit: Callable[[Run
             trial.trace, found = Trace(reason=words.RUNNING if "already" in said else said), None
         if found is not None:
             emit(Texts(strategy=trial.key, texts={TRACED: to_text(found)}))
-        trial.trace = trial.trace.model_copy(
-            update={"sentence": words.trace_words(trial.trace)})
+        trial.trace = trial.trace.model_copy(update={"sentence": words.trace_words(trial.trace)})
 
 
 def _traced(trial: Trial, environment: Environment) -> tuple[Trace, Timeline | None]:
@@ -66,8 +69,9 @@ def _traced(trial: Trial, environment: Environment) -> tuple[Trace, Timeline | N
         reason = words.no_events(environment.platform) if host else words.NOTHING
         return Trace(reason=reason), host
     timeline, account = found
-    timed_s = stats.median_s(trial.program.rounds) if trial.program and trial.program.rounds \
-        else None
+    timed_s = (
+        stats.median_s(trial.program.rounds) if trial.program and trial.program.rounds else None
+    )
     notes = [words.calls_words(len(account.calls_s), account.step_s or 0.0, timed_s)]
     if environment.simulated and environment.cores and len(account.devices) > environment.cores:
         notes.append(words.shared_words(len(account.devices), environment.cores))
@@ -140,8 +144,11 @@ def _read(data: Any) -> Recorded:
             events, calls = events + own, calls + marked
             if marked:
                 host = others
-    kept = events if seen <= MOST_EVENTS else sorted(
-        events, key=lambda event: event.start_s)[:MOST_EVENTS]
+    kept = (
+        events
+        if seen <= MOST_EVENTS
+        else sorted(events, key=lambda event: event.start_s)[:MOST_EVENTS]
+    )
     return Recorded(tuple(kept), tuple(sorted(calls)), tuple(host), seen - len(kept))
 
 
@@ -154,8 +161,9 @@ def _of_device(line: Any, device: int) -> Iterator[Event]:
         name = dict(event.stats).get("hlo_op") if stream else None
         if stream and name is None:
             continue  # a kernel of no instruction, such as the profiler's own
-        yield _event(event, device, _instruction(str(name or event.name)),
-                     line.name.startswith("Async"))
+        yield _event(
+            event, device, _instruction(str(name or event.name)), line.name.startswith("Async")
+        )
 
 
 def _of_host(line: Any) -> tuple[list[Event], list[tuple[float, float]], list[Event]]:

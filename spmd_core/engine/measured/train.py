@@ -38,8 +38,9 @@ class Training:
         screen keeps it.
         """
         steps = self.experiment.option("steps")
-        present = [trial for trial in self.trials
-                   if trial.program is not None and trial.failure is None]
+        present = [
+            trial for trial in self.trials if trial.program is not None and trial.failure is None
+        ]
         self.emit(Phase(phase="train"))
         with timing.quiet():
             for done in range(steps):
@@ -50,8 +51,9 @@ class Training:
                     self._step(trial)
                 if monotonic() - self._told >= PROGRESS_INTERVAL_S:
                     self._tell(done + 1, steps)
-        self._tell(min(len(trial.series.get(STEP_TIME, ())) for trial in present) if present else 0,
-                   steps)
+        self._tell(
+            min(len(trial.series.get(STEP_TIME, ())) for trial in present) if present else 0, steps
+        )
         self._arguments.clear()
 
     def _step(self, trial: Trial) -> None:
@@ -65,20 +67,29 @@ class Training:
             seconds = perf_counter() - start
             named = {array.name: value for array, value in zip(what.results, output, strict=True)}
             for result, operand in what.training.carried:
-                place = next(place for place, array in enumerate(what.operands)
-                             if array.name == operand)
+                place = next(
+                    place for place, array in enumerate(what.operands) if array.name == operand
+                )
                 arguments[place] = placed_like(named[result], arguments[place])
             trial.series.setdefault(curve, []).append(float(np.asarray(named[curve])))
             trial.series.setdefault(STEP_TIME, []).append(seconds)
-        except Exception as error:  # whatever a step raises is the strategy's result; the others go on
+        except (
+            Exception
+        ) as error:  # whatever a step raises is the strategy's result; the others go on
             trial.fail(error)
 
     def _tell(self, done: int, steps: int) -> None:
         self._told = monotonic()
-        series = {labelled(name, trial.key): thinned(values) for trial in self.trials
-                  for name, values in trial.series.items()}
-        medians = {trial.key: float(np.median(trial.program.samples_s))
-                   for trial in self.trials if trial.program and trial.program.rounds}
+        series = {
+            labelled(name, trial.key): thinned(values)
+            for trial in self.trials
+            for name, values in trial.series.items()
+        }
+        medians = {
+            trial.key: float(np.median(trial.program.samples_s))
+            for trial in self.trials
+            if trial.program and trial.program.rounds
+        }
         self.emit(Progress(done=done, of=steps, medians_s=medians, series=series))
 
 

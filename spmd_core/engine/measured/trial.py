@@ -64,8 +64,11 @@ class Trial:
     @property
     def timed(self) -> list[Timed]:
         """What takes part in the rounds."""
-        return [timed for timed in (self.program, self.from_unsharded)
-                if timed is not None and self.failure is None]
+        return [
+            timed
+            for timed in (self.program, self.from_unsharded)
+            if timed is not None and self.failure is None
+        ]
 
     def fail(self, error: BaseException) -> None:
         """Record why this strategy stops here, and let go of what it holds on the devices."""
@@ -88,9 +91,9 @@ def _kind(error: BaseException, words: str) -> str:
         return INEXPRESSIBLE
     if isinstance(error, WrongResult):
         return "wrong_result"
-    if isinstance(error,
-                  MemoryError) or (isinstance(error, jax.errors.JaxRuntimeError)
-                                   and "RESOURCE_EXHAUSTED" in words):
+    if isinstance(error, MemoryError) or (
+        isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in words
+    ):
         return OUT_OF_MEMORY
     return type(error).__name__
 

@@ -25,7 +25,14 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
         "jit(vmap)": jax.jit(mapped)(*batch),
         "pmap(vmap)": jax.pmap(mapped, devices=list(mesh.devices.flat))(*spread),
     }
-    for name, operands in {"one": one, "vmap": batch, "jit(vmap)": batch, "pmap(vmap)": spread}.items():
+    for name, operands in {
+        "one": one,
+        "vmap": batch,
+        "jit(vmap)": batch,
+        "pmap(vmap)": spread,
+    }.items():
         exact = affine(*(operand.astype(np.float64) for operand in operands))
-        results[f"{name}: largest error against float64"] = f"{np.abs(np.asarray(results[name]) - exact).max():.1e}"
+        results[f"{name}: largest error against float64"] = (
+            f"{np.abs(np.asarray(results[name]) - exact).max():.1e}"
+        )
     return results

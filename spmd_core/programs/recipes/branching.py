@@ -23,6 +23,8 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
         "without jit": str(keep_or_double(float(X))),
         "under jit": words,
         "where": jax.jit(lambda x: jnp.where(x > 0, x, 2 * x))(both),
-        "cond": jax.jit(jax.vmap(lambda x: jax.lax.cond(x > 0, lambda x: x, lambda x: 2 * x, x)))(both),
+        "cond": jax.jit(jax.vmap(lambda x: jax.lax.cond(x > 0, lambda x: x, lambda x: 2 * x, x)))(
+            both
+        ),
         "static_argnums": jax.jit(keep_or_double, static_argnums=0)(float(X)),
     }

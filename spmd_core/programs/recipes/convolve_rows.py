@@ -34,7 +34,9 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
         "plain": plain,
         "normalized": shares,
         "normalized_sums": shares.sum(axis=0),
-        "one copy of w, in_axes (0, None)": "the same" if (one_copy == plain).all() else "not the same",
+        "one copy of w, in_axes (0, None)": "the same"
+        if (one_copy == plain).all()
+        else "not the same",
         "plain against numpy": f"largest error {np.abs(np.asarray(plain) - expected).max():.1e}",
         "normalized against numpy": f"largest error {np.abs(np.asarray(shares) - expected / expected.sum(axis=0)).max():.1e}",
     }

@@ -13,4 +13,8 @@ def program(mesh):
 
     g = jax.jit(lambda x: x, out_shardings=s_host)
     out_host = g(arr_dev)
-    return {"out_host": out_host, "memory before": arr_dev.sharding.memory_kind, "memory after": out_host.sharding.memory_kind}
+    return {
+        "out_host": out_host,
+        "memory before": arr_dev.sharding.memory_kind,
+        "memory after": out_host.sharding.memory_kind,
+    }

@@ -8,7 +8,9 @@ import jax.numpy as jnp
 
 
 def describe(device):
-    coords = getattr(device, "coords", None)  # a place in the torus and a core on the chip: only a TPU has them
+    coords = getattr(
+        device, "coords", None
+    )  # a place in the torus and a core on the chip: only a TPU has them
     core = getattr(device, "core_on_chip", None)
     return f"{device.device_kind}: id={device.id}, process_index={device.process_index}, coords={coords}, core_on_chip={core}"
 
@@ -24,7 +26,10 @@ def processor():
     """The processor's model, where the system tells it in /proc/cpuinfo."""
     listed = Path("/proc/cpuinfo")
     lines = listed.read_text().splitlines() if listed.exists() else []
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "not listed")
+    return next(
+        (line.split(":")[1].strip() for line in lines if line.startswith("model name")),
+        "not listed",
+    )
 
 
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:

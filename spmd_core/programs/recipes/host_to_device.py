@@ -13,4 +13,8 @@ def program(mesh):
 
     f = jax.jit(lambda x: x, out_shardings=s_dev)
     out_dev = f(arr_host)
-    return {"out_dev": out_dev, "memory before": arr_host.sharding.memory_kind, "memory after": out_dev.sharding.memory_kind}
+    return {
+        "out_dev": out_dev,
+        "memory before": arr_host.sharding.memory_kind,
+        "memory after": out_dev.sharding.memory_kind,
+    }

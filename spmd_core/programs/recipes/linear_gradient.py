@@ -25,12 +25,21 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
 
     @partial(jax.pmap, axis_name="i", in_axes=(None, 0, 0), out_axes=None, devices=devices)
     def by_pmap(weights, x, y):
-        return jax.lax.pmean(jax.grad(loss)(weights, x, y), "i")  # the mean of the devices' gradients
+        return jax.lax.pmean(
+            jax.grad(loss)(weights, x, y), "i"
+        )  # the mean of the devices' gradients
 
     @jax.jit
-    @partial(jax.shard_map, mesh=mesh, in_specs=(P(), P(mesh.axis_names), P(mesh.axis_names)), out_specs=P())
+    @partial(
+        jax.shard_map,
+        mesh=mesh,
+        in_specs=(P(), P(mesh.axis_names), P(mesh.axis_names)),
+        out_specs=P(),
+    )
     def by_shard_map(weights, x, y):
-        return jax.grad(lambda weights: jax.lax.pmean(loss(weights, x, y), mesh.axis_names))(weights)  # the gradient of the mean
+        return jax.grad(lambda weights: jax.lax.pmean(loss(weights, x, y), mesh.axis_names))(
+            weights
+        )  # the gradient of the mean
 
     spread = jax.device_put((x, y), NamedSharding(mesh, P(mesh.axis_names)))
     gradients = {
@@ -47,7 +56,9 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     results: dict[str, jax.Array | str] = dict(gradients)
     single = np.asarray(gradients.pop("one_device"))
     for name, gradient in gradients.items():
-        results[f"{name} against one device"] = f"largest difference {np.abs(np.asarray(gradient) - single).max() / np.abs(single).max():.1e}"
+        results[f"{name} against one device"] = (
+            f"largest difference {np.abs(np.asarray(gradient) - single).max() / np.abs(single).max():.1e}"
+        )
     results["losses"] = jnp.stack(losses)
     results["weights"] = weights
     results["least_squares"] = jnp.asarray(np.linalg.lstsq(x, y)[0])

@@ -47,15 +47,21 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
         "pmap(vmap)": (jax.pmap(jax.vmap(dot), devices=devices), blocks),
         "pmap": (jax.pmap(dot, devices=devices), blocks),
     }
-    exact = (numbers[0, :1000].astype(np.float64) * numbers[1, :1000]).sum(axis=1)  # the first thousand sums
+    exact = (numbers[0, :1000].astype(np.float64) * numbers[1, :1000]).sum(
+        axis=1
+    )  # the first thousand sums
     results: dict[str, jax.Array | str] = {}
     for name, (call, arguments) in ways.items():
         sums = call(*arguments)
         results[f"{name}: shape"] = str(sums.shape)
         if sums.size == count:
             error = np.abs(np.asarray(sums).ravel()[:1000] - exact).max()
-            results[f"{name}: sums"] = f"the same {count:,} sums, largest error of the first {len(exact)} is {error:.1e}"
+            results[f"{name}: sums"] = (
+                f"the same {count:,} sums, largest error of the first {len(exact)} is {error:.1e}"
+            )
         else:
-            results[f"{name}: sums"] = f"NOT the same: {sums.size} sums, each over {count // sums.size * 3:,} products"
+            results[f"{name}: sums"] = (
+                f"NOT the same: {sums.size} sums, each over {count // sums.size * 3:,} products"
+            )
         results[f"{name}: time"] = in_words(measure(call, *arguments))
     return results

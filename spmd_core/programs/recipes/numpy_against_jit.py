@@ -31,7 +31,9 @@ def milliseconds(call, wait):
 def in_words(call):
     """The first call, which compiles; then the median of CALLS calls with waiting and without."""
     first = milliseconds(call, wait=True)
-    waited, sent = (np.median([milliseconds(call, wait) for _ in range(CALLS)]) for wait in (True, False))
+    waited, sent = (
+        np.median([milliseconds(call, wait) for _ in range(CALLS)]) for wait in (True, False)
+    )
     return f"first call {first:.2f} ms, then {waited:.2f} ms; not waited for: {sent:.2f} ms"
 
 
@@ -48,7 +50,9 @@ def cpu_backend_words():
 
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     host = np.random.default_rng(0).normal(size=(SIZE, SIZE)).astype(np.float32)
-    rows = mesh.axis_names if SIZE % mesh.size == 0 else ()  # a size that does not divide stays whole
+    rows = (
+        mesh.axis_names if SIZE % mesh.size == 0 else ()
+    )  # a size that does not divide stays whole
     places = {
         "jit on one device": mesh.devices.flat[0],
         "jit on the CPU": jax.local_devices(backend="cpu")[0],
@@ -61,6 +65,8 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     for name, place in places.items():
         x = jax.device_put(host, place)
         results[name] = in_words(lambda x=x: jitted(x))
-        results[f"{name}: error"] = f"{np.abs(np.asarray(jitted(x)[0]) - exact).max() / scale:.1e} of the largest element"
+        results[f"{name}: error"] = (
+            f"{np.abs(np.asarray(jitted(x)[0]) - exact).max() / scale:.1e} of the largest element"
+        )
     results["jit(..., backend='cpu')"] = cpu_backend_words()
     return results

@@ -18,7 +18,9 @@ def ten_numbers(key):
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     key = jax.random.key(SEED)
     twice = [jax.random.uniform(key) for _ in range(2)]
-    old_style = jax.random.PRNGKey(SEED)  # the key as two plain integers: still there, key() is the way now
+    old_style = jax.random.PRNGKey(
+        SEED
+    )  # the key as two plain integers: still there, key() is the way now
     return {
         "the_same_twice": jnp.stack(twice),
         "ten_from_split_keys": ten_numbers(key),

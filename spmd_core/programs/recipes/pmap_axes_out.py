@@ -24,6 +24,10 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
         "columns": jax.pmap(multiples, out_axes=1)(x),
         "one_total": jax.pmap(lambda x: jax.lax.psum(x, "i"), "i", out_axes=None)(x),
         f"axis_size_{DEVICES}": jax.pmap(lambda x: x + 1, axis_size=DEVICES)(x),
-        f"axis_size {DEVICES} for a row less": refusal(lambda: jax.pmap(lambda x: x + 1, axis_size=DEVICES)(x[:-1])),
-        "axis_size alone": refusal(lambda: jax.pmap(lambda x: x + 1, in_axes=None, axis_size=DEVICES)(1.0)),
+        f"axis_size {DEVICES} for a row less": refusal(
+            lambda: jax.pmap(lambda x: x + 1, axis_size=DEVICES)(x[:-1])
+        ),
+        "axis_size alone": refusal(
+            lambda: jax.pmap(lambda x: x + 1, in_axes=None, axis_size=DEVICES)(1.0)
+        ),
     }

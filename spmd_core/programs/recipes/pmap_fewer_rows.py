@@ -9,4 +9,7 @@ ROWS = 3  # 1 to 8
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     x = jnp.arange(ROWS * 2 * 2.0).reshape(ROWS, 2, 2)
     products = jax.pmap(jnp.dot)(x, x**2)
-    return {"products": products, "devices used": f"{len(products.devices())} of {jax.local_device_count()}"}
+    return {
+        "products": products,
+        "devices used": f"{len(products.devices())} of {jax.local_device_count()}",
+    }

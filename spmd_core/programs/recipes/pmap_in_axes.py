@@ -24,7 +24,9 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
         "x_plus_y": added,
         "two_y": doubled,
         "columns_doubled": jax.pmap(lambda column: 2 * column, in_axes=1)(columns),
-        "three entries for two arguments": refusal(lambda: jax.pmap(sum_and_double, in_axes=(0, None, 0))(x, y)),
+        "three entries for two arguments": refusal(
+            lambda: jax.pmap(sum_and_double, in_axes=(0, None, 0))(x, y)
+        ),
         "nothing mapped": refusal(lambda: jax.pmap(sum_and_double, in_axes=None)(x, y)),
         "rows that differ": refusal(lambda: jax.pmap(sum_and_double)(x, np.ones(3))),
     }

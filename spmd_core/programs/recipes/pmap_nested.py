@@ -10,7 +10,11 @@ from jax.sharding import PartitionSpec as P
 
 def normalize(x):
     """Of each device's number: its share of its column, of its row, and of everything."""
-    return x / jax.lax.psum(x, "rows"), x / jax.lax.psum(x, "cols"), x / jax.lax.psum(x, ("rows", "cols"))
+    return (
+        x / jax.lax.psum(x, "rows"),
+        x / jax.lax.psum(x, "cols"),
+        x / jax.lax.psum(x, ("rows", "cols")),
+    )
 
 
 def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
@@ -21,10 +25,17 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     except ValueError as error:
         nested = f"ValueError: {error}"
 
-    on_each_device = partial(jax.shard_map, mesh=mesh, in_specs=P("rows", "cols"), out_specs=P("rows", "cols"))
+    on_each_device = partial(
+        jax.shard_map, mesh=mesh, in_specs=P("rows", "cols"), out_specs=P("rows", "cols")
+    )
     row_normed, col_normed, doubly_normed = on_each_device(normalize)(x)
-    mixed = jax.pmap(jax.vmap(normalize, axis_name="cols"), axis_name="rows")(x)  # rows over devices, columns within each
-    agree = all(np.allclose(one, other, rtol=1e-6) for one, other in zip(mixed, (row_normed, col_normed, doubly_normed), strict=True))
+    mixed = jax.pmap(jax.vmap(normalize, axis_name="cols"), axis_name="rows")(
+        x
+    )  # rows over devices, columns within each
+    agree = all(
+        np.allclose(one, other, rtol=1e-6)
+        for one, other in zip(mixed, (row_normed, col_normed, doubly_normed), strict=True)
+    )
     return {
         "pmap in pmap": nested,
         "row_normed": row_normed,

@@ -10,13 +10,18 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
         old_name = repr(jax.interpreters.pxla.ShardedDeviceArray)  # pyright: ignore[reportAttributeAccessIssue]
     except AttributeError as error:
         old_name = f"AttributeError: {error}"
-    total = jnp.sum(rows)  # not a pmap: jit follows the shards, nothing is moved to one device first
+    total = jnp.sum(
+        rows
+    )  # not a pmap: jit follows the shards, nothing is moved to one device first
     return {
         "rows": rows,
         "total": total,
         "ShardedDeviceArray": old_name,
         "is a jax.Array": str(isinstance(rows, jax.Array)),
         "sharding": f"{type(rows.sharding).__name__} over {len(rows.sharding.device_set)} devices",
-        "who holds what": "; ".join(f"device {shard.device.id}: row {shard.index[0].start or 0}" for shard in rows.addressable_shards),
+        "who holds what": "; ".join(
+            f"device {shard.device.id}: row {shard.index[0].start or 0}"
+            for shard in rows.addressable_shards
+        ),
         "the total lies on": f"{len(total.sharding.device_set)} devices",
     }

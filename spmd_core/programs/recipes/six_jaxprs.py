@@ -21,7 +21,11 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
         "jit(pmap)": jax.jit(jax.pmap(dot, devices=devices)),
         "pmap(jit)": jax.pmap(jax.jit(dot), devices=devices),
     }
-    texts: dict[str, jax.Array | str] = {name: str(jax.make_jaxpr(mapped)(vectors, vectors)) for name, mapped in ways.items()}
-    texts["pmap(vmap)"] = str(jax.make_jaxpr(jax.pmap(jax.vmap(dot), devices=devices))(blocks, blocks))
+    texts: dict[str, jax.Array | str] = {
+        name: str(jax.make_jaxpr(mapped)(vectors, vectors)) for name, mapped in ways.items()
+    }
+    texts["pmap(vmap)"] = str(
+        jax.make_jaxpr(jax.pmap(jax.vmap(dot), devices=devices))(blocks, blocks)
+    )
     texts["pmap of blocks: vdot flattens them"] = str(jax.make_jaxpr(ways["pmap"])(blocks, blocks))
     return texts

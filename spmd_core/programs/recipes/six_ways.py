@@ -36,7 +36,11 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
     for name, mapped in six_ways(devices).items():
         results[name] = mapped(*(blocks if name == "pmap(vmap)" else (v, u)))
     exact = (np.asarray(v, np.float64) * np.asarray(u, np.float64)).sum(axis=1)
-    errors = {name: np.abs(np.asarray(values).ravel() - exact).max() for name, values in results.items()}
-    results["largest error against float64"] = f"{max(errors.values()):.1e}, of {max(errors, key=errors.__getitem__)}"
+    errors = {
+        name: np.abs(np.asarray(values).ravel() - exact).max() for name, values in results.items()
+    }
+    results["largest error against float64"] = (
+        f"{max(errors.values()):.1e}, of {max(errors, key=errors.__getitem__)}"
+    )
     results["with today's random numbers"] = jax.vmap(dot)(*draw(len(devices)))
     return results

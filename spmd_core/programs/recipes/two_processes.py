@@ -34,12 +34,21 @@ def free_port():
 
 def run_both():
     """The last line that each process prints; RuntimeError, with its words, where one fails."""
-    environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(EACH), "XLA_FLAGS": ""}  # whatever this process has of its own
+    environment = os.environ | {
+        "JAX_PLATFORMS": "cpu",
+        "JAX_NUM_CPU_DEVICES": str(EACH),
+        "XLA_FLAGS": "",
+    }  # whatever this process has of its own
     port = str(free_port())
     children = [
         subprocess.Popen(
             [sys.executable, "-c", EACH_PROCESS, port, str(index)],
-            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         for index in range(2)
     ]
     try:
@@ -51,7 +60,9 @@ def run_both():
             child.wait()
     for child, (_, errors) in zip(children, said, strict=True):
         if child.returncode:
-            raise RuntimeError(f"process {children.index(child)} ended with {child.returncode}: {errors[-500:]}")
+            raise RuntimeError(
+                f"process {children.index(child)} ended with {child.returncode}: {errors[-500:]}"
+            )
     return [json.loads(printed.splitlines()[-1]) for printed, _ in said]
 
 

@@ -16,4 +16,9 @@ def program(mesh: jax.sharding.Mesh) -> dict[str, jax.Array | str]:
         old_name = repr(jnp.DeviceArray)  # pyright: ignore[reportAttributeAccessIssue]
     except AttributeError as error:
         old_name = f"AttributeError: {error}"
-    return {"dot": result, "repr": repr(result), "is a jax.Array": str(isinstance(result, jax.Array)), "jnp.DeviceArray": old_name}
+    return {
+        "dot": result,
+        "repr": repr(result),
+        "is a jax.Array": str(isinstance(result, jax.Array)),
+        "jnp.DeviceArray": old_name,
+    }

@@ -21,9 +21,11 @@ def bound_s(formula: Formula, sharded: Sharded, strategy: str) -> float:
     rates, experiment = formula.rates, formula.experiment
     flops = experiment.what.flops(experiment.sizes)
     sent = received(formula, sharded) * rates.sent_share(experiment.dtype)
-    return max(flops / (used(formula, sharded) * rates.most_flops),
-               formula.held(sharded) / rates.most_bandwidth,
-               (rates.least_collective_s + sent / rates.most_link) if sent else 0.0)
+    return max(
+        flops / (used(formula, sharded) * rates.most_flops),
+        formula.held(sharded) / rates.most_bandwidth,
+        (rates.least_collective_s + sent / rates.most_link) if sent else 0.0,
+    )
 
 
 def used(formula: Formula, sharded: Sharded) -> int:
@@ -31,8 +33,9 @@ def used(formula: Formula, sharded: Sharded) -> int:
     since a partitioner splits work over axes that it finds and invents none.
     """
     what = formula.experiment.what
-    axes = {axis for array in what.arrays
-            for entry in formula.spec(array, sharded) for axis in entry}
+    axes = {
+        axis for array in what.arrays for entry in formula.spec(array, sharded) for axis in entry
+    }
     return sharded.parts(tuple(axes | {axis for _, entry in sharded.table for axis in entry}))
 
 
@@ -43,8 +46,14 @@ def received(formula: Formula, sharded: Sharded) -> float:
     what = formula.experiment.what
     if is_one_contraction(what):
         return _of_contraction(formula, sharded)
-    return max((_of_operand(formula, sharded, what.array(name), through)
-                for names, through in what.program.passes for name in names), default=0.0)
+    return max(
+        (
+            _of_operand(formula, sharded, what.array(name), through)
+            for names, through in what.program.passes
+            for name in names
+        ),
+        default=0.0,
+    )
 
 
 def _of_contraction(formula: Formula, sharded: Sharded) -> float:
@@ -70,8 +79,9 @@ def _of_contraction(formula: Formula, sharded: Sharded) -> float:
     return most
 
 
-def _of_operand(formula: Formula, sharded: Sharded, operand: Array,
-                through: tuple[Array, ...]) -> float:
+def _of_operand(
+    formula: Formula, sharded: Sharded, operand: Array, through: tuple[Array, ...]
+) -> float:
     """Of a chain of contractions, by one operand.
 
     Every part of the result depends on all of the operand along the dims that are summed over. A
@@ -82,8 +92,9 @@ def _of_operand(formula: Formula, sharded: Sharded, operand: Array,
     what = formula.experiment.what
     result = what.results[0]
     stored = pairs(operand, formula.spec(operand, sharded))
-    missing = 1 - 1 / math.prod(sharded.parts((axis,)) for dim, axis in stored
-                                if _is_summed(formula, dim, result))
+    missing = 1 - 1 / math.prod(
+        sharded.parts((axis,)) for dim, axis in stored if _is_summed(formula, dim, result)
+    )
     wanted = pairs(result, formula.spec(result, sharded))
 
     def part(array: Array) -> float:
@@ -96,4 +107,5 @@ def _of_operand(formula: Formula, sharded: Sharded, operand: Array,
 def _is_summed(formula: Formula, dim: str, result: Array) -> bool:
     """Whether each part of the result needs all of an operand along this dim."""
     return dim in formula.experiment.what.contracted or (
-        dim not in result.dims and formula.tied.get(dim) not in result.dims)
+        dim not in result.dims and formula.tied.get(dim) not in result.dims
+    )

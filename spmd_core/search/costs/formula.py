@@ -67,8 +67,10 @@ class Formula:
 
     def held(self, sharded: Sharded) -> float:
         """Bytes of operands and results on one device."""
-        return sum(self.bytes(array) / _cut(sharded, self.spec(array, sharded))
-                   for array in self.experiment.what.arrays)
+        return sum(
+            self.bytes(array) / _cut(sharded, self.spec(array, sharded))
+            for array in self.experiment.what.arrays
+        )
 
     # The estimate --------------------------------------------------------------------------------
 
@@ -80,8 +82,10 @@ class Formula:
             whole = sum(map(self.bytes, what.arrays))
             return self._work(flops, whole, None)
         if sharded.overrides:
-            return min((self._by_plan(sharded, flops, plan) for plan in self._plans(sharded)),
-                       key=lambda parts: sum(parts.values()))
+            return min(
+                (self._by_plan(sharded, flops, plan) for plan in self._plans(sharded)),
+                key=lambda parts: sum(parts.values()),
+            )
         return self._by_table(sharded, flops)
 
     def _work(self, flops: float, nbytes: float, sizes: Sizes | None) -> Parts:
@@ -96,8 +100,11 @@ class Formula:
         what, sizes = self.experiment.what, self.experiment.sizes
         if not is_one_contraction(what) or not what.contracted:
             return None
-        local = {dim: max(1, sizes[dim] // sharded.parts(split.get(dim, ())))
-                 for dim in what.dims if dim in sizes}
+        local = {
+            dim: max(1, sizes[dim] // sharded.parts(split.get(dim, ())))
+            for dim in what.dims
+            if dim in sizes
+        }
         result, left = what.results[0], what.operands[0]
         rows = math.prod(local[dim] for dim in result.present(sizes) if dim in left.dims)
         columns = math.prod(local[dim] for dim in result.present(sizes) if dim not in left.dims)
@@ -110,13 +117,19 @@ class Formula:
         table, what = dict(sharded.table), self.experiment.what
         stored, work = self._split(sharded)
         used = {axis for axes in table.values() for axis in axes}
-        parts = self._work(flops / sharded.parts(tuple(used)), self.held(sharded),
-                           self._matmul(sharded, work))
+        parts = self._work(
+            flops / sharded.parts(tuple(used)), self.held(sharded), self._matmul(sharded, work)
+        )
         for dim in what.contracted:
             if work.get(dim) and dim not in what.program.gathered:
                 for array in self._summed(dim):
-                    self._add(parts, "all-reduce", sharded, work[dim],
-                              self.bytes(array) / _cut(sharded, self.spec(array, sharded)))
+                    self._add(
+                        parts,
+                        "all-reduce",
+                        sharded,
+                        work[dim],
+                        self.bytes(array) / _cut(sharded, self.spec(array, sharded)),
+                    )
         share = self.rates.sent_share(self.experiment.dtype)
         for array in what.operands:
             spec = self.spec(array, sharded)
@@ -138,23 +151,38 @@ class Formula:
         other takes its place.
         """
         what = self.experiment.what
-        whole = [(array, dim) for array in what.program.between for dim in array.whole
-                 if dim not in self.tied or not what.program.passes]
-        return whole + [(array, dim) for array, after in self._steps for dim in array.dims
-                        if dim not in after.dims and self.tied.get(dim) in after.dims]
+        whole = [
+            (array, dim)
+            for array in what.program.between
+            for dim in array.whole
+            if dim not in self.tied or not what.program.passes
+        ]
+        return whole + [
+            (array, dim)
+            for array, after in self._steps
+            for dim in array.dims
+            if dim not in after.dims and self.tied.get(dim) in after.dims
+        ]
 
     @cached_property
     def tied(self) -> dict[str, str]:
         """Dim -> the dim that is a multiple of it."""
-        return {rule.dim: rule.other for rule in self.experiment.what.size_rules
-                if isinstance(rule, Divides)}
+        return {
+            rule.dim: rule.other
+            for rule in self.experiment.what.size_rules
+            if isinstance(rule, Divides)
+        }
 
     @cached_property
     def _steps(self) -> list[tuple[Array, Array]]:
         """(array, the next that is made of it), along what each operand passes through."""
         what = self.experiment.what
-        return [pair for names, through in what.program.passes for name in names
-                for pair in itertools.pairwise((what.array(name), *through, what.results[0]))]
+        return [
+            pair
+            for names, through in what.program.passes
+            for name in names
+            for pair in itertools.pairwise((what.array(name), *through, what.results[0]))
+        ]
 
     def _split(self, sharded: Sharded) -> tuple[dict[str, Axes], dict[str, Axes]]:
         """(dim -> axes over which it is only stored in parts, dim -> axes that split its work): an
@@ -165,8 +193,11 @@ class Formula:
         rows = rows_dim(what, self.sizes)
         taken = set(dict(sharded.table).get(rows, ()))
         for dim, axes in sharded.table:
-            apart = tuple(axis for axis in axes if dim in what.program.gathered
-                          or (dim != rows and axis in taken))
+            apart = tuple(
+                axis
+                for axis in axes
+                if dim in what.program.gathered or (dim != rows and axis in taken)
+            )
             stored[dim], work[dim] = apart, tuple(axis for axis in axes if axis not in apart)
         return stored, work
 
@@ -176,19 +207,26 @@ class Formula:
         """
         what = self.experiment.what
         if what.program.passes:
-            return list(dict.fromkeys(after for array, after in self._steps
-                                      if dim in array.dims and dim not in after.dims
-                                      and self.tied.get(dim) not in after.dims))
+            return list(
+                dict.fromkeys(
+                    after
+                    for array, after in self._steps
+                    if dim in array.dims
+                    and dim not in after.dims
+                    and self.tied.get(dim) not in after.dims
+                )
+            )
         between = list(what.program.between)
         last = max((place for place, array in enumerate(between) if dim in array.dims), default=-1)
-        after = [array for array in between[last + 1:] if dim not in array.dims]
+        after = [array for array in between[last + 1 :] if dim not in array.dims]
         return after[:1] or [array for array in what.results if dim not in array.dims]
 
     def _add(self, parts: Parts, kind: str, sharded: Sharded, axes: Axes, nbytes: float) -> None:
         if sharded.parts(axes) > 1:
             name = f"wait: {kind}"
-            parts[name] = parts.get(name, 0.0) + self.rates.collective(kind, sharded.mesh, axes,
-                                                                       nbytes)
+            parts[name] = parts.get(name, 0.0) + self.rates.collective(
+                kind, sharded.mesh, axes, nbytes
+            )
 
     def _plans(self, sharded: Sharded) -> Iterator[dict[str, str]]:
         """Every way to split the work: mesh axis -> the dim of the loop that it shards."""
@@ -201,8 +239,9 @@ class Formula:
         """Operands are moved to where the split needs them, the result to where it is wanted."""
         what = self.experiment.what
         split = {dim: tuple(axis for axis, at in plan.items() if at == dim) for dim in what.dims}
-        parts = self._work(flops / sharded.parts(tuple(plan)), self.held(sharded),
-                           self._matmul(sharded, split))
+        parts = self._work(
+            flops / sharded.parts(tuple(plan)), self.held(sharded), self._matmul(sharded, split)
+        )
         for array in what.arrays:
             is_result = array in what.results
             stored = _places(array, self.spec(array, sharded))
@@ -210,11 +249,15 @@ class Formula:
             before, after = (wanted, stored) if is_result else (stored, wanted)
             nbytes = self.bytes(array) / sharded.parts(tuple(before))
             if is_result:
-                summed = tuple(axis for axis, dim in plan.items() if dim in what.contracted
-                               and dim not in array.dims)
+                summed = tuple(
+                    axis
+                    for axis, dim in plan.items()
+                    if dim in what.contracted and dim not in array.dims
+                )
                 self._add(parts, "all-reduce", sharded, summed, nbytes)
-            moved = tuple(axis for axis, dim in before.items() if axis in after
-                          and after[axis] != dim)
+            moved = tuple(
+                axis for axis, dim in before.items() if axis in after and after[axis] != dim
+            )
             self._add(parts, "all-to-all", sharded, moved, nbytes)
             lost = tuple(axis for axis in before if axis not in after)
             self._add(parts, "all-gather", sharded, lost, nbytes * sharded.parts(lost))
@@ -233,8 +276,9 @@ def _cut(sharded: Sharded, spec: Spec) -> int:
 
 def _places(array: Array, spec: Spec) -> dict[str, str]:
     """Mesh axis -> the dim of the array that it shards."""
-    return {axis: dim for dim, axes in zip(_present(array, spec), spec, strict=True)
-            for axis in axes}
+    return {
+        axis: dim for dim, axes in zip(_present(array, spec), spec, strict=True) for axis in axes
+    }
 
 
 def pairs(array: Array, spec: Spec) -> set[tuple[str, str]]:
@@ -244,4 +288,4 @@ def pairs(array: Array, spec: Spec) -> set[tuple[str, str]]:
 
 def _present(array: Array, spec: Spec) -> tuple[str, ...]:
     """Names of the dims that are there: those left out are the first ones."""
-    return array.dims[len(array.dims) - len(spec):]
+    return array.dims[len(array.dims) - len(spec) :]

@@ -113,8 +113,11 @@ class TpuRates:
         within the chip, and from other slices.
         """
         chip, topology = self.topology.chip, self.topology
-        links = sum(2 if wraps and size > 2 else 1 for size, wraps in
-                    zip(topology.shape, topology.wraps, strict=True) if size > 1)
+        links = sum(
+            2 if wraps and size > 2 else 1
+            for size, wraps in zip(topology.shape, topology.wraps, strict=True)
+            if size > 1
+        )
         inside = chip.hbm_bandwidth if chip.devices_per_chip > 1 else 0.0
         between = chip.dcn_bandwidth if topology.slices > 1 else 0.0
         return links * chip.link_bandwidth + between + inside
@@ -226,5 +229,6 @@ class CalibratedRates:
     def collective(self, kind: str, mesh: Mesh, axes: Axes, nbytes: float) -> float:
         """As measured over these axes, or among as many devices."""
         sizes = dict(mesh)
-        return self.machine.collective_s(kind, axes, math.prod(sizes[axis] for axis in axes),
-                                         nbytes)
+        return self.machine.collective_s(
+            kind, axes, math.prod(sizes[axis] for axis in axes), nbytes
+        )

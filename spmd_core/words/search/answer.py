@@ -14,11 +14,18 @@ from spmd_core.words.costs import money_text
 from spmd_core.words.search.candidates import FATES, time_words
 from spmd_core.words.strategies import paired_words
 
-_FATE_PARTS = {"pruned": "pruned", "estimated": "only estimated", "compiled": "compiled",
-               "measured": "measured", "failed": "failed", "not looked at": "not looked at"}
+_FATE_PARTS = {
+    "pruned": "pruned",
+    "estimated": "only estimated",
+    "compiled": "compiled",
+    "measured": "measured",
+    "failed": "failed",
+    "not looked at": "not looked at",
+}
 MEANING = {  # of what is searched, by the kind of its question
     "model": "Every mesh, rematerialization and batch split that fits, estimated per token.",
-    "array": "Every mesh and every assignment of its axes, best first."}
+    "array": "Every mesh and every assignment of its axes, best first.",
+}
 _NO_RULE = ("equal to another by renaming",)  # why one is left out, and not why none is left
 
 
@@ -71,17 +78,23 @@ def _unit(candidate: Candidate) -> str:
     return "a billion tokens" if candidate.plan else "a million calls"
 
 
-def front_words(front: Sequence[Candidate], price: dict[str, float] | None = None,
-                most: int = 6) -> str:
+def front_words(
+    front: Sequence[Candidate], price: dict[str, float] | None = None, most: int = 6
+) -> str:
     """The front of time against memory, or price, the fastest first; "" where there is none."""
     if not front:
         return ""
     if len(front) == 1:
         least = "costs the least" if price else "uses the least memory"
         return f"The fastest also {least}: {front[0].name}."
-    costs = [minimized_words(each, "price", price) if price else bytes_text(each.memory_bytes)
-             for each in front[:most]]
-    said = "; ".join(f"{seconds_text(each.seconds)} with {cost}" for each, cost in zip(front, costs, strict=False))
+    costs = [
+        minimized_words(each, "price", price) if price else bytes_text(each.memory_bytes)
+        for each in front[:most]
+    ]
+    said = "; ".join(
+        f"{seconds_text(each.seconds)} with {cost}"
+        for each, cost in zip(front, costs, strict=False)
+    )
     more = f"; {len(front) - most} more" if len(front) > most else ""
     return f"Front of time against {'price' if price else 'memory'}: {said}{more}."
 
@@ -89,27 +102,41 @@ def front_words(front: Sequence[Candidate], price: dict[str, float] | None = Non
 def rates_words(targets: Iterable[str], calibrated: Collection[str]) -> tuple[str, ...]:
     """What the estimates of attached targets are made of, each in a sentence."""
     here = [target for target in targets if not parse_target(target).is_absent]
-    return tuple(f"Estimates by the calibration of {target}." if target in calibrated else
-                 f"{target} is not calibrated: estimates are guesses until something is measured; "
-                 f"`python -m spmd_core calibrate --target {target}`, or Collectives, measures its "
-                 "rates." for target in here)
+    return tuple(
+        f"Estimates by the calibration of {target}."
+        if target in calibrated
+        else f"{target} is not calibrated: estimates are guesses until something is measured; "
+        f"`python -m spmd_core calibrate --target {target}`, or Collectives, measures its "
+        "rates."
+        for target in here
+    )
 
 
 def disturbed_words(count: int) -> str:
     """That something else ran while a search measured."""
     what = "1 sharding was" if count == 1 else f"{count_text(count)} shardings were"
-    return (f"{what} measured twice, since the times spread: something else ran on this machine; "
-            "search again when it is idle.")
+    return (
+        f"{what} measured twice, since the times spread: something else ran on this machine; "
+        "search again when it is idle."
+    )
 
 
 def doing(answer: Answer, what: str, spent_s: float, budget_s: float | None = None) -> str:
     """What a search does now, how far it is, and how long it may still take, in a line."""
     counts = Counter(each.fate for each in answer.found)
-    known = [f"{count_text(counts[fate])} {FATES[fate]}" for fate in
-             ("measured", "compiled", "failed") if counts[fate]]
+    known = [
+        f"{count_text(counts[fate])} {FATES[fate]}"
+        for fate in ("measured", "compiled", "failed")
+        if counts[fate]
+    ]
     looked = len(answer.found)
-    left = f", at most {max(0.0, budget_s - spent_s):.0f} s left" if budget_s else \
-        f", about {spent_s * (answer.space - looked) / looked:.0f} s left" if looked else ""
+    left = (
+        f", at most {max(0.0, budget_s - spent_s):.0f} s left"
+        if budget_s
+        else f", about {spent_s * (answer.space - looked) / looked:.0f} s left"
+        if looked
+        else ""
+    )
     parts = [f"{count_text(looked)} of {count_text(answer.space)} looked at", *known]
     best = [f"best {time_words(answer.winner)}"] if answer.winner else []
     return f"{spent_s:.0f} s{left}: {what}, {', '.join([*parts, *best])}"
@@ -122,8 +149,9 @@ def sure_words(answer: Answer) -> str:
         return ""
     if (proof := answer.proof_of_winner) is not None:
         return proof_words(proof)
-    how = {"measured": "Measured", "compiled": "Predicted from the compiled "
-           "program"}.get(winner.fate, "Estimated, nothing was compiled")
+    how = {"measured": "Measured", "compiled": "Predicted from the compiled program"}.get(
+        winner.fate, "Estimated, nothing was compiled"
+    )
     if not near:
         several = len(answer.ranking) > 1
         best = "uses as little" if answer.question.minimize == "memory" else "is as good"
@@ -142,8 +170,10 @@ def proof_words(proof: Proof) -> str:
     if proof.comparison.tied:
         return f"{proof.comparison.sentence} {together}."
     other = proof.best
-    return (f"Proven against {other.strategy}: {seconds_text(proof.medians_s[other.strategy])}, "
-            f"{paired_words(other)}. {together}.")
+    return (
+        f"Proven against {other.strategy}: {seconds_text(proof.medians_s[other.strategy])}, "
+        f"{paired_words(other)}. {together}."
+    )
 
 
 def proof_run_words(proof: Proof) -> str:
@@ -156,8 +186,10 @@ def nothing_left(answer: Answer) -> str:
     what it says.
     """
     if failed := [each for each in answer.found if each.fate == "failed"]:
-        return (f"None of {count_text(answer.space)} candidates can run: {count_text(len(failed))} "
-                f"failed, the first of them {failed[0].name} ({failed[0].detail.rstrip('.')}).")
+        return (
+            f"None of {count_text(answer.space)} candidates can run: {count_text(len(failed))} "
+            f"failed, the first of them {failed[0].name} ({failed[0].detail.rstrip('.')})."
+        )
     rules = {reason: count for reason, count in answer.pruned.items() if reason not in _NO_RULE}
     if not rules:
         return "Nothing was looked at yet."
@@ -165,14 +197,18 @@ def nothing_left(answer: Answer) -> str:
     details = Counter(each.detail for each in answer.found if each.reason == reason)
     example = details.most_common(1)[0][0] if details else ""  # what most of them break
     allowed = getattr(answer.question, "memory_bytes", None)
-    fix = {"does not fit": f"{'allow more memory, ' if allowed else ''}use more chips, or a smaller "
-                           "batch",
-           "does not divide": "use a batch or sizes that divide over the devices",
-           "not expressible under its strategy": "search other strategies too",
-           "excluded by what is fixed": "fix fewer axes"}.get(reason, "fix less")
+    fix = {
+        "does not fit": f"{'allow more memory, ' if allowed else ''}use more chips, or a smaller "
+        "batch",
+        "does not divide": "use a batch or sizes that divide over the devices",
+        "not expressible under its strategy": "search other strategies too",
+        "excluded by what is fixed": "fix fewer axes",
+    }.get(reason, "fix less")
     because = f"is {reason}" if reason.startswith("excluded") else reason
-    return (f"None of {count_text(answer.space)} candidates can run: {count_text(count)} are "
-            f"pruned because each {because} ({example}): {fix}.")
+    return (
+        f"None of {count_text(answer.space)} candidates can run: {count_text(count)} are "
+        f"pruned because each {because} ({example}): {fix}."
+    )
 
 
 def next_words(answer: Answer) -> str:
@@ -181,31 +217,48 @@ def next_words(answer: Answer) -> str:
     if winner is None:
         return ""
     if winner.fate == "estimated":
-        return ("Next: give it seconds to compile the best few (a large model takes about a minute "
-                "each)." if winner.plan else "Next: give it more seconds, and search on.")
-    if winner.measured_s is not None and answer.proof_of_winner is None \
-            and answer.question.minimize != "memory":  # which is known, and needs no proof
+        return (
+            "Next: give it seconds to compile the best few (a large model takes about a minute "
+            "each)."
+            if winner.plan
+            else "Next: give it more seconds, and search on."
+        )
+    if (
+        winner.measured_s is not None
+        and answer.proof_of_winner is None
+        and answer.question.minimize != "memory"
+    ):  # which is known, and needs no proof
         return "Next: search on, so that the best are measured side by side too."
     if answer.complete:
         return ""
     left = answer.counts["estimated"] + answer.counts["not looked at"]
-    return f"Next: give it more seconds, and search on: {count_text(left)} may still win." \
-        if left else ""
+    return (
+        f"Next: give it more seconds, and search on: {count_text(left)} may still win."
+        if left
+        else ""
+    )
 
 
 def state_words(answer: Answer) -> str:
     """Whether anything that could still win was left out, and how long it took; what failed."""
     failed = [each for each in answer.found if each.fate == "failed"]
-    why = f" {count_text(len(failed))} failed, the first of them {failed[0].name} " \
-          f"({failed[0].detail.rstrip('.')})." if failed and answer.winner else ""
+    why = (
+        f" {count_text(len(failed))} failed, the first of them {failed[0].name} "
+        f"({failed[0].detail.rstrip('.')})."
+        if failed and answer.winner
+        else ""
+    )
     return _left_words(answer) + why
 
 
 def _left_words(answer: Answer) -> str:
     took = f", in {seconds_text(answer.seconds)}" if answer.seconds else ""
     if answer.complete:
-        known = "every candidate that may run is estimated" if answer.counts["estimated"] else \
-            "nothing that could win is left out"
+        known = (
+            "every candidate that may run is estimated"
+            if answer.counts["estimated"]
+            else "nothing that could win is left out"
+        )
         return _by_estimate(answer, took) or f"Complete: {known}{took}."
     left = answer.space - len(answer.found)
     if left:
@@ -220,31 +273,40 @@ def _by_estimate(answer: Answer, took: str) -> str:
     if not far:
         return ""
     nearest = min(far, key=lambda each: each.seconds or 0.0)
-    return (f"Complete: each candidate was compiled or ruled out{took}; {count_text(len(far))} only "
-            f"by their estimates, which is no proof (of the nearest, {nearest.detail}).")
+    return (
+        f"Complete: each candidate was compiled or ruled out{took}; {count_text(len(far))} only "
+        f"by their estimates, which is no proof (of the nearest, {nearest.detail})."
+    )
 
 
 def ranked_words(answer: Answer) -> str:
     """How many candidates stand in how many rows of the ranking, where not all are shown."""
     count = sum(1 + len(entry.alike) for entry in answer.ranking)
-    return (f"{count_text(count)} candidates in {count_text(len(answer.ranking))} rows, equal ones "
-            "in one: *Every candidate* lists them all.")
+    return (
+        f"{count_text(count)} candidates in {count_text(len(answer.ranking))} rows, equal ones "
+        "in one: *Every candidate* lists them all."
+    )
 
 
 def space_words(answer: Answer) -> str:
     """How many candidates the space has, and what became of them: the parts add up to the space."""
-    parts = [f"{count_text(count)} {_FATE_PARTS[fate]}" for fate, count in answer.counts.items()
-             if count]
-    reasons = "; ".join(f"{count_text(count)} {_reason(reason)}"
-                        for reason, count in answer.pruned.items())
+    parts = [
+        f"{count_text(count)} {_FATE_PARTS[fate]}" for fate, count in answer.counts.items() if count
+    ]
+    reasons = "; ".join(
+        f"{count_text(count)} {_reason(reason)}" for reason, count in answer.pruned.items()
+    )
     why = f" Pruned: {reasons}." if reasons else ""
     return f"{count_text(answer.space)} candidates: {', '.join(parts)}.{why}"
 
 
 def _reason(reason: str) -> str:
-    return {"does not divide": "do not divide", "does not fit": "do not fit in memory",
-            "equal to another by renaming": "equal another by renaming",
-            "lower bound above the best": "have a lower bound above the best",
-            "estimate far above the best": "are estimated far above the best",
-            "not expressible under its strategy": "cannot be written under their strategy",
-            "excluded by what is fixed": "are excluded by what is fixed"}.get(reason, reason)
+    return {
+        "does not divide": "do not divide",
+        "does not fit": "do not fit in memory",
+        "equal to another by renaming": "equal another by renaming",
+        "lower bound above the best": "have a lower bound above the best",
+        "estimate far above the best": "are estimated far above the best",
+        "not expressible under its strategy": "cannot be written under their strategy",
+        "excluded by what is fixed": "are excluded by what is fixed",
+    }.get(reason, reason)

@@ -13,15 +13,26 @@ from spmd_core.units import bytes_text, number_text, seconds_text
 from spmd_core.words.predictions import share_words
 from spmd_core.words.strategies import paired_words
 
-FATES = {"measured": "measured", "compiled": "compiled", "estimated": "estimate",
-         "failed": "failed", "pruned": "pruned"}
-_ALONE = ("but alone and not beside the winner: the difference may be luck, and searching on "
-          "measures both side by side")
+FATES = {
+    "measured": "measured",
+    "compiled": "compiled",
+    "estimated": "estimate",
+    "failed": "failed",
+    "pruned": "pruned",
+}
+_ALONE = (
+    "but alone and not beside the winner: the difference may be luck, and searching on "
+    "measures both side by side"
+)
 _MOST = 3  # kinds of time that a sentence names
 _ALIKE = 1.005  # closer than this, two times are the same to a reader
 # what a winner does that is not faster; of time: by a formula that what is known better contradicts
-_LESS: dict[Goal, str] = {"memory": "Uses less memory than", "price": "Costs less than",
-                          "chip-seconds": "Takes fewer chip-seconds than", "time": "Is behind"}
+_LESS: dict[Goal, str] = {
+    "memory": "Uses less memory than",
+    "price": "Costs less than",
+    "chip-seconds": "Takes fewer chip-seconds than",
+    "time": "Is behind",
+}
 
 
 def time_words(candidate: Candidate) -> str:
@@ -34,8 +45,13 @@ def time_words(candidate: Candidate) -> str:
     return f"{said} {what} ({seconds_text(low)} to {seconds_text(high)})"
 
 
-def beats(winner: Candidate, other: Candidate, title: str | None = None,
-          proven: Ratio | None = None, goal: Goal = "time") -> str:
+def beats(
+    winner: Candidate,
+    other: Candidate,
+    title: str | None = None,
+    proven: Ratio | None = None,
+    goal: Goal = "time",
+) -> str:
     """Why the winner is ahead of another: `beats fsdp by 1.8×: 0.9 ms less exposed all-reduce, 12
     MiB more memory`. `proven`: by how much, where both were measured side by side; `goal`: what is
     minimized.
@@ -62,8 +78,10 @@ def _times_apart(found: Difference, by: str) -> list[str]:
     """The kinds of time that are told, where any is less; `by`: by what they are known."""
     less = [each for each in found.seconds if each[1] > 0]
     told = [*less, *(each for each in found.seconds if each[1] <= 0)] if less else []
-    said = [f"{seconds_text(abs(seconds))} {'less' if seconds > 0 else 'more'} {share_words(name)}"
-            for name, seconds in told[:_MOST]]
+    said = [
+        f"{seconds_text(abs(seconds))} {'less' if seconds > 0 else 'more'} {share_words(name)}"
+        for name, seconds in told[:_MOST]
+    ]
     if said:
         said[-1] += by
     return said
@@ -94,16 +112,25 @@ def why_not(answer: Answer, other: Candidate) -> str:
         return f"{other.name} is the winner: {time_words(other)}."
     found = compared(winner, other)
     if _is_guess_beside(winner, other) and not found.by_formula:
-        return (f"{other.name}: {time_words(other)}; not measured, so that it is not known how it "
-                "compares with the winner.")
+        return (
+            f"{other.name}: {time_words(other)}; not measured, so that it is not known how it "
+            "compares with the winner."
+        )
     if _is_alone_beside(winner, other, proof):
         return f"{other.name}: {time_words(other)}{_memory(other)}; {_ALONE}."
     loses = [(name, seconds) for name, seconds in found.seconds if seconds > 0]
-    first = (f" It first loses by {seconds_text(loses[0][1])} more {share_words(loses[0][0])}."
-             if loses else "")
-    slower = f"{_times(found.ratio)} the winner's time" if found.ratio > _ALIKE else \
-        "as fast as the winner" if found.ratio >= 1 / _ALIKE else \
-        f"faster, {_times(found.ratio)} the winner's time"
+    first = (
+        f" It first loses by {seconds_text(loses[0][1])} more {share_words(loses[0][0])}."
+        if loses
+        else ""
+    )
+    slower = (
+        f"{_times(found.ratio)} the winner's time"
+        if found.ratio > _ALIKE
+        else "as fast as the winner"
+        if found.ratio >= 1 / _ALIKE
+        else f"faster, {_times(found.ratio)} the winner's time"
+    )
     if found.by_formula:
         known = winner if other.fate == "estimated" else other
         slower = f"not {FATES[known.fate]}, and by the formula alone {slower}"
@@ -132,15 +159,20 @@ def classic_words(answer: Answer, classic: Classic) -> str:
     if classic.candidate.number == winner.number:
         return f"{classic.title}: the winner is one."
     if _is_guess_beside(winner, classic.candidate):
-        return (f"{classic.title}: {classic.candidate.name}. Not measured; estimated at "
-                f"{seconds_text(classic.candidate.seconds)}.")
+        return (
+            f"{classic.title}: {classic.candidate.name}. Not measured; estimated at "
+            f"{seconds_text(classic.candidate.seconds)}."
+        )
     if _is_alone_beside(winner, classic.candidate, proof):
-        return (f"{classic.title}: {classic.candidate.name}. {time_words(classic.candidate)}, "
-                f"{_ALONE}.")
+        return (
+            f"{classic.title}: {classic.candidate.name}. {time_words(classic.candidate)}, {_ALONE}."
+        )
     ratio = proof.ratio_of(classic.candidate.name) if proof else None
     if ratio is not None and not ratio.differs:
-        return (f"{classic.title}: {classic.candidate.name}. No difference from the winner: "
-                f"{paired_words(ratio)}.")
+        return (
+            f"{classic.title}: {classic.candidate.name}. No difference from the winner: "
+            f"{paired_words(ratio)}."
+        )
     said = beats(winner, classic.candidate, "it", ratio, answer.question.minimize)
     return f"{classic.title}: {classic.candidate.name}. The winner {said[:1].lower()}{said[1:]}"
 

@@ -37,19 +37,33 @@ class Description(Frozen):
 
     def workload(self, source: str) -> Workload:
         """The workload that this describes. Dims that no result has count as summed over."""
-        operands, results = (tuple(Array(name, dims) for name, dims in arrays)
-                             for arrays in (self.operands, self.results))
+        operands, results = (
+            tuple(Array(name, dims) for name, dims in arrays)
+            for arrays in (self.operands, self.results)
+        )
         dims = tuple(name for name, _ in self.defaults)
         kept = {dim for array in results for dim in array.dims}
         given, found = (", ".join(array.name for array in side) for side in (operands, results))
-        return Workload(name=self.name, title=self.title, formula=f"{found} = {self.name}({given})",
-                        dims=dims, defaults=dict(self.defaults), operands=operands, results=results,
-                        flops=lambda sizes: 0, dtypes=self.dtypes, strategies=self.strategies,
-                        default_strategies=tuple(name for name in self.strategies
-                                                 if name in ("single", "auto", "constrained",
-                                                             "shard_map")),
-                        contracted=tuple(dim for dim in dims if dim not in kept),
-                        integer_result=self.integer_result, source=source)
+        return Workload(
+            name=self.name,
+            title=self.title,
+            formula=f"{found} = {self.name}({given})",
+            dims=dims,
+            defaults=dict(self.defaults),
+            operands=operands,
+            results=results,
+            flops=lambda sizes: 0,
+            dtypes=self.dtypes,
+            strategies=self.strategies,
+            default_strategies=tuple(
+                name
+                for name in self.strategies
+                if name in ("single", "auto", "constrained", "shard_map")
+            ),
+            contracted=tuple(dim for dim in dims if dim not in kept),
+            integer_result=self.integer_result,
+            source=source,
+        )
 
 
 def describe(path: Path, text: str) -> tuple[Description, ...]:
@@ -57,38 +71,55 @@ def describe(path: Path, text: str) -> tuple[Description, ...]:
     sentence, where it finds none or fails.
     """
     try:
-        with tempfile.TemporaryFile("w+") as answer, tempfile.TemporaryFile("w+", errors="replace") as errors:
+        with (
+            tempfile.TemporaryFile("w+") as answer,
+            tempfile.TemporaryFile("w+", errors="replace") as errors,
+        ):
             status = _run(path, answer.fileno(), errors.fileno())
             answer.seek(0)
             errors.seek(0)
             said, wrote = answer.read(), errors.read()
     except subprocess.TimeoutExpired:
-        raise refuse(path.name, f"did not load within {LOAD_S:g} s",
-                     "move what takes long into the function") from None
+        raise refuse(
+            path.name, f"did not load within {LOAD_S:g} s", "move what takes long into the function"
+        ) from None
     if not said:
         raise refuse(path.name, _ending(status, wrote), "correct it, and reload the page")
     try:
         found = json.loads(said)
         if "problem" in found:
-            raise refuse(path.name, found["problem"],
-                         found.get("fix", "correct it, and reload the page"))
+            raise refuse(
+                path.name, found["problem"], found.get("fix", "correct it, and reload the page")
+            )
         return tuple(Description.model_validate(part) for part in found["workloads"])
     except (ValidationError, json.JSONDecodeError, KeyError, TypeError):
-        raise refuse(path.name, "was not described in the expected form",
-                     "see that it writes to no file descriptor that it has not opened") from None
+        raise refuse(
+            path.name,
+            "was not described in the expected form",
+            "see that it writes to no file descriptor that it has not opened",
+        ) from None
 
 
 def _run(path: Path, answer: int, errors: int) -> int:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
-    environ |= {"JAX_PLATFORMS": "cpu",
-                "PYTHONPATH": os.pathsep.join(part
-                                              for part in (str(ROOT),
-                                                           os.environ.get("PYTHONPATH", ""))
-                                              if part)}
+    environ |= {
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": os.pathsep.join(
+            part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part
+        ),
+    }
     # -P: what lies beside the file is not imported
     command = [sys.executable, "-P", "-m", "spmd_core.worker.describe", str(answer), str(path)]
-    with subprocess.Popen(command, cwd=ROOT, env=environ, stdin=subprocess.DEVNULL, stdout=errors,
-                          stderr=errors, pass_fds=(answer,), start_new_session=True) as child:
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=errors,
+        stderr=errors,
+        pass_fds=(answer,),
+        start_new_session=True,
+    ) as child:
         try:
             return child.wait(LOAD_S)
         finally:

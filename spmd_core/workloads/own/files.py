@@ -40,8 +40,11 @@ _kept: dict[str, tuple[str, dict[str, Workload]]] = {}  # hash -> text and workl
 
 def paths() -> tuple[Path, ...]:
     """The files that whoever started this process named."""
-    return tuple(Path(part).expanduser().absolute()
-                 for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part)
+    return tuple(
+        Path(part).expanduser().absolute()
+        for part in os.environ.get(VARIABLE, "").split(os.pathsep)
+        if part
+    )
 
 
 def workloads(wait_s: float | None = None) -> dict[str, Workload]:
@@ -60,8 +63,10 @@ def problems(wait_s: float | None = None) -> tuple[str, ...]:
     sentences = [loaded.problem for loaded in files if loaded.problem]
     names = [name for loaded in files for name in loaded.workloads]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    sentences += [f"workload {name} is declared by two files of {VARIABLE}: the first one counts"
-                  for name in twice]
+    sentences += [
+        f"workload {name} is declared by two files of {VARIABLE}: the first one counts"
+        for name in twice
+    ]
     return tuple(sentences)
 
 
@@ -89,10 +94,15 @@ def check_present(workload: Workload) -> None:
     """RequestError where the file that declares a workload is no longer named, or has changed since
     it was described.
     """
-    if workload.source is not None and getattr(workloads().get(workload.name), "source",
-                                               None) != workload.source:
-        raise refuse(f"workload {workload.name}", f"was declared by another version of its file ({workload.source})",
-                     f"choose {workload.name} anew, or name the file in {VARIABLE} when the server is started")
+    if (
+        workload.source is not None
+        and getattr(workloads().get(workload.name), "source", None) != workload.source
+    ):
+        raise refuse(
+            f"workload {workload.name}",
+            f"was declared by another version of its file ({workload.source})",
+            f"choose {workload.name} anew, or name the file in {VARIABLE} when the server is started",
+        )
 
 
 def source_text(source: str) -> str:
@@ -110,7 +120,11 @@ def _files(wait_s: float | None) -> list[Loaded]:
         try:
             files.append(loading.result(wait_s))
         except TimeoutError:
-            files.append(Loaded(path, problem=f"{path.name} is still being loaded: reload the page in a moment"))
+            files.append(
+                Loaded(
+                    path, problem=f"{path.name} is still being loaded: reload the page in a moment"
+                )
+            )
     return files
 
 
@@ -125,8 +139,9 @@ def _start(path: Path) -> Future[Loaded]:
         loading = _loading.get(version)
         if loading is None:
             loading = _loading[version] = Future()
-            threading.Thread(target=_load, args=(path, loading), name="own workloads",
-                             daemon=True).start()
+            threading.Thread(
+                target=_load, args=(path, loading), name="own workloads", daemon=True
+            ).start()
     return loading
 
 
@@ -160,9 +175,12 @@ def _folder() -> Path:
 def _keep(source: str, text: str, described: tuple[Description, ...]) -> None:
     folder = _folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    body = json.dumps({"text": text,
-                       "workloads": [description.model_dump(mode="json")
-                                     for description in described]})
+    body = json.dumps(
+        {
+            "text": text,
+            "workloads": [description.model_dump(mode="json") for description in described],
+        }
+    )
     new = folder / f".{source}.{os.getpid()}.{threading.get_ident()}"
     new.write_text(body, "utf-8")
     new.replace(folder / f"{source}.json")
@@ -174,6 +192,8 @@ def _read_kept(source: str) -> tuple[str, dict[str, Workload]] | None:
         return None
     body = json.loads(path.read_text("utf-8"))
     described = [Description.model_validate(part) for part in body["workloads"]]
-    _kept[source] = (body["text"],
-                     {description.name: description.workload(source) for description in described})
+    _kept[source] = (
+        body["text"],
+        {description.name: description.workload(source) for description in described},
+    )
     return _kept[source]

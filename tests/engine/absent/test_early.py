@@ -14,9 +14,12 @@ from spmd_core.machine import dump_folder
 from spmd_core.settings import Settings
 from spmd_core.workloads.decoder import DEFAULT_SPEC
 
-SMALL = DEFAULT_SPEC | {"target": "tpu:v5e:2x2", "mesh": {"fsdp": 4},
-                        "dims": {"batch": 4, "sequence": 2048, "layers": 2},
-                        "options": {"model": "scaled:1"}}
+SMALL = DEFAULT_SPEC | {
+    "target": "tpu:v5e:2x2",
+    "mesh": {"fsdp": 4},
+    "dims": {"batch": 4, "sequence": 2048, "layers": 2},
+    "options": {"model": "scaled:1"},
+}
 ALLOCATIONS = """BufferAssignment:
 allocation 0: size 512, thread-local:
  value: <5 x @0> (size=512,offset=0): f32[]
@@ -32,14 +35,24 @@ allocation 7: size 70, color 5, preallocated-temp:
 
 def test_the_account_of_memory_counts_hbm_and_host_apart_and_no_vmem():
     found = early.memory_account(ALLOCATIONS)
-    assert found == {"argument": 1030, "output": 1004, "alias": 1000, "temp": 2000,
-                     "host_temp": 70, "peak_memory": 3034}
+    assert found == {
+        "argument": 1030,
+        "output": 1004,
+        "alias": 1000,
+        "temp": 2000,
+        "host_temp": 70,
+        "peak_memory": 3034,
+    }
 
 
 def test_the_stage_is_told_by_the_files_that_are_there(tmp_path):
     seen = [early.stage_of(tmp_path)]
-    for name in ("before_optimizations", "3.x.after_tpu-spmd-partitioning.before_y",
-                 "6.x.after_z.before_latency-hiding-scheduler", "after_optimizations"):
+    for name in (
+        "before_optimizations",
+        "3.x.after_tpu-spmd-partitioning.before_y",
+        "6.x.after_z.before_latency-hiding-scheduler",
+        "after_optimizations",
+    ):
         (tmp_path / f"module_0.jit.{name}.txt").write_text("")
         seen.append(early.stage_of(tmp_path))
     assert seen == ["partition", "partition", "optimize", "schedule", "code"]
@@ -88,8 +101,7 @@ def test_a_folder_goes_with_its_process_and_not_before(monkeypatch, tmp_path):
     assert not held.exists()
 
 
-def test_a_step_is_answered_from_its_schedule_and_nothing_is_left_behind(tmp_path,
-                                                                                   monkeypatch):
+def test_a_step_is_answered_from_its_schedule_and_nothing_is_left_behind(tmp_path, monkeypatch):
     pytest.importorskip("libtpu")
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # others compile beside this test
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -101,8 +113,13 @@ def test_a_step_is_answered_from_its_schedule_and_nothing_is_left_behind(tmp_pat
         found = lab.result(run).strategies["auto"].prediction
         assert status.state == "succeeded", status.error
         assert found.program == "scheduled" and found.fits and found.predicted_s.estimate > 0
-        assert found.memory_bytes.peak == found.memory_bytes.argument + found.memory_bytes.temp \
-            + found.memory_bytes.output - found.memory_bytes.alias
+        assert (
+            found.memory_bytes.peak
+            == found.memory_bytes.argument
+            + found.memory_bytes.temp
+            + found.memory_bytes.output
+            - found.memory_bytes.alias
+        )
         assert "is_scheduled=true" in lab.texts(run, "auto")["hlo"]
         assert "partition" in stages or "optimize" in stages or "schedule" in stages
         assert not _folders() and lab.worker_pid is None

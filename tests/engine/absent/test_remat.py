@@ -13,7 +13,7 @@ pytest.importorskip("libtpu")
 
 # In a process of its own, which loads the compiler once for all combinations. Attention by matmuls:
 # its kernel takes most of a compile, and the policy sees no more of it than a name.
-PROGRAM = '''
+PROGRAM = """
 import json
 import numpy as np
 from jax.sharding import AxisType, Mesh
@@ -33,14 +33,15 @@ for remat, save, offload in (("full", saved, offloaded), ("minimal", saved, ()),
     lowered = lower_train_step(Decoder(**configuration(plan)), mesh, 1, 128, kernel=False)
     found.append([remat, save, offload, "S(5)" in lowered.compile().as_text()])
 print(json.dumps(found))
-'''
+"""
 ENVIRON = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
 
 
 def test_names_go_with_every_policy():
     environ = os.environ | ENVIRON | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environ, capture_output=True,
-                          text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environ, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert len(found) == 3

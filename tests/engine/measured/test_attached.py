@@ -16,8 +16,13 @@ from spmd_core.machine.absent import ENVIRONMENT
 from spmd_core.machine.topologies import get_topology
 from spmd_core.results.prediction import Prediction
 
-LAYER = {"workload": "layer", "dims": {"batch": 1024, "in": 1024, "out": 1024}, "dtype": "bfloat16",
-         "sharding": {"in": "x"}, "strategies": ["auto"]}
+LAYER = {
+    "workload": "layer",
+    "dims": {"batch": 1024, "in": 1024, "out": 1024},
+    "dtype": "bfloat16",
+    "sharding": {"in": "x"},
+    "strategies": ["auto"],
+}
 
 
 @pytest.fixture
@@ -27,23 +32,43 @@ def compile_only(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
-@pytest.mark.parametrize(("target", "mesh"),
-                         [("tpu:v5e:2x2", {"x": 4}), ("tpu:v4:2x2x1", {"x": 2, "y": 2}),
-                          ("tpu:v6e:2x4", {"x": 8}), ("tpu:v6e:2x4", {"x": 2})])
-def test_a_program_is_priced_on_attached_devices_as_on_the_same_absent_ones(target, mesh,
-                                                                            compile_only):
+@pytest.mark.parametrize(
+    ("target", "mesh"),
+    [
+        ("tpu:v5e:2x2", {"x": 4}),
+        ("tpu:v4:2x2x1", {"x": 2, "y": 2}),
+        ("tpu:v6e:2x4", {"x": 8}),
+        ("tpu:v6e:2x4", {"x": 2}),
+    ],
+)
+def test_a_program_is_priced_on_attached_devices_as_on_the_same_absent_ones(
+    target, mesh, compile_only
+):
     experiment = parse_experiment(LAYER | {"target": target, "mesh": mesh})
-    ahead, devices = lower_experiment(experiment, "auto",
-                                      Steps(lambda phase: None)), devices_of(get_topology(target))
+    ahead, devices = (
+        lower_experiment(experiment, "auto", Steps(lambda phase: None)),
+        devices_of(get_topology(target)),
+    )
     compiled, used = ahead.lowered.compile(), list(ahead.mesh.devices.flat)
-    found = attached.price(experiment.mesh, compiled, used, devices,
-                           useful=Useful(int(experiment.what.flops(experiment.sizes))))
-    wanted = of_experiment(experiment,
-                           Answer(compiled.as_text(), memory_account(compiled), coordinates(used)))
-    assert isinstance(found, Prediction) and found.predicted_s is not None and 0 < found.predicted_s.estimate < 1e-3
+    found = attached.price(
+        experiment.mesh,
+        compiled,
+        used,
+        devices,
+        useful=Useful(int(experiment.what.flops(experiment.sizes))),
+    )
+    wanted = of_experiment(
+        experiment, Answer(compiled.as_text(), memory_account(compiled), coordinates(used))
+    )
+    assert (
+        isinstance(found, Prediction)
+        and found.predicted_s is not None
+        and 0 < found.predicted_s.estimate < 1e-3
+    )
     assert found == wanted
-    assert [one.kind
-            for one in found.collectives] == ["all-reduce"] and found.collectives[0].axes == ("x",)
+    assert [one.kind for one in found.collectives] == ["all-reduce"] and found.collectives[
+        0
+    ].axes == ("x",)
 
 
 class Refusing:
@@ -57,8 +82,12 @@ class Chip:
     """A device as JAX shows it."""
 
     def __init__(self, x, kind="TPU v5 lite", platform="tpu"):
-        self.platform, self.device_kind, self.coords, self.core_on_chip = platform, kind, (x, 0,
-                                                                                           0), 0
+        self.platform, self.device_kind, self.coords, self.core_on_chip = (
+            platform,
+            kind,
+            (x, 0, 0),
+            0,
+        )
 
 
 def test_what_cannot_be_priced_is_a_note_and_never_an_error():
@@ -71,27 +100,52 @@ def test_what_cannot_be_priced_is_a_note_and_never_an_error():
 def test_other_devices_are_not_priced(run):
     assert attached.price((), Refusing(), [Chip(0, "cpu", "cpu")], [Chip(0, "cpu", "cpu")]) is None
     assert attached.price((), Refusing(), jax.devices(), jax.devices()) is None
-    found = run(workload="layer", mesh={"x": 8}, strategies=["auto"],
-                sharding={"in": "x"}).result.strategies["auto"]
-    assert found.median_s and found.predicted_s is None and found.prediction is None and not any(
-        "predicted" in note for note in found.notes)
+    found = run(
+        workload="layer", mesh={"x": 8}, strategies=["auto"], sharding={"in": "x"}
+    ).result.strategies["auto"]
+    assert (
+        found.median_s
+        and found.predicted_s is None
+        and found.prediction is None
+        and not any("predicted" in note for note in found.notes)
+    )
 
 
 def test_a_run_keeps_the_prediction_beside_its_measurement(run, monkeypatch):
     """As on a TPU: what pricing gives reaches the result, and a refusal reaches its notes, whatever
     was measured.
     """
-    spec = {"workload": "layer", "mesh": {"x": 8}, "strategies": ["auto", "shard_map"],
-            "sharding": {"in": "x"}}
-    made = Prediction.model_validate({"fits": True, "memory_bytes": {"capacity": 1},
-                                      "predicted_s": {"low": 1e-6, "estimate": 2e-6, "high": 3e-6}})
-    monkeypatch.setattr(attached, "price",
-                        lambda mesh, compiled, used, every, collectives, keep, useful: made
-                        if len(used) == len(every) else "not predicted: why")
+    spec = {
+        "workload": "layer",
+        "mesh": {"x": 8},
+        "strategies": ["auto", "shard_map"],
+        "sharding": {"in": "x"},
+    }
+    made = Prediction.model_validate(
+        {
+            "fits": True,
+            "memory_bytes": {"capacity": 1},
+            "predicted_s": {"low": 1e-6, "estimate": 2e-6, "high": 3e-6},
+        }
+    )
+    monkeypatch.setattr(
+        attached,
+        "price",
+        lambda mesh, compiled, used, every, collectives, keep, useful: (
+            made if len(used) == len(every) else "not predicted: why"
+        ),
+    )
     found = run(**spec).result.strategies
-    assert {found[name].predicted_s.estimate
-            for name in found} == {
-        2e-6} and found["auto"].prediction == made and found["auto"].median_s
+    assert (
+        {found[name].predicted_s.estimate for name in found} == {2e-6}
+        and found["auto"].prediction == made
+        and found["auto"].median_s
+    )
     monkeypatch.setattr(attached, "price", lambda *_: "not predicted: why")
     found = run(**spec).result.strategies["auto"]
-    assert "not predicted: why" in found.notes and found.predicted_s is None and found.median_s and found.correct
+    assert (
+        "not predicted: why" in found.notes
+        and found.predicted_s is None
+        and found.median_s
+        and found.correct
+    )

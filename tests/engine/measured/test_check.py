@@ -37,15 +37,22 @@ def test_a_fault_that_is_none_is_not_caught():
 
 
 # in one dtype each, float16 where its sums are long: bench/right_answers.py has them all
-@pytest.mark.parametrize(("workload", "dtype"), [
-    *((workload, "float32") for workload in ("elementwise", "layer", "dot", "convolve", "train_step")),
-    *((workload, "bfloat16") for workload in ("layer", "matmul", "normalize", "mlp")),
-    ("contraction", "float16"),
-])
+@pytest.mark.parametrize(
+    ("workload", "dtype"),
+    [
+        *(
+            (workload, "float32")
+            for workload in ("elementwise", "layer", "dot", "convolve", "train_step")
+        ),
+        *((workload, "bfloat16") for workload in ("layer", "matmul", "normalize", "mlp")),
+        ("contraction", "float16"),
+    ],
+)
 def test_right_answers_are_not_refused(workload, dtype):
     counts, spec = Counter(), next(spec for spec in SPECS if spec[0] == workload)
-    assert judged(Case(experiment_of(spec, dtype)), kinds_of_data(spec, dtype), range(5),
-                  counts) == []
+    assert (
+        judged(Case(experiment_of(spec, dtype)), kinds_of_data(spec, dtype), range(5), counts) == []
+    )
     assert counts["answers"] > 5
 
 

@@ -25,11 +25,11 @@ def operands():
 
 def test_what_is_placed_alike_is_shared_whatever_the_sharding_is_called(operands):
     first = operands.place("w", NamedSharding(mesh(), P("x")))
-    compiled = jax.jit(lambda w: jax.lax.with_sharding_constraint(w,
-                                                                  NamedSharding(mesh(),
-                                                                                P(
-                                                                                    "x")))).lower(
-        operands["w"]).compile()
+    compiled = (
+        jax.jit(lambda w: jax.lax.with_sharding_constraint(w, NamedSharding(mesh(), P("x"))))
+        .lower(operands["w"])
+        .compile()
+    )
     for sharding in (NamedSharding(mesh(AxisType.Explicit), P("x")), *compiled.input_shardings[0]):
         again = operands.place("w", sharding)
         assert addresses(again) == addresses(first)
@@ -39,9 +39,12 @@ def test_what_is_placed_alike_is_shared_whatever_the_sharding_is_called(operands
 
 def test_what_is_placed_otherwise_has_memory_of_its_own(operands):
     device = jax.devices()[0]
-    shardings = [NamedSharding(mesh(), P("x")), NamedSharding(mesh(), P()),
-                 NamedSharding(mesh(), P("x"), memory_kind="pinned_host"),
-                 SingleDeviceSharding(device)]
+    shardings = [
+        NamedSharding(mesh(), P("x")),
+        NamedSharding(mesh(), P()),
+        NamedSharding(mesh(), P("x"), memory_kind="pinned_host"),
+        SingleDeviceSharding(device),
+    ]
     placed = [operands.place("w", sharding) for sharding in shardings]
     assert [array.sharding for array in placed] == shardings
     assert len({addresses(array)[0] for array in placed}) == 4

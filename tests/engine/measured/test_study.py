@@ -5,32 +5,50 @@ import ast
 from spmd_core.engine.measured import check, timing
 from spmd_core.script.export import script_text
 
-LAYER = {"workload": "layer", "target": "cpu:8", "dims": {"batch": 8, "in": 32, "out": 16},
-         "timing": {"samples": 4, "min_seconds": 0.0}}
-STUDY = [{"name": "rows", "experiment": LAYER | {"mesh": {"x": 8}, "sharding": {"batch": "x"},
-                                                 "strategies": ["auto", "shard_map"]}},
-         {"name": "cut", "experiment": LAYER | {"mesh": {"x": 2, "y": 4},
-                                                "sharding": {"in": "y"}, "strategies": ["auto"]}},
-         {"name": "mapped", "experiment": LAYER | {"mesh": {"x": 8}, "strategies": ["pmap"]}}]
+LAYER = {
+    "workload": "layer",
+    "target": "cpu:8",
+    "dims": {"batch": 8, "in": 32, "out": 16},
+    "timing": {"samples": 4, "min_seconds": 0.0},
+}
+STUDY = [
+    {
+        "name": "rows",
+        "experiment": LAYER
+        | {"mesh": {"x": 8}, "sharding": {"batch": "x"}, "strategies": ["auto", "shard_map"]},
+    },
+    {
+        "name": "cut",
+        "experiment": LAYER
+        | {"mesh": {"x": 2, "y": 4}, "sharding": {"in": "y"}, "strategies": ["auto"]},
+    },
+    {"name": "mapped", "experiment": LAYER | {"mesh": {"x": 8}, "strategies": ["pmap"]}},
+]
 
 
 def test_variants_take_turns_in_the_same_rounds_and_each_is_its_own_program(run, monkeypatch):
     rounds, drawn = [], []
     one_round, references = timing._round, check.references
-    monkeypatch.setattr(timing, "_round", lambda programs, order: (
-        rounds.append(len(programs)),
-        one_round(programs, order)))
-    monkeypatch.setattr(check, "references", lambda *given: (
-        drawn.append(given), references(*given))[1])
+    monkeypatch.setattr(
+        timing,
+        "_round",
+        lambda programs, order: (rounds.append(len(programs)), one_round(programs, order)),
+    )
+    monkeypatch.setattr(
+        check, "references", lambda *given: (drawn.append(given), references(*given))[1]
+    )
     finished = run(study=STUDY)
     result = finished.result
     assert list(result.strategies) == ["rows/auto", "rows/shard_map", "cut/auto", "mapped/pmap"]
     measured = ["rows/auto", "rows/shard_map", "cut/auto"]
-    assert all(len(result.strategies[name].samples_s) == 4 and result.strategies[name].correct
-               for name in measured)
+    assert all(
+        len(result.strategies[name].samples_s) == 4 and result.strategies[name].correct
+        for name in measured
+    )
     assert rounds.count(max(rounds)) >= 4 and max(rounds) >= 3
     assert {result.comparison.fastest, *(each.strategy for each in result.comparison.ratios)} >= {
-        *measured}
+        *measured
+    }
     assert result.strategies["rows/auto"].collectives == ()
     (found,) = result.strategies["cut/auto"].collectives
     assert (found.kind, found.axes) == ("all-reduce", ("y",))

@@ -5,7 +5,17 @@ import jax.numpy as jnp
 import pytest
 
 from spmd_core.engine.measured import timing
-from spmd_core.engine.measured.timing import MAX_TURNS, TURN_S, Timed, dispatch_floor_s, plan_turns, quiet, sample_rounds, time_calls, warm_up
+from spmd_core.engine.measured.timing import (
+    MAX_TURNS,
+    TURN_S,
+    Timed,
+    dispatch_floor_s,
+    plan_turns,
+    quiet,
+    sample_rounds,
+    time_calls,
+    warm_up,
+)
 
 
 def napping(seconds):
@@ -77,9 +87,10 @@ def test_a_fast_call_is_timed_in_turns_of_many_calls_and_a_slow_one_alone():
     assert min(slow.samples_s) >= 0.0199
 
 
-@pytest.mark.parametrize(("call_s", "sample_s"),
-                         [(4e-6, 10e-3), (3e-4, 10e-3), (9e-3, 10e-3), (0.05, 10e-3), (1e-6, 0.0),
-                          (1e-3, 3.0)])
+@pytest.mark.parametrize(
+    ("call_s", "sample_s"),
+    [(4e-6, 10e-3), (3e-4, 10e-3), (9e-3, 10e-3), (0.05, 10e-3), (1e-6, 0.0), (1e-3, 3.0)],
+)
 def test_a_sample_lasts_at_least_as_long_as_planned(monkeypatch, call_s, sample_s):
     now = 0.0
 
@@ -99,8 +110,9 @@ def test_a_sample_lasts_at_least_as_long_as_planned(monkeypatch, call_s, sample_
 
 def test_programs_of_similar_speed_take_the_same_turns():
     speeds = {"a": 4.9e-4, "b": 5.1e-4, "c": 7e-4, "d": 8e-4, "e": 5e-6}
-    programs = [Timed(name, lambda: None, (), fastest_s=seconds)
-                for name, seconds in speeds.items()]
+    programs = [
+        Timed(name, lambda: None, (), fastest_s=seconds) for name, seconds in speeds.items()
+    ]
     plan_turns(programs, 10e-3)
     plans = {timed.name: (timed.calls_per_turn, timed.turns) for timed in programs}
     assert plans == {"a": (3, 7), "b": (3, 7), "c": (3, 7), "d": (2, 7), "e": (200, 10)}

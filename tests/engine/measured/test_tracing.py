@@ -9,8 +9,14 @@ from spmd_core.results.shardings import Shardings
 from spmd_core.timeline.recorded import Event
 from spmd_core.timeline.text import TRACED, from_text
 
-LAYER = {"workload": "layer", "mesh": {"x": 8}, "sharding": {"in": "x"}, "strategies": ["auto"],
-         "dims": {"batch": 16, "in": 32, "out": 4}, "options": {"trace": True}}
+LAYER = {
+    "workload": "layer",
+    "mesh": {"x": 8},
+    "sharding": {"in": "x"},
+    "strategies": ["auto"],
+    "dims": {"batch": 16, "in": 32, "out": 4},
+    "options": {"trace": True},
+}
 
 
 def plane(name: str, line: str, events: list[tuple[str, int, int, dict[str, str]]]) -> str:
@@ -18,15 +24,23 @@ def plane(name: str, line: str, events: list[tuple[str, int, int, dict[str, str]
     stats).
     """
     stats = sorted({stat for *_, found in events for stat in found})
-    names = "".join(f'event_metadata {{ key: {at} value {{ id: {at} name: "{event[0]}" }} }}\n'
-                    for at, event in enumerate(events, start=1))
-    names += "".join(f'stat_metadata {{ key: {at} value {{ id: {at} name: "{stat}" }} }}\n'
-                     for at, stat in enumerate(stats, start=1))
+    names = "".join(
+        f'event_metadata {{ key: {at} value {{ id: {at} name: "{event[0]}" }} }}\n'
+        for at, event in enumerate(events, start=1)
+    )
+    names += "".join(
+        f'stat_metadata {{ key: {at} value {{ id: {at} name: "{stat}" }} }}\n'
+        for at, stat in enumerate(stats, start=1)
+    )
     listed = "".join(
         f"events {{ metadata_id: {at} offset_ps: {start * 1000} duration_ps: {length * 1000} "
-        + " ".join(f'stats {{ metadata_id: {stats.index(stat) + 1} str_value: "{value}" }}'
-                   for stat, value in found.items()) + "}\n"
-        for at, (_, start, length, found) in enumerate(events, start=1))
+        + " ".join(
+            f'stats {{ metadata_id: {stats.index(stat) + 1} str_value: "{value}" }}'
+            for stat, value in found.items()
+        )
+        + "}\n"
+        for at, (_, start, length, found) in enumerate(events, start=1)
+    )
     return f'planes {{ name: "{name}" lines {{ name: "{line}" {listed} }}\n{names} }}\n'
 
 
@@ -41,8 +55,11 @@ def test_a_trace_follows_the_timing_and_says_what_each_device_did(run):
     assert product.source.startswith("layer_auto.py:") and product.op.endswith("dot_general")
     phases = [event.phase for event in run.events if event.event == "phase"]
     assert phases.index("profile") > max(at for at, each in enumerate(phases) if each == "sample")
-    stored = next(event.texts[TRACED] for event in run.events
-                  if event.event == "texts" and TRACED in event.texts)
+    stored = next(
+        event.texts[TRACED]
+        for event in run.events
+        if event.event == "texts" and TRACED in event.texts
+    )
     rows = from_text(stored).whole.rows
     assert [row for row in rows if "beside" not in row] == [f"device {n}" for n in range(8)]
 
@@ -64,13 +81,19 @@ def test_a_profile_without_events_says_so_and_keeps_what_was_measured(run, monke
     assert "recorded nothing, neither of the devices nor of the host" in found.trace.sentence
 
 
-@pytest.mark.parametrize(("device", "line", "stats", "beside"), [
-    ("/device:TPU:3", "XLA Ops", {}, False), ("/device:TPU:3", "Async XLA Ops", {}, True),
-    ("/device:GPU:3", "Stream #14(Compute)", {"hlo_op": "fusion.1"}, False)])
+@pytest.mark.parametrize(
+    ("device", "line", "stats", "beside"),
+    [
+        ("/device:TPU:3", "XLA Ops", {}, False),
+        ("/device:TPU:3", "Async XLA Ops", {}, True),
+        ("/device:GPU:3", "Stream #14(Compute)", {"hlo_op": "fusion.1"}, False),
+    ],
+)
 def test_the_planes_of_a_tpu_and_of_a_gpu_are_read(device, line, stats, beside):
     text = plane(device, line, [("%fusion.1 = f32[8]{0} fusion(x)", 2000, 500, stats)])
-    text += plane("/host:CPU", "python", [("spmd_lab_call", 1000, 9000, {}),
-                                          ("Execute", 1500, 2500, {})])
+    text += plane(
+        "/host:CPU", "python", [("spmd_lab_call", 1000, 9000, {}), ("Execute", 1500, 2500, {})]
+    )
     text += plane(device, "XLA Modules", [("jit_f", 2000, 600, {})])
     found = tracing.read(jax.profiler.ProfileData.from_text_proto(text))
     (event,) = found.events
@@ -81,12 +104,18 @@ def test_the_planes_of_a_tpu_and_of_a_gpu_are_read(device, line, stats, beside):
 
 
 def test_shardings_of_the_steps_are_read_after_the_timing_and_change_nothing(run):
-    plain, found = (run(**LAYER | {"strategies": ["single", "auto"], "options": options})
-                    for options in ({}, {"shardings": True}))
+    plain, found = (
+        run(**LAYER | {"strategies": ["single", "auto"], "options": options})
+        for options in ({}, {"shardings": True})
+    )
     assert [each.collectives for each in found.result.strategies.values()] == [
-        each.collectives for each in plain.result.strategies.values()]
-    read = {event.strategy: Shardings.model_validate_json(event.texts[NAME])
-            for event in run.events if event.event == "texts" and NAME in event.texts}
+        each.collectives for each in plain.result.strategies.values()
+    ]
+    read = {
+        event.strategy: Shardings.model_validate_json(event.texts[NAME])
+        for event in run.events
+        if event.event == "texts" and NAME in event.texts
+    }
     assert read["single"].reason == "on one device nothing is sharded"
     steps = {step.name or step.operation: step for step in read["auto"].steps}
     assert steps["x"].spec == ((), ("x",)) and steps["weights"].spec == (("x",), ())

@@ -7,8 +7,12 @@ from spmd_core.results.curves import MAX_POINTS, thinned
 from spmd_core.runs.events import Progress
 from spmd_core.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
 
-STEP = {"workload": "train_step", "mesh": {"x": 8}, "dims": {"batch": 32, "in": 8, "out": 2},
-        "sharding": {"batch": "x"}}
+STEP = {
+    "workload": "train_step",
+    "mesh": {"x": 8},
+    "dims": {"batch": 32, "in": 8, "out": 2},
+    "sharding": {"batch": "x"},
+}
 
 
 def descended(steps, environment):
@@ -26,8 +30,11 @@ def descended(steps, environment):
 
 
 def test_the_loss_falls_alike_under_every_strategy(run, environment):
-    every = [name for name in (*SHARDING_STRATEGIES, *MAP_STRATEGIES)
-             if name not in ("vmap", "pmap(vmap)")]
+    every = [
+        name
+        for name in (*SHARDING_STRATEGIES, *MAP_STRATEGIES)
+        if name not in ("vmap", "pmap(vmap)")
+    ]
     finished = run(**STEP, strategies=every, options={"steps": 30})
     expected = descended(30, environment)
     assert expected[-1] < 0.2 * expected[0]
@@ -35,14 +42,19 @@ def test_the_loss_falls_alike_under_every_strategy(run, environment):
         assert outcome.status == "ok", outcome.error
         assert outcome.series["loss"] == pytest.approx(expected, rel=1e-4), name
         assert len(outcome.series["step_s"]) == 30 and min(outcome.series["step_s"]) > 0
-        assert any(note.startswith(f"loss {expected[0]:.4g} before the first step")
-                   for note in outcome.notes)
+        assert any(
+            note.startswith(f"loss {expected[0]:.4g} before the first step")
+            for note in outcome.notes
+        )
 
 
 def test_two_layers_learn_too(run):
     dims = {"batch": 32, "in": 8, "hidden": 16, "out": 2}
-    finished = run(**(STEP | {"dims": dims}), strategies=["single", "shard_map", "pmap"],
-                   options={"model": "two-layer", "steps": 60})
+    finished = run(
+        **(STEP | {"dims": dims}),
+        strategies=["single", "shard_map", "pmap"],
+        options={"model": "two-layer", "steps": 60},
+    )
     curves = {name: outcome.series["loss"] for name, outcome in finished.result.strategies.items()}
     assert all(curve[-1] < 0.5 * curve[0] for curve in curves.values())
     assert curves["shard_map"] == pytest.approx(curves["single"], rel=1e-3)
@@ -80,5 +92,9 @@ def test_without_steps_nothing_is_trained(run):
 def test_a_long_curve_keeps_its_ends():
     assert thinned([1.0, 2.0]) == (1.0, 2.0)
     short = thinned(list(range(1000)))
-    assert len(
-        short) == MAX_POINTS and short[0] == 0 and short[-1] == 999 and list(short) == sorted(short)
+    assert (
+        len(short) == MAX_POINTS
+        and short[0] == 0
+        and short[-1] == 999
+        and list(short) == sorted(short)
+    )

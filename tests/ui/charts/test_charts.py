@@ -4,21 +4,38 @@ from ui.charts.times import times_alt, times_chart
 
 
 def rows(chart, mark):
-    return [row for layer in chart["layer"] if layer["mark"]["type"] == mark
-            for row in layer["data"]["values"]]
+    return [
+        row
+        for layer in chart["layer"]
+        if layer["mark"]["type"] == mark
+        for row in layer["data"]["values"]
+    ]
 
 
 def test_every_sample_is_drawn_in_the_unit_of_the_axis():
     found = result({"single": strategy(10e-6), "auto": strategy(40e-6)})
     chart = times_chart(found)
-    assert [round(row["x"], 6)
-            for row in rows(chart, "tick")] == [9.8, 9.9, 10.0, 10.1, 10.2, 39.2, 39.6, 40.0, 40.4,
-                                                40.8]
+    assert [round(row["x"], 6) for row in rows(chart, "tick")] == [
+        9.8,
+        9.9,
+        10.0,
+        10.1,
+        10.2,
+        39.2,
+        39.6,
+        40.0,
+        40.4,
+        40.8,
+    ]
     assert chart["layer"][0]["encoding"]["x"]["title"] == "time per call (µs)"
-    assert [(row["row"], row["time"])
-            for row in rows(chart, "bar")] == [("Single device", "10 µs"), ("Automatic", "40 µs")]
-    assert [(round(row["low"], 6), round(row["high"], 6))
-            for row in rows(chart, "rule")] == [(9.8, 10.2), (39.2, 40.8)]
+    assert [(row["row"], row["time"]) for row in rows(chart, "bar")] == [
+        ("Single device", "10 µs"),
+        ("Automatic", "40 µs"),
+    ]
+    assert [(round(row["low"], 6), round(row["high"], 6)) for row in rows(chart, "rule")] == [
+        (9.8, 10.2),
+        (39.2, 40.8),
+    ]
     assert times_alt(found).endswith("Single device 10 µs, Automatic 40 µs")
 
 
@@ -47,29 +64,47 @@ def test_a_wrong_answer_is_marked_in_words():
 def test_both_timings_of_constrained_are_drawn():
     again = {"samples_s": [9e-5, 1e-4], "median_s": 9.5e-5}
     chart = times_chart(result({"constrained": strategy(2e-5, from_unsharded=again)}))
-    assert [row["row"] for row in rows(chart, "bar")] == ["Constrained",
-                                                          "Constrained, from unsharded"]
+    assert [row["row"] for row in rows(chart, "bar")] == [
+        "Constrained",
+        "Constrained, from unsharded",
+    ]
 
 
 def test_what_was_not_measured_is_left_out_and_never_zero():
-    found = result({"auto": strategy(1e-5,
-                                     phases_s={"trace": None, "lower": 0.002, "compile": 0.05,
-                                               "first_run": None})})
+    found = result(
+        {
+            "auto": strategy(
+                1e-5, phases_s={"trace": None, "lower": 0.002, "compile": 0.05, "first_run": None}
+            )
+        }
+    )
     chart = phases_chart(found)
-    assert [(row["part"], row["value"])
-            for row in rows(chart, "bar")] == [("Lower", "2 ms"), ("Compile", "50 ms")]
+    assert [(row["part"], row["value"]) for row in rows(chart, "bar")] == [
+        ("Lower", "2 ms"),
+        ("Compile", "50 ms"),
+    ]
     assert memory_chart(found) is None
     assert phases_chart(result({"auto": strategy(1e-5)})) is None
-    assert times_chart(result({"auto": {"status": "error",
-                                        "error": {"kind": "X", "message": "no"}}})) is None
+    assert (
+        times_chart(result({"auto": {"status": "error", "error": {"kind": "X", "message": "no"}}}))
+        is None
+    )
 
 
 def test_memory_is_stacked_in_bytes_that_read_well():
-    chart = memory_chart(result({"auto": strategy(1e-5,
-                                                  memory_bytes={"argument": 3 * 2**20,
-                                                                "output": 2**20, "temp": None})}))
-    assert [(row["part"], row["x"])
-            for row in rows(chart, "bar")] == [("Arguments", 3.0), ("Results", 1.0)]
+    chart = memory_chart(
+        result(
+            {
+                "auto": strategy(
+                    1e-5, memory_bytes={"argument": 3 * 2**20, "output": 2**20, "temp": None}
+                )
+            }
+        )
+    )
+    assert [(row["part"], row["x"]) for row in rows(chart, "bar")] == [
+        ("Arguments", 3.0),
+        ("Results", 1.0),
+    ]
     assert chart["layer"][0]["encoding"]["x"]["title"] == "memory per device (MiB)"
 
 

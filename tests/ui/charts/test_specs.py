@@ -14,8 +14,12 @@ from ui.layout.picture import picture
 
 MEMORY = {"argument": 3 * 2**20, "output": 2**20, "temp": 2**10, "peak": 2**22}
 PHASES = {"trace": 0.01, "lower": 0.002, "compile": 0.05, "first_run": 1e-3}
-FOUND = result({"single": strategy(1e-5, memory_bytes=MEMORY, phases_s=PHASES),
-                "auto": strategy(2e-5, memory_bytes=MEMORY, phases_s=PHASES)})
+FOUND = result(
+    {
+        "single": strategy(1e-5, memory_bytes=MEMORY, phases_s=PHASES),
+        "auto": strategy(2e-5, memory_bytes=MEMORY, phases_s=PHASES),
+    }
+)
 
 
 def layout_picture():
@@ -23,14 +27,18 @@ def layout_picture():
     return spec | {"datasets": {name: data.to_pylist() for name, data in spec["datasets"].items()}}
 
 
-CHARTS = {"times": lambda: times_chart(FOUND),
-          "times far apart": lambda: times_chart(result({"single": strategy(1e-5),
-                                                         "auto": strategy(1e-2)})),
-          "phases": lambda: phases_chart(FOUND), "memory": lambda: memory_chart(FOUND),
-          "live": lambda: live_chart({"auto": 2e-3}, ("single", "auto")),
-          "side by side": lambda: side_by_side_chart([("A", FOUND), ("B", FOUND)]),
-          "loss": lambda: curve_chart("loss", {"auto": [1.0, 0.5, 0.25]}, [0, 1, 2]),
-          "layout": layout_picture,}
+CHARTS = {
+    "times": lambda: times_chart(FOUND),
+    "times far apart": lambda: times_chart(
+        result({"single": strategy(1e-5), "auto": strategy(1e-2)})
+    ),
+    "phases": lambda: phases_chart(FOUND),
+    "memory": lambda: memory_chart(FOUND),
+    "live": lambda: live_chart({"auto": 2e-3}, ("single", "auto")),
+    "side by side": lambda: side_by_side_chart([("A", FOUND), ("B", FOUND)]),
+    "loss": lambda: curve_chart("loss", {"auto": [1.0, 0.5, 0.25]}, [0, 1, 2]),
+    "layout": layout_picture,
+}
 
 
 def validate(spec):

@@ -18,8 +18,9 @@ def opened(data_folder):
     store(data_folder, result({"auto": strategy(1e-3, collectives=[GATHER, SUM, ODD])}))
 
     def opened(**query):
-        screen = AppTest.from_file("../../../home.py",
-                                   default_timeout=60).switch_page("pages/compare.py")
+        screen = AppTest.from_file("../../../home.py", default_timeout=60).switch_page(
+            "pages/compare.py"
+        )
         for name, value in ({"run": "20260101-000000-abcdef", "tab": "Arrows"} | query).items():
             screen.query_params[name] = value
         return screen.run()
@@ -30,16 +31,23 @@ def opened(data_folder):
 
 def answer(screen) -> str:
     assert not screen.exception
-    return next(each.value for each in screen.markdown if "link" in each.value
-                or "Nothing" in each.value).replace("\\", "")
+    return next(
+        each.value for each in screen.markdown if "link" in each.value or "Nothing" in each.value
+    ).replace("\\", "")
 
 
-@pytest.mark.parametrize(("query", "size"), [
-    ({}, "18.4 MiB in one call"), ({"arrows": "1"}, "896.0 KiB in one call"),
-    ({"arrows": "2"}, "17.5 MiB in one call"), ({"arrows": "2", "once": "true"},
-                                                "1.8 MiB each time it runs"),
-    ({"arrows": "77"}, "18.4 MiB"), ({"arrows": "<script>"}, "18.4 MiB"),
-    ({"once": "maybe"}, "18.4 MiB")])
+@pytest.mark.parametrize(
+    ("query", "size"),
+    [
+        ({}, "18.4 MiB in one call"),
+        ({"arrows": "1"}, "896.0 KiB in one call"),
+        ({"arrows": "2"}, "17.5 MiB in one call"),
+        ({"arrows": "2", "once": "true"}, "1.8 MiB each time it runs"),
+        ({"arrows": "77"}, "18.4 MiB"),
+        ({"arrows": "<script>"}, "18.4 MiB"),
+        ({"once": "maybe"}, "18.4 MiB"),
+    ],
+)
 def test_a_link_says_which_collectives_are_drawn_and_a_bad_one_draws_all(opened, query, size):
     assert f"The busiest link carries {size}" in answer(opened(**query))
 

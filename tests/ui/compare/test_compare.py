@@ -27,16 +27,21 @@ from tests.ui.values import result, strategy
 from tests.workloads.own.test_files import WEIGHTED
 from ui.compare import view
 
-LAYER = parse_experiment({"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8",
-                          "sharding": {"in": "x"}})
-TABS = ("Errors are against a NumPy reference in float64.", "Every sample, in microseconds per call.",
-        "8 simulated CPU devices sharing 2 cores, JAX 0.10.2")  # each begins what one tab says
+LAYER = parse_experiment(
+    {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "sharding": {"in": "x"}}
+)
+TABS = (
+    "Errors are against a NumPy reference in float64.",
+    "Every sample, in microseconds per call.",
+    "8 simulated CPU devices sharing 2 cores, JAX 0.10.2",
+)  # each begins what one tab says
 
 
 @pytest.fixture
 def screen(data_folder):
-    opened = AppTest.from_file("../../../home.py",
-                               default_timeout=30).switch_page("pages/compare.py")
+    opened = AppTest.from_file("../../../home.py", default_timeout=30).switch_page(
+        "pages/compare.py"
+    )
     opened.query_params["experiment"] = encode(LAYER)
     yield opened.run()
     Lab.open().close()
@@ -53,11 +58,18 @@ def said(screen) -> str:
 
 def test_the_default_fills_its_devices(data_folder, monkeypatch):
     for target, sizes in (("cpu:8", (1024, 512)), ("local", (16384, 4096))):
-        monkeypatch.setattr("spmd_core.experiment.experiment.default_target", lambda name=target: name)
-        screen = AppTest.from_file("../../../home.py",
-                                   default_timeout=30).switch_page("pages/compare.py").run()
-        assert (field(screen, "number_input", "rows").value,
-                field(screen, "number_input", "cols").value) == sizes
+        monkeypatch.setattr(
+            "spmd_core.experiment.experiment.default_target", lambda name=target: name
+        )
+        screen = (
+            AppTest.from_file("../../../home.py", default_timeout=30)
+            .switch_page("pages/compare.py")
+            .run()
+        )
+        assert (
+            field(screen, "number_input", "rows").value,
+            field(screen, "number_input", "cols").value,
+        ) == sizes
         assert field(screen, "text_input", "Axis 1 name").value == "x"
     Lab.open().close()
 
@@ -67,9 +79,14 @@ def test_without_a_strategy_there_is_nothing_to_run(screen):
     assert "leaves nothing to run" in said(screen)
 
 
-@pytest.mark.parametrize(("size", "words"),
-                         [(0, "in=0 is not a size"), (-8, "in=-8 is not a size"),
-                          (30, "in=30 does not divide over mesh")])
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (0, "in=0 is not a size"),
+        (-8, "in=-8 is not a size"),
+        (30, "in=30 does not divide over mesh"),
+    ],
+)
 def test_sizes_that_are_none(screen, size, words):
     field(screen, "number_input", "in").set_value(size).run()
     assert words in said(screen)
@@ -92,17 +109,23 @@ def test_a_dtype_that_the_workload_has_not_got_is_not_offered(screen):
     assert said(screen) == ""
 
 
-@pytest.mark.parametrize(("code", "words"), [
-    ("A" * 10_000_000, ""),  # Streamlit itself drops a query of more than 512 KiB
-    ("A" * 500_000, "Link of 500000 characters is longer than 2000"),
-    ("1.%00", "is not one of SPMD Lab"),
-    ("2.eJyrVgIAAS0Arg", "Link of version 2 cannot be read by this version"),
-    ("1." + base64.urlsafe_b64encode(zlib.compress(b" " * 10**7)).decode(),
-     "inflates to more than 64 KiB"),
-])
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("A" * 10_000_000, ""),  # Streamlit itself drops a query of more than 512 KiB
+        ("A" * 500_000, "Link of 500000 characters is longer than 2000"),
+        ("1.%00", "is not one of SPMD Lab"),
+        ("2.eJyrVgIAAS0Arg", "Link of version 2 cannot be read by this version"),
+        (
+            "1." + base64.urlsafe_b64encode(zlib.compress(b" " * 10**7)).decode(),
+            "inflates to more than 64 KiB",
+        ),
+    ],
+)
 def test_junk_as_a_link_is_one_short_sentence_and_the_default_stays(data_folder, code, words):
-    screen = AppTest.from_file("../../../home.py",
-                               default_timeout=30).switch_page("pages/compare.py")
+    screen = AppTest.from_file("../../../home.py", default_timeout=30).switch_page(
+        "pages/compare.py"
+    )
     screen.query_params["experiment"] = code
     screen.run()
     assert words in said(screen)
@@ -111,24 +134,32 @@ def test_junk_as_a_link_is_one_short_sentence_and_the_default_stays(data_folder,
     Lab.open().close()
 
 
-@pytest.mark.parametrize(("query", "drawn"), [
-    ({"tab": "Machine"}, "8 simulated CPU devices sharing 2 cores, JAX 0.10.2"),
-    ({"tab": "Samples"}, "Every sample, in microseconds per call."),
-    ({}, "Errors are against a NumPy reference in float64."),
-    ({"tab": "<b>", "strategy": "none", "text": "x" * 3000, "view": "a b"},
-     "Errors are against a NumPy reference in float64."),
-])
+@pytest.mark.parametrize(
+    ("query", "drawn"),
+    [
+        ({"tab": "Machine"}, "8 simulated CPU devices sharing 2 cores, JAX 0.10.2"),
+        ({"tab": "Samples"}, "Every sample, in microseconds per call."),
+        ({}, "Errors are against a NumPy reference in float64."),
+        (
+            {"tab": "<b>", "strategy": "none", "text": "x" * 3000, "view": "a b"},
+            "Errors are against a NumPy reference in float64.",
+        ),
+    ],
+)
 def test_a_link_opens_its_tab_and_what_it_says_of_no_tab_is_ignored(data_folder, query, drawn):
     stored = result({"auto": strategy(1e-5), "shard_map": strategy(2e-5)})
     store(data_folder, stored)
-    screen = AppTest.from_file("../../../home.py",
-                               default_timeout=30).switch_page("pages/compare.py")
+    screen = AppTest.from_file("../../../home.py", default_timeout=30).switch_page(
+        "pages/compare.py"
+    )
     for name, value in (query | {"run": stored.run}).items():
         screen.query_params[name] = value
     screen.run()
     assert said(screen) == ""
-    parts = [part.value.replace("\\", "").partition(" A row")[0]
-             for part in (*screen.caption, *screen.markdown)]
+    parts = [
+        part.value.replace("\\", "").partition(" A row")[0]
+        for part in (*screen.caption, *screen.markdown)
+    ]
     assert [sentence for sentence in TABS if sentence in parts] == [drawn]
     Lab.open().close()
 
@@ -141,21 +172,28 @@ def test_a_traced_step_stands_first_and_an_untraced_run_can_be_traced(data_folde
     plain = result({"auto": strategy(1e-5)}, run="20260101-000000-aaaaaa")
     store(data_folder, plain)
     view.forget()
-    screen = AppTest.from_file("../../../home.py",
-                               default_timeout=30).switch_page("pages/compare.py")
+    screen = AppTest.from_file("../../../home.py", default_timeout=30).switch_page(
+        "pages/compare.py"
+    )
     screen.query_params["run"] = stored.run
     screen.run()
     assert said(screen) == ""
     assert [tab.label for tab in screen.tabs][:2] == ["Trace", "Values"]
-    assert any("Step 5 s: 3 s compute, 1 s collectives (1 s exposed)" in part.value.replace("\\", "")
-               for part in screen.markdown)
+    assert any(
+        "Step 5 s: 3 s compute, 1 s collectives (1 s exposed)" in part.value.replace("\\", "")
+        for part in screen.markdown
+    )
     captions = [part.value for part in screen.caption]
     assert captions.index("Predicted, by the cost model:") < captions.index(
-        "Traced on the devices:")
+        "Traced on the devices:"
+    )
     devices, operations = [frame.value for frame in screen.dataframe]
     assert list(devices["Waiting for devices"]) == ["2 s", "0 s"]
-    assert set(operations["Operation"]) == {"up matmul", "down all-reduce",
-                                            "waits for devices at all-reduce"}
+    assert set(operations["Operation"]) == {
+        "up matmul",
+        "down all-reduce",
+        "waits for devices at all-reduce",
+    }
     screen.query_params["run"] = plain.run
     screen.query_params["tab"] = "Trace"
     screen.run()
@@ -164,53 +202,74 @@ def test_a_traced_step_stands_first_and_an_untraced_run_can_be_traced(data_folde
     Lab.open().close()
 
 
-@pytest.mark.parametrize(("spec", "words", "size"), [
-    ({"sharding": {"in": "z"}, "mesh": {"x": 8}}, "is not in the mesh", None),
-    ({"mesh": {"x": 16}}, "is larger than target cpu:8 with 8", 16),  # shown as it is
-])
+@pytest.mark.parametrize(
+    ("spec", "words", "size"),
+    [
+        ({"sharding": {"in": "z"}, "mesh": {"x": 8}}, "is not in the mesh", None),
+        ({"mesh": {"x": 16}}, "is larger than target cpu:8 with 8", 16),  # shown as it is
+    ],
+)
 def test_a_link_that_does_not_fit_offers_the_nearest_experiment(data_folder, spec, words, size):
-    screen = AppTest.from_file("../../../home.py",
-                               default_timeout=30).switch_page("pages/compare.py")
+    screen = AppTest.from_file("../../../home.py", default_timeout=30).switch_page(
+        "pages/compare.py"
+    )
     screen.query_params["experiment"] = code_of(
-        {"workload": "layer", "target": "cpu:8", "dims": {"in": 48, "out": 4}} | spec)
+        {"workload": "layer", "target": "cpu:8", "dims": {"in": 48, "out": 4}} | spec
+    )
     screen.run()
     assert words in said(screen)
     assert size is None or field(screen, "number_input", "Axis 1 size").value == size
-    next(button for button in screen.button
-         if button.label == "Use the nearest experiment").click().run()
+    next(
+        button for button in screen.button if button.label == "Use the nearest experiment"
+    ).click().run()
     assert said(screen) == "" and Lab.open().history() == ()  # nothing is computed
-    assert (field(screen, "number_input", "in").value,
-            field(screen, "number_input", "Axis 1 size").value) == (48, 8)
+    assert (
+        field(screen, "number_input", "in").value,
+        field(screen, "number_input", "Axis 1 size").value,
+    ) == (48, 8)
     Lab.open().close()
 
 
 def test_a_workload_of_the_user_s_own_is_chosen_and_a_file_that_does_not_load_is_named(
-        tmp_path, data_folder, monkeypatch):
+    tmp_path, data_folder, monkeypatch
+):
     good, bad = tmp_path / "weighted.py", tmp_path / "broken.py"
     good.write_text(textwrap.dedent(WEIGHTED))
     bad.write_text("def f(:\n")
     monkeypatch.setenv(files.VARIABLE, f"{good}:{bad}")
     assert len(files.problems()) == 1  # both are loaded
-    screen = AppTest.from_file("../../../home.py",
-                               default_timeout=30).switch_page("pages/compare.py").run()
+    screen = (
+        AppTest.from_file("../../../home.py", default_timeout=30)
+        .switch_page("pages/compare.py")
+        .run()
+    )
     assert "broken.py does not load: line 1 (SyntaxError: invalid syntax)" in " ".join(
-        each.value.replace("\\", "") for each in (*screen.warning, *screen.error))
+        each.value.replace("\\", "") for each in (*screen.warning, *screen.error)
+    )
     field(screen, "selectbox", "Workload").set_value("weighted").run()
     assert not screen.exception
-    assert any("y = weighted(x, w)" in each.value.replace("\\", "")
-               for each in (*screen.caption, *screen.markdown, *screen.code))
+    assert any(
+        "y = weighted(x, w)" in each.value.replace("\\", "")
+        for each in (*screen.caption, *screen.markdown, *screen.code)
+    )
     Lab.open().close()
 
 
 def test_what_a_session_keeps_of_a_result_is_its_id(data_folder):
     """Streamlit keeps a session, its widgets and what these were given for minutes after its end."""
-    collective = {"kind": "all-reduce", "axes": ["x"], "bytes": 512, "count": 1,
-                  "source": "layer_auto.py:7"}
+    collective = {
+        "kind": "all-reduce",
+        "axes": ["x"],
+        "bytes": 512,
+        "count": 1,
+        "source": "layer_auto.py:7",
+    }
     stored = result({"auto": strategy(1e-5, collectives=[collective])})
     store(data_folder, stored)
     view.forget()
-    screen = AppTest.from_file("../../../home.py",
-                               default_timeout=30).switch_page("pages/compare.py")
+    screen = AppTest.from_file("../../../home.py", default_timeout=30).switch_page(
+        "pages/compare.py"
+    )
     screen.query_params["run"] = stored.run
     screen.run()
     assert said(screen) == ""

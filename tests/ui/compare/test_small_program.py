@@ -14,10 +14,14 @@ def array(shape, *values, dtype="float32"):
 
 
 def test_an_array_is_printed_in_its_shape_with_all_the_digits_that_jax_prints():
-    assert array_text(array((2, 2), 0.02138914167881012, 0.8931120634078979, 1.0,
-                            -2.0)) == "[[ 0.02138914  0.89311206]\n [ 1.         -2.        ]]"
-    assert (shape_text(array((8, 1), 1.0)),
-            shape_text(array((), 3, dtype="int32"))) == ("float32 (8, 1)", "int32")
+    assert (
+        array_text(array((2, 2), 0.02138914167881012, 0.8931120634078979, 1.0, -2.0))
+        == "[[ 0.02138914  0.89311206]\n [ 1.         -2.        ]]"
+    )
+    assert (shape_text(array((8, 1), 1.0)), shape_text(array((), 3, dtype="int32"))) == (
+        "float32 (8, 1)",
+        "int32",
+    )
     assert array_text(array((), 3, dtype="int32")) == "3"
     assert array_text(array((2,), 1.5, "nan", dtype="bfloat16")) == "[1.5 nan]"
     assert array_text(array((1,), 0.10009765625, dtype="bfloat16")) == "[0.1001]"
@@ -25,32 +29,47 @@ def test_an_array_is_printed_in_its_shape_with_all_the_digits_that_jax_prints():
 
 
 def test_equal_results_share_a_row_and_those_of_another_shape_do_not():
-    found = StrategyResult(status="ok",
-                           outputs={"vmap": array((2,), 1.0, 2.0), "pmap": array((2,), 1.0, 2.0),
-                                    "pmap(vmap)": array((2, 1), 1.0, 2.0)},
-                           printed={"error": "1e-07", "jaxpr": "{ lambda ;\n }"})
+    found = StrategyResult(
+        status="ok",
+        outputs={
+            "vmap": array((2,), 1.0, 2.0),
+            "pmap": array((2,), 1.0, 2.0),
+            "pmap(vmap)": array((2, 1), 1.0, 2.0),
+        },
+        printed={"error": "1e-07", "jaxpr": "{ lambda ;\n }"},
+    )
     rows, blocks = parts(found)
-    assert rows.to_numpy().tolist() == [["vmap, pmap", r"float32 \(2,\)", r"\[1\. 2\.\]"],
-                                        ["error", "", r"1e\-07"]]
+    assert rows.to_numpy().tolist() == [
+        ["vmap, pmap", r"float32 \(2,\)", r"\[1\. 2\.\]"],
+        ["error", "", r"1e\-07"],
+    ]
     assert blocks == {"pmap(vmap), float32 (2, 1)": "[[1.]\n [2.]]", "jaxpr": "{ lambda ;\n }"}
 
 
-@pytest.mark.parametrize(("asked", "answer"), [
-    ((True, ()), "The program did not run to its end."),
-    ((False, ()), "Every number is as the example says."),
-    ((False, ("y is 1, not 2",)), "The program ran, but not every number is as the example says."),
-    ((False, None), "The program ran, with changes of your own."),
-])
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ((True, ()), "The program did not run to its end."),
+        ((False, ()), "Every number is as the example says."),
+        (
+            (False, ("y is 1, not 2",)),
+            "The program ran, but not every number is as the example says.",
+        ),
+        ((False, None), "The program ran, with changes of your own."),
+    ],
+)
 def test_the_answer_comes_in_a_sentence(asked, answer):
     assert program_words(*asked) == answer
 
 
 def test_texts_alone_have_no_shapes():
-    rows, blocks = parts(StrategyResult(status="ok",
-                                        printed={"memory before": "device",
-                                                 "memory after": "device"}))
-    assert rows.to_numpy().tolist() == [["memory before", "device"],
-                                        ["memory after", "device"]] and blocks == {}
+    rows, blocks = parts(
+        StrategyResult(status="ok", printed={"memory before": "device", "memory after": "device"})
+    )
+    assert (
+        rows.to_numpy().tolist() == [["memory before", "device"], ["memory after", "device"]]
+        and blocks == {}
+    )
 
 
 def test_losses_are_drawn_only_where_all_are_numbers():

@@ -14,18 +14,28 @@ from ui.compare.communication_table import program_lines
 from ui.compare.rows import rows_table
 
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "strategies": ["auto"]}
-STUDY = parse_experiment({"study": [{"experiment": LAYER | {"sharding": {"in": "x"}}},
-                                    {"name": "[b](c)", "experiment": LAYER}]})
-RESULT = Result.model_validate({
-    "run": "20260101-000000-abcdef", "experiment": STUDY, "environment": ENVIRONMENT,
-    "strategies": {"in over x/auto": strategy(3e-5), "[b](c)/auto": strategy(1e-5)},
-    "comparison": comparison("[b](c)/auto", ("in over x/auto", 3.0, True))})
+STUDY = parse_experiment(
+    {
+        "study": [
+            {"experiment": LAYER | {"sharding": {"in": "x"}}},
+            {"name": "[b](c)", "experiment": LAYER},
+        ]
+    }
+)
+RESULT = Result.model_validate(
+    {
+        "run": "20260101-000000-abcdef",
+        "experiment": STUDY,
+        "environment": ENVIRONMENT,
+        "strategies": {"in over x/auto": strategy(3e-5), "[b](c)/auto": strategy(1e-5)},
+        "comparison": comparison("[b](c)/auto", ("in over x/auto", 3.0, True)),
+    }
+)
 
 
 @pytest.fixture
 def screen(data_folder):
-    yield AppTest.from_file("../../../home.py",
-                            default_timeout=30).switch_page("pages/compare.py")
+    yield AppTest.from_file("../../../home.py", default_timeout=30).switch_page("pages/compare.py")
     Lab.open().close()
 
 
@@ -41,9 +51,12 @@ def shown(screen):
 
 
 def test_a_variant_is_a_copy_that_is_edited_in_place_and_can_be_removed(screen):
-    screen.query_params["experiment"] = link.encode(parse_experiment(
-        {field: value for field, value in LAYER.items() if field != "strategies"}
-        | {"sharding": {"in": "x"}}))
+    screen.query_params["experiment"] = link.encode(
+        parse_experiment(
+            {field: value for field, value in LAYER.items() if field != "strategies"}
+            | {"sharding": {"in": "x"}}
+        )
+    )
     screen.run()
     alone = shown(screen)
     named(screen.button, "Add a variant").click().run()
@@ -68,11 +81,28 @@ def test_a_variant_is_a_copy_that_is_edited_in_place_and_can_be_removed(screen):
 
 
 def test_another_workload_keeps_the_variants_and_says_which_are_dropped(screen):
-    study = parse_experiment({"study": [
-        {"experiment": LAYER | {"sharding": {"batch": "x"}, "dims": {"batch": 8, "in": 32, "out": 16}}},
-        {"experiment": LAYER | {"sharding": {"in": "x"}, "dims": {"batch": 8, "in": 32, "out": 16}}},
-        {"experiment": LAYER | {"mesh": {"x": 4, "y": 2}, "sharding": {"batch": "x"},
-                                "dims": {"batch": 8, "in": 32, "out": 16}}}]})
+    study = parse_experiment(
+        {
+            "study": [
+                {
+                    "experiment": LAYER
+                    | {"sharding": {"batch": "x"}, "dims": {"batch": 8, "in": 32, "out": 16}}
+                },
+                {
+                    "experiment": LAYER
+                    | {"sharding": {"in": "x"}, "dims": {"batch": 8, "in": 32, "out": 16}}
+                },
+                {
+                    "experiment": LAYER
+                    | {
+                        "mesh": {"x": 4, "y": 2},
+                        "sharding": {"batch": "x"},
+                        "dims": {"batch": 8, "in": 32, "out": 16},
+                    }
+                },
+            ]
+        }
+    )
     screen.query_params["experiment"] = link.encode(study)
     screen.run()
     named(screen.selectbox, "Workload").set_value("elementwise").run()
@@ -87,7 +117,8 @@ def test_another_workload_keeps_the_variants_and_says_which_are_dropped(screen):
 
 
 def test_a_link_opens_a_study_with_its_answer_which_stays_greyed_while_a_field_is_edited(
-        screen, data_folder):
+    screen, data_folder
+):
     view.forget()
     store(data_folder, RESULT)
     screen.query_params["experiment"] = link.encode(STUDY)
@@ -103,38 +134,83 @@ def test_a_link_opens_a_study_with_its_answer_which_stays_greyed_while_a_field_i
     told = [each.value for each in screen.info]
     assert any("as they were" in each for each in told)
     assert "2 of 2 variants are not in the answer below" in "".join(
-        each.value for each in screen.caption)
-    assert "is fastest: 10 µs" in screen.subheader[0].value.replace("\\", "")  # and it is still there, greyed
+        each.value for each in screen.caption
+    )
+    assert "is fastest: 10 µs" in screen.subheader[0].value.replace(
+        "\\", ""
+    )  # and it is still there, greyed
     assert "run" not in screen.query_params
 
 
 def test_measured_and_predicted_rows_have_one_table():
-    predicted = RESULT.model_copy(update={"comparison": None, "strategies": {
-        name: found.model_copy(update={
-            "median_s": None, "samples_s": (), "prediction": prediction(),
-            "predicted_s": prediction().predicted_s}) for name, found in RESULT.strategies.items()}})
+    predicted = RESULT.model_copy(
+        update={
+            "comparison": None,
+            "strategies": {
+                name: found.model_copy(
+                    update={
+                        "median_s": None,
+                        "samples_s": (),
+                        "prediction": prediction(),
+                        "predicted_s": prediction().predicted_s,
+                    }
+                )
+                for name, found in RESULT.strategies.items()
+            },
+        }
+    )
     table = rows_table(predicted)
-    assert list(table.columns) == ["Variant", "Time", "Interval", "Tokens/s per chip",
-                                   "Peak per device", "Communication", "MFU", "Values"]
+    assert list(table.columns) == [
+        "Variant",
+        "Time",
+        "Interval",
+        "Tokens/s per chip",
+        "Peak per device",
+        "Communication",
+        "MFU",
+        "Values",
+    ]
     assert table["Time"][0].endswith(", predicted") and table["Values"][0] == "fits"
     assert " to " in table["Interval"][0] and table["MFU"][0].endswith("%")
 
 
 def test_a_study_of_training_plans_shows_its_answer_its_collectives_and_no_empty_tab(
-        screen, data_folder):
+    screen, data_folder
+):
     view.forget()
     plan = {"workload": "decoder", "target": "tpu:v5e:4x4", "mesh": {"fsdp": 16}}
-    study = parse_experiment({"study": [{"experiment": plan | {
-        "dims": {"batch": batch, "sequence": 1024}}} for batch in (16, 32)]})
+    study = parse_experiment(
+        {
+            "study": [
+                {"experiment": plan | {"dims": {"batch": batch, "sequence": 1024}}}
+                for batch in (16, 32)
+            ]
+        }
+    )
     lines = program_lines(study.variants[0].experiment, "auto")
     line = next(at for at, text in enumerate(lines, 1) if "shard_map(" in text)
-    sums = {"kind": "all-reduce", "axes": ["fsdp"], "bytes": 16, "count": 1,
-            "source": f"decoder_auto.py:{line}", "reason": "gradients are added"}
-    found = {"status": "ok", "collectives": [sums], "prediction": prediction().model_dump(),
-             "predicted_s": prediction().predicted_s.model_dump()}
-    result = Result.model_validate({
-        "run": "20260101-000000-abcdee", "experiment": study, "environment": ENVIRONMENT,
-        "strategies": {f"{each.name}/auto": found for each in study.variants}})
+    sums = {
+        "kind": "all-reduce",
+        "axes": ["fsdp"],
+        "bytes": 16,
+        "count": 1,
+        "source": f"decoder_auto.py:{line}",
+        "reason": "gradients are added",
+    }
+    found = {
+        "status": "ok",
+        "collectives": [sums],
+        "prediction": prediction().model_dump(),
+        "predicted_s": prediction().predicted_s.model_dump(),
+    }
+    result = Result.model_validate(
+        {
+            "run": "20260101-000000-abcdee",
+            "experiment": study,
+            "environment": ENVIRONMENT,
+            "strategies": {f"{each.name}/auto": found for each in study.variants},
+        }
+    )
     store(data_folder, result)
     screen.query_params["run"] = result.run
     screen.run()
@@ -145,12 +221,18 @@ def test_a_study_of_training_plans_shows_its_answer_its_collectives_and_no_empty
     assert {"Values", "Samples", "Layouts"}.isdisjoint(each.label for each in screen.tabs)
 
 
-@pytest.mark.parametrize(("data", "words"), [
-    ({"study": 7}, "is not a list of variants"),
-    (LAYER | {"variants": [{"changes": {"workload": "matmul"}}, {"changes": {}}]}, "share no result"),
-    ({"study": [{"experiment": {"study": []}}] * 3}, "is itself a study"),
-    ({"study": [{"experiment": LAYER}] * 30}, "more than a study's"),
-])
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"study": 7}, "is not a list of variants"),
+        (
+            LAYER | {"variants": [{"changes": {"workload": "matmul"}}, {"changes": {}}]},
+            "share no result",
+        ),
+        ({"study": [{"experiment": {"study": []}}] * 3}, "is itself a study"),
+        ({"study": [{"experiment": LAYER}] * 30}, "more than a study's"),
+    ],
+)
 def test_a_hostile_link_is_one_sentence_and_changes_no_field(screen, data, words):
     screen.query_params["experiment"] = link.pack(data)
     screen.run()

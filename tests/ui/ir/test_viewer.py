@@ -23,9 +23,18 @@ def stored(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPMD_LAB_DATA", str(tmp_path_factory.mktemp("viewer") / "data"))
         lab = Lab.open()
-        run = lab.submit(parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8},
-                                           "sharding": {"in": "x"}, "strategies": list(STRATEGIES),
-                                           "timing": {"samples": 2, "min_seconds": 0}}))
+        run = lab.submit(
+            parse_experiment(
+                {
+                    "workload": "layer",
+                    "target": "cpu:8",
+                    "mesh": {"x": 8},
+                    "sharding": {"in": "x"},
+                    "strategies": list(STRATEGIES),
+                    "timing": {"samples": 2, "min_seconds": 0},
+                }
+            )
+        )
         assert lab.wait(run, 120).state == "succeeded"
         patch.setenv("VIEWER_RUN", run)
         yield run
@@ -41,8 +50,11 @@ def screen(stored) -> AppTest:
         viewer.show(os.environ["VIEWER_RUN"], ("single", "auto", "shard_map"), "v")
 
     assert os.environ["VIEWER_RUN"] == stored
-    return choose(choose(AppTest.from_function(script, default_timeout=30).run(), "Strategy",
-                         "auto"), "Text", "hlo")
+    return choose(
+        choose(AppTest.from_function(script, default_timeout=30).run(), "Strategy", "auto"),
+        "Text",
+        "hlo",
+    )
 
 
 def choose(at: AppTest, label: str, value: str) -> AppTest:
@@ -53,17 +65,22 @@ def choose(at: AppTest, label: str, value: str) -> AppTest:
 def listings(at: AppTest) -> list[str]:
     """The text of each listing, tags taken off, rows on lines of their own."""
     assert not at.exception
-    bodies = [element.proto.body for element in at.get("html")
-              if 'class="program"' in element.proto.body]
-    return [unescape(re.sub(r"<[^>]*>", "", body.replace('<div class="row', '\n<div class="row')))
-            for body in bodies]
+    bodies = [
+        element.proto.body for element in at.get("html") if 'class="program"' in element.proto.body
+    ]
+    return [
+        unescape(re.sub(r"<[^>]*>", "", body.replace('<div class="row', '\n<div class="row')))
+        for body in bodies
+    ]
 
 
 def tinted(at: AppTest, tint: str) -> list[str]:
-    bodies = [element.proto.body for element in at.get("html")
-              if 'class="program"' in element.proto.body]
-    rows = [row for body in bodies
-            for row in re.findall(rf'<div class="row {tint}">(.*?)</div>', body)]
+    bodies = [
+        element.proto.body for element in at.get("html") if 'class="program"' in element.proto.body
+    ]
+    rows = [
+        row for body in bodies for row in re.findall(rf'<div class="row {tint}">(.*?)</div>', body)
+    ]
     return [unescape(re.sub(r"<[^>]*>", "", row)) for row in rows]
 
 
@@ -102,8 +119,9 @@ def test_another_strategy_s_collective_is_the_first_thing_said(stored):
     at = choose(screen(stored), "What to do", "Compare two")
     assert "Automatic has 1 all-reduce that Single device lacks" in said(at)
     removed, added = tinted(at, "removed"), tinted(at, "added")
-    assert any("all-reduce(" in row
-               for row in removed) and not any("all-reduce(" in row for row in added)
+    assert any("all-reduce(" in row for row in removed) and not any(
+        "all-reduce(" in row for row in added
+    )
     at.selectbox[0].set_value("shard_map").run()
     assert "Automatic and shard_map are the same but for the names of their ops." in said(at)
     choose(at, "Text", "jaxpr")
@@ -112,9 +130,10 @@ def test_another_strategy_s_collective_is_the_first_thing_said(stored):
     assert "psum_invariant" in listings(at)[0]
 
 
-@pytest.mark.parametrize(("kind", "op"),
-                         [("hlo", "all-reduce"), ("stablehlo", "all_reduce"),
-                          ("jaxpr", "psum_invariant")])
+@pytest.mark.parametrize(
+    ("kind", "op"),
+    [("hlo", "all-reduce"), ("stablehlo", "all_reduce"), ("jaxpr", "psum_invariant")],
+)
 def test_an_op_leads_to_its_line_and_the_line_to_its_ops(stored, kind, op):
     at = choose(choose(screen(stored), "Strategy", "shard_map"), "Text", kind)
     choose(at, "What to do", "Source lines")
@@ -131,11 +150,17 @@ def test_an_op_leads_to_its_line_and_the_line_to_its_ops(stored, kind, op):
 
 
 def test_an_equation_of_several_lines_is_shown_whole(stored):
-    at = choose(choose(choose(screen(stored), "Strategy", "auto"), "Text", "jaxpr"), "What to do",
-                "Source lines")
+    at = choose(
+        choose(choose(screen(stored), "Strategy", "auto"), "Text", "jaxpr"),
+        "What to do",
+        "Source lines",
+    )
     box = at.selectbox[0]
-    box.set_value(next(number for number, option in enumerate(box.options)
-                       if option.startswith("dot_general"))).run()
+    box.set_value(
+        next(
+            number for number, option in enumerate(box.options) if option.startswith("dot_general")
+        )
+    ).run()
     equation = listings(at)[-1].strip().splitlines()
     assert "dot_general[" in equation[0] and len(equation) > 2
     assert equation[-1].lstrip("0123456789 ").startswith("]")
@@ -166,5 +191,7 @@ def test_a_long_line_is_cut_around_what_was_found():
 def test_words_count():
     assert words.count(1, "match") == "1 match"
     assert [words.count(2, "match"), words.count(1200, "op")] == ["2 matches", "1,200 ops"]
-    assert words.collectives_words({"all-gather-start": 2, "all-gather": 1,
-                                    "all-reduce": 1}) == "3 all-gather, 1 all-reduce"
+    assert (
+        words.collectives_words({"all-gather-start": 2, "all-gather": 1, "all-reduce": 1})
+        == "3 all-gather, 1 all-reduce"
+    )

@@ -38,8 +38,9 @@ def test_no_tile_lies_on_another_or_outside_the_picture(counts, letters):
     assert top.min() > 0 and (top + grid.cell_height).max() <= grid.height + 1e-6
     inside = np.stack([left + grid.cell_width / 2, top + grid.cell_height / 2])
     for number, (x, y) in enumerate(inside.T):
-        apart = (np.abs(inside[0] - x) > grid.cell_width
-                 - 1e-6) | (np.abs(inside[1] - y) > grid.cell_height - 1e-6)
+        apart = (np.abs(inside[0] - x) > grid.cell_width - 1e-6) | (
+            np.abs(inside[1] - y) > grid.cell_height - 1e-6
+        )
         apart[number] = True
         assert apart.all()
 
@@ -51,21 +52,27 @@ def test_neighbours_are_joined_only_where_there_are_too_many(counts, letters):
     assert len(grid.tiles) <= (MAX_TILES if grid.joined else MAX_CELLS)
 
 
-@pytest.mark.parametrize(("counts", "rows", "columns", "panels"), [
-    ((8,), 1, 8, 1),  # a strip
-    ((2, 4), 2, 4, 1),
-    ((1, 4), 1, 4, 1),  # the whole dim is a side of the plane
-    ((4, 1), 4, 1, 1),
-    ((2, 3, 4), 3, 4, 2),  # the first dim makes panels
-    ((2, 1, 4), 2, 4, 1),  # a dim that is not cut makes none
-    ((2, 2, 4, 4), 4, 4, 4),
-    ((256,), 8, MAX_LINE, 1),  # a strip goes on in the next line
-    ((8, 64), 8, MAX_LINE, 2),  # a long dim goes on in the next panel
-])
+@pytest.mark.parametrize(
+    ("counts", "rows", "columns", "panels"),
+    [
+        ((8,), 1, 8, 1),  # a strip
+        ((2, 4), 2, 4, 1),
+        ((1, 4), 1, 4, 1),  # the whole dim is a side of the plane
+        ((4, 1), 4, 1, 1),
+        ((2, 3, 4), 3, 4, 2),  # the first dim makes panels
+        ((2, 1, 4), 2, 4, 1),  # a dim that is not cut makes none
+        ((2, 2, 4, 4), 4, 4, 4),
+        ((256,), 8, MAX_LINE, 1),  # a strip goes on in the next line
+        ((8, 64), 8, MAX_LINE, 2),  # a long dim goes on in the next panel
+    ],
+)
 def test_rows_columns_and_panels(counts, rows, columns, panels):
     grid = arrange(counts, 40.0, 3)
-    assert (grid.rows.size, grid.columns.size,
-            math.prod(digit.size for digit in grid.panels)) == (rows, columns, panels)
+    assert (grid.rows.size, grid.columns.size, math.prod(digit.size for digit in grid.panels)) == (
+        rows,
+        columns,
+        panels,
+    )
 
 
 def test_rows_and_columns_run_as_the_dims_do():

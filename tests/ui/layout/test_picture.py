@@ -14,15 +14,22 @@ from ui.layout.grid import CHARACTER
 from ui.layout.picture import TABLE_ROWS, alt_text, joined_note, picture, scale_note, table
 
 MESH = (("x", 2), ("y", 4))
-CASES = {"strip": ((("x", 8),), (32,), (("x",),)), "grid": (MESH, (4, 8), (("x",), ("y",))),
-         "replicated": (MESH, (4, 8), ((), ("y",))), "whole": (MESH, (4, 8), ((), ())),
-         "panels": ((("x", 2), ("y", 2), ("z", 2)), (8, 16, 32), (("z",), ("x",), ("y",))),
-         "two axes": (MESH, (16, 3), (("y", "x"), ())),
-         "five dims": ((("a", 2), ("b", 2), ("c", 4), ("d", 4)), (8, 4, 16, 32, 64),
-                       (("a",), (), ("b",), ("c",), ("d",))),
-         "512 devices": ((("x", 8), ("y", 8), ("z", 8)), (64, 1024, 4096), ((), ("z", "y"), ())),
-         "scalar": ((("x", 8),), (), ()),
-         "joined": ((("x", 64), ("y", 64)), (4096, 8192), (("x",), ("y",))),}
+CASES = {
+    "strip": ((("x", 8),), (32,), (("x",),)),
+    "grid": (MESH, (4, 8), (("x",), ("y",))),
+    "replicated": (MESH, (4, 8), ((), ("y",))),
+    "whole": (MESH, (4, 8), ((), ())),
+    "panels": ((("x", 2), ("y", 2), ("z", 2)), (8, 16, 32), (("z",), ("x",), ("y",))),
+    "two axes": (MESH, (16, 3), (("y", "x"), ())),
+    "five dims": (
+        (("a", 2), ("b", 2), ("c", 4), ("d", 4)),
+        (8, 4, 16, 32, 64),
+        (("a",), (), ("b",), ("c",), ("d",)),
+    ),
+    "512 devices": ((("x", 8), ("y", 8), ("z", 8)), (64, 1024, 4096), ((), ("z", "y"), ())),
+    "scalar": ((("x", 8),), (), ()),
+    "joined": ((("x", 64), ("y", 64)), (4096, 8192), (("x",), ("y",))),
+}
 
 
 def rows(found, name):
@@ -32,8 +39,10 @@ def rows(found, name):
 @pytest.mark.parametrize("case", CASES)
 def test_the_chart_is_valid_vega_lite_and_draws(case):
     spec = picture(layout(*CASES[case]), "float32")
-    spec |= {"width": 640,
-             "datasets": {name: data.to_pylist() for name, data in spec["datasets"].items()}}
+    spec |= {
+        "width": 640,
+        "datasets": {name: data.to_pylist() for name, data in spec["datasets"].items()},
+    }
     svg = vl_convert.vegalite_to_svg(json.dumps(spec))
     assert svg.count("<path") >= len(spec["datasets"]["cells"])
     for label in spec["datasets"]["inside"]:
@@ -44,14 +53,19 @@ def test_the_chart_is_valid_vega_lite_and_draws(case):
 def test_every_shard_and_every_device_is_drawn_in_the_colour_of_its_data(case):
     found = layout(*CASES[case])
     cells = rows(found, "cells")
-    shards, devices = cells[: found.shard_count], cells[found.shard_count:]
+    shards, devices = cells[: found.shard_count], cells[found.shard_count :]
     assert len({cell["color"] for cell in shards}) == len(shards) == found.shard_count
-    assert [cell["devices"] for cell in devices] == [str(device)
-                                                     for device in range(found.device_count)]
+    assert [cell["devices"] for cell in devices] == [
+        str(device) for device in range(found.device_count)
+    ]
     for device, cell in enumerate(devices):
         mine = shards[found.shard_of[device]]
-        assert (cell["color"], cell["key"], cell["holds"],
-                cell["bytes"]) == (mine["color"], mine["key"], mine["holds"], mine["bytes"])
+        assert (cell["color"], cell["key"], cell["holds"], cell["bytes"]) == (
+            mine["color"],
+            mine["key"],
+            mine["holds"],
+            mine["bytes"],
+        )
     assert [cell["devices"] for cell in shards] == group_texts(found.groups)
 
 
@@ -62,22 +76,34 @@ def test_cells_are_labelled_with_devices_and_slices():
     assert texts[4:12] == [str(device) for device in range(8)]
     assert texts[12:14] == ["0:4, 0:2", "0:4, 2:4"]
     outside = [label["text"] for label in rows(found, "outside")]
-    assert {"Array 4 × 8, to scale", "rows d0 replicated, columns d1 over y", "0:2", "6:8",
-            "Mesh x = 2, y = 4", "x=1", "y=3"} <= set(outside)
+    assert {
+        "Array 4 × 8, to scale",
+        "rows d0 replicated, columns d1 over y",
+        "0:2",
+        "6:8",
+        "Mesh x = 2, y = 4",
+        "x=1",
+        "y=3",
+    } <= set(outside)
 
 
 def test_hover_says_device_coordinates_slice_bytes_and_who_else():
     found = layout(*CASES["replicated"])
     shard, device = rows(found, "cells")[1], rows(found, "cells")[4 + 5]
-    assert {name: shard[name]
-            for name in ("devices", "mesh", "holds", "bytes",
-                         "same")} == {"devices": "1, 5", "mesh": "x=any, y=1",
-                                      "holds": "[0:4, 2:4]", "bytes": "32 B",
-                                      "same": "on 2 devices"}
-    assert {name: device[name]
-            for name in ("devices", "mesh", "holds", "bytes",
-                         "same")} == {"devices": "5", "mesh": "x=1, y=1", "holds": "[0:4, 2:4]",
-                                      "bytes": "32 B", "same": "on 1, 5"}
+    assert {name: shard[name] for name in ("devices", "mesh", "holds", "bytes", "same")} == {
+        "devices": "1, 5",
+        "mesh": "x=any, y=1",
+        "holds": "[0:4, 2:4]",
+        "bytes": "32 B",
+        "same": "on 2 devices",
+    }
+    assert {name: device[name] for name in ("devices", "mesh", "holds", "bytes", "same")} == {
+        "devices": "5",
+        "mesh": "x=1, y=1",
+        "holds": "[0:4, 2:4]",
+        "bytes": "32 B",
+        "same": "on 1, 5",
+    }
 
 
 def test_each_panel_says_which_part_of_the_array_it_is():
@@ -97,11 +123,14 @@ def test_where_there_are_too_many_tiles_join_neighbours_and_the_note_says_so():
     found = layout(*CASES["joined"])
     cells = rows(found, "cells")
     assert joined_note(found) == (
-        "Too many to draw one by one: a tile of the array stands for 4 × 4 shards, a tile of the mesh stands for 4 × 4 devices.")
+        "Too many to draw one by one: a tile of the array stands for 4 × 4 shards, a tile of the mesh stands for 4 × 4 devices."
+    )
     assert len(cells) == 2 * 256
     assert (cells[0]["devices"], cells[0]["holds"]) == ("16 devices, 0 to 195", "[0:256, 0:512]")
-    assert (cells[-1]["devices"], cells[-1]["holds"]) == ("16 devices, 3900 to 4095",
-                                                          "within [3840:4096, 7680:8192]")
+    assert (cells[-1]["devices"], cells[-1]["holds"]) == (
+        "16 devices, 3900 to 4095",
+        "within [3840:4096, 7680:8192]",
+    )
     assert len({cell["key"] for cell in cells[:256]}) == 256
 
 
@@ -110,25 +139,33 @@ def test_labels_fit_their_cells(case):
     found = layout(*CASES[case])
     cells = rows(found, "cells")
     for label in rows(found, "inside"):
-        (cell,) = [cell for cell in cells
-                   if cell["x"] < label["x"] < cell["x2"] and cell["y"] < label["y"] < cell["y2"]]
+        (cell,) = [
+            cell
+            for cell in cells
+            if cell["x"] < label["x"] < cell["x2"] and cell["y"] < label["y"] < cell["y2"]
+        ]
         assert label["size"] >= 8.0 and label["most"] < cell["y2"] - cell["y"]
-        assert CHARACTER * min(label["size"],
-                               label["most"]) * len(label["text"]) <= cell["x2"] - cell["x"] + 2
+        assert (
+            CHARACTER * min(label["size"], label["most"]) * len(label["text"])
+            <= cell["x2"] - cell["x"] + 2
+        )
 
 
 @pytest.mark.parametrize("count", [1, 2, 8, 16, 64, 1024])
 def test_labels_can_be_read_on_every_colour(count):
     """Contrast of WCAG 2.2, at least 4.5 to 1."""
+
     def luminance(colour):
         channels = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
-        return np.where(channels <= 0.04045, channels / 12.92,
-                        ((channels + 0.055) / 1.055) ** 2.4) @ np.array([0.2126, 0.7152, 0.0722])
+        return np.where(
+            channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4
+        ) @ np.array([0.2126, 0.7152, 0.0722])
 
     drawn = colours(np.arange(count), count)
     assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in drawn)
-    assert min((luminance(colour) + 0.05) / (luminance("#15181d") + 0.05)
-               for colour in drawn) >= 4.5
+    assert (
+        min((luminance(colour) + 0.05) / (luminance("#15181d") + 0.05) for colour in drawn) >= 4.5
+    )
     assert count > 64 or len(set(drawn)) == count
 
 
@@ -136,14 +173,22 @@ def test_alt_text_is_the_answer():
     assert alt_text(layout(*CASES["replicated"]), "float32") == (
         "8 devices each hold 4 × 2 of 4 × 8: 32 B of 128 B; replicated 2× over x. The array is drawn as 4 shards "
         "(d0 replicated; d1 over y), the mesh x=2, y=4 as 8 devices in the color of what they hold. "
-        "Device 0 holds [0:4, 0:2]; the same is on devices 0, 4.")
+        "Device 0 holds [0:4, 0:2]; the same is on devices 0, 4."
+    )
     assert "no other device holds that" in alt_text(layout(*CASES["grid"]), "float32")
 
 
 def test_the_table_has_the_numbers_of_the_picture():
     numbers = table(layout(*CASES["replicated"]), "float32").to_pylist()
-    assert numbers[5] == {"device": 5, "x": 1, "y": 1, "[d0]": "0:4", "[d1]": "2:4", "bytes": 32,
-                          "held by devices": "1, 5"}
+    assert numbers[5] == {
+        "device": 5,
+        "x": 1,
+        "y": 1,
+        "[d0]": "0:4",
+        "[d1]": "2:4",
+        "bytes": 32,
+        "held by devices": "1, 5",
+    }
     assert len(numbers) == 8
 
 
@@ -153,13 +198,16 @@ def test_the_table_ends_after_4096_devices_even_where_every_device_holds_everyth
     assert numbers.column("held by devices")[0].as_py() == "0–65535"
 
 
-@pytest.mark.parametrize(("groups", "long", "short"), [
-    ([[3]], "3", "3"),
-    ([[0, 4]], "0, 4", "0, 4"),
-    ([[0, 2, 4, 6]], "0, 2, 4, 6", "0 +3"),
-    ([list(range(8))], "0–7", "0–7"),
-    ([list(range(0, 64, 8))], "0, 8 … 56 (8 devices)", "0 +7"),
-])
+@pytest.mark.parametrize(
+    ("groups", "long", "short"),
+    [
+        ([[3]], "3", "3"),
+        ([[0, 4]], "0, 4", "0, 4"),
+        ([[0, 2, 4, 6]], "0, 2, 4, 6", "0 +3"),
+        ([list(range(8))], "0–7", "0–7"),
+        ([list(range(0, 64, 8))], "0, 8 … 56 (8 devices)", "0 +7"),
+    ],
+)
 def test_devices_in_words(groups, long, short):
     assert group_texts(np.array(groups)) == [long]
     assert short_group_texts(np.array(groups)) == [short]
@@ -168,14 +216,27 @@ def test_devices_in_words(groups, long, short):
 def test_which_devices_share_in_a_sentence():
     assert sharing_text(layout(*CASES["grid"])) is None
     assert sharing_text(layout(*CASES["whole"])) == "All devices hold the same data."
-    assert sharing_text(layout(*CASES["replicated"])) == "4 groups of 2 devices hold the same data: 0, 4 · 1, 5 · 2, 6 · 3, 7"
+    assert (
+        sharing_text(layout(*CASES["replicated"]))
+        == "4 groups of 2 devices hold the same data: 0, 4 · 1, 5 · 2, 6 · 3, 7"
+    )
     assert sharing_text(layout(*CASES["512 devices"])) == (
-        "64 groups of 8 devices hold the same data: 0, 64 … 448 · 8, 72 … 456 · 16, 80 … 464 · 24, 88 … 472 · 32, 96 … 480 · 40, 104 … 488 · …")
+        "64 groups of 8 devices hold the same data: 0, 64 … 448 · 8, 72 … 456 · 16, 80 … 464 · 24, 88 … 472 · 32, 96 … 480 · 40, 104 … 488 · …"
+    )
 
 
-@pytest.mark.parametrize(("number", "text"),
-                         [(0, "0"), (1000, "1000"), (16384, "16Ki"), (2**20, "1Mi"),
-                          (3 * 2**20, "3Mi"), (2**40, "1Ti"), (2**20 + 1, "1048577"),])
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (1000, "1000"),
+        (16384, "16Ki"),
+        (2**20, "1Mi"),
+        (3 * 2**20, "3Mi"),
+        (2**40, "1Ti"),
+        (2**20 + 1, "1048577"),
+    ],
+)
 def test_compact_numbers_are_exact(number, text):
     assert compact(number) == text
 
@@ -197,7 +258,7 @@ def drawn(found, width):
     svg = vl_convert.vegalite_to_svg(json.dumps(spec))
     cells = re.findall(r'aria-roledescription="rect mark"[^>]*? d="([^"]*)"', svg)
     boxes = []
-    for path in cells[:found.shard_count]:
+    for path in cells[: found.shard_count]:
         numbers = [float(number) for number in re.findall(r"-?\d+\.?\d*", path)]
         boxes.append(path_box(path) if "C" in path or "A" in path else numbers)
     return np.array(boxes)
@@ -242,12 +303,23 @@ def test_edge_labels_are_left_out_where_a_narrow_window_has_no_room(width, heads
 
     shown = [word["down"] for word in here if seen(word)]
     assert (shown.count(0.0), shown.count(1.0)) == (heads, sides)
-    svg = vl_convert.vegalite_to_svg(json.dumps(
-        picture(found, "float32") | {"width": width, "datasets": {
-            name: data.to_pylist()
-            for name, data in picture(found, "float32")["datasets"].items()}}))
-    visible = [text for text in ("0:64", "64:128", "128:192")
-               if not re.search(rf'<text[^>]*opacity="0"[^>]*>{text}<', svg)]
+    svg = vl_convert.vegalite_to_svg(
+        json.dumps(
+            picture(found, "float32")
+            | {
+                "width": width,
+                "datasets": {
+                    name: data.to_pylist()
+                    for name, data in picture(found, "float32")["datasets"].items()
+                },
+            }
+        )
+    )
+    visible = [
+        text
+        for text in ("0:64", "64:128", "128:192")
+        if not re.search(rf'<text[^>]*opacity="0"[^>]*>{text}<', svg)
+    ]
     assert visible == (["0:64", "64:128", "128:192"] if width > 600 else ["0:64", "128:192"])
 
 

@@ -10,10 +10,15 @@ from spmd_core.experiment.pasted import read_pasted
 from spmd_core.lab import Lab
 from ui.layout import paste, product, together
 
-STEP = parse_experiment({
-    "workload": "layer", "target": "tpu:v5e:2x4", "mesh": {"x": 2, "y": 4},
-    "dims": {"batch": 64, "in": 128, "out": 64},
-    "overrides": {"x": ["x", None], "weights": ["x", "y"], "y": ["x", "y"]}})
+STEP = parse_experiment(
+    {
+        "workload": "layer",
+        "target": "tpu:v5e:2x4",
+        "mesh": {"x": 2, "y": 4},
+        "dims": {"batch": 64, "in": 128, "out": 64},
+        "overrides": {"x": ["x", None], "weights": ["x", "y"], "y": ["x", "y"]},
+    }
+)
 ARRAY = {"array": ("d0", "d1")}
 ARRAYS = {"x": ("batch", "in"), "weights": ("in", "out"), "y": ("batch", "out")}
 
@@ -21,8 +26,9 @@ ARRAYS = {"x": ("batch", "in"), "weights": ("in", "out"), "y": ("batch", "out")}
 @pytest.fixture
 def opened(data_folder):
     def opened(**query):
-        screen = AppTest.from_file("../../../home.py",
-                                   default_timeout=60).switch_page("pages/layout.py")
+        screen = AppTest.from_file("../../../home.py", default_timeout=60).switch_page(
+            "pages/layout.py"
+        )
         for name, value in query.items():
             screen.query_params[name] = value
         return screen.run()
@@ -53,21 +59,31 @@ def test_a_link_to_a_product_shows_what_it_needs_and_its_fields_change_it(opened
     assert "All-gather of operand weights over axis `x`" in shown(screen)
 
 
-@pytest.mark.parametrize(("to", "said"), [
-    ("P(None, 'x')", "P('x', 'y') → P(None, 'x'): "),
-    ("nothing", "'nothing' has no PartitionSpec: write"),
-    ("P('z')", "mesh axis 'z' is not in the mesh"),
-    ("P(__import__('os'))", "is no axis name, and nothing is evaluated"),
-    ("P('x', None, 'y')", "does not fit its rank 2")])
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [
+        ("P(None, 'x')", "P('x', 'y') → P(None, 'x'): "),
+        ("nothing", "'nothing' has no PartitionSpec: write"),
+        ("P('z')", "mesh axis 'z' is not in the mesh"),
+        ("P(__import__('os'))", "is no axis name, and nothing is evaluated"),
+        ("P('x', None, 'y')", "does not fit its rank 2"),
+    ],
+)
 def test_a_link_carries_what_it_is_resharded_to_and_a_bad_one_gets_a_sentence(opened, to, said):
     assert said in shown(opened(to=to))
 
 
-@pytest.mark.parametrize(("text", "changed"), [
-    ("P('y', None)", {"sharding": {"d0": "y"}}),
-    ("NamedSharding(jax.make_mesh((8,), ('z',)), P(None, 'z'))",
-     {"sharding": {"d1": "z"}, "mesh": [["z", 8]]}),
-    ("P(('x', 'y'))", {"sharding": {"d0": ["x", "y"]}})])
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("P('y', None)", {"sharding": {"d0": "y"}}),
+        (
+            "NamedSharding(jax.make_mesh((8,), ('z',)), P(None, 'z'))",
+            {"sharding": {"d1": "z"}, "mesh": [["z", 8]]},
+        ),
+        ("P(('x', 'y'))", {"sharding": {"d0": ["x", "y"]}}),
+    ],
+)
 def test_pasted_code_sets_the_form_of_an_array(text, changed):
     form = {"mesh": [["x", 2], ["y", 4]], "sharding": {"d0": "x"}, "overrides": {}}
     assert paste.filled(form, read_pasted(text), ARRAY) == form | changed
@@ -76,13 +92,19 @@ def test_pasted_code_sets_the_form_of_an_array(text, changed):
 def test_pasted_specs_go_to_the_arrays_that_they_name_then_in_order():
     pasted = read_pasted("kernel = P('x')\njax.jit(f, in_shardings=(P('y', None),))")
     assert paste.filled({}, pasted, ARRAYS)["overrides"] == {
-        "weights": ["x", None], "x": ["y", None]}
+        "weights": ["x", None],
+        "x": ["y", None],
+    }
 
 
-@pytest.mark.parametrize(("text", "arrays", "said"), [
-    ("P('x', None, 'y')", ARRAY, "a spec of 3 entries is longer than the rank 2 of array"),
-    ("f(P('x'), P('y'))", ARRAY, "2 specs were pasted for one array"),
-    ("f(P(), P(), P(), P())", ARRAYS, "4 specs are more than 3 arrays")])
+@pytest.mark.parametrize(
+    ("text", "arrays", "said"),
+    [
+        ("P('x', None, 'y')", ARRAY, "a spec of 3 entries is longer than the rank 2 of array"),
+        ("f(P('x'), P('y'))", ARRAY, "2 specs were pasted for one array"),
+        ("f(P(), P(), P(), P())", ARRAYS, "4 specs are more than 3 arrays"),
+    ],
+)
 def test_pasted_code_that_does_not_fit_gets_a_sentence(text, arrays, said):
     with pytest.raises(RequestError, match=said):
         paste.filled({"mesh": [["x", 2]]}, read_pasted(text), arrays)
@@ -102,8 +124,9 @@ def test_arrays_are_drawn_to_one_scale_with_a_block_for_each_shard():
 
 @pytest.mark.parametrize("mesh", [{"x": 7}, {"x": 2, "y": 4}, {"a": 3, "b": 5, "c": 1}])
 def test_what_the_switch_begins_with_is_valid_on_any_mesh(mesh):
-    array = parse_experiment({"workload": "array", "target": "cpu:8", "mesh": mesh,
-                              "dims": {"d0": 105}})
+    array = parse_experiment(
+        {"workload": "array", "target": "cpu:8", "mesh": mesh, "dims": {"d0": 105}}
+    )
     step = product.begun(array, product.STEP)
     assert step.workload == "layer" and step.axis_sizes == mesh
     assert product.begun(step, product.ONE).workload == "array"
@@ -115,5 +138,6 @@ def test_the_switch_turns_the_screen_over_and_back(opened):
     switch.set_value(product.STEP).run()
     assert "All-reduce of the result y over axis `y`" in shown(screen)
     next(each for each in screen.get("button_group") if each.label == "Shows").set_value(
-        product.ONE).run()
+        product.ONE
+    ).run()
     assert "8 devices each hold" in shown(screen)

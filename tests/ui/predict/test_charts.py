@@ -56,8 +56,13 @@ def test_links_that_wrap_around_are_marked():
 def test_the_line_joins_one_group_in_its_order():
     spec = torus("v5e:4x4", [("fsdp", 16)], "fsdp", "plain")
     path = rows(spec, 2)
-    assert [(point["x"], point["y"]) for point in path[:5]] == [(0, 0), (1, 0), (0, 1), (1, 1),
-                                                                (2, 0)]
+    assert [(point["x"], point["y"]) for point in path[:5]] == [
+        (0, 0),
+        (1, 0),
+        (0, 1),
+        (1, 1),
+        (2, 0),
+    ]
 
 
 def test_a_large_cube_is_cut_off_and_says_so():

@@ -10,19 +10,39 @@ from spmd_core.machine.topologies import get_topology, legal_shapes
 from spmd_core.plan.meshes import AXES
 from ui.predict import drafts
 
-MODEL = parse_experiment({"workload": "decoder", "target": "tpu:v5e:4x4",
-                          "mesh": {"fsdp": 4, "tensor": 4}, "dims": {"batch": 32, "sequence": 2048},
-                          "options": {"model": "scaled:1"}}).to_json()
-LAYER = parse_experiment({"workload": "layer", "target": "tpu:v5e:4x4", "mesh": {"x": 4, "y": 4},
-                          "dims": {"batch": 64, "in": 64, "out": 64},
-                          "sharding": {"in": "y", "batch": ["x"]},
-                          "strategies": ["auto"]}).to_json()
+MODEL = parse_experiment(
+    {
+        "workload": "decoder",
+        "target": "tpu:v5e:4x4",
+        "mesh": {"fsdp": 4, "tensor": 4},
+        "dims": {"batch": 32, "sequence": 2048},
+        "options": {"model": "scaled:1"},
+    }
+).to_json()
+LAYER = parse_experiment(
+    {
+        "workload": "layer",
+        "target": "tpu:v5e:4x4",
+        "mesh": {"x": 4, "y": 4},
+        "dims": {"batch": 64, "in": 64, "out": 64},
+        "sharding": {"in": "y", "batch": ["x"]},
+        "strategies": ["auto"],
+    }
+).to_json()
 
 
 @pytest.mark.parametrize("draft", [MODEL, LAYER], ids=["model", "layer"])
-@pytest.mark.parametrize("target",
-                         ["tpu:v5e:1x1", "tpu:v5e:16x16", "tpu:v5p:4x4x12", "tpu:v3:4x4",
-                          "tpu:v6e:8x8*3", "tpu:tpu7x:2x2x4*2"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "tpu:v5e:1x1",
+        "tpu:v5e:16x16",
+        "tpu:v5p:4x4x12",
+        "tpu:v3:4x4",
+        "tpu:v6e:8x8*3",
+        "tpu:tpu7x:2x2x4*2",
+    ],
+)
 def test_the_mesh_fills_whatever_topology_is_chosen(draft, target):
     moved = drafts.moved(draft, target)
     assert math.prod(size for _, size in moved["mesh"]) == get_topology(target).devices
@@ -72,17 +92,25 @@ def test_models_come_first():
     assert not {"array", "program", "transfer"} & set(drafts.workloads())
 
 
-@pytest.mark.parametrize(("spec", "target", "mesh"), [
-    ({"target": "cpu:8", "mesh": {"x": 8}}, "tpu:v5e:2x4", (("x", 8),)),
-    ({"target": "tpu:v5e:4x5", "mesh": {"x": 8}}, "tpu:v5e:4x4", (("x", 16),)),
-    ({"target": "tpu:v5e:4x4", "mesh": {"x": 2, "y": 4}}, "tpu:v5e:4x4", (("x", 4), ("y", 4))),
-    ({"target": "tpu:v9:4x4*9999", "mesh": {"x": 16}}, "tpu:v5e:4x4", (("x", 16),)),
-    ({"target": "tpu:v5e:4x4*9999", "mesh": {"x": 16}}, "tpu:v5e:4x4*256", (("x", 4096),)),
-])
+@pytest.mark.parametrize(
+    ("spec", "target", "mesh"),
+    [
+        ({"target": "cpu:8", "mesh": {"x": 8}}, "tpu:v5e:2x4", (("x", 8),)),
+        ({"target": "tpu:v5e:4x5", "mesh": {"x": 8}}, "tpu:v5e:4x4", (("x", 16),)),
+        ({"target": "tpu:v5e:4x4", "mesh": {"x": 2, "y": 4}}, "tpu:v5e:4x4", (("x", 4), ("y", 4))),
+        ({"target": "tpu:v9:4x4*9999", "mesh": {"x": 16}}, "tpu:v5e:4x4", (("x", 16),)),
+        ({"target": "tpu:v5e:4x4*9999", "mesh": {"x": 16}}, "tpu:v5e:4x4*256", (("x", 4096),)),
+    ],
+)
 def test_the_nearest_that_can_be_predicted(spec, target, mesh):
-    experiment = parse_experiment({"workload": "layer",
-                                   "dims": {"batch": 8192, "in": 4096, "out": 4096},
-                                   "sharding": {"in": "x"}} | spec)
+    experiment = parse_experiment(
+        {
+            "workload": "layer",
+            "dims": {"batch": 8192, "in": 4096, "out": 4096},
+            "sharding": {"in": "x"},
+        }
+        | spec
+    )
     nearest = drafts.nearest(experiment)
     assert nearest is not None
     assert (nearest.target, nearest.mesh) == (target, mesh)

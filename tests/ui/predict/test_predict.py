@@ -24,8 +24,9 @@ def opened(data_folder):
     def opened(*results, **query):
         for result in results:
             store(data_folder, result)
-        screen = AppTest.from_file("../../../home.py",
-                                   default_timeout=60).switch_page("pages/predict.py")
+        screen = AppTest.from_file("../../../home.py", default_timeout=60).switch_page(
+            "pages/predict.py"
+        )
         for name, value in query.items():
             screen.query_params[name] = value
         return screen.run()
@@ -60,12 +61,17 @@ def test_before_compiling_the_sizes_say_whether_it_fits(opened):
 
 
 def test_an_axis_that_does_not_cut_the_parameters_is_named_before_compiling(opened):
-    wide = MODEL.vary(target="tpu:v5e:16x16*16", mesh={"fsdp": 4096},
-                      dims={"batch": 4096, "sequence": 2048}, options={"model": "scaled:1"})
+    wide = MODEL.vary(
+        target="tpu:v5e:16x16*16",
+        mesh={"fsdp": 4096},
+        dims={"batch": 4096, "sequence": 2048},
+        options={"model": "scaled:1"},
+    )
     screen = opened(experiment=link.encode(wide))
     assert said(screen) == "" and "does not fit" in headings(screen)
     assert [warning.value.replace("\\", "") for warning in screen.warning] == [
-        "embed=2048 does not divide over fsdp=4096: parameters are replicated on every device."]
+        "embed=2048 does not divide over fsdp=4096: parameters are replicated on every device."
+    ]
 
 
 def test_the_nearest_plan_that_fits_is_one_click_away(opened):
@@ -73,8 +79,9 @@ def test_the_nearest_plan_that_fits_is_one_click_away(opened):
     screen = opened(experiment=link.encode(large))
     (line,) = [text.value for text in screen.markdown if "Nearest that should fit" in text.value]
     assert "block inputs offloaded" in line
-    (there,) = [each.proto for each in screen.get("page_link")
-                if each.proto.label == "Open that plan"]
+    (there,) = [
+        each.proto for each in screen.get("page_link") if each.proto.label == "Open that plan"
+    ]
     code = parse_qs(there.query_string)["experiment"][0]
     assert not screen.exception
     near = opened(experiment=code)
@@ -85,10 +92,16 @@ def test_the_nearest_plan_that_fits_is_one_click_away(opened):
 def test_a_link_shows_its_stored_prediction(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL), run="20260101-000000-abcdef")
     assert said(screen) == ""
-    assert "Step time 16.2 ms at 86.1% MFU, compute-bound. 8.0 GiB of 15.8 GiB per device: fits." in headings(screen)
+    assert (
+        "Step time 16.2 ms at 86.1% MFU, compute-bound. 8.0 GiB of 15.8 GiB per device: fits."
+        in headings(screen)
+    )
     shown = metrics(screen)
-    assert (shown["Memory per device"], shown["Step time"],
-            shown["MFU"]) == ("8.0 GiB", "16.2 ms", f"{prediction().mfu:.1%}")
+    assert (shown["Memory per device"], shown["Step time"], shown["MFU"]) == (
+        "8.0 GiB",
+        "16.2 ms",
+        f"{prediction().mfu:.1%}",
+    )
     assert field(screen, "selectbox", "Model").value == "scaled:16"
     assert field(screen, "number_input", "Sequences per device").value == 6
 
@@ -102,10 +115,14 @@ def test_a_prediction_that_is_stored_is_found_without_its_run(opened):
 
 def test_two_predictions_stand_side_by_side(opened):
     other = MODEL.vary(dims={"batch": 768, "sequence": 2048})
-    screen = opened(predicted(), predicted(other, "20260101-000000-cccccc",
-                                           auto=prediction(10**15)),
-                    experiment=link.encode(MODEL), run=predicted().run, tab="Beside",
-                    **{"with": "20260101-000000-cccccc"})
+    screen = opened(
+        predicted(),
+        predicted(other, "20260101-000000-cccccc", auto=prediction(10**15)),
+        experiment=link.encode(MODEL),
+        run=predicted().run,
+        tab="Beside",
+        **{"with": "20260101-000000-cccccc"},
+    )
     assert said(screen) == ""
     texts = " ".join(each.value for each in (*screen.markdown, *screen.caption, *screen.subheader))
     assert "Both programs communicate alike." in texts
@@ -114,24 +131,33 @@ def test_two_predictions_stand_side_by_side(opened):
 
 def test_what_other_versions_predicted_says_so(opened):
     def notices(found):
-        screen = opened(predicted(run=f"20260101-000000-{len(found):06d}",
-                                  auto=prediction().model_copy(update={"compile": found})),
-                        experiment=link.encode(MODEL))
+        screen = opened(
+            predicted(
+                run=f"20260101-000000-{len(found):06d}",
+                auto=prediction().model_copy(update={"compile": found}),
+            ),
+            experiment=link.encode(MODEL),
+        )
         assert "Step time 16.2 ms" in headings(screen)
-        return [text.value for text in screen.caption
-                if text.value.startswith("Made by other versions")]
+        return [
+            text.value for text in screen.caption if text.value.startswith("Made by other versions")
+        ]
 
     assert notices({}) == []
     assert len(notices({"versions": {"jax": "0.1"}})) == 1
 
 
 def test_what_does_not_fit_says_by_how_much_and_what_helps(opened):
-    screen = opened(predicted(run="20260101-000009-abcdef", auto=TOO_LARGE),
-                    experiment=link.encode(MODEL))
+    screen = opened(
+        predicted(run="20260101-000009-abcdef", auto=TOO_LARGE), experiment=link.encode(MODEL)
+    )
     assert "4.0 GiB too much" in headings(screen)
     # one offer, as the next thing to try
-    offers = [each.proto.label.replace("\\", "") for each in screen.get("page_link")
-              if "which should fit" in each.proto.label]
+    offers = [
+        each.proto.label.replace("\\", "")
+        for each in screen.get("page_link")
+        if "which should fit" in each.proto.label
+    ]
     assert len(offers) == 1 and "too much: try " in offers[0]
     assert not any("What helps" in text.value for text in screen.markdown)
 
@@ -157,17 +183,25 @@ def test_a_preset_sets_the_mesh(opened):
 def test_a_mesh_that_does_not_fill_is_refused_and_mended_by_one_click(opened):
     screen = opened()
     field(screen, "number_input", "Axis 1 size").set_value(8).run()
-    assert "mesh of 8 devices does not fill v5e:4x4 with its 16: make the axes multiply to 16" in said(screen)
+    assert (
+        "mesh of 8 devices does not fill v5e:4x4 with its 16: make the axes multiply to 16"
+        in said(screen)
+    )
     assert field(screen, "button", "Predict").disabled is True
     field(screen, "button", "Use fsdp=16").click().run()
     assert said(screen) == ""
     assert field(screen, "number_input", "Axis 1 size").value == 16
 
 
-@pytest.mark.parametrize(("label", "value", "words"),
-                         [("Tokens in each", 100, "sequence"), ("Sequences per device", 0.3, "4.8"),
-                          ("Sequences per device", 0.0, "batch"),
-                          ("Tokens in each", -1, "sequence")])
+@pytest.mark.parametrize(
+    ("label", "value", "words"),
+    [
+        ("Tokens in each", 100, "sequence"),
+        ("Sequences per device", 0.3, "4.8"),
+        ("Sequences per device", 0.0, "batch"),
+        ("Tokens in each", -1, "sequence"),
+    ],
+)
 def test_bad_numbers_are_refused_and_stay(opened, label, value, words):
     screen = opened()
     field(screen, "number_input", label).set_value(value).run()
@@ -187,20 +221,27 @@ def test_another_workload_and_back_keeps_the_model(opened):
     field(screen, "selectbox", "Model").set_value("llama-2-7b").run()
     field(screen, "selectbox", "Predict").set_value("layer").run()
     assert said(screen) == ""
-    assert field(screen, "button_group",
-                 "Strategies").value == ["auto", "constrained", "explicit", "shard_map"]
+    assert field(screen, "button_group", "Strategies").value == [
+        "auto",
+        "constrained",
+        "explicit",
+        "shard_map",
+    ]
     field(screen, "selectbox", "Predict").set_value("decoder").run()
     assert field(screen, "selectbox", "Model").value == "llama-2-7b"
 
 
-@pytest.mark.parametrize("spec",
-                         [{"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}},
-                          {"workload": "layer", "target": "tpu:v5e:4x5", "mesh": {"x": 4}},
-                          {"workload": "layer", "target": "tpu:v9:4x4*9999", "mesh": {"x": 8}},
-                          {"workload": "layer", "target": "tpu:v5e:4x4", "mesh": {"x": 8}},
-                          {"workload": "array", "target": "cpu:8", "mesh": {"x": 8},
-                           "dims": {"d0": 8}},
-                          {"workload": "transfer", "target": "cpu:8", "mesh": {"x": 8}},])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}},
+        {"workload": "layer", "target": "tpu:v5e:4x5", "mesh": {"x": 4}},
+        {"workload": "layer", "target": "tpu:v9:4x4*9999", "mesh": {"x": 8}},
+        {"workload": "layer", "target": "tpu:v5e:4x4", "mesh": {"x": 8}},
+        {"workload": "array", "target": "cpu:8", "mesh": {"x": 8}, "dims": {"d0": 8}},
+        {"workload": "transfer", "target": "cpu:8", "mesh": {"x": 8}},
+    ],
+)
 def test_an_experiment_that_cannot_be_predicted_is_said_and_the_nearest_offered(opened, spec):
     screen = opened(experiment=link.encode(parse_experiment(spec)))
     assert said(screen)
@@ -209,38 +250,60 @@ def test_an_experiment_that_cannot_be_predicted_is_said_and_the_nearest_offered(
 
 
 def test_a_link_of_a_training_step_that_cannot_be_is_mended_by_one_click(opened):
-    spec = MODEL.to_json() | {"target": "tpu:v5e:3x5", "mesh": {"fsdp": 15}, "dims": {"batch": 30},
-                             "options": {"model": "scaled:1"}}
-    screen = opened(experiment="1."
-                    + base64.urlsafe_b64encode(zlib.compress(json.dumps(spec).encode())).decode())
-    assert said(screen) == ("This link cannot be opened as it is. Topology v5e:3x5 is not a shape of TPU v5e: use tpu:v5e:4x4 or tpu:v5e:2x4.")
+    spec = MODEL.to_json() | {
+        "target": "tpu:v5e:3x5",
+        "mesh": {"fsdp": 15},
+        "dims": {"batch": 30},
+        "options": {"model": "scaled:1"},
+    }
+    screen = opened(
+        experiment="1."
+        + base64.urlsafe_b64encode(zlib.compress(json.dumps(spec).encode())).decode()
+    )
+    assert said(screen) == (
+        "This link cannot be opened as it is. Topology v5e:3x5 is not a shape of TPU v5e: use tpu:v5e:4x4 or tpu:v5e:2x4."
+    )
     field(screen, "button", "Use the nearest experiment").click().run()
     assert said(screen) == ""
-    assert (field(screen, "selectbox", "TPU").value,
-            field(screen, "selectbox", "Shape").value) == ("v5e", "4x4")
-    assert field(screen, "selectbox",
-                 "Model").value == "scaled:1" and field(screen, "number_input",
-                                                        "Sequences per device").value == 2
+    assert (field(screen, "selectbox", "TPU").value, field(screen, "selectbox", "Shape").value) == (
+        "v5e",
+        "4x4",
+    )
+    assert (
+        field(screen, "selectbox", "Model").value == "scaled:1"
+        and field(screen, "number_input", "Sequences per device").value == 2
+    )
 
 
 def test_the_nearest_of_simulated_devices_is_a_topology_of_as_many(opened):
-    screen = opened(experiment=link.encode(parse_experiment({"workload": "layer", "target": "cpu:8",
-                                                             "mesh": {"x": 8},
-                                                             "sharding": {"in": "x"}})))
+    screen = opened(
+        experiment=link.encode(
+            parse_experiment(
+                {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}, "sharding": {"in": "x"}}
+            )
+        )
+    )
     assert said(screen) == "target cpu:8 is not a TPU topology: choose a TPU and its shape"
     assert field(screen, "button", "Predict").disabled is True
     field(screen, "button", "Use the nearest experiment").click().run()
     assert said(screen) == ""
-    assert (field(screen, "selectbox", "TPU").value,
-            field(screen, "selectbox", "Shape").value) == ("v5e", "2x4")
+    assert (field(screen, "selectbox", "TPU").value, field(screen, "selectbox", "Shape").value) == (
+        "v5e",
+        "2x4",
+    )
     assert "single" not in field(screen, "button_group", "Strategies").value
 
 
-@pytest.mark.parametrize("query",
-                         [{"experiment": "1.junk"}, {"experiment": "A" * 500_000},
-                          {"experiment": "", "run": "../../etc"}, {"plan": "1.eJyrVgIAAS0Arg"},
-                          {"measured": "<script>", "tokens": "inf", "with": "'; DROP",
-                           "sweep": "1.junk"},])
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"experiment": "1.junk"},
+        {"experiment": "A" * 500_000},
+        {"experiment": "", "run": "../../etc"},
+        {"plan": "1.eJyrVgIAAS0Arg"},
+        {"measured": "<script>", "tokens": "inf", "with": "'; DROP", "sweep": "1.junk"},
+    ],
+)
 def test_hostile_queries_break_nothing(opened, query):
     screen = opened(**query)
     assert not screen.exception
@@ -261,22 +324,33 @@ def test_the_step_is_estimated_before_compiling(opened):
     assert line.startswith("About ") and " a step (" in line and "% MFU" in line
 
 
-@pytest.mark.parametrize(("query", "peak"),
-                         [({"tab": "Memory"}, True), ({"tab": "<i>", "strategy": "none"}, False)])
+@pytest.mark.parametrize(
+    ("query", "peak"), [({"tab": "Memory"}, True), ({"tab": "<i>", "strategy": "none"}, False)]
+)
 def test_a_link_opens_its_tab_and_an_unknown_one_is_ignored(opened, query, peak):
-    screen = opened(predicted(), experiment=link.encode(MODEL), run="20260101-000000-abcdef",
-                    **query)
+    screen = opened(
+        predicted(), experiment=link.encode(MODEL), run="20260101-000000-abcdef", **query
+    )
     assert said(screen) == ""
-    assert any("The largest arrays of the compiled program" in caption.value
-               for caption in screen.caption) is peak
+    assert (
+        any(
+            "The largest arrays of the compiled program" in caption.value
+            for caption in screen.caption
+        )
+        is peak
+    )
 
 
-@pytest.mark.parametrize(("tab", "now", "words"), [
-    ("Where the time goes", "Time", "stored without its timeline"),
-    ("Collectives", "Time", "total and exposed times are per step"),
-    ("Mesh on the torus", "Memory", "largest arrays of the compiled program"),
-    ("Side by side", "Beside", "No other prediction is stored yet"),
-    ("Baseline", "Beside", "No other prediction is stored yet")])
+@pytest.mark.parametrize(
+    ("tab", "now", "words"),
+    [
+        ("Where the time goes", "Time", "stored without its timeline"),
+        ("Collectives", "Time", "total and exposed times are per step"),
+        ("Mesh on the torus", "Memory", "largest arrays of the compiled program"),
+        ("Side by side", "Beside", "No other prediction is stored yet"),
+        ("Baseline", "Beside", "No other prediction is stored yet"),
+    ],
+)
 def test_links_of_before_open_the_tab_that_has_it_now(opened, tab, now, words):
     screen = opened(predicted(), experiment=link.encode(MODEL), tab=tab)
     assert said(screen) == ""
@@ -286,8 +360,7 @@ def test_links_of_before_open_the_tab_that_has_it_now(opened, tab, now, words):
 
 def test_five_tabs_and_the_sweep_is_a_view_of_its_own(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL))
-    assert [tab.label for tab in screen.tabs] == ["Time", "Arrows", "Memory", "Beside",
-                                                 "Programs"]
+    assert [tab.label for tab in screen.tabs] == ["Time", "Arrows", "Memory", "Beside", "Programs"]
     field(screen, "button_group", "What is shown").set_value("sweep").run()
     assert said(screen) == "" and not screen.tabs
     assert field(screen, "selectbox", "Vary").value == "chips"
@@ -308,7 +381,9 @@ def test_a_price_of_a_link_turns_chips_time_into_money(opened):
     assert said(screen) == ""
     shown = {label: text.replace("\\", "") for label, text in metrics(screen).items()}
     spent = cost_of(prediction(), 3.6)
-    assert shown["Cost of a step"] == money_text(spent.money_per_step) and shown["A billion tokens"].startswith("$")
+    assert shown["Cost of a step"] == money_text(spent.money_per_step) and shown[
+        "A billion tokens"
+    ].startswith("$")
     assert any("on 256 chips, $" in text.value.replace("\\", "") for text in screen.markdown)
     assert screen.query_params["price"] in ("3.6", ["3.6"])
     field(screen, "number_input", "Price per chip-hour ($)").set_value(None).run()

@@ -17,8 +17,14 @@ from tests.standin_lab import GIB, StandInLab, found
 from ui.predict import sweep as sweep_view
 from ui.predict.sweep_charts import chart_alt, charts_of
 
-BASE = parse_experiment({**DEFAULT_SPEC, "target": "tpu:v5p:4x4x4", "mesh": {"fsdp": 64},
-                         "dims": {"batch": 128, "sequence": 2048}})
+BASE = parse_experiment(
+    {
+        **DEFAULT_SPEC,
+        "target": "tpu:v5p:4x4x4",
+        "mesh": {"fsdp": 64},
+        "dims": {"batch": 128, "sequence": 2048},
+    }
+)
 
 
 def script():
@@ -26,9 +32,16 @@ def script():
     from spmd_core.workloads.decoder import DEFAULT_SPEC
     from ui.predict import sweep as sweep_view
 
-    sweep_view.show(parse_experiment({**DEFAULT_SPEC, "target": "tpu:v5p:4x4x4",
-                                      "mesh": {"fsdp": 64},
-                                      "dims": {"batch": 128, "sequence": 2048}}))
+    sweep_view.show(
+        parse_experiment(
+            {
+                **DEFAULT_SPEC,
+                "target": "tpu:v5p:4x4x4",
+                "mesh": {"fsdp": 64},
+                "dims": {"batch": 128, "sequence": 2048},
+            }
+        )
+    )
 
 
 @pytest.fixture
@@ -47,8 +60,9 @@ def opened(**query: str) -> AppTest:
 
 
 def texts(test: AppTest) -> str:
-    return "\n".join(element.value.replace("\\", "")
-                     for element in (*test.markdown, *test.caption, *test.error))
+    return "\n".join(
+        element.value.replace("\\", "") for element in (*test.markdown, *test.caption, *test.error)
+    )
 
 
 def table(test: AppTest) -> dict[str, dict]:
@@ -59,11 +73,13 @@ def table(test: AppTest) -> dict[str, dict]:
 def test_it_says_what_a_press_costs_and_compiles_nothing_before(lab):
     test = opened()
     assert not test.exception
-    assert "5 compiles, roughly 5 min on an idle machine; 0 of 5 points are known already." in texts(test)
+    assert (
+        "5 compiles, roughly 5 min on an idle machine; 0 of 5 points are known already."
+        in texts(test)
+    )
     assert lab.queue == []
     assert test.query_params["sweep"] == "chips=8,64,256,1024,4096"
-    assert {row["State"] for row in table(test).values()} == {
-        "not compiled yet, estimated"}
+    assert {row["State"] for row in table(test).values()} == {"not compiled yet, estimated"}
     assert "5 of 5 points are estimates, not compiled." in texts(test)
     assert all(row["Step"] and "%" in row["MFU"] for row in table(test).values())
     assert table(test)["4,096"]["Topology"] == "v5p:16x16x16"
@@ -72,10 +88,16 @@ def test_it_says_what_a_press_costs_and_compiles_nothing_before(lab):
 
 def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     test = opened(sweep="chips=8,64,512")
-    lab.end(lab.submit(variants(parse_sweep(BASE, "chips=64"))[0].experiment), "succeeded",
-            found=found(1.0, 64, 8e15))
+    lab.end(
+        lab.submit(variants(parse_sweep(BASE, "chips=64"))[0].experiment),
+        "succeeded",
+        found=found(1.0, 64, 8e15),
+    )
     test.run()
-    assert "2 compiles, roughly 2 min on an idle machine; 1 of 3 points are known already." in texts(test)
+    assert (
+        "2 compiles, roughly 2 min on an idle machine; 1 of 3 points are known already."
+        in texts(test)
+    )
     assert "2 of 3 points are estimates, not compiled." in texts(test)
     assert table(test)["64"]["Step"] == "1 s" and table(test)["64"]["State"] == "predicted"
     test.button(key="sweep:start").click().run()
@@ -84,25 +106,30 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     lab.queue[0] = replace(waiting, held_up="the Dask scheduler is gone: start it again")
     test.run()
     assert [each.value.replace("\\", "") for each in test.warning] == [
-        "The Dask scheduler is gone: start it again. The compiles wait for it."]
+        "The Dask scheduler is gone: start it again. The compiles wait for it."
+    ]
     assert "Waiting for the cluster, 2 in the queue" in test.get("progress")[0].proto.text
     lab.queue[0] = replace(waiting, state="running", phase="compile", started_at=1.0)
     test.run()
     assert not test.warning
-    assert table(
-        test)["8"]["State"] == "compiling" and table(test)["512"]["State"] == "in the queue"
+    assert (
+        table(test)["8"]["State"] == "compiling" and table(test)["512"]["State"] == "in the queue"
+    )
     lab.queue[0] = replace(lab.queue[0], paused_for="another")
     test.run()
-    assert "; paused while a run is timed (another)" in test.get("progress")[0].proto.text.replace("\\", "")
+    assert "; paused while a run is timed (another)" in test.get("progress")[0].proto.text.replace(
+        "\\", ""
+    )
     assert not [button for button in test.button if button.key == "sweep:start"]
     for status, seconds, chips in zip(tuple(lab.queue), (0.9, 1.25), (8, 512), strict=True):
         lab.end(status.run, "succeeded", found=found(seconds, chips, chips / 8 * 1e15))
     test.run()
     assert "From 8 to 512 chips MFU falls from 69% to 50%; scaling efficiency 72%" in texts(test)
     assert table(test)["512"]["Efficiency"] == "72.0%" and table(test)["512"]["MFU"] == "50.0%"
-    assert table(
-        test)[
-        "64"]["Open"].startswith("http") and "/predict?experiment=1." in table(test)["64"]["Open"]
+    assert (
+        table(test)["64"]["Open"].startswith("http")
+        and "/predict?experiment=1." in table(test)["64"]["Open"]
+    )
 
 
 def test_cancel_ends_all_and_failures_keep_their_words(lab):
@@ -114,13 +141,15 @@ def test_cancel_ends_all_and_failures_keep_their_words(lab):
     test.button(key="sweep:cancel").click().run()
     assert len(lab.cancelled) == 2 and lab.queue == []
     assert "3 compiles, roughly 3 min on an idle machine, 1 of them again after a failure" in texts(
-        test)
+        test
+    )
 
 
 def test_a_link_shows_its_sweep_and_a_bad_one_says_why(lab):
     test = opened(sweep="mesh=fsdp=64;fsdp=32,tensor=2")
-    assert test.selectbox[
-        0].value == "mesh" and test.text_input[0].value == "fsdp=64;fsdp=32,tensor=2"
+    assert (
+        test.selectbox[0].value == "mesh" and test.text_input[0].value == "fsdp=64;fsdp=32,tensor=2"
+    )
     strong = opened(sweep="chips=8,64", scaling="strong")
     assert strong.selectbox[1].value == "strong" and strong.query_params["scaling"] == "strong"
     assert list(table(test)) == ["fsdp=64", "fsdp=32,tensor=2"]
@@ -141,8 +170,10 @@ def test_a_link_opened_later_takes_the_place_of_the_fields(lab):
 
 def test_fields_are_read_and_refused(lab):
     test = opened(sweep="chips=8,24")
-    assert "chips=24 do not form slices of TPU v5p: use 16 or 32" in texts(
-        test) and table(test)["24"]["State"] == "cannot be"
+    assert (
+        "chips=24 do not form slices of TPU v5p: use 16 or 32" in texts(test)
+        and table(test)["24"]["State"] == "cannot be"
+    )
     test.text_input[0].set_value("8,x").run()
     assert "chips='x' is not a size" in texts(test)
     test.text_input[0].set_value("8,16").run()
@@ -165,20 +196,33 @@ def predicted(*arguments) -> Outcome:
     return outcome_of("run", found(*arguments))
 
 
-CASES = {"chips": ("chips=8,64,512",
-                   [Outcome("does not fit", Numbers(False, peak_bytes=120 * GIB)),
-                    predicted(1.0, 64, 8e15), predicted(1.2, 512, 64e15)]),
-         "mesh": ("mesh=fsdp=64;fsdp=16,tensor=4", [predicted(1.0), Outcome("not compiled")]),
-         "generation": ("generation=v5p,v5e", [predicted(1.0), predicted(2.0)]),
-         "one": ("sequence=2048", [predicted(1e-3)]),
-         "steep": ("batch-per-device=1,64", [predicted(1e-3), predicted(0.5)]),}
+CASES = {
+    "chips": (
+        "chips=8,64,512",
+        [
+            Outcome("does not fit", Numbers(False, peak_bytes=120 * GIB)),
+            predicted(1.0, 64, 8e15),
+            predicted(1.2, 512, 64e15),
+        ],
+    ),
+    "mesh": ("mesh=fsdp=64;fsdp=16,tensor=4", [predicted(1.0), Outcome("not compiled")]),
+    "generation": ("generation=v5p,v5e", [predicted(1.0), predicted(2.0)]),
+    "one": ("sequence=2048", [predicted(1e-3)]),
+    "steep": ("batch-per-device=1,64", [predicted(1e-3), predicted(0.5)]),
+}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_charts_keep_the_schema_share_their_x_axis_and_have_words(name):
     sweep, rows, charts = drawn(*CASES[name])
-    assert {"Time of a step", "MFU", "Memory", "Exposed communication", "Tokens",
-            "Efficiency"} == set(charts)
+    assert {
+        "Time of a step",
+        "MFU",
+        "Memory",
+        "Exposed communication",
+        "Tokens",
+        "Efficiency",
+    } == set(charts)
     for title, chart in charts.items():
         altair.Chart.from_dict(chart, validate=True)
         assert chart["encoding"]["x"] == charts["MFU"]["encoding"]["x"]
@@ -189,18 +233,28 @@ def test_the_values_drawn_are_those_predicted():
     sweep, rows, charts = drawn(*CASES["chips"])
     line = charts["Time of a step"]["layer"][-1]["data"]["values"]
     assert [(value["x"], value["y"], value["low"], value["high"]) for value in line] == [
-        (64, 1.0, 0.9, 1.2), (512, 1.2, pytest.approx(1.08), pytest.approx(1.44))]
+        (64, 1.0, 0.9, 1.2),
+        (512, 1.2, pytest.approx(1.08), pytest.approx(1.44)),
+    ]
     assert charts["MFU"]["encoding"]["x"]["scale"]["type"] == "log"
     capacity, *_, crossed = (layer["data"]["values"] for layer in charts["Memory"]["layer"])
     assert [value["x"] for value in capacity] == [8, 64, 512]
-    assert crossed == [{"x": 8, "label": "8", "kind": "all", "y": pytest.approx(95.74, abs=0.01),
-                        "said": "does not fit: 120.0 GiB needed, capacity 95.7 GiB"}]
-    assert [value["y"]
-            for value in charts[
-                "Exposed communication"]["layer"][-1]["data"]["values"]] == pytest.approx([10.0,
-                                                                                           10.0])
-    assert chart_alt("Memory", sweep,
-                     rows) == "Memory by chips: 8: does not fit; 64: 8.0 GiB; 512: 8.0 GiB"
+    assert crossed == [
+        {
+            "x": 8,
+            "label": "8",
+            "kind": "all",
+            "y": pytest.approx(95.74, abs=0.01),
+            "said": "does not fit: 120.0 GiB needed, capacity 95.7 GiB",
+        }
+    ]
+    assert [
+        value["y"] for value in charts["Exposed communication"]["layer"][-1]["data"]["values"]
+    ] == pytest.approx([10.0, 10.0])
+    assert (
+        chart_alt("Memory", sweep, rows)
+        == "Memory by chips: 8: does not fit; 64: 8.0 GiB; 512: 8.0 GiB"
+    )
     assert chart_alt("Efficiency", sweep, rows) == "Efficiency by chips: 64: 100.0%; 512: 83.3%"
 
 

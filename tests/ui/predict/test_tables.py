@@ -7,22 +7,38 @@ from spmd_core.results.prediction import Estimate
 from tests.ui.predictions import MODEL, predicted, prediction
 from ui.predict import beside, keep, tables
 
-GATHER = Collective(kind="all-gather", axes=("fsdp",), bytes=2**20, count=10, seconds=0.01,
-                    exposed_s=0.002, route="a ring", name="a",
-                    op="jit(step)/while/body/dot_general")
+GATHER = Collective(
+    kind="all-gather",
+    axes=("fsdp",),
+    bytes=2**20,
+    count=10,
+    seconds=0.01,
+    exposed_s=0.002,
+    route="a ring",
+    name="a",
+    op="jit(step)/while/body/dot_general",
+)
 
 
 def plain_spaces(table):
-    return {name: [cell.replace("\u00a0", " ").replace("\\", "") for cell in column]
-            for name, column in table.items()}
+    return {
+        name: [cell.replace("\u00a0", " ").replace("\\", "") for cell in column]
+        for name, column in table.items()
+    }
 
 
 def test_strategies_are_compared():
-    slow = prediction().model_copy(update={"predicted_s": Estimate(low=0.02, estimate=0.03,
-                                                                   high=0.04)})
-    experiment = MODEL.vary(workload="layer", dims={"batch": 256, "in": 256, "out": 256},
-                            options={}, sharding={"in": "fsdp"},
-                            strategies=["auto", "explicit", "shard_map"], dtype="bfloat16")
+    slow = prediction().model_copy(
+        update={"predicted_s": Estimate(low=0.02, estimate=0.03, high=0.04)}
+    )
+    experiment = MODEL.vary(
+        workload="layer",
+        dims={"batch": 256, "in": 256, "out": 256},
+        options={},
+        sharding={"in": "fsdp"},
+        strategies=["auto", "explicit", "shard_map"],
+        dtype="bfloat16",
+    )
     found = predicted(experiment, auto=prediction(), explicit=prediction(), shard_map=slow)
     table = plain_spaces(tables.strategies_table(found))
     assert table["Time"] == ["16.2 ms", "16.2 ms", "30 ms"]
@@ -33,23 +49,32 @@ def test_collectives_have_their_axes_and_a_reason():
     assert table["Collective"] == ["all-gather, over fsdp: torus of x (16, ring) and y (16, ring)"]
     assert table["Times"] == ["10"]
     assert table["Exposed"] == ["hidden"]
-    assert table[
-        "Why"] == ["parameters are stored sharded over fsdp, but a matmul needs them replicated"]
+    assert table["Why"] == [
+        "parameters are stored sharded over fsdp, but a matmul needs them replicated"
+    ]
 
 
 def test_two_predictions_side_by_side():
-    half = prediction().model_copy(update={"predicted_s": Estimate(low=0.007, estimate=0.0073333333,
-                                                                   high=0.008),
-                                           "collectives": (GATHER,)})
+    half = prediction().model_copy(
+        update={
+            "predicted_s": Estimate(low=0.007, estimate=0.0073333333, high=0.008),
+            "collectives": (GATHER,),
+        }
+    )
     table = plain_spaces(beside.numbers_table(prediction(), half))
     row = table[""].index("Tokens per second and chip")
     assert table["A"][row] == "758,345"
     assert "HBM-bound operations" not in table[""]
-    assert (table["A"][0], table["B"][0],
-            table["B against A"][0]) == ("16.2 ms", "7.33 ms", "-54.7%")
+    assert (table["A"][0], table["B"][0], table["B against A"][0]) == (
+        "16.2 ms",
+        "7.33 ms",
+        "-54.7%",
+    )
     differ = beside.collectives_difference(prediction(), half)
-    assert differ["Collective"] == ["all-gather over fsdp, 1.0 MiB",
-                                    "all-gather over fsdp, 32.0 MiB"]
+    assert differ["Collective"] == [
+        "all-gather over fsdp, 1.0 MiB",
+        "all-gather over fsdp, 32.0 MiB",
+    ]
     assert differ["Times, A"] == ["0", "10"]
     assert beside.collectives_difference(half, half)["Collective"] == []
 

@@ -166,7 +166,7 @@ FAULTS: tuple[Fault, ...] = (
         "normalize",
         {"rows": 1024, "cols": 16},
         {"rows": "x"},
-        (("jax.lax.psum(", "("), (", CONTRACTED_AXES)\n    return", ")\n    return")),
+        (("jax.lax.psum(", "("), (", CONTRACTED_AXES\n    )\n    return", "\n    )\n    return")),
     ),
     Fault(
         "shards exchanged",

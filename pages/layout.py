@@ -9,7 +9,7 @@ from spmd_core.experiment.layout import layout_of
 from spmd_core.script.parts import three_lines
 from spmd_core.script.program import program_text
 from spmd_core.units import bytes_text, count_text
-from spmd_core.words.layouts import headline, sharing_text
+from spmd_core.words.layouts import headline
 from spmd_core.words.screens import not_placed_words
 from ui import course, inputs, links, live, shell, state
 from ui.layout import moves, paste, placing, product
@@ -73,17 +73,7 @@ with picture:
     st.vega_lite_chart(
         layout_charts.picture(found, experiment.dtype), alt=alt, width="stretch", key="picture"
     )
-    st.markdown(
-        "  \n".join(
-            plain(note)
-            for note in (
-                sharing_text(found),
-                layout_charts.joined_note(found),
-                layout_charts.scale_note(found),
-            )
-            if note
-        )
-    )
+    st.markdown(layout_charts.notes(found))
 with beside:
     with st.container(horizontal=True):
         st.metric("On each device", bytes_text(found.shard_bytes(experiment.dtype)))

@@ -265,8 +265,8 @@ def _shard_shape(shards: Iterable[object] | None) -> str:
     return (
         NONE
         if first is None
-        else " × ".join(str(stop - start) for start, stop in first.index) or "scalar"
-    )  # pyright: ignore[reportAttributeAccessIssue]
+        else " × ".join(str(stop - start) for start, stop in first.index) or "scalar"  # pyright: ignore[reportAttributeAccessIssue]
+    )
 
 
 def spec_words(spec: tuple[object, ...]) -> str:

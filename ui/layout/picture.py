@@ -22,11 +22,13 @@ from spmd_core.words.layouts import (
     index_texts,
     not_to_scale,
     range_texts,
+    sharing_text,
     short_group_texts,
 )
 from ui.layout.colours import colours
 from ui.layout.grid import WIDTH, Grid, Ints, arrange
 from ui.layout.marks import Columns, Edge, Marks, add_cells, add_edges, add_title
+from ui.markdown import plain
 
 TABLE_ROWS = 4096
 _BETWEEN = 18.0  # pixels between two pictures
@@ -123,6 +125,12 @@ def joined_note(found: Layout) -> str | None:
                 f"a tile of the {name} stands for {' × '.join(map(str, grid.steps))} {noun}"
             )
     return f"Too many to draw one by one: {', '.join(parts)}." if parts else None
+
+
+def notes(found: Layout) -> str:
+    """The sentences below the picture, a line each, as markdown."""
+    sentences = (sharing_text(found), joined_note(found), scale_note(found))
+    return "  \n".join(plain(sentence) for sentence in sentences if sentence)
 
 
 def scale_note(found: Layout) -> str | None:

@@ -42,7 +42,7 @@ class OwnFrames:
 
 def told(error: Exception) -> bool:
     """A failure that no screen has caught: its sentence where it has one; whether it was shown."""
-    from spmd_core.errors import LabError
+    from spmd_core.base import LabError
     from ui.markdown import plain  # not before a screen has said that Python is too old
 
     if not isinstance(error, LabError):

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from spmd_core.machine.targets import default_target
-from spmd_core.words.screens import WHAT_THIS_IS
+from spmd_core.machine import default_target
+from spmd_core.words import WHAT_THIS_IS
 from ui import cards, links, live, shell, state
 from ui import hardware as hardware_view
 from ui.lab import lab, viewer

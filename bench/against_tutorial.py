@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from spmd_core.worker.environment import simulated_devices
+from spmd_core.lab.supervisor.environment import simulated_devices
 
 os.environ |= simulated_devices(8, os.cpu_count() or 1)
 
@@ -26,12 +26,12 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from bench.figures import Figures
+from spmd_core.base.units import seconds_text
 from spmd_core.engine.lower import execute, file_name, lower
 from spmd_core.engine.measured.timing import Timed, plan_turns, quiet, sample_rounds, warm_up
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.results import stats
 from spmd_core.script.program import program_text
-from spmd_core.units import seconds_text
 
 SAMPLE_S = 10e-3
 

@@ -3,7 +3,7 @@ one another in a thread each.
 
 Beside them, one process per core does nothing but count. With a thread for each device alone, XLA's
 default, 4 of 31 runs ended in
-SIGABRT; NPROC gives more (spmd_core/worker/environment.py). Minutes. Run: python -m
+SIGABRT; NPROC gives more (spmd_core/lab/supervisor/environment.py). Minutes. Run: python -m
 bench.busy_collectives [runs]
 """
 

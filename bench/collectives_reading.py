@@ -16,8 +16,8 @@ from bench.figures import Figures
 from bench.reader import Seen, read
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.layout import device_numbers
-from spmd_core.ir.text import file_name
 from spmd_core.lab import Lab
+from spmd_core.program.ir.text import file_name
 from spmd_core.results.collective import Collective
 
 Key = tuple[Any, ...]

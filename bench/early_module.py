@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 
 from bench.figures import Figures
-from spmd_core.cost.comm import Cluster
-from spmd_core.cost.predict import Useful, predict
-from spmd_core.plan.plan import Plan
-from spmd_core.plan.reading import parse_plan
+from spmd_core.experiment.plan.plan import Plan
+from spmd_core.experiment.plan.reading import parse_plan
+from spmd_core.time.cost.comm import Cluster
+from spmd_core.time.cost.predict import Useful, predict
 
 WITHIN = 0.01
 PLANS = (

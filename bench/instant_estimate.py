@@ -14,17 +14,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.figures import Figures
-from spmd_core.cost.predicting import is_current
-from spmd_core.estimate.bound import step_bound
-from spmd_core.estimate.shapes import shapes_of
-from spmd_core.estimate.step import estimate_step
-from spmd_core.estimate.transfers import transfers
-from spmd_core.estimate.work import layer_matmuls, step_work
+from spmd_core.base.settings import read_settings
+from spmd_core.experiment.plan.plan import Plan
+from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.experiment.plans import experiment_of
 from spmd_core.lab import Lab
-from spmd_core.plan.plan import Plan
-from spmd_core.plan.reading import parse_plan
-from spmd_core.settings import read_settings
+from spmd_core.time.cost.predicting import is_current
+from spmd_core.time.estimate.bound import step_bound
+from spmd_core.time.estimate.shapes import shapes_of
+from spmd_core.time.estimate.step import estimate_step
+from spmd_core.time.estimate.transfers import transfers
+from spmd_core.time.estimate.work import layer_matmuls, step_work
 
 PLANS, MEDIAN, WITHIN, SHARE, EACH_MS, MANY, MANY_S = 60, 0.08, 0.20, 0.95, 50.0, 10_000, 30.0
 TIMEOUT_S = 1800.0

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.figures import Figures
+from spmd_core.base.settings import Settings
+from spmd_core.base.units import seconds_text
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab import Lab
-from spmd_core.runs.states import RunStatus
-from spmd_core.settings import Settings
-from spmd_core.units import seconds_text
+from spmd_core.results.runs.states import RunStatus
 
 ROOT = Path(__file__).resolve().parents[1]
 STANDIN = ROOT / "tests" / "standin"

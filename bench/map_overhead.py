@@ -14,17 +14,17 @@ import statistics
 import sys
 import timeit
 
-from spmd_core.worker.environment import simulated_devices
+from spmd_core.lab.supervisor.environment import simulated_devices
 
 os.environ |= simulated_devices(8, os.cpu_count() or 1)
 
 from bench.figures import Figures
+from spmd_core.base.units import seconds_text
 from spmd_core.engine.lower import Lowered, execute, file_name, look_into
 from spmd_core.engine.measured.timing import Timed, plan_turns, quiet, sample_rounds, warm_up
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.results.stats import median_s
 from spmd_core.script.program import program_text
-from spmd_core.units import seconds_text
 
 # plain pmap: a block for each device, flattened
 SMALL, LARGE, BLOCKS = {"n": 8, "k": 3}, {"n": 1_000_000, "k": 3}, {"n": 8, "k": 375_000}

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.figures import Figures
-from spmd_core.store.database import FILE_NAME
-from spmd_core.store.store import Store
-from spmd_core.worker.folder_lock import FILE_NAME as LOCK
+from spmd_core.lab.store.database import FILE_NAME
+from spmd_core.lab.store.store import Store
+from spmd_core.lab.supervisor.folder_lock import FILE_NAME as LOCK
 
 ROOT = Path(__file__).resolve().parents[1]
 STANDIN = ROOT / "tests" / "standin"

@@ -24,10 +24,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from bench.figures import Figures
-from spmd_core.cost.comm import Cluster
-from spmd_core.cost.predict import predict
 from spmd_core.engine.absent.topology import compiled_program, devices_of
 from spmd_core.machine.topologies import Topology, get_topology
+from spmd_core.time.cost.comm import Cluster
+from spmd_core.time.cost.predict import predict
 
 BYTES = 128 * 2**20
 TARGETS = ("v5e:2x4", "v5e:16x16", "v5p:4x4x4")

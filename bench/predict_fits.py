@@ -18,15 +18,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.figures import Figures
-from spmd_core.cost.memory import estimate_memory
-from spmd_core.cost.predicting import before_compiling
-from spmd_core.errors import WorkerError
+from spmd_core.base.errors import WorkerError
+from spmd_core.base.settings import read_settings
+from spmd_core.base.units import bytes_text
+from spmd_core.experiment.plan.plan import Plan
+from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.experiment.plans import experiment_of
 from spmd_core.lab import Lab
-from spmd_core.plan.plan import Plan
-from spmd_core.plan.reading import parse_plan
-from spmd_core.settings import read_settings
-from spmd_core.units import bytes_text
+from spmd_core.time.cost.memory import estimate_memory
+from spmd_core.time.cost.predicting import before_compiling
 
 OFFLOADED = ("input", "query", "key", "value", "out")
 KINDS: tuple[tuple[str, str, dict[str, int], dict], ...] = (

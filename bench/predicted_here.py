@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 
 from bench.figures import Figures
-from spmd_core.bandwidth.known import calibration, calibration_of
-from spmd_core.bandwidth.roofline import with_roofline
-from spmd_core.errors import RequestError
+from spmd_core.base.errors import RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.types import axes_json
 from spmd_core.lab import Lab
+from spmd_core.time.bandwidth.known import calibration, calibration_of
+from spmd_core.time.bandwidth.roofline import with_roofline
 
 COUNT = 64
 MESH = {"x": 2, "y": 4}

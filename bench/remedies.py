@@ -19,19 +19,19 @@ from typing import Any
 
 from bench.compiled import own_lab
 from bench.figures import Figures
-from spmd_core.bandwidth.known import calibration, calibration_of
-from spmd_core.errors import Inexpressible, RequestError
+from spmd_core.base.errors import Inexpressible, RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.lab import Lab
-from spmd_core.remedies.attached import with_remedies
-from spmd_core.remedies.candidate import WORTH
-from spmd_core.remedies.expected import Costs, costs, held_bytes, rates_of
 from spmd_core.results.collective import Collective
 from spmd_core.results.remedy import Remedy
 from spmd_core.results.result import Result
 from spmd_core.script.program import program_text
-from spmd_core.trying.running import store
-from spmd_core.trying.tryout import Tryout
+from spmd_core.time.bandwidth.known import calibration, calibration_of
+from spmd_core.trials.remedies.attached import with_remedies
+from spmd_core.trials.remedies.candidate import WORTH
+from spmd_core.trials.remedies.expected import Costs, costs, held_bytes, rates_of
+from spmd_core.trials.trying.tryout import Tryout
+from spmd_core.trials.trying.tryouts import store
 
 MESHES = ({"x": 8}, {"x": 2, "y": 4}, {"x": 4, "y": 2})
 STRATEGIES = ("auto", "constrained", "explicit", "shard_map")

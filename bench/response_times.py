@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.figures import Figures
+from spmd_core.base.settings import Settings
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.lab import Lab
-from spmd_core.settings import Settings
 
 HISTORY, LOOKS = 300, 200
 QUICK = {

@@ -21,8 +21,8 @@ os.environ |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
 from bench.figures import Figures
 from bench.judging import Case
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.workloads.catalog import WORKLOADS
-from spmd_core.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
+from spmd_core.experiment.workloads.catalog import WORKLOADS
+from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
 
 Spec = tuple[
     str, dict[str, Any], dict[str, int], dict[str, Any]

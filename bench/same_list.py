@@ -15,7 +15,7 @@ from typing import Any
 from bench.communicating import EXPERIMENTS, FSDP_LIKE, SLICES, on
 from bench.compiled import own_lab, results
 from bench.figures import Figures
-from spmd_core.communication.rows import rows
+from spmd_core.program.communication.rows import rows
 from spmd_core.results.result import Result
 from ui.compare.communication_table import summed
 from ui.predict.tables import collectives_table

@@ -10,7 +10,7 @@ import os
 import sys
 from time import perf_counter, time
 
-from spmd_core.worker.environment import simulated_devices
+from spmd_core.lab.supervisor.environment import simulated_devices
 
 os.environ |= simulated_devices(8, os.cpu_count() or 1)
 

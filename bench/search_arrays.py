@@ -13,18 +13,18 @@ from itertools import groupby
 from pathlib import Path
 
 from bench.figures import Figures
+from spmd_core.base.settings import read_settings
 from spmd_core.experiment.variants import MAX_VARIANTS
 from spmd_core.lab import Lab
+from spmd_core.lab.store.searches import Searches
 from spmd_core.results import stats
 from spmd_core.results.result import Ratio, Result
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.classics import kind_of
-from spmd_core.searching.outcomes import run_key
-from spmd_core.searching.prove import side_by_side
-from spmd_core.searching.runs import Runs
-from spmd_core.searching.search import Search
-from spmd_core.settings import read_settings
-from spmd_core.store.searches import Searches
+from spmd_core.trials.searching.outcomes import run_key
+from spmd_core.trials.searching.prove import side_by_side
+from spmd_core.trials.searching.runs import Runs
+from spmd_core.trials.searching.search import Search
 
 REGRET, COMPILED = 1.03, 90
 TRIPLES = {

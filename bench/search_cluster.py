@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.figures import Figures
+from spmd_core.base.settings import read_settings
 from spmd_core.lab import Lab
+from spmd_core.lab.store.searches import Searches
 from spmd_core.search.array_question import read_array_question
-from spmd_core.searching.search import Search
-from spmd_core.settings import read_settings
-from spmd_core.store.searches import Searches
+from spmd_core.trials.searching.search import Search
 
 COUNT, FASTER, BUDGET_S = 24, 1.7, 600.0
 SPEC = {

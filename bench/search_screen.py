@@ -12,7 +12,7 @@ from bench.figures import Figures
 from spmd_core.lab import Lab
 from spmd_core.search.link import encode
 from spmd_core.search.question import read_question
-from spmd_core.searching import running
+from spmd_core.trials.searching import searches as running
 
 CANDIDATES, RERUN_MS = 50_000, 300.0
 QUESTION = {

@@ -16,11 +16,11 @@ from collections import defaultdict
 from pathlib import Path
 
 from bench.figures import Figures
-from spmd_core.bandwidth.known import measured
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.results.machine import Fit
-from spmd_core.runs.states import RunStatus
+from spmd_core.results.runs.states import RunStatus
+from spmd_core.time.bandwidth.known import measured
 
 SWEEP = {"workload": "collectives", "target": "cpu:8", "mesh": {"x": 2, "y": 4}}
 SWEEP_S, FIRST_S, SPREAD = 60.0, 1.0, 0.10

@@ -18,7 +18,7 @@ from bench.timeline_speed import UNTIL_DRAWN, opened
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import link_path
 from spmd_core.lab import Lab
-from spmd_core.timeline.text import TRACED, from_text
+from spmd_core.pictures.timeline.text import TRACED, from_text
 from tests.browser.server import Server, visit
 from tests.needs import CHROMIUM
 

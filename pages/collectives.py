@@ -2,8 +2,7 @@
 
 import streamlit as st
 
-from spmd_core.words.bandwidth import DEFINITIONS
-from spmd_core.words.names import ago
+from spmd_core.words import DEFINITIONS, ago
 from ui import cards, exports, links, live, shell, state
 from ui.collectives import answer, inputs
 from ui.lab import lab

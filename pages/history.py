@@ -2,10 +2,9 @@
 
 import streamlit as st
 
-from spmd_core.runs.states import STATES
-from spmd_core.words.names import state_words, workload_title
-from spmd_core.words.runs import ONLY_SEARCHED
-from spmd_core.workloads.catalog import workload_names
+from spmd_core.experiment import workload_names
+from spmd_core.results import STATES
+from spmd_core.words import ONLY_SEARCHED, state_words, workload_title
 from ui import history, links, shell, side_by_side
 from ui.compare import beside
 

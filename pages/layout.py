@@ -4,13 +4,10 @@ devices.
 
 import streamlit as st
 
-from spmd_core.errors import RequestError
-from spmd_core.experiment.layout import layout_of
-from spmd_core.script.parts import three_lines
-from spmd_core.script.program import program_text
-from spmd_core.units import bytes_text, count_text
-from spmd_core.words.layouts import headline
-from spmd_core.words.screens import not_placed_words
+from spmd_core.base import RequestError, bytes_text, count_text
+from spmd_core.experiment import layout_of
+from spmd_core.script import program_text, three_lines
+from spmd_core.words import layout_headline, not_placed_words
 from ui import course, inputs, links, live, shell, state
 from ui.layout import moves, paste, placing, product
 from ui.layout import picture as layout_charts
@@ -61,7 +58,7 @@ elif pressed:
     live.ask("layout", experiment)
 
 course.hint(experiment)
-st.subheader(plain(headline(found, experiment.dtype)), anchor=False)
+st.subheader(plain(layout_headline(found, experiment.dtype)), anchor=False)
 
 picture, beside = st.container(key="picture-and-numbers").columns([5, 2], gap="medium")
 with picture:

@@ -4,9 +4,8 @@ answer first.
 
 import streamlit as st
 
-from spmd_core.experiment.plans import plan_of
-from spmd_core.words.experiments import model_words
-from spmd_core.words.names import ago
+from spmd_core.experiment import plan_of
+from spmd_core.words import ago, model_words
 from ui import course, exports, links, live, next_step, price, remedies, shell, state
 from ui.lab import find, lab
 from ui.markdown import plain

@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from spmd_core.search.array_question import ArrayQuestion
-from spmd_core.searching import running
-from spmd_core.words.search import MEANING
+from spmd_core.search import ArrayQuestion
+from spmd_core.trials import searches as running
+from spmd_core.words import MEANING
 from ui import links, shell
 from ui.lab import asker, lab
 from ui.markdown import as_sentence, plain

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import NoReturn
 
-from spmd_core.errors import LabError, RequestError, refuse, shorten
+from spmd_core.base import LabError, RequestError, refuse, shorten
 
 SUCCESS, FAILURE, BAD_REQUEST, INTERRUPTED = 0, 1, 2, 130
 PROGRAM = "python -m spmd_core"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from spmd_core.worker.environment import simulated_devices
+from spmd_core.lab.supervisor.environment import simulated_devices
 
 # Set before any test imports jax: in this process, and in what is started from it.
 os.environ.update(simulated_devices(8, os.cpu_count() or 1))

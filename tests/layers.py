@@ -9,11 +9,11 @@ ROOT = Path(__file__).parent.parent
 
 # Who may import what heavy library: path prefixes.
 HEAVY = {
-    "jax": ("spmd_core/engine/", "spmd_core/programs/"),
-    "jaxlib": ("spmd_core/engine/", "spmd_core/programs/"),
+    "jax": ("spmd_core/engine/", "spmd_core/script/programs/"),
+    "jaxlib": ("spmd_core/engine/", "spmd_core/script/programs/"),
     "libtpu": ("spmd_core/engine/",),
     "streamlit": ("app.py", "home.py", "pages/", "ui/"),
-    "sqlite3": ("spmd_core/store/",),
+    "sqlite3": ("spmd_core/lab/store/",),
 }
 # Floors of the house, from the bottom; a room imports only from rooms on floors below its own.
 FLOORS = (
@@ -75,8 +75,12 @@ UI_FLOORS = (
     ("history",),
 )
 # Rooms that run jax: only the worker's own process, and they themselves, may import them.
-JAX_ROOMS = ("spmd_core.engine", "spmd_core.programs")
-MAY_IMPORT_JAX_ROOMS = ("spmd_core/engine/", "spmd_core/programs/", "spmd_core/worker/__main__.py")
+JAX_ROOMS = ("spmd_core.engine", "spmd_core.script.programs")
+MAY_IMPORT_JAX_ROOMS = (
+    "spmd_core/engine/",
+    "spmd_core/script/programs/",
+    "spmd_core/worker/__main__.py",
+)
 
 
 def source_files(root: Path = ROOT) -> list[Path]:
@@ -159,7 +163,7 @@ def room_of(module: str) -> str | None:
     """The room of a module or name, such as `experiment`, `ui` or `app`; None where it is none of
     ours.
 
-    >>> room_of("spmd_core.hlo.text.parse_module"), room_of("pages.compare"), room_of("numpy")
+    >>> room_of("spmd_core.program.hlo.text.parse_module"), room_of("pages.compare"), room_of("numpy")
     ('hlo', 'pages', None)
     """
     first, _, rest = module.partition(".")

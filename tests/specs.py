@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.workloads import decoder
-from spmd_core.workloads.catalog import WORKLOADS, Workload
-from spmd_core.workloads.options import Choice
+from spmd_core.experiment.workloads import decoder
+from spmd_core.experiment.workloads.catalog import WORKLOADS, Workload
+from spmd_core.experiment.workloads.options import Choice
 
 # It keeps the compiler busy for half a minute at the least: what is cancelled, paused or limited
 # in mid-compile.

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
-from spmd_core.errors import RequestError
+from spmd_core.base.errors import RequestError
 from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment
 from spmd_core.results.prediction import Estimate, PredictedMemory, Prediction
 from spmd_core.results.result import Result, StrategyResult
-from spmd_core.runs.states import RunStatus
+from spmd_core.results.runs.states import RunStatus
 
 GIB = 2**30
 

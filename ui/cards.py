@@ -4,14 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
-from spmd_core.errors import RequestError
-from spmd_core.experiment import link
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.runs.states import RunStatus, RunSummary
-from spmd_core.units import seconds_text
-from spmd_core.words.experiments import experiment_words
-from spmd_core.words.names import DOES_NOT_FIT, ago, outcome_words, state_words, title
-from spmd_core.words.screens import STARTS
+from spmd_core.base import RequestError, seconds_text
+from spmd_core.experiment import Experiment, link
+from spmd_core.results import RunStatus, RunSummary
+from spmd_core.words import (
+    DOES_NOT_FIT,
+    STARTS,
+    ago,
+    experiment_words,
+    outcome_words,
+    state_words,
+    title,
+)
 from ui.lab import find
 from ui.markdown import plain
 

@@ -7,8 +7,7 @@ from functools import cache
 
 import streamlit as st
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.link import screen_of
+from spmd_core.experiment import Experiment, screen_of
 from spmd_core.recipes import RECIPES, Recipe, recipe_of, variations
 from ui import state
 from ui.cards import page_of, query

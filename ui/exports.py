@@ -7,11 +7,10 @@ from collections.abc import Callable
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.results.export import csv_text, json_text
-from spmd_core.results.result import Result
-from spmd_core.script.export import script_text
-from spmd_core.trying.running import told
+from spmd_core.experiment import Experiment
+from spmd_core.results import Result, csv_text, json_text
+from spmd_core.script import script_text
+from spmd_core.trials import told
 from ui.lab import lab
 
 

@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from spmd_core.machine.hardware import Hardware
-from spmd_core.results.environment import Environment
-from spmd_core.units import bytes_text
+from spmd_core.base import bytes_text
+from spmd_core.machine import Hardware
+from spmd_core.results import Environment
 from ui import tables
 from ui.markdown import plain
 

@@ -5,11 +5,9 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.errors import shorten
-from spmd_core.runs.states import RunSummary
-from spmd_core.units import bytes_text
-from spmd_core.words.experiments import experiment_words
-from spmd_core.words.runs import searched_words, ticked_words
+from spmd_core.base import bytes_text, shorten
+from spmd_core.results import RunSummary
+from spmd_core.words import experiment_words, searched_words, ticked_words
 from ui import cards, exports, shell, state, tables
 from ui.compare import view
 from ui.lab import lab, viewer

@@ -8,11 +8,9 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.experiment.resized import axes_left
-from spmd_core.experiment.rules import MAX_MESH_AXES
-from spmd_core.machine.targets import accelerator_files
-from spmd_core.words.names import title
-from spmd_core.workloads.catalog import Workload
+from spmd_core.experiment import MAX_MESH_AXES, Workload, axes_left
+from spmd_core.machine import accelerator_files
+from spmd_core.words import title
 from ui import state
 
 _NEW_AXES = ("x", "y", "z", "w", "u", "v")

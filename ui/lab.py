@@ -6,11 +6,10 @@ import secrets
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from spmd_core.errors import RequestError
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.lab import Lab
-from spmd_core.runs.states import RunStatus
-from spmd_core.store.limits import Asker
+from spmd_core.base import RequestError
+from spmd_core.experiment import Experiment
+from spmd_core.lab import Asker, Lab
+from spmd_core.results import RunStatus
 
 _COOKIE = "_streamlit_xsrf"  # one for each browser, which all its tabs share
 

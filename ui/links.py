@@ -8,13 +8,16 @@ from urllib.parse import urlencode, urlsplit
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.errors import RequestError, UnreadableRun, refuse, shorten
-from spmd_core.experiment import link
-from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.rules import check_compiles, check_fits_target
-from spmd_core.machine.targets import accelerator_files, default_target
-from spmd_core.machine.topologies import get_topology
-from spmd_core.resharding.product import is_product
+from spmd_core.base import RequestError, UnreadableRun, refuse, shorten
+from spmd_core.experiment import (
+    Experiment,
+    check_compiles,
+    check_fits_target,
+    link,
+    parse_experiment,
+)
+from spmd_core.machine import accelerator_files, default_target, get_topology
+from spmd_core.pictures import is_product
 from ui import choices, state
 from ui.lab import find, lab
 from ui.markdown import plain

@@ -2,11 +2,9 @@
 
 import streamlit as st
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.runs.states import RunStatus, behind
-from spmd_core.words.experiments import experiment_words
-from spmd_core.words.names import state_words
-from spmd_core.words.runs import behind_words, compile_words, phase_words
+from spmd_core.experiment import Experiment
+from spmd_core.results import RunStatus, behind
+from spmd_core.words import behind_words, compile_words, experiment_words, phase_words, state_words
 from ui import cards, links, state
 from ui.charts import bandwidth, base, curve
 from ui.lab import find, lab, submit, viewer

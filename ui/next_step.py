@@ -4,9 +4,8 @@ from functools import lru_cache
 
 import streamlit as st
 
-from spmd_core.advice.next import next_step
-from spmd_core.results.advice import Next
-from spmd_core.results.result import Result
+from spmd_core.results import Next, Result
+from spmd_core.words import next_step
 from ui import cards
 from ui.lab import lab
 from ui.markdown import coded

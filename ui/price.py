@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from spmd_core.errors import RequestError
-from spmd_core.words.costs import HIGHEST_PRICE, read_price
+from spmd_core.base import RequestError
+from spmd_core.words import HIGHEST_PRICE, read_price
 from ui import state
 
 PRICE = "price"  # of the query string, and of what is kept for all screens

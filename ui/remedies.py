@@ -6,14 +6,11 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.remedies.attached import is_guessed, with_remedies
-from spmd_core.results.collective import Collective
-from spmd_core.results.remedy import Nothing, Removal
-from spmd_core.results.result import Result
-from spmd_core.trying import running
-from spmd_core.words.names import titles
-from spmd_core.words.remedies import GUESSED, NOTHING_WORTH, TRIES, doing_words, what_words
-from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
+from spmd_core.experiment import MAP_STRATEGIES, ONE_DEVICE
+from spmd_core.results import Collective, Nothing, Removal, Result
+from spmd_core.trials import is_guessed, with_remedies
+from spmd_core.trials import tryouts as running
+from spmd_core.words import GUESSED, NOTHING_WORTH, TRIES, doing_words, titles, what_words
 from ui import cards
 from ui.lab import asker, lab, viewer
 from ui.markdown import as_sentence, coded, plain

@@ -8,10 +8,9 @@ from pathlib import Path
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.errors import LabError, StorageError
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.words.experiments import experiment_words
-from spmd_core.workloads.own import files
+from spmd_core.base import LabError, StorageError
+from spmd_core.experiment import Experiment, files
+from spmd_core.words import experiment_words
 from ui import heap, links, state, style
 from ui.lab import lab
 from ui.markdown import as_sentence, plain

@@ -5,11 +5,8 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.recipes import differences_of
-from spmd_core.results.result import Result
-from spmd_core.runs.states import RunSummary
-from spmd_core.words.experiments import experiment_words
-from spmd_core.words.names import ago
-from spmd_core.words.runs import headline
+from spmd_core.results import Result, RunSummary
+from spmd_core.words import ago, experiment_words, run_headline
 from ui import price, tables
 from ui.charts import base
 from ui.lab import lab
@@ -46,7 +43,7 @@ def _card(name: str, run: RunSummary) -> Result | None:
     if result is None:
         st.caption("This run left no result.")
     else:
-        st.markdown(plain(headline(result, differences_of(result))))
+        st.markdown(plain(run_headline(result, differences_of(result))))
     return result
 
 

@@ -12,10 +12,8 @@ from typing import Any
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from spmd_core.errors import RequestError
-from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.variants import names_of, with_shared
-from spmd_core.workloads.decoder import DEFAULT_SPEC
+from spmd_core.base import RequestError
+from spmd_core.experiment import DEFAULT_SPEC, Experiment, names_of, parse_experiment, with_shared
 
 VariantForm = tuple[str | None, dict[str, Any]]
 

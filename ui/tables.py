@@ -4,19 +4,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.results.environment import Environment
-from spmd_core.results.result import Result, StrategyResult
-from spmd_core.runs.states import RunSummary
-from spmd_core.units import bytes_text, seconds_text
-from spmd_core.words.costs import cost_of
-from spmd_core.words.costs import rows as cost_rows
-from spmd_core.words.experiments import experiment_words, parts_words
-from spmd_core.words.names import outcome_words, title
-from spmd_core.words.predictions import off_words
-from spmd_core.words.runs import peak_words, time_words, verdict_words
-from spmd_core.words.strategies import verdict
-from spmd_core.words.studies import PAIRED
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.experiment import Experiment
+from spmd_core.results import Environment, Result, RunSummary, StrategyResult
+from spmd_core.words import (
+    PAIRED,
+    cost_of,
+    experiment_words,
+    off_words,
+    outcome_words,
+    parts_words,
+    peak_words,
+    time_words,
+    title,
+    verdict,
+    verdict_words,
+)
+from spmd_core.words import rows as cost_rows
 from ui.markdown import plain
 
 NONE = "–"

@@ -4,11 +4,11 @@ import json
 import signal
 from argparse import ArgumentParser, Namespace
 
-from spmd_core.bandwidth.known import measured
 from spmd_core.commands.collectives import where
 from spmd_core.commands.run import follow, interrupt, print_run
-from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab
+from spmd_core.time import measured
 
 
 def add_arguments(parser: ArgumentParser) -> None:

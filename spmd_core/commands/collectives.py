@@ -7,17 +7,14 @@ import signal
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from spmd_core.bandwidth.known import calibration, measured, with_expected
+from spmd_core.base import refuse
 from spmd_core.commands.run import follow, interrupt, print_run
 from spmd_core.commands.spec import HELP, read_one
-from spmd_core.errors import refuse
-from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.experiment import TRANSFERS, Experiment, parse_experiment, parse_mesh
 from spmd_core.lab import Lab
-from spmd_core.machine.targets import default_target, parse_target
-from spmd_core.machine.topologies import get_topology
-from spmd_core.plan.reading import parse_mesh
-from spmd_core.results.result import Result
-from spmd_core.workloads.machine import TRANSFERS
+from spmd_core.machine import default_target, get_topology, parse_target
+from spmd_core.results import Result
+from spmd_core.time import calibration, measured, with_expected
 
 WORKLOAD = "collectives"
 

@@ -2,14 +2,13 @@
 
 from argparse import ArgumentParser, Namespace
 
+from spmd_core.base import RequestError, bytes_text
 from spmd_core.commands.spec import HELP, read_spec
 from spmd_core.commands.table import table
-from spmd_core.errors import RequestError
 from spmd_core.lab import Lab
-from spmd_core.machine.targets import default_target, parse_target
-from spmd_core.results.environment import Environment
-from spmd_core.units import bytes_text
-from spmd_core.words.names import environment_words
+from spmd_core.machine import default_target, parse_target
+from spmd_core.results import Environment
+from spmd_core.words import environment_words
 
 TIMEOUT_S = 120.0  # a TPU takes its time to be there
 

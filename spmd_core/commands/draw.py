@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from spmd_core.experiment.layout import Layout
-from spmd_core.words.layouts import devices_text
+from spmd_core.experiment import Layout
+from spmd_core.words import devices_text
 
 MAX_ROWS = 24  # blocks down one grid
 MAX_GRIDS = 6  # slices of an array of rank above 2

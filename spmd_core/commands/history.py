@@ -4,17 +4,14 @@ import json
 import time
 from argparse import ArgumentParser, Namespace
 
+from spmd_core.base import RequestError, mesh_text, refuse, seconds_text
 from spmd_core.commands.run import on_this_machine, print_run
 from spmd_core.commands.spec import add_spec, read_spec
 from spmd_core.commands.table import table
-from spmd_core.errors import RequestError, refuse
+from spmd_core.experiment import get_workload
 from spmd_core.lab import Lab
-from spmd_core.results.export import csv_text
-from spmd_core.runs.states import STATES, RunSummary
-from spmd_core.units import mesh_text, seconds_text
-from spmd_core.words.names import title
-from spmd_core.words.runs import left_out_words
-from spmd_core.workloads.catalog import get_workload
+from spmd_core.results import STATES, RunSummary, csv_text
+from spmd_core.words import left_out_words, title
 
 MAX_LIMIT = 100_000
 

@@ -7,16 +7,20 @@ import shutil
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from spmd_core.base import RequestError, mesh_text, refuse, shorten
 from spmd_core.commands.draw import draw
 from spmd_core.commands.spec import add_spec, read_one
-from spmd_core.errors import RequestError, refuse, shorten
-from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.layout import dtype_of, layout_json, layout_of
-from spmd_core.experiment.reading import load_json
-from spmd_core.script.program import spec_text
-from spmd_core.units import mesh_text
-from spmd_core.words.layouts import headline
-from spmd_core.workloads.catalog import ARRAY_DIMS
+from spmd_core.experiment import (
+    ARRAY_DIMS,
+    Experiment,
+    dtype_of,
+    layout_json,
+    layout_of,
+    load_json,
+    parse_experiment,
+)
+from spmd_core.script import spec_text
+from spmd_core.words import layout_headline
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -75,7 +79,7 @@ def _lines(experiment: Experiment, name: str, width: int) -> list[str]:
     )
     head = f"{name}: {dtype}{list(found.shape)}, {spec_text(found.spec)} on mesh {mesh}{memory}"
     dims = experiment.what.array(name).present(experiment.sizes)
-    return [head, headline(found, dtype), "", *draw(found, dims, width)]
+    return [head, layout_headline(found, dtype), "", *draw(found, dims, width)]
 
 
 def _experiment(arguments: Namespace) -> Experiment:

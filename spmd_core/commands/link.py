@@ -4,7 +4,7 @@ import json
 from argparse import ArgumentParser, Namespace
 
 from spmd_core.commands.spec import add_spec, read_spec
-from spmd_core.experiment.link import encode, link_path
+from spmd_core.experiment import encode, link_path
 
 DEFAULT_BASE = "http://localhost:8501"  # where `streamlit run app.py` listens
 

@@ -11,27 +11,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from spmd_core.base import RequestError, WorkerError, refuse, shorten
 from spmd_core.commands import predict_sweep
 from spmd_core.commands.predict_arguments import add_arguments
 from spmd_core.commands.predict_lines import Found, only, print_estimate, print_found
 from spmd_core.commands.remedies import with_tried
 from spmd_core.commands.run import follow, interrupt
 from spmd_core.commands.spec import read_one
-from spmd_core.cost import baseline
-from spmd_core.cost.predicting import is_current
-from spmd_core.errors import RequestError, WorkerError, refuse, shorten
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.plans import experiment_of, plan_of
+from spmd_core.experiment import (
+    CHOICES,
+    VARIABLE,
+    Experiment,
+    Plan,
+    experiment_of,
+    parse_mesh,
+    parse_plan,
+    plan_of,
+)
 from spmd_core.lab import Lab
-from spmd_core.plan.models import CHOICES, VARIABLE
-from spmd_core.plan.plan import Plan
-from spmd_core.plan.reading import parse_mesh, parse_plan
-from spmd_core.results.result import INEXPRESSIBLE, Result
-from spmd_core.timeline import text as timeline
-from spmd_core.timeline.perfetto import trace_text
-from spmd_core.trying.running import told
-from spmd_core.words.experiments import experiment_words
-from spmd_core.words.timeline import names_of, row_words
+from spmd_core.pictures import text as timeline
+from spmd_core.pictures import trace_text
+from spmd_core.results import INEXPRESSIBLE, Result
+from spmd_core.time import baseline, is_current
+from spmd_core.trials import told
+from spmd_core.words import experiment_words, names_of, row_words
 
 __all__ = ["add_arguments", "main"]
 

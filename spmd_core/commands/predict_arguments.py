@@ -3,14 +3,12 @@
 import math
 from argparse import ArgumentParser, ArgumentTypeError
 
+from spmd_core.base import RequestError, Settings
 from spmd_core.commands import predict_sweep
 from spmd_core.commands.remedies import HELP as REMEDIES
 from spmd_core.commands.spec import HELP
-from spmd_core.errors import RequestError
-from spmd_core.plan.models import ACTIVATIONS, VARIABLE
-from spmd_core.plan.plan import NAMES
-from spmd_core.settings import Settings
-from spmd_core.words.costs import read_price
+from spmd_core.experiment import ACTIVATIONS, NAMES, VARIABLE
+from spmd_core.words import read_price
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -4,21 +4,23 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from spmd_core.base import WorkerError, bytes_text, seconds_text
 from spmd_core.commands import remedies
 from spmd_core.commands.table import table
-from spmd_core.communication.rows import SMALL_WORDS, rows
-from spmd_core.errors import WorkerError
-from spmd_core.estimate.nearest_fit import nearest_fit
-from spmd_core.estimate.step import estimate_step
-from spmd_core.plan.plan import Plan
-from spmd_core.results.prediction import Prediction
-from spmd_core.results.result import Result
-from spmd_core.units import bytes_text, seconds_text
-from spmd_core.words import predictions
-from spmd_core.words.costs import cost_of, cost_words
-from spmd_core.words.nearest import arguments, nearest_json, nearest_words
-from spmd_core.words.predictions import parts
-from spmd_core.words.remedies import why_words
+from spmd_core.experiment import Plan
+from spmd_core.program import SMALL_WORDS, rows
+from spmd_core.results import Prediction, Result
+from spmd_core.time import estimate_step, nearest_fit
+from spmd_core.words import (
+    arguments,
+    cost_of,
+    cost_words,
+    nearest_json,
+    nearest_words,
+    parts,
+    predictions,
+    why_words,
+)
 
 
 @dataclass(frozen=True, slots=True)

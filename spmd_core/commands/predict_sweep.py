@@ -8,20 +8,30 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
+from spmd_core.base import bytes_text, number_text, refuse, seconds_text
 from spmd_core.commands.run import wait
 from spmd_core.commands.table import table
-from spmd_core.errors import refuse
-from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment import Experiment
 from spmd_core.lab import Lab
-from spmd_core.runs.states import RunStatus
-from spmd_core.sweep.curves import Row, curves, row_json
-from spmd_core.sweep.runs import Asked, cancel, estimated, look, start, to_compile
-from spmd_core.sweep.sweep import Point, Sweep, compile_seconds, parse_sweep, variants
-from spmd_core.sweep.variables import VARIABLES
-from spmd_core.units import bytes_text, number_text, seconds_text
-from spmd_core.words.costs import money_text
-from spmd_core.words.runs import phase_words
-from spmd_core.words.sweep import headline, row_cost
+from spmd_core.results import RunStatus
+from spmd_core.search import (
+    VARIABLES,
+    Asked,
+    Point,
+    Row,
+    Sweep,
+    cancel,
+    compile_seconds,
+    curves,
+    estimated,
+    look,
+    parse_sweep,
+    row_json,
+    start,
+    to_compile,
+    variants,
+)
+from spmd_core.words import money_text, phase_words, row_cost, sweep_headline
 
 _CLEAR = "\r\x1b[K"
 _HEAD = (
@@ -154,7 +164,7 @@ def _print(sweep: Sweep, rows: Sequence[Row], as_json: bool, price: float | None
     if as_json:
         print(json.dumps([row_json(row) | row_cost(row, price).to_json() for row in rows]))
         return
-    if answer := headline(sweep, rows):
+    if answer := sweep_headline(sweep, rows):
         print(f"{answer}\n")
     heads = (*_HEAD[:-2], "chip-s", *(("a step", "a billion tokens") if price else ()), *_HEAD[-2:])
     numbers = (*_NUMBERS, *((11, 12) if price else ()))

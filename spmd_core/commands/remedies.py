@@ -4,13 +4,9 @@ import sys
 from collections.abc import Iterator
 
 from spmd_core.lab import Lab
-from spmd_core.remedies.attached import is_guessed, with_remedies
-from spmd_core.results.remedy import Nothing
-from spmd_core.results.result import Result
-from spmd_core.trying.running import store, watch
-from spmd_core.trying.tryout import Tryout
-from spmd_core.words.names import titles
-from spmd_core.words.remedies import GUESSED, doing_words, what_words
+from spmd_core.results import Nothing, Result
+from spmd_core.trials import Tryout, is_guessed, store, watch_tryout, with_remedies
+from spmd_core.words import GUESSED, doing_words, titles, what_words
 
 HELP = (
     "compile what would remove each collective worth more than 2%% of the time, and say "
@@ -24,7 +20,7 @@ def with_tried(lab: Lab, result: Result) -> tuple[Result, bool]:
     found until then is kept.
     """
     tryout = Tryout(lab, store(lab), result)
-    answers = watch(tryout, _show if sys.stderr.isatty() else _nothing)
+    answers = watch_tryout(tryout, _show if sys.stderr.isatty() else _nothing)
     if sys.stderr.isatty():
         print(end=_CLEAR, file=sys.stderr, flush=True)
     if tryout.problem:

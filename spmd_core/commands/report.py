@@ -3,39 +3,40 @@ needs to know."""
 
 from collections.abc import Iterator
 
-from spmd_core.advice.next import next_step
-from spmd_core.bandwidth.known import measured
+from spmd_core.base import bytes_text, number_text, seconds_text
 from spmd_core.commands import remedies
 from spmd_core.commands.table import table
 from spmd_core.recipes import differences_of
-from spmd_core.results.machine import Point
-from spmd_core.results.result import Result, StrategyResult
-from spmd_core.results.shardings import Shardings, Step
-from spmd_core.units import bytes_text, number_text, seconds_text
-from spmd_core.words import studies, texts
-from spmd_core.words.bandwidth import (
+from spmd_core.results import Point, Result, Shardings, Step, StrategyResult
+from spmd_core.time import measured
+from spmd_core.words import (
     DEFINITIONS,
+    PAIRED_NOTE,
     axes_words,
+    bound_words,
+    collectives_words,
+    environment_words,
+    experiment_words,
     fit_words,
     interval_words,
-    kind_title,
-    rate_words,
-    roofline_words,
-    value_words,
-)
-from spmd_core.words.experiments import experiment_words
-from spmd_core.words.names import environment_words, predicted_words, title
-from spmd_core.words.predictions import bound_words, off_words
-from spmd_core.words.runs import (
-    collectives_words,
-    headline,
     is_predicted,
+    kind_title,
     merged_notes,
+    next_step,
+    off_words,
+    predicted_words,
+    rate_words,
+    ratio_words,
+    roofline_words,
+    run_headline,
+    studies,
+    texts,
+    title,
+    value_words,
     values_text,
     verdict_words,
+    wrong_words,
 )
-from spmd_core.words.strategies import PAIRED, ratio_words
-from spmd_core.words.values import wrong_words
 
 MAX_VALUES_SHOWN = 8
 
@@ -43,7 +44,7 @@ MAX_VALUES_SHOWN = 8
 def report(result: Result) -> list[str]:
     """Lines of text, the first as on the screen."""
     lines = [
-        headline(result, differences_of(result)),
+        run_headline(result, differences_of(result)),
         f"run {result.run}: {experiment_words(result.experiment)}",
         f"on {environment_words(result.environment)}",
     ]
@@ -74,7 +75,7 @@ def report(result: Result) -> list[str]:
             *remedies.lines(result),
             *_next(result),
         ]
-    paired = [f"note: {PAIRED}"] if result.comparison and result.comparison.ratios else []
+    paired = [f"note: {PAIRED_NOTE}"] if result.comparison and result.comparison.ratios else []
     rows = table(_measured(result), numbers=(1, 3, 4, 6))
     return [*lines, "", *rows, *_remarks(result), *paired, *remedies.lines(result), *_next(result)]
 

@@ -12,29 +12,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from spmd_core.bandwidth.known import calibration
-from spmd_core.bandwidth.roofline import with_roofline
+from spmd_core.base import StorageError, refuse, seconds_text
 from spmd_core.commands.remedies import HELP, with_tried
 from spmd_core.commands.report import report, shardings_report
 from spmd_core.commands.spec import add_spec, read_spec, with_shardings, with_trace
 from spmd_core.commands.table import table
-from spmd_core.errors import StorageError, refuse
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.ir.shardings import NAME as SHARDINGS
+from spmd_core.experiment import Experiment
 from spmd_core.lab import Lab
-from spmd_core.results.export import result_json
-from spmd_core.results.result import Result
-from spmd_core.results.shardings import Shardings
-from spmd_core.runs.states import RunStatus
-from spmd_core.sweep.sizes import SizePoint, at_sizes, begins, point_of, read_count
-from spmd_core.timeline.perfetto import traces_text
-from spmd_core.timeline.text import TRACED, from_text
-from spmd_core.trying.running import told
-from spmd_core.units import seconds_text
-from spmd_core.words.names import title
-from spmd_core.words.runs import phase_words
-from spmd_core.words.sweep import SIZE_COLUMNS, size_headline, size_rows
-from spmd_core.words.timeline import names_of, row_words
+from spmd_core.pictures import TRACED, from_text, traces_text
+from spmd_core.program import NAME as SHARDINGS
+from spmd_core.results import Result, RunStatus, Shardings, result_json
+from spmd_core.search import SizePoint, at_sizes, begins, point_of, read_count
+from spmd_core.time import calibration, with_roofline
+from spmd_core.trials import told
+from spmd_core.words import (
+    SIZE_COLUMNS,
+    names_of,
+    phase_words,
+    row_words,
+    size_headline,
+    size_rows,
+    title,
+)
 
 SIZES_HELP = (
     "run it at N growing sizes instead, on one device and sharded: where sharding begins to win"

@@ -3,8 +3,8 @@
 import json
 from argparse import ArgumentParser, Namespace
 
+from spmd_core.base import RequestError, refuse
 from spmd_core.commands.spec import add_spec, read_spec
-from spmd_core.errors import RequestError, refuse
 from spmd_core.script import export
 
 

@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from functools import cache
 
+from spmd_core.base import refuse, shorten
 from spmd_core.commands.run import interrupt
 from spmd_core.commands.search_arguments import (
     BUDGET_S,
@@ -14,15 +15,10 @@ from spmd_core.commands.search_arguments import (
     question_of,
 )
 from spmd_core.commands.search_lines import lines, rules
-from spmd_core.errors import refuse, shorten
-from spmd_core.lab import Lab
-from spmd_core.search.answer import Answer
-from spmd_core.search.candidate import Candidate
-from spmd_core.searching.outcomes import fate_row
-from spmd_core.searching.running import watch
-from spmd_core.searching.search import Search
-from spmd_core.store.searches import Searches
-from spmd_core.words.search import doing, why_not
+from spmd_core.lab import Lab, Searches
+from spmd_core.search import Answer, Candidate
+from spmd_core.trials import Search, fate_row, watch_search
+from spmd_core.words import doing, why_not
 
 __all__ = ["add_arguments", "main"]
 _CLEAR = "\r\x1b[K"
@@ -36,7 +32,7 @@ def main(arguments: Namespace) -> int:
     budget_s = arguments.budget or (BUDGET_S if arguments.spec else None)
     lab = _lab()
     search = Search(lab, Searches(lab.folder), question, budget_s)
-    answer = watch(search, _show if sys.stderr.isatty() else _nothing)
+    answer = watch_search(search, _show if sys.stderr.isatty() else _nothing)
     if sys.stderr.isatty():
         print(end=_CLEAR, file=sys.stderr, flush=True)
     asked = _named(answer, arguments.why_not) if arguments.why_not else None

@@ -4,19 +4,19 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import Any
 
+from spmd_core.base import refuse
 from spmd_core.commands.spec import HELP, read_open_spec
-from spmd_core.errors import refuse
+from spmd_core.experiment import AXES, parse_mesh
 from spmd_core.lab import Lab
-from spmd_core.machine.targets import default_target
-from spmd_core.plan.meshes import AXES
-from spmd_core.plan.reading import parse_mesh
-from spmd_core.search.answer import TOP
-from spmd_core.search.array_question import ArrayQuestion, read_array_question
-from spmd_core.search.question import (
+from spmd_core.machine import default_target
+from spmd_core.search import (
     GOALS,
     REMATS,
+    TOP,
+    ArrayQuestion,
     ModelQuestion,
     bytes_of,
+    read_array_question,
     read_prices,
     read_question,
 )

@@ -1,11 +1,8 @@
 """What `python -m spmd_core search` prints."""
 
+from spmd_core.base import bytes_text, seconds_text
 from spmd_core.commands.table import table
-from spmd_core.search import axis_rules
-from spmd_core.search.answer import Answer
-from spmd_core.search.candidate import Candidate
-from spmd_core.search.ranking import Ranked
-from spmd_core.units import bytes_text, seconds_text
+from spmd_core.search import Answer, Candidate, Ranked, axis_rules
 from spmd_core.words import search as words
 
 _HEAD = ("candidate", "", "time", "between", "memory", "known by", "alike")  # "": what it costs
@@ -13,7 +10,7 @@ _HEAD = ("candidate", "", "time", "between", "memory", "known by", "alike")  # "
 
 def lines(answer: Answer, top: int) -> list[str]:
     """The winner first; why; the ranking; what was pruned."""
-    said = [words.headline(answer)]
+    said = [words.search_headline(answer)]
     winner = answer.winner
     if winner is None:
         return [*said, words.space_words(answer)]

@@ -7,10 +7,8 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import IO, Any
 
-from spmd_core.errors import RequestError, refuse, shorten
-from spmd_core.experiment import link
-from spmd_core.experiment.experiment import MAX_TEXT_BYTES, Experiment, parse_experiment_text
-from spmd_core.experiment.reading import load_json
+from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.experiment import MAX_TEXT_BYTES, Experiment, link, load_json, parse_experiment_text
 
 HELP = "a spec file, - for standard input, a link, or recipe:NAME"
 

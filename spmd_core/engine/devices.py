@@ -9,9 +9,9 @@ from typing import Any
 
 import jax
 
-from spmd_core.errors import WorkerError
-from spmd_core.machine.targets import accelerator_files, parse_target
-from spmd_core.results.environment import Device, Environment
+from spmd_core.base import WorkerError
+from spmd_core.machine import accelerator_files, parse_target
+from spmd_core.results import Device, Environment
 
 MAX_LISTED_DEVICES = 256
 JaxDevice = Any  # jax.Device, which type checkers take for a variable

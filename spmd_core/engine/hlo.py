@@ -8,9 +8,7 @@ no grammar to misread. So the text is read, and its collectives are counted agai
 from collections import Counter
 from typing import Any
 
-from spmd_core.hlo.collectives import kind_of
-from spmd_core.hlo.module import HloError, Module
-from spmd_core.hlo.text import parse_module
+from spmd_core.program import HloError, Module, kind_of, parse_module
 
 # the enum's name -> as HLO writes it
 _OTHER_NAMES = {"Log1p": "log-plus-one", "Expm1": "exponential-minus-one", "TopK": "topk"}

@@ -11,7 +11,7 @@ import jax
 
 from spmd_core.engine.measured.operands import Operands
 from spmd_core.engine.stderr import captured, compiler_warnings
-from spmd_core.ir.text import file_name as file_name
+from spmd_core.program import file_name as file_name
 
 
 @dataclass(slots=True)

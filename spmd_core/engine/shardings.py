@@ -8,16 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from spmd_core.engine.measured.trial import Trial
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.hlo.shardings import Mesh
-from spmd_core.hlo.text import parse_module
-from spmd_core.ir.shardings import NAME, steps_of
-from spmd_core.machine.dump_folder import dump_folder
-from spmd_core.results.collective import Collective
-from spmd_core.results.shardings import Shardings
-from spmd_core.runs.events import Event, Phase, Texts
+from spmd_core.experiment import ONE_DEVICE, Experiment
+from spmd_core.machine import dump_folder
+from spmd_core.program import NAME, Mesh, parse_module, steps_of
+from spmd_core.results import Collective, Event, Phase, Shardings, Texts
 from spmd_core.words import texts as words
-from spmd_core.workloads.strategies import ONE_DEVICE
 
 # The passes that propagate: Shardy's, and XLA's own where Shardy is off
 PASSES = "shardy-xla|sharding-propagation"

@@ -1,5 +1,207 @@
 """The experiment: one frozen value, its rules, its link, its layout."""
 
-from spmd_core.experiment.experiment import Experiment, parse_experiment, parse_experiment_text
+from spmd_core.experiment import link
+from spmd_core.experiment.experiment import (
+    MAX_TEXT_BYTES,
+    Experiment,
+    Row,
+    Timing,
+    Variant,
+    parse_experiment,
+    parse_experiment_text,
+    study_of,
+)
+from spmd_core.experiment.layout import (
+    Layout,
+    device_numbers,
+    dtype_of,
+    layout,
+    layout_json,
+    layout_of,
+    shape_text,
+)
+from spmd_core.experiment.link import check_flags, encode, link_path, screen_of
+from spmd_core.experiment.mapped import AXIS_NAME, MapPlan, read_plan
+from spmd_core.experiment.nearest import shrink
+from spmd_core.experiment.options import BY_POSITION, later_options, option_choices, source_of
+from spmd_core.experiment.pasted import Pasted, read_pasted, read_spec, spec_code
+from spmd_core.experiment.plan import sharding
+from spmd_core.experiment.plan.flags import link_refusal
+from spmd_core.experiment.plan.meshes import AXES, DATA_AXES
+from spmd_core.experiment.plan.models import (
+    ACTIVATIONS,
+    CHOICES,
+    PRESETS,
+    VARIABLE,
+    ModelSize,
+    get_model,
+)
+from spmd_core.experiment.plan.plan import NAMES, Plan
+from spmd_core.experiment.plan.reading import parse_mesh, parse_plan
+from spmd_core.experiment.plan.sharding import RULES, CutArray, arrays, not_cut, parameter_share
+from spmd_core.experiment.plans import compiler_flags, experiment_of, own_flags, plan_of
+from spmd_core.experiment.reading import load_json
+from spmd_core.experiment.resized import axes_left, on_topology, resized
+from spmd_core.experiment.rules import (
+    MAX_MESH_AXES,
+    check_compiles,
+    check_fits_target,
+    check_traces,
+)
+from spmd_core.experiment.types import Axes, Mesh, Spec, axes_json
+from spmd_core.experiment.variants import MAX_NAME, MAX_VARIANTS, names_of, with_shared
+from spmd_core.experiment.workloads import decoder
+from spmd_core.experiment.workloads.arrays import ARRAY_DIMS
+from spmd_core.experiment.workloads.catalog import WORKLOADS, get_workload, has_plan, workload_names
+from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC, GATES, NAME, TABLES
+from spmd_core.experiment.workloads.machine import (
+    ALL,
+    CALIBRATION,
+    COLLECTIVES,
+    COLLECTIVES_SWEEP,
+    TRANSFERS,
+    USUAL_POINTS,
+    chosen_axes,
+    chosen_kinds,
+    ladder,
+)
+from spmd_core.experiment.workloads.options import Choice, Whole
+from spmd_core.experiment.workloads.own import files
+from spmd_core.experiment.workloads.own.declare import workload
+from spmd_core.experiment.workloads.own.files import check_present
+from spmd_core.experiment.workloads.small_programs import (
+    program_file,
+    program_sizes,
+    with_mesh,
+    with_sizes,
+)
+from spmd_core.experiment.workloads.strategies import (
+    BY_COMPILER,
+    BY_HAND,
+    MAP_STRATEGIES,
+    ONE_DEVICE,
+    SHARDING_STRATEGIES,
+    STRATEGIES,
+)
+from spmd_core.experiment.workloads.workload import (
+    DTYPE_BYTES,
+    FLOATS,
+    Array,
+    Divides,
+    Workload,
+    element_count,
+)
 
-__all__ = ["Experiment", "parse_experiment", "parse_experiment_text"]
+__all__ = [
+    "ACTIVATIONS",
+    "ALL",
+    "ARRAY_DIMS",
+    "AXES",
+    "AXIS_NAME",
+    "BY_COMPILER",
+    "BY_HAND",
+    "BY_POSITION",
+    "CALIBRATION",
+    "CHOICES",
+    "COLLECTIVES",
+    "COLLECTIVES_SWEEP",
+    "DATA_AXES",
+    "DEFAULT_SPEC",
+    "DTYPE_BYTES",
+    "FLOATS",
+    "GATES",
+    "MAP_STRATEGIES",
+    "MAX_MESH_AXES",
+    "MAX_NAME",
+    "MAX_TEXT_BYTES",
+    "MAX_VARIANTS",
+    "NAME",
+    "NAMES",
+    "ONE_DEVICE",
+    "PRESETS",
+    "RULES",
+    "SHARDING_STRATEGIES",
+    "STRATEGIES",
+    "TABLES",
+    "TRANSFERS",
+    "USUAL_POINTS",
+    "VARIABLE",
+    "WORKLOADS",
+    "Array",
+    "Axes",
+    "Choice",
+    "CutArray",
+    "Divides",
+    "Experiment",
+    "Layout",
+    "MapPlan",
+    "Mesh",
+    "ModelSize",
+    "Pasted",
+    "Plan",
+    "Row",
+    "Spec",
+    "Timing",
+    "Variant",
+    "Whole",
+    "Workload",
+    "arrays",
+    "axes_json",
+    "axes_left",
+    "check_compiles",
+    "check_fits_target",
+    "check_flags",
+    "check_present",
+    "check_traces",
+    "chosen_axes",
+    "chosen_kinds",
+    "compiler_flags",
+    "decoder",
+    "device_numbers",
+    "dtype_of",
+    "element_count",
+    "encode",
+    "experiment_of",
+    "files",
+    "get_model",
+    "get_workload",
+    "has_plan",
+    "ladder",
+    "later_options",
+    "layout",
+    "layout_json",
+    "layout_of",
+    "link",
+    "link_path",
+    "link_refusal",
+    "load_json",
+    "names_of",
+    "not_cut",
+    "on_topology",
+    "option_choices",
+    "own_flags",
+    "parameter_share",
+    "parse_experiment",
+    "parse_experiment_text",
+    "parse_mesh",
+    "parse_plan",
+    "plan_of",
+    "program_file",
+    "program_sizes",
+    "read_pasted",
+    "read_plan",
+    "read_spec",
+    "resized",
+    "screen_of",
+    "shape_text",
+    "sharding",
+    "shrink",
+    "source_of",
+    "spec_code",
+    "study_of",
+    "with_mesh",
+    "with_shared",
+    "with_sizes",
+    "workload",
+    "workload_names",
+]

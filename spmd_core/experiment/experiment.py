@@ -17,14 +17,13 @@ from pydantic import (
     model_validator,
 )
 
-from spmd_core.errors import RequestError, refuse, shorten
+from spmd_core.base import AsObject, Frozen, RequestError, refuse, shorten
 from spmd_core.experiment import options as experiment_options
 from spmd_core.experiment import reading, rules, variants
 from spmd_core.experiment.reading import load_json
 from spmd_core.experiment.types import Axes, Fields, MemoryKind, Mesh, Spec, axes_json
-from spmd_core.frozen import AsObject, Frozen
-from spmd_core.machine.targets import Target, default_target, parse_target
-from spmd_core.workloads.catalog import Workload, get_workload
+from spmd_core.experiment.workloads.catalog import Workload, get_workload
+from spmd_core.machine import Target, default_target, parse_target
 
 MAX_TEXT_BYTES = 64 * 1024
 _AsAxes = PlainSerializer(lambda pairs: {dim: axes_json(axes) for dim, axes in pairs})

@@ -10,15 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spmd_core.errors import RequestError
+from spmd_core.base import RequestError, count_text
 from spmd_core.experiment import rules
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.types import Spec, axes_json
-from spmd_core.machine.mesh_order import device_ids, listed, mesh_places
-from spmd_core.machine.targets import parse_target
-from spmd_core.machine.topologies import get_topology
-from spmd_core.units import count_text
-from spmd_core.workloads.catalog import DTYPE_BYTES, element_count
+from spmd_core.experiment.workloads.catalog import DTYPE_BYTES, element_count
+from spmd_core.machine import device_ids, get_topology, listed, mesh_places, parse_target
 
 MeshAxes = tuple[tuple[str, int], ...]
 Ints = NDArray[np.int64]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from spmd_core.errors import RequestError, shorten
+from spmd_core.base import RequestError, mesh_text, shorten
 from spmd_core.experiment import reading
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.nearest_fields import (
@@ -21,10 +21,9 @@ from spmd_core.experiment.nearest_fields import (
 )
 from spmd_core.experiment.nearest_plan import repair_decoder
 from spmd_core.experiment.types import Axes
-from spmd_core.machine.targets import default_target, parse_target
-from spmd_core.units import mesh_text
-from spmd_core.workloads.catalog import has_plan
-from spmd_core.workloads.workload import Workload
+from spmd_core.experiment.workloads.catalog import has_plan
+from spmd_core.experiment.workloads.workload import Workload
+from spmd_core.machine import default_target, parse_target
 
 
 class Nearest(NamedTuple):

@@ -5,11 +5,11 @@ to its default.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from spmd_core.errors import RequestError, shorten
+from spmd_core.base import RequestError, shorten
 from spmd_core.experiment import reading
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.options import BY_POSITION, fill_options, read_in_axes, source_of
-from spmd_core.workloads.catalog import Array, Workload, get_workload
+from spmd_core.experiment.workloads.catalog import Array, Workload, get_workload
 
 Say = Callable[[str], None]
 

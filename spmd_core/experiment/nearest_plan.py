@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from spmd_core.errors import RequestError, refuse, shorten
+from spmd_core.base import RequestError, mesh_text, refuse, shorten
 from spmd_core.experiment import reading
 from spmd_core.experiment.nearest_fields import (
     Say,
@@ -18,16 +18,13 @@ from spmd_core.experiment.nearest_fields import (
     plain_fields,
     sentence,
 )
+from spmd_core.experiment.plan.flags import flag_refusal, link_refusal
+from spmd_core.experiment.plan.meshes import AXES, DATA_AXES
+from spmd_core.experiment.plan.models import ACTIVATIONS, PRESETS, VARIABLE, ModelSize, get_model
+from spmd_core.experiment.plan.plan import MAX_SEQUENCE, NAMES
 from spmd_core.experiment.resized import resized
-from spmd_core.machine.of_chips import nearest_topology
-from spmd_core.machine.targets import Target, parse_target
-from spmd_core.machine.topologies import Topology, get_topology
-from spmd_core.plan.flags import flag_refusal, link_refusal
-from spmd_core.plan.meshes import AXES, DATA_AXES
-from spmd_core.plan.models import ACTIVATIONS, PRESETS, VARIABLE, ModelSize, get_model
-from spmd_core.plan.plan import MAX_SEQUENCE, NAMES
-from spmd_core.units import mesh_text
-from spmd_core.workloads.decoder import DECODER, DEFAULT_SPEC, GATES, TABLES
+from spmd_core.experiment.workloads.decoder import DECODER, DEFAULT_SPEC, GATES, TABLES
+from spmd_core.machine import Target, Topology, get_topology, nearest_topology, parse_target
 
 BLOCK = 128  # tokens that a sequence is a multiple of
 MAX_PER_DEVICE = 65536

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spmd_core.errors import refuse, shorten
-from spmd_core.workloads.options import Choice, Flag, Option
-from spmd_core.workloads.small_programs import check_sizes, program_names, program_sizes
-from spmd_core.workloads.strategies import MAP_STRATEGIES
-from spmd_core.workloads.workload import Workload
+from spmd_core.base import refuse, shorten
+from spmd_core.experiment.workloads.options import Choice, Flag, Option
+from spmd_core.experiment.workloads.small_programs import check_sizes, program_names, program_sizes
+from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES
+from spmd_core.experiment.workloads.workload import Workload
 
 PRECISION = Choice(("default", "high", "highest"))
 DEVICE_ORDER = Choice(("topology", "plain"))

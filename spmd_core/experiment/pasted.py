@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spmd_core.errors import RequestError, refuse, shorten
+from spmd_core.base import RequestError, refuse, shorten
 from spmd_core.experiment.types import Axes, Mesh, Spec
 
 MAX_CHARACTERS = 4000

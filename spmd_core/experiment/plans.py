@@ -1,8 +1,8 @@
 """A transformer's training step: how an experiment writes a plan, and a plan an experiment."""
 
 from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.plan.plan import Plan
-from spmd_core.workloads.decoder import NAME, fields_of_plan, plan_of_fields
+from spmd_core.experiment.plan.plan import Plan
+from spmd_core.experiment.workloads.decoder import NAME, fields_of_plan, plan_of_fields
 
 
 def plan_of(experiment: Experiment) -> Plan:

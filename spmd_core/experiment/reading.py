@@ -9,10 +9,9 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from spmd_core.errors import RequestError, refuse, shorten
+from spmd_core.base import RequestError, refuse, shorten, suffixed_sizes
 from spmd_core.experiment.types import MemoryKind
-from spmd_core.units import suffixed_sizes
-from spmd_core.workloads.workload import DRAWS
+from spmd_core.experiment.workloads.workload import DRAWS
 
 MAX_SIZE = 2**40
 Pairs = tuple[tuple[str, Any], ...]

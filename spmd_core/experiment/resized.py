@@ -22,13 +22,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spmd_core.base import mesh_text
 from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.types import Axes
-from spmd_core.machine.topologies import Topology, get_topology
-from spmd_core.units import mesh_text
-from spmd_core.workloads.catalog import has_plan
-
-Mesh = tuple[tuple[str, int], ...]
+from spmd_core.experiment.types import Axes, Mesh
+from spmd_core.experiment.workloads.catalog import has_plan
+from spmd_core.machine import Topology, get_topology
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from spmd_core.errors import refuse, shorten
+from spmd_core.base import mesh_text, refuse, shorten
 from spmd_core.experiment.options import read_in_axes
 from spmd_core.experiment.types import Axes, Fields, Mesh, Spec
-from spmd_core.machine.targets import Target
-from spmd_core.units import mesh_text
-from spmd_core.workloads.strategies import STRATEGIES
-from spmd_core.workloads.workload import DTYPE_BYTES, Dims, Workload
+from spmd_core.experiment.workloads.strategies import STRATEGIES
+from spmd_core.experiment.workloads.workload import DTYPE_BYTES, Dims, Workload
+from spmd_core.machine import Target
 
 MAX_DEVICES = 2**20  # of which a layout takes 50 MB, and its JSON 100 MB
 MAX_MESH_AXES = 6

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from spmd_core.workloads.workload import MemoryKind
+from spmd_core.experiment.workloads.workload import MemoryKind
 
 __all__ = ["Axes", "Fields", "MemoryKind", "Mesh", "Spec", "axes_json"]
 

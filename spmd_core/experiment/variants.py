@@ -8,11 +8,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from spmd_core.errors import RequestError, refuse, shorten
+from spmd_core.base import RequestError, number_text, refuse, shorten
 from spmd_core.experiment.reading import first_twice
-from spmd_core.machine.targets import parse_target
-from spmd_core.units import number_text
-from spmd_core.workloads.catalog import has_plan
+from spmd_core.experiment.workloads.catalog import has_plan
+from spmd_core.machine import parse_target
 
 MAX_VARIANTS, MAX_ROWS = 24, 96  # rows: variants x strategies
 MAX_NAME = 60

@@ -1,1 +1,48 @@
 """What a machine is: attached, simulated or absent."""
+
+from spmd_core.machine import dumps
+from spmd_core.machine.absent import ENVIRONMENT, description, split_over_slices
+from spmd_core.machine.chips import BY_DEVICE_KIND, CHIPS, Chip
+from spmd_core.machine.dumps import dump_folder, size_bytes
+from spmd_core.machine.hardware import Hardware, read_hardware
+from spmd_core.machine.mesh_order import device_ids, listed, mesh_places
+from spmd_core.machine.of_chips import nearest_of_chips, nearest_topology, topology_of_chips
+from spmd_core.machine.targets import (
+    Target,
+    accelerator_files,
+    default_target,
+    parse_target,
+    shape_text,
+    tpu_target,
+)
+from spmd_core.machine.topologies import Coordinates, Topology, get_topology, legal_shapes
+
+__all__ = [
+    "BY_DEVICE_KIND",
+    "CHIPS",
+    "ENVIRONMENT",
+    "Chip",
+    "Coordinates",
+    "Hardware",
+    "Target",
+    "Topology",
+    "accelerator_files",
+    "default_target",
+    "description",
+    "device_ids",
+    "dump_folder",
+    "dumps",
+    "get_topology",
+    "legal_shapes",
+    "listed",
+    "mesh_places",
+    "nearest_of_chips",
+    "nearest_topology",
+    "parse_target",
+    "read_hardware",
+    "shape_text",
+    "size_bytes",
+    "split_over_slices",
+    "topology_of_chips",
+    "tpu_target",
+]

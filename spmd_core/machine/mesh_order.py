@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from spmd_core.errors import refuse
+from spmd_core.base import refuse
 from spmd_core.machine.topologies import Coordinates, Topology
 
 # Small slices whose chips mesh_utils puts in a ring by hand; positions in row-major order of the

@@ -2,7 +2,7 @@
 
 import math
 
-from spmd_core.errors import RequestError, refuse
+from spmd_core.base import RequestError, refuse
 from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.targets import Target
 from spmd_core.machine.topologies import Topology, get_topology, legal_shapes, nearest_names

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from spmd_core.errors import refuse, shorten
+from spmd_core.base import refuse, shorten
 
 MAX_CPU_DEVICES = 256
 _CPU = re.compile(r"cpu:([0-9]{1,6})")

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from spmd_core.errors import refuse, shorten
+from spmd_core.base import refuse, shorten
 from spmd_core.machine.chips import CHIPS, OTHER_NAMES, Chip
 from spmd_core.machine.targets import Target, parse_target, tpu_target
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.plans import plan_of
-from spmd_core.results.result import ArrayReport, Result, StrategyResult
-from spmd_core.words.nearest import in_a_line, moments_words
+from spmd_core.experiment import Experiment, parse_experiment, plan_of
+from spmd_core.results import ArrayReport, Result, StrategyResult
+from spmd_core.words import in_a_line, moments_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.recipes.recipe import Recipe
 
 

@@ -1,7 +1,7 @@
 """What to try next, as a value."""
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.frozen import Frozen
+from spmd_core.base import Frozen
+from spmd_core.experiment import Experiment
 
 
 class Next(Frozen):

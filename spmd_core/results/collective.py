@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import model_validator
 
-from spmd_core.frozen import Frozen
+from spmd_core.base import Frozen
 from spmd_core.results.remedy import Removal
 
 

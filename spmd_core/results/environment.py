@@ -1,6 +1,6 @@
 """The devices that a run had, as they said themselves."""
 
-from spmd_core.experiment.experiment import Frozen
+from spmd_core.base import Frozen
 
 
 class Device(Frozen):

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from spmd_core.base import mesh_text
 from spmd_core.results.result import Result, StrategyResult
 from spmd_core.results.stats import compare
-from spmd_core.units import mesh_text
 
 
 def json_text(result: Result) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from spmd_core.frozen import Frozen
+from spmd_core.base import Frozen
 
 Interval = tuple[float, float]
 

@@ -1,7 +1,6 @@
 """Where devices put an array, against where its layout says."""
 
-from spmd_core.experiment.layout import Layout, shape_text
-from spmd_core.experiment.types import axes_json
+from spmd_core.experiment import Layout, axes_json, shape_text
 from spmd_core.results.result import ArrayReport
 
 

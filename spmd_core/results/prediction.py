@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from spmd_core.frozen import Frozen
+from spmd_core.base import Frozen
 from spmd_core.results.collective import Collective
 
 PROGRAM = "program"  # the key of a program's fingerprint among the facts of its compile

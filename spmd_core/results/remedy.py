@@ -2,8 +2,8 @@
 
 from typing import Any, Literal
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.frozen import Frozen
+from spmd_core.base import Frozen
+from spmd_core.experiment import Experiment
 
 
 class Change(Frozen):

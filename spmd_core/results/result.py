@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from spmd_core.experiment.experiment import Experiment, Frozen, Row
+from spmd_core.base import Frozen
+from spmd_core.experiment import Experiment, Row
 from spmd_core.results.advice import Next
 from spmd_core.results.collective import Collective
 from spmd_core.results.environment import Environment

@@ -1,6 +1,6 @@
 """How every value of a program is sharded, between its operands and its results."""
 
-from spmd_core.frozen import Frozen
+from spmd_core.base import Frozen
 
 Spec = tuple[tuple[str, ...], ...]  # mesh axes of each dim, major first
 

@@ -1,6 +1,6 @@
 """What a traced step spent its time on, device by device and operation by operation."""
 
-from spmd_core.frozen import Frozen
+from spmd_core.base import Frozen
 
 
 class TracedDevice(Frozen):

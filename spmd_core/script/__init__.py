@@ -1,1 +1,18 @@
 """The plain-JAX text that runs, is shown, and is exported."""
+
+from spmd_core.script import export, program
+from spmd_core.script.export import script_text
+from spmd_core.script.parts import mesh_lines, spec_text, three_lines
+from spmd_core.script.program import program_text
+from spmd_core.script.source import computation_lines
+
+__all__ = [
+    "computation_lines",
+    "export",
+    "mesh_lines",
+    "program",
+    "program_text",
+    "script_text",
+    "spec_text",
+    "three_lines",
+]

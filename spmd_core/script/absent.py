@@ -2,15 +2,11 @@
 and prints what the compiler made of them.
 """
 
-from spmd_core.errors import Inexpressible
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.plans import compiler_flags
-from spmd_core.experiment.rules import check_compiles
-from spmd_core.machine.absent import ENVIRONMENT, description
-from spmd_core.machine.topologies import get_topology
+from spmd_core.base import Inexpressible
+from spmd_core.experiment import MAP_STRATEGIES, Experiment, check_compiles, compiler_flags
+from spmd_core.machine import ENVIRONMENT, description, get_topology
 from spmd_core.script.decoder import decoder_text
 from spmd_core.script.program import body_text, header
-from spmd_core.workloads.strategies import MAP_STRATEGIES
 
 _REPORT = '''
 # %% compiling

@@ -8,9 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.plans import plan_of
-from spmd_core.plan.plan import Plan
+from spmd_core.experiment import Experiment, Plan, plan_of
 from spmd_core.script.imports import spaced
 from spmd_core.script.parts import placed_devices
 
@@ -80,7 +78,8 @@ def mesh_lines(plan: Plan) -> list[str]:
 @cache
 def _sources() -> tuple[str, ...]:
     return tuple(
-        (resources.files("spmd_core.programs") / f"{name}.py").read_text("utf-8") for name in _FILES
+        (resources.files("spmd_core.script.programs") / f"{name}.py").read_text("utf-8")
+        for name in _FILES
     )
 
 

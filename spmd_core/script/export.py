@@ -4,17 +4,13 @@ and results as JSON and CSV.
 
 import json
 
-from spmd_core.errors import Inexpressible, RequestError
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.link import encode
-from spmd_core.experiment.plans import compiler_flags
-from spmd_core.results.result import Result
+from spmd_core.base import Inexpressible, RequestError, mesh_text
+from spmd_core.experiment import MAP_STRATEGIES, Experiment, compiler_flags, encode
+from spmd_core.results import Result
 from spmd_core.script.absent import absent_cells
 from spmd_core.script.imports import spaced
 from spmd_core.script.judging import judging_cell
 from spmd_core.script.program import body_text, header, operands_text, program_text
-from spmd_core.units import mesh_text
-from spmd_core.workloads.strategies import MAP_STRATEGIES
 
 _MEASURING = '''
 # %% measuring

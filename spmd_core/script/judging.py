@@ -4,9 +4,8 @@ that a run is judged by."""
 import ast
 from importlib import resources
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.reference.formulas import has_formula
-from spmd_core.reference.reference import arithmetic, sampled_rows
+from spmd_core.experiment import Experiment
+from spmd_core.results import arithmetic, has_formula, sampled_rows
 from spmd_core.script.source import computation_lines, select_source
 
 # the function that gives every result's right values and their bounds, from how a strategy rounds
@@ -66,14 +65,14 @@ def judging_cell(experiment: Experiment, strategies: list[str], platform: str) -
 
 def _texts(experiment: Experiment) -> list[str]:
     """The sources that the cell is chosen from; the last defines `right`."""
-    what, bounds = experiment.what, _text("spmd_core.reference", "bounds.py")
+    what, bounds = experiment.what, _text("spmd_core.results.reference", "bounds.py")
     if experiment.what.is_bare_array:
         return [bounds, _ARRAY]
     if has_formula(what):
-        formulas = _text("spmd_core.reference", "formulas.py")
+        formulas = _text("spmd_core.results.reference", "formulas.py")
         return [
             bounds,
-            _text("spmd_core.reference", "steps.py"),
+            _text("spmd_core.results.reference", "steps.py"),
             formulas,
             _FORMULA.format(formula=formula_name(formulas, what.program.function or what.name)),
         ]

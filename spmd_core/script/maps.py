@@ -1,12 +1,9 @@
 """Programs that map a function over one dim: vmap, pmap and what they make together with jit."""
 
-from spmd_core.errors import Inexpressible
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.mapped import AXIS_NAME, MapPlan, read_plan
-from spmd_core.experiment.types import Spec
+from spmd_core.base import Inexpressible
+from spmd_core.experiment import AXIS_NAME, ONE_DEVICE, Experiment, MapPlan, Spec, read_plan
 from spmd_core.script.parts import mesh_lines, named, placed_lines
 from spmd_core.script.source import computation_lines
-from spmd_core.workloads.strategies import ONE_DEVICE
 
 
 def map_lines(experiment: Experiment, strategy: str) -> list[str]:

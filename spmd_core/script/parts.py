@@ -1,10 +1,8 @@
 """The pieces that generated programs share: meshes, specs and shardings as JAX writes them."""
 
-from spmd_core.errors import refuse
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.types import Axes, Spec
-from spmd_core.machine.absent import split_over_slices
-from spmd_core.machine.topologies import Topology, get_topology
+from spmd_core.base import refuse
+from spmd_core.experiment import Axes, Experiment, Spec
+from spmd_core.machine import Topology, get_topology, split_over_slices
 
 
 def mesh_lines(experiment: Experiment, axis_type: str = "Auto") -> list[str]:

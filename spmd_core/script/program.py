@@ -4,17 +4,14 @@ the worker runs.
 
 import math
 
-from spmd_core.errors import Inexpressible
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.types import Spec
+from spmd_core.base import Inexpressible
+from spmd_core.experiment import MAP_STRATEGIES, ONE_DEVICE, Array, Experiment, Spec
 from spmd_core.script.decoder import decoder_text
 from spmd_core.script.imports import spaced
 from spmd_core.script.maps import map_lines
 from spmd_core.script.parts import entry_text, mesh_lines, named, names, placed_lines, spec_text
 from spmd_core.script.source import computation_lines, program_source, select_source, table_spec
 from spmd_core.script.written import written_text
-from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
-from spmd_core.workloads.workload import Array
 
 __all__ = [
     "body_text",

@@ -7,11 +7,8 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.types import Axes, Spec
+from spmd_core.experiment import Array, Axes, Experiment, Spec, files
 from spmd_core.script.parts import named
-from spmd_core.workloads.own import files
-from spmd_core.workloads.workload import Array
 
 # What follows the workload's name in the name of a strategy's function, "" where it is not here;
 # the plain
@@ -28,7 +25,9 @@ def program_source(workload: str) -> str:
     """The file of a workload under `programs/`, as text, after those beside it that it imports
     from.
     """
-    text = resources.files("spmd_core.programs").joinpath(f"{workload}.py").read_text("utf-8")
+    text = (
+        resources.files("spmd_core.script.programs").joinpath(f"{workload}.py").read_text("utf-8")
+    )
     modules = [
         node.module or "" for node in ast.parse(text).body if isinstance(node, ast.ImportFrom)
     ]
@@ -37,7 +36,7 @@ def program_source(workload: str) -> str:
             *(
                 program_source(name.rpartition(".")[2])
                 for name in modules
-                if name.startswith("spmd_core.programs.")
+                if name.startswith("spmd_core.script.programs.")
             ),
             text,
         ]

@@ -2,11 +2,17 @@
 machine.
 """
 
-from spmd_core.experiment.experiment import Experiment
+from spmd_core.experiment import (
+    Experiment,
+    chosen_axes,
+    chosen_kinds,
+    ladder,
+    program_file,
+    with_mesh,
+    with_sizes,
+)
 from spmd_core.script.parts import mesh_lines
 from spmd_core.script.source import program_source
-from spmd_core.workloads.machine import chosen_axes, chosen_kinds, ladder
-from spmd_core.workloads.small_programs import program_file, with_mesh, with_sizes
 
 
 def written_text(experiment: Experiment) -> str:

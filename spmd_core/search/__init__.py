@@ -1,1 +1,102 @@
 """Which sharding is best: the space, what of it is ruled out and why, and its order."""
+
+from spmd_core.search import axis_rules, link, models
+from spmd_core.search.answer import TOP, Answer
+from spmd_core.search.array_question import ArrayQuestion, read_array_question
+from spmd_core.search.array_space import Sharded, meshes
+from spmd_core.search.arrays import Space
+from spmd_core.search.behind import DRAWN, rejudged, trust
+from spmd_core.search.candidate import MOST, Candidate
+from spmd_core.search.classics import Classic
+from spmd_core.search.compared import Difference, compared
+from spmd_core.search.costs.bound import bound_s
+from spmd_core.search.costs.formula import Formula
+from spmd_core.search.costs.rates import (
+    CPU_COLLECTIVE_S,
+    CalibratedRates,
+    HostRates,
+    Rates,
+    TpuRates,
+)
+from spmd_core.search.link import AnyQuestion
+from spmd_core.search.proof import Proof
+from spmd_core.search.question import (
+    GOALS,
+    REMATS,
+    Goal,
+    ModelQuestion,
+    Question,
+    bytes_of,
+    read_prices,
+    read_question,
+)
+from spmd_core.search.ranking import Ranked, score
+from spmd_core.search.sweep.curves import Outcome, Row, csv_text, curves, row_json
+from spmd_core.search.sweep.runs import Asked, cancel, estimated, look, start, to_compile
+from spmd_core.search.sweep.sizes import SizePoint, at_sizes, begins, point_of, read_count
+from spmd_core.search.sweep.sweep import Point, Sweep, compile_seconds, parse_sweep, variants
+from spmd_core.search.sweep.variables import FIRST, VARIABLES, Variable
+
+__all__ = [
+    "CPU_COLLECTIVE_S",
+    "DRAWN",
+    "FIRST",
+    "GOALS",
+    "MOST",
+    "REMATS",
+    "TOP",
+    "VARIABLES",
+    "Answer",
+    "AnyQuestion",
+    "ArrayQuestion",
+    "Asked",
+    "CalibratedRates",
+    "Candidate",
+    "Classic",
+    "Difference",
+    "Formula",
+    "Goal",
+    "HostRates",
+    "ModelQuestion",
+    "Outcome",
+    "Point",
+    "Proof",
+    "Question",
+    "Ranked",
+    "Rates",
+    "Row",
+    "Sharded",
+    "SizePoint",
+    "Space",
+    "Sweep",
+    "TpuRates",
+    "Variable",
+    "at_sizes",
+    "axis_rules",
+    "begins",
+    "bound_s",
+    "bytes_of",
+    "cancel",
+    "compared",
+    "compile_seconds",
+    "csv_text",
+    "curves",
+    "estimated",
+    "link",
+    "look",
+    "meshes",
+    "models",
+    "parse_sweep",
+    "point_of",
+    "read_array_question",
+    "read_count",
+    "read_prices",
+    "read_question",
+    "rejudged",
+    "row_json",
+    "score",
+    "start",
+    "to_compile",
+    "trust",
+    "variants",
+]

@@ -6,13 +6,10 @@ from typing import Any, Literal
 
 from pydantic import Field, StrictInt, ValidationError
 
-from spmd_core.errors import refuse, shorten
-from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.machine.targets import Target, default_target, parse_target
-from spmd_core.machine.topologies import get_topology
+from spmd_core.base import mesh_text, refuse, shorten
+from spmd_core.experiment import ONE_DEVICE, SHARDING_STRATEGIES, Experiment, parse_experiment
+from spmd_core.machine import Target, default_target, get_topology, parse_target
 from spmd_core.search.question import Question, check_prices, refusal_of, require_prices
-from spmd_core.units import mesh_text
-from spmd_core.workloads.strategies import ONE_DEVICE, SHARDING_STRATEGIES
 
 Open = Literal["mesh", "sharding", "overrides"]
 OPEN: tuple[Open, ...] = ("mesh", "sharding", "overrides")

@@ -5,12 +5,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.types import Axes, Mesh, Spec
+from spmd_core.base import mesh_text
+from spmd_core.experiment import Array, Axes, Experiment, Mesh, Spec, Workload
 from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.factors import MAX_AXES, factorizations
-from spmd_core.units import mesh_text
-from spmd_core.workloads.workload import Array, Workload
 
 NAMES = ("x", "y", "z")
 Dims = Mapping[str, int]

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
-from spmd_core.bandwidth.expected import Machine
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.types import axes_json
-from spmd_core.machine.targets import parse_target
-from spmd_core.machine.topologies import get_topology
-from spmd_core.results.prediction import Estimate
+from spmd_core.base import bytes_text
+from spmd_core.experiment import BY_HAND, ONE_DEVICE, Experiment, axes_json
+from spmd_core.machine import get_topology, parse_target
+from spmd_core.results import Estimate
 from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.array_space import Sharded, canonical, rows_dim, shardings, size_of
 from spmd_core.search.candidate import Candidate, Reason
@@ -18,8 +16,7 @@ from spmd_core.search.costs.bound import bound_s
 from spmd_core.search.costs.formula import Formula
 from spmd_core.search.costs.rates import CalibratedRates, HostRates, Rates, TpuRates
 from spmd_core.search.placement import Placements, is_ambiguous
-from spmd_core.units import bytes_text
-from spmd_core.workloads.strategies import BY_HAND, ONE_DEVICE
+from spmd_core.time import Machine
 
 # How far the closed form may be off, either way: a guess, and wide, since it only orders
 _LOW, _HIGH = 0.5, 2.0

@@ -1,7 +1,6 @@
 """A plan's sharding as MaxText's configuration and Flax's logical axis rules write it."""
 
-from spmd_core.plan.plan import Plan
-from spmd_core.plan.sharding import RULES
+from spmd_core.experiment import RULES, Plan
 
 # MaxText's names of our logical dims (`logical_axis_rules` of its base.yml in 2025). Rules that are
 # given take the place of all of its own: what has no rule would be replicated

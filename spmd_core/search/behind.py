@@ -5,8 +5,8 @@ above the program may rule out what is far behind.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from spmd_core.base import count_text, number_text
 from spmd_core.search.candidate import Candidate, Reason
-from spmd_core.units import count_text, number_text
 
 REASON: Reason = "estimate far above the best"
 DRAWN = 20  # shardings compiled that were drawn at random of those left, before any is ruled out

@@ -3,10 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.plans import experiment_of
-from spmd_core.plan.plan import Plan
-from spmd_core.results.prediction import Estimate
+from spmd_core.experiment import Experiment, Plan, experiment_of
+from spmd_core.results import Estimate
 
 Fate = Literal["pruned", "estimated", "compiled", "measured", "failed"]
 Reason = Literal[

@@ -4,9 +4,8 @@ import math
 import re
 from typing import Any
 
-from spmd_core.errors import refuse, shorten
-from spmd_core.machine.chips import CHIPS
-from spmd_core.machine.topologies import Topology, get_topology, legal_shapes
+from spmd_core.base import refuse, shorten
+from spmd_core.machine import CHIPS, Topology, get_topology, legal_shapes
 
 MAX_SLICES = 256
 _COUNT = re.compile(r"([a-z0-9]+):(?:([0-9]{1,6}))?(\.\.)?([0-9]{1,6})?")

@@ -5,7 +5,7 @@ MaxText publishes for the model.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from spmd_core.machine.topologies import get_topology
+from spmd_core.machine import get_topology
 from spmd_core.search.candidate import Candidate, Reason
 from spmd_core.search.published import recipe_for
 from spmd_core.search.ranking import Ranked

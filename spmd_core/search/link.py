@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from spmd_core.errors import RequestError, refuse
-from spmd_core.experiment import link
-from spmd_core.plan.flags import link_refusal
+from spmd_core.base import RequestError, refuse
+from spmd_core.experiment import link, link_refusal
 from spmd_core.search.array_question import ArrayQuestion, read_array_question
 from spmd_core.search.question import ModelQuestion, read_question
 

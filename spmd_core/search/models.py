@@ -3,19 +3,14 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from spmd_core.errors import RequestError, refuse
-from spmd_core.machine.topologies import Topology
-from spmd_core.plan.meshes import AXES
-from spmd_core.plan.models import VARIABLE
-from spmd_core.plan.plan import Plan
-from spmd_core.plan.reading import parse_plan
-from spmd_core.plan.sharding import arrays
+from spmd_core.base import RequestError, bytes_text, mesh_text, refuse
+from spmd_core.experiment import AXES, VARIABLE, Plan, arrays, parse_plan
+from spmd_core.machine import Topology
 from spmd_core.search.candidate import MOST, Candidate, Reason
 from spmd_core.search.factors import named_meshes
 from spmd_core.search.policies import Policy, policies
 from spmd_core.search.question import BATCHES, ModelQuestion
 from spmd_core.search.quick import MeshEstimates
-from spmd_core.units import bytes_text, mesh_text
 
 Mesh = tuple[tuple[str, int], ...]
 Key = tuple[object, ...]

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spmd_core.errors import RequestError
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.link import link_path
-from spmd_core.results.result import Comparison, Ratio
+from spmd_core.base import RequestError
+from spmd_core.experiment import Experiment, link_path
+from spmd_core.results import Comparison, Ratio
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ Sources: AI-Hypercomputer/maxtext and tpu-recipes, the tables and scripts of eac
 from dataclasses import dataclass
 from typing import Any
 
-from spmd_core.experiment.resized import resized
-from spmd_core.machine.topologies import Topology, get_topology
+from spmd_core.experiment import resized
+from spmd_core.machine import Topology, get_topology
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictInt, ValidationError, field_validator, model_validator
 
-from spmd_core.errors import RequestError, refuse, shorten
-from spmd_core.frozen import AsObject, Frozen, PairsOf
-from spmd_core.machine.chips import CHIPS
-from spmd_core.machine.topologies import Topology
-from spmd_core.plan.meshes import AXES
-from spmd_core.plan.models import VARIABLE, ModelSize, get_model
+from spmd_core.base import AsObject, Frozen, PairsOf, RequestError, refuse, shorten
+from spmd_core.experiment import AXES, VARIABLE, ModelSize, get_model
+from spmd_core.machine import CHIPS, Topology
 from spmd_core.search.chips import check_slices, read_chips
 
 Goal = Literal["time", "memory", "chip-seconds", "price"]

@@ -1,14 +1,20 @@
 """Estimates of many plans that share a mesh: what they have in common is worked out once."""
 
-from spmd_core.cost.memory import MemoryEstimate, estimate_memory
-from spmd_core.estimate.bound import step_bound
-from spmd_core.estimate.shapes import Shapes, shapes_of
-from spmd_core.estimate.step import step_time
-from spmd_core.estimate.transfers import Transfer, transfers
-from spmd_core.estimate.work import StepWork, layer_matmuls, step_work
-from spmd_core.plan.plan import Plan
-from spmd_core.plan.sharding import parameter_share
-from spmd_core.results.prediction import Estimate
+from spmd_core.experiment import Plan, parameter_share
+from spmd_core.results import Estimate
+from spmd_core.time import (
+    MemoryEstimate,
+    Shapes,
+    StepWork,
+    Transfer,
+    estimate_memory,
+    layer_matmuls,
+    shapes_of,
+    step_bound,
+    step_time,
+    step_work,
+    transfers,
+)
 
 # What of a step's sizes does not depend on what it saves: a test compares with `estimate_step`.
 _SHARED = ("arrays", "weights", "sequences", "ring", "layer_weight_bytes", "own_parameters")

@@ -2,15 +2,20 @@
 
 from collections.abc import Sequence
 
-from spmd_core.arrows.flows import PERMUTE, SEND
-from spmd_core.arrows.groups import Groups, follows_axes
-from spmd_core.arrows.placed import Placed
-from spmd_core.arrows.scene import Scene
-from spmd_core.arrows.traffic import Link, Traffic
-from spmd_core.communication.rows import Row
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.results.collective import Collective
-from spmd_core.units import bytes_text, count_text, scaled_text, seconds_text
+from spmd_core.base import bytes_text, count_text, scaled_text, seconds_text
+from spmd_core.experiment import Experiment
+from spmd_core.pictures import (
+    PERMUTE,
+    SEND,
+    ArrowScene,
+    Groups,
+    Link,
+    Placed,
+    Traffic,
+    follows_axes,
+)
+from spmd_core.program import CollectiveRow
+from spmd_core.results import Collective
 from spmd_core.words.names import listed
 
 ALL = "All together"
@@ -113,7 +118,7 @@ def about(stand: Placed, experiment: Experiment) -> str:
     return _SIMULATED if experiment.place.is_simulated else _NO_LINKS
 
 
-def notes(found: Traffic, drawn: Scene) -> list[str]:
+def notes(found: Traffic, drawn: ArrowScene) -> list[str]:
     """What the picture leaves out or assumes."""
     said = []
     if drawn.by_host:
@@ -143,7 +148,7 @@ def notes(found: Traffic, drawn: Scene) -> list[str]:
     return said
 
 
-def row_label(row: Row, stand: Placed, groups: Groups | None) -> str:
+def row_label(row: CollectiveRow, stand: Placed, groups: Groups | None) -> str:
     """One choice of collectives: `all-reduce over x, 4.0 MiB × 12`; devices where no axis fits."""
     times = (
         ""
@@ -171,7 +176,7 @@ def _devices(numbers: Sequence[int]) -> str:
     return shown if len(numbers) <= _DEVICES else f"{shown} … ({len(numbers)})"
 
 
-def alt(stand: Placed, found: Traffic, drawn: Scene, when: str) -> str:
+def alt(stand: Placed, found: Traffic, drawn: ArrowScene, when: str) -> str:
     """The picture in words, for who cannot see it."""
     noun = "hosts" if drawn.by_host else "nodes"
     return (

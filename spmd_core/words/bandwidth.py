@@ -3,14 +3,11 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from spmd_core.bandwidth.beside import FEWEST_RANKED, Pair, median_error, spearman
-from spmd_core.bandwidth.cases import Case
-from spmd_core.bandwidth.roofline import TOO_HIGH
-from spmd_core.results.machine import Ceiling, Fit, Point, Roofline
-from spmd_core.results.result import Result
-from spmd_core.units import bytes_text, count_text, scaled_text, seconds_text
+from spmd_core.base import bytes_text, count_text, scaled_text, seconds_text
+from spmd_core.experiment import TRANSFERS
+from spmd_core.results import Ceiling, Fit, Point, Result, Roofline
+from spmd_core.time import FEWEST_RANKED, TOO_HIGH, Case, Pair, median_error, spearman
 from spmd_core.words.names import listed
-from spmd_core.workloads.machine import TRANSFERS
 
 NOT_CALIBRATED = "Measure the ceilings of this machine: then each point has a prediction beside it"
 KNEES = "Dotted lines: the knee, where latency and bandwidth take equally long."
@@ -99,7 +96,7 @@ def rate_words(rate: float | None) -> str:
     return "–" if rate is None else scaled_text(rate, "B/s")
 
 
-def rates_words(interval: tuple[float, float]) -> str:
+def rate_interval_words(interval: tuple[float, float]) -> str:
     """An interval of bytes per second; one that the points leave open above says so."""
     low, high = interval
     if high >= NO_LIMIT:

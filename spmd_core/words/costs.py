@@ -3,10 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from spmd_core.errors import refuse, shorten
-from spmd_core.results.prediction import Prediction
-from spmd_core.results.result import StrategyResult
-from spmd_core.units import number_text
+from spmd_core.base import number_text, refuse, shorten
+from spmd_core.results import Prediction, StrategyResult
 
 _HOUR_S, _BILLION = 3600.0, 1e9
 HIGHEST_PRICE = 1e6  # dollars for an hour of a chip

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 
-from spmd_core.experiment.experiment import Experiment, Timing
-from spmd_core.experiment.options import option_choices
-from spmd_core.experiment.plans import plan_of
-from spmd_core.experiment.types import axes_json
-from spmd_core.plan.models import get_model
-from spmd_core.plan.plan import Plan
-from spmd_core.units import bytes_text, scaled_text
+from spmd_core.base import bytes_text, scaled_text
+from spmd_core.experiment import (
+    Experiment,
+    Plan,
+    Timing,
+    axes_json,
+    get_model,
+    option_choices,
+    plan_of,
+)
 from spmd_core.words.names import listed, mesh_words, titles, workload_title
 
 # Options that look into a run, when they are on
@@ -135,7 +138,7 @@ def _of_plan(plan: Plan) -> Iterator[str]:
     yield from plan.compiler_flags
 
 
-def size_words(experiment: Experiment) -> str:
+def experiment_size_words(experiment: Experiment) -> str:
     """Bytes of operands and results, and the FLOPs of one execution: rounded, for a caption."""
     what = experiment.what
     flops = what.flops(experiment.sizes)

@@ -7,14 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.layout import Layout, shape_text
-from spmd_core.experiment.pasted import spec_code
-from spmd_core.experiment.types import Spec
-from spmd_core.resharding.moves import Move
-from spmd_core.resharding.product import Product
-from spmd_core.resharding.seconds import Cost
-from spmd_core.units import bytes_text, count_text, number_text, seconds_text
+from spmd_core.base import bytes_text, count_text, number_text, seconds_text
+from spmd_core.experiment import Experiment, Layout, Spec, shape_text, spec_code
+from spmd_core.pictures import Cost, Move, Product
 from spmd_core.words.names import listed
 
 Ints = NDArray[np.int64]
@@ -26,7 +21,7 @@ NEEDED = (
 )
 
 
-def headline(found: Layout, dtype: str) -> str:
+def layout_headline(found: Layout, dtype: str) -> str:
     """The layout: `8 devices each hold 2 × 2 of 4 × 8: 16 B of 128 B; nothing is replicated`."""
     held, all_bytes = bytes_text(found.shard_bytes(dtype)), bytes_text(found.array_bytes(dtype))
     many = found.device_count > 1

@@ -3,11 +3,9 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from spmd_core.results.environment import Environment
-from spmd_core.runs.states import RunSummary
-from spmd_core.units import mesh_text
-from spmd_core.workloads.catalog import WORKLOADS
-from spmd_core.workloads.strategies import STRATEGIES
+from spmd_core.base import mesh_text
+from spmd_core.experiment import STRATEGIES, WORKLOADS
+from spmd_core.results import Environment, RunSummary
 
 DOES_NOT_FIT = "Does not fit"
 

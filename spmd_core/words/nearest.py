@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from spmd_core.cost.constants import HOST_EFFICIENCY
-from spmd_core.estimate.nearest_fit import NearestFit, nearest_fit
-from spmd_core.estimate.step import estimate_step
-from spmd_core.plan.plan import Plan
-from spmd_core.units import bytes_text, count_text, mesh_text, seconds_text
+from spmd_core.base import bytes_text, count_text, mesh_text, seconds_text
+from spmd_core.experiment import Plan
+from spmd_core.time import HOST_EFFICIENCY, NearestFit, estimate_step, nearest_fit
 from spmd_core.words.names import listed
 from spmd_core.words.predictions import memory_words, parts
 

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from spmd_core.machine.topologies import Topology
-from spmd_core.plan.plan import Plan
-from spmd_core.results.prediction import Prediction
-from spmd_core.results.result import Result
-from spmd_core.units import bytes_text, number_text, scaled_text, seconds_text
+from spmd_core.base import bytes_text, number_text, scaled_text, seconds_text
+from spmd_core.experiment import Plan
+from spmd_core.machine import Topology
+from spmd_core.results import Prediction, Result
 from spmd_core.words.costs import money_text
 from spmd_core.words.strategies import predicted
 

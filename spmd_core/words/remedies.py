@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from spmd_core.communication.rows import is_ring, kind_words
-from spmd_core.experiment.types import Axes, Spec
-from spmd_core.results.collective import Collective
-from spmd_core.units import bytes_text, seconds_text
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.experiment import Axes, Spec
+from spmd_core.program import is_ring, kind_words
+from spmd_core.results import Collective
 from spmd_core.words.names import listed, title
 
 _MOST_NEW = 2  # collectives that come instead, in a sentence

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from spmd_core.communication.rows import kind_words
-from spmd_core.results.result import ArrayReport, Result, StrategyResult
-from spmd_core.runs.states import COMPILING, RunStatus
-from spmd_core.units import bytes_text, count_text, seconds_text, value_text
+from spmd_core.base import bytes_text, count_text, seconds_text, value_text
+from spmd_core.program import kind_words
+from spmd_core.results import COMPILING, ArrayReport, Result, RunStatus, StrategyResult
 from spmd_core.words import bandwidth, predictions, strategies, values
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import title
@@ -37,7 +36,7 @@ MOST_LISTED = 200  # runs of a list, unless asked for more
 _PERCENT = re.compile(r"(\d+)%")
 
 
-def headline(result: Result, differences: Sequence[str] | None = None) -> str:
+def run_headline(result: Result, differences: Sequence[str] | None = None) -> str:
     """The answer of a run, as the screens and the command line say it first.
 
     `differences` are those from the classic example that a small program is; None where it is

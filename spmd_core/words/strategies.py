@@ -3,15 +3,21 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from spmd_core.results.predicted import overlap
-from spmd_core.results.prediction import PROGRAM, Estimate
-from spmd_core.results.result import Comparison, Ratio, Result, StrategyResult
-from spmd_core.results.stats import too_few
-from spmd_core.units import seconds_text
+from spmd_core.base import seconds_text
+from spmd_core.results import (
+    PROGRAM,
+    Comparison,
+    Estimate,
+    Ratio,
+    Result,
+    StrategyResult,
+    overlap,
+    too_few,
+)
 from spmd_core.words.names import listed, title
 
 Group = tuple[tuple[str, ...], Estimate]  # strategies that compile to one program, and its time
-PAIRED = (
+PAIRED_NOTE = (
     "Strategies are in the order of their medians. The paired ratio compares the calls that "
     "they made side by side in each round, so that a slow stretch of the machine counts "
     "for all of them: it decides what is called slower, and can differ from the quotient of "

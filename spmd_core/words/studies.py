@@ -4,8 +4,8 @@ line.
 
 from collections.abc import Sequence
 
-from spmd_core.results.result import Result, StrategyResult
-from spmd_core.units import bytes_text, number_text, seconds_text
+from spmd_core.base import bytes_text, number_text, seconds_text
+from spmd_core.results import Result, StrategyResult
 from spmd_core.words import strategies
 from spmd_core.words.costs import mfu_text
 from spmd_core.words.names import title
@@ -53,7 +53,7 @@ def explained(result: Result) -> list[str]:
     if result.experiment.is_mixed:
         said.append(strategies.MIXED)
     if result.comparison and result.comparison.ratios and not is_predicted(result):
-        said.append(strategies.PAIRED)
+        said.append(strategies.PAIRED_NOTE)
     if any(
         each and each.ratios
         for each in (result.predicted, is_predicted(result) and result.comparison)

@@ -4,11 +4,9 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.sweep.curves import Row
-from spmd_core.sweep.sizes import SizePoint, begins
-from spmd_core.sweep.sweep import Point, Sweep
-from spmd_core.units import bytes_text, seconds_text
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.experiment import Experiment
+from spmd_core.search import Point, Row, SizePoint, Sweep, begins
 from spmd_core.words.costs import Cost, cost
 from spmd_core.words.names import title, titles
 from spmd_core.words.predictions import bound_words
@@ -38,7 +36,7 @@ def axis_title(sweep: Sweep) -> str:
     return sweep.variable.axis(sweep.base)
 
 
-def headline(sweep: Sweep, rows: Sequence[Row]) -> str:
+def sweep_headline(sweep: Sweep, rows: Sequence[Row]) -> str:
     """The first sentence of a sweep: what the curves say, and what does not fit or cannot be."""
     timed = [row for row in rows if row.numbers.step_s]
     words = []
@@ -139,7 +137,7 @@ def _list(sweep: Sweep, rows: Sequence[Row]) -> str:
 # Sizes: one device against sharded
 
 
-def size_words(point: SizePoint) -> str:
+def point_size_words(point: SizePoint) -> str:
     """The dims of a size: `batch=1024 in=512`."""
     return " ".join(f"{dim}={size}" for dim, size in point.experiment.dims)
 
@@ -147,7 +145,9 @@ def size_words(point: SizePoint) -> str:
 def sizes_offer(missing: Sequence[Experiment]) -> str:
     """What computing these sizes would do: from where to where, under what, and that each stays."""
     first, last = (SizePoint(missing[at]) for at in (0, -1))
-    spans = [f"{size_words(point)} ({_operands(point)} of operands)" for point in (first, last)]
+    spans = [
+        f"{point_size_words(point)} ({_operands(point)} of operands)" for point in (first, last)
+    ]
     to = f" to {spans[1]}" if len(missing) > 1 else ""
     verb = "Predicts" if missing[0].place.is_absent else "Measures"
     runs = "one run" if len(missing) == 1 else f"{len(missing)} runs"
@@ -172,7 +172,7 @@ def size_headline(points: Sequence[SizePoint]) -> str:
     if first is None:
         best = f"{title(largest.best or '')} {seconds_text(largest.best_s)}"
         return (
-            f"Sharding does not win up to {size_words(largest)}: {best} against "
+            f"Sharding does not win up to {point_size_words(largest)}: {best} against "
             f"{seconds_text(largest.alone_s)} on one device."
         )
     times = (
@@ -180,15 +180,15 @@ def size_headline(points: Sequence[SizePoint]) -> str:
         f"{seconds_text(first.alone_s)} on one device"
     )
     if first is known[0]:
-        return f"Sharding wins at all of these sizes: {times} at {size_words(first)}."
-    return f"Sharding begins to win at {size_words(first)}: {times}."
+        return f"Sharding wins at all of these sizes: {times} at {point_size_words(first)}."
+    return f"Sharding begins to win at {point_size_words(first)}: {times}."
 
 
 def size_rows(points: Sequence[SizePoint]) -> list[tuple[str, ...]]:
     """A row for each size, in the order of SIZE_COLUMNS."""
     return [
         (
-            size_words(point),
+            point_size_words(point),
             _operands(point),
             seconds_text(point.alone_s),
             title(point.best) if point.best else "–",

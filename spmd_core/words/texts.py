@@ -4,10 +4,9 @@ sharded, in words; no Streamlit here.
 
 from collections.abc import Mapping, Sequence
 
-from spmd_core.ir.diff import Difference, short
-from spmd_core.ir.text import ProgramText, Section
-from spmd_core.results.shardings import Reshard, Shardings, Spec, Step
-from spmd_core.units import bytes_text
+from spmd_core.base import bytes_text
+from spmd_core.program import Difference, ProgramText, Section, short
+from spmd_core.results import Reshard, Shardings, Spec, Step
 
 TEXTS = {"program": "Program", "jaxpr": "jaxpr", "stablehlo": "StableHLO", "hlo": "Compiled HLO"}
 MEANINGS = {
@@ -50,7 +49,7 @@ def ops_word(text: ProgramText) -> str:
     return "equation" if text.kind == "jaxpr" else "op"
 
 
-def collectives_words(collectives: Mapping[str, int]) -> str:
+def collective_counts_words(collectives: Mapping[str, int]) -> str:
     """`2 all-reduce, 1 all-gather`; empty where there are none."""
     merged: dict[str, int] = {}
     for opcode, number in collectives.items():
@@ -63,7 +62,7 @@ def text_words(text: ProgramText) -> str:
     if text.kind == "program":
         return count(len(text.lines), "line")
     sections = count(sum(not section.is_details for section in text.sections), _SECTION[text.kind])
-    return f"{sections}, {count(len(text.ops), ops_word(text))}, {collectives_words(text.collectives) or 'no communication'}"
+    return f"{sections}, {count(len(text.ops), ops_word(text))}, {collective_counts_words(text.collectives) or 'no communication'}"
 
 
 def section_words(text: ProgramText, section: Section) -> str:
@@ -74,7 +73,7 @@ def section_words(text: ProgramText, section: Section) -> str:
         else count(len(section.ops), ops_word(text))
     )
     return " · ".join(
-        part for part in (holds, collectives_words(section.collectives), section.note) if part
+        part for part in (holds, collective_counts_words(section.collectives), section.note) if part
     )
 
 
@@ -97,7 +96,7 @@ def difference_words(found: Difference, left: str, right: str) -> str:
         sentences.append(
             "; ".join(parts)
             if parts
-            else f"Both communicate alike ({collectives_words(found.left_collectives)})"
+            else f"Both communicate alike ({collective_counts_words(found.left_collectives)})"
         )
     # parameters are no work: every fusion has its own
     others = {
@@ -138,7 +137,9 @@ def _more(
         for kind, number in ours.items()
         if number > theirs.get(kind, 0)
     }
-    return f"{our_name} has {collectives_words(extra)} that {their_name} lacks" if extra else ""
+    return (
+        f"{our_name} has {collective_counts_words(extra)} that {their_name} lacks" if extra else ""
+    )
 
 
 # How values are sharded ----------------------------------------------------------------------

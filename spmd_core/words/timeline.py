@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from spmd_core.timeline.values import EXPOSED, LOOP, WAIT, Scene, Span, Timeline, mix
-from spmd_core.units import seconds_text
+from spmd_core.base import seconds_text
+from spmd_core.pictures import EXPOSED, LOOP, WAIT, Span, Timeline, TimelineScene, mix
 
 _TRANSFORMS = ("jvp", "transpose")
 # Parts of a path that say how JAX got there, not what a program computes
@@ -45,7 +45,7 @@ _FUNCTION = re.compile(r"^\S+:\d+ (?:.*\.)?([A-Za-z]\w*)(?:\.<.*)?$")
 _WAITS = {"copy": "waits for a copy", "host": "waits for the host"}
 
 
-def names_of(scene: Scene) -> list[str]:
+def names_of(scene: TimelineScene) -> list[str]:
     """What each span of a scene is called, as a person would; in their order.
 
     An operation whose path the compiler did not keep is named after the first that needs it.

@@ -1,8 +1,7 @@
 """The sentences about a traced step."""
 
-from spmd_core.results.result import Result
-from spmd_core.results.trace import Trace, TracedOperation
-from spmd_core.units import seconds_text
+from spmd_core.base import seconds_text
+from spmd_core.results import Result, Trace, TracedOperation
 from spmd_core.words.timeline import operation_kind, path_words
 
 ABOUT = (

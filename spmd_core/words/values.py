@@ -1,7 +1,7 @@
 """The sentence about wrong values, for screens and command line."""
 
-from spmd_core.results.result import StrategyResult, Wrong
-from spmd_core.units import count_text, number_text
+from spmd_core.base import count_text, number_text
+from spmd_core.results import StrategyResult, Wrong
 
 
 def wrong_words(found: StrategyResult) -> str | None:

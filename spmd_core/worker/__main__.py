@@ -16,15 +16,17 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
-from spmd_core.errors import LabError, WorkerError
-from spmd_core.machine.targets import parse_target
-from spmd_core.results.result import Failure
-from spmd_core.runs.events import (
+from spmd_core.base import LabError, WorkerError
+from spmd_core.machine import parse_target
+from spmd_core.results import (
     COMMANDS,
+    READ_BYTES,
     CancelCommand,
     Command,
     Event,
     Failed,
+    Failure,
+    Lines,
     Phase,
     PingCommand,
     Pong,
@@ -32,8 +34,8 @@ from spmd_core.runs.events import (
     RestedCommand,
     RunCommand,
     Started,
+    send,
 )
-from spmd_core.worker.protocol import READ_BYTES, Lines, send
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from spmd_core.timeline import text as timeline
-from tests.timeline.values import EXPOSED
-from tests.timeline.values import timeline as exposed_timeline
+from spmd_core.pictures.timeline import text as timeline
+from tests.pictures.timeline.values import EXPOSED
+from tests.pictures.timeline.values import timeline as exposed_timeline
 from tests.ui.predictions import MODEL, predicted, store
 from tests.ui.values import result, strategy
 

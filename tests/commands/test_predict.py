@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from spmd_core.lab import Lab
+from spmd_core.base.units import bytes_text
+from spmd_core.lab.lab import Lab
 from spmd_core.results.result import Result
-from spmd_core.units import bytes_text
 from tests.commands.calls import told
 from tests.labs import PATIENCE_S, ROOT, until
 from tests.specs import LONGEST_COMPILE

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType
 
-from spmd_core.plan.reading import parse_plan
-from spmd_core.programs import decoder
+from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.script.decoder import configuration
+from spmd_core.script.programs import decoder
 
 HEADS, KEYS, LENGTH = 16, 4, 128
 

@@ -1,9 +1,9 @@
 import jax
 import pytest
 
+from spmd_core.base.errors import WorkerError
 from spmd_core.engine import devices
 from spmd_core.engine.devices import describe
-from spmd_core.errors import WorkerError
 
 
 def test_an_environment_describes_what_is_there(environment):

@@ -11,10 +11,10 @@ import pytest
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from spmd_core.communication.collectives import read_collectives
 from spmd_core.engine import hlo
 from spmd_core.engine.hlo import opcode_text, read_module, walked_collectives, walked_opcodes
-from spmd_core.hlo.module import HloError
+from spmd_core.program.communication.collectives import read_collectives
+from spmd_core.program.hlo.module import HloError
 
 MESH = (("x", 2), ("y", 4))
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from spmd_core.errors import RequestError
+from spmd_core.base.errors import RequestError
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.layout import layout, layout_json, layout_of
 from spmd_core.results.placement import difference
 from spmd_core.results.result import ArrayReport, ShardReport
-from spmd_core.words.layouts import headline
+from spmd_core.words.layouts import layout_headline
 
 MESH_SHAPES = [
     sizes for rank in (1, 2, 3) for sizes in np.ndindex(*[9] * rank) if 1 <= math.prod(sizes) <= 8
@@ -302,13 +302,14 @@ def test_layouts_of_any_array_of_an_experiment():
 )
 def test_headline(sharding, sentence):
     assert (
-        headline(layout_of(parse_experiment(ARRAY | {"sharding": sharding})), "float32") == sentence
+        layout_headline(layout_of(parse_experiment(ARRAY | {"sharding": sharding})), "float32")
+        == sentence
     )
 
 
 def test_headline_of_one_device():
     experiment = parse_experiment(ARRAY | {"mesh": {"x": 1}, "sharding": {"d0": "x"}})
-    assert headline(layout_of(experiment), "float32") == "1 device holds all of 4 × 8: 128 B"
+    assert layout_headline(layout_of(experiment), "float32") == "1 device holds all of 4 × 8: 128 B"
 
 
 def test_65536_devices_do_not_cost_python_objects():

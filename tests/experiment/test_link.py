@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spmd_core.errors import RequestError
+from spmd_core.base.errors import RequestError
 from spmd_core.experiment.experiment import MAX_TEXT_BYTES, parse_experiment
 from spmd_core.experiment.link import (
     MAX_LINK_CHARACTERS,

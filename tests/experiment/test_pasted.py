@@ -5,7 +5,7 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from spmd_core.errors import RequestError
+from spmd_core.base.errors import RequestError
 from spmd_core.experiment.pasted import read_pasted, read_spec, spec_code
 
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spmd_core.errors import RequestError
+from spmd_core.base.errors import RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment, parse_experiment_text
 from spmd_core.experiment.link import decode, encode
+from spmd_core.experiment.plan.models import VARIABLE
+from spmd_core.experiment.plan.plan import NAMES, Plan
+from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.experiment.plans import compiler_flags, experiment_of, plan_of
-from spmd_core.plan.models import VARIABLE
-from spmd_core.plan.plan import NAMES, Plan
-from spmd_core.plan.reading import parse_plan
-from spmd_core.workloads.decoder import DECODER, DEFAULT_SPEC
+from spmd_core.experiment.workloads.decoder import DECODER, DEFAULT_SPEC
 
 GOOD = {"target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": {"fsdp": 16}, "batch_per_device": 2}
 

@@ -12,7 +12,7 @@ from spmd_core.experiment.resized import axes_left, on_topology, resized, taking
 from spmd_core.machine.of_chips import nearest_of_chips, nearest_topology, topology_of_chips
 from spmd_core.machine.targets import parse_target
 from spmd_core.machine.topologies import get_topology
-from spmd_core.sweep.sweep import parse_sweep, variants
+from spmd_core.search.sweep.sweep import parse_sweep, variants
 
 # one of the rule's three callers is the screen: not where Streamlit is not, beside the newer JAX
 pytest.importorskip("streamlit")

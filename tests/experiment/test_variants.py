@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmd_core.errors import RequestError
+from spmd_core.base.errors import RequestError
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import Experiment, parse_experiment, study_of
 from spmd_core.experiment.nearest import nearest

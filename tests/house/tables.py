@@ -4,9 +4,9 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from spmd_core.sweep.variables import VARIABLES
-from spmd_core.workloads.catalog import WORKLOADS
-from spmd_core.workloads.strategies import STRATEGIES
+from spmd_core.experiment.workloads.catalog import WORKLOADS
+from spmd_core.experiment.workloads.strategies import STRATEGIES
+from spmd_core.search.sweep.variables import VARIABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 

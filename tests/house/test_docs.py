@@ -13,7 +13,7 @@ import pytest
 
 from spmd_core.__main__ import COMMANDS
 from spmd_core.experiment.experiment import parse_experiment_text
-from spmd_core.lab import Lab
+from spmd_core.lab.lab import Lab
 from tests.commands.calls import told
 from tests.house import tables
 from tests.layers import FLOORS, ROOT, imports, source_files

@@ -48,11 +48,11 @@ import json
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.machine.chips import CHIPS, TITLES_BY_PCI_ID
 from spmd_core.machine.topologies import get_topology, legal_shapes
-from spmd_core.cost.attached import attached
-from spmd_core.reference.formulas import has_formula
+from spmd_core.time.cost.attached import attached
+from spmd_core.results.reference.formulas import has_formula
 from spmd_core.script.program import program_text
-from spmd_core.workloads.catalog import WORKLOADS
-from spmd_core.workloads.strategies import STRATEGIES
+from spmd_core.experiment.workloads.catalog import WORKLOADS
+from spmd_core.experiment.workloads.strategies import STRATEGIES
 
 def texts(spec):
     experiment = parse_experiment({"target": "cpu:8", "mesh": {"x": 8}, **spec})
@@ -127,7 +127,10 @@ def test_a_workload_is_its_program_its_row_and_its_test(copied):
     texts, *formulas = found
     assert all("x * factors" in text for text in texts) and len(texts) == 11
     assert formulas == [False, True]  # until it has one, it is compared with itself in float64
-    assert changed(copied) == {"spmd_core/programs/scale.py", "spmd_core/workloads/arrays.py"}
+    assert changed(copied) == {
+        "spmd_core/script/programs/scale.py",
+        "spmd_core/experiment/workloads/arrays.py",
+    }
 
 
 def test_a_strategy_is_its_row_its_text_and_its_test(copied):
@@ -148,7 +151,10 @@ def test_a_strategy_is_its_row_its_text_and_its_test(copied):
         'STRATEGIES["twice"].title]',
     )
     assert texts["auto"] == texts["twice"] and title == "Twice"
-    assert changed(copied) == {"spmd_core/workloads/strategies.py", "spmd_core/script/program.py"}
+    assert changed(copied) == {
+        "spmd_core/experiment/workloads/strategies.py",
+        "spmd_core/script/program.py",
+    }
 
 
 def test_a_generation_is_its_row_and_its_test(copied):

@@ -80,7 +80,7 @@ def test_no_folder_holds_more_than_20_modules(folder):
     crowded = {}
     for path in [ROOT / folder, *(ROOT / folder).rglob("*/")]:
         count = sum(1 for file in path.glob("*.py") if file.name != "__init__.py")
-        if count > 20 and path != ROOT / "spmd_core/programs/recipes":
+        if count > 20 and path != ROOT / "spmd_core/script/programs/recipes":
             crowded[path.relative_to(ROOT).as_posix()] = count
     assert crowded == {}
 
@@ -105,10 +105,10 @@ def test_no_folder_holds_more_than_20_modules(folder):
         ("ui/charts/base.py", "import importlib\nimportlib.import_module(name)", "a computed name"),
         ("spmd_core/lab.py", "import streamlit as st", "imports streamlit; only app.py"),
         ("spmd_core/engine/measured/run.py", "import streamlit", "imports streamlit"),
-        ("ui/tables.py", "import sqlite3", "imports sqlite3; only spmd_core/store"),
+        ("ui/tables.py", "import sqlite3", "imports sqlite3; only spmd_core/lab/store"),
         ("spmd_core/experiment/layout.py", "from spmd_core.lab import Lab", "a floor above it"),
-        ("spmd_core/store/store.py", "from spmd_core import lab", "a floor above it"),
-        ("spmd_core/store/store.py", "from .. import lab", "a floor above it"),
+        ("spmd_core/lab/store/store.py", "from spmd_core import lab", "a floor above it"),
+        ("spmd_core/lab/store/store.py", "from .. import lab", "a floor above it"),
         ("spmd_core/engine/measured/run.py", "from ...worker import protocol", "a floor above it"),
         ("spmd_core/lab.py", "from ui import charts", "a floor above it"),
         ("ui/shell.py", "import pages.layout", "a floor above it"),
@@ -119,8 +119,16 @@ def test_no_folder_holds_more_than_20_modules(folder):
             "from spmd_core.engine.measured.run import run_experiment",
             "which loads jax",
         ),
-        ("spmd_core/worker/supervisor.py", "from spmd_core import engine", "which loads jax"),
-        ("spmd_core/script/program.py", "import spmd_core.programs.layer", "which loads jax"),
+        (
+            "spmd_core/lab/supervisor/supervisor.py",
+            "from spmd_core import engine",
+            "which loads jax",
+        ),
+        (
+            "spmd_core/script/program.py",
+            "import spmd_core.script.programs.layer",
+            "which loads jax",
+        ),
         ("spmd_core/experiment/layout.py", "from numpy import *", "imports everything of numpy"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmd_core.units import bytes_text, number_text, seconds_text
+from spmd_core.base.units import bytes_text, number_text, seconds_text
 
 
 @pytest.mark.parametrize(

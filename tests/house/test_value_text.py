@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from spmd_core.units import value_text
+from spmd_core.base.units import value_text
 
 SCALES = (1e-30, 1e-3, 1.0, 1e6, 1e30)
 

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from spmd_core.errors import RequestError, StorageError
+from spmd_core.base.errors import RequestError, StorageError
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab import Lab
+from spmd_core.lab.lab import Lab
 from spmd_core.results.environment import Environment
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 

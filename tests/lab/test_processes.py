@@ -5,14 +5,14 @@ import signal
 
 import pytest
 
-from spmd_core.lab import Lab
+from spmd_core.lab.lab import Lab
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, is_running, start_python, until
 from tests.standin import sitecustomize as standin
 
 SERVE = """
 import sys
 from pathlib import Path
-from spmd_core.lab import Lab
+from spmd_core.lab.lab import Lab
 from tests.labs import PATIENT, experiment, until
 lab = Lab.open(settings=PATIENT)
 for behaviour in sys.argv[1:]:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from jax.experimental import mesh_utils
 
-from spmd_core.errors import RequestError
+from spmd_core.base.errors import RequestError
 from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.mesh_order import device_ids, listed, mesh_places
 from spmd_core.machine.topologies import get_topology, legal_shapes

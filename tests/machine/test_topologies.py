@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from spmd_core.errors import RequestError
+from spmd_core.base.errors import RequestError
 from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.targets import parse_target
 from spmd_core.machine.topologies import get_topology, legal_shapes, nearest_shapes

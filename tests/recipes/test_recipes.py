@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 
-from spmd_core.errors import RequestError
+from spmd_core.base.errors import RequestError
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import decode, link_path
+from spmd_core.experiment.workloads.small_programs import program_names, with_mesh
 from spmd_core.recipes import RECIPES, Expected, get_recipe, groups
 from spmd_core.script.program import program_text
-from spmd_core.workloads.small_programs import program_names, with_mesh
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if RECIPES[name].claims is None])

@@ -13,7 +13,7 @@ from spmd_core.results.result import Result
 from spmd_core.words import studies
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import title
-from spmd_core.words.runs import headline
+from spmd_core.words.runs import run_headline
 from tests.ui.values import ENVIRONMENT, comparison, strategy
 
 LAYER = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8"}
@@ -139,7 +139,7 @@ def test_two_that_are_predicted_differ_only_where_their_intervals_do_not_meet():
     close, far = compared.ratios
     assert (close.differs, far.differs) == (False, True)
     assert far.ratio == pytest.approx(3) and far.interval == pytest.approx((28 / 13, 34 / 9))
-    assert headline(result) == (
+    assert run_headline(result) == (
         "No difference between v6e:2x4 (10 µs) and v5p:2x2x2 (15 µs): their predicted intervals "
         "overlap. v5e:2x4 takes 30 µs, 3× as long."
     )
@@ -157,7 +157,7 @@ def test_measured_and_predicted_rows_have_one_table_and_an_answer_each():
     )
     result = result.model_copy(update={"predicted": compared})
     assert result.experiment.place.is_simulated
-    assert headline(result) == (
+    assert run_headline(result) == (
         "cpu:8 takes 2 ms per call (95 % interval 1.96 ms to 2.04 ms). No difference between "
         "v6e:2x4 (10 µs) and v5p:2x2x2 (15 µs): their predicted intervals overlap. v5e:2x4 takes "
         "30 µs, 3× as long."
@@ -199,7 +199,7 @@ def test_steps_of_different_batches_are_compared_by_the_token():
             },
         }
     )
-    assert headline(result) == (
+    assert run_headline(result) == (
         "2 per device is predicted fastest: 4.58 µs a token (4.27 µs to "
         "4.88 µs). 1 per device takes 6.1 µs, 1.33× as long."
     )
@@ -217,7 +217,7 @@ def test_many_that_tie_are_counted():
     found = {f"{name}/auto": timed((2 + at / 10) * 1e-3) for at, name in enumerate("abcde")}
 
     def said(*differ):
-        return headline(
+        return run_headline(
             Result.model_validate(
                 {
                     "run": "r",

@@ -15,14 +15,14 @@ import pytest
 
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.plans import compiler_flags
-from spmd_core.lab import Lab
+from spmd_core.experiment.workloads.catalog import workload_names
+from spmd_core.lab.lab import Lab
 from spmd_core.recipes import RECIPES
 from spmd_core.results.environment import Environment
 from spmd_core.results.export import CSV_COLUMNS, csv_text, json_text
 from spmd_core.results.result import Failure, Result, StrategyResult, Unsharded
 from spmd_core.script.export import script_text
 from spmd_core.script.program import body_text
-from spmd_core.workloads.catalog import workload_names
 from tests.needs import newer_python
 
 QUICK = {"samples": 3, "min_seconds": 0}

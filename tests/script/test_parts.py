@@ -6,7 +6,7 @@ import pytest
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from spmd_core.errors import RequestError
+from spmd_core.base.errors import RequestError
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.script.parts import three_lines
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from spmd_core.errors import Inexpressible
+from spmd_core.base.errors import Inexpressible
 from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.reference.reference import arithmetic, references
+from spmd_core.experiment.workloads.catalog import WORKLOADS
+from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
+from spmd_core.results.reference.reference import arithmetic, references
 from spmd_core.script.imports import spaced
 from spmd_core.script.program import body_text, move_lines, program_text, select_source, spec_text
-from spmd_core.workloads.catalog import WORKLOADS
-from spmd_core.workloads.strategies import MAP_STRATEGIES, SHARDING_STRATEGIES
 from tests.specs import experiments
 
 LAYER = {

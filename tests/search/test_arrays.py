@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.errors import RequestError
+from spmd_core.base.errors import RequestError
 from spmd_core.results.prediction import Estimate
 from spmd_core.results.result import Comparison, Ratio
 from spmd_core.search.answer import Answer
@@ -19,8 +19,8 @@ from spmd_core.search.costs.bound import received
 from spmd_core.search.proof import Proof
 from spmd_core.words import search as words
 from spmd_core.words.strategies import compared
-from tests.bandwidth.test_expected import machine
 from tests.labs import experiment
+from tests.time.bandwidth.test_expected import machine
 
 MATMUL = {"workload": "matmul", "target": "cpu:8", "dims": {"m": 64, "k": 64, "n": 64}}
 TRIPLES = MATMUL | {"mesh": {"x": 2, "y": 4}, "overrides": None, "strategies": ["auto"]}
@@ -202,7 +202,7 @@ def test_an_empty_space_names_the_rule():
     )
     space = Space(question, 2)
     answer = Answer(question, space.size, list(space.candidates()), True)
-    assert "in=5 does not divide over x=8" in words.headline(answer)
+    assert "in=5 does not divide over x=8" in words.search_headline(answer)
 
 
 def proof(differs: bool) -> Proof:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from spmd_core.base.errors import RequestError
 from spmd_core.commands.search_lines import lines
-from spmd_core.errors import RequestError
 from spmd_core.search.answer import Answer
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.arrays import Space
@@ -14,7 +14,7 @@ from spmd_core.search.compared import compared
 from spmd_core.search.link import decode, encode, question_of
 from spmd_core.search.models import candidates
 from spmd_core.search.question import bytes_of, read_prices, read_question
-from spmd_core.searching.outcomes import within
+from spmd_core.trials.searching.outcomes import within
 from spmd_core.words import search as words
 
 MLP = {
@@ -147,7 +147,7 @@ def test_price_of_a_computation_is_that_of_its_chips():
     assert cheap.winner.target == "tpu:v5e:2x2"
     front = cheap.front_of_price
     assert [each.target for each in front] == ["tpu:v6e:2x2", "tpu:v5e:2x2"]
-    assert "for a million calls" in words.headline(cheap)
+    assert "for a million calls" in words.search_headline(cheap)
 
 
 def test_the_counts_add_up_to_the_space_and_are_said():
@@ -179,7 +179,7 @@ def test_a_measured_time_is_not_set_against_an_estimate():
 def test_the_rule_that_emptied_the_space_is_the_one_that_most_break():
     question = read_question(MODEL | {"sequence": 129, "global_batch": 3})
     found = tuple(candidates(question))
-    said = words.headline(Answer(question, len(found), found, True))
+    said = words.search_headline(Answer(question, len(found), found, True))
     assert said.startswith("None of ") and "do" in said
     details = [each.detail for each in found]
     assert max(set(details), key=details.count) in said

@@ -5,10 +5,9 @@ import math
 
 import pytest
 
-from spmd_core.errors import RequestError
-from spmd_core.estimate.step import estimate_step
-from spmd_core.plan.meshes import AXES
-from spmd_core.plan.reading import parse_plan
+from spmd_core.base.errors import RequestError
+from spmd_core.experiment.plan.meshes import AXES
+from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.search.answer import Answer
 from spmd_core.search.axis_rules import flax, maxtext, parallelism
 from spmd_core.search.candidate import Candidate
@@ -17,6 +16,7 @@ from spmd_core.search.models import candidates, space_size
 from spmd_core.search.policies import policies
 from spmd_core.search.question import read_question
 from spmd_core.search.ranking import front, ranking, score
+from spmd_core.time.estimate.step import estimate_step
 from spmd_core.words import search as words
 
 SMALL = {
@@ -172,7 +172,7 @@ def test_price_and_memory_decide_where_they_are_asked_for():
 
 
 def test_the_answer_in_words_and_json(small):
-    said = words.headline(small)
+    said = words.search_headline(small)
     assert small.winner.name in said and "nothing was compiled" in said
     found = small.to_json()
     assert {"space", "pruned", "winner", "ranking", "complete", "ties"} <= set(found)
@@ -239,5 +239,5 @@ def test_a_question_that_makes_no_sense_is_refused_in_a_sentence(changes, senten
 def test_an_empty_space_says_which_rule_emptied_it():
     none = answer_of(model="llama-3.1-405b")
     assert none.winner is None
-    assert "do not fit in memory" not in (said := words.headline(none))
+    assert "do not fit in memory" not in (said := words.search_headline(none))
     assert "does not fit" in said and "use more chips" in said

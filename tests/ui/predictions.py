@@ -4,14 +4,14 @@ folder.
 
 from pathlib import Path
 
-from spmd_core.cost.comm import Cluster
-from spmd_core.cost.predict import Useful, predict
 from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.lab.store.store import Store
 from spmd_core.machine.topologies import get_topology
 from spmd_core.results.prediction import PredictedMemory, Prediction
 from spmd_core.results.result import Result, StrategyResult
-from spmd_core.store.store import Store
-from tests.cost.programs import LOOP
+from spmd_core.time.cost.comm import Cluster
+from spmd_core.time.cost.predict import Useful, predict
+from tests.time.cost.programs import LOOP
 from tests.ui.values import ENVIRONMENT
 
 MODEL = parse_experiment(

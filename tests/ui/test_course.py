@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab import Lab
+from spmd_core.lab.lab import Lab
 from spmd_core.recipes import RECIPES, groups
 from spmd_core.recipes.recipe import program_spec
 from spmd_core.recipes.variations import VARIATIONS, variation_of

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.lab import Lab
-from spmd_core.store.store import Store
+from spmd_core.lab.lab import Lab
+from spmd_core.lab.store.store import Store
 from tests.labs import ROOT
 from tests.ui.predictions import MODEL, predicted, store
 from tests.ui.values import result, strategy

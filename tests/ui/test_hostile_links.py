@@ -9,8 +9,8 @@ from streamlit.testing.v1 import AppTest
 from bench.hostile_links import LINKS_A_SESSION, code_of, queries, through_commands
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
-from spmd_core.lab import Lab
-from spmd_core.workloads.decoder import DEFAULT_SPEC
+from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
+from spmd_core.lab.lab import Lab
 from tests.labs import ROOT, experiment
 
 

@@ -3,7 +3,7 @@ from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab import Lab
+from spmd_core.lab.lab import Lab
 from ui.inputs import drop_axes, parse_shape, rename_axes
 
 

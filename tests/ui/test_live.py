@@ -9,8 +9,8 @@ from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab import Lab
-from spmd_core.workloads.decoder import DEFAULT_SPEC
+from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
+from spmd_core.lab.lab import Lab
 
 BUTTONS = {"compare": "Run", "layout": "Place it on devices", "predict": "Predict"}
 EXPERIMENTS = {

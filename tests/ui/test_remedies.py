@@ -2,11 +2,11 @@
 
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.lab import Lab
+from spmd_core.lab.lab import Lab
+from spmd_core.lab.store.remedies import Remedies
 from spmd_core.results.remedy import Nothing, Predicted, Remedy
-from spmd_core.store.remedies import Remedies
-from spmd_core.trying import running
-from spmd_core.trying.stored import to_stored
+from spmd_core.trials.trying import tryouts as running
+from spmd_core.trials.trying.stored import to_stored
 from tests.labs import STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 from tests.ui.predictions import store

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link
-from spmd_core.lab import Lab
+from spmd_core.lab.lab import Lab
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.screens import STARTS, WHAT_THIS_IS
 from tests.labs import ROOT, experiment

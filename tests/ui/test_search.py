@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.lab import Lab
+from spmd_core.lab.lab import Lab
 from spmd_core.search.link import decode, encode
 from spmd_core.search.question import read_question
-from spmd_core.searching import running
+from spmd_core.trials.searching import searches as running
 from tests.labs import ROOT, until
 from ui.search.inputs import DEFAULT
 

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from spmd_core.runs.states import RunSummary
+from spmd_core.results.runs.states import RunSummary
 from spmd_core.words import runs
 from tests.ui.values import comparison, result, strategy
 from ui import tables

@@ -3,7 +3,7 @@
 import pytest
 
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.runs.states import RunSummary
+from spmd_core.results.runs.states import RunSummary
 from spmd_core.words.names import outcome_words
 
 SWEEP = {"workload": "collectives", "mesh": {"x": 4}}

@@ -6,7 +6,7 @@ from streamlit.testing.v1 import AppTest
 from spmd_core.commands.report import report
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab import Lab
+from spmd_core.lab.lab import Lab
 from spmd_core.results.prediction import Estimate
 from spmd_core.results.result import Result
 from spmd_core.words.experiments import experiment_words

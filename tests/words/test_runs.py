@@ -1,26 +1,26 @@
 """What is said of a run, first and while it goes."""
 
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.runs.states import RunStatus
+from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
+from spmd_core.results.runs.states import RunStatus
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import ago, environment_words
-from spmd_core.words.runs import compile_words, headline, phase_words
-from spmd_core.workloads.decoder import DEFAULT_SPEC
+from spmd_core.words.runs import compile_words, phase_words, run_headline
 from tests.ui.values import result, strategy
 
 
 def test_a_lone_strategy_is_given_with_its_interval():
     assert (
-        headline(result({"auto": strategy(25e-6)}))
+        run_headline(result({"auto": strategy(25e-6)}))
         == "Automatic takes 25 µs per call (95 % interval 24.5 µs to 25.5 µs)."
     )
 
 
 def test_a_wrong_answer_is_never_the_headline():
     found = result({"auto": strategy(5e-6, correct=False), "single": strategy(10e-6)})
-    assert headline(found).startswith("Single device takes 10 µs")
+    assert run_headline(found).startswith("Single device takes 10 µs")
     nothing = result({"auto": {"status": "error", "error": {"kind": "X", "message": "no"}}})
-    assert headline(nothing) == "No strategy was measured to the end."
+    assert run_headline(nothing) == "No strategy was measured to the end."
 
 
 def test_what_a_run_is_doing():

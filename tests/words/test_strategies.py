@@ -6,7 +6,7 @@ import pytest
 
 from spmd_core.commands.report import report
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.hlo.fingerprint import fingerprint
+from spmd_core.program.hlo.fingerprint import fingerprint
 from spmd_core.results.predicted import overlap
 from spmd_core.results.prediction import PROGRAM, Estimate
 from spmd_core.results.result import Result

@@ -7,10 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from spmd_core.arrows.placed import Placed
-from spmd_core.arrows.scene import Arrow, Node, Scene
-from spmd_core.units import bytes_text, mesh_text
-from spmd_core.words.arrows import way_words
+from spmd_core.base import bytes_text, mesh_text
+from spmd_core.pictures import Arrow, ArrowScene, Node, Placed
+from spmd_core.words import way_words
 from ui.charts.base import CONFIG, INK, Spec
 
 _HALF = 0.3  # of a square, in steps between nodes
@@ -25,7 +24,7 @@ _SHADES = ["#8fa9cf", "#e0a33a", "#d9603b", "#c4203f"]  # from little to as much
 _BUSIEST = "#c4203f"
 
 
-def chart(stand: Placed, drawn: Scene) -> Spec:
+def chart(stand: Placed, drawn: ArrowScene) -> Spec:
     """The picture, as wide as there is room."""
     step = _LABELLED_PX if len(drawn.arrows) <= _LABELLED else _STEP_PX
     height = max(110.0, min(_TALLEST_PX, drawn.rows * step + 30))
@@ -196,7 +195,7 @@ def _arrow(stand: Placed, arrow: Arrow, most: float, at_once: bool) -> dict[str,
     }
 
 
-def _labels(drawn: Scene, place: Spec, wide: float) -> Spec:
+def _labels(drawn: ArrowScene, place: Spec, wide: float) -> Spec:
     """Numbers in the squares, which vanish where a square is too narrow for them."""
     longest = max((len(node.label) for node in drawn.nodes), default=1)
     size = f"min(13, width / {wide:g} * {2 * _HALF:g} / {0.58 * longest:.3g})"
@@ -218,7 +217,7 @@ def _labels(drawn: Scene, place: Spec, wide: float) -> Spec:
     }
 
 
-def _words(drawn: Scene, place: Spec) -> Spec:
+def _words(drawn: ArrowScene, place: Spec) -> Spec:
     return {
         "data": {
             "values": [

@@ -5,14 +5,10 @@ from functools import lru_cache
 
 import streamlit as st
 
-from spmd_core.arrows.groups import groups_in_mesh
-from spmd_core.arrows.placed import Placed, placed
-from spmd_core.arrows.scene import scene
-from spmd_core.arrows.traffic import Traffic, traffic
-from spmd_core.communication.rows import Row, rows
-from spmd_core.results.collective import Collective
-from spmd_core.results.result import Result
-from spmd_core.units import bytes_text, seconds_text
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.pictures import Placed, Traffic, groups_in_mesh, placed, scene, traffic
+from spmd_core.program import CollectiveRow, rows
+from spmd_core.results import Collective, Result
 from spmd_core.words import arrows as words
 from ui import choices
 from ui.arrows import chart
@@ -52,7 +48,9 @@ def show(result: Result, strategy: str, collectives: Sequence[Collective]) -> No
     _table(stand, found)
 
 
-def _choose(listed: Sequence[Row], stand: Placed, text: str | None) -> tuple[Row | None, bool]:
+def _choose(
+    listed: Sequence[CollectiveRow], stand: Placed, text: str | None
+) -> tuple[CollectiveRow | None, bool]:
     """Which collectives are drawn, None for all; and whether each as often as it runs."""
     labels = {"all": words.ALL}
     for number, row in enumerate(listed, 1):

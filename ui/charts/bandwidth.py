@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from spmd_core.bandwidth.fits import fits
-from spmd_core.results.machine import Point
-from spmd_core.units import bytes_text, seconds_text
-from spmd_core.words.bandwidth import kind_title, rate_words
-from spmd_core.workloads.machine import TRANSFERS
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.experiment import TRANSFERS
+from spmd_core.results import Point
+from spmd_core.time import fits
+from spmd_core.words import kind_title, rate_words
 from ui.charts.base import CONFIG, Spec
 
 BUS, ALGORITHM, TIME = QUANTITIES = ("Bus bandwidth", "Algorithm bandwidth", "Time")

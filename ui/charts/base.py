@@ -8,9 +8,9 @@ no Arrow table on the way.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from spmd_core.results.result import Result, StrategyResult
-from spmd_core.units import bytes_text, seconds_text
-from spmd_core.words.names import title
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.results import Result, StrategyResult
+from spmd_core.words import title
 
 Spec = dict[str, Any]
 Units = tuple[tuple[float, str], ...]

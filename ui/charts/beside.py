@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from spmd_core.bandwidth.beside import Pair
-from spmd_core.units import seconds_text
+from spmd_core.base import seconds_text
+from spmd_core.time import Pair
 from ui.charts.base import CONFIG, SECONDS, Spec, unit
 
 _HEIGHT_PX, _ROOM = 360, 1.25

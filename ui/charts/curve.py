@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from spmd_core.results.curves import STEP_TIME, by_curve, steps_drawn, thinned
-from spmd_core.results.result import Result
-from spmd_core.runs.states import RunStatus
-from spmd_core.units import seconds_text
-from spmd_core.words.names import title
+from spmd_core.base import seconds_text
+from spmd_core.results import STEP_TIME, Result, RunStatus, by_curve, steps_drawn, thinned
+from spmd_core.words import title
 from ui.charts.base import CONFIG, SECONDS, Spec, unit
 
 # the greatest over the least: from here on, a straight axis shows only the beginning

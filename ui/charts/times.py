@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from spmd_core.results.result import Result, StrategyResult
-from spmd_core.units import seconds_text
-from spmd_core.words.names import title
+from spmd_core.base import seconds_text
+from spmd_core.results import Result, StrategyResult
+from spmd_core.words import title
 from ui.charts.base import CONFIG, INK, LABELS, SECONDS, Spec, unit
 
 _ROW_PX = 58

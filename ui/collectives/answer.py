@@ -2,30 +2,28 @@
 
 import streamlit as st
 
-from spmd_core.bandwidth.cases import cases
-from spmd_core.bandwidth.known import calibration, calibration_of, measured, with_expected
-from spmd_core.bandwidth.predicted import on_topology
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.results.machine import Ceiling, Fit, Point
-from spmd_core.results.result import Result
-from spmd_core.units import bytes_text, seconds_text
-from spmd_core.words.bandwidth import (
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.experiment import Experiment
+from spmd_core.results import Ceiling, Fit, Point, Result
+from spmd_core.time import calibration, calibration_of, cases, measured, on_topology, with_expected
+from spmd_core.words import (
     CEILINGS,
     KNEES,
     NOT_CALIBRATED,
     axes_words,
     calibration_words,
+    environment_words,
+    experiment_words,
+    failures,
     interval_words,
     kind_title,
     plan_words,
+    rate_interval_words,
     rate_words,
-    rates_words,
+    run_headline,
     sweep_words,
     value_words,
 )
-from spmd_core.words.experiments import experiment_words
-from spmd_core.words.names import environment_words
-from spmd_core.words.runs import failures, headline
 from ui import cards, choices
 from ui.charts import bandwidth as chart
 from ui.lab import lab
@@ -37,12 +35,12 @@ _NOTHING = "nothing"
 
 
 def draw(result: Result, when: str) -> None:
-    """A finished run: the headline first."""
+    """A finished run: the run_headline first."""
     known = calibration(result.experiment, lab().latest, lab().result)
     result = with_expected(result, known)
     found = measured(result)
     with st.container(key="answer"):
-        st.subheader(plain(headline(result)), anchor=False)
+        st.subheader(plain(run_headline(result)), anchor=False)
         st.caption(
             plain(f"{environment_words(result.environment)} · finished {when} · run {result.run}")
         )
@@ -183,7 +181,7 @@ def fits_table(fits: tuple[Fit, ...]) -> dict[str, list[str]]:
         "latency": [seconds_text(fit.latency_s) for fit in fits],
         "its 95 % interval": [span(*map(seconds_text, fit.latency_ci95_s)) for fit in fits],
         "bus bandwidth": [rate_words(fit.bandwidth) for fit in fits],
-        "its interval": [rates_words(fit.bandwidth_ci95) for fit in fits],
+        "its interval": [rate_interval_words(fit.bandwidth_ci95) for fit in fits],
         "knee": [bytes_text(fit.knee_bytes) for fit in fits],
     }
 

@@ -4,20 +4,20 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.machine.targets import default_target
-from spmd_core.units import bytes_text
-from spmd_core.words.names import workload_title
-from spmd_core.workloads.catalog import get_workload
-from spmd_core.workloads.machine import (
+from spmd_core.base import bytes_text
+from spmd_core.experiment import (
     ALL,
     CALIBRATION,
     COLLECTIVES,
     COLLECTIVES_SWEEP,
     TRANSFERS,
     USUAL_POINTS,
+    Experiment,
     chosen_kinds,
+    get_workload,
 )
+from spmd_core.machine import default_target
+from spmd_core.words import workload_title
 from ui import inputs, state
 
 SCREEN = "collectives"

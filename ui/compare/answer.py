@@ -6,19 +6,20 @@ from collections.abc import Iterable
 
 import streamlit as st
 
-from spmd_core.errors import Inexpressible
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.layout import layout
-from spmd_core.experiment.types import Spec
+from spmd_core.base import Inexpressible
+from spmd_core.experiment import STRATEGIES, Experiment, Spec, layout
 from spmd_core.recipes import differences_of
-from spmd_core.results.result import ArrayReport, Result
+from spmd_core.results import ArrayReport, Result
 from spmd_core.script import program
+from spmd_core.words import (
+    environment_words,
+    predicted_words,
+    roofline_words,
+    studies,
+    title,
+    traced,
+)
 from spmd_core.words import runs as words
-from spmd_core.words import studies
-from spmd_core.words.bandwidth import roofline_words
-from spmd_core.words.names import environment_words, predicted_words, title
-from spmd_core.words.traces import traced
-from spmd_core.workloads.strategies import STRATEGIES
 from ui import choices, tables
 from ui.arrows import view as arrows
 from ui.compare import sizes, small_program, study, trace
@@ -38,7 +39,7 @@ def headline(view: View, when: str) -> None:
         small_program.headline(result, when)
         return
     with st.container(border=True, key="answer"):
-        st.subheader(plain(words.headline(result)), anchor=False)
+        st.subheader(plain(words.run_headline(result)), anchor=False)
         others = predicted_words(result.environments) if result.environments else None
         facts = [
             environment_words(result.environment),

@@ -5,14 +5,10 @@ from functools import lru_cache
 
 import streamlit as st
 
-from spmd_core.bandwidth.beside import Pair, pairs_of
-from spmd_core.bandwidth.known import calibration_of
-from spmd_core.bandwidth.roofline import with_roofline
-from spmd_core.errors import UnreadableRun
-from spmd_core.runs.states import RunSummary
-from spmd_core.units import count_text
-from spmd_core.words.bandwidth import beside_words
-from spmd_core.words.experiments import experiment_words
+from spmd_core.base import UnreadableRun, count_text
+from spmd_core.results import RunSummary
+from spmd_core.time import Pair, calibration_of, pairs_of, with_roofline
+from spmd_core.words import beside_words, experiment_words
 from ui.charts.beside import beside_chart
 from ui.lab import lab
 from ui.markdown import plain

@@ -7,10 +7,9 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.experiment.variants import names_of
-from spmd_core.words.names import listed as listed_words
-from spmd_core.words.names import workload_title
-from spmd_core.workloads.catalog import Workload, get_workload, has_plan
+from spmd_core.experiment import Workload, get_workload, has_plan, names_of
+from spmd_core.words import listed as listed_words
+from spmd_core.words import workload_title
 from ui import state
 from ui.markdown import plain
 

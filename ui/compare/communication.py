@@ -4,10 +4,10 @@ caused it to its ops in the viewer.
 
 import streamlit as st
 
-from spmd_core.ir.text import file_name
-from spmd_core.resharding.product import is_product
-from spmd_core.results.result import Result
-from spmd_core.words.names import title
+from spmd_core.pictures import is_product
+from spmd_core.program import file_name
+from spmd_core.results import Result
+from spmd_core.words import title
 from ui import cards
 from ui.compare import answer
 from ui.compare.view import View

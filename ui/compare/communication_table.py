@@ -7,17 +7,12 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from spmd_core.communication.rows import is_ring, kind_words
-from spmd_core.errors import Inexpressible
-from spmd_core.experiment.experiment import Experiment, Row
-from spmd_core.ir.text import file_name
-from spmd_core.results.collective import Collective
-from spmd_core.results.result import Result
+from spmd_core.base import Inexpressible, bytes_text
+from spmd_core.experiment import Experiment, Row
+from spmd_core.program import file_name, is_ring, kind_words
+from spmd_core.results import Collective, Result
 from spmd_core.script import program
-from spmd_core.units import bytes_text
-from spmd_core.words.names import title
-from spmd_core.words.remedies import why_words
-from spmd_core.words.studies import whose
+from spmd_core.words import title, whose, why_words
 from ui.markdown import plain
 
 NONE = "–"

@@ -4,13 +4,21 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.experiment.options import BY_POSITION, later_options, option_choices, source_of
+from spmd_core.experiment import (
+    BY_POSITION,
+    WORKLOADS,
+    Choice,
+    Whole,
+    Workload,
+    get_workload,
+    later_options,
+    option_choices,
+    program_sizes,
+    source_of,
+    workload_names,
+)
 from spmd_core.recipes import RECIPES
-from spmd_core.words import texts, traces
-from spmd_core.words.names import workload_title
-from spmd_core.workloads.catalog import WORKLOADS, Workload, get_workload, workload_names
-from spmd_core.workloads.options import Choice, Whole
-from spmd_core.workloads.small_programs import program_sizes
+from spmd_core.words import texts, traces, workload_title
 from ui import inputs, state
 from ui.compare import changed, variants
 from ui.predict import inputs as predicted

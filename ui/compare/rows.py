@@ -2,10 +2,9 @@
 
 import pandas as pd
 
-from spmd_core.results.result import Result
-from spmd_core.units import seconds_text
-from spmd_core.words import studies
-from spmd_core.words.names import title
+from spmd_core.base import seconds_text
+from spmd_core.results import Result
+from spmd_core.words import studies, title
 from ui.charts import base
 from ui.markdown import plain
 

@@ -5,17 +5,10 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from spmd_core.errors import RequestError
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.sweep.sizes import SizePoint, at_sizes, point_of
-from spmd_core.units import seconds_text
-from spmd_core.words.sweep import (
-    SIZE_COLUMNS,
-    size_headline,
-    size_rows,
-    size_words,
-    sizes_offer,
-)
+from spmd_core.base import RequestError, seconds_text
+from spmd_core.experiment import Experiment
+from spmd_core.search import SizePoint, at_sizes, point_of
+from spmd_core.words import SIZE_COLUMNS, point_size_words, size_headline, size_rows, sizes_offer
 from ui import live
 from ui.charts import base
 from ui.compare.view import View
@@ -100,7 +93,7 @@ def chart(points: Sequence[SizePoint]) -> base.Spec:
     """Time on one device and of the best sharded strategy over the bytes of the operands."""
     rows = [
         {
-            "size": size_words(point),
+            "size": point_size_words(point),
             "bytes": point.experiment.what.operand_bytes(
                 point.experiment.sizes, point.experiment.dtype
             ),

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from spmd_core.base import value_text
 from spmd_core.recipes import differences_of
-from spmd_core.results.result import ArrayReport, Result, StrategyResult
+from spmd_core.results import ArrayReport, Result, StrategyResult
 from spmd_core.script import program
-from spmd_core.units import value_text
+from spmd_core.words import environment_words
 from spmd_core.words import runs as words
-from spmd_core.words.names import environment_words
 from ui.charts import curve
 from ui.markdown import plain
 from ui.shell import refusal
@@ -34,7 +34,7 @@ def headline(result: Result, when: str) -> None:
         if found.status == "error" and found.error is not None
     ]
     with st.container(border=True, key="answer"):
-        st.subheader(plain(words.headline(result, differences)), anchor=False)
+        st.subheader(plain(words.run_headline(result, differences)), anchor=False)
         st.caption(
             plain(
                 " · ".join(

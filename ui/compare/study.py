@@ -5,11 +5,9 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from spmd_core.experiment.experiment import Experiment, Variant
-from spmd_core.experiment.plans import plan_of
+from spmd_core.experiment import Experiment, Variant, plan_of
+from spmd_core.words import listed, mesh_words, sharding_words, titles
 from spmd_core.words import runs as words
-from spmd_core.words.experiments import sharding_words
-from spmd_core.words.names import listed, mesh_words, titles
 from ui import state, tables
 from ui.compare import view as views
 from ui.lab import find
@@ -111,7 +109,7 @@ def last_answer(experiment: Experiment) -> bool:
     _differences(status.experiment, experiment)
     with st.container(key="stale"):
         st.html(_STALE)
-        st.subheader(plain(words.headline(shown.result)), anchor=False)
+        st.subheader(plain(words.run_headline(shown.result)), anchor=False)
         for at, (chart, alt) in enumerate(shown.times):
             st.vega_lite_chart(chart, alt=alt, key=f"stale-times:{at}")
         st.table(shown.times_table, hide_index=True, border="horizontal")

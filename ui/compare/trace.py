@@ -5,12 +5,11 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.errors import RequestError
-from spmd_core.results.trace import Trace
-from spmd_core.timeline import text
-from spmd_core.units import seconds_text
+from spmd_core.base import RequestError, seconds_text
+from spmd_core.pictures import text
+from spmd_core.results import Trace
+from spmd_core.words import title
 from spmd_core.words import traces as words
-from spmd_core.words.names import title
 from ui import choices, live, state
 from ui.compare.view import View
 from ui.markdown import as_sentence, plain

@@ -4,9 +4,7 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.variants import MAX_NAME, MAX_VARIANTS, names_of
-from spmd_core.workloads.strategies import ONE_DEVICE
+from spmd_core.experiment import MAX_NAME, MAX_VARIANTS, ONE_DEVICE, Experiment, names_of
 from ui import state
 from ui.markdown import plain
 from ui.predict import drafts

@@ -7,9 +7,8 @@ from functools import lru_cache
 
 import pandas as pd
 
-from spmd_core.bandwidth.known import calibration
-from spmd_core.bandwidth.roofline import with_roofline
-from spmd_core.results.result import Result
+from spmd_core.results import Result
+from spmd_core.time import calibration, with_roofline
 from ui import tables
 from ui.charts import base
 from ui.charts.times import times_alt, times_chart

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.ir.diff import MOST_LINES, Difference, Row
-from spmd_core.ir.text import ProgramText
-from spmd_core.words.names import title
-from spmd_core.words.texts import difference_words
+from spmd_core.program import MOST_LINES, Difference, DiffRow, ProgramText
+from spmd_core.words import difference_words, title
 from ui.ir import stored
 from ui.ir.html import Line, listing, side_by_side
 from ui.markdown import plain
@@ -75,7 +73,7 @@ def _lines(
 
 
 def _pair(
-    left: ProgramText, right: ProgramText, row: Row | None
+    left: ProgramText, right: ProgramText, row: DiffRow | None
 ) -> tuple[Line | None, Line | None]:
     if row is None:
         return Line(None, _GAP), Line(None, _GAP)
@@ -101,7 +99,7 @@ def _pair(
     )
 
 
-def _below(left: ProgramText, right: ProgramText, hunk: Sequence[Row]) -> list[Line]:
+def _below(left: ProgramText, right: ProgramText, hunk: Sequence[DiffRow]) -> list[Line]:
     """A hunk in one column: of lines that were changed, first all of the one, then all of the
     other.
     """

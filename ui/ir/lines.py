@@ -5,10 +5,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.ir.diff import short
-from spmd_core.ir.reading import spans_of
-from spmd_core.ir.text import Op, ProgramText, made_from, program_lines
-from spmd_core.words.texts import TEXTS, collectives_words, count, ops_word
+from spmd_core.program import Op, ProgramText, made_from, program_lines, short, spans_of
+from spmd_core.words import TEXTS, collective_counts_words, count, ops_word
 from ui import state
 from ui.ir import stored
 from ui.ir.html import Line, listing
@@ -159,7 +157,7 @@ def _from_line(
         ),
     )
     ops = sorted(made_from(located, file, number), key=lambda op: not op.communicates)
-    told = collectives_words(Counter(op.opcode for op in ops if op.communicates))
+    told = collective_counts_words(Counter(op.opcode for op in ops if op.communicates))
     ending = f", with {told}." if told else ", and no communication."
     made_of = "" if text.kind == "jaxpr" else f" of the {TEXTS[text.kind]}"
     st.markdown(f"**{plain(f'Line {number} made {count(len(ops), word)}{made_of}{ending}')}**")

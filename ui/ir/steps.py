@@ -6,9 +6,9 @@ from typing import Any
 import streamlit as st
 from pydantic import ValidationError
 
-from spmd_core.ir.shardings import NAME
-from spmd_core.results.shardings import Shardings, Step
-from spmd_core.units import bytes_text
+from spmd_core.base import bytes_text
+from spmd_core.program import NAME
+from spmd_core.results import Shardings, Step
 from spmd_core.words import texts as words
 from ui.lab import NothingStored, lab
 from ui.markdown import as_sentence, plain

@@ -5,9 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import spmd_core
-from spmd_core.ir.diff import Difference, compare
-from spmd_core.ir.reading import read_text
-from spmd_core.ir.text import ProgramText, file_name, is_file
+from spmd_core.program import Difference, ProgramText, compare, file_name, is_file, read_text
 from ui.lab import NothingStored, lab
 
 _PROGRAMS = Path(spmd_core.__file__).parent / "programs"

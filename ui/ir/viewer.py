@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.ir.reading import Match, find, spans_of
-from spmd_core.ir.text import ProgramText, Section
-from spmd_core.words.names import title
-from spmd_core.words.texts import MEANINGS, TEXTS, count, section_words, text_words
+from spmd_core.program import Match, ProgramText, Section, find, spans_of
+from spmd_core.words import MEANINGS, TEXTS, count, section_words, text_words, title
 from ui import choices
 from ui.ir import compare, steps, stored
 from ui.ir import lines as program_lines

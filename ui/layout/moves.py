@@ -4,17 +4,11 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from spmd_core.bandwidth.known import calibration, measured
-from spmd_core.errors import RequestError
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.layout import Layout, layout
-from spmd_core.experiment.pasted import read_spec
-from spmd_core.experiment.types import Spec
-from spmd_core.resharding.moves import Move, missing_bytes, reshard
-from spmd_core.resharding.seconds import Cost, Costs, costs
-from spmd_core.units import bytes_text, seconds_text
+from spmd_core.base import RequestError, bytes_text, seconds_text
+from spmd_core.experiment import DTYPE_BYTES, Experiment, Layout, Spec, layout, read_spec
+from spmd_core.pictures import Cost, Costs, Move, costs, missing_bytes, reshard
+from spmd_core.time import calibration, measured
 from spmd_core.words import layouts as words
-from spmd_core.workloads.workload import DTYPE_BYTES
 from ui import choices
 from ui.lab import lab
 from ui.layout import picture
@@ -87,7 +81,7 @@ def reshard_view(experiment: Experiment, found: Layout) -> None:
             else words.NEEDED
         )
     )
-    st.markdown(coded(f"Then {words.headline(new, experiment.dtype)}"))
+    st.markdown(coded(f"Then {words.layout_headline(new, experiment.dtype)}"))
     st.vega_lite_chart(
         picture.picture(new, experiment.dtype),
         key="picture:to",

@@ -5,9 +5,8 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.errors import RequestError, refuse
-from spmd_core.experiment.pasted import Pasted, read_pasted
-from spmd_core.experiment.types import Spec, axes_json
+from spmd_core.base import RequestError, refuse
+from spmd_core.experiment import Pasted, Spec, axes_json, read_pasted
 from ui import state
 from ui.markdown import plain
 

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spmd_core.experiment.layout import Layout, shape_text
-from spmd_core.units import bytes_text, count_text, mesh_text
-from spmd_core.words.layouts import (
+from spmd_core.base import bytes_text, count_text, mesh_text
+from spmd_core.experiment import Layout, shape_text
+from spmd_core.words import (
     compact,
     coordinate_texts,
     dim_text,
     group_texts,
-    headline,
     index_texts,
+    layout_headline,
     not_to_scale,
     range_texts,
     sharing_text,
@@ -105,7 +105,7 @@ def alt_text(found: Layout, dtype: str) -> str:
     )
     shards = f"{count_text(found.shard_count)} {'shard' if found.shard_count == 1 else 'shards'}"
     return (
-        f"{headline(found, dtype)}. The array is drawn as {shards} ({cuts}), the mesh {mesh} as {count_text(found.device_count)} devices "
+        f"{layout_headline(found, dtype)}. The array is drawn as {shards} ({cuts}), the mesh {mesh} as {count_text(found.device_count)} devices "
         f"in the color of what they hold. "
         f"Device 0 holds {index_texts(found.starts[:1], found.stops[:1])[0]}; {same}."
     )

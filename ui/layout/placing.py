@@ -4,12 +4,10 @@ it took.
 
 import streamlit as st
 
-from spmd_core.experiment.layout import Layout
-from spmd_core.results.placement import difference
-from spmd_core.results.result import Result, StrategyResult
-from spmd_core.runs.states import RunStatus
-from spmd_core.units import seconds_text
-from spmd_core.words.names import ago, environment_words
+from spmd_core.base import seconds_text
+from spmd_core.experiment import Layout
+from spmd_core.results import Result, RunStatus, StrategyResult, difference
+from spmd_core.words import ago, environment_words
 from ui.lab import lab
 from ui.markdown import plain
 from ui.shell import refusal

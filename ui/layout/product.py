@@ -4,15 +4,19 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.errors import RequestError
-from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.experiment.layout import dtype_of, layout_of
-from spmd_core.experiment.pasted import read_spec, spec_code
-from spmd_core.experiment.types import axes_json
-from spmd_core.resharding.moves import Move
-from spmd_core.resharding.product import is_product, product
+from spmd_core.base import RequestError
+from spmd_core.experiment import (
+    Array,
+    Experiment,
+    axes_json,
+    dtype_of,
+    layout_of,
+    parse_experiment,
+    read_spec,
+    spec_code,
+)
+from spmd_core.pictures import Move, is_product, product
 from spmd_core.words import layouts as words
-from spmd_core.workloads.workload import Array
 from ui import inputs, links, shell, state
 from ui.layout import moves, paste, picture, together
 from ui.markdown import coded, plain
@@ -189,7 +193,7 @@ def _picture(experiment: Experiment, array: Array) -> None:
     spec = spec_code(experiment.spec(array.name))
     st.markdown(
         f"**{plain(array.name)}** ({plain(dims)}) {coded(f'`{spec}`')}: "
-        f"{plain(words.headline(held, dtype))}"
+        f"{plain(words.layout_headline(held, dtype))}"
     )
     st.vega_lite_chart(
         picture.picture(held, dtype), key=f"picture:{array.name}", alt=picture.alt_text(held, dtype)

@@ -9,12 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.layout import Layout, dtype_of, layout_of, shape_text
-from spmd_core.experiment.pasted import spec_code
-from spmd_core.units import bytes_text
-from spmd_core.words.layouts import group_texts, index_texts, short_group_texts
-from spmd_core.workloads.workload import Array
+from spmd_core.base import bytes_text
+from spmd_core.experiment import (
+    Array,
+    Experiment,
+    Layout,
+    dtype_of,
+    layout_of,
+    shape_text,
+    spec_code,
+)
+from spmd_core.words import group_texts, index_texts, short_group_texts
 from ui.charts.base import CONFIG, INK, Spec
 from ui.layout.colours import colours
 

@@ -4,22 +4,13 @@ details behind tabs that load when opened.
 
 import streamlit as st
 
-from spmd_core.cost.predicting import is_outdated
-from spmd_core.errors import RequestError
-from spmd_core.estimate.step import estimate_step
-from spmd_core.experiment import link
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.plans import plan_of
-from spmd_core.machine.mesh_order import mesh_places
-from spmd_core.machine.topologies import get_topology
-from spmd_core.results.prediction import Prediction
-from spmd_core.results.result import Result
-from spmd_core.runs.states import RunStatus
-from spmd_core.units import bytes_text, number_text, seconds_text
+from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
+from spmd_core.experiment import Experiment, link, plan_of
+from spmd_core.machine import get_topology, mesh_places
+from spmd_core.results import Prediction, Result, RunStatus
+from spmd_core.time import estimate_step, is_outdated
+from spmd_core.words import ABOUT, STORED_BEFORE, cost_of, cost_words, money_text, title
 from spmd_core.words import predictions as words
-from spmd_core.words.costs import cost_of, cost_words, money_text
-from spmd_core.words.names import title
-from spmd_core.words.timeline import ABOUT, STORED_BEFORE
 from ui import choices, price, state
 from ui.arrows import view as arrows
 from ui.ir import viewer

@@ -6,15 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.results.prediction import Prediction
-from spmd_core.results.result import Result
-from spmd_core.runs.states import RunSummary
-from spmd_core.units import bytes_text, seconds_text
-from spmd_core.words.costs import cost_of, money_text
-from spmd_core.words.experiments import experiment_words
-from spmd_core.words.names import ago, title
-from spmd_core.words.predictions import parts
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.experiment import Experiment
+from spmd_core.results import Prediction, Result, RunSummary
+from spmd_core.words import ago, cost_of, experiment_words, money_text, parts, title
 from ui import cards, price, state, tables
 from ui.lab import lab
 from ui.markdown import plain

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from spmd_core.results.prediction import Estimate, PredictedMemory, Prediction
-from spmd_core.units import bytes_text, seconds_text
-from spmd_core.words.predictions import KINDS, part_kind, parts
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.results import Estimate, PredictedMemory, Prediction
+from spmd_core.words import KINDS, part_kind, parts
 from ui.charts import colors
 from ui.charts.base import BYTES, CONFIG, INK, SECONDS, Spec, rows_axis, unit
 

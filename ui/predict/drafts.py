@@ -6,18 +6,22 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from spmd_core.errors import RequestError
-from spmd_core.experiment import link
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.nearest import shrink
-from spmd_core.experiment.resized import axes_left, resized
-from spmd_core.machine.of_chips import nearest_topology
-from spmd_core.machine.targets import Target, parse_target
-from spmd_core.machine.topologies import Topology, get_topology
-from spmd_core.plan.meshes import AXES
-from spmd_core.workloads import decoder
-from spmd_core.workloads.catalog import WORKLOADS, get_workload, has_plan, workload_names
-from spmd_core.workloads.strategies import SHARDING_STRATEGIES
+from spmd_core.base import RequestError
+from spmd_core.experiment import (
+    AXES,
+    SHARDING_STRATEGIES,
+    WORKLOADS,
+    Experiment,
+    axes_left,
+    decoder,
+    get_workload,
+    has_plan,
+    link,
+    resized,
+    shrink,
+    workload_names,
+)
+from spmd_core.machine import Target, Topology, get_topology, nearest_topology, parse_target
 
 Draft = dict[str, Any]
 Mesh = list[list[Any]]

@@ -5,17 +5,27 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.errors import RequestError
-from spmd_core.machine.chips import CHIPS
-from spmd_core.machine.of_chips import nearest_of_chips
-from spmd_core.machine.targets import shape_text, tpu_target
-from spmd_core.machine.topologies import get_topology, legal_shapes
-from spmd_core.plan.meshes import AXES
-from spmd_core.plan.models import ACTIVATIONS, PRESETS, VARIABLE, get_model
-from spmd_core.plan.plan import NAMES
-from spmd_core.units import count_text, mesh_text
-from spmd_core.workloads.catalog import get_workload, has_plan
-from spmd_core.workloads.decoder import GATES, TABLES
+from spmd_core.base import RequestError, count_text, mesh_text
+from spmd_core.experiment import (
+    ACTIVATIONS,
+    AXES,
+    GATES,
+    NAMES,
+    PRESETS,
+    TABLES,
+    VARIABLE,
+    get_model,
+    get_workload,
+    has_plan,
+)
+from spmd_core.machine import (
+    CHIPS,
+    get_topology,
+    legal_shapes,
+    nearest_of_chips,
+    shape_text,
+    tpu_target,
+)
 from ui import inputs, state
 from ui.predict import drafts
 

@@ -6,11 +6,10 @@ import shlex
 
 import streamlit as st
 
-from spmd_core.cost import baseline as baselines
-from spmd_core.errors import RequestError
-from spmd_core.experiment.plans import plan_of
-from spmd_core.results.prediction import Prediction
-from spmd_core.results.result import Result
+from spmd_core.base import RequestError
+from spmd_core.experiment import plan_of
+from spmd_core.results import Prediction, Result
+from spmd_core.time import baseline as baselines
 from spmd_core.words import predictions
 from ui import price, state
 from ui.markdown import plain

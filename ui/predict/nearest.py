@@ -2,15 +2,10 @@
 
 import streamlit as st
 
-from spmd_core.estimate.nearest_fit import nearest_fit
-from spmd_core.estimate.step import estimate_step
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.plans import experiment_of, plan_of
-from spmd_core.plan.plan import Plan
-from spmd_core.results.prediction import Prediction
-from spmd_core.words import predictions
-from spmd_core.words.experiments import model_words
-from spmd_core.words.nearest import nearest_words
+from spmd_core.experiment import Experiment, Plan, experiment_of, plan_of
+from spmd_core.results import Prediction
+from spmd_core.time import estimate_step, nearest_fit
+from spmd_core.words import model_words, nearest_words, predictions
 from ui.cards import query
 from ui.markdown import plain
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.errors import RequestError
-from spmd_core.experiment.experiment import Experiment, study_of
+from spmd_core.base import RequestError
+from spmd_core.experiment import Experiment, study_of
 from ui import state
 
 _ADD = (

@@ -7,16 +7,30 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from spmd_core.errors import RequestError
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.sweep.curves import Outcome, Row, csv_text, curves
-from spmd_core.sweep.runs import Asked, cancel, estimated, look, start, to_compile
-from spmd_core.sweep.sweep import Point, Sweep, compile_seconds, parse_sweep, variants
-from spmd_core.sweep.variables import FIRST, VARIABLES, Variable
-from spmd_core.units import bytes_text, mesh_text, seconds_text
-from spmd_core.words.costs import rows as cost_rows
-from spmd_core.words.runs import paused_words
-from spmd_core.words.sweep import axis_title, headline, point_title, row_cost
+from spmd_core.base import RequestError, bytes_text, mesh_text, seconds_text
+from spmd_core.experiment import Experiment
+from spmd_core.search import (
+    FIRST,
+    VARIABLES,
+    Asked,
+    Outcome,
+    Point,
+    Row,
+    Sweep,
+    Variable,
+    cancel,
+    compile_seconds,
+    csv_text,
+    curves,
+    estimated,
+    look,
+    parse_sweep,
+    start,
+    to_compile,
+    variants,
+)
+from spmd_core.words import axis_title, paused_words, point_title, row_cost, sweep_headline
+from spmd_core.words import rows as cost_rows
 from ui import choices, links, price, state
 from ui.lab import Batch, lab
 from ui.markdown import as_sentence, plain
@@ -52,7 +66,7 @@ def show(experiment: Experiment) -> None:
     outcomes = look(lab(), points, _asked())
     rows = curves(points, list(map(estimated, points, outcomes)))
     _controls(sweep, points, outcomes)
-    if answer := headline(sweep, rows):
+    if answer := sweep_headline(sweep, rows):
         st.markdown(f"**{plain(answer)}**")
     for row in rows:
         if words := _words(row):

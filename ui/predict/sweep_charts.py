@@ -4,10 +4,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from spmd_core.sweep.curves import Row
-from spmd_core.sweep.sweep import Sweep
-from spmd_core.units import bytes_text, seconds_text
-from spmd_core.words.sweep import axis_title
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.search import Row, Sweep
+from spmd_core.words import axis_title
 from ui.charts.base import BYTES, CONFIG, SECONDS, Spec, unit
 
 HEIGHT_PX = 250

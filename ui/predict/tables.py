@@ -1,15 +1,19 @@
 """Predictions to tables for the screen; no Streamlit here."""
 
-from spmd_core.communication.rows import SMALL_WORDS, rows
-from spmd_core.plan import sharding
-from spmd_core.plan.plan import Plan
-from spmd_core.results.prediction import Prediction
-from spmd_core.results.result import Result
-from spmd_core.units import bytes_text, number_text, seconds_text
-from spmd_core.words.costs import Cost, cost_of, money_text
-from spmd_core.words.names import title
-from spmd_core.words.predictions import bound_words, operation, route_words
-from spmd_core.words.remedies import why_words
+from spmd_core.base import bytes_text, number_text, seconds_text
+from spmd_core.experiment import Plan, sharding
+from spmd_core.program import SMALL_WORDS, rows
+from spmd_core.results import Prediction, Result
+from spmd_core.words import (
+    Cost,
+    bound_words,
+    cost_of,
+    money_text,
+    operation,
+    route_words,
+    title,
+    why_words,
+)
 from ui.markdown import plain
 
 NONE = "–"

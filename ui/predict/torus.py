@@ -2,11 +2,10 @@
 
 import streamlit as st
 
-from spmd_core.cost.mesh_axes import MeshAxis, mesh_axes
-from spmd_core.errors import RequestError
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.machine.topologies import get_topology
-from spmd_core.units import seconds_text
+from spmd_core.base import RequestError, seconds_text
+from spmd_core.experiment import Experiment
+from spmd_core.machine import get_topology
+from spmd_core.time import MeshAxis, mesh_axes
 from ui.markdown import plain
 from ui.predict import torus_chart
 from ui.predict.tables import NONE, nowrap

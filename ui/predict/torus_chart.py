@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spmd_core.machine.mesh_order import mesh_places
-from spmd_core.machine.topologies import Topology
+from spmd_core.machine import Topology, mesh_places
 from ui.charts.base import CONFIG, INK, Spec
 
 MAX_CHIPS, MAX_LAYERS = 1024, 8

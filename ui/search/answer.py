@@ -3,12 +3,10 @@
 import pandas as pd
 import streamlit as st
 
-from spmd_core.script.export import script_text
-from spmd_core.search import axis_rules
-from spmd_core.search.answer import Answer
-from spmd_core.search.candidate import Candidate
-from spmd_core.searching.search import Search
-from spmd_core.units import bytes_text, count_text, seconds_text
+from spmd_core.base import bytes_text, count_text, seconds_text
+from spmd_core.script import script_text
+from spmd_core.search import Answer, Candidate, axis_rules
+from spmd_core.trials import Search
 from spmd_core.words import search as words
 from ui import cards, exports
 from ui.markdown import coded, plain
@@ -59,7 +57,7 @@ def headline(answer: Answer) -> None:
     """The winner with its number, and how sure it is."""
     winner = answer.winner
     if winner is None:
-        st.error(plain(words.headline(answer)), icon=":material/block:")
+        st.error(plain(words.search_headline(answer)), icon=":material/block:")
         return
     st.subheader(plain(winner.name), anchor=False)
     known = words.FATES[winner.fate]

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from spmd_core.search.candidate import Candidate
-from spmd_core.search.ranking import Ranked, score
-from spmd_core.units import bytes_text, seconds_text
-from spmd_core.words.search import cost_title
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.search import Candidate, Ranked, score
+from spmd_core.words import cost_title
 from ui.charts.base import BYTES, CONFIG, SECONDS, Spec, unit
 
 MOST_POINTS = 400

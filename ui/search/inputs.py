@@ -5,23 +5,22 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.errors import RequestError, refuse, shorten
-from spmd_core.plan.models import PRESETS
-from spmd_core.plan.reading import parse_mesh
-from spmd_core.search.array_question import ArrayQuestion, read_array_question
-from spmd_core.search.link import AnyQuestion
-from spmd_core.search.question import (
+from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.experiment import PRESETS, WORKLOADS, parse_mesh
+from spmd_core.search import (
     GOALS,
     REMATS,
+    AnyQuestion,
+    ArrayQuestion,
     Goal,
     ModelQuestion,
     Question,
     bytes_of,
+    read_array_question,
     read_prices,
     read_question,
 )
-from spmd_core.words.search import goal_words
-from spmd_core.workloads.catalog import WORKLOADS
+from spmd_core.words import goal_words
 from ui import state
 from ui.lab import lab
 

@@ -4,12 +4,10 @@ import contextlib
 
 import streamlit as st
 
-from spmd_core.errors import RequestError
-from spmd_core.search import link
-from spmd_core.search.link import AnyQuestion
-from spmd_core.searching import running
-from spmd_core.units import count_text
-from spmd_core.words.names import ago
+from spmd_core.base import RequestError, count_text
+from spmd_core.search import AnyQuestion, link
+from spmd_core.trials import searches as running
+from spmd_core.words import ago
 from ui import state
 from ui.lab import lab
 from ui.markdown import plain

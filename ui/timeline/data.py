@@ -4,11 +4,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from spmd_core.timeline.values import BESIDE, COPIES, LOOP, Scene, Span, Timeline, mix
-from spmd_core.units import seconds_text
-from spmd_core.words.predictions import KINDS
-from spmd_core.words.timeline import (
+from spmd_core.base import seconds_text
+from spmd_core.pictures import BESIDE, COPIES, LOOP, Span, Timeline, TimelineScene, mix
+from spmd_core.words import (
     COMPONENT,
+    KINDS,
     TRACED_KINDS,
     names_of,
     row_words,
@@ -102,7 +102,7 @@ def _scene(timeline: Timeline, number: int) -> dict[str, Any]:
     }
 
 
-def _passes(timeline: Timeline, scene: Scene, span: Span) -> int | None:
+def _passes(timeline: Timeline, scene: TimelineScene, span: Span) -> int | None:
     if span.inside is None:
         return None
     return timeline.scenes[span.inside].times // scene.times
@@ -118,7 +118,9 @@ def _mix(timeline: Timeline, number: int) -> list[tuple[str, float]]:
     return [(kind, found[kind] / whole) for kind in colors.KINDS if kind in found]
 
 
-def _aside(timeline: Timeline, above: Scene, number: int) -> dict[int, list[tuple[str, float]]]:
+def _aside(
+    timeline: Timeline, above: TimelineScene, number: int
+) -> dict[int, list[tuple[str, float]]]:
     """Of a loop, by row of the scene above: the shares of a pass in which that row is busy, exposed
     first."""
     scene = timeline.scenes[number]

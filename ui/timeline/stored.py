@@ -2,8 +2,7 @@
 
 from functools import lru_cache
 
-from spmd_core.timeline.text import NAME, from_text
-from spmd_core.timeline.values import Timeline
+from spmd_core.pictures import NAME, Timeline, from_text
 from ui.lab import NothingStored, lab
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import streamlit as st
 from streamlit.components import v2
 
-from spmd_core.timeline.perfetto import trace_text
-from spmd_core.timeline.values import Timeline
-from spmd_core.words.timeline import names_of, row_words
+from spmd_core.pictures import Timeline, trace_text
+from spmd_core.words import names_of, row_words
 from ui.timeline.data import component_data, table
 
 AT = "at"  # of the query string: the scene that is open, and the operation that is picked
@@ -55,7 +54,7 @@ def show(timeline: Timeline, name: str, title: str, at: str = AT) -> None:
 def place_of(text: str, timeline: Timeline) -> tuple[int, str]:
     """The scene and the picked operation that a link names; the whole where there are none such.
 
-    >>> from spmd_core.timeline.values import Scene
+    >>> from spmd_core.pictures.timeline.values import Scene
     >>> place_of("7:x", Timeline((Scene("", (), (), 1.0),)))
     (0, '')
     """

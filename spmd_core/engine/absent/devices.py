@@ -8,11 +8,11 @@ from importlib.metadata import version
 
 import jax
 
-from spmd_core.cost.version import versions
 from spmd_core.engine.absent.topology import devices_of
 from spmd_core.engine.devices import MAX_LISTED_DEVICES, available_cores, host_memory_bytes, load
-from spmd_core.machine.topologies import get_topology
-from spmd_core.results.environment import Device, Environment
+from spmd_core.machine import get_topology
+from spmd_core.results import Device, Environment
+from spmd_core.time import versions
 
 NOTE = "no TPU is attached: programs are compiled for this topology and timed by the cost model, none is executed"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from spmd_core.engine.shardings import PASSES
-from spmd_core.machine.dump_folder import size_bytes
+from spmd_core.machine import size_bytes
 
 COMPILE = "compile"  # name of the thread that compiles
 LOOK_S = 0.1  # how often the folder is looked at

@@ -11,15 +11,13 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
+from spmd_core.base import Inexpressible, RequestError, refuse
 from spmd_core.engine.absent.topology import devices_of
-from spmd_core.engine.lower import Steps, execute, file_name
-from spmd_core.errors import Inexpressible, RequestError, refuse
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.plans import plan_of
-from spmd_core.machine.topologies import get_topology
-from spmd_core.script.program import program_text
-from spmd_core.workloads.decoder import NAME
-from spmd_core.workloads.strategies import MAP_STRATEGIES
+from spmd_core.engine.lower import Steps, execute
+from spmd_core.experiment import MAP_STRATEGIES, NAME, Experiment, plan_of
+from spmd_core.machine import get_topology
+from spmd_core.program import file_name
+from spmd_core.script import program_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,7 @@ from time import perf_counter
 
 import jax
 
-from spmd_core.advice.next import with_next
-from spmd_core.bandwidth.predicted import on_topology
-from spmd_core.communication.collectives import read_collectives
-from spmd_core.communication.reasons import Reasons
-from spmd_core.communication.warned import with_warnings
-from spmd_core.cost.predicting import Answer, of_experiment
-from spmd_core.cost.version import versions
+from spmd_core.base import LabError
 from spmd_core.engine.absent.devices import describe
 from spmd_core.engine.absent.early import COMPILE, Scheduled, compile_early
 from spmd_core.engine.absent.lower import Ahead, lower_experiment
@@ -29,27 +23,38 @@ from spmd_core.engine.measured.run import forget_now_and_then, with_sentence
 from spmd_core.engine.measured.trial import failure_of
 from spmd_core.engine.shardings import compiler_options, of_folder
 from spmd_core.engine.stderr import captured, compiler_warnings
-from spmd_core.errors import LabError
-from spmd_core.experiment.experiment import Experiment, Row
-from spmd_core.experiment.plans import own_flags
-from spmd_core.hlo.fingerprint import fingerprint
-from spmd_core.hlo.module import Module
-from spmd_core.hlo.text import parse_module
-from spmd_core.ir.shardings import NAME as SHARDINGS
-from spmd_core.machine.dump_folder import dump_folder
-from spmd_core.machine.targets import parse_target
-from spmd_core.machine.topologies import Coordinates
-from spmd_core.results.collective import Collective
-from spmd_core.results.environment import Environment
-from spmd_core.results.predicted import compare_predicted, estimates
-from spmd_core.results.prediction import PROGRAM, Prediction
-from spmd_core.results.result import Failure, MemoryBytes, Phases, Result, StrategyResult
-from spmd_core.runs.events import Event, Finished, Phase, Texts
-from spmd_core.timeline.of_walk import timeline_of
-from spmd_core.timeline.text import NAME as TIMELINE
-from spmd_core.timeline.text import to_text
-from spmd_core.words.strategies import predicted
-from spmd_core.workloads.strategies import ONE_DEVICE
+from spmd_core.experiment import ONE_DEVICE, Experiment, Row, own_flags
+from spmd_core.machine import Coordinates, dump_folder, parse_target
+from spmd_core.pictures import NAME as TIMELINE
+from spmd_core.pictures import timeline_of, to_text
+from spmd_core.program import NAME as SHARDINGS
+from spmd_core.program import (
+    Module,
+    Reasons,
+    fingerprint,
+    parse_module,
+    read_collectives,
+    with_warnings,
+)
+from spmd_core.results import (
+    PROGRAM,
+    Collective,
+    Environment,
+    Event,
+    Failure,
+    Finished,
+    MemoryBytes,
+    Phase,
+    Phases,
+    Prediction,
+    Result,
+    StrategyResult,
+    Texts,
+    compare_predicted,
+    estimates,
+)
+from spmd_core.time import Answer, of_experiment, on_topology, versions
+from spmd_core.words import predicted, with_next
 
 # a worker that once needed this much is renewed: a compiler gives little of it back
 LARGE_BYTES = 2 * 2**30

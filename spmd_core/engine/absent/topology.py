@@ -13,11 +13,10 @@ import jax
 from jax.experimental import topologies
 from jax.sharding import Mesh
 
-from spmd_core.cost.predicting import Answer
+from spmd_core.base import WorkerError
 from spmd_core.engine.absent.early import Scheduled
-from spmd_core.errors import WorkerError
-from spmd_core.machine.absent import ENVIRONMENT, description
-from spmd_core.machine.topologies import Topology
+from spmd_core.machine import ENVIRONMENT, Topology, description
+from spmd_core.time import Answer
 
 _ASKED = re.compile(
     r"stablehlo\.(all_reduce|all_gather|reduce_scatter|all_to_all|collective_permute|collective_broadcast)"

@@ -5,11 +5,9 @@ says of the same text.
 from collections.abc import Sequence
 from typing import Any
 
-from spmd_core.cost.attached import cluster_of
-from spmd_core.cost.predict import Keep, Useful, predict
 from spmd_core.engine.absent.topology import coordinates, memory_account
-from spmd_core.results.collective import Collective
-from spmd_core.results.prediction import Prediction
+from spmd_core.results import Collective, Prediction
+from spmd_core.time import Keep, Useful, cluster_of, predict
 
 TPU = "tpu"
 UNKNOWN = Useful()

@@ -8,23 +8,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from spmd_core.bandwidth.cases import cases
-from spmd_core.bandwidth.ceilings import ceiling, noted
-from spmd_core.bandwidth.expected import ALONE
-from spmd_core.bandwidth.fits import fits
-from spmd_core.engine.lower import execute, file_name
+from spmd_core.engine.lower import execute
 from spmd_core.engine.measured import timing
 from spmd_core.engine.measured.collectives import STRATEGY, measure
 from spmd_core.engine.measured.operations import Costs
 from spmd_core.engine.measured.trial import failure_of
-from spmd_core.experiment.experiment import Experiment, parse_experiment
-from spmd_core.machine.chips import BY_DEVICE_KIND, CHIPS, Chip
-from spmd_core.results.machine import Ceiling, Point
-from spmd_core.results.result import StrategyResult
-from spmd_core.runs.events import Event, Phase, Progress, Texts
-from spmd_core.script.program import program_text
-from spmd_core.workloads.machine import COLLECTIVES, TRANSFERS
-from spmd_core.workloads.workload import FLOATS
+from spmd_core.experiment import COLLECTIVES, FLOATS, TRANSFERS, Experiment, parse_experiment
+from spmd_core.machine import BY_DEVICE_KIND, CHIPS, Chip
+from spmd_core.program import file_name
+from spmd_core.results import Ceiling, Event, Phase, Point, Progress, StrategyResult, Texts
+from spmd_core.script import program_text
+from spmd_core.time import ALONE, cases, ceiling, fits, noted
 
 COPY_BYTES = 32 * 2**20  # of a device's array: beyond what caches hold
 FIRST_SIDE, MOST_SIDE = 256, 8192  # of a square matmul, doubled until it takes LONG_S

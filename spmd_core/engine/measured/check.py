@@ -9,20 +9,22 @@ import numpy as np
 
 from spmd_core.engine.measured.own_reference import OWN_NOTE, own_references
 from spmd_core.engine.measured.trial import Trial, failure_of
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.reference.bounds import Arithmetic, Judgement
-from spmd_core.reference.formulas import has_formula
-from spmd_core.reference.reference import (
+from spmd_core.experiment import Experiment
+from spmd_core.results import (
+    Arithmetic,
     Error,
+    Judgement,
     Reference,
+    Wrong,
+    WrongElement,
     arithmetic,
     beyond_note,
+    has_formula,
     measure_error,
     multiplier_note,
     references,
     uniform,
 )
-from spmd_core.results.result import Wrong, WrongElement
 
 LARGE_BYTES = (
     64 * 2**20

@@ -6,17 +6,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from spmd_core.bandwidth.cases import Case, cases
-from spmd_core.bandwidth.fits import fits
-from spmd_core.engine.lower import execute, file_name
+from spmd_core.engine.lower import execute
 from spmd_core.engine.measured import timing
 from spmd_core.engine.measured.trial import failure_of
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.results.machine import Point
-from spmd_core.results.result import StrategyResult
-from spmd_core.results.stats import summarize
-from spmd_core.runs.events import Event, Phase, Points, Texts
-from spmd_core.script.program import program_text
+from spmd_core.experiment import Experiment
+from spmd_core.program import file_name
+from spmd_core.results import Event, Phase, Point, Points, StrategyResult, Texts, summarize
+from spmd_core.script import program_text
+from spmd_core.time import Case, cases, fits
 
 STRATEGY = "as_written"
 MOST_SAMPLES, LEAST_SAMPLES = 40, 5

@@ -6,20 +6,18 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from spmd_core.base import Inexpressible
 from spmd_core.engine.absent.lower import structs
-from spmd_core.engine.lower import Steps, execute, file_name
+from spmd_core.engine.lower import Steps, execute
 from spmd_core.engine.measured.prepare import memory_bytes, price, read_program
 from spmd_core.engine.measured.report import strategy_result
 from spmd_core.engine.measured.run import forget_now_and_then
 from spmd_core.engine.measured.trial import Trial, device_order
 from spmd_core.engine.stderr import captured, compiler_warnings
-from spmd_core.errors import Inexpressible
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.results.environment import Environment
-from spmd_core.results.result import Result
-from spmd_core.runs.events import Event, Finished, Phase
-from spmd_core.script.program import program_text
-from spmd_core.workloads.strategies import MAP_STRATEGIES
+from spmd_core.experiment import MAP_STRATEGIES, Experiment
+from spmd_core.program import file_name
+from spmd_core.results import Environment, Event, Finished, Phase, Result
+from spmd_core.script import program_text
 
 
 def compile_experiment(

@@ -5,10 +5,8 @@ from collections.abc import Callable
 from spmd_core.engine import devices
 from spmd_core.engine.measured.calibration import run_calibration
 from spmd_core.engine.measured.collectives import STRATEGY, run_collectives
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.results.environment import Environment
-from spmd_core.results.result import Result
-from spmd_core.runs.events import Event, Finished
+from spmd_core.experiment import Experiment
+from spmd_core.results import Environment, Event, Finished, Result
 
 _RUNS = {"collectives": run_collectives, "calibrate": run_calibration}
 

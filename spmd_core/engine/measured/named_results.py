@@ -7,10 +7,8 @@ from typing import Any
 
 import jax
 
-from spmd_core.errors import WrongResult
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.mapped import read_plan
-from spmd_core.workloads.strategies import MAP_STRATEGIES
+from spmd_core.base import WrongResult
+from spmd_core.experiment import MAP_STRATEGIES, Experiment, read_plan
 
 Shapes = tuple[tuple[int, ...], ...]
 

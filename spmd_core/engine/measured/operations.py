@@ -13,13 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from spmd_core.bandwidth.expected import Machine
-from spmd_core.bandwidth.operations import operations_of
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.measured import timing
-from spmd_core.results.machine import Cost, MoveCost, Operation
-from spmd_core.results.result import StrategyResult
-from spmd_core.workloads.machine import chosen_axes
+from spmd_core.experiment import chosen_axes
+from spmd_core.results import Cost, MoveCost, Operation, StrategyResult
+from spmd_core.time import Machine, operations_of
 
 SIDES = (32, 128, 512, 1024)  # of matmuls: each shape of three of them
 TINY = 8  # side of a matmul that takes no longer than any operation

@@ -10,10 +10,9 @@ import numpy as np
 from spmd_core.engine.lower import execute
 from spmd_core.engine.measured.named_results import named_results, result_shapes
 from spmd_core.engine.measured.rounding_noise import Noise, spread
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.reference.bounds import Arithmetic, Bounded, bound
-from spmd_core.reference.reference import Reference
-from spmd_core.script.source import computation_lines
+from spmd_core.experiment import Experiment
+from spmd_core.results import Arithmetic, Bounded, Reference, bound
+from spmd_core.script import computation_lines
 
 OWN_NOTE = "compared with the function itself, in float64 on one device"
 _IMPORTS = "import jax\nimport jax.numpy as jnp\nimport numpy as np\n"

@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from spmd_core.engine.devices import JaxDevice
-from spmd_core.results.result import ArrayReport, ShardReport
+from spmd_core.results import ArrayReport, ShardReport
 
 MAX_SHARDS = 64
 MAX_VALUES = 256

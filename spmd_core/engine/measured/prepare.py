@@ -8,30 +8,24 @@ from typing import Any
 import jax
 import numpy as np
 
-from spmd_core.bandwidth.operations import operations_of
-from spmd_core.communication.collectives import read_collectives
-from spmd_core.communication.reasons import Reasons
-from spmd_core.communication.warned import with_warnings
-from spmd_core.cost.predict import Useful
 from spmd_core.engine.absent.topology import coordinates
 from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.hlo import read_module
-from spmd_core.engine.lower import execute, file_name, look_into, lower
+from spmd_core.engine.lower import execute, look_into, lower
 from spmd_core.engine.measured import attached
 from spmd_core.engine.measured.named_results import check_function, named_results, result_shapes
 from spmd_core.engine.measured.place import array_report
 from spmd_core.engine.measured.timing import Timed, block
 from spmd_core.engine.measured.trial import Trial, device_order
 from spmd_core.engine.stderr import captured, compiler_warnings
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.hlo.module import HloError
-from spmd_core.machine.topologies import Coordinates
-from spmd_core.results.result import MemoryBytes
-from spmd_core.script.program import program_text
-from spmd_core.timeline.of_walk import timeline_of
-from spmd_core.timeline.text import NAME as TIMELINE
-from spmd_core.timeline.text import to_text
-from spmd_core.workloads.strategies import MAP_STRATEGIES, ONE_DEVICE
+from spmd_core.experiment import MAP_STRATEGIES, ONE_DEVICE, Experiment
+from spmd_core.machine import Coordinates
+from spmd_core.pictures import NAME as TIMELINE
+from spmd_core.pictures import timeline_of, to_text
+from spmd_core.program import HloError, Reasons, file_name, read_collectives, with_warnings
+from spmd_core.results import MemoryBytes
+from spmd_core.script import program_text
+from spmd_core.time import Useful, operations_of
 
 Tell = Callable[[str], None]
 

@@ -4,13 +4,22 @@ needs.
 
 from statistics import median
 
+from spmd_core.base import seconds_text
 from spmd_core.engine.measured.timing import Timed
 from spmd_core.engine.measured.trial import Trial
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.results.curves import STEP_TIME
-from spmd_core.results.result import Phases, Status, StrategyResult, Unsharded
-from spmd_core.results.stats import SPREAD_NOTICE, SPREAD_WARNING, Summary, median_s, summarize
-from spmd_core.units import seconds_text
+from spmd_core.experiment import Experiment
+from spmd_core.results import (
+    SPREAD_NOTICE,
+    SPREAD_WARNING,
+    STEP_TIME,
+    Phases,
+    Status,
+    StrategyResult,
+    Summary,
+    Unsharded,
+    median_s,
+    summarize,
+)
 
 DISPATCH_BOUND = "dispatch bound"
 DISPATCH_FACTOR = 3.0

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from spmd_core.reference.bounds import EPS, LARGEST, Arithmetic
+from spmd_core.results import EPS, LARGEST, Arithmetic
 
 Values = list[Any]
 DRAWN = 2**17  # signs that are drawn for a run

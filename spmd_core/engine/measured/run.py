@@ -20,14 +20,10 @@ from spmd_core.engine.measured.report import strategy_result
 from spmd_core.engine.measured.sample import Sampler, rankable_rounds
 from spmd_core.engine.measured.train import Training
 from spmd_core.engine.measured.trial import OUT_OF_MEMORY, Trial
-from spmd_core.experiment.experiment import Experiment, Row
-from spmd_core.results import stats
-from spmd_core.results.environment import Environment
-from spmd_core.results.result import Result
-from spmd_core.runs.events import Event, Finished, Phase, Texts
-from spmd_core.script.program import mesh_lines
+from spmd_core.experiment import ONE_DEVICE, Experiment, Row
+from spmd_core.results import Environment, Event, Finished, Phase, Result, Texts, stats
+from spmd_core.script import mesh_lines
 from spmd_core.words import runs as words
-from spmd_core.workloads.strategies import ONE_DEVICE
 
 RUNS_REMEMBERED = 10
 _RUNS = count(1)
@@ -119,7 +115,7 @@ def _result(
         },
         comparison=stats.compare(rankable_rounds(trials), experiment.timing.samples),
     )
-    from spmd_core.advice.next import with_next  # 0.4 s, which no first median is to wait for
+    from spmd_core.words import with_next
 
     return with_next(with_sentence(result))
 
@@ -132,7 +128,7 @@ def with_sentence(result: Result) -> Result:
     """With the answer in words, for those who read the JSON form alone."""
     if result.comparison is None:
         return result
-    sentence = words.headline(result)
+    sentence = words.run_headline(result)
     comparison = result.comparison.model_copy(update={"sentence": sentence})
     return result.model_copy(update={"comparison": comparison})
 

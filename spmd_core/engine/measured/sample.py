@@ -6,9 +6,8 @@ from time import monotonic
 
 from spmd_core.engine.measured import timing
 from spmd_core.engine.measured.trial import Trial
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.results import stats
-from spmd_core.runs.events import Event, Phase, Progress
+from spmd_core.experiment import Experiment
+from spmd_core.results import Event, Phase, Progress, stats
 
 PROGRESS_INTERVAL_S = 0.1
 MORE_ROUNDS_S = 3.0  # more rounds than planned are added only up to this many seconds

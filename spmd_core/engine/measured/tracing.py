@@ -12,18 +12,21 @@ import jax
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.measured.timing import block
 from spmd_core.engine.measured.trial import Trial
-from spmd_core.hlo.module import HloError, Module
-from spmd_core.machine.dump_folder import dump_folder
-from spmd_core.results import stats
-from spmd_core.results.environment import Environment
-from spmd_core.results.trace import Trace
-from spmd_core.runs.events import Event as RunEvent
-from spmd_core.runs.events import Phase, Texts
-from spmd_core.timeline.facts import Facts
-from spmd_core.timeline.recorded import HOST, Event, Recorded
-from spmd_core.timeline.text import TRACED, to_text
-from spmd_core.timeline.traced import of_host, of_recorded
-from spmd_core.timeline.values import Timeline
+from spmd_core.machine import dump_folder
+from spmd_core.pictures import (
+    HOST,
+    TRACED,
+    Event,
+    Facts,
+    Recorded,
+    Timeline,
+    of_host,
+    of_recorded,
+    to_text,
+)
+from spmd_core.program import HloError, Module
+from spmd_core.results import Environment, Phase, Texts, Trace, stats
+from spmd_core.results import Event as RunEvent
 from spmd_core.words import traces as words
 
 CALLS, LONG_S = 3, 2.0  # of calls that take longer, one is traced

@@ -12,9 +12,8 @@ import numpy as np
 
 from spmd_core.engine.measured import timing
 from spmd_core.engine.measured.trial import Trial
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.results.curves import STEP_TIME, labelled, thinned
-from spmd_core.runs.events import Event, Phase, Progress
+from spmd_core.experiment import Experiment
+from spmd_core.results import STEP_TIME, Event, Phase, Progress, labelled, thinned
 
 PROGRESS_INTERVAL_S = 0.1
 

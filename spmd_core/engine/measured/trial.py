@@ -8,16 +8,22 @@ from typing import Any
 import jax
 import numpy as np
 
+from spmd_core.base import Inexpressible, WrongResult
 from spmd_core.engine.devices import JaxDevice
 from spmd_core.engine.measured.timing import Timed
-from spmd_core.errors import Inexpressible, WrongResult
-from spmd_core.experiment.experiment import Row
-from spmd_core.reference.reference import Error
-from spmd_core.results.collective import Collective
-from spmd_core.results.machine import Operation
-from spmd_core.results.prediction import Prediction
-from spmd_core.results.result import INEXPRESSIBLE, ArrayReport, Failure, MemoryBytes, Wrong
-from spmd_core.results.trace import Trace
+from spmd_core.experiment import Row
+from spmd_core.results import (
+    INEXPRESSIBLE,
+    ArrayReport,
+    Collective,
+    Error,
+    Failure,
+    MemoryBytes,
+    Operation,
+    Prediction,
+    Trace,
+    Wrong,
+)
 
 MAX_MESSAGE_CHARACTERS = 2000
 OUT_OF_MEMORY = "resource_exhausted"

@@ -4,10 +4,9 @@ device passes, and it alone may rule out.
 
 import math
 
+from spmd_core.experiment import ONE_DEVICE, Array
 from spmd_core.search.array_space import Sharded
 from spmd_core.search.costs.formula import Formula, is_one_contraction, pairs
-from spmd_core.workloads.strategies import ONE_DEVICE
-from spmd_core.workloads.workload import Array
 
 
 def bound_s(formula: Formula, sharded: Sharded, strategy: str) -> float:

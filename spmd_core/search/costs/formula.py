@@ -11,12 +11,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from spmd_core.experiment.experiment import Experiment
-from spmd_core.experiment.types import Axes, Spec
+from spmd_core.experiment import (
+    DTYPE_BYTES,
+    ONE_DEVICE,
+    Array,
+    Axes,
+    Divides,
+    Experiment,
+    Spec,
+    Workload,
+    element_count,
+)
 from spmd_core.search.array_space import Dims, Sharded, rows_dim
 from spmd_core.search.costs.rates import Rates, Sizes
-from spmd_core.workloads.strategies import ONE_DEVICE
-from spmd_core.workloads.workload import DTYPE_BYTES, Array, Divides, Workload, element_count
 
 Parts = dict[str, float]
 

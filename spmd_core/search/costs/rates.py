@@ -4,19 +4,19 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from spmd_core.bandwidth.expected import Machine
-from spmd_core.cost.constants import (
+from spmd_core.experiment import DTYPE_BYTES, Axes, Mesh
+from spmd_core.machine import Topology
+from spmd_core.results import Operation
+from spmd_core.time import (
+    EXPECTED,
     HBM_EFFICIENCY,
     HOP_LATENCY_S,
     LAUNCH_S,
     MATMUL_SHARE,
+    Machine,
+    collective_s,
+    route_of,
 )
-from spmd_core.cost.links import EXPECTED, collective_s
-from spmd_core.estimate.transfers import route_of
-from spmd_core.experiment.types import Axes, Mesh
-from spmd_core.machine.topologies import Topology
-from spmd_core.results.machine import Operation
-from spmd_core.workloads.workload import DTYPE_BYTES
 
 # Of simulated devices, which share the cores of one machine; near a 2-core server: guesses that
 # only order candidates, since whatever may win is measured

@@ -3,13 +3,9 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from spmd_core.machine.targets import parse_target
-from spmd_core.search.answer import Answer
-from spmd_core.search.candidate import Candidate
-from spmd_core.search.proof import Proof
-from spmd_core.search.question import Goal
-from spmd_core.search.ranking import score
-from spmd_core.units import bytes_text, count_text, number_text, seconds_text
+from spmd_core.base import bytes_text, count_text, number_text, seconds_text
+from spmd_core.machine import parse_target
+from spmd_core.search import Answer, Candidate, Goal, Proof, score
 from spmd_core.words.costs import money_text
 from spmd_core.words.search.candidates import FATES, time_words
 from spmd_core.words.strategies import paired_words
@@ -40,7 +36,7 @@ def goal_words(goal: Goal, of_model: bool) -> str:
     return f"{goal} per token" if of_model else goal  # models' steps do different batches
 
 
-def headline(answer: Answer) -> str:
+def search_headline(answer: Answer) -> str:
     """The winner with its number and how sure it is; or that nothing can run, and which rule did
     that.
     """

@@ -2,14 +2,9 @@
 
 from collections.abc import Sequence
 
-from spmd_core.results.result import Ratio
-from spmd_core.search.answer import Answer
-from spmd_core.search.candidate import Candidate
-from spmd_core.search.classics import Classic
-from spmd_core.search.compared import Difference, compared
-from spmd_core.search.proof import Proof
-from spmd_core.search.question import Goal
-from spmd_core.units import bytes_text, number_text, seconds_text
+from spmd_core.base import bytes_text, number_text, seconds_text
+from spmd_core.results import Ratio
+from spmd_core.search import Answer, Candidate, Classic, Difference, Goal, Proof, compared
 from spmd_core.words.predictions import share_words
 from spmd_core.words.strategies import paired_words
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from spmd_core.base.settings import Settings
 from spmd_core.engine.absent import early
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab import Lab
-from spmd_core.machine import dump_folder
-from spmd_core.settings import Settings
-from spmd_core.workloads.decoder import DEFAULT_SPEC
+from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
+from spmd_core.lab.lab import Lab
+from spmd_core.machine import dumps as dump_folder
 
 SMALL = DEFAULT_SPEC | {
     "target": "tpu:v5e:2x2",

@@ -18,9 +18,9 @@ import json
 import numpy as np
 from jax.sharding import AxisType, Mesh
 from spmd_core.engine.absent.topology import devices_of
-from spmd_core.plan.reading import parse_plan
-from spmd_core.programs.decoder import Decoder
-from spmd_core.programs.decoder_step import lower_train_step
+from spmd_core.experiment.plan.reading import parse_plan
+from spmd_core.script.programs.decoder import Decoder
+from spmd_core.script.programs.decoder_step import lower_train_step
 from spmd_core.script.decoder import configuration
 
 TINY = {"target": "tpu:v5e:1x1", "model": "scaled:1", "mesh": {"fsdp": 1}, "batch_per_device": 1,

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from spmd_core.base.settings import Settings
 from spmd_core.commands.report import report
-from spmd_core.cost.predicting import is_current
-from spmd_core.cost.version import versions
 from spmd_core.engine.absent.topology import explain
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.ir.shardings import NAME as SHARDINGS
-from spmd_core.lab import Lab
+from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
+from spmd_core.lab.lab import Lab
+from spmd_core.pictures.timeline import text as timeline
+from spmd_core.program.ir.shardings import NAME as SHARDINGS
+from spmd_core.results.runs.states import TIMING
 from spmd_core.results.shardings import Shardings
-from spmd_core.runs.states import TIMING
-from spmd_core.settings import Settings
-from spmd_core.timeline import text as timeline
-from spmd_core.words.runs import headline
+from spmd_core.time.cost.predicting import is_current
+from spmd_core.time.cost.version import versions
+from spmd_core.words.runs import run_headline
 from spmd_core.words.strategies import same_programs
-from spmd_core.workloads.decoder import DEFAULT_SPEC
 from tests.labs import ROOT, is_stopped, until
 from tests.specs import LONGEST_COMPILE
 
@@ -149,7 +149,7 @@ def test_strategies_that_compile_to_the_same_program_are_named(lab):
         lab, strategies=["single", "auto", "shard_map"], sharding={"batch": "x"}, dtype="float32"
     )
     assert same_programs(result.strategies)[0][0] == ("auto", "shard_map")
-    said = headline(result)
+    said = run_headline(result)
     assert said.endswith("Automatic and shard_map compile to the same program.")
     assert "Single device takes" in said and report(result)[0] == said
 
@@ -187,7 +187,7 @@ def test_a_study_over_targets_measures_what_is_here_and_predicts_the_rest(lab):
         "TPU v6 lite",
         "cpu",
     ]
-    assert result.predicted.sentence and headline(result).endswith(result.predicted.sentence)
+    assert result.predicted.sentence and run_headline(result).endswith(result.predicted.sentence)
     assert "all-reduce" not in lab.text(run, "v6e:2x2/auto", "hlo")
 
 

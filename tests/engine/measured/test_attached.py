@@ -5,8 +5,6 @@ from topologies of the compiler.
 import jax
 import pytest
 
-from spmd_core.cost.predict import Useful
-from spmd_core.cost.predicting import Answer, of_experiment
 from spmd_core.engine.absent.lower import lower_experiment
 from spmd_core.engine.absent.topology import coordinates, devices_of, memory_account
 from spmd_core.engine.lower import Steps
@@ -15,6 +13,8 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.machine.absent import ENVIRONMENT
 from spmd_core.machine.topologies import get_topology
 from spmd_core.results.prediction import Prediction
+from spmd_core.time.cost.predict import Useful
+from spmd_core.time.cost.predicting import Answer, of_experiment
 
 LAYER = {
     "workload": "layer",

@@ -8,7 +8,7 @@ import pytest
 from bench.judging import Case
 from bench.planted_faults import DTYPES, FAULTS, caught
 from bench.right_answers import SPECS, SUM_NEAR_0, experiment_of, judged, kinds_of_data
-from spmd_core.workloads.catalog import WORKLOADS
+from spmd_core.experiment.workloads.catalog import WORKLOADS
 
 FAST = [
     fault

@@ -4,10 +4,10 @@ import jax
 import pytest
 
 from spmd_core.engine.measured import tracing
-from spmd_core.ir.shardings import NAME
+from spmd_core.pictures.timeline.recorded import Event
+from spmd_core.pictures.timeline.text import TRACED, from_text
+from spmd_core.program.ir.shardings import NAME
 from spmd_core.results.shardings import Shardings
-from spmd_core.timeline.recorded import Event
-from spmd_core.timeline.text import TRACED, from_text
 
 LAYER = {
     "workload": "layer",

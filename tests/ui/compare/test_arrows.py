@@ -3,7 +3,7 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.lab import Lab
+from spmd_core.lab.lab import Lab
 from tests.ui.predictions import store
 from tests.ui.values import result, strategy
 

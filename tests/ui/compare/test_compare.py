@@ -14,17 +14,17 @@ from streamlit.testing.v1 import AppTest
 from bench.hostile_links import code_of
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
-from spmd_core.lab import Lab
-from spmd_core.timeline.recorded import Recorded
-from spmd_core.timeline.text import NAME, TRACED, to_text
-from spmd_core.timeline.traced import of_recorded
+from spmd_core.experiment.workloads.own import files
+from spmd_core.lab.lab import Lab
+from spmd_core.pictures.timeline.recorded import Recorded
+from spmd_core.pictures.timeline.text import NAME, TRACED, to_text
+from spmd_core.pictures.timeline.traced import of_recorded
 from spmd_core.words.traces import trace_words
-from spmd_core.workloads.own import files
-from tests.timeline.test_traced import FACTS, call
-from tests.timeline.values import timeline as predicted
+from tests.experiment.workloads.own.test_files import WEIGHTED
+from tests.pictures.timeline.test_traced import FACTS, call
+from tests.pictures.timeline.values import timeline as predicted
 from tests.ui.predictions import store
 from tests.ui.values import result, strategy
-from tests.workloads.own.test_files import WEIGHTED
 from ui.compare import view
 
 LAYER = parse_experiment(

@@ -5,7 +5,7 @@ from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab import Lab
+from spmd_core.lab.lab import Lab
 from spmd_core.results.result import Result
 from tests.ui.predictions import prediction, store
 from tests.ui.values import ENVIRONMENT, comparison, strategy

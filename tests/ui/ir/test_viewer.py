@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab import Lab
+from spmd_core.lab.lab import Lab
 from spmd_core.words import texts as words
 from ui.ir.html import LONGEST, Line, listing, marked
 
@@ -192,6 +192,6 @@ def test_words_count():
     assert words.count(1, "match") == "1 match"
     assert [words.count(2, "match"), words.count(1200, "op")] == ["2 matches", "1,200 ops"]
     assert (
-        words.collectives_words({"all-gather-start": 2, "all-gather": 1, "all-reduce": 1})
+        words.collective_counts_words({"all-gather-start": 2, "all-gather": 1, "all-reduce": 1})
         == "3 all-gather, 1 all-reduce"
     )

@@ -5,9 +5,9 @@ import math
 import pytest
 
 from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.plan.meshes import AXES
 from spmd_core.machine.chips import CHIPS
 from spmd_core.machine.topologies import get_topology, legal_shapes
-from spmd_core.plan.meshes import AXES
 from ui.predict import drafts
 
 MODEL = parse_experiment(

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab import Lab
+from spmd_core.lab.lab import Lab
 from spmd_core.words.costs import cost_of, money_text
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
 

@@ -9,10 +9,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.results.result import Failure
-from spmd_core.sweep.curves import Numbers, Outcome, curves, outcome_of
-from spmd_core.sweep.sweep import parse_sweep, variants
-from spmd_core.workloads.decoder import DEFAULT_SPEC
+from spmd_core.search.sweep.curves import Numbers, Outcome, curves, outcome_of
+from spmd_core.search.sweep.sweep import parse_sweep, variants
 from tests.standin_lab import GIB, StandInLab, found
 from ui.predict import sweep as sweep_view
 from ui.predict.sweep_charts import chart_alt, charts_of
@@ -29,7 +29,7 @@ BASE = parse_experiment(
 
 def script():
     from spmd_core.experiment.experiment import parse_experiment
-    from spmd_core.workloads.decoder import DEFAULT_SPEC
+    from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
     from ui.predict import sweep as sweep_view
 
     sweep_view.show(

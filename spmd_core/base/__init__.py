@@ -1,0 +1,56 @@
+"""What everything else stands on: refusals, units, frozen values, threads, settings."""
+
+from spmd_core.base import threads
+from spmd_core.base.errors import (
+    Inexpressible,
+    LabError,
+    RequestError,
+    StorageError,
+    UnreadableRun,
+    WorkerError,
+    WrongResult,
+    refuse,
+    shorten,
+)
+from spmd_core.base.frozen import AsObject, Frozen, PairsOf
+from spmd_core.base.settings import Settings, default_data_folder, read_settings, resolved
+from spmd_core.base.units import (
+    bytes_text,
+    count_text,
+    mesh_text,
+    number_text,
+    ordinal_text,
+    scaled_text,
+    seconds_text,
+    suffixed_sizes,
+    value_text,
+)
+
+__all__ = [
+    "AsObject",
+    "Frozen",
+    "Inexpressible",
+    "LabError",
+    "PairsOf",
+    "RequestError",
+    "Settings",
+    "StorageError",
+    "UnreadableRun",
+    "WorkerError",
+    "WrongResult",
+    "bytes_text",
+    "count_text",
+    "default_data_folder",
+    "mesh_text",
+    "number_text",
+    "ordinal_text",
+    "read_settings",
+    "refuse",
+    "resolved",
+    "scaled_text",
+    "seconds_text",
+    "shorten",
+    "suffixed_sizes",
+    "threads",
+    "value_text",
+]

@@ -1,0 +1,115 @@
+"""Blocks of the attention kernel: queries, keys, and keys per matmul."""
+
+import math
+from typing import Any
+
+from spmd_core.base import bytes_text, refuse, shorten
+
+# In the published runs. Sources: base.yml of MaxText, its v6e configurations, and the recipe
+# training/ironwood/llama3.1-70b/8k-bf16-tpu7x-4x4x4 of AI-Hypercomputer/tpu-recipes.
+DEFAULT_BLOCKS = {"v6e": (2048, 2048, 2048), "tpu7x": (2048, 1024, 512)}
+OTHER_BLOCKS = (512, 512, 512)
+# KiB of vector memory that a kernel may take where no flag says so; read off the compiler's refusals
+VMEM_LIMITS_KIB = {"v4": 16384, "v5e": 16384, "v5p": 16384}
+VMEM_FLAG = "xla_tpu_scoped_vmem_limit_kib"
+MIN_BLOCK, MAX_BLOCK = 128, 8192  # a block of keys is a multiple of the 128 lanes of a register
+
+Blocks = tuple[int, int, int]
+
+
+def read_blocks(given: Any) -> int | Blocks | None:
+    """Blocks as one number or as three; three equal ones as one. RequestError for anything else."""
+    if given is None:
+        return None
+    numbers = tuple(given) if isinstance(given, list | tuple) else (given,)
+    whole = all(isinstance(each, int) and not isinstance(each, bool) for each in numbers)
+    if len(numbers) not in (1, 3) or not whole:
+        raise refuse(
+            f"attention_blocks={shorten(given)}",
+            "is neither one number nor three",
+            "write for example 512, or 2048,1024,512",
+        )
+    for each in numbers:
+        if not MIN_BLOCK <= each <= MAX_BLOCK:
+            raise refuse(
+                f"attention_blocks={shorten(each)}",
+                f"is not between {MIN_BLOCK} and {MAX_BLOCK}",
+                f"use {min(max(each, MIN_BLOCK), MAX_BLOCK)}",
+            )
+    queries, keys, part = numbers * 3 if len(numbers) == 1 else numbers
+    return queries if queries == keys == part else (queries, keys, part)
+
+
+def kernel_blocks(asked: int | Blocks | None, generation: str, sequence: int) -> Blocks:
+    """Blocks as asked, else those of the published runs made to divide the sequence."""
+    if asked is None:
+        blocks = DEFAULT_BLOCKS.get(generation, OTHER_BLOCKS)
+        queries, keys, part = (math.gcd(block, sequence) for block in blocks)
+        return queries, keys, math.gcd(keys, part)
+    queries, keys, part = (asked, asked, asked) if isinstance(asked, int) else asked
+    keys = min(keys, sequence)
+    return min(queries, sequence), keys, min(part, keys)
+
+
+def check_blocks(blocks: Blocks, sequence: int) -> None:
+    """RequestError where the kernel cannot cut a sequence into these blocks."""
+    queries, keys, part = blocks
+    for block in (queries, keys):
+        if sequence % block:
+            raise refuse(
+                f"attention_blocks={block}",
+                f"does not divide sequence={sequence}",
+                f"use {math.gcd(block, sequence)}",
+            )
+    text = f"attention_blocks={queries},{keys},{part}"
+    if keys % part:
+        raise refuse(
+            text,
+            f"computes with {part} keys of blocks of {keys}, which does not divide",
+            f"use {queries},{keys},{math.gcd(keys, part)}",
+        )
+    if part % MIN_BLOCK:
+        raise refuse(
+            text,
+            f"computes with a number of keys that is no multiple of {MIN_BLOCK}",
+            f"use {queries},{keys},{max(MIN_BLOCK, part // MIN_BLOCK * MIN_BLOCK)}",
+        )
+
+
+def kernel_bytes(blocks: Blocks, head_dim: int) -> int:
+    """Bytes of vector memory that the attention kernel takes at least: the scores of a block in
+    float32, two sets of what comes and goes in bfloat16, and its sums in float32.
+    """
+    queries, keys, part = blocks
+    scores, moved = 4 * queries * part, 2 * 2 * 2 * (queries + keys) * head_dim
+    return scores + moved + 4 * queries * (head_dim + 2 * MIN_BLOCK)
+
+
+def smaller_blocks(blocks: Blocks, head_dim: int, limit: int) -> Blocks:
+    """The largest blocks, halved in turn, that take half of `limit` bytes at least: so much more
+    the compiler needs in what was compiled.
+    """
+    queries, keys, part = blocks
+    while kernel_bytes((queries, keys, part), head_dim) > limit / 2 and queries > MIN_BLOCK:
+        if part > 4 * MIN_BLOCK:
+            part //= 2
+        elif queries >= keys:
+            queries //= 2
+        else:
+            keys, part = keys // 2, min(part, keys // 2)
+    return queries, keys, part
+
+
+def too_large(blocks: Blocks, head_dim: int, limit_kib: int | None) -> str | None:
+    """Why a kernel of these blocks cannot be compiled, in a sentence; None where the sizes do not
+    tell. `limit_kib` is what it may take of vector memory, None where that is not known.
+    """
+    if limit_kib is None or (needed := kernel_bytes(blocks, head_dim)) <= limit_kib * 1024:
+        return None
+    limit = limit_kib * 1024
+    use = ",".join(map(str, smaller_blocks(blocks, head_dim, limit)))
+    return (
+        f"attention blocks {','.join(map(str, blocks))} need at least {bytes_text(needed)} of "
+        f"vector memory, {bytes_text(needed - limit)} more than the {bytes_text(limit)} that a "
+        f"kernel may take: use {use}"
+    )

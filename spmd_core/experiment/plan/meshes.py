@@ -1,0 +1,35 @@
+"""The axes that a decoder is sharded over, and what a mesh of them has to be."""
+
+import math
+
+from spmd_core.base import refuse, shorten
+from spmd_core.machine import Topology
+
+AXES = ("data", "fsdp", "fsdp_transpose", "expert", "sequence", "tensor")
+DATA_AXES = ("data", "fsdp", "fsdp_transpose")  # those that cut the batch
+
+
+def check_mesh(mesh: tuple[tuple[str, int], ...], topology: Topology) -> None:
+    """RequestError where a mesh has other axes, or does not fill the topology."""
+    names, devices = [name for name, _ in mesh], math.prod(size for _, size in mesh)
+    for name in names:
+        if name not in AXES:
+            raise refuse(
+                f"mesh axis {shorten(name)}",
+                "is not one that a decoder is sharded over",
+                f"use {', '.join(AXES)}",
+            )
+        if names.count(name) > 1:
+            raise refuse(f"mesh axis {name!r}", "appears twice in the mesh", "give it once")
+    if devices != topology.devices:
+        raise refuse(
+            f"mesh of {devices} devices",
+            f"does not fill {topology.name} with its {topology.devices}",
+            f"make the axes multiply to {topology.devices}, for example fsdp={topology.devices}",
+        )
+    if topology.slices > 1 and devices % topology.slices:
+        raise refuse(
+            f"{topology.slices} slices",
+            "do not divide over the mesh",
+            f"put data={topology.slices} first",
+        )

@@ -1,0 +1,325 @@
+"""The plan of a training run on absent TPUs: topology, model, mesh, batch, remat and compiler
+flags, as one frozen value.
+"""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StrictInt,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from spmd_core.base import AsObject, Frozen, PairsOf, bytes_text, refuse, shorten
+from spmd_core.experiment.plan.blocks import (
+    VMEM_FLAG,
+    VMEM_LIMITS_KIB,
+    Blocks,
+    check_blocks,
+    kernel_blocks,
+    read_blocks,
+    too_large,
+)
+from spmd_core.experiment.plan.flags import GENERATION_FLAGS, PUBLISHED_FLAGS, flag_refusal
+from spmd_core.experiment.plan.meshes import DATA_AXES, check_mesh
+from spmd_core.experiment.plan.models import CHOICES, VARIABLE, ModelSize, get_model
+from spmd_core.machine import Topology, get_topology
+
+NAMES = ("input", "query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down", "attention")
+MAX_SEQUENCE = 2**20
+
+
+def _in_order(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of kept arrays in the order of the block, each once; unknown ones stay, to be refused."""
+    known = tuple(name for name in NAMES if name in names)
+    return known + tuple(name for name in names if name not in NAMES)
+
+
+def _pairs(value: Any) -> list[Any]:
+    """A JSON object or a list of pairs as pairs; none where it is neither, for pydantic to refuse."""
+    listed = list(value.items()) if isinstance(value, Mapping) else value
+    is_pairs = isinstance(listed, list | tuple) and all(
+        isinstance(pair, list | tuple) and len(pair) == 2 for pair in listed
+    )
+    return list(listed) if is_pairs else []
+
+
+def _flag(flag: str) -> str:
+    if rule := flag_refusal(flag):
+        raise refuse(
+            f"compiler flag {shorten(flag)}",
+            rule,
+            "write for example xla_enable_async_all_gather=false",
+        )
+    return flag.removeprefix("--")
+
+
+_Names = Annotated[tuple[str, ...], AfterValidator(_in_order)]
+_Dtype = Literal["float32", "bfloat16"]
+
+AXIS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")  # also a cell of a table: no formula
+
+
+class Plan(Frozen):
+    """What is compiled: one training step. `batch_per_device` counts sequences per chip; None for
+    blocks means the generation's own.
+
+    Fields are written in one form: plans that mean the same program have equal ids.
+    """
+
+    version: Literal[1] = 1
+    target: Annotated[str, AfterValidator(lambda text: get_topology(text).target)]
+    model: Annotated[str, AfterValidator(lambda name: get_model(name).name)]
+    mesh: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf]
+    batch_per_device: float = Field(gt=0, le=65536)
+    sequence: StrictInt = Field(2048, ge=128, le=MAX_SEQUENCE)
+    remat: Literal["none", "minimal", "full"] = "full"
+    save: _Names = ()
+    offload: _Names = ()
+    fused_qkv: bool = False
+    fused_mlp: bool = False
+    attention_blocks: Annotated[int | Blocks | None, BeforeValidator(read_blocks)] = None
+    state_dtype: _Dtype = "float32"  # of both moments, unless the second has its own
+    second_moment_dtype: _Dtype | None = None
+    parameter_dtype: _Dtype = "float32"
+    compiler_flags: tuple[Annotated[str, AfterValidator(_flag)], ...] = ()
+    device_order: Literal["topology", "plain"] = "topology"
+    layers: StrictInt | None = Field(None, ge=1, le=1024)  # None: the model's own
+    # sizes that differ from the model's own, layers left out
+    sizes: Annotated[tuple[tuple[str, StrictInt], ...], PairsOf, AsObject] = ()
+    activation: Literal["relu", "gelu", "silu"] | None = None  # None: the model's own, as below
+    gated: bool | None = None
+    tied: bool | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_layers(cls, data: Any) -> Any:
+        """Layers among the sizes are those of the field of that name."""
+        pairs = _pairs(data.get("sizes")) if isinstance(data, Mapping) else []
+        named = [size for name, size in pairs if name == "layers"]
+        if not named:
+            return data
+        layers = data.get("layers")
+        return {
+            **data,
+            "layers": named[-1] if layers is None else layers,
+            "sizes": [pair for pair in pairs if pair[0] != "layers"],
+        }
+
+    @field_validator("batch_per_device")
+    @classmethod
+    def _share(cls, share: float, info: ValidationInfo) -> float:
+        """The share nearest to a whole batch: 1/192 is not exact, however it was reckoned."""
+        devices = math.prod(size for _, size in info.data.get("mesh", ()))
+        batch = share * devices
+        return round(batch) / devices if devices and abs(batch - round(batch)) <= 1e-6 else share
+
+    @field_validator("layers")
+    @classmethod
+    def _other_layers(cls, layers: int | None, info: ValidationInfo) -> int | None:
+        """None for the model's own number."""
+        own = get_model(info.data["model"]).layers if "model" in info.data else None
+        return None if layers == own else layers
+
+    @field_validator("sizes")
+    @classmethod
+    def _other_sizes(
+        cls, sizes: tuple[tuple[str, int], ...], info: ValidationInfo
+    ) -> tuple[tuple[str, int], ...]:
+        """Sizes in the order of a model's, without those that are its own."""
+        if "model" not in info.data:
+            return sizes
+        own, given = get_model(info.data["model"]), dict(sizes)
+        own.varied(**given)  # refuses the name of a size that no model has
+        usual = {name: getattr(own, name) for name in VARIABLE}
+        usual["kv_heads"] = own.keys_of(given.get("heads", own.heads))
+        return tuple(
+            (name, given[name]) for name in VARIABLE if name in given and given[name] != usual[name]
+        )
+
+    @field_validator(*CHOICES)
+    @classmethod
+    def _other_choice(cls, value: Any, info: ValidationInfo) -> Any:
+        """None for the model's own."""
+        own = get_model(info.data["model"]) if "model" in info.data else None
+        return None if own and value == getattr(own, info.field_name or "") else value
+
+    @field_validator("second_moment_dtype")
+    @classmethod
+    def _other_dtype(cls, dtype: str | None, info: ValidationInfo) -> str | None:
+        """None for that of the first moment."""
+        return None if dtype == info.data.get("state_dtype") else dtype
+
+    @model_validator(mode="after")
+    def _check(self) -> "Plan":
+        check_mesh(self.mesh, self.topology)
+        self._check_cuts(self.size)
+        self._check_weights(self.topology, self.size)
+        check_blocks(self.kernel_blocks, self.sequence)
+        self._check_names()
+        return self
+
+    def _check_cuts(self, model: ModelSize) -> None:
+        axes = self.axis_sizes
+        rows = math.prod(axes.get(name, 1) for name in DATA_AXES)
+        batch = self.batch_per_device * self.devices
+        if abs(batch - self.batch) > 1e-6 or self.batch < 1 or self.batch % rows:
+            better = rows * max(1, round(batch / rows)) / self.devices
+            raise refuse(
+                f"batch_per_device={self.batch_per_device:g}",
+                f"makes {batch:g} sequences, which do not divide over {rows} shards",
+                f"use {better:g}",
+            )
+        if self.sequence % (128 * axes.get("sequence", 1)):
+            raise refuse(
+                f"sequence={self.sequence}",
+                f"does not divide into blocks of 128 over sequence={axes.get('sequence', 1)}",
+                f"use {128 * axes.get('sequence', 1) * max(1, self.sequence // (128 * axes.get('sequence', 1)))}",
+            )
+        tensor = axes.get("tensor", 1)
+        for what, size in (("heads", model.heads), ("mlp", model.mlp), ("embed", model.embed)):
+            if size % tensor:
+                raise refuse(
+                    f"tensor={tensor}",
+                    f"does not divide {what}={size} of {self.model}",
+                    f"use {math.gcd(size, tensor)}",
+                )
+        if self.fused_qkv and model.kv_heads != model.heads:
+            raise refuse(
+                "fused_qkv",
+                f"needs as many key heads as heads, and {self.model} has {model.kv_heads} of {model.heads}",
+                "leave it out",
+            )
+        if self.fused_mlp and not model.gated:
+            raise refuse(
+                "fused_mlp",
+                f"is one matmul for gate and up, and {self.model} here has no gate",
+                "leave it out",
+            )
+
+    def _check_weights(self, topology: Topology, model: ModelSize) -> None:
+        """RequestError where one weight, which a matmul needs whole but for `tensor`, is larger
+        than a device's memory.
+        """
+        capacity = topology.chip.device_hbm_bytes
+        name, elements = model.largest_weight
+        nbytes = 2 * elements // self.axis_sizes.get("tensor", 1)
+        if self.sizes and nbytes > capacity:
+            raise refuse(
+                f"embed={model.embed} by {name}={getattr(model, name)}",
+                f"makes a weight of {bytes_text(nbytes)} in bfloat16, more than the {bytes_text(capacity)} of a {topology.chip.title}",
+                "make one of them smaller, or tensor larger",
+            )
+
+    def _check_names(self) -> None:
+        for field, names in (("save", self.save), ("offload", self.offload)):
+            for name in names:
+                if name not in NAMES:
+                    raise refuse(
+                        f"{field} {shorten(name)}",
+                        "is not saved by a decoder's block",
+                        f"use {', '.join(NAMES)}",
+                    )
+        if both := set(self.save) & set(self.offload):
+            raise refuse(f"{sorted(both)[0]!r}", "is both saved and offloaded", "choose one")
+        if self.remat == "none" and (self.save or self.offload):
+            raise refuse(
+                "remat none",
+                "keeps everything, so that save and offload mean nothing",
+                "use remat full",
+            )
+
+    @property
+    def size(self) -> ModelSize:
+        """The model, with the sizes that the plan gives itself."""
+        size = get_model(self.model)
+        changes: dict[str, Any] = dict(self.sizes) | (
+            {"layers": self.layers} if self.layers else {}
+        )
+        changes |= {name: value for name in CHOICES if (value := getattr(self, name)) is not None}
+        return size.varied(**changes) if changes else size
+
+    @property
+    def topology(self) -> Topology:
+        """Where it is to run."""
+        return get_topology(self.target)
+
+    @property
+    def axis_sizes(self) -> dict[str, int]:
+        """Mesh axis -> size, in order."""
+        return dict(self.mesh)
+
+    @property
+    def devices(self) -> int:
+        """Devices of the mesh."""
+        return math.prod(size for _, size in self.mesh)
+
+    @property
+    def batch(self) -> int:
+        """Sequences in a step."""
+        return round(self.batch_per_device * self.devices)  # a share such as 1/192 is not exact
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in a step."""
+        return self.batch * self.sequence
+
+    @property
+    def kernel_blocks(self) -> Blocks:
+        """Blocks of the attention kernel: queries, keys, keys per matmul."""
+        return kernel_blocks(self.attention_blocks, self.topology.chip.generation, self.sequence)
+
+    @property
+    def kernel_refusal(self) -> str | None:
+        """Why the attention kernel cannot be compiled with its blocks; None where the sizes do not
+        tell.
+        """
+        asked = self.flags.get(VMEM_FLAG, "")
+        generation = self.topology.chip.generation
+        limit = int(asked) if asked.isdigit() else VMEM_LIMITS_KIB.get(generation)
+        return too_large(self.kernel_blocks, self.size.head_dim, limit)
+
+    @property
+    def moment_dtypes(self) -> tuple[str, str]:
+        """Of the optimizer's first and second moment."""
+        return self.state_dtype, self.second_moment_dtype or self.state_dtype
+
+    @property
+    def fused_attention_backward(self) -> bool:
+        """Whether the attention kernel's backward is one kernel, as in the published runs on v6e."""
+        return get_topology(self.target).chip.matrix_unit == 256
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """Compiler flags: those of the published runs, then the plan's own."""
+        generation = get_topology(self.target).chip.generation
+        texts = (*PUBLISHED_FLAGS, *GENERATION_FLAGS.get(generation, ()), *self.compiler_flags)
+        return {
+            name: value
+            for name, _, value in (text.removeprefix("--").partition("=") for text in texts)
+        }
+
+    @property
+    def flops(self) -> int:
+        """Model FLOPs of a step."""
+        return self.size.train_flops(self.tokens, self.sequence)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form, defaults filled in."""
+        return self.model_dump(mode="json")
+
+    @property
+    def id(self) -> str:
+        """Hash of the canonical form (16 hex digits)."""
+        return hashlib.sha256(
+            json.dumps(self.to_json(), sort_keys=True, separators=(",", ":")).encode()
+        ).hexdigest()[:16]

@@ -1,0 +1,219 @@
+"""How a decoder's training step is cut: dim -> mesh axes, as `programs/decoder.py` has it, and what
+a plan's mesh makes of it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from spmd_core.experiment.plan.plan import Plan
+
+Dims = tuple[tuple[str, int], ...]
+# An axis that an earlier dim of the same array uses is skipped, and so is one that does not divide
+# the dim. A test compares this with the program's.
+RULES: Mapping[str, tuple[str, ...]] = {
+    "batch": ("data", "fsdp", "fsdp_transpose"),
+    "length": ("sequence",),
+    "act_embed": ("tensor",),
+    "act_heads": ("tensor", "sequence"),
+    "act_mlp": ("tensor",),
+    "act_vocab": ("tensor", "sequence"),
+    "embed": ("fsdp", "fsdp_transpose", "sequence"),
+    "mlp": ("fsdp_transpose", "tensor"),
+    "heads": ("tensor",),
+    "kv_heads": ("tensor",),
+    "vocab": ("tensor",),
+    "norm": ("tensor",),
+    "experts": ("expert",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CutArray:
+    """An array of the program: what it is, its dims with sizes, and per dim the mesh axes that cut
+    it.
+    """
+
+    # "activations" or "parameters", of which those of a layer are shown without the dim of layers
+    group: str
+    name: str
+    dims: tuple[tuple[str, int], ...]
+    axes: tuple[tuple[str, ...], ...]
+
+    def held(self, mesh: Mapping[str, int]) -> tuple[int, ...]:
+        """Shape of what one device holds."""
+        return tuple(
+            size // math.prod(mesh[axis] for axis in axes)
+            for (_, size), axes in zip(self.dims, self.axes, strict=True)
+        )
+
+
+def spec(dims: Sequence[tuple[str, int]], mesh: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
+    """Per dim, the mesh axes that cut it, by the table."""
+    used: set[str] = set()
+    entries = []
+    for dim, size in dims:
+        axes: list[str] = []
+        for axis in RULES.get(dim, ()):
+            if (
+                axis in mesh
+                and axis not in used
+                and size % (mesh[axis] * math.prod(mesh[each] for each in axes)) == 0
+            ):
+                axes.append(axis)
+        used.update(axes)
+        entries.append(tuple(axes))
+    return tuple(entries)
+
+
+def arrays(plan: Plan) -> tuple[CutArray, ...]:
+    """The arrays that matter under a plan's mesh; axes of size 1 cut nothing and are left out."""
+    mesh = {name: length for name, length in plan.mesh if length > 1}
+    dims = {"activations": _activations(plan), "parameters": parameters(plan)}
+    return tuple(
+        CutArray(group, name, shape, spec(shape, mesh))
+        for group, shapes in dims.items()
+        for name, shape in shapes.items()
+    )
+
+
+def by_dim(plan: Plan) -> dict[str, dict[str, tuple[tuple[str, ...], ...]]]:
+    """Dim in plain words -> "activations" and "parameters" -> the different sets of axes that cut
+    it there; () is not cut.
+    """
+    found: dict[str, dict[str, tuple[tuple[str, ...], ...]]] = {}
+    for array in arrays(plan):
+        for (dim, _), axes in zip(array.dims, array.axes, strict=True):
+            if dim in WORDS:
+                groups = found.setdefault(WORDS[dim], {})
+                groups[array.group] = tuple(dict.fromkeys((*groups.get(array.group, ()), axes)))
+    order = list(dict.fromkeys(WORDS.values()))
+    return {dim: found[dim] for dim in order if dim in found}
+
+
+def parameter_share(plan: Plan) -> float:
+    """The share of the model's weights (norms aside) that one device holds: more than one over its
+    devices where a dim does not divide.
+    """
+    whole = held = 0
+    for array, times in _weights(plan):
+        whole += times * math.prod(size for _, size in array.dims)
+        held += times * math.prod(array.held(plan.axis_sizes))
+    return held / whole
+
+
+def not_cut(plan: Plan) -> tuple[str, ...]:
+    """A sentence for each mesh axis that is to cut the weights and divides none of their dims, so
+    that every device along it has them all.
+    """
+    weights = [array for array, _ in _weights(plan)]
+    cut = {axis for array in weights for axes in array.axes for axis in axes}
+    said = []
+    for axis, size in plan.mesh:
+        meant = dict.fromkeys(
+            dim for array in weights for dim in array.dims if axis in RULES.get(dim[0], ())
+        )
+        if size > 1 and axis not in cut and meant:
+            sizes = " and ".join(f"{dim}={length}" for dim, length in meant)
+            do = "does" if len(meant) == 1 else "do"
+            whole = f"are not sharded over {axis}" if cut else "are replicated on every device"
+            said.append(f"{sizes} {do} not divide over {axis}={size}: parameters {whole}")
+    return tuple(said)
+
+
+def _weights(plan: Plan) -> list[tuple[CutArray, int]]:
+    """The parameters that are matrices, and how often the model has them."""
+    once = ("embedding", "logits")
+    return [
+        (array, 1 if array.name in once else plan.size.layers)
+        for array in arrays(plan)
+        if array.group == "parameters" and not array.name.endswith("norm")
+    ]
+
+
+WORDS = {
+    "batch": "batch",
+    "length": "sequence",
+    "whole": "sequence",
+    "act_embed": "embed",
+    "embed": "embed",
+    "act_heads": "heads",
+    "heads": "heads",
+    "kv_heads": "key and value heads",
+    "act_mlp": "mlp",
+    "mlp": "mlp",
+    "act_vocab": "vocabulary",
+    "vocab": "vocabulary",
+    "norm": "norms",
+    "experts": "experts",
+}
+
+
+def _activations(plan: Plan) -> dict[str, Dims]:
+    size = plan.size
+    rows: Dims = (("batch", plan.batch), ("length", plan.sequence))
+    whole = ("whole", plan.sequence)  # attention sees all of a sequence
+    # where the heads of keys make fewer parts, they are repeated, one for each head of queries
+    alike = (
+        len(
+            {
+                spec((("act_heads", heads),), plan.axis_sizes)
+                for heads in (size.heads, size.kv_heads)
+            }
+        )
+        == 1
+    )
+    keys = size.kv_heads if alike else size.heads
+    found: dict[str, Dims] = {
+        "tokens": rows,
+        "between the blocks": (*rows, ("act_embed", size.embed)),
+        "query, in attention": (
+            rows[0],
+            ("act_heads", size.heads),
+            whole,
+            ("head_dim", size.head_dim),
+        ),
+        "key and value, in attention": (
+            rows[0],
+            ("act_heads", keys),
+            whole,
+            ("head_dim", size.head_dim),
+        ),
+    }
+    if size.experts == 1:
+        found["inside the mlp"] = (*rows, ("act_mlp", size.mlp))
+    return found | {"logits": (*rows, ("act_vocab", size.vocab))}
+
+
+def parameters(plan: Plan) -> dict[str, Dims]:
+    """Parameters by their names in the program, without the dim of layers that those of a block
+    begin with.
+    """
+    size = plan.size
+    embed, head_dim, vocab, norm = (
+        ("embed", size.embed),
+        ("head_dim", size.head_dim),
+        ("vocab", size.vocab),
+        (("norm", size.embed),),
+    )
+    heads, kv, mlp = ("heads", size.heads), ("kv_heads", size.kv_heads), ("mlp", size.mlp)
+    experts: Dims = (("experts", size.experts),) if size.experts > 1 else ()
+    found: dict[str, Dims] = {"embedding": (vocab, embed)}
+    if not size.tied:
+        found["logits"] = (embed, vocab)
+    if plan.fused_qkv:
+        found["qkv"] = (embed, ("qkv", 3), heads, head_dim)
+    else:
+        found |= {
+            "query": (embed, heads, head_dim),
+            "key": (embed, kv, head_dim),
+            "value": (embed, kv, head_dim),
+        }
+    found["out"] = (heads, head_dim, embed)
+    if size.gated and not plan.fused_mlp:
+        found["gate"] = (*experts, embed, mlp)
+    found |= {
+        "up": (*experts, embed, ("gate_up", 2), mlp) if plan.fused_mlp else (*experts, embed, mlp),
+        "down": (*experts, mlp, embed),
+    }
+    return found | {"attention_norm": norm, "mlp_norm": norm, "final_norm": norm}

@@ -1,0 +1,77 @@
+"""The workloads by name: what the engine can run, described as values."""
+
+from spmd_core.base import refuse, shorten
+from spmd_core.experiment.workloads import arrays
+from spmd_core.experiment.workloads.arrays import ARRAY_DIMS
+from spmd_core.experiment.workloads.decoder import DECODER
+from spmd_core.experiment.workloads.machine import CALIBRATION, COLLECTIVES_SWEEP
+from spmd_core.experiment.workloads.own import files
+from spmd_core.experiment.workloads.small_programs import SMALL_PROGRAM
+from spmd_core.experiment.workloads.training import TRAIN_STEP
+from spmd_core.experiment.workloads.transformer import ATTENTION, TRANSFORMER_BLOCK
+from spmd_core.experiment.workloads.workload import (
+    DTYPE_BYTES,
+    FLOATS,
+    Array,
+    Dims,
+    Workload,
+    element_count,
+)
+
+__all__ = [
+    "ARRAY_DIMS",
+    "DTYPE_BYTES",
+    "FLOATS",
+    "WORKLOADS",
+    "Array",
+    "Dims",
+    "Workload",
+    "element_count",
+    "get_workload",
+    "has_plan",
+    "workload_names",
+]
+
+SHORT_WAIT_S = 5.0  # a screen goes on without a file that takes longer to load
+
+WORKLOADS: dict[str, Workload] = {
+    workload.name: workload
+    for workload in (
+        *arrays.ROWS,
+        ATTENTION,
+        TRANSFORMER_BLOCK,
+        TRAIN_STEP,
+        arrays.TRANSFER,
+        SMALL_PROGRAM,
+        DECODER,
+        COLLECTIVES_SWEEP,
+        CALIBRATION,
+    )
+}
+
+
+def workload_names(wait_s: float | None = SHORT_WAIT_S) -> tuple[str, ...]:
+    """Names of all workloads, the user's own last; `wait_s` bounds the wait for files that are
+    still being loaded.
+    """
+    return (*WORKLOADS, *files.workloads(wait_s))
+
+
+def has_plan(name: object) -> bool:
+    """Whether a name is of a workload whose program follows from a plan; a link may hold anything."""
+    return isinstance(name, str) and name in WORKLOADS and WORKLOADS[name].has_plan
+
+
+def get_workload(name: str, source: str | None = None) -> Workload:
+    """The workload of that name; RequestError where there is none. `source` is the hash of the
+    user's file that declared it.
+    """
+    if name in WORKLOADS:
+        return WORKLOADS[name]
+    if (found := files.find(name, source)) is not None:
+        return found
+    raise refuse(
+        f"workload {shorten(name)}",
+        f"does not exist{files.why_missing(name, source)}",
+        f"use one of {', '.join(workload_names())}",
+    )

@@ -1,0 +1,187 @@
+"""The workload of a transformer's training step, which is only ever compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spmd_core.base import refuse, shorten
+from spmd_core.experiment.plan.models import VARIABLE
+from spmd_core.experiment.plan.plan import Plan
+from spmd_core.experiment.plan.reading import parse_plan
+from spmd_core.experiment.workloads.options import Choice, Flag, Text, Whole
+from spmd_core.experiment.workloads.workload import Workload
+from spmd_core.machine import parse_target
+
+NAME = "decoder"
+
+# What a screen begins with: a minute or two of a core. Fewer layers or tokens would hardly help.
+DEFAULT_SPEC: dict[str, Any] = {
+    "workload": NAME,
+    "target": "tpu:v5e:4x4",
+    "mesh": {"fsdp": 16},
+    "dims": {"batch": 32, "sequence": 2048},
+    "options": {"model": "scaled:1", "remat": "full"},
+    "strategies": ["auto"],
+}
+
+
+# Words for what a model has of its own, and what they mean of a plan; "" is the model's.
+GATES: dict[str, bool | None] = {"": None, "gated": True, "ungated": False}
+TABLES: dict[str, bool | None] = {"": None, "tied": True, "untied": False}
+BLOCKS = ("attention_blocks", "keys_block", "compute_block")  # of queries, keys, keys per matmul
+
+
+def plan_of_fields(fields: Mapping[str, Any]) -> Plan:
+    """The plan that fields of an experiment describe; RequestError where they describe none."""
+    target = parse_target(fields["target"])
+    if not target.is_absent:
+        raise refuse(
+            f"target {target.text}",
+            "cannot run a transformer's training step, which is only compiled",
+            "use a topology such as tpu:v5e:4x4",
+        )
+    for field in ("sharding", "overrides", "memory"):
+        if fields[field]:
+            raise refuse(
+                f"{field} of {NAME}",
+                "follows from the names of its mesh axes",
+                f"leave {field} out, and name axes such as fsdp and tensor",
+            )
+    sizes, devices = dict(fields["dims"]), 1
+    for _, size in fields["mesh"]:
+        devices *= size
+    option = DECODER.option_defaults | dict(fields["options"])
+    return parse_plan(
+        {
+            "target": target.text,
+            "mesh": fields["mesh"],
+            "sequence": sizes["sequence"],
+            "batch_per_device": sizes["batch"] / devices,
+            "layers": sizes.get("layers"),
+            "sizes": {name: sizes[name] for name in VARIABLE if name in sizes and name != "layers"},
+            "save": _words(option["save"]),
+            "offload": _words(option["offload"]),
+            "attention_blocks": _blocks(option),
+            "activation": option["activation"] or None,
+            "second_moment_dtype": option["second_moment_dtype"] or None,
+            "gated": _choice("gate", GATES, option["gate"]),
+            "tied": _choice("tables", TABLES, option["tables"]),
+            "compiler_flags": tuple(option["compiler_flags"].split()),
+            **{name: option[name] for name in _SAME},
+        }
+    )
+
+
+def fields_of_plan(plan: Plan) -> dict[str, Any]:
+    """The fields of the experiment that stands for a plan; equal plans give equal fields."""
+    given = dict(plan.sizes) | ({"layers": plan.layers} if plan.layers else {})
+    dims = {"batch": plan.batch, "sequence": plan.sequence} | {
+        name: given[name] for name in VARIABLE if name in given
+    }
+    return {"target": plan.target, "dims": tuple(dims.items()), "options": _options(plan)}
+
+
+_SAME = (
+    "model",
+    "remat",
+    "device_order",
+    "fused_qkv",
+    "fused_mlp",
+    "state_dtype",
+    "parameter_dtype",
+)  # options that a plan has under the same name and in the same form
+
+
+def _choice(name: str, words: Mapping[str, bool | None], word: str) -> bool | None:
+    if word not in words:
+        raise refuse(
+            f"{name}={shorten(word)}", "is not a choice", f"use {' or '.join(filter(None, words))}"
+        )
+    return words[word]
+
+
+def _word(words: Mapping[str, bool | None], value: bool | None) -> str:
+    return next(word for word, meant in words.items() if meant is value)
+
+
+def _blocks(option: Mapping[str, Any]) -> int | tuple[int, int, int] | None:
+    """The kernel's blocks: one number, or three where the keys have their own; None: the chip's."""
+    asked, keys, part = (option[name] for name in BLOCKS)
+    if not asked and (keys or part):
+        raise refuse(
+            f"keys_block={keys}" if keys else f"compute_block={part}",
+            "has no block of queries beside it",
+            "give attention_blocks too",
+        )
+    return (asked, keys or asked, part or keys or asked) if asked else None
+
+
+def _block_options(plan: Plan) -> dict[str, int]:
+    asked = plan.attention_blocks
+    queries, keys, part = asked if isinstance(asked, tuple) else (asked or 0,) * 3
+    return {
+        "attention_blocks": queries,
+        "keys_block": keys if keys != queries else 0,
+        "compute_block": part if part != keys else 0,
+    }
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word for part in text.split(",") if (word := part.strip()))
+
+
+def _options(plan: Plan) -> tuple[tuple[str, Any], ...]:
+    """Options in the order of an experiment, those left out that are at their default."""
+    values: dict[str, Any] = {name: getattr(plan, name) for name in _SAME} | {
+        "save": ",".join(plan.save),
+        "offload": ",".join(plan.offload),
+        "second_moment_dtype": plan.second_moment_dtype or "",
+        "activation": plan.activation or "",
+        "gate": _word(GATES, plan.gated),
+        "tables": _word(TABLES, plan.tied),
+        **_block_options(plan),
+        "compiler_flags": " ".join(plan.compiler_flags),
+    }
+    written = ("device_order", "remat", "model")  # whatever their value
+    defaults = DECODER.option_defaults
+    later = [
+        name for name in DECODER.options if name not in written and values[name] != defaults[name]
+    ]
+    return tuple((name, values[name]) for name in (*written, *later))
+
+
+DECODER = Workload(
+    name=NAME,
+    title="Transformer training step",
+    kind="plan",
+    formula="gradients and AdamW of a decoder: embedding, scanned blocks, loss",
+    dims=("batch", "sequence", *VARIABLE),
+    defaults={"batch": 32, "sequence": 2048},
+    operands=(),
+    results=(),
+    flops=lambda sizes: 0,
+    optional_dims=VARIABLE,
+    dtypes=("bfloat16",),
+    strategies=("auto",),
+    default_strategies=("auto",),
+    canonical=lambda fields: fields_of_plan(plan_of_fields(fields)),
+    options={
+        "remat": Choice(("full", "minimal", "none")),
+        "model": Text("scaled:1", later=False),
+        "save": Text(),
+        "offload": Text(),
+        "fused_qkv": Flag(),
+        "fused_mlp": Flag(),
+        "attention_blocks": Whole(0, 0, 8192),
+        "state_dtype": Text("float32"),
+        "parameter_dtype": Text("float32"),
+        "compiler_flags": Text(),
+        "keys_block": Whole(0, 0, 8192),
+        "compute_block": Whole(0, 0, 8192),
+        "second_moment_dtype": Text(),
+        "activation": Text(),
+        "gate": Text(),
+        "tables": Text(),
+    },
+)

@@ -1,0 +1,164 @@
+"""Declare a function of your own as a workload: a file that does so is named in SPMD_LAB_WORKLOADS.
+Imports no jax.
+"""
+
+import inspect
+import keyword
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from spmd_core.base import refuse, shorten
+from spmd_core.experiment.reading import MAX_SIZE, is_whole
+from spmd_core.experiment.workloads.catalog import WORKLOADS
+from spmd_core.experiment.workloads.own.description import Description
+from spmd_core.experiment.workloads.strategies import MAP_STRATEGIES
+from spmd_core.experiment.workloads.workload import DTYPE_BYTES, FLOATS
+
+__all__ = ["workload"]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
+# What the text of a program defines or imports around the file's own functions.
+DEFINED = frozenset(
+    ("mesh", "device", "devices", "placed", "program", "make_operands", "arrange", "on_each_device")
+)
+RESERVED = DEFINED | {"jax", "jnp", "np", "P", "partial"}
+_ALWAYS = ("single", "auto", "constrained", "explicit")
+Function = TypeVar("Function", bound=Callable[..., Any])
+Arrays = Mapping[str, Sequence[str]]
+
+# to be called with the names that the whole file defines
+declared: list[Callable[[Mapping[str, Any]], Description]] = []
+
+
+def workload(
+    *,
+    operands: Arrays,
+    results: Arrays,
+    defaults: Mapping[str, int],
+    title: str | None = None,
+    dtypes: Sequence[str] = FLOATS,
+    integer_result: bool = False,
+) -> Callable[[Function], Function]:
+    """Declare the decorated function, which takes the operands in order and returns the results,
+    one array or a tuple of them.
+
+    `operands` and `results` give each array's dims by name, `defaults` the size of each dim. The
+    function is run under the
+    strategies that need no more than itself. Functions of the same file add others: NAME_shards for
+    shard_map, with
+    collectives over constants such as `ROWS_AXES = ()`, which stand for the mesh axes of dim
+    `rows`; NAME_one, for a single
+    row, for vmap and pmap; NAME_explicit where types ask for an out_sharding, as in `Y_SHARDING =
+    None`.
+    RequestError where the declaration does not hold together.
+    """
+
+    def declare(function: Function) -> Function:
+        name = function.__name__
+        _check(name, operands, results, defaults, dtypes)
+        _check_parameters(name, function, operands)
+        declared.append(
+            lambda names: Description(
+                name=name,
+                title=title or name.replace("_", " ").capitalize(),
+                operands=_pairs(operands),
+                results=_pairs(results),
+                defaults=tuple(defaults.items()),
+                dtypes=tuple(dtypes),
+                strategies=_strategies(name, names),
+                integer_result=integer_result,
+            )
+        )
+        return function
+
+    return declare
+
+
+def _pairs(arrays: Arrays) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((array, tuple(dims)) for array, dims in arrays.items())
+
+
+def _strategies(name: str, names: Mapping[str, Any]) -> tuple[str, ...]:
+    shards = ("shard_map",) if callable(names.get(f"{name}_shards")) else ()
+    maps = MAP_STRATEGIES if callable(names.get(f"{name}_one")) else ()
+    return (*_ALWAYS, *shards, *maps)
+
+
+def _check(
+    name: str, operands: Arrays, results: Arrays, defaults: Mapping[str, int], dtypes: Sequence[str]
+) -> None:
+    if name in WORKLOADS:
+        raise refuse(
+            f"workload {name}",
+            "has the name of one that comes with SPMD Lab",
+            "give the function another name",
+        )
+    if not operands or not results:
+        raise refuse(
+            f"workload {name}",
+            "has no operands or no results",
+            'declare them, for example operands={"x": ("rows",)}',
+        )
+    for array, dims in (*operands.items(), *results.items()):
+        if isinstance(dims, str):
+            raise refuse(f"dims {dims!r} of {array}", "are not a tuple", f'write ("{dims}",)')
+        for dim in dims:
+            if dim not in defaults:
+                raise refuse(
+                    f"dim {shorten(dim)} of {array}",
+                    "has no default size",
+                    f'add it, for example defaults={{"{dim}": 64}}',
+                )
+        if len(set(dims)) != len(tuple(dims)):
+            raise refuse(f"{array} of {name}", "names one dim twice", "name each dim once")
+    if twice := set(operands) & set(results):
+        raise refuse(
+            f"array {min(twice)} of {name}",
+            "is both operand and result",
+            "give the result another name",
+        )
+    for word in (name, *operands, *results):
+        if word in RESERVED or (word == name and word in (*operands, *results)):
+            raise refuse(
+                f"name {word} of {name}",
+                "is one that the programs of a workload use themselves",
+                "choose another name",
+            )
+    for word in (*operands, *results, *defaults):
+        if (
+            not isinstance(word, str)
+            or not _NAME.fullmatch(word)
+            or (keyword.iskeyword(word) and word not in defaults)
+        ):
+            raise refuse(
+                f"name {shorten(word)} of {name}",
+                "is not a Python name of at most 32 letters",
+                "use letters, digits and underscores",
+            )
+    for dim, size in defaults.items():
+        if not is_whole(size) or not 1 <= size <= MAX_SIZE:
+            raise refuse(
+                f"{dim}={shorten(size)}",
+                "is not a size",
+                f"use a whole number from 1 to {MAX_SIZE}",
+            )
+    for dtype in dtypes:
+        if dtype not in DTYPE_BYTES:
+            raise refuse(
+                f"dtype {shorten(dtype)} of {name}",
+                "is not known here",
+                f"use {', '.join(DTYPE_BYTES)}",
+            )
+
+
+def _check_parameters(name: str, function: Callable[..., Any], operands: Arrays) -> None:
+    try:
+        inspect.signature(function).bind(*operands)
+    except TypeError:
+        count = len(inspect.signature(function).parameters)
+        raise refuse(
+            f"{name}{inspect.signature(function)}",
+            f"takes {count} arguments and declares {len(operands)} operands ({', '.join(operands)})",
+            "declare an operand for each argument",
+        ) from None

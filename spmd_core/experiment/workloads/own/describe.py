@@ -1,0 +1,80 @@
+"""Loads a file of the user's own workloads in a process of its own, and describes them: `python -m
+spmd_core.experiment.workloads.own.describe FD PATH`.
+"""
+
+import json
+import os
+import runpy
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from spmd_core.base import RequestError
+from spmd_core.experiment.workloads.own import declare
+from spmd_core.experiment.workloads.own.description import LOAD_S
+
+
+def main() -> None:
+    """Write what the file declares, or why it could not be loaded, as one JSON object to the file
+    descriptor.
+    """
+    answer, path = int(sys.argv[1]), Path(sys.argv[2])
+    os.set_inheritable(answer, False)
+    # ends this process, whatever native code it is in, where its parent no longer can
+    signal.alarm(int(2 * LOAD_S))
+    os.write(answer, json.dumps(_described(path)).encode())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # whatever threads the file has started
+
+
+def _described(path: Path) -> dict[str, Any]:
+    try:
+        names = runpy.run_path(str(path), run_name=path.stem)
+    except RequestError as error:
+        return {"problem": f"declares a workload that does not hold together ({error})"}
+    except (
+        BaseException
+    ) as error:  # SystemExit too: whatever the file does when it is loaded is its author's to know
+        return {
+            "problem": f"does not load{_line(error, path)} ({type(error).__name__}: {_words(error)})"
+        }
+    if not declare.declared:
+        return {
+            "problem": "declares no workload",
+            "fix": "decorate a function with spmd_core.experiment.workloads.own.declare.workload",
+        }
+    if taken := sorted(declare.DEFINED & names.keys()):
+        return {
+            "problem": f"defines {taken[0]}, which the programs of every workload define themselves",
+            "fix": "give it another name",
+        }
+    return {
+        "workloads": [
+            description(names).model_dump(mode="json") for description in declare.declared
+        ]
+    }
+
+
+def _words(error: BaseException) -> str:
+    return (
+        error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
+    ) or "no reason given"
+
+
+def _line(error: BaseException, path: Path) -> str:
+    """The line of the file where it went wrong."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f": line {error.lineno}"
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == str(path)
+    ]
+    return f": line {lines[-1]}" if lines else ""
+
+
+if __name__ == "__main__":
+    main()

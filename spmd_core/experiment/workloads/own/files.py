@@ -1,0 +1,198 @@
+"""The user's own workloads: files named in SPMD_LAB_WORKLOADS, loaded by a child process that
+describes them; no code of theirs runs here.
+"""
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spmd_core.base import RequestError, default_data_folder, refuse
+from spmd_core.experiment.workloads.own.description import Description, describe
+from spmd_core.experiment.workloads.workload import Workload
+
+VARIABLE = "SPMD_LAB_WORKLOADS"
+HASH_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A file as a child process described it: its workloads by name, or a sentence saying why there
+    are none.
+    """
+
+    path: Path
+    source: str = ""  # hash of its text
+    workloads: Mapping[str, Workload] = field(default_factory=dict)
+    problem: str | None = None
+
+
+_guard = threading.Lock()
+# by path, time of the last change, and size
+_loading: dict[tuple[Path, int, int], Future[Loaded]] = {}
+_kept: dict[str, tuple[str, dict[str, Workload]]] = {}  # hash -> text and workloads
+
+
+def paths() -> tuple[Path, ...]:
+    """The files that whoever started this process named."""
+    return tuple(
+        Path(part).expanduser().absolute()
+        for part in os.environ.get(VARIABLE, "").split(os.pathsep)
+        if part
+    )
+
+
+def workloads(wait_s: float | None = None) -> dict[str, Workload]:
+    """Workloads of the files as they are now, by name; those of a file that takes longer than
+    `wait_s` to load come later.
+    """
+    found: dict[str, Workload] = {}
+    for loaded in _files(wait_s):
+        found = {**loaded.workloads, **found}
+    return found
+
+
+def problems(wait_s: float | None = None) -> tuple[str, ...]:
+    """A sentence for each file that could not be loaded, and for each that is still being loaded."""
+    files = _files(wait_s)
+    sentences = [loaded.problem for loaded in files if loaded.problem]
+    names = [name for loaded in files for name in loaded.workloads]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    sentences += [
+        f"workload {name} is declared by two files of {VARIABLE}: the first one counts"
+        for name in twice
+    ]
+    return tuple(sentences)
+
+
+def find(name: str, source: str | None) -> Workload | None:
+    """The workload of that name: of the file with that hash, where one is given, even if the file
+    has changed since.
+    """
+    if source is None:
+        return workloads().get(name)
+    known = _kept.get(source) or _read_kept(source)
+    return known[1].get(name) if known else None
+
+
+def why_missing(name: str, source: str | None) -> str:
+    """The end of the sentence that says that a workload does not exist, where it may be one of the
+    user's own.
+    """
+    if source is not None:
+        return f" here in the version {source} of its file, which is to be named in {VARIABLE}"
+    found = problems()
+    return f" ({'; '.join(found)})" if found else ""
+
+
+def check_present(workload: Workload) -> None:
+    """RequestError where the file that declares a workload is no longer named, or has changed since
+    it was described.
+    """
+    if (
+        workload.source is not None
+        and getattr(workloads().get(workload.name), "source", None) != workload.source
+    ):
+        raise refuse(
+            f"workload {workload.name}",
+            f"was declared by another version of its file ({workload.source})",
+            f"choose {workload.name} anew, or name the file in {VARIABLE} when the server is started",
+        )
+
+
+def source_text(source: str) -> str:
+    """The text of the file with that hash; RequestError where it is not kept here."""
+    known = _kept.get(source) or _read_kept(source)
+    if known is None:
+        raise refuse(f"file version {source}", "is not kept here", f"name the file in {VARIABLE}")
+    return known[0]
+
+
+def _files(wait_s: float | None) -> list[Loaded]:
+    started = [(path, _start(path)) for path in paths()]
+    files = []
+    for path, loading in started:
+        try:
+            files.append(loading.result(wait_s))
+        except TimeoutError:
+            files.append(
+                Loaded(
+                    path, problem=f"{path.name} is still being loaded: reload the page in a moment"
+                )
+            )
+    return files
+
+
+def _start(path: Path) -> Future[Loaded]:
+    """Load a file in a thread of its own, unless it is loaded or being loaded as it stands."""
+    try:
+        stat = path.stat()
+        version = (path, stat.st_mtime_ns, stat.st_size)
+    except OSError:
+        version = (path, 0, 0)
+    with _guard:
+        loading = _loading.get(version)
+        if loading is None:
+            loading = _loading[version] = Future()
+            threading.Thread(
+                target=_load, args=(path, loading), name="own workloads", daemon=True
+            ).start()
+    return loading
+
+
+def _load(path: Path, loading: "Future[Loaded]") -> None:
+    try:
+        text = path.read_text("utf-8")
+        source = hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
+        described = describe(path, text)
+        kept = {description.name: description.workload(source) for description in described}
+        _kept[source] = (text, kept)
+        _keep(source, text, described)
+        loading.set_result(Loaded(path, source, kept))
+    except RequestError as error:
+        loading.set_result(Loaded(path, problem=str(error)))
+    except (OSError, UnicodeDecodeError) as error:
+        words = error.strerror if isinstance(error, OSError) else "not a text in UTF-8"
+        loading.set_result(Loaded(path, problem=f"{path} of {VARIABLE} cannot be read: {words}"))
+    except BaseException as error:
+        loading.set_exception(error)  # whoever waits is told, rather than left waiting
+        raise
+
+
+# Kept by hash, so that stored runs stay readable after the file has changed, and a worker knows
+# them without loading the file ----------
+
+
+def _folder() -> Path:
+    return default_data_folder() / "workloads"
+
+
+def _keep(source: str, text: str, described: tuple[Description, ...]) -> None:
+    folder = _folder()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    body = json.dumps(
+        {
+            "text": text,
+            "workloads": [description.model_dump(mode="json") for description in described],
+        }
+    )
+    new = folder / f".{source}.{os.getpid()}.{threading.get_ident()}"
+    new.write_text(body, "utf-8")
+    new.replace(folder / f"{source}.json")
+
+
+def _read_kept(source: str) -> tuple[str, dict[str, Workload]] | None:
+    path = _folder() / f"{source}.json"
+    if not (source.isalnum() and path.exists()):
+        return None
+    body = json.loads(path.read_text("utf-8"))
+    described = [Description.model_validate(part) for part in body["workloads"]]
+    _kept[source] = (
+        body["text"],
+        {description.name: description.workload(source) for description in described},
+    )
+    return _kept[source]

@@ -1,0 +1,171 @@
+"""Registered small programs: which there are, and their text with the mesh that they run on. Reads
+files, imports none.
+"""
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from spmd_core.base import refuse, shorten
+from spmd_core.experiment.workloads.workload import Workload
+
+SMALL_PROGRAM = Workload(
+    name="program",
+    title="Small program",
+    formula="a registered program",
+    kind="program",
+    dims=(),
+    defaults={},
+    operands=(),
+    results=(),
+    flops=lambda sizes: 0,
+    strategies=("as_written",),
+    default_strategies=("as_written",),
+)
+
+_PROGRAMS = resources.files("spmd_core") / "programs" / "recipes"
+
+
+@cache
+def program_names() -> tuple[str, ...]:
+    """Names of the registered small programs, in alphabetical order."""
+    names = (entry.name for entry in _PROGRAMS.iterdir())
+    return tuple(
+        sorted(
+            name.removesuffix(".py")
+            for name in names
+            if name.endswith(".py") and not name.startswith("_")
+        )
+    )
+
+
+@cache
+def program_file(name: str) -> str:
+    """The text of a registered program's file."""
+    return (_PROGRAMS / f"{name}.py").read_text("utf-8")
+
+
+def with_mesh(source: str, imports: str, mesh_lines: list[str]) -> str:
+    """A program's text with the lines that make its mesh, after its imports; what both import is
+    imported once.
+    """
+    tree = ast.parse(source)
+    lines = source.splitlines()
+    head = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    docstring = lines[: tree.body[0].end_lineno] if ast.get_docstring(tree) else []
+    after = max((node.end_lineno or 0 for node in head), default=len(docstring))
+    return (
+        "\n".join(
+            [
+                *docstring,
+                "",
+                *_merged([*ast.parse(imports).body, *head]),
+                "",
+                *mesh_lines,
+                *lines[after:],
+            ]
+        )
+        + "\n"
+    )
+
+
+def _merged(statements: list[ast.stmt]) -> list[str]:
+    """Import lines, each name once, plain imports first."""
+    plain, named = set(), {}
+    for statement in statements:
+        if isinstance(statement, ast.Import):
+            plain |= {ast.unparse(ast.Import([alias])) for alias in statement.names}
+        elif isinstance(statement, ast.ImportFrom):
+            named.setdefault(statement.module, set()).update(
+                ast.unparse(alias) for alias in statement.names
+            )
+    return [
+        *sorted(plain),
+        *(
+            f"from {module} import {', '.join(sorted(names))}"
+            for module, names in sorted(named.items())
+        ),
+    ]
+
+
+_LINE = re.compile(
+    r"^(?P<name>[A-Z][A-Z_]*) = (?P<default>[\d_]+)  # (?P<low>[\d_]+) to (?P<high>[\d_]+)"
+    r"(?P<rest>, (?P<bytes>[\d_]+) bytes each)?$",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A size by the name of its option, its value in the file, and what may be chosen.
+
+    `each_bytes` is what the process holds for each, at its most.
+    """
+
+    name: str
+    default: int
+    low: int
+    high: int
+    each_bytes: int = 0
+
+
+@cache
+def program_sizes(program: str) -> dict[str, Size]:
+    """Option name -> size, in the order of the file; empty where the program has none to choose."""
+    lines = _LINE.finditer(program_file(program))
+    found = [
+        Size(
+            line["name"].lower(),
+            int(line["default"]),
+            int(line["low"]),
+            int(line["high"]),
+            int(line["bytes"] or 0),
+        )
+        for line in lines
+    ]
+    return {size.name: size for size in found}
+
+
+def check_sizes(program: str, given: dict[str, object]) -> dict[str, int]:
+    """The given sizes without those at their default; RequestError for one that the program does
+    not have or allow.
+    """
+    sizes, chosen = program_sizes(program), {}
+    for name, value in given.items():
+        size = sizes.get(name)
+        if size is None:
+            raise refuse(
+                f"option {shorten(name)}",
+                f"is not one of program {program}",
+                f"use {' or '.join(['device_order', *sizes])}",
+            )
+        if (
+            not isinstance(value, int)
+            or isinstance(value, bool)
+            or not size.low <= value <= size.high
+        ):
+            raise refuse(
+                f"{name}={shorten(value)}",
+                f"is not a size of program {program}",
+                f"use a whole number from {size.low} to {size.high}",
+            )
+        if value != size.default:
+            chosen[name] = value
+    return {name: chosen[name] for name in sizes if name in chosen}
+
+
+def with_sizes(source: str, chosen: Mapping[str, object]) -> str:
+    """A program's text with the chosen sizes in place of those in the file."""
+
+    def replaced(match: re.Match[str]) -> str:
+        value = chosen.get(match["name"].lower())
+        if value is None:
+            return match[0]
+        return (
+            f"{match['name']} = {value:_}  # {match['low']} to {match['high']}{match['rest'] or ''}"
+        )
+
+    return _LINE.sub(replaced, source)

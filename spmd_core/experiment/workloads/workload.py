@@ -1,0 +1,259 @@
+"""What a workload is: operands and results with named dims, FLOPs, bytes and options, as data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from spmd_core.experiment.workloads.options import Option
+from spmd_core.experiment.workloads.strategies import SHARDING_STRATEGIES
+
+DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int32": 4, "int8": 1}
+FLOATS = ("float32", "bfloat16", "float16")
+DRAWS = ("normal", "arange", "ones")
+Dims = Mapping[str, int]
+MemoryKind = Literal["device", "pinned_host"]
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An operand or a result: a name and the names of its dims, in order; the sharding table leaves
+    those in `whole` uncut here.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    whole: tuple[str, ...] = ()
+
+    def shape(self, sizes: Dims) -> tuple[int, ...]:
+        """Sizes of the dims, leaving out optional dims that were left out."""
+        return tuple(sizes[dim] for dim in self.dims if dim in sizes)
+
+    def present(self, sizes: Dims) -> tuple[str, ...]:
+        """Names of the dims, leaving out optional dims that were left out."""
+        return tuple(dim for dim in self.dims if dim in sizes)
+
+    def axes(self, dim: str, table: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+        """The mesh axes that cut a dim of this array by the sharding table."""
+        return () if dim in self.whole else table.get(dim, ())
+
+    def spec(
+        self, sizes: Dims, table: Mapping[str, tuple[str, ...]]
+    ) -> tuple[tuple[str, ...], ...]:
+        """The mesh axes that cut each dim that is there, by the sharding table."""
+        return tuple(self.axes(dim, table) for dim in self.present(sizes))
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """A dim that is at most as large as another."""
+
+    dim: str
+    other: str
+
+
+@dataclass(frozen=True, slots=True)
+class Divides:
+    """A dim that divides another, and is as large where it is not given."""
+
+    dim: str
+    other: str
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the strategies' texts need to know of a workload's program file."""
+
+    function: str = ""  # "": as the workload is named
+    # Arrays that are neither operand nor result, whose sharding the program names.
+    between: tuple[Array, ...] = ()
+    # Dims that shard_map and types want unsharded: operands sharded over them are gathered.
+    gathered: tuple[str, ...] = ()
+    constants: Mapping[str, float] = field(default_factory=dict)  # that it names in capitals
+    # (operand, function of the file, operands that it takes): instead of the draw.
+    derived: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    # (operands, arrays): all that comes of these operands passes through each of the arrays, the
+    # narrowest there are on the way; what is not named here is not known to pass anything.
+    passes: tuple[tuple[tuple[str, ...], tuple[Array, ...]], ...] = ()
+    # (dim, width): a shard needs width // 2 elements of its neighbors along dim.
+    halo: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What a training run feeds back step by step, (result, operand), and the number it draws."""
+
+    carried: tuple[tuple[str, str], ...] = ()
+    curve: str | None = None
+
+
+Kind = Literal["computation", "array", "transfer", "program", "plan", "machine", "sweep"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A computation as data.
+
+    `flops` counts one execution over the whole mesh, a multiply-add as two.
+    """
+
+    name: str
+    title: str
+    formula: str
+    kind: Kind = "computation"
+    dims: tuple[str, ...]
+    defaults: Dims
+    operands: tuple[Array, ...]
+    results: tuple[Array, ...]
+    flops: Callable[[Dims], int] = field(repr=False)
+    optional_dims: tuple[str, ...] = ()
+    size_rules: tuple[AtMost | Divides, ...] = ()
+    dtypes: tuple[str, ...] = (*FLOATS, "int32")  # the first is the default
+    strategies: tuple[str, ...] = SHARDING_STRATEGIES
+    default_strategies: tuple[str, ...] = ("single", "auto", "constrained", "shard_map")
+    contracted: tuple[str, ...] = ()  # the dims that are summed over
+    integer_result: bool = False  # int32 operands give an int32 result
+    uses_precision: bool = False
+    draws: tuple[str, ...] = DRAWS  # what its operands may be filled with
+    # Of a large result the reference is computed on some indices of the first of these dims that
+    # is there; (): on all.
+    sampled: tuple[str, ...] = ()
+    cut: str = ""  # the dim that a screen shards at first; "": the first one
+    mapped: str | None = None  # the dim that vmap and pmap map over; None: the first result's first
+    memory: Mapping[str, MemoryKind] = field(default_factory=dict)  # kinds other than `device`
+    program: Program = Program()
+    training: Training = Training()
+    # Fields of an experiment -> those that equal ones write in one form; RequestError where they
+    # describe none.
+    canonical: Callable[[Mapping[str, Any]], dict[str, Any]] | None = field(
+        default=None, repr=False
+    )
+    options: Mapping[str, Option] = field(default_factory=dict)
+    variants: Mapping[str, Workload] = field(default_factory=dict, repr=False)  # by first option
+    source: str | None = None  # hash of the file that declares it, where it is the user's own
+
+    def array(self, name: str) -> Array:
+        """The operand or result of that name."""
+        return next(array for array in self.arrays if array.name == name)
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """Operands, then results."""
+        return self.operands + self.results
+
+    @property
+    def is_bare_array(self) -> bool:
+        """Whether it is an array that is only placed; its rank is chosen by naming its dims."""
+        return self.kind == "array"
+
+    @property
+    def is_small_program(self) -> bool:
+        """Whether it is a registered program, run as it is written and not timed."""
+        return self.kind == "program"
+
+    @property
+    def is_of_machine(self) -> bool:
+        """Whether it measures the machine itself: many small programs, no strategies."""
+        return self.kind in ("machine", "sweep")
+
+    @property
+    def has_formula(self) -> bool:
+        """Whether the cost model says its times without compiling anything."""
+        return self.kind == "sweep"
+
+    @property
+    def moves(self) -> bool:
+        """Whether it computes nothing, so that bytes per second is what counts."""
+        return self.kind == "transfer"
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether it is a training step whose program follows from a plan."""
+        return self.kind == "plan"
+
+    @property
+    def compile_only(self) -> bool:
+        """Whether nothing of it is run: it needs a topology that is not attached."""
+        return self.kind == "plan"
+
+    @property
+    def is_predicted(self) -> bool:
+        """Whether a whole program of it is compiled, so that its step time can be predicted."""
+        return self.kind in ("computation", "plan")
+
+    @property
+    def is_traceable(self) -> bool:
+        """Whether its calls are timed on devices, and so can be traced there."""
+        return self.kind in ("computation", "transfer")
+
+    @property
+    def option_defaults(self) -> dict[str, Any]:
+        """The default of each option of its own."""
+        return {name: option.default for name, option in self.options.items()}
+
+    def chosen(self, options: Mapping[str, Any]) -> Workload:
+        """This workload as these options make it: they may change its arrays, dims and sums."""
+        return self.variants.get(options.get(next(iter(self.options), ""), ""), self)
+
+    def mapped_dim(self, sizes: Dims) -> str:
+        """The dim that vmap and pmap map over unless told otherwise: the first of the result, else
+        of the operands.
+        """
+        if self.mapped is not None and self.mapped in sizes:
+            return self.mapped
+        return next(
+            dim for array in (*self.results[:1], *self.operands) for dim in array.present(sizes)
+        )
+
+    def default_size(self, dim: str, sizes: Dims) -> int:
+        """The size of a dim that is not given, beside others that are."""
+        for rule in self.size_rules:
+            if isinstance(rule, Divides) and rule.dim == dim and rule.other in sizes:
+                return sizes[rule.other]
+        return self.defaults[dim]
+
+    def amended(self, sizes: Dims) -> Iterator[tuple[str, int, str, str]]:
+        """Dims whose size does not go with another's: the nearest that does, the rule, the fix."""
+        for rule in self.size_rules:
+            if rule.dim not in sizes or rule.other not in sizes:
+                continue
+            size, most, other = (
+                sizes[rule.dim],
+                sizes[rule.other],
+                f"{rule.other}={sizes[rule.other]}",
+            )
+            if isinstance(rule, AtMost) and size > most:
+                yield rule.dim, most, f"is more than {other}", f"use at most {most}"
+            if isinstance(rule, Divides) and most % size:
+                fits = math.gcd(size, most)
+                fix = f"use {fits}, {most} or another number that divides it"
+                yield rule.dim, fits, f"does not divide {other}", fix
+
+    def result_dtype(self, dtype: str) -> str:
+        """Dtype of the results: int32 operands of a float function are promoted to float32, as JAX
+        does.
+        """
+        return "float32" if dtype == "int32" and not self.integer_result else dtype
+
+    def operand_bytes(self, sizes: Dims, dtype: str) -> int:
+        """Bytes of all operands, unsharded."""
+        return (
+            sum(element_count(array.shape(sizes)) for array in self.operands) * DTYPE_BYTES[dtype]
+        )
+
+    def result_bytes(self, sizes: Dims, dtype: str) -> int:
+        """Bytes of all results, unsharded."""
+        return (
+            sum(element_count(array.shape(sizes)) for array in self.results)
+            * DTYPE_BYTES[self.result_dtype(dtype)]
+        )
+
+
+def element_count(shape: tuple[int, ...]) -> int:
+    """Product of the sizes; exact, since Python integers do not overflow."""
+    total = 1
+    for size in shape:
+        total *= size
+    return total

@@ -1,0 +1,358 @@
+"""The Lab: submit, follow, cancel and look up runs of one data folder. What the screens and the
+command line call.
+"""
+
+import atexit
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from spmd_core.base import Settings, default_data_folder, read_settings, refuse, resolved, shorten
+from spmd_core.experiment import Experiment
+from spmd_core.lab.cluster.lanes import cluster_lanes
+from spmd_core.lab.store.limits import Asker, Room, check_asker, room
+from spmd_core.lab.store.rows import Unread
+from spmd_core.lab.store.store import Store
+from spmd_core.lab.supervisor.following import Followed, answered, as_seen
+from spmd_core.lab.supervisor.supervisor import Supervisor, helping_lanes
+from spmd_core.lab.supervisor.turn import Turn
+from spmd_core.lab.supervisor.unwritten import Unwritten
+from spmd_core.machine import Hardware, parse_target, read_hardware
+from spmd_core.results import (
+    COMPILING,
+    TERMINAL,
+    TIMING,
+    Environment,
+    Result,
+    RunStatus,
+    RunSummary,
+    check_runs_here,
+)
+
+HARDWARE_S = 2.0  # how long a look at the hardware stays good
+RESULTS_KEPT = 8
+AT_WORK = ("starting", "running")  # interrupted, where nobody holds the lock
+
+_open_labs: dict[Path, "Lab"] = {}
+_opening = threading.Lock()
+
+
+class Lab:
+    """One data folder, as this process sees it. Every method may be called from any thread."""
+
+    def __init__(self, folder: Path, settings: Settings, serve: bool):
+        self.folder = folder
+        self._store = Store(folder)
+        self._turn = Turn(folder, self._store)
+        self._settings, self._serve = settings, serve
+        self._guard = threading.Lock()
+        self._own_runs: set[str] = set()  # submitted here, and not known to be over
+        self._own_requests: set[int] = set()
+        self._results: dict[str, Result] = {}
+        self._hardware: tuple[float, Hardware] | None = None
+        self._supervisor = self._new_supervisor()
+
+    @classmethod
+    def open(
+        cls,
+        data_folder: Path | None = None,
+        *,
+        serve: bool = True,
+        settings: Settings | None = None,
+    ) -> "Lab":
+        """The Lab of a folder: the same object for the whole process.
+
+        With `serve` this process works the queue for as long as it lives, runs of other processes
+        included; without, only while a run that it submitted is not over. `settings` are read from
+        the environment where none are given. StorageError where the folder cannot be used.
+        """
+        # two Labs on one folder would share its lock
+        folder = resolved((data_folder or default_data_folder()).expanduser().absolute())
+        with _opening:
+            lab = _open_labs.get(folder)
+            if lab is None:
+                lab = _open_labs[folder] = cls(folder, settings or read_settings(), serve)
+                atexit.register(lab.close)
+            elif serve and not lab._serve:
+                lab._serve = True
+                lab._supervisor.wake()
+            return lab
+
+    def close(self) -> None:
+        """End the worker and give up the folder: a run at hand is interrupted."""
+        with _opening:
+            if _open_labs.pop(self.folder, None) is not self:
+                return
+        atexit.unregister(self.close)
+        self._supervisor.close()
+        self._turn.close()
+        self._store.close()
+
+    # Runs ---------------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        experiment: Experiment,
+        asker: Asker | None = None,
+        compile_only: bool = False,
+        batch: str | None = None,
+    ) -> str:
+        """Queue an experiment; the run's id. RequestError where it cannot run on its target.
+
+        `asker`: the viewer of a dashboard, who has limits; None: the command line, which has none.
+        `batch` is that of the command line's runs, as `search …` of those of a search.
+        `compile_only`: nothing is executed; such a run is in no list, and is no answer of `latest`.
+        """
+        check_runs_here(experiment, self.hardware(), self._store.environment)
+        if asker is not None:
+            check_asker(self._store, self._settings, asker, experiment)
+        run = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+        viewer, batch = (asker.viewer, asker.batch) if asker else (None, batch)
+        self._store.submit(run, experiment, viewer, batch, compile_only)
+        if not self._serve:  # not before it is stored: it would be taken for one that is over
+            with self._guard:
+                self._own_runs.add(run)
+        self._wake()
+        return run
+
+    def status(self, run: str) -> RunStatus:
+        """A run as it stands; RequestError where there is none of that id."""
+        if live := self._supervisor.at_hand(run):
+            return live
+        return self._unwritten.status(run) or as_seen(
+            self._stored(run), self._turn, self._stored, self._store.at_hand
+        )
+
+    def active(self) -> tuple[RunStatus, ...]:
+        """Runs that are at hand or queued, in order, of both lanes."""
+        stored = self._store.active()
+        seen = [
+            self._supervisor.at_hand(status.run)
+            or self._unwritten.status(status.run)
+            or as_seen(status, self._turn, self._stored, lambda: stored)
+            for status in stored
+        ]
+        return tuple(status for status in seen if not status.is_over)
+
+    def result(self, run: str) -> Result | None:
+        """The result of a run; None where it has none, or none yet."""
+        with self._guard:
+            if run in self._results:
+                return self._results[run]
+        if kept := self._unwritten.result(run):
+            return kept
+        result = self._store.result(run)
+        if result:
+            with self._guard:
+                self._results[run] = result
+                while len(self._results) > RESULTS_KEPT:
+                    del self._results[next(iter(self._results))]
+        return result
+
+    def latest(self, experiment: Experiment) -> str | None:
+        """The newest run of an equal experiment that has a whole result; None where there is none."""
+        return self._store.latest(experiment.id)
+
+    def succeeded(self) -> frozenset[str]:
+        """Ids of the experiments of which a run succeeded: on Recipes, those that were done."""
+        return self._store.succeeded()
+
+    def texts(self, run: str, strategy: str) -> dict[str, str]:
+        """Program texts of a strategy: program, jaxpr, stablehlo, hlo; empty where none are stored."""
+        return self._unwritten.texts(run, strategy) or self._store.texts(run, strategy)
+
+    def text(self, run: str, strategy: str, name: str) -> str | None:
+        """One text that a strategy left, such as its timeline; None where it left none."""
+        return self._unwritten.texts(run, strategy).get(name) or self._store.text(
+            run, strategy, name
+        )
+
+    def cancel(self, run: str) -> None:
+        """Cancel a run: at once while queued; else ask the worker, and end it if it does not listen."""
+        if self._store.cancel_queued(run):
+            self._wake()
+        elif not self._stored(run).is_over:
+            self._store.ask("cancel", run=run)
+            self._store.cancel_queued(run)  # where it was put back in the queue meanwhile
+            self._wake()
+
+    def cancel_all(self, viewer: str) -> int:
+        """Cancel every run of a viewer that is not over; how many there were."""
+        runs = self._store.active_of(viewer)
+        for run in runs:
+            self.cancel(run)
+        return len(runs)
+
+    def room(self, viewer: str) -> Room:
+        """What is taken of what a viewer may take."""
+        return room(self._store, self._settings, viewer)
+
+    def longest_s(self, experiment: Experiment) -> float:
+        """Seconds after which a run of this experiment is ended."""
+        also_compiled = self._settings.longest_s(True) if experiment.is_mixed else 0.0
+        return self._settings.longest_s(experiment.place.is_absent) + also_compiled
+
+    def last_took_s(self, experiment: Experiment) -> float | None:
+        """Seconds that the last run of this kind took; None where there was none."""
+        return self._store.last_took_s(experiment)
+
+    def oldest_finished(self, limit: int) -> tuple[str, ...]:
+        """Ids of the oldest runs that are over, to be offered for deletion."""
+        return self._store.oldest_finished(limit)
+
+    def wait(
+        self,
+        run: str,
+        timeout_s: float | None = None,
+        on_change: Callable[[RunStatus], None] | None = None,
+    ) -> RunStatus:
+        """Wait until a run is over, or for `timeout_s`; its status then.
+
+        `on_change` is called with each new status. StorageError where the data folder fails for
+        longer than `write_s`, WorkerError where nothing works the queue any more.
+        """
+        followed = Followed(
+            lambda: self.status(run), lambda: self._supervisor, self._turn, self._settings.write_s
+        )
+        return followed.wait(timeout_s, on_change)
+
+    def history(
+        self,
+        *,
+        workload: str | None = None,
+        state: str | None = None,
+        text: str | None = None,
+        limit: int = 200,
+        over: bool = False,
+        searched: bool | None = None,
+    ) -> tuple[RunSummary, ...]:
+        """Stored runs, newest first. `text` is looked for in the run's id and the experiment's JSON
+        form; `over`: without those that wait or run; `searched`: only those of searches, or none.
+        """
+        states: tuple[str, ...] = () if state is None else (state,)
+        if state == "interrupted":
+            states = (state, *AT_WORK)
+        elif state is None and over:
+            states = tuple(TERMINAL)
+        summaries = self._store.history(
+            workload=workload, states=states, text=text, limit=limit, searched=searched
+        )
+        seen = [
+            replace(summary, state=self.status(summary.run).state)
+            if summary.state in AT_WORK
+            else summary
+            for summary in summaries
+        ]
+        return tuple(summary for summary in seen if state in (None, summary.state))
+
+    def delete(self, runs: Sequence[str]) -> int:
+        """Delete runs that are over, with their results; how many. RequestError where one is not."""
+        active = {status.run for status in self.active()}
+        for run in runs:
+            if run in active:
+                raise refuse(f"run {run}", "is not over", "cancel it first")
+        for unread in self._store.unread():  # nobody can run them, and cancelling needs no reading
+            if unread.run in runs and unread.state == "queued":
+                self._store.cancel_queued(unread.run)
+        with self._guard:
+            for run in runs:
+                self._results.pop(run, None)
+        return self._store.delete(runs)
+
+    def unread(self) -> tuple[Unread, ...]:
+        """Stored runs that this version cannot read, newest first: they can only be deleted."""
+        return self._store.unread()
+
+    # Devices ------------------------------------------------------------------------------------
+
+    def hardware(self) -> Hardware:
+        """What this machine is, without jax."""
+        now = time.monotonic()
+        if self._hardware is None or now - self._hardware[0] > HARDWARE_S:
+            self._hardware = (now, read_hardware())
+        return self._hardware[1]
+
+    def devices(self, target: str, refresh: bool = False) -> Environment | None:
+        """What the devices of a target last said of themselves; None where they were never asked.
+        `refresh` asks them.
+        """
+        if refresh:
+            self._ask_probe(target)
+        return self._store.environment(target)
+
+    def probe(self, target: str, timeout_s: float = 60.0) -> Environment:
+        """Ask a target's devices what they are, and wait. WorkerError where they do not say."""
+        return answered(self._store, self._supervisor, self._ask_probe(target), target, timeout_s)
+
+    def release(self) -> None:
+        """Let go of the devices: at once where they are idle, else after the current run."""
+        self._store.ask("release")
+        self._wake()
+
+    @property
+    def _unwritten(self) -> Unwritten:
+        return self._supervisor.unwritten
+
+    @property
+    def worker_pid(self) -> int | None:
+        """The worker process that holds the devices, where this process has started one."""
+        return self._supervisor.lanes[TIMING].host.pid
+
+    @property
+    def compiler_pid(self) -> int | None:
+        """The worker process that compiles for absent devices, where this process has one."""
+        return self._supervisor.lanes[COMPILING].host.pid
+
+    @property
+    def queue_holder(self) -> int | None:
+        """Pid of the process that works the queue; None where nobody does."""
+        return self._turn.holder()
+
+    @property
+    def problem(self) -> str | None:
+        """Why the queue stands still, in a sentence; None where it does not."""
+        return self._supervisor.problem
+
+    # Inside -------------------------------------------------------------------------------------
+
+    def _ask_probe(self, target: str) -> int:
+        number = self._store.ask("probe", target=parse_target(target).text)
+        if not self._serve:
+            with self._guard:
+                self._own_requests.add(number)
+        self._wake()
+        return number
+
+    def _stored(self, run: str) -> RunStatus:
+        status = self._store.status(run)
+        if status is None:
+            raise refuse(f"run {shorten(run)}", "is not stored here", "look it up in the history")
+        return status
+
+    def _is_wanted(self) -> bool:
+        """Whether this process is to work the queue now."""
+        if self._serve:
+            return True
+        with self._guard:
+            runs, requests = set(self._own_runs), set(self._own_requests)
+        if not runs and not requests:
+            return False
+        open_runs = runs & {status.run for status in self._store.active()}
+        open_requests = requests & {request.id for request in self._store.requests()}
+        with self._guard:
+            self._own_runs -= runs - open_runs
+            self._own_requests -= requests - open_requests
+        return bool(open_runs or open_requests)
+
+    def _wake(self) -> None:
+        with self._guard:
+            if not self._supervisor.is_alive:
+                self._supervisor = self._new_supervisor()
+        self._supervisor.wake()
+
+    def _new_supervisor(self) -> Supervisor:
+        more = cluster_lanes if self._settings.dask else helping_lanes
+        return Supervisor(self._store, self._turn, self._settings, self._is_wanted, more)

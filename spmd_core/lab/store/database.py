@@ -1,0 +1,144 @@
+"""The SQLite file of a data folder as a connection for reading and one for writing; its failures
+are sentences.
+"""
+
+import contextlib
+import sqlite3
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from spmd_core.base import StorageError
+from spmd_core.lab.store.migrations import MIGRATIONS, apply
+
+FILE_NAME = "lab.sqlite3"
+BUSY_TIMEOUT_S = 5.0
+_INCREMENTAL = 2  # of PRAGMA auto_vacuum
+_SHRINK_S, _SHRINK_PAGES = 2.0, 1000  # a delete may take so long, in steps of so many pages
+_WORTH_A_VACUUM = 16 * 2**20  # bytes; it writes the whole file anew
+
+
+class Database:
+    """One data folder. Safe to use from many threads; every failure is a StorageError of one
+    sentence.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.path = folder / FILE_NAME
+        self._reading, self._writing = threading.Lock(), threading.Lock()
+        with self._sentences():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._writer = self._connect()
+            try:
+                with self._sentences():
+                    self._migrate()
+                    self._reader = self._connect()
+            except StorageError:
+                self._writer.close()
+                raise
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._reading, self._writing:
+            self._reader.close()
+            self._writer.close()
+
+    def used_bytes(self) -> int:
+        """Bytes of the file that hold something."""
+        pages = self._number("page_count") - self._number("freelist_count")
+        return pages * self._number("page_size")
+
+    def shrink(self) -> None:
+        """Give the room of what was deleted back to the disk, as far as a moment suffices."""
+        free = self._number("freelist_count")
+        deadline = time.monotonic() + _SHRINK_S
+        with contextlib.suppress(StorageError), self._sentences(), self._writing:
+            if self._writer.execute("PRAGMA auto_vacuum").fetchone()[0] == _INCREMENTAL:
+                while free > 0 and time.monotonic() < deadline:
+                    # as a script: execute() stops after the first step, which frees one page
+                    self._writer.executescript(f"PRAGMA incremental_vacuum({_SHRINK_PAGES})")
+                    free -= _SHRINK_PAGES
+            elif free * self._writer.execute("PRAGMA page_size").fetchone()[0] > _WORTH_A_VACUUM:
+                self._writer.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                self._writer.execute("VACUUM")  # a file of before: incremental from now on
+
+    def _connect(self) -> sqlite3.Connection:
+        db = sqlite3.connect(
+            self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+        )
+        db.row_factory = sqlite3.Row
+        # one damaged text must not cost the list that it is in
+        db.text_factory = lambda data: data.decode("utf-8", "replace")
+        # not WAL: several processes write, and many Pythons link a SQLite whose WAL can lose data
+        # then (fixed in 3.51.3)
+        if db.execute("PRAGMA page_count").fetchone()[0] == 0:  # before the first table, or never
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        for pragma in (
+            "mmap_size = 0",
+            "journal_mode = DELETE",
+            "synchronous = FULL",
+            "foreign_keys = ON",
+        ):
+            db.execute(f"PRAGMA {pragma}")
+        return db
+
+    def _migrate(self) -> None:
+        with self._transaction() as db:
+            db.execute(
+                "CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at REAL NOT NULL)"
+            )
+            applied = {row["name"] for row in db.execute("SELECT name FROM migrations")}
+            if unknown := applied - {name for name, _ in MIGRATIONS}:
+                raise StorageError(
+                    f"{self.path} has the schema step {max(unknown)!r} of a newer SPMD Lab: update SPMD Lab, "
+                    f"or name another folder in SPMD_LAB_DATA"
+                )
+            for name, statements in MIGRATIONS:
+                if name not in applied:
+                    apply(db, statements)
+                    db.execute("INSERT INTO migrations VALUES (?, ?)", (name, time.time()))
+
+    def _number(self, pragma: str) -> int:
+        return int(self._rows(f"PRAGMA {pragma}")[0][0])
+
+    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        with self._sentences(), self._reading:
+            return self._reader.execute(query, values).fetchall()
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._sentences(), self._writing:
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def _sentences(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError, zlib.error) as error:
+            words = error.strerror if isinstance(error, OSError) else str(error)
+            raise StorageError(f"{self.path}: {words}: {_advice(error)}") from error
+
+
+def _advice(error: Exception) -> str:
+    words = str(error)
+    for part, advice in (
+        ("locked", "another program holds the database, close it and try again"),
+        ("full", "make room on this disk, or name another folder in SPMD_LAB_DATA"),
+        ("No space", "make room on this disk, or name another folder in SPMD_LAB_DATA"),
+        ("not a database", "move the file away, or name another folder in SPMD_LAB_DATA"),
+        ("malformed", "move the file away, or name another folder in SPMD_LAB_DATA"),
+    ):
+        if part in words:
+            return advice
+    return "name a folder that can be read and written in SPMD_LAB_DATA"

@@ -1,0 +1,80 @@
+"""What the owner of a server allows its viewers: how much they may queue, and how much is stored."""
+
+from dataclasses import dataclass
+
+from spmd_core.base import Settings, bytes_text, refuse
+from spmd_core.experiment import Experiment, check_flags
+from spmd_core.lab.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks in a browser. `batch`: runs asked for at once, such as a sweep, which count as one."""
+
+    viewer: str
+    batch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What is taken of what a viewer may take; runs of one batch count as one."""
+
+    queued: int
+    queued_most: int
+    own: int
+    own_most: int
+    stored_bytes: int
+    stored_most_bytes: int
+
+    @property
+    def is_stored_full(self) -> bool:
+        """Whether a viewer's run is refused for what is stored already."""
+        return self.stored_bytes >= self.stored_most_bytes
+
+    @property
+    def words(self) -> str:
+        """The limits in a sentence, as the screen tells them."""
+        return (
+            f"{self.queued} of {self.queued_most} runs are queued or at work, {self.own} of the "
+            f"{self.own_most} that one viewer may ask for are yours; results take "
+            f"{bytes_text(self.stored_bytes)} of {bytes_text(self.stored_most_bytes)}."
+        )
+
+
+def room(store: Store, settings: Settings, viewer: str) -> Room:
+    """How much room there is for a viewer."""
+    queued, own = store.queue_lengths(viewer)
+    return Room(
+        queued,
+        settings.queue_most,
+        own,
+        settings.queue_most_of_viewer,
+        store.used_bytes(),
+        settings.stored_most_bytes,
+    )
+
+
+def check_asker(store: Store, settings: Settings, asker: Asker, experiment: Experiment) -> None:
+    """RequestError where a viewer may not queue this experiment now."""
+    check_flags(experiment)
+    if asker.batch is not None and store.has_active(asker.batch):
+        return  # a further point of a sweep that is counted already
+    found = room(store, settings, asker.viewer)
+    if found.own >= found.own_most:
+        raise refuse(
+            f"{found.own} runs of yours",
+            "wait or are at work, as many as one viewer may have here",
+            "wait for one, or cancel one on Overview",
+        )
+    if found.queued >= found.queued_most:
+        raise refuse(
+            f"{found.queued} runs",
+            "wait or are at work, as many as this server allows",
+            "try again when one is over",
+        )
+    if found.is_stored_full:
+        raise refuse(
+            f"stored results of {bytes_text(found.stored_bytes)}",
+            f"fill the {bytes_text(found.stored_most_bytes)} that this server allows",
+            "delete the oldest on History",
+        )

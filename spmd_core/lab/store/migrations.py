@@ -1,0 +1,127 @@
+"""The database schema as ordered steps; a step that was released is never edited, only followed by
+another.
+"""
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Callable
+
+from spmd_core.base import RequestError
+from spmd_core.experiment import parse_experiment_text
+from spmd_core.results import lane_of_target
+
+Step = str | Callable[[sqlite3.Connection], None]  # SQL, or what changes rows as SQL cannot
+
+
+def renumber_experiments(db: sqlite3.Connection) -> None:
+    """Give stored experiments the ids that they have now, so that their runs are found again.
+
+    A training step's size that is the model's own is no longer part of the id, and in_axes is
+    written in one form. An experiment that cannot be read stays as it is; two that are the same now
+    become one, with the runs of both.
+    """
+    stored = (
+        "SELECT id, spec FROM experiments WHERE workload = 'decoder' OR instr(spec, '\"in_axes\"')"
+    )
+    for old, spec in [(row["id"], row["spec"]) for row in db.execute(stored)]:
+        try:
+            experiment = parse_experiment_text(spec)
+        except RequestError:
+            continue
+        if experiment.id == old:
+            continue
+        form = json.dumps(experiment.to_json(), separators=(",", ":"))
+        db.execute(
+            "INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)",
+            (experiment.id, form, experiment.workload, experiment.target),
+        )
+        db.execute("UPDATE runs SET experiment = ? WHERE experiment = ?", (experiment.id, old))
+        db.execute("DELETE FROM experiments WHERE id = ?", (old,))
+
+
+def give_lanes(db: sqlite3.Connection) -> None:
+    """Say of each stored run which lane it is of; a target that cannot be read is as before."""
+    for (target,) in list(db.execute("SELECT DISTINCT target FROM experiments")):
+        with contextlib.suppress(RequestError):
+            db.execute(
+                "UPDATE runs SET lane = ? WHERE experiment IN "
+                "(SELECT id FROM experiments WHERE target = ?)",
+                (lane_of_target(target), target),
+            )
+
+
+def apply(db: sqlite3.Connection, steps: tuple[Step, ...]) -> None:
+    """Carry out one migration inside the caller's transaction."""
+    for step in steps:
+        if isinstance(step, str):
+            db.execute(step)
+        else:
+            step(db)
+
+
+MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
+    (
+        "0001 runs and results",
+        (
+            """CREATE TABLE experiments (
+                id TEXT PRIMARY KEY, spec TEXT NOT NULL, workload TEXT NOT NULL, target TEXT NOT NULL)""",
+            """CREATE TABLE runs (
+                seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, experiment TEXT NOT NULL REFERENCES experiments(id),
+                state TEXT NOT NULL, submitted_at REAL NOT NULL, started_at REAL, finished_at REAL, progress TEXT, worker_pid INTEGER,
+                error_kind TEXT, error_message TEXT, stderr_tail TEXT, medians TEXT, fastest TEXT, partial INTEGER NOT NULL DEFAULT 0)""",
+            "CREATE INDEX runs_by_state ON runs(state, seq)",
+            "CREATE INDEX runs_by_experiment ON runs(experiment)",
+            "CREATE TABLE results (run TEXT PRIMARY KEY REFERENCES runs(id) ON DELETE CASCADE, body BLOB NOT NULL)",
+            """CREATE TABLE texts (
+                run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE, strategy TEXT NOT NULL, name TEXT NOT NULL, body BLOB NOT NULL,
+                PRIMARY KEY (run, strategy, name))""",
+            "CREATE TABLE environments (target TEXT PRIMARY KEY, body TEXT NOT NULL, seen_at REAL NOT NULL)",
+            """CREATE TABLE requests (
+                id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, run TEXT, target TEXT, asked_at REAL NOT NULL,
+                answered_at REAL, error TEXT)""",
+            "CREATE INDEX requests_open ON requests(answered_at, id)",
+        ),
+    ),
+    ("0002 predicted times", ("ALTER TABLE runs ADD COLUMN predicted TEXT",)),
+    ("0003 ids without the model's own sizes", (renumber_experiments,)),
+    (
+        "0004 who works the queue, and who asked",
+        (
+            """CREATE TABLE holder (
+                one INTEGER PRIMARY KEY CHECK (one = 1), pid INTEGER NOT NULL, mark TEXT NOT NULL,
+                file TEXT NOT NULL)""",
+            "ALTER TABLE runs ADD COLUMN viewer TEXT",  # NULL: the command line
+            "ALTER TABLE runs ADD COLUMN batch TEXT",  # runs asked for at once, such as a sweep
+        ),
+    ),
+    (
+        "0005 two lanes",
+        (
+            "ALTER TABLE runs ADD COLUMN lane TEXT NOT NULL DEFAULT 'timing'",
+            give_lanes,
+            "DROP INDEX runs_by_state",
+            "CREATE INDEX runs_by_state ON runs(state, lane, seq)",
+        ),
+    ),
+    (
+        "0006 searches",
+        (
+            """CREATE TABLE searches (
+                id TEXT PRIMARY KEY, question TEXT NOT NULL, state TEXT NOT NULL,
+                started_at REAL NOT NULL, updated_at REAL NOT NULL, spent_s REAL NOT NULL,
+                space INTEGER NOT NULL, words TEXT NOT NULL DEFAULT '', fates BLOB)""",
+            """CREATE TABLE search_outcomes (
+                search TEXT NOT NULL REFERENCES searches(id) ON DELETE CASCADE,
+                number INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (search, number))""",
+        ),
+    ),
+    (
+        "0007 what would remove a collective",
+        (
+            "ALTER TABLE runs ADD COLUMN compile_only INTEGER NOT NULL DEFAULT 0",
+            """CREATE TABLE remedies (
+                run TEXT PRIMARY KEY REFERENCES runs(id) ON DELETE CASCADE, body BLOB NOT NULL)""",
+        ),
+    ),
+)

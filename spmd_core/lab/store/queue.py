@@ -1,0 +1,165 @@
+"""The queue of a data folder: runs that wait in their lanes, and how they leave it."""
+
+import json
+import time
+from typing import Literal
+
+from spmd_core.experiment import Experiment
+from spmd_core.lab.store import rows as read
+from spmd_core.lab.store.database import Database
+from spmd_core.results import ACTIVE, Failure, RunStatus, lane_of_target
+
+IN_ACTIVE = f"state IN {ACTIVE!r}"
+STATUS = """SELECT runs.*, spec, CASE WHEN state = 'queued' THEN
+    (SELECT COUNT(*) FROM runs AS ahead
+        WHERE ahead.state = 'queued' AND ahead.lane = runs.lane AND ahead.seq <= runs.seq)
+    END AS position
+    FROM runs JOIN experiments ON experiments.id = runs.experiment"""
+# Which runs of a lane are taken: with a cluster it has those of batches, but for those that need
+# devices of this machine
+Which = Literal["any", "of batches", "for the cluster", "not for the cluster"]
+_WHICH = {
+    "any": "TRUE",
+    "of batches": "batch IS NOT NULL",
+    "for the cluster": "(batch IS NOT NULL AND compile_only = 0)",
+    "not for the cluster": "(batch IS NULL OR compile_only = 1)",
+}
+
+
+class Queue(Database):
+    """Runs from being asked for to being at hand, as values."""
+
+    def submit(
+        self,
+        run: str,
+        experiment: Experiment,
+        viewer: str | None = None,
+        batch: str | None = None,
+        compile_only: bool = False,
+    ) -> None:
+        """Put a run at the end of the queue; `viewer` None: of the command line."""
+        spec = json.dumps(experiment.to_json(), separators=(",", ":"))
+        with self._transaction() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO experiments VALUES (?, ?, ?, ?)",
+                (experiment.id, spec, experiment.workload, experiment.target),
+            )
+            db.execute(
+                """INSERT INTO runs (id, experiment, state, submitted_at, viewer, batch, lane,
+                    compile_only) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?)""",
+                (
+                    run,
+                    experiment.id,
+                    time.time(),
+                    viewer,
+                    batch,
+                    lane_of_target(experiment.target, compile_only),
+                    int(compile_only),
+                ),
+            )
+
+    def queue_lengths(self, viewer: str) -> tuple[int, int]:
+        """Runs that are not over, all and of one viewer; those of one batch count as one."""
+        row = self._rows(
+            f"""SELECT COUNT(DISTINCT COALESCE(batch, id)) AS everyone, COUNT(DISTINCT
+                CASE WHEN viewer = ? THEN COALESCE(batch, id) END) AS own
+                FROM runs WHERE {IN_ACTIVE}""",
+            (viewer,),
+        )[0]
+        return row["everyone"], row["own"]
+
+    def has_active(self, batch: str) -> bool:
+        """Whether a run of a batch is not over."""
+        found = self._rows(f"SELECT 1 FROM runs WHERE batch = ? AND {IN_ACTIVE} LIMIT 1", (batch,))
+        return bool(found)
+
+    def active_of(self, viewer: str) -> tuple[str, ...]:
+        """Ids of a viewer's runs that are not over, the last in the queue first."""
+        rows = self._rows(
+            f"SELECT id FROM runs WHERE viewer = ? AND {IN_ACTIVE} ORDER BY seq DESC", (viewer,)
+        )
+        return tuple(row["id"] for row in rows)
+
+    def next_queued(self, lane: str, which: Which = "any") -> RunStatus | None:
+        """The first run of a lane of those that are taken there; UnreadableRun where this version
+        cannot read it.
+        """
+        rows = self._rows(
+            f"{STATUS} WHERE state = 'queued' AND lane = ? AND {_WHICH[which]} "
+            "ORDER BY seq LIMIT 1",
+            (lane,),
+        )
+        return read.status_of(rows[0]) if rows else None
+
+    def hold_up(self, lane: str, reason: str, before: float) -> int:
+        """Note why the cluster does not take its runs, for whoever waits for those that were queued
+        by then (seconds since the epoch); how many wait.
+        """
+        with self._transaction() as db:
+            return db.execute(
+                f"""UPDATE runs SET progress = ? WHERE state = 'queued' AND lane = ?
+                    AND {_WHICH["for the cluster"]} AND submitted_at <= ?""",
+                (json.dumps({"held_up": reason}), lane, before),
+            ).rowcount
+
+    def let_on(self) -> None:
+        """Nothing holds up what is queued."""
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE runs SET progress = NULL WHERE state = 'queued' AND progress IS NOT NULL"
+            )
+
+    def put_back(self, run: str, held_up: str | None) -> bool:
+        """Put a started run back in its place in the queue; False where it is over, or is to be
+        cancelled.
+        """
+        with self._transaction() as db:
+            return (
+                db.execute(
+                    f"""UPDATE runs SET state = 'queued', started_at = NULL, worker_pid = NULL,
+                    progress = ? WHERE id = ? AND {IN_ACTIVE} AND NOT EXISTS (SELECT 1 FROM
+                    requests WHERE kind = 'cancel' AND run = ? AND answered_at IS NULL)""",
+                    (json.dumps({"held_up": held_up}), run, run),
+                ).rowcount
+                == 1
+            )
+
+    def refuse_queued(self, run: str, error: Failure) -> bool:
+        """Fail a run that is still in the queue; False where it is not."""
+        with self._transaction() as db:
+            changed = db.execute(
+                """UPDATE runs SET state = 'failed', finished_at = ?, error_kind = ?,
+                    error_message = ? WHERE id = ? AND state = 'queued'""",
+                (time.time(), error.kind, error.message, run),
+            )
+            return changed.rowcount == 1
+
+    def start(self, run: str) -> bool:
+        """Take a run out of the queue; False where it is no longer in it."""
+        with self._transaction() as db:
+            changed = db.execute(
+                """UPDATE runs SET state = 'starting', started_at = ?, progress = NULL
+                    WHERE id = ? AND state = 'queued'""",
+                (time.time(), run),
+            )
+            return changed.rowcount == 1
+
+    def cancel_queued(self, run: str) -> bool:
+        """Cancel a run that is still in the queue; False where it is not."""
+        with self._transaction() as db:
+            changed = db.execute(
+                "UPDATE runs SET state = 'cancelled', finished_at = ? WHERE id = ? AND state = 'queued'",
+                (time.time(), run),
+            )
+            return changed.rowcount == 1
+
+    def interrupt_abandoned(self) -> int:
+        """Mark the runs that say running as interrupted: for who has just taken the lock of the
+        data folder.
+        """
+        with self._transaction() as db:
+            changed = db.execute(
+                "UPDATE runs SET state = 'interrupted', finished_at = ? WHERE state IN ('starting', 'running')",
+                (time.time(),),
+            )
+            return changed.rowcount

@@ -1,0 +1,24 @@
+"""What would remove the collectives of a run, kept with the run."""
+
+import json
+import zlib
+from typing import Any
+
+from spmd_core.lab.store.database import Database
+
+
+class Remedies(Database):
+    """The table of what was tried for each run, as JSON values."""
+
+    def keep(self, run: str, body: dict[str, Any]) -> None:
+        """Keep what was found for a run, in place of what was there; StorageError where the run was
+        deleted.
+        """
+        packed = zlib.compress(json.dumps(body, separators=(",", ":")).encode())
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO remedies VALUES (?, ?)", (run, packed))
+
+    def of(self, run: str) -> dict[str, Any] | None:
+        """What was found for a run; None where nothing was tried."""
+        rows = self._rows("SELECT body FROM remedies WHERE run = ?", (run,))
+        return json.loads(zlib.decompress(rows[0]["body"])) if rows else None

@@ -1,0 +1,186 @@
+"""Rows of the SQLite file as values; a row that this version cannot read is an error that names it."""
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from pydantic import ConfigDict, ValidationError
+
+from spmd_core.base import Frozen, RequestError, UnreadableRun, shorten
+from spmd_core.experiment import Experiment, parse_experiment_text
+from spmd_core.results import ACTIVE, STATES, Environment, Failure, Result, RunStatus, RunSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one process asks of the one that works the queue: cancel a run, release, probe."""
+
+    id: int
+    kind: str
+    run: str | None = None
+    target: str | None = None
+    answered: bool = False
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A stored run that this version cannot read: it can be deleted, and nothing else."""
+
+    run: str
+    state: str
+    reason: str
+
+
+class _Progress(Frozen):
+    """What another process noted of a run at hand; what a newer version noted besides is left."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+    phase: str | None = None
+    strategy: str | None = None
+    done: int = 0
+    of: int = 0
+    medians_s: dict[str, float] = {}
+    series: dict[str, tuple[float, ...]] = {}
+    waiting_for: str | None = None
+    paused_for: str | None = None
+    held_up: str | None = None
+
+
+def unreadable(run: str, what: str, error: Exception) -> UnreadableRun:
+    """The error for a run of which `what` cannot be read."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"][:4])
+        reason = f"{place}: {first['msg']}" if place else first["msg"]
+    else:
+        reason = " ".join(str(error).split()) or type(error).__name__
+    text = reason if len(reason) <= 200 else f"{reason[:199]}…"
+    return UnreadableRun(
+        f"run {shorten(run)}: this version cannot read its {what} ({text}): open "
+        "it with the version that made it, or delete it on History",
+        run,
+    )
+
+
+@lru_cache(maxsize=1024)
+def experiment_of(spec: str) -> Experiment:
+    """The experiment of a stored spec; RequestError where this version cannot read it."""
+    return parse_experiment_text(spec)
+
+
+def status_of(row: sqlite3.Row) -> RunStatus:
+    """A run's row; UnreadableRun where it is not one that this version understands."""
+    try:
+        return RunStatus(
+            run=str(row["id"]),
+            state=_state(row),
+            experiment=experiment_of(row["spec"]),
+            submitted_at=float(row["submitted_at"]),
+            started_at=_seconds(row["started_at"]),
+            finished_at=_seconds(row["finished_at"]),
+            queue_position=row["position"],
+            error=failure_of(row),
+            stderr_tail=_text(row["stderr_tail"]),
+            worker_pid=row["worker_pid"] if isinstance(row["worker_pid"], int) else None,
+            compile_only=bool(row["compile_only"]),
+            **_progress(row),
+        )
+    except (RequestError, ValueError, TypeError) as error:
+        raise unreadable(str(row["id"]), "experiment", error) from error
+
+
+def _progress(row: sqlite3.Row) -> dict[str, Any]:
+    """Fields of the progress of a run at hand; none where they cannot be read: the run goes on."""
+    if row["state"] not in ACTIVE:
+        return {}
+    try:
+        noted = _Progress.model_validate_json(row["progress"] or "{}")
+    except ValidationError:
+        return {}
+    return {name: getattr(noted, name) for name in _Progress.model_fields}
+
+
+def summary_of(row: sqlite3.Row) -> RunSummary:
+    """A run's row of a list; UnreadableRun where this version does not understand it."""
+    try:
+        return RunSummary(
+            str(row["id"]),
+            _state(row),
+            experiment_of(row["spec"]),
+            float(row["submitted_at"]),
+            _seconds(row["finished_at"]),
+            _times(row["medians"]),
+            _text(row["fastest"]),
+            bool(row["partial"]),
+            failure_of(row),
+            _times(row["predicted"]),
+        )
+    except (RequestError, ValueError, TypeError) as error:
+        raise unreadable(str(row["id"]), "experiment", error) from error
+
+
+def _times(text: str | None) -> Mapping[str, Any]:
+    """Seconds by strategy, None where there are none; ValueError for anything else."""
+    found = json.loads(text or "{}")
+    if not isinstance(found, dict) or not all(
+        value is None or isinstance(value, int | float) for value in found.values()
+    ):
+        raise ValueError(f"{shorten(found)} is not an object of seconds")
+    return found
+
+
+def _state(row: sqlite3.Row) -> str:
+    if row["state"] not in STATES:
+        raise ValueError(f"state {shorten(row['state'])} is not known")
+    return row["state"]
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None else str(value)
+
+
+def _seconds(value: Any) -> float | None:
+    return value if value is None else float(value)
+
+
+def result_of(run: str, body: bytes) -> Result:
+    """A stored result; UnreadableRun where it is cut short, or of a newer version."""
+    try:
+        return Result.model_validate_json(zlib.decompress(body))
+    except (zlib.error, ValidationError, RequestError, TypeError) as error:
+        raise unreadable(run, "result", error) from error
+
+
+def text_of(run: str, body: bytes) -> str:
+    """A stored program text; UnreadableRun where it is damaged."""
+    try:
+        return zlib.decompress(body).decode(errors="replace")
+    except (zlib.error, TypeError) as error:
+        raise unreadable(run, "program texts", error) from error
+
+
+def environment_of(body: str) -> Environment | None:
+    """What devices said of themselves; None where another version wrote it: they are asked anew."""
+    try:
+        return Environment.model_validate_json(body)
+    except ValidationError:
+        return None
+
+
+def failure_of(row: sqlite3.Row) -> Failure | None:
+    """Why a run failed."""
+    if not row["error_kind"]:
+        return None
+    return Failure(kind=str(row["error_kind"]), message=str(row["error_message"] or ""))
+
+
+def request_of(row: sqlite3.Row) -> Request:
+    """A request's row."""
+    answered = row["answered_at"] is not None
+    return Request(row["id"], row["kind"], row["run"], row["target"], answered, row["error"])

@@ -1,0 +1,109 @@
+"""The searches of a data folder: what was asked, how far each got, every candidate's fate."""
+
+import json
+import time
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spmd_core.lab.store.database import Database
+
+KEPT = 50  # searches; the oldest beyond them are forgotten
+_LEVEL = 1  # of compression: fates are written while somebody waits
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSearch:
+    """A search as it was last written. `state`: running, paused, cancelled or done."""
+
+    id: str
+    question: dict[str, Any]
+    state: str
+    started_at: float
+    updated_at: float
+    spent_s: float
+    space: int
+    words: str
+
+
+class Searches(Database):
+    """What the tables of searches hold, as values."""
+
+    def begin(self, search: str, question: dict[str, Any], space: int) -> None:
+        """Note that a search runs, again or for the first time."""
+        now = time.time()
+        with self._transaction() as db:
+            db.execute(
+                """INSERT INTO searches
+                    (id, question, state, started_at, updated_at, spent_s, space)
+                    VALUES (?, ?, 'running', ?, ?, 0, ?) ON CONFLICT (id) DO UPDATE
+                    SET state = 'running', updated_at = excluded.updated_at,
+                    space = excluded.space""",
+                (search, json.dumps(question), now, now, space),
+            )
+            db.execute(
+                """DELETE FROM searches WHERE id NOT IN
+                    (SELECT id FROM searches ORDER BY updated_at DESC LIMIT ?)""",
+                (KEPT,),
+            )
+
+    def note(self, search: str, state: str, spent_s: float, words: str) -> None:
+        """How it stands: its state, seconds of work, and its answer in words."""
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE searches SET state = ?, updated_at = ?, spent_s = ?, words = ? "
+                "WHERE id = ?",
+                (state, time.time(), spent_s, words, search),
+            )
+
+    def keep_fates(self, search: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Keep the fate of every candidate as the enumeration found it, in its order."""
+        body = zlib.compress(json.dumps(list(rows), separators=(",", ":")).encode(), _LEVEL)
+        with self._transaction() as db:
+            db.execute("UPDATE searches SET fates = ? WHERE id = ?", (body, search))
+
+    def keep_outcomes(self, search: str, outcomes: Iterable[tuple[int, dict[str, Any]]]) -> None:
+        """Keep what became of candidates since: compiled, measured, failed, or pruned by now."""
+        rows = [(search, number, json.dumps(body)) for number, body in outcomes]
+        with self._transaction() as db:
+            db.executemany("INSERT OR REPLACE INTO search_outcomes VALUES (?, ?, ?)", rows)
+
+    def outcomes(self, search: str) -> dict[int, dict[str, Any]]:
+        """The outcomes of a search, by the number of the candidate."""
+        rows = self._rows("SELECT number, body FROM search_outcomes WHERE search = ?", (search,))
+        return {row["number"]: json.loads(row["body"]) for row in rows}
+
+    def fates(self, search: str) -> list[list[Any]]:
+        """The fates of a search; empty where none are stored."""
+        rows = self._rows("SELECT fates FROM searches WHERE id = ?", (search,))
+        packed = rows[0]["fates"] if rows else None
+        return json.loads(zlib.decompress(packed)) if packed else []
+
+    def find(self, search: str) -> StoredSearch | None:
+        """The search of that id; None where there is none."""
+        return next(iter(self._listed("WHERE id = ?", search)), None)
+
+    def latest(self, limit: int = KEPT) -> tuple[StoredSearch, ...]:
+        """Searches, the last written first."""
+        return self._listed("ORDER BY updated_at DESC LIMIT ?", limit)
+
+    def _listed(self, rest: str, *values: Any) -> tuple[StoredSearch, ...]:
+        rows = self._rows(
+            "SELECT id, question, state, started_at, updated_at, spent_s, space, "
+            f"words FROM searches {rest}",
+            values,
+        )
+        return tuple(
+            StoredSearch(
+                row["id"],
+                json.loads(row["question"]),
+                row["state"],
+                row["started_at"],
+                row["updated_at"],
+                row["spent_s"],
+                row["space"],
+                row["words"],
+            )
+            for row in rows
+        )

@@ -1,0 +1,307 @@
+"""The SQLite file of a data folder: experiments, runs, results, program texts, last known devices,
+requests between processes.
+"""
+
+import contextlib
+import json
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from spmd_core.base import UnreadableRun
+from spmd_core.experiment import Experiment
+from spmd_core.lab.store import rows as read
+from spmd_core.lab.store.queue import IN_ACTIVE, STATUS, Queue
+from spmd_core.lab.store.rows import Request, Unread
+from spmd_core.results import TERMINAL, Environment, Failure, Result, RunStatus, RunSummary
+
+T = TypeVar("T")
+
+
+class Store(Queue):
+    """What the tables of a data folder hold, as values."""
+
+    # Runs
+    # -----------------------------------------------------------------------------------------------------------
+
+    def oldest_finished(self, limit: int) -> tuple[str, ...]:
+        """Ids of the oldest runs that are over."""
+        rows = self._rows(
+            f"SELECT id FROM runs WHERE NOT {IN_ACTIVE} ORDER BY seq LIMIT ?", (limit,)
+        )
+        return tuple(row["id"] for row in rows)
+
+    def note(self, status: RunStatus) -> None:
+        """Keep the progress of a started run, for other processes to follow."""
+        progress = {
+            "phase": status.phase,
+            "strategy": status.strategy,
+            "done": status.done,
+            "of": status.of,
+            "medians_s": dict(status.medians_s),
+            "series": dict(status.series),
+            "waiting_for": status.waiting_for,
+            "paused_for": status.paused_for,
+        }
+        with self._transaction() as db:
+            db.execute(
+                f"UPDATE runs SET state = ?, progress = ?, worker_pid = ?, started_at = COALESCE(?, started_at) WHERE id = ? AND {IN_ACTIVE}",
+                (
+                    status.state,
+                    json.dumps(progress),
+                    status.worker_pid,
+                    status.started_at,
+                    status.run,
+                ),
+            )
+
+    def finish(
+        self,
+        run: str,
+        state: str,
+        *,
+        result: Result | None = None,
+        texts: Mapping[str, Mapping[str, str]] | None = None,
+        error: Failure | None = None,
+        stderr_tail: str | None = None,
+    ) -> bool:
+        """Give a run its one terminal state, with all that it leaves; False, and nothing written,
+        where it has one already.
+        """
+        if state not in TERMINAL:
+            raise ValueError(f"{state} is not a terminal state")
+        body = None if result is None else zlib.compress(result.model_dump_json().encode(), 1)
+        packed = [
+            (run, strategy, name, zlib.compress(text.encode()))
+            for strategy, named in (texts or {}).items()
+            for name, text in named.items()
+        ]
+        medians, predicted = (
+            json.dumps(times)
+            for times in ((result.medians_s, result.only_predicted_s) if result else ({}, {}))
+        )
+        fastest = result.comparison.fastest if result and result.comparison else None
+        with self._transaction() as db:
+            changed = db.execute(
+                f"""UPDATE runs SET state = ?, finished_at = ?, error_kind = ?, error_message = ?, stderr_tail = ?, medians = ?, predicted = ?,
+                    fastest = ?, partial = ? WHERE id = ? AND {IN_ACTIVE}""",
+                (
+                    state,
+                    time.time(),
+                    error and error.kind,
+                    error and error.message,
+                    stderr_tail,
+                    medians,
+                    predicted,
+                    fastest,
+                    int(bool(result and result.partial)),
+                    run,
+                ),
+            )
+            if changed.rowcount != 1:
+                return False
+            if body is not None:
+                db.execute("INSERT INTO results VALUES (?, ?)", (run, body))
+            db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", packed)
+            db.execute("DELETE FROM requests WHERE kind = 'cancel' AND run = ?", (run,))
+            return True
+
+    def status(self, run: str) -> RunStatus | None:
+        """A run as last written; None where there is none of that id. UnreadableRun for one that
+        cannot be read.
+        """
+        rows = self._rows(f"{STATUS} WHERE runs.id = ?", (run,))
+        return read.status_of(rows[0]) if rows else None
+
+    def active(self) -> tuple[RunStatus, ...]:
+        """Runs without a terminal state, in the order of the queue, but those that cannot be read."""
+        rows = self._rows(f"{STATUS} WHERE {IN_ACTIVE} ORDER BY seq")
+        return tuple(_readable(read.status_of, rows))
+
+    def at_hand(self) -> tuple[RunStatus, ...]:
+        """Runs that have left the queue and are not over: at most one of each lane."""
+        rows = self._rows(f"{STATUS} WHERE state IN ('starting', 'running') ORDER BY seq")
+        return tuple(_readable(read.status_of, rows))
+
+    def result(self, run: str) -> Result | None:
+        """The stored result; None where the run has none. UnreadableRun for one that cannot be
+        read.
+        """
+        rows = self._rows("SELECT body FROM results WHERE run = ?", (run,))
+        return read.result_of(run, rows[0]["body"]) if rows else None
+
+    def latest(self, experiment_id: str) -> str | None:
+        """The newest run of an experiment that succeeded; None where there is none."""
+        rows = self._rows(
+            """SELECT id FROM runs JOIN results ON run = id WHERE experiment = ? AND state = 'succeeded' AND partial = 0
+            AND compile_only = 0
+            ORDER BY seq DESC LIMIT 1""",
+            (experiment_id,),
+        )
+        return rows[0]["id"] if rows else None
+
+    def last_took_s(self, experiment: Experiment) -> float | None:
+        """Seconds that the last run of its kind took, of the same experiment where there is one:
+        same workload and target. None where none succeeded.
+        """
+        rows = self._rows(
+            """SELECT finished_at - started_at AS seconds FROM runs JOIN experiments
+            ON experiments.id = runs.experiment WHERE state = 'succeeded' AND workload = ?
+            AND compile_only = 0 AND target = ? ORDER BY (experiment = ?) DESC, seq DESC LIMIT 1""",
+            (experiment.workload, experiment.target, experiment.id),
+        )
+        return rows[0]["seconds"] if rows else None
+
+    def succeeded(self) -> frozenset[str]:
+        """Ids of the experiments of which a run succeeded."""
+        rows = self._rows(
+            "SELECT DISTINCT experiment FROM runs WHERE state = 'succeeded' AND compile_only = 0"
+        )
+        return frozenset(row["experiment"] for row in rows)
+
+    def texts(self, run: str, strategy: str) -> dict[str, str]:
+        """Program texts of a strategy, by name."""
+        rows = self._rows(
+            "SELECT name, body FROM texts WHERE run = ? AND strategy = ?", (run, strategy)
+        )
+        return {row["name"]: read.text_of(run, row["body"]) for row in rows}
+
+    def every_text(self, run: str) -> dict[str, dict[str, str]]:
+        """Program texts of all strategies of a run, by strategy and name."""
+        rows = self._rows("SELECT DISTINCT strategy FROM texts WHERE run = ?", (run,))
+        return {row["strategy"]: self.texts(run, row["strategy"]) for row in rows}
+
+    def text(self, run: str, strategy: str, name: str) -> str | None:
+        """One of those texts; None where there is none of that name."""
+        rows = self._rows(
+            "SELECT body FROM texts WHERE run = ? AND strategy = ? AND name = ?",
+            (run, strategy, name),
+        )
+        return read.text_of(run, rows[0]["body"]) if rows else None
+
+    def history(
+        self,
+        *,
+        workload: str | None = None,
+        states: Sequence[str] = (),
+        text: str | None = None,
+        limit: int = 200,
+        searched: bool | None = None,
+    ) -> tuple[RunSummary, ...]:
+        """Runs, newest first, in any of `states` if there are some. `text` is looked for in the
+        run's id and in the experiment's JSON form; `searched`: only those of searches, or none.
+        """
+        conditions: list[str] = ["compile_only = 0"]
+        if searched is not None:
+            conditions.append(f"COALESCE(batch, '') {'' if searched else 'NOT'} LIKE 'search %'")
+        values: list[Any] = []
+        if workload is not None:
+            conditions.append("workload = ?")
+            values.append(workload)
+        if states:
+            conditions.append(f"state IN ({', '.join('?' * len(states))})")
+            values += states
+        if text:
+            conditions.append("(instr(lower(runs.id), ?) OR instr(lower(spec), ?))")
+            values += [text.lower()] * 2
+        rows = self._rows(
+            f"""SELECT runs.id, state, submitted_at, finished_at, medians, predicted, fastest, partial, error_kind, error_message, spec FROM runs
+                JOIN experiments ON experiments.id = runs.experiment WHERE {" AND ".join(conditions)} ORDER BY seq DESC LIMIT ?""",
+            (*values, limit),
+        )
+        return tuple(_readable(read.summary_of, rows))
+
+    def unread(self) -> tuple[Unread, ...]:
+        """Runs that this version cannot read, newest first: `history` leaves them out."""
+        rows = self._rows(
+            """SELECT runs.id, state, submitted_at, finished_at, medians, predicted, fastest,
+                partial, error_kind, error_message, spec FROM runs
+                JOIN experiments ON experiments.id = runs.experiment ORDER BY seq DESC"""
+        )
+        found = []
+        for row in rows:
+            try:
+                read.summary_of(row)
+            except UnreadableRun as error:
+                found.append(Unread(str(row["id"]), str(row["state"]), str(error)))
+        return tuple(found)
+
+    def delete(self, runs: Sequence[str]) -> int:
+        """Delete runs that are over, and experiments that no run is left of; how many runs were
+        deleted.
+        """
+        with self._transaction() as db:
+            gone = sum(
+                db.execute(f"DELETE FROM runs WHERE id = ? AND NOT {IN_ACTIVE}", (run,)).rowcount
+                for run in runs
+            )
+            if gone:
+                db.execute("DELETE FROM experiments WHERE id NOT IN (SELECT experiment FROM runs)")
+        if gone:
+            self.shrink()
+        return gone
+
+    # Devices, and what processes ask of one another
+    # -----------------------------------------------------------------
+
+    def keep_environment(self, target: str, environment: Environment) -> None:
+        """Keep what a target's devices said of themselves."""
+        with self._transaction() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO environments VALUES (?, ?, ?)",
+                (target, environment.model_dump_json(), time.time()),
+            )
+
+    def environment(self, target: str) -> Environment | None:
+        """What a target's devices last said of themselves; None where that cannot be read."""
+        rows = self._rows("SELECT body FROM environments WHERE target = ?", (target,))
+        return read.environment_of(rows[0]["body"]) if rows else None
+
+    def note_holder(self, pid: int, mark: str, file: str) -> None:
+        """Keep which process works the queue, and by which lock file."""
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO holder VALUES (1, ?, ?, ?)", (pid, mark, file))
+
+    def holder(self) -> tuple[int, str, str] | None:
+        """The process that last began to work the queue: pid, its mark, and its lock file."""
+        rows = self._rows("SELECT pid, mark, file FROM holder")
+        return (rows[0]["pid"], rows[0]["mark"], rows[0]["file"]) if rows else None
+
+    def ask(self, kind: str, *, run: str | None = None, target: str | None = None) -> int:
+        """Leave a request for the process that works the queue; its id."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM requests WHERE answered_at < ?", (time.time() - 3600,))
+            asked = db.execute(
+                "INSERT INTO requests (kind, run, target, asked_at) VALUES (?, ?, ?, ?)",
+                (kind, run, target, time.time()),
+            )
+            return int(asked.lastrowid or 0)
+
+    def requests(self) -> tuple[Request, ...]:
+        """Requests without an answer, oldest first."""
+        return tuple(
+            read.request_of(row)
+            for row in self._rows("SELECT * FROM requests WHERE answered_at IS NULL ORDER BY id")
+        )
+
+    def request(self, number: int) -> Request | None:
+        """The request of that id."""
+        rows = self._rows("SELECT * FROM requests WHERE id = ?", (number,))
+        return read.request_of(rows[0]) if rows else None
+
+    def answer(self, number: int, error: str | None = None) -> None:
+        """Mark a request as done, or as failed."""
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE requests SET answered_at = ?, error = ? WHERE id = ?",
+                (time.time(), error, number),
+            )
+
+
+def _readable(make: Callable[[sqlite3.Row], T], rows: Sequence[sqlite3.Row]) -> Iterator[T]:
+    """The values of the rows that this version can read."""
+    for row in rows:
+        with contextlib.suppress(UnreadableRun):
+            yield make(row)

@@ -1,0 +1,1 @@
+"""Works the queue: lanes, each with one worker process."""

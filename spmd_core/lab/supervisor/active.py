@@ -1,0 +1,213 @@
+"""The run that a worker is busy with: turns its events, and the end of its time, into a status and
+one outcome.
+"""
+
+import time
+from dataclasses import dataclass, replace
+
+from spmd_core.base import Settings, seconds_text
+from spmd_core.results import (
+    Environment,
+    Event,
+    Failed,
+    Failure,
+    Finished,
+    Phase,
+    Points,
+    Progress,
+    Ready,
+    Result,
+    RunStatus,
+    StrategyResult,
+    Texts,
+)
+from spmd_core.time import fits
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended."""
+
+    state: str
+    result: Result | None = None
+    error: Failure | None = None
+    renew_worker: bool = False
+
+
+class ActiveRun:
+    """A run from leaving the queue to its outcome. `now` is monotonic seconds."""
+
+    def __init__(self, status: RunStatus, settings: Settings, now: float):
+        is_absent = status.experiment.place.is_absent
+        self._is_compiling = is_absent or status.compile_only
+        self._compiler = "the TPU compiler" if is_absent else "the compiler"
+        waiting_for = (
+            f"{self._compiler} to load"
+            if self._is_compiling
+            else f"the devices of {status.experiment.target}"
+        )
+        self.status = replace(
+            status,
+            state="starting",
+            queue_position=None,
+            started_at=time.time(),
+            waiting_for=waiting_for,
+        )
+        self.texts: dict[str, dict[str, str]] = {}
+        self.outcome: Outcome | None = None
+        self.environment: Environment | None = None
+        self.is_sent = False
+        self._settings = settings
+        self._timeout_s = settings.longest_s(self._is_compiling)
+        if status.experiment.is_mixed:  # measured, then compiled
+            self._timeout_s += settings.longest_s(True)
+        self._deadline = now + self._timeout_s
+        self._paused_at: float | None = None
+        self._kill_at: float | None = None
+        self._asked: str | None = None  # the terminal state that it was asked to stop for
+
+    def ready(self, environment: Environment) -> None:
+        """The worker has the run's devices, and is sent the run."""
+        self.environment, self.is_sent = environment, True
+        self.status = replace(self.status, state="running", waiting_for=None)
+
+    def take(self, event: Event) -> None:
+        """Account for an event of the worker."""
+        match event:
+            case Phase():
+                self.status = replace(self.status, phase=event.phase, strategy=event.strategy)
+            case Progress():
+                self.status = replace(
+                    self.status,
+                    done=event.done,
+                    of=event.of,
+                    medians_s=dict(event.medians_s),
+                    series=dict(event.series),
+                )
+            case Points():
+                self.status = replace(
+                    self.status,
+                    done=event.done,
+                    of=event.of,
+                    points=(*self.status.points, *event.points),
+                )
+            case Texts():
+                self.texts.setdefault(event.strategy, {}).update(event.texts)
+            case Finished():
+                self.outcome = self._finished(event)
+            case Failed():
+                self.outcome = Outcome("failed", self._partial(), event.error, renew_worker=True)
+            # a worker that compiles for absent devices names them anew for each topology
+            case Ready():
+                self.environment = event.environment if self.is_sent else self.environment
+
+    def stop(self, state: str, now: float) -> bool:
+        """Begin to stop it for `cancelled` or `timed_out`; True the first time, when the worker is
+        to be asked.
+        """
+        if self._asked or self.outcome:
+            return False
+        # a paused worker cannot do what it is asked
+        grace_s = self._settings.cancel_grace_s if self._paused_at is None else 0.0
+        self._asked, self._kill_at = state, now + grace_s
+        waiting_for = (
+            "the compiler to be ended"
+            if self._is_compiling
+            else "the worker to stop at the next round"
+        )
+        self.status = replace(self.status, waiting_for=waiting_for)
+        return True
+
+    def pause(self, timed: str | None, now: float) -> None:
+        """Its worker rests from `now` on while `timed` is timed, or goes on where that is None;
+        meanwhile its time stands.
+        """
+        self.status = replace(self.status, paused_for=timed)
+        if self._paused_at is not None:
+            self._deadline += now - self._paused_at
+        self._paused_at = None if timed is None else now
+
+    def is_late(self, now: float) -> bool:
+        """Whether its time is over."""
+        return self._paused_at is None and now >= self._deadline
+
+    def must_be_killed(self, now: float) -> bool:
+        """Whether it was asked to stop and did not, within the time it has for that."""
+        return self._kill_at is not None and now >= self._kill_at and not self.outcome
+
+    def killed(self) -> None:
+        """It did not stop when asked, and was killed."""
+        self.outcome = Outcome(self._asked or "cancelled", self._partial(), self._stop_error())
+
+    def crashed(self, ending: str, words: str = "") -> None:
+        """The worker is gone, and no outcome came; `words` are the line that says why."""
+        if self._asked:
+            self.killed()
+            return
+        phase = f" in {self.status.phase}" if self.status.phase else " while it started"
+        strategy = f" of {self.status.strategy}" if self.status.strategy else ""
+        own = (
+            f"correct {self.status.experiment.workload} if it ends the process, or "
+            if self.status.experiment.what.source
+            else ""
+        )
+        said = f": {words}" if words else ""
+        message = (
+            f"the worker process {ending}{phase}{strategy}{said}{'; ' if said else ': '}"
+            f"{own}run it again, or make it smaller"
+        )
+        if self._is_compiling:
+            message = f"{self._compiler}'s process {ending}{phase}{strategy}{said}"
+        self.outcome = Outcome(
+            "crashed", self._partial(), Failure(kind="WorkerCrashed", message=message)
+        )
+
+    def _finished(self, event: Finished) -> Outcome:
+        if event.result.partial and self._asked:
+            return Outcome(self._asked, event.result, self._stop_error(), event.renew_worker)
+        failures = [
+            outcome.error
+            for outcome in event.result.strategies.values()
+            if outcome.status == "error"
+        ]
+        if failures and len(failures) == len(event.result.strategies):
+            return Outcome("failed", event.result, failures[0], event.renew_worker)
+        return Outcome("succeeded", event.result, None, event.renew_worker)
+
+    def _stop_error(self) -> Failure | None:
+        if self._asked != "timed_out":
+            return None
+        limit = seconds_text(self._timeout_s)
+        variable = "SPMD_LAB_PREDICT_TIMEOUT_S" if self._is_compiling else "SPMD_LAB_RUN_TIMEOUT_S"
+        return Failure(
+            kind="TimedOut",
+            message=f"the run took longer than {limit}: make it smaller, or set {variable}",
+        )
+
+    def _partial(self) -> Result | None:
+        """What was measured before the end: provisional medians, points of a sweep."""
+        if not self.environment or not (self.status.medians_s or self.status.points):
+            return None
+        if self.status.points:
+            found = StrategyResult(
+                status="ok", points=self.status.points, fits=fits(self.status.points)
+            )
+            return Result(
+                run=self.status.run,
+                experiment=self.status.experiment,
+                environment=self.environment,
+                partial=True,
+                strategies={self.status.strategy or "as_written": found},
+            )
+        note = "provisional median: the worker ended before the result"
+        outcomes = {
+            name: StrategyResult(status="cancelled", median_s=median, notes=(note,))
+            for name, median in self.status.medians_s.items()
+        }
+        return Result(
+            run=self.status.run,
+            experiment=self.status.experiment,
+            environment=self.environment,
+            strategies=outcomes,
+            partial=True,
+        )

@@ -1,0 +1,42 @@
+"""Wakes a thread that waits for a worker, for the time, or for another thread."""
+
+import os
+import select
+from contextlib import suppress
+
+from spmd_core.base import WorkerError
+from spmd_core.lab.supervisor.process import Worker
+
+
+class Bell:
+    """A pipe to oneself: `ring` from any thread, `wait` in one. A ring before the wait counts."""
+
+    def __init__(self) -> None:
+        try:
+            self._out, self._in = os.pipe()
+        except OSError as error:
+            raise WorkerError(
+                f"the queue cannot be worked: {error.strerror}: close other "
+                "programs, or raise `ulimit -n`"
+            ) from error
+        os.set_blocking(self._in, False)
+        os.set_blocking(self._out, False)
+
+    def ring(self) -> None:
+        """Wake the thread that waits, or that will."""
+        with suppress(BlockingIOError):  # the pipe is full of rings already
+            os.write(self._in, b".")
+
+    def wait(self, timeout_s: float | None, worker: Worker | None = None) -> bool:
+        """Wait for a ring, an event of the worker, or the time; whether it was a ring."""
+        is_heard = worker is not None and not worker.is_broken
+        sources = [self._out, worker] if is_heard else [self._out]
+        if self._out not in select.select(sources, [], [], timeout_s)[0]:
+            return False
+        os.read(self._out, 4096)
+        return True
+
+    def close(self) -> None:
+        """Close the pipe, once nobody waits any more."""
+        os.close(self._in)
+        os.close(self._out)

@@ -1,0 +1,71 @@
+"""The environment variables that a worker of a target starts with: they are set before jax loads."""
+
+from collections.abc import Mapping
+
+from spmd_core.machine import ENVIRONMENT, Hardware, parse_target
+
+# A TPU host that is one of several of a slice waits for the others for ever, unless told that its
+# own chips are all there is
+_CHIP_BOUNDS = {1: "1,1,1", 4: "2,2,1", 8: "2,4,1"}
+# where no chip is owned: what the compiler for absent topologies wants, should a study need it
+_COMPILER = {**ENVIRONMENT, "LIBTPU_INIT_ARGS": ""}
+
+
+def simulated_devices(count: int, cores: int) -> dict[str, str]:
+    """What gives a process that many simulated devices.
+
+    XLA takes the size of its thread pool from NPROC. By default there is a thread for each device:
+    one that is busy with
+    anything else when a collective begins leaves its device without one, and XLA aborts the process
+    ("7 of 8 threads
+    arrived": in 4 of 31 runs on two busy cores, in none of 33 with 32 threads for 8 devices).
+    """
+    threads = max(cores, min(4 * count, count + 64))
+    return {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(count), "NPROC": str(threads)}
+
+
+def worker_environment(
+    target: str,
+    hardware: Hardware,
+    inherited: Mapping[str, str],
+    flags: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Environment variables of a worker process. `flags` are the TPU compiler's, of a compile-only
+    target: it reads them as it is loaded.
+
+    Inherited JAX settings are dropped, since the experiment says everything: a precision, x64 mode
+    or a compile cache
+    from the shell would change what is measured. XLA_FLAGS stay, and are stored with each result.
+    """
+    environ = {name: value for name, value in inherited.items() if not name.startswith("JAX_")}
+    environ.pop("ALLOW_MULTIPLE_LIBTPU_LOAD", None)  # set only where no chip is owned
+    if "XLA_FLAGS" in environ:
+        # jax refuses the count twice: here and as JAX_NUM_CPU_DEVICES
+        kept = [
+            flag
+            for flag in environ["XLA_FLAGS"].split()
+            if not flag.startswith("--xla_force_host_platform_device_count")
+        ]
+        environ["XLA_FLAGS"] = " ".join(kept)
+    parsed = parse_target(target)
+    environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
+    if parsed.is_simulated and parsed.device_count:
+        return environ | _COMPILER | simulated_devices(parsed.device_count, hardware.cores)
+    if parsed.is_absent:
+        given = " ".join(f"--{name}={value}" for name, value in (flags or {}).items())
+        return environ | ENVIRONMENT | {"LIBTPU_INIT_ARGS": given}
+    platforms = {"tpu": "tpu,cpu", "nvidia": "cuda,cpu", "amd": "rocm,cpu", None: "cpu"}[
+        hardware.accelerator
+    ]
+    if hardware.accelerator != "tpu":
+        environ |= _COMPILER
+    environ["JAX_PLATFORMS"] = platforms
+    if hardware.accelerator == "tpu" and hardware.slice_hosts > 1:
+        chips = _CHIP_BOUNDS.get(len(hardware.device_files))
+        if chips and "TPU_PROCESS_BOUNDS" not in environ:
+            environ |= {
+                "TPU_PROCESS_BOUNDS": "1,1,1",
+                "TPU_CHIPS_PER_PROCESS_BOUNDS": chips,
+                "CLOUD_TPU_TASK_ID": "0",
+            }
+    return environ

@@ -1,0 +1,112 @@
+"""The file lock of a data folder: whoever holds it works the queue."""
+
+import contextlib
+import fcntl
+import os
+import struct
+import sys
+import threading
+from pathlib import Path
+
+from spmd_core.base import StorageError
+
+FILE_NAME = "queue.lock"
+# struct flock of the platform's <fcntl.h>: type, whence, start, length and pid, in its order
+_LINUX, _MAC = "hhqqi4x", "qqihh"
+
+
+class FolderLock:
+    """A POSIX record lock. It belongs to the process, so there is one object per folder and
+    process.
+
+    Its file stays open: closing any descriptor of that file would give the lock up. Where the file
+    was deleted, `file` names another than the one at its path: see `Turn`.
+    """
+
+    def __init__(self, folder: Path):
+        self.held = False
+        self._path = folder / FILE_NAME
+        self._guard = threading.Lock()
+        try:
+            self._file = self._open()
+        except OSError as error:
+            raise StorageError(
+                f"{self._path}: {error.strerror}: name a folder that can be written "
+                "in SPMD_LAB_DATA"
+            ) from error
+
+    @property
+    def file(self) -> str:
+        """Which file this is, whatever its path: device and inode."""
+        found = os.fstat(self._file)
+        return f"{found.st_dev}:{found.st_ino}"
+
+    def acquire(self) -> bool:
+        """Try to take the lock, without waiting."""
+        with self._guard:
+            self._renew()
+            self.held = _try_lock(self._file)
+            return self.held
+
+    def keep(self) -> bool:
+        """Lock the file anew where somebody deleted it; whether that was so. For who holds it."""
+        with self._guard:
+            return self.held and self._renew(locked=True)
+
+    def release(self) -> None:
+        """Give the lock up."""
+        with self._guard:
+            if self.held:
+                self.held = False
+                fcntl.lockf(self._file, fcntl.LOCK_UN)
+
+    def holder(self) -> int | None:
+        """The pid of the process that holds the lock, asked without taking it; None: nobody."""
+        with self._guard:
+            if self.held:
+                return os.getpid()
+            self._renew()
+            return _holder(self._file)
+
+    def close(self) -> None:
+        """Close the file, which gives the lock up."""
+        self.held = False
+        os.close(self._file)
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def _renew(self, locked: bool = False) -> bool:
+        """Open the file that lies at the path, if it is another one; whether it was."""
+        with contextlib.suppress(OSError):
+            here, ours = None, os.fstat(self._file)
+            with contextlib.suppress(FileNotFoundError):
+                here = self._path.stat()
+            if here and (here.st_dev, here.st_ino) == (ours.st_dev, ours.st_ino):
+                return False
+            new = self._open()
+            if locked and not _try_lock(new):  # another process looks at it: the next time
+                os.close(new)
+                return False
+            self._file, old = new, self._file
+            os.close(old)
+            return True
+        return False  # the folder is gone: what is open is what there is
+
+
+def _try_lock(file: int) -> bool:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def _holder(file: int) -> int | None:
+    if sys.platform == "darwin":
+        asked = struct.pack(_MAC, 0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
+        _, _, pid, kind, _ = struct.unpack(_MAC, fcntl.fcntl(file, fcntl.F_GETLK, asked))
+    else:
+        asked = struct.pack(_LINUX, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        kind, _, _, _, pid = struct.unpack(_LINUX, fcntl.fcntl(file, fcntl.F_GETLK, asked))
+    return None if kind == fcntl.F_UNLCK else pid

@@ -1,0 +1,113 @@
+"""Waiting for what the queue's worker does: a run to its end, the devices for their answer."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from spmd_core.base import StorageError, WorkerError
+from spmd_core.lab.store.store import Store
+from spmd_core.lab.supervisor.supervisor import Supervisor
+from spmd_core.lab.supervisor.turn import Turn
+from spmd_core.results import Environment, RunStatus, behind
+from spmd_core.words import experiment_words
+
+POLL_S = 0.2
+_NOBODY = "a process that works the queue: open the dashboard"
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A run to wait for. `supervisor` gives the one of the moment: it is renewed where it ended.
+
+    `write_s` is how long the data folder may fail while the run is not at hand.
+    """
+
+    status: Callable[[], RunStatus]
+    supervisor: Callable[[], Supervisor]
+    turn: Turn
+    write_s: float
+
+    def wait(
+        self, timeout_s: float | None, on_change: Callable[[RunStatus], None] | None
+    ) -> RunStatus:
+        """Wait until the run is over, or for `timeout_s`; its status then."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        last, stuck_since = None, None
+        while True:
+            status = self.status()
+            stuck_since = self._stuck_since(status.run, stuck_since)
+            if on_change and status != last:
+                on_change(status)
+            last = status
+            if status.is_over or (deadline is not None and time.monotonic() >= deadline):
+                return status
+            supervisor = self.supervisor()
+            with supervisor.changed:
+                if supervisor.at_hand(status.run) in (None, last):
+                    supervisor.changed.wait(POLL_S)
+
+    def _stuck_since(self, run: str, since: float | None) -> float | None:
+        """Since when the folder fails while the run is not at hand; an error if for too long."""
+        supervisor, now = self.supervisor(), time.monotonic()
+        if not supervisor.is_alive and self.turn.holder() is None:
+            raise WorkerError("the thread that works the queue ended, as said above: start again")
+        problem = supervisor.problem
+        if problem is None or supervisor.at_hand(run):
+            return None
+        if since is not None and now - since > self.write_s:
+            raise StorageError(problem)
+        return now if since is None else since
+
+
+def answered(
+    store: Store, supervisor: Supervisor, number: int, target: str, timeout_s: float
+) -> Environment:
+    """What the devices of a target say to request `number`; WorkerError where they do not."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        request = store.request(number)
+        if request is None or request.answered:
+            environment = store.environment(target)
+            if environment is None or (request and request.error):
+                raise WorkerError(
+                    request.error
+                    if request and request.error
+                    else f"target {target} did not answer: try it again"
+                )
+            return environment
+        with supervisor.changed:
+            supervisor.changed.wait(POLL_S / 4)
+    raise WorkerError(
+        f"target {target} did not answer within {timeout_s:g} s: see what runs there, or try again"
+    )
+
+
+def as_seen(
+    status: RunStatus,
+    turn: Turn,
+    stored: Callable[[str], RunStatus],
+    at_hand: Callable[[], Iterable[RunStatus]],
+) -> RunStatus:
+    """A stored status, corrected for what only the lock can say: nobody works on it any more.
+
+    `at_hand`: the runs that have left the queue, asked where one that waits is the next.
+    """
+    if status.is_over:
+        return status
+    nobody = turn.holder() is None
+    if status.state == "queued":
+        if nobody:
+            return replace(status, waiting_for=_NOBODY, held_up=None)
+        if status.held_up:
+            return replace(status, waiting_for=f"the cluster: {status.held_up}")
+        ahead = (status.queue_position or 1) - 1
+        first = None if ahead else behind(status, at_hand())
+        waiting_for = f"{ahead} queued before it" if ahead else "the current run"
+        if first and first.lane != status.lane:
+            waiting_for = f"the run that is timed ({experiment_words(first.experiment)})"
+        return replace(status, waiting_for=waiting_for)
+    if nobody:
+        status = stored(status.run)  # it may have been finished between the two looks
+        if not status.is_over:
+            return replace(status, state="interrupted", waiting_for=None)
+    return status

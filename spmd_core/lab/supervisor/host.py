@@ -1,0 +1,94 @@
+"""The one worker at hand: reused while it fits, replaced when the target changes, let go when it is
+idle.
+"""
+
+import os
+import time
+from collections.abc import Mapping
+
+from spmd_core.base import Settings, WorkerError
+from spmd_core.lab.supervisor.environment import worker_environment
+from spmd_core.lab.supervisor.process import Worker
+from spmd_core.machine import parse_target, read_hardware
+
+
+class WorkerHost:
+    """Holds at most one worker. Used by the supervisor's thread alone; `pid` may be read by any."""
+
+    def __init__(self, settings: Settings):
+        self.pid: int | None = None
+        self._settings = settings
+        self._worker: Worker | None = None
+        self._flags: dict[str, str] = {}
+        self._idle_since = time.monotonic()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no worker holds any device."""
+        return self._worker is None
+
+    def get(self, target: str, flags: Mapping[str, str] | None = None) -> Worker:
+        """A worker for `target`, started where none fits. WorkerError where another process holds
+        the devices.
+
+        One worker compiles for all topologies in turn; `flags` are its compiler's, None: whichever
+        it was loaded with.
+        """
+        if (
+            self._worker
+            and self._fits(self._worker, target, flags)
+            and self._is_there(self._worker)
+        ):
+            self._worker.target = target
+            self._worker.begin_stderr()
+            return self._worker
+        self.release()
+        hardware = read_hardware()
+        if parse_target(target).is_attached and hardware.holders:
+            holder = hardware.holders[0]
+            raise WorkerError(
+                f"{holder.device_file} is held by process {holder.pid} ({holder.name}): end it, or use cpu:8"
+            )
+        self._flags = dict(flags or {})
+        self._worker = Worker(target, worker_environment(target, hardware, os.environ, self._flags))
+        self.pid = self._worker.pid
+        return self._worker
+
+    def _fits(self, worker: Worker, target: str, flags: Mapping[str, str] | None) -> bool:
+        kinds = {parse_target(worker.target).kind, parse_target(target).kind}
+        return (worker.target == target and flags in (None, self._flags)) or (
+            kinds == {"tpu"} and flags == self._flags
+        )
+
+    def _is_there(self, worker: Worker) -> bool:
+        """Whether an idle worker can be used: a frozen one would cost the next run its whole time."""
+        return not _is_lost(worker) and worker.answers(self._settings.ping_s)
+
+    def rest(self) -> None:
+        """The worker's work is done: it is idle from now on."""
+        self._idle_since = time.monotonic()
+
+    def let_go_when_idle(self) -> None:
+        """Release a worker that was idle for long enough, or that has ended meanwhile."""
+        if self._worker and (
+            time.monotonic() - self._idle_since > self._settings.idle_s or _is_lost(self._worker)
+        ):
+            self.release()
+
+    def release(self) -> int | None:
+        """End the worker, so that its devices are free; its exit status."""
+        worker, self._worker, self.pid = self._worker, None, None
+        if worker is None:
+            return None
+        status = worker.stop(self._settings.terminate_grace_s)
+        worker.close()
+        return status
+
+
+def _is_lost(worker: Worker) -> bool:
+    """Whether an idle worker can no longer be used; what it says unasked is dropped."""
+    try:
+        worker.receive()
+    except WorkerError:
+        return True
+    return worker.is_gone()

@@ -1,0 +1,251 @@
+"""The two lanes of the queue: runs that are timed, and runs that are only compiled. Each works its
+runs one at a time in one permanent thread.
+"""
+
+import threading
+import time
+from typing import Any
+
+from spmd_core.base import LabError, Settings, StorageError, UnreadableRun, WorkerError
+from spmd_core.lab.store.queue import Which
+from spmd_core.lab.store.store import Store
+from spmd_core.lab.supervisor.active import ActiveRun
+from spmd_core.lab.supervisor.hush import Hush
+from spmd_core.lab.supervisor.process import Worker, ending_text
+from spmd_core.lab.supervisor.runner import Runner
+from spmd_core.lab.supervisor.unwritten import Unwritten
+from spmd_core.results import (
+    COMPILING,
+    TIMING,
+    Failed,
+    Failure,
+    Ready,
+    RunStatus,
+    Started,
+    lane_of_target,
+)
+from spmd_core.words import experiment_words
+
+
+class Lane(Runner):
+    """One part of the queue, from its head to its worker."""
+
+    name: str
+    which: Which = "any"  # of the runs of its part
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        unwritten: Unwritten,
+        changed: threading.Condition,
+        hush: Hush,
+    ):
+        super().__init__(store, settings, unwritten, changed)
+        self._hush, self._guard = hush, threading.Lock()
+        self._is_open = self._is_busy = self._must_let_go = False
+        # a worker dies with the thread that started it: this one lives as long as the lane
+        self._thread = threading.Thread(
+            target=self._work, name=f"spmd-lab-{self.name}", daemon=True
+        )
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread still works."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Start the thread; runs are taken from `open` on."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Have the thread look at the queue and the requests at once."""
+        self._bell.ring()
+
+    def open(self) -> None:
+        """It is this process's turn to work the queue."""
+        with self._guard:
+            was_open, self._is_open = self._is_open, True
+        if not was_open:
+            self.wake()
+
+    def shut(self) -> bool:
+        """Take nothing more from the queue; whether nothing is at hand."""
+        with self._guard:
+            self._is_open = False
+            return not self._is_busy
+
+    def let_go(self) -> None:
+        """End the worker, so that its devices are free: now, or after the current run."""
+        self._must_let_go = True
+        self.wake()
+
+    def stop(self) -> None:
+        """Begin to end: a run at hand is interrupted, the worker ended."""
+        self._is_stopping = True
+        self.wake()
+
+    def close(self) -> None:
+        """Wait for that end."""
+        self._thread.join()
+        self._bell.close()
+
+    # The queue
+    # ----------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        try:
+            while not self._is_stopping:
+                try:
+                    self._step()
+                    self.problem = None
+                except StorageError as error:
+                    self.problem = str(error)
+                    self._bell.wait(self._settings.lock_retry_s)
+        finally:
+            self.host.release()
+            self._be_still()
+            self._publish(None)
+
+    def _step(self) -> None:
+        """One round: what was asked, then a run or a pause."""
+        if self._must_let_go:
+            self._must_let_go = False
+            self.host.release()
+        with self._guard:
+            self._is_busy = self._is_open
+        try:
+            if self._is_busy and self._may_begin() and self._take_one():
+                return
+        finally:
+            self._is_busy = False
+            self._be_still()
+        self.host.let_go_when_idle()
+        is_needed = self._is_open or not self.host.is_empty
+        self._bell.wait(self._pause_s() if is_needed else None)
+
+    def _pause_s(self) -> float:
+        """Seconds until the next look."""
+        return self._settings.poll_s
+
+    def _may_begin(self) -> bool:
+        """Whether a worker may begin to work now."""
+        return True
+
+    def _take_one(self) -> bool:
+        """Answer what was asked of this lane, and work the run at its head; False: there is none."""
+        self._answer_probes()
+        status = self._next()
+        if status and self._store.start(status.run):
+            self._run(ActiveRun(status, self._settings, time.monotonic()))
+        return status is not None
+
+    def _answer_probes(self) -> None:
+        for request in self._store.requests():
+            target = request.target
+            if request.kind == "probe" and target and lane_of_target(target) == self.name:
+                self._store.answer(request.id, self._probed(target))
+
+    def _next(self) -> RunStatus | None:
+        """The head of the queue; what this version cannot read is failed, and the next one looked
+        at.
+        """
+        while True:
+            try:
+                return self._queued()
+            except UnreadableRun as error:
+                reason = Failure(kind="Unreadable", message=str(error))
+                if not self._store.refuse_queued(error.run, reason):
+                    return None  # cancelled just now
+
+    def _queued(self) -> RunStatus | None:
+        return self._store.next_queued(self.name, self.which)
+
+    def _probed(self, target: str) -> str | None:
+        """Start a worker, and keep what it says of its devices; why that failed, where it did."""
+        try:
+            self._probe(target)
+        except LabError as error:
+            self.host.release()
+            return str(error)
+        return None
+
+    def _probe(self, target: str) -> None:
+        worker, deadline = self.host.get(target), time.monotonic() + self._settings.run_timeout_s
+        while worker.environment is None:
+            self._bell.wait(self._settings.poll_s, worker)
+            is_gone = worker.is_gone()
+            for event in worker.receive():
+                if isinstance(event, Started):
+                    worker.may_be_paused = True
+                elif isinstance(event, Ready):
+                    self._take_ready(worker, event)
+                elif isinstance(event, Failed):
+                    raise WorkerError(event.error.message)
+            if worker.environment is None and is_gone:
+                ending = ending_text(worker.reap())
+                raise WorkerError(
+                    f"the worker of {target} {ending} before it named its devices: "
+                    f"{worker.failing_line()}"
+                )
+            if worker.environment is None and (self._is_stopping or time.monotonic() > deadline):
+                raise WorkerError(
+                    f"the worker of {target} did not name its devices in time: try it again"
+                )
+        self.host.rest()
+
+
+class TimingLane(Lane):
+    """Runs on devices that are here. While one is timed nothing compiles beside it."""
+
+    name = TIMING
+
+    def _before_sending(self, run: ActiveRun) -> None:
+        self._hush.begin(experiment_words(run.status.experiment))
+
+    def _be_still(self) -> None:
+        self._hush.end()
+
+
+class CompilingLane(Lane):
+    """Runs for devices that are not here: their programs are compiled and never timed."""
+
+    name = COMPILING
+
+    def __init__(self, *shared: Any):
+        super().__init__(*shared)
+        self.which = "not for the cluster" if self._settings.dask else "any"
+
+    def _may_begin(self) -> bool:
+        return self._hush.stir(self._thread.name)
+
+    def _give_way(self, run: ActiveRun, worker: Worker) -> bool:
+        timed, now = self._hush.timed, time.monotonic()
+        if timed == run.status.paused_for or (timed and not worker.may_be_paused):
+            return False
+        if timed:
+            worker.pause()
+            self._hush.still(self._thread.name)
+        elif self._hush.stir(self._thread.name):
+            worker.resume()
+        else:
+            return False  # another run is timed by now: the next round says which
+        run.pause(timed, now)
+        return True
+
+    def _be_still(self) -> None:
+        self._hush.still(self._thread.name)
+
+
+class HelpingLane(CompilingLane):
+    """One more compiler, for what was asked for at once: a search's candidates, the points of a
+    sweep. What was asked for alone waits for the lane of its kind, as if there were no other.
+    """
+
+    def __init__(self, number: int, *shared: Any):
+        super().__init__(*shared)
+        self.which = "of batches"
+        self._thread.name = f"spmd-lab-{self.name}-{number}"
+
+    def _answer_probes(self) -> None:
+        """The first lane of this kind does."""

@@ -1,0 +1,197 @@
+"""Works one run at a time on a worker: starts it, follows it to its outcome, and writes that."""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from spmd_core.base import LabError, Settings, StorageError, WorkerError
+from spmd_core.experiment import compiler_flags
+from spmd_core.lab.store.store import Store
+from spmd_core.lab.supervisor.active import ActiveRun, Outcome
+from spmd_core.lab.supervisor.bell import Bell
+from spmd_core.lab.supervisor.host import WorkerHost
+from spmd_core.lab.supervisor.last_words import SILENT, tail_with
+from spmd_core.lab.supervisor.process import Worker, ending_text
+from spmd_core.lab.supervisor.unwritten import Ended, Unwritten, say
+from spmd_core.machine import read_hardware
+from spmd_core.results import (
+    CancelCommand,
+    Failure,
+    Ready,
+    RunCommand,
+    RunStatus,
+    Started,
+    check_memory,
+)
+
+
+class Runner:
+    """The only starter and killer of its worker. What it does it does in one thread; what it says
+    (`live`, `problem`) may be read from any.
+    """
+
+    def __init__(
+        self, store: Store, settings: Settings, unwritten: Unwritten, changed: threading.Condition
+    ):
+        self.live: RunStatus | None = None  # the current run, replaced as a whole
+        self.problem: str | None = None  # why it stands still
+        self.host = WorkerHost(settings)
+        self._store, self._settings, self._unwritten = store, settings, unwritten
+        self._changed, self._bell = changed, Bell()
+        self._is_stopping = False
+
+    # What a lane adds: consideration for the other one
+    # ----------------------------------------------------------------------------------------------
+
+    def _before_sending(self, run: ActiveRun) -> None:
+        """The worker is ready, and will be sent the run now."""
+
+    def _give_way(self, run: ActiveRun, worker: Worker) -> bool:
+        """Pause the worker, or let it go on; whether that changed."""
+        return False
+
+    def _be_still(self) -> None:
+        """The worker is idle, or gone; said once more where an error ended the run here."""
+
+    # One run
+    # ----------------------------------------------------------------------------------------------
+
+    def _run(self, run: ActiveRun) -> None:
+        experiment = run.status.experiment
+        self._publish(run.status)
+        try:
+            check_memory(experiment, self._store.environment(experiment.target), read_hardware())
+            worker = self.host.get(experiment.target, compiler_flags(experiment))
+        except LabError as error:
+            self._finish(
+                run,
+                Outcome("failed", error=Failure(kind=type(error).__name__, message=str(error))),
+                None,
+            )
+            return
+        self._follow(run, worker)
+        outcome = run.outcome or Outcome("interrupted")  # no outcome: this process ends
+        tail = ""
+        if outcome.state != "succeeded":
+            tail = tail_with(worker.failing_line(), worker.stderr_tail())
+        if outcome.renew_worker or outcome.state == "interrupted" or worker.is_gone():
+            self.host.release()
+        worker.resume()  # it is idle, or gone
+        self._be_still()
+        self.host.rest()
+        self._finish(run, outcome, tail or None)
+
+    def _follow(self, run: ActiveRun, worker: Worker) -> None:
+        """Listen to the worker until the run has an outcome, or this process ends."""
+        next_note, next_look, experiment = 0.0, 0.0, run.status.experiment
+        while run.outcome is None and not self._is_stopping:
+            if self._give_way(run, worker):
+                next_note = 0.0
+            if worker.environment and not run.is_sent:
+                self._before_sending(run)
+                run.ready(worker.environment)
+                worker.send(
+                    RunCommand(
+                        run=run.status.run,
+                        experiment=experiment,
+                        compile_only=run.status.compile_only,
+                    )
+                )
+                next_note = 0.0
+            status, now = replace(run.status, worker_pid=worker.pid), time.monotonic()
+            self._publish(status)
+            if now >= next_note:
+                next_note = now + self._settings.note_s
+                with self._storage_may_fail():
+                    self._store.note(status)
+            was_woken = self._bell.wait(self._settings.poll_s, worker)
+            self._listen(run, worker)
+            now = time.monotonic()
+            if was_woken or now >= next_look:
+                next_look = now + self._settings.poll_s
+                if self._is_to_be_cancelled(status.run):
+                    self._ask_to_stop(run, worker, "cancelled")
+            if run.is_late(now):
+                self._ask_to_stop(run, worker, "timed_out")
+            if run.must_be_killed(now):
+                worker.stop(self._settings.terminate_grace_s)
+                run.killed()
+
+    def _is_to_be_cancelled(self, run: str) -> bool:
+        with self._storage_may_fail():
+            return any(
+                request.kind == "cancel" and request.run == run
+                for request in self._store.requests()
+            )
+        return False
+
+    def _listen(self, run: ActiveRun, worker: Worker) -> None:
+        is_gone = worker.is_gone()  # asked first, so that what it said before its end is still read
+        try:
+            for event in worker.receive():
+                if isinstance(event, Started):
+                    worker.may_be_paused = True
+                elif isinstance(event, Ready):
+                    self._take_ready(worker, event)
+                run.take(event)
+        except WorkerError as error:
+            worker.stop(self._settings.terminate_grace_s)
+            run.crashed(
+                f"broke the protocol ({error}); where the code was updated, start the "
+                "dashboard again"
+            )
+        if run.outcome is None and (is_gone or worker.is_broken):
+            status = worker.reap()
+            words = "" if status == -signal.SIGKILL else worker.failing_line()
+            run.crashed(ending_text(status), "" if words == SILENT else words)
+        worker.bound_stderr()
+
+    def _ask_to_stop(self, run: ActiveRun, worker: Worker, state: str) -> None:
+        if run.stop(state, time.monotonic()):
+            worker.send(CancelCommand(run=run.status.run))
+
+    def _take_ready(self, worker: Worker, event: Ready) -> None:
+        worker.environment = event.environment
+        with self._storage_may_fail():
+            self._store.keep_environment(worker.target, event.environment)
+
+    def _finish(self, run: ActiveRun, outcome: Outcome, stderr_tail: str | None) -> None:
+        """Write the outcome; where that fails for long, keep it in memory: no result is dropped."""
+        ended = Ended(run.status, outcome, run.texts, stderr_tail)
+        deadline = time.monotonic() + self._settings.write_s
+        while True:
+            try:
+                self._unwritten.write(ended)
+                self.problem = None
+                break
+            except StorageError as error:
+                if self.problem is None:
+                    say(f"run {run.status.run}: its result cannot be written yet: {error}")
+                self.problem = str(error)
+            if self._is_stopping or time.monotonic() >= deadline:
+                self._unwritten.keep(ended, self.problem)
+                break
+            waiting_for = f"room to write the result: {self.problem}"
+            self._publish(replace(run.status, waiting_for=waiting_for))
+            self._bell.wait(self._settings.lock_retry_s)
+        self._publish(None)
+
+    # Telling
+    # ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _storage_may_fail(self) -> Iterator[None]:
+        """What cannot be written now must not cost the current run; the problem is shown."""
+        try:
+            yield
+            self.problem = None
+        except StorageError as error:
+            self.problem = str(error)
+
+    def _publish(self, status: RunStatus | None) -> None:
+        with self._changed:
+            self.live = status
+            self._changed.notify_all()

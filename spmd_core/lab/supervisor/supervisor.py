@@ -1,0 +1,175 @@
+"""Works the queue of a data folder: holds the turn, and has two lanes work the runs."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from spmd_core.base import Settings, StorageError, UnreadableRun
+from spmd_core.lab.store.store import Store
+from spmd_core.lab.supervisor.bell import Bell
+from spmd_core.lab.supervisor.hush import Hush
+from spmd_core.lab.supervisor.lane import CompilingLane, HelpingLane, Lane, TimingLane
+from spmd_core.lab.supervisor.turn import Turn
+from spmd_core.lab.supervisor.unwritten import Unwritten
+from spmd_core.machine import Hardware, read_hardware
+from spmd_core.results import COMPILING, TIMING, RunStatus
+
+COMPILER_BYTES = 3 * 2**30  # of memory for each: what compiling a large model takes
+MOST_COMPILERS = 8
+
+
+def compilers(settings: Settings, hardware: Hardware) -> int:
+    """How many workers may compile at the same time, at least one."""
+    if settings.compilers:
+        return min(settings.compilers, MOST_COMPILERS)
+    room = hardware.available_bytes // COMPILER_BYTES if hardware.available_bytes else 1
+    return max(1, min(hardware.cores, room, MOST_COMPILERS))
+
+
+def helping_lanes(store: Store, settings: Settings, *shared: Any) -> dict[str, Lane]:
+    """Further compilers of this machine, for what was asked for at once, by their names."""
+    return {
+        f"{COMPILING} {number}": HelpingLane(number, store, settings, *shared)
+        for number in range(2, compilers(settings, read_hardware()) + 1)
+    }
+
+
+class Supervisor:
+    """The owner of the turn and of the lanes, with a permanent thread. `is_wanted` says whether
+    this process is to work the queue now; `more` makes the lanes that compile beside the first.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        turn: Turn,
+        settings: Settings,
+        is_wanted: Callable[[], bool],
+        more: Callable[..., Mapping[str, Lane]] = helping_lanes,
+    ):
+        self.changed = threading.Condition()  # notified when a run changed
+        self.unwritten = Unwritten(store)
+        self._store, self._turn, self._settings, self._is_wanted = store, turn, settings, is_wanted
+        hush = Hush()
+        shared = (store, settings, self.unwritten, self.changed, hush)
+        self.lanes: dict[str, Lane] = {
+            TIMING: TimingLane(*shared),
+            COMPILING: CompilingLane(*shared),
+        }
+        self.lanes |= more(*shared)
+        hush.tell(self._ring)
+        self._problem: str | None = None
+        self._has_looked = False  # for runs that a process left behind, since the turn was taken
+        self._bell, self._is_stopping = Bell(), False
+        for lane in self.lanes.values():
+            lane.start()
+        self._thread = threading.Thread(target=self._work, name="spmd-lab-supervisor", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread still works; it ends where that of a lane did."""
+        return self._thread.is_alive()
+
+    @property
+    def problem(self) -> str | None:
+        """Why the queue stands still; None where it does not."""
+        lanes = (lane.problem for lane in self.lanes.values())
+        return next((problem for problem in (self._problem, *lanes) if problem), None)
+
+    def _ring(self) -> None:
+        for name, lane in self.lanes.items():
+            if name != TIMING:
+                lane.wake()
+
+    def at_hand(self, run: str) -> RunStatus | None:
+        """That run as its lane sees it; None where no lane has it at hand."""
+        lives = (lane.live for lane in self.lanes.values())
+        return next((live for live in lives if live and live.run == run), None)
+
+    def wake(self) -> None:
+        """Have all threads look at the queue and the requests at once."""
+        self._bell.ring()
+        for lane in self.lanes.values():
+            lane.wake()
+
+    def close(self) -> None:
+        """Stop: runs at hand are interrupted, the workers ended, the turn given up."""
+        self._is_stopping = True
+        self._bell.ring()
+        self._thread.join()
+        self._bell.close()
+
+    def _work(self) -> None:
+        lanes = self.lanes.values()
+        try:
+            while not self._is_stopping and all(lane.is_alive for lane in lanes):
+                try:
+                    self._step()
+                    self._problem = None
+                except StorageError as error:
+                    self._problem = str(error)
+                    self._bell.wait(self._settings.lock_retry_s)
+        finally:
+            for lane in lanes:
+                lane.stop()
+            for lane in lanes:
+                lane.close()
+            self.unwritten.give_up()
+            self._turn.give_up()
+            with self.changed:
+                self.changed.notify_all()
+
+    def _step(self) -> None:
+        """One round: take the turn or keep it, answer requests, and have the lanes work."""
+        if not self._is_wanted():
+            self._stand_by()
+            return
+        if not self._turn.held:
+            if not self._turn.take():
+                self._bell.wait(self._settings.lock_retry_s)
+                return
+            self._has_looked = False
+        self._turn.keep()
+        if not self._has_looked:
+            self._store.interrupt_abandoned()
+            self._store.let_on()  # what held it up was known to the process before
+            self._has_looked = True
+        self.unwritten.try_again()
+        self._answer_requests()
+        for lane in self.lanes.values():
+            lane.open()
+        self._bell.wait(self._settings.poll_s)
+
+    def _stand_by(self) -> None:
+        """Nothing here is this process's to run: make way for who may be waiting, else keep the
+        devices for a while.
+        """
+        lanes = self.lanes.values()
+        idle = [lane.shut() for lane in lanes]
+        if self._turn.held and all(idle):
+            if all(lane.host.is_empty for lane in lanes):
+                self._turn.give_up()
+            elif self._store.active() or self._store.requests():
+                for lane in lanes:
+                    lane.let_go()
+        self._bell.wait(self._settings.poll_s if self._turn.held else None)
+
+    def _answer_requests(self) -> None:
+        """Have the workers let go where that was asked, and drop what is over. Lanes look for the
+        cancelling of their own run, and for probes of their own targets.
+        """
+        for request in self._store.requests():
+            if request.kind == "release":
+                for lane in self.lanes.values():
+                    lane.let_go()
+                self._store.answer(request.id)
+            elif request.kind == "cancel" and request.run and self._is_over(request.run):
+                self._store.answer(request.id)
+
+    def _is_over(self, run: str) -> bool:
+        try:
+            status = self._store.status(run)
+        except UnreadableRun:
+            return True  # nobody works on it
+        return status is None or status.is_over

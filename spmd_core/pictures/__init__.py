@@ -1,0 +1,77 @@
+"""What moves where and when, as values to draw."""
+
+from spmd_core.pictures.arrows.flows import PERMUTE, SEND
+from spmd_core.pictures.arrows.groups import Groups, follows_axes, groups_in_mesh
+from spmd_core.pictures.arrows.placed import Placed, placed
+from spmd_core.pictures.arrows.scene import Arrow, ArrowScene, Node, scene
+from spmd_core.pictures.arrows.traffic import Link, Traffic, traffic
+from spmd_core.pictures.resharding.moves import Move, missing_bytes, reshard
+from spmd_core.pictures.resharding.product import Product, is_product, product
+from spmd_core.pictures.resharding.seconds import Cost, Costs, costs
+from spmd_core.pictures.timeline import text
+from spmd_core.pictures.timeline.facts import Facts
+from spmd_core.pictures.timeline.of_walk import timeline_of
+from spmd_core.pictures.timeline.perfetto import trace_text, traces_text
+from spmd_core.pictures.timeline.recorded import HOST, Event, Recorded
+from spmd_core.pictures.timeline.text import NAME, TRACED, from_text, to_text
+from spmd_core.pictures.timeline.traced import of_host, of_recorded
+from spmd_core.pictures.timeline.values import (
+    BESIDE,
+    COPIES,
+    EXPOSED,
+    LOOP,
+    WAIT,
+    Span,
+    Timeline,
+    TimelineScene,
+    mix,
+)
+
+__all__ = [
+    "BESIDE",
+    "COPIES",
+    "EXPOSED",
+    "HOST",
+    "LOOP",
+    "NAME",
+    "PERMUTE",
+    "SEND",
+    "TRACED",
+    "WAIT",
+    "Arrow",
+    "ArrowScene",
+    "Cost",
+    "Costs",
+    "Event",
+    "Facts",
+    "Groups",
+    "Link",
+    "Move",
+    "Node",
+    "Placed",
+    "Product",
+    "Recorded",
+    "Span",
+    "Timeline",
+    "TimelineScene",
+    "Traffic",
+    "costs",
+    "follows_axes",
+    "from_text",
+    "groups_in_mesh",
+    "is_product",
+    "missing_bytes",
+    "mix",
+    "of_host",
+    "of_recorded",
+    "placed",
+    "product",
+    "reshard",
+    "scene",
+    "text",
+    "timeline_of",
+    "to_text",
+    "trace_text",
+    "traces_text",
+    "traffic",
+]

@@ -1,0 +1,110 @@
+"""Which devices take part in a collective: from a result, or from its compiled program's text."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from spmd_core.pictures.arrows.flows import PERMUTE, SEND, SEND_ALL, Group
+from spmd_core.pictures.arrows.placed import Placed
+from spmd_core.program import (
+    BETWEEN_SLICES,
+    HloError,
+    axes_of,
+    counterparts,
+    groups_of,
+    parse_module,
+    sites,
+)
+from spmd_core.results import Collective
+
+Groups = tuple[Group, ...]
+
+
+def kind_of_flow(collective: Collective) -> str:
+    """How its bytes go: its kind, and of a transfer between slices what is sent."""
+    if collective.kind == SEND and collective.asked not in ("all-reduce", None):
+        return SEND_ALL
+    return collective.kind
+
+
+def groups_in_mesh(collective: Collective, stand: Placed, text: str | None = None) -> Groups | None:
+    """Groups by position in `mesh.devices` (of a permute, pairs of source and target).
+
+    A result names devices by JAX's numbers, up to 64 of them; beyond, its program's `text` does,
+    whose order is the mesh's. None where neither tells, or the text speaks of other axes than the
+    result.
+    """
+    if collective.groups is not None:
+        if any(number not in stand.positions for group in collective.groups for number in group):
+            return None
+        return _on_every_slice(
+            tuple(
+                tuple(stand.positions[number] for number in group) for group in collective.groups
+            ),
+            stand,
+        )
+    if collective.kind == BETWEEN_SLICES:
+        return _tuples(counterparts(stand.places or ()))
+    found = (
+        _of_text(text, len(stand.numbers), _slices(stand)).get(collective.name or "")
+        if text
+        else None
+    )
+    if found is None:
+        return None
+    axes = axes_of(np.array(found, np.int64), stand.mesh)
+    return _on_every_slice(found, stand) if axes == collective.axes else None
+
+
+def _slices(stand: Placed) -> int:
+    return stand.topology.slices if stand.topology else 1
+
+
+def _on_every_slice(groups: Groups, stand: Placed) -> Groups:
+    """The groups of one slice, on all of them: the compiler makes one program for the slices,
+    which names the devices of the first.
+    """
+    places = stand.places or ()
+    if _slices(stand) < 2 or len({places[at][4] for group in groups for at in group}) != 1:
+        return groups
+    at_place = {place: at for at, place in enumerate(places)}
+    return tuple(
+        tuple(at_place[(*places[at][:4], number)] for at in group)
+        for number in range(_slices(stand))
+        for group in groups
+    )
+
+
+@lru_cache(maxsize=8)
+def _of_text(text: str, device_count: int, slices: int) -> Mapping[str, Groups]:
+    """Instruction -> groups; nothing of a program that cannot be read or is for other devices."""
+    try:
+        module = parse_module(text)
+        count = module.device_count
+        if count not in (device_count, device_count // slices):
+            return {}
+        return {
+            site.start.outer.name: _tuples(groups_of(site.start.inner, count))
+            for site in sites(module)
+            if site.start.kind != BETWEEN_SLICES
+        }
+    except HloError:
+        return {}
+
+
+def _tuples(groups: np.ndarray) -> Groups:
+    return tuple(tuple(group) for group in groups.tolist())
+
+
+def follows_axes(groups: Groups, collective: Collective, stand: Placed) -> bool:
+    """Whether the groups are all that vary along the collective's mesh axes; a permute's pairs may
+    be any along them. False: its devices have to be named.
+    """
+    sizes = dict(stand.mesh)
+    if not collective.axes or not set(collective.axes) <= set(sizes):
+        return False
+    if collective.kind == PERMUTE:
+        return True
+    count = int(np.prod([sizes[axis] for axis in collective.axes]))
+    return all(len(set(group)) == count for group in groups)

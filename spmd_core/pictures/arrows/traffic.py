@@ -1,0 +1,119 @@
+"""The bytes that collectives put on every link, and the busiest of them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from spmd_core.pictures.arrows.flows import EXCHANGES, PERMUTE, Key, unit_flows
+from spmd_core.pictures.arrows.groups import Groups, groups_in_mesh, kind_of_flow
+from spmd_core.pictures.arrows.placed import Placed
+from spmd_core.results import Collective
+from spmd_core.time import route
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link in one direction: `source` and `target` are positions in `mesh.devices` (of a chip
+    with several devices, the first). `way` as in `flows.Key`; `axes` are mesh axes of what it
+    carries most of.
+    """
+
+    source: int
+    target: int
+    way: str
+    nbytes: float
+    axes: tuple[str, ...] = ()
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What some collectives send. `links` are those that carry anything, the busiest first.
+
+    `unread` counts collectives whose devices are unknown, `unknown_count` those whose number of
+    executions is (they count once), `one_device` those of groups of one device, `as_listed` those
+    whose devices form no subgrid and pass shards in a ring of their own order.
+    """
+
+    links: tuple[Link, ...] = ()
+    unread: int = 0
+    unknown_count: int = 0
+    one_device: int = 0
+    as_listed: int = 0
+
+    @property
+    def busiest(self) -> Link | None:
+        """The link that carries most; None where nothing is sent."""
+        return self.links[0] if self.links else None
+
+    @property
+    def as_busy(self) -> int:
+        """How many other links carry as much as the busiest, to a part in a thousand."""
+        least = 0.999 * self.links[0].nbytes if self.links else 0.0
+        return max(0, sum(link.nbytes >= least for link in self.links) - 1)
+
+    @property
+    def total(self) -> float:
+        """Bytes on all links together."""
+        return sum(link.nbytes for link in self.links)
+
+
+def traffic(
+    stand: Placed,
+    collectives: Sequence[Collective],
+    text: str | None = None,
+    every_time: bool = True,
+) -> Traffic:
+    """What these collectives send together, each as often as it runs (`every_time`) or once.
+
+    `text` is the compiled program, which names the groups of more than 64 devices.
+    """
+    loads: defaultdict[Key, float] = defaultdict(float)
+    most: dict[Key, tuple[float, Collective]] = {}
+    told = Counter[str]()
+    for each in collectives:
+        groups = groups_in_mesh(each, stand, text)
+        if groups is None:
+            told["unread"] += 1
+            continue
+        told.update(_told(each, groups, stand))
+        times = each.times if every_time else 1
+        for key, share in unit_flows(stand, kind_of_flow(each), groups).items():
+            nbytes = share * each.bytes * times
+            loads[key] += nbytes
+            if nbytes > most.get(key, (0.0, each))[0]:
+                most[key] = nbytes, each
+    links = [_link(stand, key, nbytes, most[key][1]) for key, nbytes in loads.items() if nbytes]
+    # (whole bytes: sums in another order differ by less)
+    links.sort(key=lambda link: (-round(link.nbytes), link.source, link.target, link.way))
+    return Traffic(tuple(links), told["unread"], told["count"], told["one"], told["listed"])
+
+
+def _told(each: Collective, groups: Groups, stand: Placed) -> Iterable[str]:
+    if each.count is None:
+        yield "count"
+    if all(len(set(group)) < 2 for group in groups):
+        yield "one"
+    elif each.kind not in (PERMUTE, *EXCHANGES) and not _regular(stand, groups):
+        yield "listed"
+
+
+@lru_cache(maxsize=256)
+def _regular(stand: Placed, groups: Groups) -> bool:
+    """Whether every group fills a subgrid of the topology."""
+    topology, places = stand.topology, stand.places
+    return (
+        topology is None
+        or places is None
+        or all(route(topology, tuple(dict.fromkeys(group)), places).regular for group in groups)
+    )
+
+
+def _link(stand: Placed, key: Key, nbytes: float, most: Collective) -> Link:
+    way, here, there = key
+    if way in ("", "chip"):
+        source, target = here[0], there[0]
+    else:
+        source, target = stand.chips[here][0], stand.chips[there][0]
+    return Link(source, target, way, nbytes, most.axes, most.kind)

@@ -1,0 +1,211 @@
+"""From one sharding of an array to another: which collectives, over what, and how many bytes.
+
+Axis by axis, as the SPMD partitioner goes about it: an axis that shards another dim afterwards is an
+all-to-all; one that shards none, an all-gather; one that is new keeps a slice, which sends nothing.
+Where only the order of the shards among the devices changes, they move by a collective-permute.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from spmd_core.base import refuse
+from spmd_core.experiment import Axes, Layout, Mesh, Spec, layout
+
+MOST_DEVICES = 2**14  # looked at one by one
+SLICE = "slice"  # each device keeps a part of what it holds
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One step: a collective over mesh axes, or a slice, which sends nothing.
+
+    `nbytes` per device, of the larger of operand and result. `dims` are the dims of the array that
+    it concerns, by number: what was sharded, then what is. `pairs` are positions of source and
+    target of a permute. `array` is filled in by who knows its name.
+    """
+
+    kind: str
+    axes: Axes
+    nbytes: int
+    dims: tuple[int, ...] = ()
+    pairs: tuple[tuple[int, int], ...] = ()
+    array: str = ""
+
+    @property
+    def sends(self) -> bool:
+        """Whether anything leaves a device."""
+        return self.kind != SLICE
+
+
+@lru_cache(maxsize=2048)
+def reshard(
+    mesh: Mesh, shape: tuple[int, ...], before: Spec, after: Spec, item_bytes: int
+) -> tuple[Move, ...]:
+    """The steps from one spec to another, each with an entry for every dim; none where every device
+    already holds just what it is to hold.
+
+    RequestError where a spec breaks a rule, or the mesh is too large to look at each device.
+    """
+    check_size(mesh, MOST_DEVICES)
+    old, new = layout(mesh, shape, before), layout(mesh, shape, after)
+    if (old.starts == new.starts).all() and old.parts == new.parts:
+        return ()
+    if all(more % few == 0 for more, few in zip(new.parts, old.parts, strict=True)):
+        return tuple(_smaller(old, new, item_bytes))
+    steps = _Steps(mesh, shape, before, after, item_bytes)
+    steps.slice()
+    steps.order()
+    steps.exchange()
+    steps.order()
+    steps.gather()
+    return tuple(steps.found)
+
+
+def check_size(mesh: Mesh, most: int) -> None:
+    """RequestError where a mesh has more devices than are looked at one by one."""
+    devices = math.prod(size for _, size in mesh)
+    if devices > most:
+        raise refuse(
+            f"mesh of {devices:,} devices",
+            "is too large to work out what moves",
+            f"use at most {most:,} devices",
+        )
+
+
+def _smaller(old: Layout, new: Layout, item_bytes: int) -> Iterator[Move]:
+    """Every shard is part of one of before: it is sliced off, and moves where another has it."""
+    pairs = _pairs(old, new)
+    nbytes = math.prod(new.shard_shape) * item_bytes
+    if old.parts != new.parts:
+        yield Move(SLICE, _moving(old, new), nbytes, _changed(old, new))
+    if pairs:
+        yield Move("collective-permute", _moving(old, new), nbytes, _changed(old, new), pairs)
+
+
+class _Steps:
+    """Axis by axis: `now` is the spec that the steps `found` so far lead to."""
+
+    def __init__(
+        self, mesh: Mesh, shape: tuple[int, ...], before: Spec, after: Spec, item_bytes: int
+    ):
+        self.mesh, self.shape, self.item_bytes = mesh, shape, item_bytes
+        self.sizes = dict(mesh)
+        self.now, self.after = before, after
+        self.wanted = _dims(after)
+        self.found: list[Move] = []
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a shard."""
+        return (
+            math.prod(self.shape)
+            * self.item_bytes
+            // math.prod(self.sizes[axis] for axis in _dims(self.now))
+        )
+
+    def _add(self, kind: str, axes: Axes, nbytes: int, dims: tuple[int, ...]) -> None:
+        if long := tuple(axis for axis in axes if self.sizes[axis] > 1):
+            self.found.append(Move(kind, long, nbytes, dims))
+
+    def slice(self) -> None:
+        """Axes over which it is replicated, and is not to be."""
+        new = tuple(axis for axis in self.wanted if axis not in _dims(self.now))
+        self.now = tuple(
+            axes + tuple(axis for axis in new if self.wanted[axis] == dim)
+            for dim, axes in enumerate(self.now)
+        )
+        self._add(SLICE, new, self.nbytes, tuple(dict.fromkeys(self.wanted[axis] for axis in new)))
+
+    def exchange(self) -> None:
+        """Axes that are to shard another dim."""
+        held = _dims(self.now)
+        ways = dict.fromkeys(
+            (dim, self.wanted[axis])
+            for axis, dim in held.items()
+            if self.wanted.get(axis, dim) != dim
+        )
+        for source, target in ways:
+            axes = tuple(
+                axis
+                for axis, dim in held.items()
+                if dim == source and self.wanted.get(axis) == target
+            )
+            self._add("all-to-all", axes, self.nbytes, (source, target))
+            now = [tuple(each for each in dim if each not in axes) for dim in self.now]
+            now[target] += axes
+            self.now = tuple(now)
+
+    def order(self) -> None:
+        """What leaves a dim next is to be minor there: else what is left of it has gaps."""
+        sorted_ = tuple(
+            (*(axis for axis in wish if axis in axes), *(axis for axis in axes if axis not in wish))
+            for wish, axes in zip(self.after, self.now, strict=True)
+        )
+        old, new = (layout(self.mesh, self.shape, spec) for spec in (self.now, sorted_))
+        if pairs := _pairs(old, new):
+            self.found.append(
+                Move(
+                    "collective-permute", _moving(old, new), self.nbytes, _changed(old, new), pairs
+                )
+            )
+        self.now = sorted_
+
+    def gather(self) -> None:
+        """Axes that are to shard nothing, dim by dim."""
+        for dim, axes in enumerate(self.now):
+            lost = tuple(axis for axis in axes if axis not in self.wanted)
+            left = tuple(axis for axis in axes if axis in self.wanted)
+            self.now = (*self.now[:dim], left, *self.now[dim + 1 :])
+            self._add("all-gather", lost, self.nbytes, (dim,))
+
+
+def _dims(spec: Spec) -> dict[str, int]:
+    """Mesh axis -> the dim that it shards."""
+    return {axis: dim for dim, axes in enumerate(spec) for axis in axes}
+
+
+def _changed(old: Layout, new: Layout) -> tuple[int, ...]:
+    return tuple(
+        dim
+        for dim, (axes, others) in enumerate(zip(old.spec, new.spec, strict=True))
+        if axes != others
+    )
+
+
+def _moving(old: Layout, new: Layout) -> Axes:
+    """Axes of which the dims that change have any."""
+    axes = {axis for dim in _changed(old, new) for axis in (*old.spec[dim], *new.spec[dim])}
+    return tuple(name for name, size in old.mesh if size > 1 and name in axes)
+
+
+def _pairs(old: Layout, new: Layout) -> tuple[tuple[int, int], ...]:
+    """(source, target) positions where each device gets its new shard from one that holds it.
+
+    Who holds it already keeps it; of several others, each sends once.
+    """
+    strides = [math.prod(old.parts[dim + 1 :]) for dim in range(len(old.parts))]
+    within = new.starts // np.asarray(old.shard_shape, np.int64) @ np.asarray(strides, np.int64)
+    holders: dict[int, list[int]] = {}
+    for device, shard in enumerate(old.shard_of.tolist()):
+        holders.setdefault(shard, []).append(device)
+    moved = []
+    for device, shard in enumerate(within.tolist()):
+        if device in holders[shard]:
+            holders[shard].remove(device)
+        else:
+            moved.append((device, shard))
+    return tuple((holders[shard].pop(0), device) for device, shard in moved)
+
+
+def missing_bytes(
+    mesh: Mesh, shape: tuple[int, ...], before: Spec, after: Spec, item_bytes: int
+) -> int:
+    """The most bytes that a device is to hold and does not: what any way of resharding must send it."""
+    old, new = layout(mesh, shape, before), layout(mesh, shape, after)
+    common = np.minimum(old.stops, new.stops) - np.maximum(old.starts, new.starts)
+    held = np.prod(np.maximum(common, 0), axis=1)
+    return int((math.prod(new.shard_shape) - held).max()) * item_bytes

@@ -1,0 +1,225 @@
+"""The timeline of a predicted step, from the walk through its compiled schedule."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spmd_core.pictures.timeline.needs import Needs
+from spmd_core.pictures.timeline.values import (
+    COPIES,
+    EXPOSED,
+    LOOP,
+    WAIT,
+    Span,
+    Timeline,
+    TimelineScene,
+)
+from spmd_core.program import Computation, Instruction, Shape, trip_count
+from spmd_core.time import Segment, Walk, Walker
+
+MOST_SPANS = 3000  # of a scene: the longest are kept
+CHIP = "chip"
+_LINE, _SOURCE = 240, 80  # characters
+_WAIT = "wait for "
+
+
+def timeline_of(walker: Walker, walk: Walk) -> Timeline:
+    """Every operation of the step once, and those of each loop's body once."""
+    return _Builder(walker).timeline(walk)
+
+
+class _Builder:
+    """Looks up in a module what a walk's segments are of."""
+
+    def __init__(self, walker: Walker) -> None:
+        self.walker, self.module = walker, walker.module
+        self.found: dict[str, tuple[Instruction, Computation]] = {
+            each.name: (each, computation)
+            for computation in self.module.computations
+            for each in computation.instructions
+        }
+        self.communicating = {comm.name for comm in walker.comms.values() if comm is not None}
+
+    def timeline(self, walk: Walk) -> Timeline:
+        """The scenes of a walk: the whole, then loops in the order in which they are met."""
+        by_loop: dict[str, list[Segment]] = {"": []}
+        for segment in walk.segments:
+            by_loop.setdefault(segment.loop, []).append(segment)
+        names = list(by_loop)
+        parents = {
+            each.name: names.index(each.loop)
+            for each in walk.segments
+            if each.kind == LOOP and each.loop in by_loop
+        }
+        times, scenes = {"": 1}, list[TimelineScene]()
+        for name in sorted(names, key=lambda name: _depth(name, names, parents)):
+            if name:
+                times[name] = self._trips(name) * times[names[parents[name]]]
+        for name in names:
+            scene = self._scene(by_loop[name], names)
+            length = walk.seconds if not name else self._pass(name, walk.segments, scene)
+            scenes.append(
+                replace(
+                    scene,
+                    name=name,
+                    length_s=length,
+                    times=times[name],
+                    parent=parents[name] if name else None,
+                )
+            )
+        exposed = sum(time for what, time in walk.tally.waits.items() if what not in COPIES)
+        return Timeline((replace(scenes[0], exposed_s=exposed), *scenes[1:]))
+
+    def _trips(self, loop: str) -> int:
+        return trip_count(self.module, self.found[loop][1], self.found[loop][0]) or 1
+
+    def _pass(self, loop: str, segments: Sequence[Segment], scene: TimelineScene) -> float:
+        """One pass through a loop, seconds."""
+        held = next(each for each in segments if each.name == loop and each.kind == LOOP)
+        ends = [span.end_s for span in scene.spans if span.row == 0]
+        return max(ends, default=held.duration_s / self._trips(loop))
+
+    def _scene(self, segments: list[Segment], loops: list[str]) -> TimelineScene:
+        """The longest segments as spans, in order of start; what is left out is counted."""
+        segments = [each for each in segments if each.duration_s > 0]
+        kept = sorted(segments, key=lambda each: -each.duration_s)[:MOST_SPANS]
+        kept.sort(key=lambda each: (each.start_s, -each.duration_s))
+        rows = _rows(kept)
+        at = {each.name: place for place, each in enumerate(kept) if each.kind != WAIT}
+        stood = _stretches(kept, at)
+        needs = Needs(at, self.found)
+        spans = []
+        for each in kept:
+            span = (
+                self._wait(each, at)
+                if each.kind == WAIT
+                else self._work(each, stood.get(each.name, ()), needs, loops)
+            )
+            spans.append(replace(span, row=rows.index(each.track)))
+        left = len(segments) - len(kept)
+        return TimelineScene(
+            "",
+            tuple(rows),
+            tuple(spans),
+            0.0,
+            left_out=left,
+            left_out_s=sum(each.duration_s for each in segments)
+            - sum(each.duration_s for each in kept)
+            if left
+            else 0.0,
+        )
+
+    def _wait(self, segment: Segment, at: dict[str, int]) -> Span:
+        """A stretch in which the chip stands still; `name` is what waits, where one does."""
+        cause = segment.name.removeprefix(_WAIT)
+        known = self.found.get(cause)
+        kind = EXPOSED if cause in self.communicating else WAIT
+        return Span(
+            cause,
+            kind,
+            0,
+            segment.start_s,
+            segment.duration_s,
+            op=known[0].op_name or "" if known else "",
+            waits_for=at.get(cause),
+            waiter=at.get(segment.detail),
+        )
+
+    def _work(
+        self, segment: Segment, stood: Sequence[tuple[float, float]], needs: Needs, loops: list[str]
+    ) -> Span:
+        instruction, computation = self.found[segment.name]
+        work = self.walker.works.get(id(instruction))
+        comm = self.walker.comms.get(id(instruction))
+        nbytes = comm.nbytes if comm is not None else work.nbytes if work is not None else None
+        end = segment.start_s + segment.duration_s
+        exposed = tuple(
+            (max(low, segment.start_s), min(high, end))
+            for low, high in stood
+            if low < end and high > segment.start_s
+        )
+        return Span(
+            segment.name,
+            segment.kind,
+            0,
+            segment.start_s,
+            segment.duration_s,
+            op=self._op(instruction, segment.kind),
+            source=source_of(instruction),
+            line=line_of(instruction),
+            nbytes=nbytes or None,
+            flops=work.flops or None if work is not None else None,
+            exposed=exposed,
+            exposed_s=sum(high - low for low, high in stood),
+            needs=needs.of(instruction, computation),
+            inside=loops.index(segment.name)
+            if segment.kind == LOOP and segment.name in loops
+            else None,
+        )
+
+    def _op(self, instruction: Instruction, kind: str) -> str:
+        """The path of the operation; of a fusion around a matmul, that of the matmul."""
+        callee = self.module.callee(instruction) if instruction.opcode == "fusion" else None
+        if callee is not None and kind == "matmul":
+            inner = next(
+                (
+                    each
+                    for each in callee.instructions
+                    if each.opcode in ("convolution", "dot") and each.op_name
+                ),
+                None,
+            )
+            if inner is not None:
+                return inner.op_name or ""
+        if instruction.op_name is None and callee is not None:
+            return callee.root.op_name or ""
+        return instruction.op_name or ""
+
+
+def _depth(name: str, names: list[str], parents: dict[str, int]) -> int:
+    return 0 if not name else 1 + _depth(names[parents[name]], names, parents)
+
+
+def _rows(segments: Sequence[Segment]) -> list[str]:
+    """Tracks, the chip first, links before copies."""
+    tracks = {each.track for each in segments} | {CHIP}
+    return sorted(tracks, key=lambda track: (track != CHIP, not track.startswith("ici"), track))
+
+
+def _stretches(
+    segments: Sequence[Segment], at: dict[str, int]
+) -> dict[str, list[tuple[float, float]]]:
+    """Collective or copy -> when the chip stands still for it."""
+    found = defaultdict[str, list[tuple[float, float]]](list)
+    for each in segments:
+        if each.kind == WAIT and (cause := each.name.removeprefix(_WAIT)) in at:
+            found[cause].append((each.start_s, each.start_s + each.duration_s))
+    return found
+
+
+def line_of(instruction: Instruction) -> str:
+    """The instruction as text, without layouts and attributes."""
+    operands = ", ".join(instruction.operands)
+    return shorten_line(
+        f"{instruction.name} = {_shape(instruction.shape)} {instruction.opcode}({operands})"
+    )
+
+
+def shorten_line(text: str, most: int = _LINE) -> str:
+    """The beginning of a long line."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _shape(shape: Shape) -> str:
+    if shape.element == "tuple":
+        return f"({', '.join(_shape(part) for part in shape.parts)})"
+    return f"{shape.element}[{','.join(map(str, shape.dims))}]"
+
+
+def source_of(instruction: Instruction) -> str:
+    """File, line and function of the program that made an instruction; "" where it does not say."""
+    if not instruction.frames:
+        return ""
+    frame = instruction.frames[0]
+    place = f"{frame.file.rsplit('/', 1)[-1]}:{frame.line}"
+    return shorten_line(f"{place} {frame.function}".strip(), _SOURCE)

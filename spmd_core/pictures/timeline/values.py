@@ -1,0 +1,111 @@
+"""A timeline as values: scenes (a whole step, or one pass through a loop) of spans on rows.
+
+The same values hold a predicted step, whose rows are a chip and its links, and a trace, whose rows
+are devices.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+WAIT, EXPOSED, LOOP = "wait", "exposed", "loop"  # a chip stands still for copies; for a collective
+# Kinds of spans that keep a chip at work; other kinds are collectives, by their own names
+AT_WORK = ("matmul", "kernel", "memory", "compute", LOOP)
+COPIES = ("copy", "host")
+BESIDE = ", beside"  # in the name of a row: of what runs on a device while another operation does
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that takes time: from `start_s`, for `length_s`, on the row of that number.
+
+    `exposed` are the stretches (start, end) in which the chip stands still for it, `exposed_s`
+    what they come to with those outside of it. `needs` are numbers of spans of the same scene, and
+    so are, of a wait, `waits_for` (what for) and `waiter` (who). `inside` is the scene that a loop
+    opens.
+    """
+
+    name: str  # the instruction's, or the event's
+    kind: str
+    row: int
+    start_s: float
+    length_s: float
+    op: str = ""  # path of the operation in the traced program
+    source: str = ""  # file:line function
+    line: str = ""  # the instruction, as text
+    nbytes: int | None = None  # per device: of a collective what it carries, else HBM traffic
+    flops: int | None = None
+    exposed: tuple[tuple[float, float], ...] = ()
+    exposed_s: float = 0.0
+    waits_for: int | None = None
+    waiter: int | None = None
+    needs: tuple[int, ...] = ()
+    inside: int | None = None
+
+    @property
+    def end_s(self) -> float:
+        """When it ends."""
+        return self.start_s + self.length_s
+
+    @property
+    def is_communication(self) -> bool:
+        """Whether it is a collective or a transfer, which may be hidden beside work."""
+        return self.kind not in (*AT_WORK, WAIT, EXPOSED, *COPIES)
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineScene:
+    """Spans that are looked at together: of the whole step, or of one pass through a loop.
+
+    `times` is how often it comes in a step; `length_s` one pass. `left_out` counts what was too
+    short to be kept, and `left_out_s` is how long it takes together. `exposed_s` is, of a whole
+    predicted step, how long the chip waits for communication in all passes, of which loops show one.
+    """
+
+    name: str  # the loop's; "" for the whole
+    rows: tuple[str, ...]
+    spans: tuple[Span, ...]
+    length_s: float
+    times: int = 1
+    parent: int | None = None
+    left_out: int = 0
+    left_out_s: float = 0.0
+    exposed_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Scenes, the whole first. `predicted`: by a cost model, not traced."""
+
+    scenes: tuple[TimelineScene, ...]
+    predicted: bool = True
+
+    @property
+    def whole(self) -> TimelineScene:
+        """The scene of the whole step."""
+        return self.scenes[0]
+
+    def path(self, scene: int) -> tuple[int, ...]:
+        """The scenes from the whole down to one, both included."""
+        found = [scene]
+        while (above := self.scenes[found[0]].parent) is not None:
+            found.insert(0, above)
+        return tuple(found)
+
+    def all_spans(self) -> Iterator[tuple[int, Span]]:
+        """Every span with the number of its scene."""
+        for number, scene in enumerate(self.scenes):
+            for span in scene.spans:
+                yield number, span
+
+
+def mix(timeline: Timeline, number: int) -> dict[str, float]:
+    """What a pass through a scene spends its first row's time on: seconds by kind, loops opened."""
+    scene, found = timeline.scenes[number], dict[str, float]()
+    for span in scene.spans:
+        if span.row != 0:
+            continue
+        inner = {span.kind: 1.0} if span.inside is None else mix(timeline, span.inside)
+        whole = sum(inner.values()) or 1.0
+        for kind, seconds in inner.items():
+            found[kind] = found.get(kind, 0.0) + span.length_s * seconds / whole
+    return found

@@ -1,0 +1,104 @@
+"""What a compiled program does: its text, its operations, what it communicates, and why."""
+
+from spmd_core.program.communication.collectives import read_collectives
+from spmd_core.program.communication.found import counterparts
+from spmd_core.program.communication.generic import generic
+from spmd_core.program.communication.reasons import Reasons
+from spmd_core.program.communication.rows import (
+    SMALL_WORDS,
+    CollectiveRow,
+    is_ring,
+    kind_words,
+    rows,
+)
+from spmd_core.program.communication.warned import with_warnings
+from spmd_core.program.hlo.collectives import (
+    BETWEEN_SLICES,
+    Start,
+    groups_of,
+    is_done,
+    kind_of,
+    rendezvous,
+    sites,
+    start_of,
+    transfer_of,
+)
+from spmd_core.program.hlo.fingerprint import fingerprint
+from spmd_core.program.hlo.module import (
+    HBM,
+    HOST_MEMORY_SPACE,
+    Computation,
+    HloError,
+    Instruction,
+    Module,
+    Shape,
+)
+from spmd_core.program.hlo.replica_groups import axes_of, parse_pairs
+from spmd_core.program.hlo.shardings import Mesh
+from spmd_core.program.hlo.text import parse_module
+from spmd_core.program.hlo.trip_counts import trip_count
+from spmd_core.program.ir.diff import MOST_LINES, Difference, DiffRow, compare, short
+from spmd_core.program.ir.reading import Match, find, read_text, spans_of
+from spmd_core.program.ir.shardings import NAME, steps_of
+from spmd_core.program.ir.text import (
+    Op,
+    ProgramText,
+    Section,
+    file_name,
+    is_file,
+    made_from,
+    program_lines,
+)
+
+__all__ = [
+    "BETWEEN_SLICES",
+    "HBM",
+    "HOST_MEMORY_SPACE",
+    "MOST_LINES",
+    "NAME",
+    "SMALL_WORDS",
+    "CollectiveRow",
+    "Computation",
+    "DiffRow",
+    "Difference",
+    "HloError",
+    "Instruction",
+    "Match",
+    "Mesh",
+    "Module",
+    "Op",
+    "ProgramText",
+    "Reasons",
+    "Section",
+    "Shape",
+    "Start",
+    "axes_of",
+    "compare",
+    "counterparts",
+    "file_name",
+    "find",
+    "fingerprint",
+    "generic",
+    "groups_of",
+    "is_done",
+    "is_file",
+    "is_ring",
+    "kind_of",
+    "kind_words",
+    "made_from",
+    "parse_module",
+    "parse_pairs",
+    "program_lines",
+    "read_collectives",
+    "read_text",
+    "rendezvous",
+    "rows",
+    "short",
+    "sites",
+    "spans_of",
+    "start_of",
+    "steps_of",
+    "transfer_of",
+    "trip_count",
+    "with_warnings",
+]

@@ -1,0 +1,101 @@
+"""The communication of a compiled program: the one list that every command and screen shows."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from spmd_core.machine import Coordinates
+from spmd_core.program.communication.found import Found, Mesh, read
+from spmd_core.program.communication.generic import generic
+from spmd_core.program.communication.lines import op_name, source
+from spmd_core.program.communication.parts import names_by_dims, parts_of, parts_words
+from spmd_core.program.communication.reasons import Reasons
+from spmd_core.program.hlo.collectives import sites
+from spmd_core.program.hlo.module import Module
+from spmd_core.results import Collective
+
+MOST_LISTED = 64  # devices whose numbers are written out; above, the axes say who takes part
+
+
+def read_collectives(
+    module: Module,
+    mesh: Mesh,
+    *,
+    file: str = "",
+    positions: tuple[int, ...] | None = None,
+    devices: tuple[int, ...] = (),
+    places: tuple[Coordinates, ...] = (),
+    reasons: Reasons | None = None,
+) -> tuple[Collective, ...]:
+    """Every collective of a program, in the order in which it is written.
+
+    `file` is the name of the program text that `source` quotes lines of. `positions[i]` is the
+    mesh position of the program's device i; `devices[p]` the JAX id of the device at mesh position
+    p (p itself where left out), and `places[p]` its coordinates, which tell who is in which slice.
+    HloError where the groups of one cannot be read.
+    """
+    named = _names(module, reasons)
+    found = []
+    for site in sites(module):
+        name = op_name(site, module, file)
+        one = read(site, module, mesh, positions, places, name)
+        parts = parts_of(site, module, named)
+        why = reasons.why(one) if reasons else generic(one)
+        start = site.start
+        found.append(
+            Collective(
+                kind=start.kind,
+                asked=one.asked,
+                axes=one.axes,
+                groups=_ids(one, module.device_count, positions, devices),
+                bytes=start.bytes,
+                count=site.count,
+                bytes_total=None if site.count is None else start.bytes * site.count,
+                op=name,
+                source=source(site, module, file),
+                name=start.outer.name,
+                group_size=_group_size(one),
+                asynchronous=start.asynchronous,
+                parts=parts,
+                reason=why + parts_words(parts) if why else None,
+            )
+        )
+    return tuple(found)
+
+
+def _ids(
+    found: Found,
+    device_count: int,
+    positions: tuple[int, ...] | None,
+    devices: tuple[int, ...],
+) -> tuple[tuple[int, ...], ...] | None:
+    """Groups by JAX's numbers of the devices; None above 64 devices, or where unknown."""
+    if device_count > MOST_LISTED or not found.groups.size:
+        return None
+    groups = found.groups if positions is None else np.asarray(positions)[found.groups]
+    if devices:
+        groups = np.asarray(devices)[groups]
+    # (a shorter group is filled up with its first member)
+    return tuple(
+        tuple(dict.fromkeys(group))
+        if found.site.start.kind != "collective-permute"
+        else tuple(group)
+        for group in groups.tolist()
+    )
+
+
+def _group_size(found: Found) -> int | None:
+    if found.kind == "collective-permute" or not found.groups.size:
+        return None
+    return found.groups.shape[1]
+
+
+def _names(module: Module, reasons: Reasons | None) -> Mapping[tuple[int, ...], str]:
+    """Names of the program's results (of what they update) by their dims on a device."""
+    if reasons is None:
+        return {}
+    what, root = reasons.experiment.what, module.entry.root
+    updated = dict(what.training.carried)
+    names = [updated.get(each.name, each.name) for each in what.results]
+    shapes = [array.dims for array in root.arrays]
+    return names_by_dims(shapes, names) if len(shapes) == len(names) else {}

@@ -1,0 +1,89 @@
+"""Which line of a program caused a collective, and what the program calls it."""
+
+from collections.abc import Iterator
+
+from spmd_core.program.hlo.asked import call_of
+from spmd_core.program.hlo.collectives import Site
+from spmd_core.program.hlo.module import Computation, Instruction, Module
+
+
+def op_name(site: Site, module: Module, file: str) -> str | None:
+    """The operation in the program; the bare name of an argument only where there is no other."""
+    start = site.start
+    own = start.inner.op_name or start.outer.op_name
+    if own and "/" in own:
+        return own
+    # A collective that lost its name, or got that of a sum, keeps it in the arithmetic it applies.
+    arithmetic = _arithmetic(site, module)
+    for name in (each.op_name for each in arithmetic):
+        if call_of(name):
+            return name
+    names = [each.op_name for each in _located(site, module, file) if each.op_name]
+    return next((name for name in names if "/" in name), names[0] if names else None)
+
+
+def source(site: Site, module: Module, file: str) -> str | None:
+    """`file:line` of the innermost line of the program's own text; None where nothing tells."""
+    for place in _located(site, module, file):
+        for frame in place.frames:
+            if _is(frame.file, file):
+                return f"{frame.file.rsplit('/', 1)[-1]}:{frame.line}"
+    return None
+
+
+def _is(path: str, file: str) -> bool:
+    return path == file or path.endswith(f"/{file}")
+
+
+def _located(site: Site, module: Module, file: str) -> Iterator[Instruction]:
+    """What says where a collective comes from, the surest first.
+
+    Itself, its arithmetic, who uses its value, its callers, then its operands.
+    """
+    start = site.start
+    own = [start.inner] if start.inner is start.outer else [start.inner, start.outer]
+    yield from own
+    if any(_is(frame.file, file) for each in own for frame in each.frames):
+        return
+    yield from _arithmetic(site, module)
+    yield from _nearby(site.computation, start.outer, forward=True)
+    yield from (caller for _, caller in reversed(site.callers))
+    yield from _nearby(site.computation, start.outer, forward=False)
+
+
+def _arithmetic(site: Site, module: Module) -> tuple[Instruction, ...]:
+    """Instructions of what a reduction applies; none where other collectives share it."""
+    name = site.start.inner.attributes.get("to_apply", "").lstrip("%")
+    if not name or module.appliers.get(name, 0) != 1:
+        return ()
+    return module.computation(name, site.start.inner).instructions
+
+
+def _nearby(
+    computation: Computation,
+    start: Instruction,
+    *,
+    forward: bool,
+    limit: int = 16,
+) -> list[Instruction]:
+    """The next instructions with a source line, breadth first over users or operands.
+
+    Other collectives are passed over: their lines are their own.
+    """
+    queue, seen, found = [start], {start.name}, []
+    while queue and len(seen) < limit:
+        at = queue.pop(0)
+        near = (
+            computation.users[at.name]
+            if forward
+            else [computation.by_name[name] for name in at.operands]
+        )
+        for instruction in near:
+            if instruction.name in seen:
+                continue
+            seen.add(instruction.name)
+            if instruction.frames and not call_of(instruction.op_name):
+                found.append(instruction)
+            elif not instruction.frames:
+                queue.append(instruction)
+    return found

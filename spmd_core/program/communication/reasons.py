@@ -1,0 +1,209 @@
+"""Why a collective is there: what the sharding asks for, and what is made of it."""
+
+from dataclasses import dataclass
+
+from spmd_core.experiment import BY_HAND, Axes, Experiment, Spec
+from spmd_core.program.communication.found import Found
+from spmd_core.program.communication.generic import (
+    became,
+    collective_matmul,
+    generic,
+    names,
+    of_shards,
+    other_reduction,
+)
+from spmd_core.program.hlo.asked import call_of
+from spmd_core.program.hlo.module import Instruction, Module
+
+_MOVES = frozenset(
+    (
+        "bitcast",
+        "copy",
+        "transpose",
+        "reshape",
+        "convert",
+        "slice",
+        "dynamic-slice",
+        "concatenate",
+        "pad",
+        "copy-start",
+        "copy-done",
+        "broadcast",
+        "all-gather",
+        "all-gather-start",
+        "all-gather-done",
+        "all-to-all",
+        "collective-permute",
+        "collective-permute-start",
+        "collective-permute-done",
+        "get-tuple-element",
+        "tuple",
+        "parameter",
+        "constant",
+        "partition-id",
+        "optimization-barrier",
+    )
+)
+_INDEX_ARITHMETIC = frozenset(("multiply", "add", "compare", "select", "clamp"))
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """Explains the collectives of a strategy's program by the experiment it was written for."""
+
+    experiment: Experiment
+    strategy: str
+    module: Module
+
+    def why(self, found: Found) -> str | None:
+        """The reason of one collective; None where nothing tells."""
+        if found.kind == "send" or not found.axes:
+            return generic(found)
+        by_hand = call_of(found.op_name) if self.strategy in BY_HAND else None
+        lead = f"the program calls {by_hand}: " if by_hand else ""
+        if found.ring:
+            return collective_matmul(found)
+        if found.wanted in ("all-reduce", "reduce-scatter"):
+            return self._of_sum(found, by_hand) + became(found)
+        if (halo := self._halo(found)) is not None:
+            return lead + halo
+        if (operand := self._operand(found)) is not None:
+            return lead + self._of_operand(found, operand) + became(found)
+        if (result := self._result(found)) is not None:
+            return lead + self._of_result(found, result) + became(found)
+        if by_hand:
+            return f"the program itself calls {by_hand} over {names(found.axes)}"
+        return of_shards(found) + became(found)
+
+    def _of_sum(self, found: Found, by_hand: str | None) -> str:
+        over, call = names(found.axes), f" (the program calls {by_hand})" if by_hand else ""
+        if said := other_reduction(found):
+            return said + call
+        keeps = ", and each device keeps its shard of the sum"
+        keeps = keeps if found.wanted == "reduce-scatter" else ""
+        dims = [
+            f"`{dim}`"
+            for dim in self.experiment.what.contracted
+            if set(found.axes) <= set(self._axes_of_dim(dim))
+        ]
+        mapped = f"`{self.experiment.what.mapped}`"
+        if "transpose(" in (found.op_name or "") and mapped in dims:
+            dims = [mapped]  # a gradient is a sum over the rows
+        if dims:
+            which = (
+                f"the contracted dim {dims[0]}"
+                if len(dims) == 1
+                else f"a contracted dim, {' or '.join(dims)},"
+            )
+            how = (
+                f"so the program adds the partial sums over {over} ({by_hand})"
+                if by_hand
+                else f"so the partial sums are added over {over}"
+            )
+            return f"{which} is sharded over {over}: each device holds a partial sum, {how}{keeps}"
+        if by_hand:
+            return f"the program itself calls {by_hand} over {over}"
+        return f"devices along {over} hold partial sums, which are added{keeps}"
+
+    def _axes_of_dim(self, dim: str) -> Axes:
+        """Axes that shard a dim, in any operand that has it."""
+        found: dict[str, None] = {}
+        for array in self.experiment.what.operands:
+            present = array.present(self.experiment.sizes)
+            if dim in present:
+                spec = self.experiment.spec(array.name)
+                found.update(dict.fromkeys(spec[present.index(dim)]))
+        return tuple(found)
+
+    def _halo(self, found: Found) -> str | None:
+        """A permute along the dim over which a window slides."""
+        halo = self.experiment.what.program.halo
+        if halo is None or found.kind != "collective-permute":
+            return None
+        dim, width = halo
+        if not set(found.axes) <= set(self._axes_of_dim(dim)):
+            return None
+        size = self.experiment.sizes.get(width, 1)
+        return (
+            f"halo exchange between neighbors: `{dim}` is sharded over {names(found.axes)}, "
+            f"and a window of {size} elements reaches into the neighbors' shards"
+        )
+
+    def _held(self, name: str) -> str:
+        array = self.experiment.what.array(name)
+        return _sharded(array.present(self.experiment.sizes), self.experiment.spec(name))
+
+    def _of_operand(self, found: Found, name: str) -> str:
+        along = names(found.axes)
+        if found.wanted == "all-gather":
+            return f"`{name}` is stored {self._held(name)}, but is needed replicated over {along}"
+        return (
+            f"`{name}` is stored {self._held(name)}, but is needed in another sharding: its "
+            f"shards move over {along}"
+        )
+
+    def _of_result(self, found: Found, name: str) -> str:
+        along = names(found.axes)
+        if found.wanted == "all-gather":
+            return f"`{name}` is computed sharded over {along}, but is requested {self._held(name)}"
+        return (
+            f"`{name}` is computed in another sharding than requested "
+            f"({self._held(name)}): its shards move over {along}"
+        )
+
+    def _operand(self, found: Found) -> str | None:
+        """The workload's operand that is moved as it was stored; None for a computed value."""
+        computation, start = found.site.computation, found.site.start.outer
+        if not computation.is_entry:
+            return None
+        at = start
+        for _ in range(len(computation.instructions)):
+            sources = {
+                name
+                for name in at.operands
+                if computation.by_name[name].opcode not in ("constant", "partition-id")
+            }
+            if len(sources) != 1 or (at is not start and not self._only_moves(at)):
+                return None
+            at = computation.by_name[sources.pop()]
+            if at.opcode == "parameter":
+                operands, number = self.experiment.what.operands, int(at.argument)
+                return operands[number].name if number < len(operands) else None
+        return None
+
+    def _result(self, found: Found) -> str | None:
+        """The workload's result that is handed over; None where its value is computed with."""
+        computation, at = found.site.computation, found.site.start.outer
+        if not computation.is_entry:
+            return None
+        results = self.experiment.what.results
+        while not at.is_root:
+            users = computation.users[at.name]
+            if len(users) != 1 or not self._only_moves(users[0]):
+                return None
+            outputs = users[0].operands
+            if users[0].is_root and users[0].opcode == "tuple" and len(results) == len(outputs):
+                return results[list(outputs).index(at.name)].name
+            at = users[0]
+        return results[0].name
+
+    def _only_moves(self, instruction: Instruction) -> bool:
+        """Whether it computes nothing with its value; arithmetic of indices in a fusion may be."""
+        if instruction.opcode != "fusion":
+            return instruction.opcode in _MOVES
+        inner = [
+            each for name in instruction.called() for each in self.module.by_name[name].instructions
+        ]
+        return all(
+            each.opcode in _MOVES
+            or (each.opcode in _INDEX_ARITHMETIC and each.shape.element[0] in "su")
+            for each in inner
+        )
+
+
+def _sharded(dims: tuple[str, ...], spec: Spec) -> str:
+    """A spec in words, e.g. "sharded over `x` along `in`"; `replicated` where nothing is."""
+    parts = [
+        f"over {names(axes)} along `{dim}`" for dim, axes in zip(dims, spec, strict=True) if axes
+    ]
+    return f"sharded {' and '.join(parts)}" if parts else "replicated"

@@ -1,0 +1,117 @@
+"""How often the loops of a compiled program run."""
+
+import json
+import re
+
+from spmd_core.program.hlo.module import Computation, Instruction, Module
+
+_KNOWN = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d+)"?')
+_KNOWN_ATTRIBUTE = re.compile(r'\{\s*"?n"?\s*[:=]\s*"?(\d+)"?')
+_SAME_VALUE = ("copy", "bitcast", "convert", "reshape", "copy-done", "copy-start")
+
+
+def trip_count(module: Module, computation: Computation, loop: Instruction) -> int | None:
+    """Iterations of a `while`: the compiler's own count, else derived from start, step and bound;
+    None where neither says.
+    """
+    for key, pattern in (("backend_config", _KNOWN), ("known_trip_count", _KNOWN_ATTRIBUTE)):
+        if match := pattern.search(loop.attributes.get(key, "")):
+            return int(match[1])
+    return _derive(module, computation, loop)
+
+
+def _derive(module: Module, computation: Computation, loop: Instruction) -> int | None:
+    """Count a loop `for (i = start; i < bound; i += step)` whose three numbers are constants."""
+    condition = module.by_name.get(loop.attributes.get("condition", "").lstrip("%"))
+    body = module.by_name.get(loop.attributes.get("body", "").lstrip("%"))
+    if condition is None or body is None:
+        return None
+    compared = _compare(module, condition)
+    if compared is None:
+        return None
+    index, direction, bound = compared
+    start = _start(computation, loop, index)
+    step = _step(module, body, index)
+    if start is None or not step or direction not in ("LT", "LE", "GT", "GE"):
+        return None
+    distance = bound - start if direction in ("LT", "LE") else start - bound
+    stride = step if direction in ("LT", "LE") else -step
+    if stride <= 0:
+        return None
+    return max(0, -(-(distance + (direction in ("LE", "GE"))) // stride))
+
+
+def _compare(module: Module, condition: Computation) -> tuple[int, str, int] | None:
+    """(tuple index, direction, bound) of a condition that compares an element of the loop's state
+    with a constant.
+    """
+    root, inner, outer = condition.root, condition, None
+    if root.opcode == "fusion" and len(root.called()) == 1:
+        outer, inner = root, module.by_name[root.called()[0]]
+        root = inner.root
+    if root.opcode != "compare" or len(root.operands) != 2:
+        return None
+    left, right = (_through_fusion(condition, outer, inner, name) for name in root.operands)
+    if left is None or right is None:
+        return None
+    bound = _integer(right)
+    if left.opcode != "get-tuple-element" or bound is None:
+        return None
+    return int(left.attributes["index"]), root.attributes.get("direction", ""), bound
+
+
+def _through_fusion(
+    outside: Computation, fusion: Instruction | None, inside: Computation, name: str
+) -> Instruction | None:
+    """The instruction that a value comes from, followed out of a fusion through its parameters."""
+    found = _same_value(inside, inside.by_name[name])
+    if fusion is not None and found.opcode == "parameter":
+        found = _same_value(outside, outside.by_name[fusion.operands[int(found.argument)]])
+    return found
+
+
+def _same_value(computation: Computation, instruction: Instruction) -> Instruction:
+    while instruction.opcode in _SAME_VALUE and instruction.operands:
+        instruction = computation.by_name[instruction.operands[0]]
+    return instruction
+
+
+def _integer(instruction: Instruction | None) -> int | None:
+    if instruction is None or instruction.opcode != "constant" or instruction.shape.dims:
+        return None
+    try:
+        value = json.loads(instruction.argument)
+    except ValueError:
+        return None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _start(computation: Computation, loop: Instruction, index: int) -> int | None:
+    state = _same_value(computation, computation.by_name[loop.operands[0]])
+    if state.opcode != "tuple" or index >= len(state.operands):
+        return None
+    return _integer(_same_value(computation, computation.by_name[state.operands[index]]))
+
+
+def _step(module: Module, body: Computation, index: int) -> int | None:
+    """What one iteration adds to element `index` of the loop's state."""
+    state = body.root
+    if state.opcode != "tuple" or index >= len(state.operands):
+        return None
+    changed, inner, outer = _same_value(body, body.by_name[state.operands[index]]), body, None
+    if changed.opcode == "fusion" and len(changed.called()) == 1:
+        outer, inner = changed, module.by_name[changed.called()[0]]
+        changed = inner.root
+    if changed.opcode != "add":
+        return None
+    parts = [_through_fusion(body, outer, inner, name) for name in changed.operands]
+    steps = [_integer(part) for part in parts]
+    own = [
+        part is not None
+        and part.opcode == "get-tuple-element"
+        and int(part.attributes["index"]) == index
+        for part in parts
+    ]
+    if len(parts) == 2 and own[0] and steps[1] is not None:
+        return steps[1]
+    return steps[0] if len(parts) == 2 and own[1] else None

@@ -1,0 +1,132 @@
+"""Reads the text of a jaxpr: the jaxprs inside it, their equations, and the source lines in the
+comments behind them.
+"""
+
+import re
+
+from spmd_core.program.hlo.module import Frame
+from spmd_core.program.ir.text import Op, ProgramText, Section
+
+COLLECTIVES = frozenset(
+    (
+        "psum",
+        "psum2",
+        "psum_invariant",
+        "pmax",
+        "pmin",
+        "pmax_invariant",
+        "pmin_invariant",
+        "all_gather",
+        "all_gather_invariant",
+        "all_gather_reduced",
+        "unreduced_psum",
+        "reduce_scatter",
+        "psum_scatter",
+        "unreduced_reduce_scatter",
+        "all_to_all",
+        "ragged_all_to_all",
+        "ppermute",
+        "pgather",
+    )
+)
+_BRACE = re.compile(r"\{ lambda|\{|\}")
+_EQUATION = re.compile(r"(?:^|\s)(\w+):[^=]* = ([a-z_]\w*)(?=[\[ ]|$)")
+_PRIMITIVE = re.compile(r"(?:^|[ =])([a-z_]\w*)\[\s*$")
+_OPENING = re.compile(r"([\w.]+)\s?=\s?\(?$")
+_NAME = re.compile(r"\bname=([^\s\]]+)")
+_COMMENT = re.compile(
+    r"\s+# ?(?:(?P<file>[^#]*?):(?P<line>\d+)(?::\d+)?(?: \((?P<function>[^#]*)\))?)?$"
+)
+
+
+def read_jaxpr(text: str) -> ProgramText:
+    """The jaxprs of a text, the outermost first; one inside another is a section of its own."""
+    lines = tuple(text.splitlines())
+    ranges = _ranges(lines)
+    owners: list[int | None] = [None] * len(lines)
+    for number in sorted(
+        range(len(ranges)), key=lambda at: ranges[at][1] - ranges[at][0], reverse=True
+    ):
+        owners[ranges[number][0] : ranges[number][1]] = [number] * (
+            ranges[number][1] - ranges[number][0]
+        )
+    ops: list[list[Op]] = [[] for _ in ranges]
+    for at, line in enumerate(lines):
+        number, match = owners[at], _EQUATION.search(quiet(line))
+        if match and number is not None:
+            ops[number].append(Op(at, match[1], match[2], _frames(line), match[2] in COLLECTIVES))
+    entry = max((number for number, found in enumerate(ranges) if found[2] == 0), default=None)
+    sections = [
+        Section("The program", start, stop, tuple(ops[number]), is_entry=True)
+        if number == entry
+        else Section(name, start, stop, tuple(ops[number]), note)
+        for number, (start, stop, _, name, note) in enumerate(ranges)
+    ]
+    sections.sort(key=lambda section: (not section.is_entry, section.start))
+    return ProgramText("jaxpr", lines, tuple(sections), quiet)
+
+
+def _ranges(lines: tuple[str, ...]) -> list[tuple[int, int, int, str, str]]:
+    """(start, stop, depth, name, note) of every jaxpr, as written; of several on one line only the
+    outermost.
+    """
+    found, braces = list[tuple[int, int, int, str, str]](), list[int | None]()
+    for at, full in enumerate(lines):
+        line = quiet(full)
+        for match in _BRACE.finditer(line):
+            if match[0] == "}":
+                opened = braces.pop() if braces else None
+                if opened is not None:
+                    start, _, depth, name, note = found[opened]
+                    found[opened] = (start, at + 1, depth, name, note)
+            elif match[0] == "{ lambda" and not any(start == at for start, *_ in found):
+                parameter = _OPENING.search(line[: match.start()])
+                inside = _use(lines, at)
+                name = (
+                    inside[1]
+                    or (parameter[1] if parameter and not inside[0] else inside[0])
+                    or "jaxpr"
+                )
+                note = (
+                    f"{parameter[1] if parameter else 'jaxpr'} of {inside[0]}"
+                    if inside[0]
+                    else "shared"
+                )
+                braces.append(len(found))
+                found.append(
+                    (at, len(lines), sum(each is not None for each in braces) - 1, name, note)
+                )
+            else:
+                braces.append(None)
+    return found
+
+
+def _use(lines: tuple[str, ...], at: int) -> tuple[str, str]:
+    """The primitive whose parameter opens a jaxpr on this line, and the name that it gives; empty
+    where there is none.
+    """
+    indent, name = len(lines[at]) - len(lines[at].lstrip()), ""
+    for line in reversed(lines[:at]):
+        if not line.strip() or len(line) - len(line.lstrip()) > indent:
+            continue
+        if len(line) - len(line.lstrip()) == indent:
+            found = _NAME.match(line.strip())
+            name = found[1] if found else name
+            continue
+        match = _PRIMITIVE.search(quiet(line))
+        return (match[1], name) if match else ("", "")
+    return "", ""
+
+
+def _frames(line: str) -> tuple[Frame, ...]:
+    match = _COMMENT.search(line)
+    return (
+        (Frame(match["file"].strip(), int(match["line"]), match["function"] or ""),)
+        if match and match["file"]
+        else ()
+    )
+
+
+def quiet(line: str) -> str:
+    """A line without the comment that says where it comes from."""
+    return _COMMENT.sub("", line) if " #" in line else line.rstrip()

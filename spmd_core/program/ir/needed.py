@@ -1,0 +1,145 @@
+"""How an operation wants its operands sharded, given how its result is."""
+
+from collections.abc import Sequence
+
+from spmd_core.program.hlo.module import Instruction, Shape
+
+Spec = tuple[tuple[str, ...], ...]
+# Results that depend on the elements at the same place alone
+_ELEMENTWISE = frozenset(
+    (
+        "abs",
+        "add",
+        "and",
+        "atan2",
+        "cbrt",
+        "ceil",
+        "clamp",
+        "compare",
+        "complex",
+        "convert",
+        "copy",
+        "cosine",
+        "divide",
+        "erf",
+        "exponential",
+        "exponential-minus-one",
+        "floor",
+        "imag",
+        "is-finite",
+        "log",
+        "log-plus-one",
+        "logistic",
+        "maximum",
+        "minimum",
+        "multiply",
+        "negate",
+        "not",
+        "or",
+        "power",
+        "real",
+        "remainder",
+        "round-nearest-afz",
+        "round-nearest-even",
+        "rsqrt",
+        "select",
+        "shift-left",
+        "shift-right-arithmetic",
+        "shift-right-logical",
+        "sign",
+        "sine",
+        "sqrt",
+        "subtract",
+        "tan",
+        "tanh",
+        "xor",
+    )
+)
+
+
+def needed_specs(
+    each: Instruction, result: Spec, shapes: Sequence[Shape], specs: Sequence[Spec | None]
+) -> list[Spec | None]:
+    """The spec of each operand that makes the result as it is sharded without sending anything but
+    partial sums; None where this operation has no such rule.
+    """
+    if each.opcode in _ELEMENTWISE:
+        return [result if shape.dims == each.shape.dims else None for shape in shapes]
+    if each.opcode == "transpose":
+        order = _numbers(each, "dimensions")
+        return [tuple(result[order.index(dim)] for dim in range(len(order)))]
+    if each.opcode == "broadcast":
+        return [tuple(result[dim] for dim in _numbers(each, "dimensions"))]
+    if each.opcode == "reduce" and each.shape.element != "tuple":
+        return [_of_reduced(each, result, specs[0]), *[None] * (len(shapes) - 1)]
+    if each.opcode == "dot":
+        return _of_dot(each, result, shapes, specs)
+    return [None] * len(shapes)
+
+
+def partial_sums(each: Instruction, specs: Sequence[Spec | None]) -> tuple[str, ...]:
+    """The axes of the dims that a product or a reduction sums over."""
+    if each.opcode == "dot":
+        summed = [
+            (specs[at], _numbers(each, f"{side}_contracting_dims"))
+            for at, side in enumerate(("lhs", "rhs"))
+        ]
+        axes = [
+            tuple(axis for dim in dims for axis in spec[dim])
+            for spec, dims in summed
+            if spec is not None
+        ]
+        return next(filter(None, axes), ()) if len(axes) == 2 else ()
+    if each.opcode == "reduce" and specs and specs[0] is not None:
+        return tuple(axis for dim in _numbers(each, "dimensions") for axis in specs[0][dim])
+    return ()
+
+
+def _of_reduced(each: Instruction, result: Spec, spec: Spec | None) -> Spec | None:
+    """The dims that stay as the result has them; those that go as they are."""
+    if spec is None:
+        return None
+    gone, kept = _numbers(each, "dimensions"), iter(result)
+    return tuple(spec[dim] if dim in gone else next(kept) for dim in range(len(spec)))
+
+
+def _of_dot(
+    each: Instruction, result: Spec, shapes: Sequence[Shape], specs: Sequence[Spec | None]
+) -> list[Spec | None]:
+    """Batch and free dims as in the result; dims that are summed over as the first operand has
+    them, or the second where the first has them replicated: it is sliced.
+    """
+    if any(spec is None for spec in specs):
+        return [None, None]
+    batch = [_numbers(each, f"{side}_batch_dims") for side in ("lhs", "rhs")]
+    summed = [_numbers(each, f"{side}_contracting_dims") for side in ("lhs", "rhs")]
+    place, found = len(batch[0]), list[Spec]()
+    pairs = [
+        ((specs[0] or ())[left], (specs[1] or ())[right])
+        for left, right in zip(*summed, strict=True)
+    ]
+    first = any(left for left, _ in pairs)
+    shared = [left if first else right for left, right in pairs]
+    for at, shape in enumerate(shapes[:2]):
+        spec: list[tuple[str, ...]] = []
+        for dim in range(len(shape.dims)):
+            if dim in batch[at]:
+                spec.append(result[batch[at].index(dim)])
+            elif dim in summed[at]:
+                spec.append(shared[summed[at].index(dim)])
+            else:
+                spec.append(result[place])
+                place += 1
+        found.append(tuple(spec))
+    taken = {axis for axes in result for axis in axes}  # which cannot shard a summed dim as well
+    for at, dims in enumerate(summed):
+        found[at] = tuple(
+            tuple(axis for axis in axes if axis not in taken) if dim in dims else axes
+            for dim, axes in enumerate(found[at])
+        )
+    return [*found]
+
+
+def _numbers(each: Instruction, name: str) -> tuple[int, ...]:
+    text = each.attributes.get(name, "").strip("{} ")
+    return tuple(int(part) for part in text.split(",") if part.strip())

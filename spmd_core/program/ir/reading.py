@@ -1,0 +1,70 @@
+"""Reads the texts of a program - Python, jaxpr, StableHLO, compiled HLO - into sections that fold,
+and searches them.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spmd_core.program.ir.hlo import read_hlo
+from spmd_core.program.ir.jaxpr import read_jaxpr
+from spmd_core.program.ir.stablehlo import read_stablehlo
+from spmd_core.program.ir.text import ProgramText, Section
+
+
+def _read_program(text: str) -> ProgramText:
+    lines = tuple(text.splitlines())
+    return ProgramText("program", lines, (Section("The program", 0, len(lines), is_entry=True),))
+
+
+_READERS: dict[str, Callable[[str], ProgramText]] = {
+    "program": _read_program,
+    "jaxpr": read_jaxpr,
+    "stablehlo": read_stablehlo,
+    "hlo": read_hlo,
+}
+
+
+def read_text(text: str, kind: str) -> ProgramText:
+    """A text of a program by its kind: program, jaxpr, stablehlo or hlo."""
+    return _READERS[kind](text)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A line that holds what was searched for: its index, its section's (None outside all), and
+    where in the line as shown.
+    """
+
+    line: int
+    section: int | None
+    spans: tuple[tuple[int, int], ...]
+
+
+def spans_of(line: str, wanted: str) -> tuple[tuple[int, int], ...]:
+    """Where a line holds a text, in upper or lower case: (start, stop) of each place. Nothing is
+    found for an empty text.
+    """
+    return (
+        tuple(match.span() for match in re.finditer(re.escape(wanted), line, re.IGNORECASE))
+        if wanted
+        else ()
+    )
+
+
+def find(text: ProgramText, wanted: str, details: bool) -> list[Match]:
+    """Lines that hold `wanted`, as they are shown with or without details; sections of details are
+    searched only with them.
+    """
+    if not wanted:
+        return []
+    hidden = (
+        set()
+        if details
+        else {number for number, section in enumerate(text.sections) if section.is_details}
+    )
+    return [
+        Match(at, text.owners[at], spans)
+        for at, line in enumerate(text.shown(details))
+        if text.owners[at] not in hidden and (spans := spans_of(line, wanted))
+    ]

@@ -1,0 +1,320 @@
+"""From a program after sharding propagation to its steps: value, spec, bytes, what is resharded."""
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from math import prod
+
+from spmd_core.program.hlo.module import Computation, HloError, Instruction, Module
+from spmd_core.program.hlo.shardings import Mesh, Sharding, parse_sharding, parts_of
+from spmd_core.program.ir.needed import needed_specs, partial_sums
+from spmd_core.results import Collective, Reshard, Shardings, Step
+
+MOST_STEPS = 500
+NAME = "shardings"  # beside the program texts of a strategy
+Lines = Callable[[str], Sequence[str]]  # of a source file, by its name
+_SKIPPED = (
+    "constant",
+    "tuple",
+    "get-tuple-element",
+    "iota",
+    "parameter",
+    "partition-id",
+    "replica-id",
+    "after-all",
+    "bitcast",
+    "while",
+    "call",
+    "conditional",
+    "custom-call",
+)
+_CODE = 160  # characters of a line
+_NUMBER = re.compile(r"[.#]\d+")
+
+
+def steps_of(
+    module: Module, mesh: Mesh, lines: Lines, collectives: Sequence[Collective] = ()
+) -> Shardings:
+    """The steps of a program as propagation left it; `lines` reads the source that it quotes."""
+    reader = _Reader(module, mesh, lines)
+    reader.walk(module.entry, "")
+    named = _with_operands(
+        _with_names(reader.steps, lambda name: lines(reader.files[name])), reader.made
+    )
+    steps = _with_collectives(named, collectives)
+    return Shardings(steps=tuple(steps[:MOST_STEPS]), left_out=max(0, len(steps) - MOST_STEPS))
+
+
+class _Reader:
+    """Walks the computations in their order, loops and calls opened where they stand."""
+
+    def __init__(self, module: Module, mesh: Mesh, lines: Lines) -> None:
+        self.module, self.mesh, self.lines = module, mesh, lines
+        self.steps: list[Step] = []
+        self.files: dict[str, str] = {}  # by their names without folders
+        self.made: dict[str, int] = {}  # instruction -> the number of its step
+        self._seen: set[str] = set()
+
+    def walk(self, computation: Computation, inside: str) -> None:
+        """The steps of a computation; each computation once."""
+        if computation.name in self._seen:
+            return
+        self._seen.add(computation.name)
+        if computation.is_entry:
+            for each in computation.parameters:
+                self.steps.append(self._step(each, computation, inside))
+        for each in computation.instructions:
+            if each.opcode in ("while", "call", "conditional"):
+                self._open(each, inside)
+                self.steps += self._results(each, computation, inside)
+            elif self._is_step(each, computation):
+                self.steps.append(self._step(each, computation, inside))
+
+    def _open(self, each: Instruction, inside: str) -> None:
+        """The steps of what an instruction runs: of a loop its body."""
+        loop = _last(each.op_name) or "while" if each.opcode == "while" else inside
+        for name in each.called():
+            condition = each.attributes.get("condition", "").lstrip("%") == name
+            if name in self.module.by_name and not condition:
+                self.walk(self.module.by_name[name], loop)
+
+    def _results(self, each: Instruction, computation: Computation, inside: str) -> Iterator[Step]:
+        """What a loop, a call or a branch gives back and somebody reads."""
+        if each.shape.element != "tuple":
+            if each.frames:
+                yield self._step(each, computation, inside)
+            return
+        for user in computation.users[each.name]:
+            if (
+                user.opcode == "get-tuple-element"
+                and user.shape.dims
+                and (computation.users[user.name] or user.is_root)
+            ):
+                said = replace(user, op_name=each.op_name, frames=each.frames)
+                yield self._step(said, computation, inside)
+
+    def _is_step(self, each: Instruction, computation: Computation) -> bool:
+        if each.opcode in _SKIPPED or each.shape.element in ("tuple", "token", "opaque"):
+            return False
+        if each.opcode == "broadcast":  # of a number
+            operand = computation.by_name.get(each.operands[0])
+            if operand is not None and not operand.shape.dims:
+                return False
+        return bool(each.shape.dims or "/" in (each.op_name or "")) and bool(each.frames)
+
+    def _step(self, each: Instruction, computation: Computation, inside: str) -> Step:
+        shape, found = each.shape, self.sharding(each, computation)
+        frame = each.frames[0] if each.frames else None
+        code = _line(self.lines(frame.file), frame.line).strip() if frame else ""
+        file = frame.file.rsplit("/", 1)[-1] if frame else ""
+        if frame:
+            self.files[file] = frame.file
+        is_operand = each.opcode == "parameter"
+        self.made[each.name] = len(self.steps)
+        return Step(
+            name=(each.op_name or each.name) if is_operand else "",
+            operation="operand" if is_operand else _last(each.op_name) or each.opcode,
+            op="" if is_operand else each.op_name or "",
+            shape=shape.dims,
+            dtype=shape.element,
+            spec=found.spec if found else None,
+            manual=found.manual if found else (),
+            bytes=self._bytes(each, found) if found else None,
+            source=f"{file}:{frame.line}" if frame else "",
+            code=code[:_CODE],
+            inside=inside,
+            reshards=tuple(self._reshards(each, computation, found)) if found else (),
+            sums=self._sums(each, computation, found) if found else (),
+        )
+
+    def sharding(self, each: Instruction, computation: Computation) -> Sharding | None:
+        """The sharding of an array; None where it is no layout of mesh axes."""
+        text = each.attributes.get("sharding")
+        if text is None and each.opcode == "get-tuple-element":
+            whole = computation.by_name[each.operands[0]].attributes.get("sharding")
+            parts = _parts(whole) if whole else []
+            index = int(each.attributes.get("index") or 0)
+            text = parts[index] if index < len(parts) else None
+        try:
+            return parse_sharding(text, len(each.shape.dims), self.mesh)
+        except (HloError, ValueError):
+            return None
+
+    def _bytes(self, each: Instruction, found: Sharding) -> int | None:
+        """Per device, shards filled up to the largest."""
+        try:
+            element = each.shape.bytes / max(1, prod(each.shape.dims))
+        except HloError:
+            return None
+        shard = prod(
+            -(-size // parts_of(axes, self.mesh))
+            for size, axes in zip(each.shape.dims, found.spec, strict=True)
+        )
+        return int(shard * element)
+
+    def _operands(
+        self, each: Instruction, computation: Computation
+    ) -> Iterator[tuple[Instruction, Sharding | None]]:
+        for name in each.operands:
+            operand = computation.by_name[name]
+            yield operand, self.sharding(operand, computation)
+
+    def _reshards(
+        self, each: Instruction, computation: Computation, found: Sharding
+    ) -> Iterator[Reshard]:
+        operands = list(self._operands(each, computation))
+        specs = [sharding.spec if sharding else None for _, sharding in operands]
+        for (operand, sharding), needed in zip(
+            operands,
+            needed_specs(each, found.spec, [o.shape for o, _ in operands], specs),
+            strict=True,
+        ):
+            if sharding is None or needed is None or not operand.shape.dims:
+                continue
+            before, after = self._plain(sharding.spec), self._plain(needed)
+            if before != after and not _is_number(operand, computation):
+                free = all(
+                    wanted[: len(had)] == had for had, wanted in zip(before, after, strict=True)
+                )
+                yield Reshard(operand=operand.name, before=before, after=after, free=free)
+
+    def _plain(self, spec: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+        """Without axes of size 1, which shard nothing."""
+        sizes = dict(self.mesh)
+        return tuple(tuple(axis for axis in axes if sizes[axis] > 1) for axes in spec)
+
+    def _sums(
+        self, each: Instruction, computation: Computation, found: Sharding
+    ) -> tuple[str, ...]:
+        specs = [
+            sharding.spec if sharding else None for _, sharding in self._operands(each, computation)
+        ]
+        held = {axis for axes in found.spec for axis in axes} | set(found.manual)
+        sizes = dict(self.mesh)
+        return tuple(
+            axis for axis in partial_sums(each, specs) if axis not in held and sizes[axis] > 1
+        )
+
+
+def _is_number(operand: Instruction, computation: Computation) -> bool:
+    """Whether an operand is made of one number, which every device has."""
+    while operand.opcode in ("broadcast", "convert", "reshape") and operand.operands:
+        operand = computation.by_name[operand.operands[0]]
+    return operand.opcode in ("constant", "iota")
+
+
+def _last(path: str | None) -> str:
+    return (path or "").rsplit("/", 1)[-1]
+
+
+def _parts(text: str) -> list[str]:
+    """The shardings of a tuple's elements: `{{replicated}, {devices=…}}`."""
+    parts, depth, begin = [], 0, 0
+    for at, letter in enumerate(text):
+        depth += (letter == "{") - (letter == "}")
+        if letter == "{" and depth == 2:
+            begin = at
+        if letter == "}" and depth == 1:
+            parts.append(text[begin : at + 1])
+    return parts
+
+
+def _line(lines: Sequence[str], number: int) -> str:
+    return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+# Names -----------------------------------------------------------------------------------------
+
+
+def _with_names(steps: Sequence[Step], lines: Lines) -> list[Step]:
+    """The last step of a statement is what its variable names."""
+    last: dict[tuple[str, str, str], int] = {}
+    for at, step in enumerate(steps):
+        if step.source and step.operation != "operand":
+            file, _, number = step.source.rpartition(":")
+            if target := assigned(tuple(lines(file))).get(int(number)):
+                last[step.source, step.inside, target] = at
+    found = list(steps)
+    for (_, _, target), at in last.items():
+        found[at] = found[at].model_copy(update={"name": target})
+    return found
+
+
+@lru_cache(maxsize=16)
+def assigned(lines: tuple[str, ...]) -> Mapping[int, str]:
+    """Line -> the variable that a statement on it assigns; of a function's result, `function()`.
+
+    >>> assigned(("def f(a, b):", "    y = (a +", "         b)", "    return y"))
+    {2: 'y', 3: 'y', 4: 'f()'}
+    """
+    source = "\n".join(line.rstrip("\n") for line in lines)
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return {}
+    found: dict[int, str] = {}
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    returned = {
+        id(node): function.name
+        for function in functions  # inner functions come later
+        for node in ast.walk(function)
+        if isinstance(node, ast.Return)
+    }
+    for node in ast.walk(tree):
+        name = f"{returned[id(node)]}()" if isinstance(node, ast.Return) else ""
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            name = node.target.id
+        if name and isinstance(node, ast.stmt):
+            found |= dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), name)
+    return dict(sorted(found.items()))
+
+
+def _with_operands(steps: Sequence[Step], made: Mapping[str, int]) -> list[Step]:
+    """Reshards whose operands are called as their own steps are, once these have names."""
+
+    def called(instruction: str) -> str:
+        at = made.get(instruction)
+        if at is None:
+            return _NUMBER.sub("", instruction).replace("_", " ")
+        return steps[at].name or steps[at].operation.replace("_", " ")
+
+    return [
+        step.model_copy(
+            update={
+                "reshards": tuple(
+                    each.model_copy(update={"operand": called(each.operand)})
+                    for each in step.reshards
+                )
+            }
+        )
+        if step.reshards
+        else step
+        for step in steps
+    ]
+
+
+def _with_collectives(steps: list[Step], collectives: Sequence[Collective]) -> list[Step]:
+    """What the compiled program sends, at the step of the same operation and line that needs it."""
+    for each in collectives:
+        over = f" over {', '.join(each.axes)}" if each.axes else ""
+        at = max(
+            (
+                at
+                for at, step in enumerate(steps)
+                if step.op
+                and step.op == each.op
+                and (each.source is None or step.source == each.source)
+            ),
+            key=lambda at: (bool(steps[at].sums or steps[at].reshards), at),
+            default=None,
+        )
+        if at is not None:
+            said = f"{each.kind}{over}"
+            steps[at] = steps[at].model_copy(
+                update={"collectives": tuple(dict.fromkeys((*steps[at].collectives, said)))}
+            )
+    return steps

@@ -1,0 +1,77 @@
+"""The classic examples and problems by name, each with its words and its expected numbers."""
+
+from functools import cache
+
+from spmd_core.base import refuse, shorten
+from spmd_core.experiment import Experiment
+from spmd_core.recipes import (
+    convolution,
+    devices,
+    dot_products,
+    gradients,
+    pmap_rules,
+    problems,
+    processes,
+    randomness,
+    tracing,
+    tutorial,
+    vmapping,
+)
+from spmd_core.recipes.recipe import Recipe
+from spmd_core.results import Result
+
+# In the order of the course; a new group is a new module here.
+_MODULES = (
+    devices,
+    tutorial,
+    dot_products,
+    pmap_rules,
+    convolution,
+    tracing,
+    vmapping,
+    randomness,
+    gradients,
+    processes,
+    problems,
+)
+
+RECIPES: dict[str, Recipe] = {
+    recipe.name: recipe for module in _MODULES for recipe in module.RECIPES
+}
+
+
+def get_recipe(name: str) -> Recipe:
+    """The recipe of that name; RequestError where there is none."""
+    if name not in RECIPES:
+        raise refuse(
+            f"recipe {shorten(name)}", "does not exist", f"use one of {', '.join(RECIPES)}"
+        )
+    return RECIPES[name]
+
+
+@cache
+def _by_id() -> dict[str, Recipe]:
+    return {recipe.experiment.id: recipe for recipe in RECIPES.values()}
+
+
+def recipe_of(experiment: Experiment) -> Recipe | None:
+    """The classic example that an experiment is, just as it stands; None where it is none."""
+    return _by_id().get(experiment.id)
+
+
+def differences_of(result: Result) -> tuple[str, ...] | None:
+    """Where a result is not as the classic example says; None where it is of none, of one that
+    expects no numbers, or partial.
+    """
+    recipe = None if result.partial else recipe_of(result.experiment)
+    if recipe is None or recipe.claims is not None:
+        return None
+    return recipe.expected.differences(result)
+
+
+def groups() -> dict[str, tuple[Recipe, ...]]:
+    """Group -> its recipes, both in the order of the screen."""
+    names = dict.fromkeys(recipe.group for recipe in RECIPES.values())
+    return {
+        name: tuple(recipe for recipe in RECIPES.values() if recipe.group == name) for name in names
+    }

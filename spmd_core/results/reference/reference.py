@@ -1,0 +1,223 @@
+"""The right answer in NumPy float64, apart from every strategy, and which elements of an output are
+wrong by it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from spmd_core.experiment import BY_COMPILER, Experiment, element_count
+from spmd_core.results.reference.bounds import EPS, LARGEST, Arithmetic, Judgement, bound, judge
+from spmd_core.results.reference.formulas import FORMULAS
+
+FULL_FLOPS = 2_000_000_000  # above this, only SAMPLED_ROWS rows are computed
+FULL_ELEMENTS = (
+    2**26
+)  # the same, of operands and results together: float64 and bounds of these fill 3 GB
+SAMPLED_ROWS = 64
+FULL_DIGITS_FROM = (
+    2.0**-103
+)  # smallest normal float32 over its eps: below it, float32 holds fewer digits, and then none
+# platform -> precision -> eps of what float32 inputs are rounded to before they are multiplied, and
+# the words for it
+_COARSE = {
+    "tpu": {
+        "default": (
+            EPS["bfloat16"],
+            "TPU multiplies float32 in bfloat16 passes at default precision: the error is judged by bfloat16 "
+            "(precision=highest avoids it)",
+        ),
+        "high": (
+            2.0**-15,
+            "TPU multiplies float32 in three bfloat16 passes at precision=high: the error is judged by these",
+        ),
+    },
+    "gpu": dict.fromkeys(
+        ("default", "high"),
+        (
+            EPS["tfloat32"],
+            "the GPU may multiply float32 as TF32 at this precision: the error is judged by TF32 (precision=highest avoids it)",
+        ),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Float64 values of a result, and the largest error of each that still is right.
+
+    `rows` are the indices along its dim `axis` that were computed, None where all were; `dtype`
+    is the result's.
+    """
+
+    values: np.ndarray
+    bounds: np.ndarray
+    dtype: str
+    rows: np.ndarray | None = None
+    axis: int = 0
+
+    def picked(self, output: np.ndarray) -> np.ndarray:
+        """What of an output of the full shape is compared, in float64."""
+        return (output if self.rows is None else np.take(output, self.rows, self.axis)).astype(
+            np.float64
+        )
+
+    def judge(self, output: np.ndarray) -> Judgement:
+        """Which elements of an output of the full shape are right."""
+        return judge(self.values, self.bounds, self.picked(output), self.dtype)
+
+    def place(self, flat: int) -> tuple[int, ...]:
+        """Where in the output of the full shape an element of `values` is."""
+        index = [int(step) for step in np.unravel_index(flat, self.values.shape)]
+        if self.rows is not None:
+            index[self.axis] = int(self.rows[index[self.axis]])
+        return tuple(index)
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """Largest error, as it is and over the largest reference value, for reading; None where one
+    of them is not finite."""
+
+    max_abs: float | None
+    max_rel: float | None
+
+
+def references(
+    experiment: Experiment, operands: Mapping[str, np.ndarray], how: Arithmetic | None = None
+) -> dict[str, Reference]:
+    """Every result of the workload, by name, from operands that were cast to the experiment's
+    dtype. `how` None: one CPU device."""
+    what = experiment.what
+    how = arithmetic(experiment, "cpu") if how is None else how
+    rows, axis = sampled_rows(experiment)
+    with np.errstate(all="ignore"):  # an overflow is a value here, and compared as one
+        found = FORMULAS[what.program.function or what.name](operands, how, rows)
+        return {
+            array.name: Reference(one.value, bound(one, how), how.dtype, rows, axis)
+            for array, one in zip(what.results, found, strict=True)
+        }
+
+
+def reference(
+    experiment: Experiment, operands: Mapping[str, np.ndarray], how: Arithmetic | None = None
+) -> Reference:
+    """The workload's first result."""
+    return references(experiment, operands, how)[experiment.what.results[0].name]
+
+
+def sampled_rows(experiment: Experiment) -> tuple[np.ndarray | None, int]:
+    """Of a large result the indices that are computed, chosen by the seed, and along which of
+    its dims; None: all."""
+    what, sizes = experiment.what, experiment.sizes
+    dim = next((dim for dim in what.sampled if dim in sizes), None)
+    elements = sum(element_count(array.shape(sizes)) for array in what.arrays)
+    if (
+        dim is None
+        or sizes[dim] <= SAMPLED_ROWS
+        or (what.flops(sizes) <= FULL_FLOPS and elements <= FULL_ELEMENTS)
+    ):
+        return None, 0
+    rows = np.sort(
+        np.random.default_rng(experiment.seed).choice(sizes[dim], SAMPLED_ROWS, replace=False)
+    )
+    return rows, what.results[0].present(sizes).index(dim)
+
+
+def arithmetic(experiment: Experiment, platform: str, strategy: str = "single") -> Arithmetic:
+    """How a strategy's program rounds on a platform.
+
+    The compiler adds partial sums in the result's dtype where it chooses how a sum is cut;
+    programs that say so
+    themselves keep them in float32, and float32 sums are float32 whoever cuts them.
+    """
+    what = experiment.what
+    dtype = what.result_dtype(experiment.dtype)
+    coarse, _ = _coarse(experiment, platform)
+    present = what.operands[0].present(experiment.sizes) if what.operands else ()
+    how = Arithmetic(
+        dtype,
+        coarse,
+        axes=tuple(at for at, dim in enumerate(present) if dim in what.contracted),
+        rate=what.program.constants.get("LEARNING_RATE", 0.0),
+    )
+    return (
+        replace(how, parts=_parts(experiment))
+        if strategy in BY_COMPILER and dtype in ("bfloat16", "float16")
+        else how
+    )
+
+
+def _parts(experiment: Experiment) -> tuple[tuple[str, int], ...]:
+    """How many parts each dim is cut into, in the operand where these are most."""
+    found: dict[str, int] = {}
+    for array in experiment.what.operands:
+        for dim, axes in zip(
+            array.present(experiment.sizes), experiment.spec(array.name), strict=True
+        ):
+            found[dim] = max(
+                found.get(dim, 1),
+                int(np.prod([experiment.axis_sizes[axis] for axis in axes], initial=1)),
+            )
+    for dim, axes in experiment.sharding:
+        found[dim] = max(
+            found.get(dim, 1),
+            int(np.prod([experiment.axis_sizes[axis] for axis in axes], initial=1)),
+        )
+    return tuple((dim, parts) for dim, parts in sorted(found.items()) if parts > 1)
+
+
+def multiplier_note(experiment: Experiment, platform: str) -> str | None:
+    """Words for a multiplier that rounds float32 inputs; None where it does not."""
+    return _coarse(experiment, platform)[1]
+
+
+def _coarse(experiment: Experiment, platform: str) -> tuple[float, str | None]:
+    what = experiment.what
+    own = what.source is not None  # which has no option for it, and may multiply at any precision
+    if not (what.uses_precision or own) or what.result_dtype(experiment.dtype) != "float32":
+        return 0.0, None
+    platform = "gpu" if platform in ("cuda", "rocm") else platform
+    precision = "default" if own else experiment.option("precision")
+    return _COARSE.get(platform, {}).get(precision, (0.0, None))
+
+
+def measure_error(expected: Reference, output: np.ndarray) -> Error:
+    """How far an output of the full shape is from the reference; what is infinite or not a
+    number alike counts as equal."""
+    picked = expected.picked(output)
+    finite = np.isfinite(expected.values) & np.isfinite(picked)
+    same = (expected.values == picked) | (np.isnan(expected.values) & np.isnan(picked))
+    if not (finite | same).all():
+        return Error(None, None)
+    largest = float(np.abs(expected.values[finite]).max(initial=0.0))
+    absolute = float(np.abs(expected.values[finite] - picked[finite]).max(initial=0.0))
+    return Error(absolute, absolute / max(largest, FULL_DIGITS_FROM) if largest else absolute)
+
+
+def uniform(expected: Reference) -> bool:
+    """Whether the right values are all the same within what rounding allows: exchanged parts
+    would not show."""
+    values = expected.values
+    return (
+        values.size > 1
+        and bool(np.isfinite(values).all())
+        and float(np.ptp(values)) <= float(expected.bounds.min())
+    )
+
+
+def beyond_note(name: str, judged: Judgement, dtype: str) -> str | None:
+    """What is right, or cannot be judged, because of numbers beyond the dtype's largest one;
+    None where there are none."""
+    told = []
+    if judged.infinite:
+        told.append(
+            f"{judged.infinite:,} of {judged.compared:,} elements of {name} are infinite, and right so"
+        )
+    if judged.unjudged:
+        told.append(f"{judged.unjudged:,} of {judged.compared:,} elements of {name} are not judged")
+    return (
+        f"{'; '.join(told)}: they are, or come from, numbers beyond {LARGEST[dtype]:.5g}, the largest {dtype}"
+        if told
+        else None
+    )

@@ -1,0 +1,124 @@
+"""What crosses the pipe between supervisor and worker, one JSON object a line."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from spmd_core.base import Frozen
+from spmd_core.experiment import Experiment
+from spmd_core.results.environment import Environment
+from spmd_core.results.machine import Point
+from spmd_core.results.result import Failure, Result
+
+
+class RunCommand(Frozen):
+    """Down: run this experiment."""
+
+    command: Literal["run"] = "run"
+    run: str
+    experiment: Experiment
+    compile_only: bool = False
+
+
+class CancelCommand(Frozen):
+    """Down: stop this run at the next round; what was measured is kept. A run that is over by then
+    ignores it.
+    """
+
+    command: Literal["cancel"] = "cancel"
+    run: str | None = None  # None: whichever runs
+
+
+class PingCommand(Frozen):
+    """Down, before an idle worker is used again: is it still there?"""
+
+    command: Literal["ping"] = "ping"
+
+
+class RestedCommand(Frozen):
+    """Down, just before a paused worker goes on: for how long it was stopped, without knowing."""
+
+    command: Literal["rested"] = "rested"
+    seconds: float
+
+
+class Pong(Frozen):
+    """Up, at once, whatever else is going on."""
+
+    event: Literal["pong"] = "pong"
+
+
+class Started(Frozen):
+    """Up, first: the process ends with its parent from here on, so that it may be paused."""
+
+    event: Literal["started"] = "started"
+
+
+class Ready(Frozen):
+    """Up, once: the devices are there and are what was asked for."""
+
+    event: Literal["ready"] = "ready"
+    environment: Environment
+
+
+class Phase(Frozen):
+    """Up: a phase begins: trace, lower, compile, first_run, warm_up, sample, check, write."""
+
+    event: Literal["phase"] = "phase"
+    phase: str
+    strategy: str | None = None
+
+
+class Progress(Frozen):
+    """Up, at most ten a second: rounds done, and the provisional median of each strategy in
+    seconds.
+    """
+
+    event: Literal["progress"] = "progress"
+    done: int
+    of: int
+    medians_s: dict[str, float] = {}
+    series: dict[str, tuple[float, ...]] = {}  # live curves, for example a training loss
+
+
+class Points(Frozen):
+    """Up: points of a sweep of collectives, as soon as they are measured."""
+
+    event: Literal["points"] = "points"
+    points: tuple[Point, ...]
+    done: int
+    of: int
+
+
+class Texts(Frozen):
+    """Up: the program texts of a strategy: program, jaxpr, stablehlo, hlo."""
+
+    event: Literal["texts"] = "texts"
+    strategy: str
+    texts: dict[str, str]
+
+
+class Finished(Frozen):
+    """Up: the run's result; `partial` inside it where the run was cancelled."""
+
+    event: Literal["finished"] = "finished"
+    result: Result
+    renew_worker: bool = False  # True after memory ran out: start the next run in a fresh process
+
+
+class Failed(Frozen):
+    """Up: the run, or the start of the worker, failed as a whole."""
+
+    event: Literal["failed"] = "failed"
+    error: Failure
+
+
+Command = Annotated[
+    RunCommand | CancelCommand | PingCommand | RestedCommand, Field(discriminator="command")
+]
+Event = Annotated[
+    Started | Ready | Phase | Progress | Points | Texts | Finished | Failed | Pong,
+    Field(discriminator="event"),
+]
+COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
+EVENTS: TypeAdapter[Event] = TypeAdapter(Event)

@@ -1,0 +1,230 @@
+"""Refuses an experiment that cannot run here, for one for lack of memory, before anything is
+allocated.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spmd_core.base import Inexpressible, bytes_text, refuse
+from spmd_core.experiment import (
+    DTYPE_BYTES,
+    MAP_STRATEGIES,
+    ONE_DEVICE,
+    Experiment,
+    check_compiles,
+    check_fits_target,
+    check_present,
+    check_traces,
+    element_count,
+    ladder,
+    program_sizes,
+    read_plan,
+)
+from spmd_core.machine import Hardware, get_topology
+from spmd_core.results.environment import Environment
+from spmd_core.results.reference.reference import FULL_FLOPS
+
+CALIBRATION_BYTES = 256 * 2**20  # what a device holds of a calibration, at most
+DRAW_BYTES = 8  # operands are drawn, and the reference is computed, in float64
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNeed:
+    """Bytes that a run holds at least. Each strategy keeps its operands placed and its results for
+    as long as it is timed.
+    """
+
+    host_bytes: int  # what NumPy draws and casts, and the reference where it is computed whole
+    device_bytes: int  # on the device that holds most
+    all_device_bytes: int  # on all devices of the mesh together
+
+
+def memory_need(experiment: Experiment) -> MemoryNeed:
+    """The least that a run allocates: operands and results of every strategy of every variant, and
+    the draws on the host, which variants of one dtype share. What is only predicted needs nothing.
+
+    What the compiler needs besides is not known before it has compiled.
+    """
+    needs = [
+        _need(each.experiment)
+        for each in experiment.members
+        if not (experiment.is_mixed and each.experiment.place.is_absent)
+    ]
+    return MemoryNeed(
+        max(need.host_bytes for need in needs),
+        sum(need.device_bytes for need in needs),
+        sum(need.all_device_bytes for need in needs),
+    )
+
+
+def _need(experiment: Experiment) -> MemoryNeed:
+    what, sizes = experiment.what, experiment.sizes
+    if experiment.what.is_small_program:
+        chosen = _program_sizes(experiment)
+        known = program_sizes(_program(experiment)).values()
+        return MemoryNeed(sum(chosen[size.name] * size.each_bytes for size in known), 0, 0)
+    if what.is_of_machine:
+        held = _machine_bytes(experiment)
+        return MemoryNeed(held // 2, held, held * experiment.device_count)
+    counts = [element_count(array.shape(sizes)) for array in what.operands]
+    host = (
+        sum(counts) if what.program.derived else max(counts, default=0)
+    ) * DRAW_BYTES + what.operand_bytes(sizes, experiment.dtype)
+    if what.flops(sizes) <= FULL_FLOPS:
+        host += (
+            sum(counts) + sum(element_count(array.shape(sizes)) for array in what.results)
+        ) * DRAW_BYTES
+    whole = what.operand_bytes(sizes, experiment.dtype) + what.result_bytes(sizes, experiment.dtype)
+    on_one = on_all = 0
+    for strategy in experiment.strategies:
+        if strategy in ONE_DEVICE:
+            on_one, on_all = on_one + whole, on_all + whole
+        else:
+            shard = _shard_bytes(experiment, _parts(experiment, strategy))
+            on_one, on_all = on_one + shard, on_all + shard * experiment.device_count
+    return MemoryNeed(host, on_one, on_all)
+
+
+def _machine_bytes(experiment: Experiment) -> int:
+    """What a device holds at most while its machine is measured: operand and result of the largest
+    collective, of which one more of each is made before they go.
+    """
+    if not experiment.what.has_formula:
+        return CALIBRATION_BYTES
+    largest = ladder(dict(experiment.options))[-1]
+    return 4 * largest
+
+
+def _parts(experiment: Experiment, strategy: str) -> list[int]:
+    """Into how many parts each operand and result is cut: by its spec, or over all devices where a
+    map cuts it. 0 where nothing is run.
+    """
+    if strategy not in MAP_STRATEGIES:
+        return [
+            math.prod(
+                experiment.axis_sizes[axis] for axes in experiment.spec(array.name) for axis in axes
+            )
+            for array in experiment.what.arrays
+        ]
+    try:
+        plan = read_plan(experiment, strategy)
+    except Inexpressible:
+        return [0] * len(experiment.what.arrays)
+    return [1 if axis is None else plan.devices for axis in plan.in_axes + plan.out_axes]
+
+
+def _shard_bytes(experiment: Experiment, parts: list[int]) -> int:
+    """Bytes of one device's shards of all operands and results; those in host memory count too,
+    since they are moved in.
+    """
+    total = 0
+    for array, count in zip(experiment.what.arrays, parts, strict=True):
+        dtype = (
+            experiment.dtype
+            if array in experiment.what.operands
+            else experiment.what.result_dtype(experiment.dtype)
+        )
+        total += (
+            element_count(array.shape(experiment.sizes)) * DTYPE_BYTES[dtype] // count
+            if count
+            else 0
+        )
+    return total
+
+
+def check_runs_here(
+    experiment: Experiment, hardware: Hardware, known: Callable[[str], Environment | None]
+) -> None:
+    """RequestError where the experiment cannot run on this machine: no such target, a mesh larger
+    than it, or too little memory. `known` gives what a target's devices last said of themselves.
+    """
+    for each in experiment.members:
+        _check_alone(each.experiment, hardware, known)
+    if not experiment.place.is_absent:
+        check_memory(experiment, known(experiment.target), hardware)
+
+
+def _check_alone(
+    experiment: Experiment, hardware: Hardware, known: Callable[[str], Environment | None]
+) -> None:
+    check_present(experiment.what)
+    target = experiment.place
+    if target.is_absent:
+        check_fits_target(experiment.mesh, target, get_topology(target).devices)
+        check_compiles(experiment.what, target)
+        check_traces(experiment.options, target)
+        return
+    if target.is_attached and hardware.accelerator is None:
+        raise refuse("target local", "finds no accelerator on this machine", "use cpu:8")
+    environment = known(target.text)
+    check_fits_target(experiment.mesh, target, environment.device_count if environment else None)
+
+
+def check_memory(
+    experiment: Experiment, environment: Environment | None, hardware: Hardware
+) -> None:
+    """RequestError, with the bytes computed and the limit, where a run cannot fit. A limit that is
+    not known refuses nothing.
+
+    What is only compiled allocates nothing: whether it fits its target is the compiler's to say.
+    """
+    target = experiment.place
+    if target.is_absent:
+        return
+    need = memory_need(experiment)
+    on_host = target.is_simulated or hardware.accelerator is None
+    host_need = need.host_bytes + (need.all_device_bytes if on_host else 0)
+    limit = hardware.available_bytes
+    if limit is not None and host_need > limit:
+        share = f", which the {experiment.device_count} simulated devices share" if on_host else ""
+        raise _too_large(
+            experiment,
+            host_need,
+            f"the {bytes_text(limit)} of memory that are free on this machine{share}",
+        )
+    limits = (
+        [device.memory_bytes for device in environment.devices if device.memory_bytes]
+        if environment
+        else []
+    )
+    if not on_host and limits and need.device_bytes > min(limits):
+        raise _too_large(
+            experiment, need.device_bytes, f"the {bytes_text(min(limits))} of memory of one device"
+        )
+
+
+def _too_large(experiment: Experiment, need_bytes: int, limit: str) -> Exception:
+    if experiment.what.is_small_program:
+        sizes = ", ".join(f"{name}={size}" for name, size in _program_sizes(experiment).items())
+        return refuse(
+            f"program {_program(experiment)} with {sizes} needs {bytes_text(need_bytes)}",
+            f"and does not fit in {limit}",
+            "use smaller sizes",
+        )
+    if experiment.what.is_of_machine:
+        return refuse(
+            f"{experiment.workload} over {experiment.device_count} devices needs "
+            f"{bytes_text(need_bytes)}",
+            f"and does not fit in {limit}",
+            "use a smaller largest, or fewer devices",
+        )
+    sizes = ", ".join(f"{dim}={size}" for dim, size in experiment.dims)
+    return refuse(
+        f"{experiment.workload} with {sizes} needs {bytes_text(need_bytes)} for operands and results",
+        f"and does not fit in {limit}",
+        "use smaller dims, fewer strategies, or more sharding",
+    )
+
+
+def _program(experiment: Experiment) -> str:
+    return str(dict(experiment.options).get("program", ""))
+
+
+def _program_sizes(experiment: Experiment) -> dict[str, int]:
+    """The sizes of a small program, chosen or its own."""
+    chosen = dict(experiment.options)
+    return {
+        name: int(chosen.get(name, size.default))
+        for name, size in program_sizes(_program(experiment)).items()
+    }

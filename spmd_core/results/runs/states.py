@@ -1,0 +1,115 @@
+"""What is known of a run: its state, its progress, and the line that stands for it in a list."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from spmd_core.experiment import Experiment
+from spmd_core.machine import parse_target
+from spmd_core.results.machine import Point
+from spmd_core.results.result import Failure
+
+ACTIVE = ("queued", "starting", "running")
+TERMINAL = ("succeeded", "failed", "cancelled", "timed_out", "crashed", "interrupted")
+STATES = ACTIVE + TERMINAL
+# Lanes of the queue, each with one run at a time: on devices that are here, and for devices that
+# are not, which are compiled for and never timed
+LANES = TIMING, COMPILING = ("timing", "compiling")
+
+
+def lane_of_target(target: str, compile_only: bool = False) -> str:
+    """The lane that the runs of a target wait in. What is only compiled goes beside what is timed,
+    but for attached accelerators: the worker of the timing lane holds them.
+    """
+    place = parse_target(target)
+    return COMPILING if place.is_absent or (compile_only and place.is_simulated) else TIMING
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """A run as it stands now. Times are seconds since the epoch; medians and series are provisional
+    until the result is there.
+    """
+
+    run: str
+    state: str
+    experiment: Experiment
+    submitted_at: float
+    started_at: float | None = None
+    finished_at: float | None = None
+    queue_position: int | None = None  # 1 is next in its lane; None once it has left the queue
+    waiting_for: str | None = None
+    phase: str | None = None
+    strategy: str | None = None
+    done: int = 0
+    of: int = 0
+    medians_s: Mapping[str, float] = field(default_factory=dict)
+    series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    points: tuple[Point, ...] = ()  # of a sweep of collectives, those measured so far
+    error: Failure | None = None
+    stderr_tail: str | None = None
+    worker_pid: int | None = None
+    paused_for: str | None = None  # in words, what is timed while this run's worker rests
+    held_up: str | None = None  # a sentence: why the cluster that is to compile it does not
+    compile_only: bool = False  # nothing of it is executed, and no screen lists it
+
+    @property
+    def lane(self) -> str:
+        """The lane of the queue that it waits and runs in."""
+        return lane_of_target(self.experiment.target, self.compile_only)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the state is a terminal one."""
+        return self.state in TERMINAL
+
+    @property
+    def elapsed_s(self) -> float | None:
+        """Seconds since it left the queue, to its end or to now; None while it is queued."""
+        if self.started_at is None:
+            return None
+        return max(0.0, (self.finished_at or time.time()) - self.started_at)
+
+
+def behind(waiting: RunStatus, at_hand: Iterable[RunStatus]) -> RunStatus | None:
+    """Of the runs at hand the one that a waiting run is held up by: that of its own lane, else the
+    one that is timed; None where there is none, as for a run that is to be timed beside a compile,
+    or for one that waits for the cluster.
+    """
+    if waiting.held_up:
+        return None
+    lanes = {status.lane: status for status in at_hand if status.state != "queued"}
+    return lanes.get(waiting.lane) or lanes.get(TIMING)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A stored run in a list: medians in seconds per strategy, None where a strategy has none.
+
+    `predicted_s`: the estimates of strategies that were predicted and not measured.
+    """
+
+    run: str
+    state: str
+    experiment: Experiment
+    submitted_at: float
+    finished_at: float | None
+    medians_s: Mapping[str, float | None]
+    fastest: str | None
+    partial: bool
+    error: Failure | None
+    predicted_s: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def answer(self) -> tuple[str, float, bool] | None:
+        """The fastest strategy, its seconds per call or step, and whether they are predicted; None
+        where there is no time.
+        """
+        if self.fastest is not None and (median := self.medians_s.get(self.fastest)) is not None:
+            return self.fastest, median, False
+        if not self.predicted_s:
+            return None
+        best = self.fastest
+        if best is None or best not in self.predicted_s:
+            best = min(self.predicted_s, key=lambda name: self.predicted_s[name])
+        return best, self.predicted_s[best], True

@@ -1,0 +1,421 @@
+"""A decoder-only transformer and its loss: scanned blocks, rematerialization by name, flash attention by a Pallas kernel."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
+from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as splash
+from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from spmd_core.script.programs.decoder_parts import cross_entropy, layer_norm, rms_norm, rotate
+
+# dim of a parameter or activation -> mesh axes; an axis that an earlier dim of the same array uses is skipped
+TRAIN_RULES = {
+    "batch": ("data", "fsdp", "fsdp_transpose"),
+    "length": ("sequence",),
+    "act_embed": ("tensor",),
+    "act_heads": ("tensor", "sequence"),
+    "act_mlp": ("tensor",),
+    "act_vocab": ("tensor", "sequence"),
+    "embed": ("fsdp", "fsdp_transpose", "sequence"),
+    "mlp": ("fsdp_transpose", "tensor"),
+    "heads": ("tensor",),
+    "kv_heads": ("tensor",),
+    "vocab": ("tensor",),
+    "norm": ("tensor",),
+    "experts": ("expert",),
+}
+
+
+PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate", "mlp_down")
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Sizes and choices of a decoder; `windows` has one entry per layer of a scanned block: a sliding window, or None for all of the past."""
+
+    layers: int
+    embed: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    mlp: int
+    vocab: int
+    gated: bool = True
+    activation: str = "silu"
+    norm: str = "rms"
+    post_norms: bool = False
+    positions: int = 0  # rows of a learned position table; 0: rotary embedding
+    tied: bool = False
+    windows: tuple[int | None, ...] = (None,)
+    attention_cap: float | None = None
+    logits_cap: float | None = None
+    logits_float32: bool = True
+    experts: int = 1
+    experts_per_token: int = 1
+    capacity_factor: float = 1.25
+    remat: str = "full"  # none, minimal (projections are kept) or full
+    save: tuple[str, ...] = ()
+    offload: tuple[str, ...] = ()
+    fused_qkv: bool = False
+    fused_mlp: bool = False
+    attention_blocks: tuple[int, int, int] = (512, 512, 512)  # queries, keys, keys per matmul
+    fused_attention_backward: bool = False
+    parameter_dtype: str = "float32"
+    moment_dtypes: tuple[str, str] = ("float32", "float32")
+
+
+def parameter_dims(c: Decoder) -> dict:
+    """The tree of parameters: each leaf a tuple of (dim, size)."""
+    embed, heads, kv, head_dim = (
+        ("embed", c.embed),
+        ("heads", c.heads),
+        ("kv_heads", c.kv_heads),
+        ("head_dim", c.head_dim),
+    )
+    width = (("mlp", c.mlp),) if not c.fused_mlp else (("gate_up", 2), ("mlp", c.mlp))
+    experts = (("experts", c.experts),) if c.experts > 1 else ()
+    block = {
+        "attention_norm": (("norm", c.embed),),
+        "mlp_norm": (("norm", c.embed),),
+        "out": (heads, head_dim, embed),
+        "up": (*experts, embed, *width),
+        "down": (*experts, ("mlp", c.mlp), embed),
+    }
+    if c.fused_qkv:
+        block["qkv"] = (embed, ("qkv", 3), heads, head_dim)
+    else:
+        block |= {
+            "query": (embed, heads, head_dim),
+            "key": (embed, kv, head_dim),
+            "value": (embed, kv, head_dim),
+        }
+    if c.gated and not c.fused_mlp:
+        block["gate"] = (*experts, embed, ("mlp", c.mlp))
+    if experts:
+        block["router"] = (embed, ("router", c.experts))
+    if c.post_norms:
+        block |= {
+            "attention_post_norm": (("norm", c.embed),),
+            "mlp_post_norm": (("norm", c.embed),),
+        }
+    if c.norm == "layer":
+        block |= {
+            "attention_norm_bias": (("norm", c.embed),),
+            "mlp_norm_bias": (("norm", c.embed),),
+        }
+    stacked = {
+        name: (("layers", c.layers // len(c.windows)), *dims) for name, dims in block.items()
+    }
+    tree = {
+        "embedding": (("vocab", c.vocab), embed),
+        "blocks": [stacked for _ in c.windows],
+        "final_norm": (("norm", c.embed),),
+    }
+    if not c.tied:
+        tree["logits"] = (embed, ("vocab", c.vocab))
+    if c.positions:
+        tree["position_embedding"] = (("positions", c.positions), embed)
+    return tree
+
+
+def spec(dims: tuple[tuple[str, int], ...], rules: Mapping[str, tuple[str, ...]], mesh: Mesh) -> P:
+    """The PartitionSpec of an array by the table; axes that are not in the mesh, used already or that do not divide are left out."""
+    used: set[str] = set()
+    entries = []
+    for dim, size in dims:
+        axes = []
+        for axis in rules.get(dim, ()):
+            if (
+                axis in mesh.shape
+                and axis not in used
+                and size % (mesh.shape[axis] * math.prod(mesh.shape[a] for a in axes)) == 0
+            ):
+                axes.append(axis)
+        used.update(axes)
+        entries.append(None if not axes else axes[0] if len(axes) == 1 else tuple(axes))
+    return P(*entries)
+
+
+class Model:
+    """A decoder over a mesh: the functions that need the table of shardings."""
+
+    def __init__(
+        self,
+        config: Decoder,
+        mesh: Mesh,
+        rules: Mapping[str, tuple[str, ...]] = TRAIN_RULES,
+        kernel: bool = True,
+    ):
+        self.config, self.mesh, self.rules, self.kernel = config, mesh, rules, kernel
+
+    def cut(self, x, *dims):
+        """Constrain an activation by the names of its dims."""
+        return jax.lax.with_sharding_constraint(
+            x,
+            NamedSharding(
+                self.mesh, spec(tuple(zip(dims, x.shape, strict=True)), self.rules, self.mesh)
+            ),
+        )
+
+    def flash(self, query, key, value, segments, window):
+        """Causal attention over [batch, heads, length, head_dim] by the splash kernel, one call per shard."""
+        c = self.config
+        names = ("batch", "act_heads", "whole", "head_dim")
+        heads = spec(tuple(zip(names, query.shape, strict=True)), self.rules, self.mesh)
+        if spec(tuple(zip(names, key.shape, strict=True)), self.rules, self.mesh) != heads:
+            # fewer key heads than parts: each query head gets its own, or a device would lack those of its queries
+            key, value = (
+                jnp.repeat(each, query.shape[1] // key.shape[1], axis=1) for each in (key, value)
+            )
+        rows = spec(
+            (("batch", segments.shape[0]), ("whole", segments.shape[1])), self.rules, self.mesh
+        )
+
+        def shard(query, key, value, segments):
+            length = query.shape[2]
+            queries, keys, part = (min(block, length) for block in c.attention_blocks)
+            dq: dict[str, Any] = (
+                {} if c.fused_attention_backward else {"block_q_dq": queries, "block_kv_dq": keys}
+            )
+            sizes = splash.BlockSizes(
+                block_q=queries,
+                block_kv=keys,
+                block_kv_compute=part,
+                block_q_dkv=queries,
+                block_kv_dkv=keys,
+                block_kv_dkv_compute=part,
+                use_fused_bwd_kernel=c.fused_attention_backward,
+                **dq,
+            )
+            mask = (
+                masks.CausalMask((length, length))
+                if window is None or window >= length
+                else masks.LocalMask((length, length), (window - 1, 0), 0)
+            )
+            attend = splash.make_splash_mha(
+                mask=masks.MultiHeadMask([mask] * query.shape[1]),
+                head_shards=1,
+                q_seq_shards=1,
+                block_sizes=sizes,
+                attn_logits_soft_cap=c.attention_cap,
+                residual_checkpoint_name="attention",
+            )
+            return jax.vmap(attend)(
+                query, key, value, segment_ids=splash.SegmentIds(segments, segments)
+            )
+
+        return jax.shard_map(
+            shard,
+            mesh=self.mesh,
+            in_specs=(heads, heads, heads, rows),
+            out_specs=heads,
+            check_vma=False,
+        )(query, key, value, segments)
+
+    def plain_attention(self, query, key, value, segments, window):
+        """The same by matmuls and a softmax, for devices without the kernel."""
+        del window
+        groups = query.shape[1] // key.shape[1]
+        key, value = jnp.repeat(key, groups, axis=1), jnp.repeat(value, groups, axis=1)
+        scores = jnp.einsum("bhqd,bhkd->bhqk", query, key).astype(jnp.float32)
+        seen = jnp.tril(jnp.ones(scores.shape[-2:], bool)) & (
+            segments[:, None, :, None] == segments[:, None, None, :]
+        )
+        return jnp.einsum(
+            "bhqk,bhkd->bhqd",
+            jax.nn.softmax(jnp.where(seen, scores, -1e30), axis=-1).astype(value.dtype),
+            value,
+        )
+
+    def attention(self, x, weights, positions, segments, window):
+        c = self.config
+        if c.fused_qkv:
+            with jax.named_scope("qkv"):
+                query, key, value = jnp.moveaxis(
+                    jnp.einsum("bse,eqhd->bsqhd", x, weights["qkv"].astype(x.dtype)), 2, 0
+                )
+        else:
+            with jax.named_scope("query"):
+                query = jnp.einsum("bse,ehd->bshd", x, weights["query"].astype(x.dtype))
+            with jax.named_scope("key"):
+                key = jnp.einsum("bse,ehd->bshd", x, weights["key"].astype(x.dtype))
+            with jax.named_scope("value"):
+                value = jnp.einsum("bse,ehd->bshd", x, weights["value"].astype(x.dtype))
+        if not c.positions:
+            query, key = rotate(query, positions), rotate(key, positions)
+        named = {}
+        for name, array in (("query", query), ("key", key), ("value", value)):
+            named[name] = checkpoint_name(
+                self.cut(array, "batch", "length", "act_heads", "head_dim"), name
+            ).swapaxes(1, 2)
+        attend: Callable[..., jax.Array] = self.flash if self.kernel else self.plain_attention  # pyright: ignore[reportAssignmentType]
+        with jax.named_scope("attention"):
+            mixed = jnp.swapaxes(
+                attend(named["query"], named["key"], named["value"], segments, window), 1, 2
+            )
+        mixed = self.cut(mixed, "batch", "length", "act_heads", "head_dim")
+        with jax.named_scope("out"):
+            return checkpoint_name(
+                jnp.einsum("bshd,hde->bse", mixed, weights["out"].astype(x.dtype)), "out"
+            )
+
+    def dense_mlp(self, x, weights):
+        c = self.config
+        act = getattr(jax.nn, c.activation)
+        if c.fused_mlp:
+            with jax.named_scope("gate and up"):
+                both = jnp.einsum("bse,egm->bsgm", x, weights["up"].astype(x.dtype))
+            gate, up = (
+                checkpoint_name(both[:, :, 0], "mlp_gate"),
+                checkpoint_name(both[:, :, 1], "mlp_up"),
+            )
+        else:
+            with jax.named_scope("up"):
+                up = checkpoint_name(x @ weights["up"].astype(x.dtype), "mlp_up")
+            with jax.named_scope("gate"):
+                gate = (
+                    checkpoint_name(x @ weights["gate"].astype(x.dtype), "mlp_gate")
+                    if c.gated
+                    else None
+                )
+        hidden = act(up) if gate is None else act(gate) * up
+        hidden = self.cut(hidden, "batch", "length", "act_mlp")
+        with jax.named_scope("down"):
+            return checkpoint_name(hidden @ weights["down"].astype(x.dtype), "mlp_down")
+
+    @jax.named_scope("experts")
+    def expert_mlp(self, x, weights):
+        """Each token to its best experts, each expert up to its capacity per sequence; the rest is dropped."""
+        c = self.config
+        capacity = math.ceil(x.shape[1] * c.experts_per_token / c.experts * c.capacity_factor)
+        scores = jax.nn.softmax(
+            (x @ weights["router"].astype(x.dtype)).astype(jnp.float32), axis=-1
+        )
+        best, chosen = jax.lax.top_k(scores, c.experts_per_token)
+        picked = jax.nn.one_hot(
+            chosen, c.experts, dtype=jnp.int32
+        )  # [batch, length, choice, expert]
+        flat = picked.reshape(picked.shape[0], -1, c.experts)
+        place = (jnp.cumsum(flat, axis=1) * flat).reshape(picked.shape) - 1
+        slot = jax.nn.one_hot(place, capacity, dtype=x.dtype)  # -1 and past the capacity: no slot
+        dispatch = slot.sum(2)
+        combine = (
+            slot * (best / best.sum(-1, keepdims=True))[..., None, None].astype(x.dtype)
+        ).sum(2)
+        rows = jnp.einsum("bse,bsxc->xbce", x, dispatch)
+        with jax.named_scope("gate"):
+            gate = checkpoint_name(
+                jnp.einsum("xbce,xem->xbcm", rows, weights["gate"].astype(x.dtype)), "mlp_gate"
+            )
+        with jax.named_scope("up"):
+            up = checkpoint_name(
+                jnp.einsum("xbce,xem->xbcm", rows, weights["up"].astype(x.dtype)), "mlp_up"
+            )
+        with jax.named_scope("down"):
+            down = checkpoint_name(
+                jnp.einsum(
+                    "xbcm,xme->xbce", jax.nn.silu(gate) * up, weights["down"].astype(x.dtype)
+                ),
+                "mlp_down",
+            )
+        return jnp.einsum("xbce,bsxc->bse", down, combine)
+
+    def normalize(self, x, weights, name):
+        if self.config.norm == "layer":
+            return layer_norm(x, weights[name], weights[f"{name}_bias"])
+        return rms_norm(x, weights[name])
+
+    def layer(self, x, weights, positions, segments, window):
+        def stream(y):
+            return self.cut(y, "batch", "length", "act_embed")
+
+        mixed = self.attention(
+            stream(self.normalize(x, weights, "attention_norm")),
+            weights,
+            positions,
+            segments,
+            window,
+        )
+        if self.config.post_norms:
+            mixed = rms_norm(mixed, weights["attention_post_norm"])
+        x = x + stream(mixed)
+        mlp = self.expert_mlp if self.config.experts > 1 else self.dense_mlp
+        added = mlp(stream(self.normalize(x, weights, "mlp_norm")), weights)
+        if self.config.post_norms:
+            added = rms_norm(added, weights["mlp_post_norm"])
+        return stream(x + stream(added))
+
+    def policy(self):
+        """What the backward pass finds stored: names, and with `minimal` every projection that is not named to be offloaded."""
+        c = self.config
+        if not (c.save or c.offload):
+            return (
+                jax.checkpoint_policies.dots_with_no_batch_dims_saveable
+                if c.remat == "minimal"
+                else None
+            )
+        projections = PROJECTIONS if c.remat == "minimal" else ()
+        saved = tuple(
+            name for name in dict.fromkeys((*c.save, *projections)) if name not in c.offload
+        )
+        return jax.checkpoint_policies.save_and_offload_only_these_names(
+            names_which_can_be_saved=saved,
+            names_which_can_be_offloaded=c.offload,
+            offload_src="device",
+            offload_dst="pinned_host",
+        )
+
+    def hidden(self, parameters, tokens, positions, segments):
+        """Hidden states [batch, length, embed] in bfloat16; the embedding is a matmul with the one-hot tokens."""
+        c = self.config
+        one_hot = (tokens[..., None] == jnp.arange(c.vocab)).astype(jnp.bfloat16)
+        with jax.named_scope("embedding"):
+            x = self.cut(
+                one_hot @ parameters["embedding"].astype(jnp.bfloat16),
+                "batch",
+                "length",
+                "act_embed",
+            )
+        if c.positions:
+            rows = (positions[..., None] == jnp.arange(c.positions)).astype(jnp.bfloat16)
+            x = x + rows @ parameters["position_embedding"].astype(jnp.bfloat16)
+
+        @jax.named_scope("layer")
+        def block(x, weights):
+            x = checkpoint_name(self.cut(x, "batch", "length", "act_embed"), "input")
+            for part, window in zip(weights, c.windows, strict=True):
+                x = self.layer(x, part, positions, segments, window)
+            return x, None
+
+        if c.remat != "none":
+            block = jax.checkpoint(block, prevent_cse=False, policy=self.policy())
+        with jax.named_scope("layers"):
+            return jax.lax.scan(block, x, parameters["blocks"])[0]
+
+    def logits(self, parameters, tokens, positions, segments):
+        """Logits [batch, length, vocab] in float32."""
+        c = self.config
+        x = rms_norm(self.hidden(parameters, tokens, positions, segments), parameters["final_norm"])
+        dtype = jnp.float32 if c.logits_float32 else x.dtype
+        table = parameters["embedding"].T if c.tied else parameters["logits"]
+        with jax.named_scope("logits"):
+            logits = self.cut(
+                x.astype(dtype) @ table.astype(dtype), "batch", "length", "act_vocab"
+            ).astype(jnp.float32)
+        return logits if c.logits_cap is None else jnp.tanh(logits / c.logits_cap) * c.logits_cap
+
+    def loss(self, parameters, batch):
+        """Mean cross entropy over the tokens of a batch of tokens, targets, positions and segments, each [batch, length]."""
+        logits = self.logits(parameters, batch["tokens"], batch["positions"], batch["segments"])
+        one_hot = jax.nn.one_hot(batch["targets"], self.config.vocab, dtype=jnp.float32)
+        with jax.named_scope("loss"):
+            entropy = self.cut(cross_entropy(logits, one_hot), "batch", "length")
+        counted = batch["segments"] != 0
+        return jnp.sum(entropy * counted) / (jnp.sum(counted) + 1e-8)

@@ -1,0 +1,95 @@
+"""One training step of a decoder: gradients, clipping by global norm, AdamW with decay and bias correction."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from spmd_core.script.programs.decoder import TRAIN_RULES, Decoder, Model, parameter_dims, spec
+
+RATE, DECAY, FIRST, SECOND, EPSILON, CLIP = 3e-5, 0.1, 0.9, 0.95, 1e-8, 1.0
+
+
+@jax.named_scope("global norm")
+def global_norm(tree):
+    return jnp.sqrt(
+        sum(jnp.sum(jnp.square(leaf.astype(jnp.float32))) for leaf in jax.tree.leaves(tree))
+    )
+
+
+def make_train_step(model: Model):
+    """The step: (state, batch) -> (state, metrics); state has parameters, mean, square and step."""
+
+    def train_step(state, batch):
+        loss, gradients = jax.value_and_grad(model.loss)(state["parameters"], batch)
+        norm = global_norm(gradients)
+        gradients = jax.tree.map(
+            lambda g: jnp.where(norm < CLIP, g, (g / norm.astype(g.dtype)) * CLIP), gradients
+        )
+        step = state["step"] + 1
+
+        @jax.named_scope("optimizer")
+        def adam(p, g, mean, square):
+            g = g.astype(jnp.float32)
+            mean_new = FIRST * mean.astype(jnp.float32) + (1 - FIRST) * g
+            square_new = SECOND * square.astype(jnp.float32) + (1 - SECOND) * g * g
+            corrected = mean_new / (1 - FIRST**step)
+            scale = jnp.sqrt(square_new / (1 - SECOND**step)) + EPSILON
+            wide = p.astype(jnp.float32)
+            return (
+                (wide - RATE * (corrected / scale + DECAY * wide)).astype(p.dtype),
+                mean_new.astype(mean.dtype),
+                square_new.astype(square.dtype),
+            )
+
+        updated = jax.tree.map(adam, state["parameters"], gradients, state["mean"], state["square"])
+        parameters, mean, square = (
+            jax.tree.map(lambda leaf, i=i: leaf[i], updated, is_leaf=lambda x: isinstance(x, tuple))
+            for i in range(3)
+        )
+        metrics = {"loss": loss, "gradient_norm": norm, "parameter_norm": global_norm(parameters)}
+        return {"parameters": parameters, "mean": mean, "square": square, "step": step}, metrics
+
+    return train_step
+
+
+def abstract_arguments(config: Decoder, mesh: Mesh, batch: int, length: int, rules=TRAIN_RULES):
+    """(state, batch) as jax.ShapeDtypeStruct with shardings: nothing is allocated."""
+
+    def leaf(dims, dtype):
+        return jax.ShapeDtypeStruct(
+            tuple(size for _, size in dims),
+            dtype,
+            sharding=NamedSharding(mesh, spec(dims, rules, mesh)),
+        )
+
+    def is_leaf(x):
+        return isinstance(x, tuple) and all(isinstance(entry, tuple) for entry in x)
+
+    dims = parameter_dims(config)
+    parameters = jax.tree.map(lambda d: leaf(d, config.parameter_dtype), dims, is_leaf=is_leaf)
+    mean, square = (
+        jax.tree.map(lambda d, dtype=dtype: leaf(d, dtype), dims, is_leaf=is_leaf)
+        for dtype in config.moment_dtypes
+    )
+    step = jax.ShapeDtypeStruct((), jnp.int32, sharding=NamedSharding(mesh, P()))
+    rows = leaf((("batch", batch), ("length", length)), jnp.int32)
+    tokens = dict.fromkeys(("tokens", "targets", "positions", "segments"), rows)
+    return {"parameters": parameters, "mean": mean, "square": square, "step": step}, tokens
+
+
+def parameter_count(config: Decoder) -> int:
+    """Parameters, embedding and norms included."""
+    dims = parameter_dims(config)
+    leaves = jax.tree.leaves(dims, is_leaf=lambda x: isinstance(x, tuple))
+    return sum(math.prod(size for _, size in leaf) for leaf in leaves)
+
+
+def lower_train_step(config: Decoder, mesh: Mesh, batch: int, length: int, kernel: bool = True):
+    """The step lowered for a mesh, the state donated; `.compile()` it to see the compiler's program."""
+    state, tokens = abstract_arguments(config, mesh, batch, length)
+    step = make_train_step(Model(config, mesh, kernel=kernel))
+    shardings = jax.tree.map(lambda leaf: leaf.sharding, state)
+    return jax.jit(step, donate_argnums=0, out_shardings=(shardings, None)).lower(state, tokens)

@@ -1,0 +1,229 @@
+"""The curves of a sweep: step time, MFU, memory, exposed communication and efficiency, point by
+point.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from spmd_core.base import mesh_text
+from spmd_core.results import Prediction, StrategyResult, safe_cell
+from spmd_core.search.sweep.sweep import Point
+
+State = Literal[
+    "refused",
+    "too large",
+    "not compiled",
+    "waiting",
+    "running",
+    "failed",
+    "does not fit",
+    "predicted",
+]
+
+
+MAX_WORDS = 400  # characters of why a point failed; its run has all of them
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What a curve needs of a prediction. Seconds per step, bytes per device; None where the
+    program does not fit or is no model's.
+    """
+
+    fits: bool
+    low_s: float | None = None
+    step_s: float | None = None
+    high_s: float | None = None
+    mfu: float | None = None
+    tflops_per_chip: float | None = None
+    tokens_per_s_per_chip: float | None = None
+    peak_bytes: int | None = None
+    # collective -> seconds that the step waits for it
+    exposed_s: dict[str, float] = field(default_factory=dict)
+    binds: str | None = None
+    chip_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a point stands: `numbers` once it is predicted, `words` where it failed or has to wait for
+    more than its turn, `run` where one is stored or under way.
+    """
+
+    state: State
+    numbers: Numbers | None = None
+    run: str | None = None
+    words: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One point of the curves; None where there is nothing to say."""
+
+    point: Point
+    outcome: Outcome
+    exposed_share: float | None = None  # of the step
+    efficiency: float | None = None
+
+    @property
+    def numbers(self) -> Numbers:
+        """The numbers, empty where there are none."""
+        return self.outcome.numbers or Numbers(fits=False)
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether its numbers are the instant estimate's: nothing was compiled yet."""
+        return self.outcome.numbers is not None and self.outcome.state in (
+            "not compiled",
+            "waiting",
+            "running",
+        )
+
+    @property
+    def mfu_interval(self) -> tuple[float, float] | None:
+        """MFU at the slowest and at the fastest of the step's interval."""
+        found = self.numbers
+        if found.mfu is None or not found.step_s or not found.low_s or not found.high_s:
+            return None
+        return found.mfu * found.step_s / found.high_s, found.mfu * found.step_s / found.low_s
+
+    @property
+    def exposed_most(self) -> str | None:
+        """The collective that the step waits for most."""
+        exposed = self.numbers.exposed_s
+        return max(exposed, key=lambda kind: exposed[kind]) if exposed else None
+
+
+def numbers_of(prediction: Prediction) -> Numbers:
+    """The numbers of a prediction, without its timeline and buffers."""
+    exposed: dict[str, float] = {}
+    for each in prediction.collectives:
+        exposed[each.kind] = exposed.get(each.kind, 0.0) + each.exposed_in_all_s
+    time = prediction.predicted_s
+    memory = prediction.memory_bytes
+    peak = (
+        memory.peak
+        if memory.peak is not None
+        else memory.capacity + memory.missing
+        if memory.missing > 1
+        else None
+    )
+    return Numbers(
+        prediction.fits,
+        time.low if time else None,
+        time.estimate if time else None,
+        time.high if time else None,
+        prediction.mfu,
+        prediction.tflops_per_chip,
+        prediction.tokens_per_s_per_chip,
+        peak,
+        {kind: s for kind, s in exposed.items() if s > 0},
+        prediction.binds,
+        prediction.chip_seconds,
+    )
+
+
+def outcome_of(run: str, found: StrategyResult) -> Outcome:
+    """The outcome that a stored strategy of a run stands for."""
+    if found.status != "ok" or found.prediction is None:
+        words = found.error.message if found.error else "the run has no prediction"
+        return failure(words, run)
+    return Outcome(
+        "predicted" if found.prediction.fits else "does not fit", numbers_of(found.prediction), run
+    )
+
+
+def failure(words: str, run: str | None = None) -> Outcome:
+    """A point that failed, with the beginning of why: a compiler's message may list every device."""
+    line = " ".join(words.split())
+    return Outcome(
+        "failed", None, run, line if len(line) <= MAX_WORDS else f"{line[: MAX_WORDS - 1]}…"
+    )
+
+
+def curves(points: Sequence[Point], outcomes: Sequence[Outcome]) -> tuple[Row, ...]:
+    """A row for each point.
+
+    Exposed share: seconds of collectives that nothing hides, over the estimate of the step.
+    Efficiency: useful work per chip and second
+    over that of the point with the fewest chips that has a time (the first, where several have as
+    few):
+    (work / (chips x step)) / (work0 / (chips0 x step0)). The work of a decoder's step is its model
+    FLOPs, so that with one chip type the
+    efficiency is the ratio of the MFUs; that of any other workload is its FLOPs. Weak scaling makes
+    it step0 / step, strong scaling
+    (chips0 x step0) / (chips x step).
+    """
+    speeds = [
+        _work_per_chip_s(point, outcome.numbers)
+        for point, outcome in zip(points, outcomes, strict=True)
+    ]
+    timed = [place for place, speed in enumerate(speeds) if speed]
+    first = speeds[min(timed, key=lambda place: points[place].chips)] if timed else None
+    rows = []
+    for point, outcome, speed in zip(points, outcomes, speeds, strict=True):
+        numbers = outcome.numbers
+        share = (
+            sum(numbers.exposed_s.values()) / numbers.step_s if numbers and numbers.step_s else None
+        )
+        rows.append(Row(point, outcome, share, speed / first if speed and first else None))
+    return tuple(rows)
+
+
+def _work_per_chip_s(point: Point, numbers: Numbers | None) -> float | None:
+    if numbers is None or not numbers.step_s or point.experiment is None:
+        return None
+    if numbers.tflops_per_chip is not None:
+        return numbers.tflops_per_chip * 1e12
+    return (
+        point.experiment.what.flops(point.experiment.sizes) / point.chips / numbers.step_s or None
+    )
+
+
+def row_json(row: Row) -> dict[str, Any]:
+    """A row as the command line and the CSV write it; what is not known is None."""
+    point, outcome, found = row.point, row.outcome, row.numbers
+    experiment = point.experiment
+    return {
+        "value": point.value,
+        "state": outcome.state,
+        "fits": outcome.numbers.fits if outcome.numbers else False if point.is_too_large else None,
+        "target": experiment.target if experiment else None,
+        "mesh": mesh_text(experiment.mesh, ",") if experiment else None,
+        "batch": experiment.sizes.get("batch") if experiment else None,
+        "sequence": experiment.sizes.get("sequence") if experiment else None,
+        "chips": point.chips or None,
+        "slices": point.slices if experiment else None,
+        "step_low_s": found.low_s,
+        "step_s": found.step_s,
+        "step_high_s": found.high_s,
+        "mfu": found.mfu,
+        "tokens_per_s_per_chip": found.tokens_per_s_per_chip,
+        "efficiency": row.efficiency,
+        "peak_bytes": found.peak_bytes,
+        "expected_bytes": point.expected_bytes,
+        "capacity_bytes": point.capacity_bytes or None,
+        "chip_seconds": found.chip_seconds,
+        "exposed_share": row.exposed_share,
+        "exposed_most": row.exposed_most,
+        "binds": found.binds,
+        "run": outcome.run,
+        "words": point.refusal or outcome.words,
+    }
+
+
+def csv_text(rows: Sequence[Row], more: Callable[[Row], dict[str, Any]] = lambda row: {}) -> str:
+    """The rows as CSV with a head, with `more` of each behind; empty cells where nothing is
+    known.
+    """
+    written = io.StringIO()
+    listed = [row_json(row) | more(row) for row in rows]
+    writer = csv.DictWriter(
+        written, fieldnames=list(listed[0]) if listed else ["value"], lineterminator="\n"
+    )
+    writer.writeheader()
+    writer.writerows({name: safe_cell(value) for name, value in row.items()} for row in listed)
+    return written.getvalue()

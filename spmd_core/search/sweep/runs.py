@@ -1,0 +1,181 @@
+"""The points of a sweep as runs of the Lab: looked up where they are stored, queued together,
+cancelled together.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Protocol
+
+from spmd_core.base import LabError
+from spmd_core.experiment import Experiment, Plan, plan_of
+from spmd_core.results import Result, RunStatus
+from spmd_core.search.sweep.curves import Numbers, Outcome, State, failure, numbers_of, outcome_of
+from spmd_core.search.sweep.sweep import Point
+from spmd_core.time import estimate_step, is_outdated
+
+# each a few numbers: a sweep that is looked at every second would else read whole results again
+POINTS_KEPT = 512
+
+
+def estimated(point: Point, outcome: Outcome | None = None) -> Outcome:
+    """How a point stands, with the instant estimate of a model's step where it is not compiled yet;
+    without an outcome, of a point that nothing was asked of."""
+    if outcome is None:
+        state: State = (
+            "refused"
+            if point.experiment is None
+            else "too large"
+            if point.is_too_large
+            else "not compiled"
+        )
+        outcome = Outcome(state, words=point.refusal)
+    known = outcome.numbers is not None or outcome.state not in (
+        "not compiled",
+        "waiting",
+        "running",
+    )
+    if known or point.experiment is None or not point.experiment.what.has_plan:
+        return outcome
+    plan = plan_of(point.experiment)  # frozen, and so it has a hash, of which pyright is not told
+    return replace(outcome, numbers=_estimate(plan))  # pyright: ignore[reportArgumentType]
+
+
+@lru_cache(maxsize=POINTS_KEPT)
+def _estimate(plan: Plan) -> Numbers:
+    return numbers_of(estimate_step(plan))
+
+
+class Queue(Protocol):
+    """What starting a sweep asks of the Lab, or of what queues for a viewer."""
+
+    def submit(self, experiment: Experiment) -> str: ...  # noqa: D102
+
+
+class Runs(Protocol):
+    """What a sweep asks of the Lab."""
+
+    folder: Path
+
+    def submit(self, experiment: Experiment) -> str: ...  # noqa: D102
+    def cancel(self, run: str) -> None: ...  # noqa: D102
+    def status(self, run: str) -> RunStatus: ...  # noqa: D102
+    def active(self) -> tuple[RunStatus, ...]: ...  # noqa: D102
+    def result(self, run: str) -> Result | None: ...  # noqa: D102
+    def latest(self, experiment: Experiment) -> str | None: ...  # noqa: D102
+
+
+@dataclass(slots=True)
+class Asked:
+    """What was asked for by whoever looks: experiment id -> run, and why the Lab refused the
+    others.
+    """
+
+    runs: dict[str, str] = field(default_factory=dict)
+    refusals: dict[str, str] = field(default_factory=dict)
+
+
+def look(lab: Runs, points: Sequence[Point], asked: Asked | None = None) -> tuple[Outcome, ...]:
+    """How each point stands now: from the store, from the queue, from the runs that were asked for,
+    or from its sizes alone.
+    """
+    active = {status.experiment.id: status for status in lab.active()}
+    return tuple(_outcome(lab, point, active, asked or Asked()) for point in points)
+
+
+def _outcome(lab: Runs, point: Point, active: Mapping[str, RunStatus], asked: Asked) -> Outcome:
+    if point.experiment is None:
+        return Outcome("refused", words=point.refusal)
+    name = point.experiment.id
+    if status := active.get(name):
+        if status.state == "queued":
+            return Outcome("waiting", run=status.run, words=status.held_up)
+        return Outcome("running", run=status.run, words=status.phase)
+    run = asked.runs.get(name)
+    if run and (failed := _failed(lab, run)):
+        return failed
+    if (known := lab.latest(point.experiment)) and (found := _stored(lab, known, point.strategy)):
+        return found
+    if name in asked.refusals:
+        return failure(asked.refusals[name])
+    if point.is_too_large:
+        return Outcome("too large")
+    return Outcome("not compiled")
+
+
+def _failed(lab: Runs, run: str) -> Outcome | None:
+    """How a run that ended without a result ended."""
+    try:
+        status = lab.status(run)
+    except LabError:
+        return None  # deleted meanwhile
+    if not status.is_over or status.state == "succeeded":
+        return None
+    if status.state == "cancelled":
+        return Outcome("not compiled", words="cancelled")
+    words = status.error.message if status.error else status.state.replace("_", " ")
+    return failure(words, run)
+
+
+def _stored(lab: Runs, run: str, strategy: str) -> Outcome | None:
+    """A stored strategy's outcome, read once: what is stored does not change. One that other
+    versions made does not belong in a curve.
+    """
+    key = (lab.folder, run, strategy)
+    if key in _outdated:
+        return None
+    if key not in _kept:
+        result = lab.result(run)
+        if (
+            result is None
+            or strategy not in result.strategies
+            or result.strategies[strategy].status == "cancelled"
+        ):
+            return None
+        if is_outdated(result):
+            _outdated.add(key)
+            return None
+        while len(_kept) >= POINTS_KEPT:
+            _kept.pop(next(iter(_kept)), None)
+        _kept[key] = outcome_of(run, result.strategies[strategy])
+    return _kept.get(key)
+
+
+_kept: dict[tuple[Path, str, str], Outcome] = {}
+_outdated: set[tuple[Path, str, str]] = set()  # results do not become current again
+
+
+def to_compile(points: Sequence[Point], outcomes: Sequence[Outcome]) -> tuple[Point, ...]:
+    """The points that a compile would answer: neither known, nor under way, nor too large by their
+    sizes. Equal experiments count once.
+    """
+    wanted = {
+        point.experiment.id: point
+        for point, outcome in zip(points, outcomes, strict=True)
+        if point.experiment and outcome.state in ("not compiled", "failed")
+    }
+    return tuple(wanted.values())
+
+
+def start(lab: Queue, points: Iterable[Point], asked: Asked) -> None:
+    """Queue these points; one that the Lab refuses keeps its sentence, and the others go on."""
+    for point in points:
+        if point.experiment is not None:
+            asked.refusals.pop(point.experiment.id, None)
+            try:
+                asked.runs[point.experiment.id] = lab.submit(point.experiment)
+            except LabError as error:
+                asked.refusals[point.experiment.id] = str(error)
+
+
+def cancel(lab: Runs, outcomes: Iterable[Outcome]) -> None:
+    """Cancel every point that is queued or running, the queued ones first, so that none moves up
+    meanwhile.
+    """
+    for outcome in sorted(outcomes, key=lambda outcome: outcome.state != "waiting"):
+        if outcome.run and outcome.state in ("waiting", "running"):
+            try:
+                lab.cancel(outcome.run)
+            except LabError:
+                continue  # it ended just now

@@ -1,0 +1,133 @@
+"""A computation at growing sizes, on one device and sharded: where sharding begins to win."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spmd_core.base import RequestError, refuse
+from spmd_core.experiment import ONE_DEVICE, Experiment
+from spmd_core.results import Result, StrategyResult
+
+POINTS, MOST_POINTS = 5, 12
+# Operands of the largest size, in bytes: simulated devices share the memory and the cores of one
+# machine; real ones have room, and a program of less does not fill them.
+LARGEST_SIMULATED, LARGEST = 2**25, 2**30
+MOST_SHARDED = 2  # strategies beside one device: of each point all are timed
+
+
+@dataclass(frozen=True, slots=True)
+class SizePoint:
+    """One size: seconds on one device and of the best sharded strategy, measured else predicted;
+    None where they are not known. `wins`: whether sharding is faster beyond what the statistics, or
+    the predicted intervals, leave open; None while that is not known.
+    """
+
+    experiment: Experiment
+    run: str | None = None
+    alone_s: float | None = None
+    best: str | None = None
+    best_s: float | None = None
+    wins: bool | None = None
+
+
+def at_sizes(experiment: Experiment, points: int = POINTS) -> tuple[Experiment, ...]:
+    """The experiment at `points` sizes, from its own to one that fills its devices, with one device
+    and at most two of its sharded strategies. RequestError where it cannot be varied so.
+    """
+    what = experiment.what
+    if experiment.variants or what.kind != "computation" or "single" not in what.strategies:
+        raise refuse(
+            f"workload {experiment.workload}",
+            "has no sizes at which sharding could begin to win",
+            "use one experiment of a computation, such as layer or matmul",
+        )
+    if not 2 <= points <= MOST_POINTS:
+        raise refuse(f"{points} sizes", f"are not 2 to {MOST_POINTS}", "use for example 5")
+    asked = [name for name in experiment.strategies if name not in ONE_DEVICE] or [
+        name for name in what.default_strategies if name not in ONE_DEVICE
+    ]
+    # whose program the compiler makes as of `auto`
+    sharded = [name for name in asked if name != "constrained"] or asked
+    base = experiment.vary(strategies=["single", *sharded[:MOST_SHARDED]])
+    largest = LARGEST_SIMULATED if experiment.place.is_simulated else LARGEST
+    own = what.operand_bytes(experiment.sizes, experiment.dtype)
+    doublings = max(points - 1, math.ceil(math.log2(max(1.0, largest / own))))
+    steps = dict.fromkeys(round(place * doublings / (points - 1)) for place in range(points))
+    return tuple(_grown(base, count) for count in steps)
+
+
+def _grown(base: Experiment, bytes_doublings: int) -> Experiment:
+    """With dims doubled in turn until operands have 2^`bytes_doublings` times the bytes at least."""
+    what, sizes = base.what, base.sizes
+    free = [
+        dim
+        for dim in sorted(sizes, key=lambda dim: (dim in what.contracted, -sizes[dim]))
+        if not any(dim in (rule.dim, rule.other) for rule in what.size_rules)
+    ]
+    if not free:
+        raise refuse(
+            f"workload {base.workload}",
+            "has sizes that all follow from one another",
+            "use another workload",
+        )
+    enough = what.operand_bytes(sizes, base.dtype) * 2**bytes_doublings
+    turn = 0
+    while what.operand_bytes(sizes, base.dtype) < enough and turn < 64:
+        sizes[free[turn % len(free)]] *= 2
+        turn += 1
+    return base.vary(dims=sizes)
+
+
+def point_of(experiment: Experiment, result: Result | None) -> SizePoint:
+    """What a result says of one size."""
+    if result is None:
+        return SizePoint(experiment)
+    times = {
+        name: seconds
+        for name, found in result.strategies.items()
+        if found.correct is not False and (seconds := _seconds(found)) is not None
+    }
+    sharded = {name: times[name] for name in times if name not in ONE_DEVICE}
+    best = min(sharded, key=lambda name: sharded[name], default=None)
+    alone = times.get("single")
+    if best is None or alone is None:
+        return SizePoint(experiment, result.run, alone, best, sharded.get(best or ""))
+    return SizePoint(experiment, result.run, alone, best, sharded[best], _wins(result, best))
+
+
+def _seconds(found: StrategyResult) -> float | None:
+    if found.median_s is not None:
+        return found.median_s
+    return found.predicted_s.estimate if found.predicted_s else None
+
+
+def _wins(result: Result, best: str) -> bool:
+    """Whether a sharded strategy is faster than one device, and surely so."""
+    answer = result.comparison
+    if answer is not None:
+        return answer.fastest not in ONE_DEVICE and any(
+            each.strategy == "single" and each.differs for each in answer.ratios
+        )
+    one, other = result.strategies["single"].predicted_s, result.strategies[best].predicted_s
+    return bool(one and other and other.estimate < one.low and other.high < one.estimate)
+
+
+def begins(points: Sequence[SizePoint]) -> SizePoint | None:
+    """The smallest size from which on sharding wins at every size that is known; None where it does
+    not at the largest.
+    """
+    found = None
+    for point in reversed([each for each in points if each.wins is not None]):
+        if not point.wins:
+            break
+        found = point
+    return found
+
+
+def read_count(text: str) -> int:
+    """How many sizes; RequestError where the text is no such number."""
+    if not (text.isascii() and text.isdigit() and 2 <= int(text[:9]) <= MOST_POINTS):
+        raise RequestError(
+            f"--sizes {text[:20]!r} is not a number of sizes: use 2 to {MOST_POINTS}"
+        )
+    return int(text)

@@ -1,0 +1,160 @@
+"""A sweep: one prediction varied in a variable of the table, as a frozen value, and its points."""
+
+from dataclasses import dataclass
+
+from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.experiment import Experiment, plan_of
+from spmd_core.machine import get_topology
+from spmd_core.search.sweep.variables import VARIABLES, Scaling, Value, Variable
+from spmd_core.time import estimate_memory
+
+MAX_POINTS = 24
+TOO_LARGE = 1.15  # of the capacity: a peak estimated from the sizes was up to 11 % off
+# Rough seconds of a decoder's step on two cores: 669 s were seen for v6e, tpu7x is a guess.
+_COMPILE_S = {"v6e": 660.0, "tpu7x": 120.0}
+_DECODER_S, _SMALL_S = 60.0, 4.0  # 60 to 121 s were seen on v5e and v5p, with other work beside
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What is varied, over which values.
+
+    `vary` names a row of VARIABLES. `scaling` is for chips: `weak` keeps the batch per chip,
+    `strong` the total batch.
+    """
+
+    base: Experiment
+    vary: str
+    values: tuple[Value, ...]
+    scaling: Scaling = "weak"
+
+    @property
+    def variable(self) -> Variable:
+        """The row of the table."""
+        return VARIABLES[self.vary]
+
+    @property
+    def is_categorical(self) -> bool:
+        """Whether the values have no order of their own."""
+        return self.variable.is_categorical
+
+    @property
+    def text(self) -> str:
+        """As the command line writes it, e.g. `chips=8,64,512`."""
+        return f"{self.vary}={self.variable.text_of(self.values)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One value of a sweep: its experiment, or the sentence that says why there is none.
+
+    `expected_bytes` is the peak per device estimated from the sizes, before any compile; None where
+    only the compiler can say.
+    """
+
+    label: str
+    value: Value
+    experiment: Experiment | None = None
+    refusal: str | None = None
+    chips: int = 0
+    slices: int = 1
+    capacity_bytes: int = 0
+    expected_bytes: int | None = None
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether the sizes alone say that it does not fit."""
+        expected = self.expected_bytes
+        return expected is not None and expected > TOO_LARGE * self.capacity_bytes
+
+    @property
+    def strategy(self) -> str:
+        """The strategy that is compiled."""
+        return self.experiment.strategies[0] if self.experiment else ""
+
+
+def parse_sweep(base: Experiment, text: str, scaling: Scaling = "weak") -> Sweep:
+    """`chips=8,64,512` and so on as a sweep of `base`; RequestError where it is none."""
+    name, separator, values = text.partition("=")
+    vary = name.strip().lower().replace("_", "-")
+    if vary not in VARIABLES or not separator:
+        known = ", ".join(VARIABLES)
+        raise refuse(
+            f"sweep {shorten(text)}",
+            f"does not say what to vary, of {known}",
+            f"write for example chips={VARIABLES['chips'].example}",
+        )
+    return Sweep(base, vary, parse_values(VARIABLES[vary], values), scaling)
+
+
+def parse_values(variable: Variable, text: str) -> tuple[Value, ...]:
+    """`8,64,512`, or meshes with semicolons between them; RequestError where one is none."""
+    parts = [part.strip() for part in text.split(variable.separator) if part.strip()]
+    if not parts:
+        raise refuse(
+            f"sweep over {variable.name}",
+            "names no values",
+            f"write for example {variable.example}",
+        )
+    if len(parts) > MAX_POINTS:
+        raise refuse(f"sweep of {len(parts)} values", f"is longer than {MAX_POINTS}", "use fewer")
+    values = tuple(variable.parse(part) for part in parts)
+    for value in values:
+        if values.count(value) > 1:
+            raise refuse(f"{variable.name}={value}", "appears twice", "name it once")
+    return values
+
+
+def variants(sweep: Sweep) -> tuple[Point, ...]:
+    """One point for each value, in order; a value that cannot be is a point with its refusal."""
+    return tuple(_point(sweep, value) for value in sweep.values)
+
+
+def _point(sweep: Sweep, value: Value) -> Point:
+    variable = sweep.variable
+    try:
+        experiment = _varied(sweep, value)
+        topology = get_topology(experiment.target)
+        expected = _expected_bytes(experiment)
+    except RequestError as error:
+        chips = value if variable.scales and isinstance(value, int) else 0
+        return Point(variable.label_of(value), value, refusal=str(error), chips=chips)
+    return Point(
+        variable.label_of(value, topology),
+        value,
+        experiment,
+        None,
+        topology.chips,
+        topology.slices,
+        topology.chip.device_hbm_bytes,
+        expected,
+    )
+
+
+def _varied(sweep: Sweep, value: Value) -> Experiment:
+    base, needs = sweep.base, sweep.variable.needs
+    if needs is not None and needs not in base.sizes:
+        has = ", ".join(base.sizes) or "none"
+        raise refuse(
+            f"workload {base.workload}",
+            f"has no dim {needs!r} here",
+            f"vary something else, it has {has}",
+        )
+    parallel = (name for name in base.strategies if name != "single")
+    strategies = [next(parallel, base.strategies[0])]
+    return base.vary(strategies=strategies, **sweep.variable.vary(base, value, sweep.scaling))
+
+
+def _expected_bytes(experiment: Experiment) -> int | None:
+    if not experiment.what.has_plan:
+        return None
+    return estimate_memory(plan_of(experiment)).peak
+
+
+def compile_seconds(point: Point) -> float:
+    """A rough guess of how long a point's compile takes on one core; for telling the user."""
+    if point.experiment is None:
+        return 0.0
+    if not point.experiment.what.has_plan:
+        return _SMALL_S
+    return _COMPILE_S.get(get_topology(point.experiment.target).chip.generation, _DECODER_S)

@@ -1,0 +1,69 @@
+"""Latency and bandwidth of a collective, fitted to its points."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from spmd_core.experiment import TRANSFERS
+from spmd_core.results import Fit, Point
+
+LEAST_POINTS = 3
+RESAMPLES = 400
+
+
+def fits(points: Iterable[Point]) -> tuple[Fit, ...]:
+    """A fit for each kind and group of axes that has points enough, in their order."""
+    by_case: dict[tuple[str, tuple[str, ...], int], list[Point]] = {}
+    for point in points:
+        if point.time_s and point.correct is not False:
+            by_case.setdefault((point.kind, point.axes, point.devices), []).append(point)
+    return tuple(
+        _fit(found)
+        for found in by_case.values()
+        if len({point.bytes for point in found}) >= LEAST_POINTS
+    )
+
+
+def _fit(points: Sequence[Point]) -> Fit:
+    """Least squares of the relative error: each size counts alike, whatever its time.
+
+    Intervals are those of the middle 95 % of resampled points: what they say is how much the
+    straight line depends on which sizes were measured.
+    """
+    first = points[0]
+    factor = TRANSFERS[first.kind].bus_factor(first.devices)
+    moved = np.array([point.bytes * factor for point in points])
+    times = np.array([point.time_s for point in points])
+    latency, per_byte = line(moved, times)
+    draws = np.random.default_rng(0).integers(0, len(points), (RESAMPLES, len(points)))
+    drawn = np.array(
+        [line(moved[draw], times[draw]) for draw in draws if len(set(moved[draw])) > 1]
+    )
+    low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
+    fitted = latency + moved * per_byte
+    return Fit(
+        kind=first.kind,
+        axes=first.axes,
+        devices=first.devices,
+        latency_s=latency,
+        latency_ci95_s=(min(low[0], latency), max(high[0], latency)),
+        bandwidth=1 / per_byte,
+        bandwidth_ci95=(min(1 / high[1], 1 / per_byte), max(1 / low[1], 1 / per_byte)),
+        knee_bytes=latency / per_byte / factor,
+        worst_error=float(np.abs(fitted / times - 1).max()),
+    )
+
+
+def line(moved: np.ndarray, times: np.ndarray) -> tuple[float, float]:
+    """(seconds at no bytes, seconds per byte) of the least sum of squared relative errors, neither
+    below zero.
+    """
+    rows = np.stack([1 / times, moved / times], axis=1)
+    latency, per_byte = np.linalg.lstsq(rows, np.ones(len(times)), rcond=None)[0]
+    least = 1e-15  # seconds per byte: no link is faster
+    if latency < 0:
+        ratio = moved / times
+        return 0.0, max(least, float(ratio.sum() / (ratio**2).sum()))
+    if per_byte < least:
+        return float(1 / np.mean(1 / times)), least
+    return float(latency), float(per_byte)

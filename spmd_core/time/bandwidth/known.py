@@ -1,0 +1,75 @@
+"""What is known of a machine from its last calibration."""
+
+from collections.abc import Callable, Iterable
+
+from spmd_core.base import UnreadableRun
+from spmd_core.experiment import Experiment, Mesh, parse_experiment
+from spmd_core.machine import parse_target
+from spmd_core.results import Result, StrategyResult
+from spmd_core.time.bandwidth.expected import Machine
+from spmd_core.time.bandwidth.predicted import by_calibration
+
+Latest = Callable[[Experiment], str | None]
+Stored = Callable[[str], Result | None]
+
+
+def calibration_of(experiment: Experiment) -> Experiment:
+    """The calibration of an experiment's target and mesh."""
+    return parse_experiment(
+        {
+            "workload": "calibrate",
+            "target": experiment.target,
+            "mesh": experiment.axis_sizes,
+            "options": {"device_order": experiment.option("device_order")},
+        }
+    )
+
+
+def calibration(experiment: Experiment, latest: Latest, stored: Stored) -> Result | None:
+    """The newest calibration of an experiment's target and mesh, made by the same JAX; None where
+    there is none. `latest` gives the newest run of an experiment, `stored` a run's result.
+    """
+    if experiment.place.is_absent:
+        return None
+    run = latest(calibration_of(experiment))
+    try:
+        return stored(run) if run else None
+    except UnreadableRun:  # of another version: as good as none
+        return None
+
+
+def machine_on(
+    target: str, meshes: Iterable[Mesh], latest: Latest, stored: Stored
+) -> Machine | None:
+    """The first whole calibration of a target over one of these meshes; None where there is none,
+    or the target is not attached.
+    """
+    for mesh in meshes if not parse_target(target).is_absent else ():
+        found = calibration(
+            parse_experiment({"workload": "calibrate", "target": target, "mesh": dict(mesh)}),
+            latest,
+            stored,
+        )
+        if found and (machine := Machine(measured(found))).is_whole:
+            return machine
+    return None
+
+
+def with_expected(result: Result, known: Result | None) -> Result:
+    """A sweep with what a calibration of the same mesh expects of each point."""
+    if known is None:
+        return result
+    lines = measured(known).fits
+    return result.model_copy(
+        update={
+            "strategies": {
+                name: found.model_copy(update={"points": by_calibration(found.points, lines)})
+                for name, found in result.strategies.items()
+            }
+        }
+    )
+
+
+def measured(result: Result) -> StrategyResult:
+    """What a run that measures its machine found: it has no strategies but one."""
+    return next(iter(result.strategies.values()))

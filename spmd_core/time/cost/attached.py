@@ -1,0 +1,89 @@
+"""The topology of attached TPUs, read off what their devices say of themselves, for pricing
+programs that run there.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.machine import BY_DEVICE_KIND, CHIPS, Topology
+from spmd_core.time.cost.comm import Cluster
+
+Coordinates = tuple[int, ...]  # x, y, z, core, slice
+
+
+def attached(device_kind: str, places: Sequence[Coordinates]) -> Topology | None:
+    """The topology that devices of this kind at these places form, None where they form none that
+    can be priced.
+    """
+    try:
+        return cluster_of(device_kind, places, places).topology
+    except RequestError:
+        return None
+
+
+def cluster_of(
+    device_kind: str, places: Sequence[Coordinates], used: Sequence[Coordinates]
+) -> Cluster:
+    """All attached devices as a topology, and the devices of a program in its order; RequestError
+    where they are no whole box of a known chip.
+
+    Coordinates may start anywhere, as on a host in the middle of a larger slice: they are counted
+    from the least.
+    """
+    generation = BY_DEVICE_KIND.get(device_kind)
+    if generation is None:
+        raise refuse(
+            f"device kind {shorten(device_kind)}",
+            "is not a TPU whose rates are known",
+            f"use one of {', '.join(BY_DEVICE_KIND)}",
+        )
+    chip = CHIPS[generation]
+    slices: dict[int, list[Coordinates]] = defaultdict(list)
+    for place in places:
+        slices[place[-1]].append(place)
+    boxes = {number: _box(slice_places) for number, slice_places in slices.items()}
+    shapes = {tuple(high - low + 1 for low, high in box) for box in boxes.values()}
+    sizes = next(iter(shapes), ())
+    shape = sizes[: chip.torus_dims]
+    cores = {place[-2] for place in places}
+    whole = len(shapes) == 1 and all(
+        len(set(each)) == len(each) == math.prod(sizes) * len(cores) for each in slices.values()
+    )
+    flat = all(size == 1 for size in sizes[chip.torus_dims :])
+    fits = (
+        all(size <= most for size, most in zip(sorted(shape), sorted(chip.max_shape), strict=True))
+        if shape
+        else False
+    )
+    if not (whole and flat and fits and len(cores) == chip.devices_per_chip):
+        raise refuse(
+            f"the {len(places)} attached {device_kind} devices",
+            f"do not form a box of {chip.title} chips by their coordinates",
+            "use all devices of a slice",
+        )
+    ranks = {number: rank for rank, number in enumerate(sorted(slices))}
+    if not set(used) <= set(places):
+        raise refuse(
+            "a device of the program",
+            "is not among the attached ones",
+            "run it on attached devices",
+        )
+    lowest = {number: [low for low, _ in box] for number, box in boxes.items()}
+    moved = (
+        (
+            *(value - low for value, low in zip(place[:-2], lowest[place[-1]], strict=True)),
+            place[-2],
+            ranks[place[-1]],
+        )
+        for place in used
+    )
+    return Cluster(Topology(chip, shape, len(slices)), tuple(moved))
+
+
+def _box(places: Sequence[Coordinates]) -> tuple[tuple[int, int], ...]:
+    """Least and largest coordinate along x, y, z."""
+    return tuple(
+        (min(axis), max(axis)) for axis in zip(*(place[:-2] for place in places), strict=True)
+    )

@@ -1,0 +1,148 @@
+"""A plan kept as a file, and what a new compile of it changed: collectives, bytes, buffers."""
+
+import json
+from collections import Counter
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictBool, StrictInt, ValidationError, model_validator
+
+from spmd_core.base import Frozen, RequestError, bytes_text, refuse, seconds_text, shorten
+from spmd_core.experiment import Plan, parse_plan
+from spmd_core.results import Prediction
+
+VERSION = 1
+MAX_BYTES = 2**20  # of a file; those that are written have a few kilobytes
+MEMORY_TOLERANCE = 0.01  # of the peak; the same program compiled twice differs by less
+TIME_TOLERANCE = 0.02  # of the estimate
+
+_Name = Annotated[str, Field(max_length=2000)]
+_Whole = Annotated[StrictInt, Field(ge=0, le=2**62)]
+
+
+class Baseline(Frozen):
+    """A plan, and of its prediction what a change would show in: bytes per device, seconds,
+    collectives as (kind, axes, bytes, count).
+    """
+
+    baseline: Literal[1] = VERSION
+    plan: Plan
+    fits: StrictBool
+    peak: _Whole | None
+    estimate_s: Annotated[float, Field(gt=0)] | None
+    collectives: tuple[tuple[_Name, tuple[_Name, ...], _Whole, _Whole], ...]
+    buffers: dict[_Name, _Whole]
+
+    @model_validator(mode="after")
+    def _check(self) -> "Baseline":
+        # else there was nothing to compare, and all would be well
+        if self.fits and (self.peak is None or self.estimate_s is None):
+            raise RequestError("a program that fits has a peak and an estimate")
+        return self
+
+
+def baseline_of(plan: Plan, prediction: Prediction) -> Baseline:
+    """What is kept of a plan's prediction."""
+    counts = tuple(
+        (kind, axes, size, count)
+        for (kind, axes, size), count in sorted(_collectives(prediction).items())
+    )
+    return Baseline(
+        plan=plan,
+        fits=prediction.fits,
+        peak=prediction.memory_bytes.peak,
+        estimate_s=prediction.predicted_s.estimate if prediction.predicted_s else None,
+        collectives=counts,
+        buffers={
+            f"{buffer.shape} {buffer.op or buffer.name}"[:2000]: buffer.bytes
+            for buffer in prediction.buffers
+        },
+    )
+
+
+def to_text(baseline: Baseline) -> str:
+    """The file of a baseline."""
+    return json.dumps(baseline.model_dump(mode="json"), indent=1) + "\n"
+
+
+def read_baseline(content: bytes) -> Baseline:
+    """The baseline that a file holds; RequestError, in one sentence, where it holds none, whatever
+    it holds instead.
+    """
+    if len(content) > MAX_BYTES:
+        raise refuse(f"a file of {len(content):,} bytes", "is larger than any baseline", _ANEW)
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError):
+        raise refuse("this file", "is not JSON", _ANEW) from None
+    if not isinstance(data, dict) or data.get("baseline") != VERSION:
+        raise refuse("this file", "is not a baseline that `predict --keep` wrote", _ANEW)
+    plan = parse_plan(data.get("plan"))
+    try:
+        return Baseline.model_validate(data | {"plan": plan})
+    except ValidationError as error:
+        place = next(
+            (str(part) for part in error.errors(include_url=False)[0]["loc"]), "peak or estimate_s"
+        )
+        raise refuse(
+            "this baseline", f"is incomplete or not what was written ({shorten(place)})", _ANEW
+        ) from None
+
+
+_ANEW = "write one with `predict --keep FILE`"
+
+
+def changes(before: Baseline, now: Baseline) -> list[str]:
+    """A sentence for each difference that matters, none where the two agree."""
+    found = []
+    if before.fits != now.fits:
+        found.append(f"it {'fits now' if now.fits else 'does not fit any more'}")
+    found += _collective_changes(before, now)
+    if before.peak and now.peak and abs(now.peak - before.peak) > MEMORY_TOLERANCE * before.peak:
+        found.append(f"peak memory went from {bytes_text(before.peak)} to {bytes_text(now.peak)}")
+        found += _buffer_changes(before.buffers, now.buffers)
+    old, new = before.estimate_s, now.estimate_s
+    if old and new and abs(new - old) > TIME_TOLERANCE * old:
+        found.append(f"the estimate went from {seconds_text(old)} to {seconds_text(new)}")
+    return found
+
+
+def _collectives(prediction: Prediction) -> Counter[tuple[str, tuple[str, ...], int]]:
+    found: Counter[tuple[str, tuple[str, ...], int]] = Counter()
+    for each in prediction.collectives:
+        found[(each.kind, each.axes, each.bytes)] += each.times
+    return found
+
+
+def _collective_changes(before: Baseline, now: Baseline) -> list[str]:
+    old = {(kind, axes, size): count for kind, axes, size, count in before.collectives}
+    new = {(kind, axes, size): count for kind, axes, size, count in now.collectives}
+    found = []
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key, 0) != new.get(key, 0):
+            kind, axes, size = key
+            found.append(
+                f"{kind} over {', '.join(axes) or 'no axis'} of {bytes_text(size)}: {old.get(key, 0)} before, {new.get(key, 0)} now"
+            )
+    return found
+
+
+def _buffer_changes(old: dict[str, int], new: dict[str, int]) -> list[str]:
+    gone = [
+        f"buffer {name} ({bytes_text(size)}) is gone"
+        for name, size in old.items()
+        if name not in new
+    ]
+    other = [
+        f"buffer {name} went from {bytes_text(size)} to {bytes_text(new[name])}"
+        for name, size in old.items()
+        if new.get(name, size) != size
+    ]
+    return (
+        gone
+        + other
+        + [
+            f"buffer {name} ({bytes_text(size)}) is new"
+            for name, size in new.items()
+            if name not in old
+        ]
+    )

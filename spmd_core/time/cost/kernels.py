@@ -1,0 +1,147 @@
+"""Pallas kernels, which carry no cost of their own: attention by the work that its blocks do,
+others by what they move.
+"""
+
+import re
+from dataclasses import dataclass
+
+from spmd_core.machine import Chip
+from spmd_core.program import Instruction
+from spmd_core.time.cost.constants import KERNEL_SLACK, KERNEL_STALLS, KERNEL_STEP_S
+
+VECTOR_ELEMENTS = 1024  # of a vector register: 8 x 128
+# vector operations in one bundle; source: the bundles that libtpu writes with
+# --xla_jf_dump_llo_text
+VECTOR_SLOTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """What a splash attention kernel does per element of the scores.
+
+    `matmuls` in bfloat16 and `wide` ones in float32 (the weights by the values, in the forward
+    kernel), each 2 x head_dim FLOPs;
+    `vector` operations; `rows`: vector operations per element of the output block, once per block
+    of queries.
+    Counted in the bundles that the compiler writes for
+    jax.experimental.pallas.ops.tpu.splash_attention.
+    """
+
+    matmuls: int
+    wide: int
+    vector: float
+    rows: float
+
+
+_KINDS = {
+    "fwd": Attention(1, 1, 9.5, 40),
+    "dq": Attention(3, 0, 9, 8),
+    "dkv": Attention(4, 0, 9, 10),
+    "fused": Attention(5, 0, 11, 14),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCost:
+    """Seconds, FLOPs really done (blocks that are masked out do none), and seconds without stalls."""
+
+    seconds: float
+    flops: int
+    fastest: float
+
+
+def kernel_cost(instruction: Instruction, operands: list[Instruction], chip: Chip) -> KernelCost:
+    """The cost of a Pallas kernel; nothing where it is not one that is known here."""
+    found = [
+        o.shape.dims
+        for o in operands
+        if o.shape.element in ("bf16", "f32") and len(o.shape.dims) in (3, 4)
+    ]
+    kind = _attention_kind(instruction, len(found[0]) if found else 0)
+    arrays = [_with_batch(dims) for dims in found]
+    if kind is None or len(arrays) < 2:
+        return KernelCost(0.0, 0, 0.0)
+    batch, heads, queries, head_dim = arrays[0]
+    keys = arrays[1][2]
+    rows, columns, kept = _blocks(instruction, queries, keys, kind)
+    return attention_cost(
+        kind, (batch, heads, queries, head_dim), keys, (rows, columns, kept), chip
+    )
+
+
+def attention_cost(
+    kind: str,
+    query: tuple[float, float, int, int],
+    keys: int,
+    blocks: tuple[int, int, int],
+    chip: Chip,
+) -> KernelCost:
+    """The cost of a splash attention kernel: fwd, dq, dkv, or fused for all gradients at once.
+
+    `query` is [batch, heads, length, head_dim]; `blocks` are blocks of queries, blocks of keys, and
+    pairs of them that are computed.
+    """
+    (batch, heads, queries, head_dim), (rows, columns, kept) = query, blocks
+    what = _KINDS[kind]
+    pairs = batch * heads * queries * keys * kept / (rows * columns)
+    flops = int(2 * (what.matmuls + what.wide) * pairs * head_dim)
+    # megacore: the kernel's grid is split over two cores
+    cores = chip.cores
+    # per cycle; a narrow head leaves part of the unit idle
+    rate = chip.device_flops / cores / chip.clock_hz * min(1.0, head_dim / chip.matrix_unit)
+    # the larger unit takes two bfloat16 rows per cycle, one float32 row
+    slower = 2 if chip.matrix_unit == 256 else 1
+    matrix = 2 * head_dim * (what.matmuls + slower * what.wide) / rate
+    vector = what.vector / (VECTOR_ELEMENTS * VECTOR_SLOTS)
+    finish = batch * heads * queries * head_dim * what.rows / (VECTOR_ELEMENTS * VECTOR_SLOTS)
+    cycles = (pairs * max(matrix, vector) * KERNEL_SLACK + finish) / cores
+    steps = batch * heads * rows * columns / cores * KERNEL_STEP_S
+    bundles = cycles / chip.clock_hz + steps
+    return KernelCost(bundles * KERNEL_STALLS, flops, bundles)
+
+
+def _with_batch(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """[batch, heads, length, head_dim]: `vmap` leaves out a batch of one sequence."""
+    return dims if len(dims) == 4 else (1, *dims)
+
+
+def _attention_kind(instruction: Instruction, query_dims: int) -> str | None:
+    text = f"{instruction.name} {instruction.op_name or ''}"
+    if "splash" not in text and "flash" not in text:
+        return None
+    if "dkv" in instruction.name:
+        # the kernel that makes all three gradients leaves that of the queries once per block of
+        # keys, in a dim more
+        return (
+            "fused" if any(len(shape.dims) > query_dims for shape in instruction.arrays) else "dkv"
+        )
+    return "dq" if "_dq" in instruction.name else "fwd"
+
+
+def _blocks(instruction: Instruction, queries: int, keys: int, kind: str) -> tuple[int, int, int]:
+    """(blocks of queries, blocks of keys, pairs of them that are computed).
+
+    A causal mask leaves the pairs on and below the diagonal. A sliding window leaves fewer; the
+    grid then holds only the blocks of a
+    row that matter, and its width shows in the kernel's table of blocks, s8[heads, rows, width].
+    """
+    sizes = {
+        key: int(value)
+        for key, value in re.findall(
+            r'\\"(block_[a-z_]+)\\": (\d+)', instruction.attributes.get("frontend_attributes", "")
+        )
+    }
+    suffix = {"dkv": "_dkv", "fused": "_dkv", "dq": "_dq"}.get(kind, "")
+    rows = max(1, queries // sizes.get(f"block_q{suffix}", 512))
+    columns = max(1, keys // sizes.get(f"block_kv{suffix}", 512))
+    table = re.search(
+        r"s8\[\d+,(\d+),(\d+)\]", instruction.attributes.get("operand_layout_constraints") or ""
+    )
+    sides = (int(table[1]), int(table[2])) if table else (rows, columns)
+    width = columns if sorted(sides) == sorted((rows, columns)) else min(sides)
+    return rows, columns, kept_pairs(rows, columns, width)
+
+
+def kept_pairs(rows: int, columns: int, width: int) -> int:
+    """Pairs of blocks on and below the diagonal, at most `width` of them for a block of queries."""
+    return sum(min(columns, width, -(-((row + 1) * columns) // rows)) for row in range(rows))

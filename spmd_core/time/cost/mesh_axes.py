@@ -1,0 +1,124 @@
+"""What each axis of a mesh is on the torus of links, in words and in bandwidth."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spmd_core.base import ordinal_text
+from spmd_core.machine import Topology, mesh_places
+from spmd_core.time.cost.links import Route, Span, gather_s, route
+
+LOOKED_AT = 64  # groups of an axis; a large mesh has thousands alike
+GATHERED_BYTES = 2**30  # of the all-gather by which axes are compared
+
+
+@dataclass(frozen=True, slots=True)
+class MeshAxis:
+    """A mesh axis where it lies. `gather_s`: seconds of an all-gather over it that leaves 1 GiB on
+    every device, None for an axis of size 1.
+    """
+
+    name: str
+    size: int
+    words: str
+    physical: tuple[str, ...]  # the physical axes that it runs along
+    gather_s: float | None
+    # neighbours in mesh order, on average, of those in one slice; None for an axis of size 1
+    links_apart: float | None = None
+
+
+def mesh_axes(
+    topology: Topology, mesh: Sequence[tuple[str, int]], order: str = "topology"
+) -> tuple[MeshAxis, ...]:
+    """Every axis of a mesh, in order; RequestError where the mesh does not fill the topology."""
+    places = mesh_places(topology, [size for _, size in mesh], order)
+    return tuple(
+        _axis(topology, name, np.moveaxis(places, at, -2)) for at, (name, _) in enumerate(mesh)
+    )
+
+
+def _axis(topology: Topology, name: str, places: np.ndarray) -> MeshAxis:
+    """One axis, of places [*other axes, size, 5]."""
+    size = places.shape[-2]
+    if size == 1:
+        return MeshAxis(name, size, "one device: nothing to communicate", (), None)
+    groups = places.reshape(-1, size, 5)
+    step = -(-len(groups) // LOOKED_AT)
+    routes = [route(topology, range(size), group.tolist()) for group in groups[::step]]
+    slowest = max(routes, key=lambda where: gather_s(topology, where, GATHERED_BYTES))
+    words = route_words(slowest) + ("" if len(set(routes)) == 1 else ", at worst")
+    physical = tuple("xyz"[span.axis] for span in slowest.spans)
+    return MeshAxis(
+        name,
+        size,
+        words,
+        physical,
+        gather_s(topology, slowest, GATHERED_BYTES),
+        _links_apart(topology, groups),
+    )
+
+
+def _links_apart(topology: Topology, groups: np.ndarray) -> float | None:
+    """Links between neighbours in the order of the axis, the last and the first one included, on
+    average over groups [n, size, 5].
+    """
+    ahead = np.roll(groups, -1, axis=1)
+    lengths = np.array((*topology.shape, 1)[:3])
+    wraps = np.array((*topology.wraps, False)[:3])
+    distance = np.abs(ahead[..., :3] - groups[..., :3])
+    distance = np.where(wraps, np.minimum(distance, lengths - distance), distance).sum(axis=-1)
+    inside = ahead[..., 4] == groups[..., 4]
+    return float(distance[inside].mean()) if inside.any() else None
+
+
+def route_words(where: Route) -> str:
+    """A route in words, e.g. `a ring of 16 along x`.
+
+    >>> route_words(Route((Span(0, 16, 1, True),)))
+    'a ring of 16 along x'
+    """
+    parts = []
+    if where.cores > 1:
+        parts.append(f"the {where.cores} devices of a chip")
+    if where.spans:
+        parts.append(_chips(where.spans) if where.regular else _scattered(where.spans))
+    if where.slices > 1:
+        parts.append(f"{where.slices} slices over DCN")
+    return " and ".join(parts) if parts else "one device"
+
+
+def _chips(spans: tuple[Span, ...]) -> str:
+    if len(spans) == 1:
+        span = spans[0]
+        shape = f"a {'ring' if span.wraps else 'line'} of {span.size} along {'xyz'[span.axis]}"
+        return shape if span.stride == 1 else f"{shape}, every {ordinal_text(span.stride)} chip"
+    sizes = " × ".join(str(span.size) for span in spans)
+    over = _and(["xyz"[span.axis] for span in spans])
+    closed = ["xyz"[span.axis] for span in spans if span.wraps]
+    name = "torus" if len(closed) == len(spans) else "grid"
+    strides = [
+        f"every {ordinal_text(span.stride)} chip along {'xyz'[span.axis]}"
+        for span in spans
+        if span.stride > 1
+    ]
+    rings = (
+        [f"{_and(closed)} a ring" if len(closed) == 1 else f"{_and(closed)} rings"]
+        if closed and name == "grid"
+        else []
+    )
+    return ", ".join([f"a {name} of {sizes} over {over}", *rings, *strides])
+
+
+def _scattered(spans: tuple[Span, ...]) -> str:
+    sizes = " × ".join(str(span.size) for span in spans)
+    return (
+        f"chips scattered over {sizes} along {_and(['xyz'[span.axis] for span in spans])}"
+        if math.prod(span.size for span in spans)
+        else ""
+    )
+
+
+def _and(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

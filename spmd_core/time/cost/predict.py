@@ -1,0 +1,261 @@
+"""From a compiled program to a prediction: fits, interval, what binds, collectives, timeline,
+notes.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.program import BETWEEN_SLICES, HBM, Module, parse_module, read_collectives
+from spmd_core.results import (
+    Binds,
+    Bounds,
+    Buffer,
+    Collective,
+    Estimate,
+    PredictedMemory,
+    Prediction,
+    TimelineSegment,
+)
+from spmd_core.time.cost.clocks import Segment, Tally, Walk
+from spmd_core.time.cost.comm import Cluster
+from spmd_core.time.cost.constants import NEARLY_FULL
+from spmd_core.time.cost.interval import bounds, interval
+from spmd_core.time.cost.links import straggling
+from spmd_core.time.cost.priced import priced
+from spmd_core.time.cost.schedule import Walker
+
+MAX_SEGMENTS, MAX_BUFFERS = 1200, 12
+NOTABLE = 0.03  # of the step
+Keep = Callable[[Walker, Walk], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Useful:
+    """What the program is for: model FLOPs and tokens of a step, where it is a model's."""
+
+    flops: int | None = None
+    tokens: int | None = None
+
+
+def predict(
+    text: str,
+    cluster: Cluster,
+    memory: Mapping[str, int],
+    mesh: tuple[tuple[str, int], ...],
+    useful: Useful = Useful(),
+    collectives: tuple[Collective, ...] | None = None,
+    keep: Keep | None = None,
+) -> Prediction:
+    """Price a compiled program. `memory` is the compiler's account in bytes, by the names of its
+    analysis without `_size_in_bytes`.
+
+    `collectives` are those of the same program where they have been read (with source and reason);
+    else they are read here. `keep` is given the walk, for who wants each operation of it.
+    ValueError or HloError where the program cannot be read.
+    """
+    module = parse_module(text)
+    walker, walk, literal_s = walked(module, cluster)
+    if keep is not None:
+        keep(walker, walk)
+    if collectives is None:
+        collectives = read_collectives(module, mesh, places=cluster.coordinates)
+    listed = priced(collectives, walk.tally, walker)
+    chip, chips = cluster.topology.chip, cluster.topology.chips
+    late = straggling(cluster.topology.slices)
+    seconds = walk.seconds * (1 + late)
+    fastest_s = Walker(module, cluster, fastest=True, like=walker).entry().seconds
+    ends = (*interval(walk, fastest_s), *bounds(walk))
+    low, high, overlapped, sequential = (each * (1 + late) for each in ends)
+    waits = walk.seconds * late
+    peak = chips * chip.peak_flops
+    held = memory_bytes(memory, cluster)
+    return Prediction(
+        fits=True,
+        memory_bytes=held,
+        predicted_s=Estimate(low=low, estimate=seconds, high=high),
+        bounds_s=Bounds(overlapped=overlapped, sequential=sequential),
+        mfu=useful.flops / (peak * seconds) if useful.flops and seconds else None,
+        tflops_per_chip=useful.flops / chips / seconds / 1e12 if useful.flops and seconds else None,
+        tokens_per_s_per_chip=useful.tokens / chips / seconds
+        if useful.tokens and seconds
+        else None,
+        chip_seconds=chips * seconds,
+        binds=binds(walk.tally, waits),
+        shares_s=shares(walk.tally) | ({"wait: slices": waits} if waits else {}),
+        collectives=listed,
+        timeline=_timeline(walk.segments, walk.seconds),
+        buffers=buffers(module),
+        notes=(*_notes(walk, held, listed), *_literal_note(literal_s, walk.seconds)),
+    )
+
+
+def walked(module: Module, cluster: Cluster) -> tuple[Walker, Walk, float]:
+    """A walk by data flow, its walker, and the seconds of the compiler's own order of starts and
+    dones. Where that order gave up overlapping, the walk takes the operations in one that does not.
+    """
+    walker = Walker(module, cluster)
+    walk = walker.entry()
+    literal_s = Walker(module, cluster, literal=True, like=walker).entry().seconds
+    if literal_s > (1 + NOTABLE) * walk.seconds:
+        other = Walker(module, cluster, overlapping=True, like=walker)
+        better = other.entry()
+        if better.seconds < walk.seconds:
+            return other, better, literal_s
+    return walker, walk, literal_s
+
+
+def shares(tally: Tally) -> dict[str, float]:
+    """Where the estimate goes, seconds: kinds of work, and waits by what is waited for."""
+    waits = {f"wait: {name}": time for name, time in tally.waits.items() if time > 0}
+    return {name: time for name, time in {**tally.work, **waits}.items() if time > 0}
+
+
+def binds(tally: Tally, late: float = 0.0) -> Binds | None:
+    """The resource that takes the largest share of the estimate. `late`: seconds that the slowest
+    slice is waited for.
+    """
+    groups: dict[Binds, float] = {
+        "compute": tally.work.get("matmul", 0.0) + tally.work.get("kernel", 0.0),
+        "memory": tally.work.get("memory", 0.0) + tally.waits.get("copy", 0.0),
+        "host": tally.waits.get("host", 0.0),
+        "data centre network": tally.waits.get("send", 0.0) + late,
+        "interconnect": sum(
+            time for name, time in tally.waits.items() if name not in ("copy", "host", "send")
+        ),
+    }
+    most = max(groups, key=lambda name: groups[name])
+    return most if groups[most] > 0 else None
+
+
+def memory_bytes(memory: Mapping[str, int], cluster: Cluster) -> PredictedMemory:
+    """The compiler's account of a program that it accepted: it fits.
+
+    Its peak counts host buffers where there are some; arguments and temporaries, which it counts
+    generously, then stand for it.
+    """
+    capacity = cluster.topology.chip.device_hbm_bytes
+    host = memory.get("host_temp", 0) + memory.get("host_argument", 0)
+    argument, temp = memory.get("argument", 0), memory.get("temp", 0)
+    peak = memory.get("peak_memory", 0)
+    if host or not peak:
+        peak = min(capacity, argument + temp + memory.get("output", 0) - memory.get("alias", 0))
+    return PredictedMemory(
+        argument=argument,
+        output=memory.get("output"),
+        temp=temp,
+        alias=memory.get("alias"),
+        code=memory.get("generated_code"),
+        peak=peak,
+        host=host,
+        capacity=capacity,
+    )
+
+
+def _timeline(segments: list[Segment], seconds: float) -> tuple[TimelineSegment, ...]:
+    """Segments worth drawing, in order of computation and start."""
+    worth = [s for s in segments if s.duration_s * s.count >= seconds * 1e-4]
+    worth = sorted(
+        sorted(worth, key=lambda s: -s.duration_s * s.count)[:MAX_SEGMENTS],
+        key=lambda s: (s.place, s.start_s),
+    )
+    return tuple(
+        TimelineSegment(
+            track=s.track,
+            kind=s.kind,
+            name=s.name,
+            start_s=s.start_s,
+            duration_s=s.duration_s,
+            count=s.count,
+            place=s.place,
+            detail=s.detail,
+        )
+        for s in worth
+    )
+
+
+def buffers(module: Module) -> tuple[Buffer, ...]:
+    """The largest arrays that instructions of the program (not of its fusions) leave in HBM."""
+    found: dict[tuple[str, str], Buffer] = {}
+    for computation in _main_computations(module):
+        for instruction in computation.instructions:
+            if (
+                instruction.opcode
+                in ("tuple", "get-tuple-element", "bitcast", "while", "copy-done", "parameter")
+                and not computation.is_entry
+            ):
+                continue
+            if instruction.opcode in ("tuple", "get-tuple-element", "bitcast", "while"):
+                continue
+            for shape in instruction.arrays:
+                if shape.memory_space == HBM and shape.padded_bytes >= 2**20:
+                    text = f"{shape.element}[{','.join(map(str, shape.dims))}]"
+                    found.setdefault(
+                        (text, instruction.op_name or ""),
+                        Buffer(
+                            name=instruction.name,
+                            bytes=shape.padded_bytes,
+                            shape=text,
+                            op=instruction.op_name,
+                        ),
+                    )
+    return tuple(sorted(found.values(), key=lambda each: -each.bytes)[:MAX_BUFFERS])
+
+
+def _main_computations(module: Module):
+    yield module.entry
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            if instruction.opcode == "while" and (body := module.callee(instruction, "body")):
+                yield body
+
+
+def _notes(walk: Walk, held: PredictedMemory, collectives: tuple[Collective, ...]) -> list[str]:
+    notes = []
+    for loop in dict.fromkeys(walk.tally.unknown_loops):
+        notes.append(f"how often loop {loop} runs is not in the program: counted once")
+    for branch in dict.fromkeys(walk.tally.unknown_branches):
+        notes.append(f"which branch of {branch} runs is not in the program: the longest is counted")
+    if held.peak and not held.host and held.peak > NEARLY_FULL * held.capacity:
+        notes.append(
+            f"memory is nearly full ({bytes_text(held.peak)} of {bytes_text(held.capacity)}): there the compiler gives up overlapping "
+            "to save it"
+        )
+    blocking = [
+        each
+        for each in walk.tally.communications.values()
+        if not each[0].overlaps and each[2] > NOTABLE * walk.seconds / 4
+    ]
+    if blocking:
+        exposed = sum(each[2] for each in blocking)
+        kinds = sorted({each[0].kind for each in blocking})
+        notes.append(
+            f"the compiler left {', '.join(kinds)} synchronous: {seconds_text(exposed)} of the step wait for it"
+        )
+    changed = sorted(
+        {
+            f"{each.asked} became {each.kind}"
+            for each in collectives
+            if each.asked and each.kind != BETWEEN_SLICES
+        }
+    )
+    notes += [f"requested and compiled collectives differ: {change}" for change in changed]
+    if walk.tally.kernels:
+        share = sum(walk.tally.kernels.values()) / walk.seconds
+        notes.append(
+            f"attention kernels are {share:.0%} of the estimate, its least certain part: they carry no cost of their own"
+        )
+    return notes
+
+
+def _literal_note(literal_s: float, seconds: float) -> list[str]:
+    """Whether the compiler's own order of starts and dones is much worse than data flow allows, and
+    which of the two is estimated.
+    """
+    if literal_s - seconds <= NOTABLE * seconds:
+        return []
+    return [
+        f"the compiler's schedule gave up overlapping: by its own order of starts and dones the step takes {seconds_text(literal_s)}, "
+        f"{(literal_s / seconds - 1):.0%} more than estimated; estimated is the order that hides most of the communication, as a program with "
+        "room in memory has it: free memory or set the flags for asynchronous collectives"
+    ]

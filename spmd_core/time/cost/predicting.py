@@ -1,0 +1,181 @@
+"""From a compiled program, or the compiler's refusal, to the prediction of an experiment or a plan."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from spmd_core.base import RequestError, WorkerError, bytes_text
+from spmd_core.experiment import Experiment, Plan, not_cut, plan_of
+from spmd_core.machine import get_topology
+from spmd_core.results import Collective, PredictedMemory, Prediction, Result
+from spmd_core.time.cost.comm import Cluster
+from spmd_core.time.cost.memory import estimate_memory
+from spmd_core.time.cost.predict import Keep, Useful, predict
+from spmd_core.time.cost.version import versions
+
+_SIZE = re.compile(r"([0-9.]+)([KMGT]?)")
+_OVER = (
+    re.compile(
+        r"required for HLO temporaries \(([0-9.]+[KMGT])\) exceeds available HBM \(([0-9.]+[KMGT])\)"
+    ),
+    re.compile(r"Used ([0-9.]+[KMGT]) of ([0-9.]+[KMGT]) hbm"),
+)
+_OTHER_MEMORY = re.compile(r"memory space (vmem|smem|sflag)", re.IGNORECASE)
+_SCOPED = re.compile(r"allocation with size ([0-9.]+[KMGT]?)B? and limit ([0-9.]+[KMGT]?)")
+_KERNEL = re.compile(r"for %?([\w.\-]+) = ")
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What compiling came to: a program with its memory account (bytes) and devices' coordinates,
+    or why there is none.
+    """
+
+    text: str = ""
+    memory: Mapping[str, int] = field(default_factory=dict)
+    devices: tuple[tuple[int, ...], ...] = ()
+    asked: Mapping[str, int] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    error_kind: str | None = None
+    error: str | None = None
+    # as they were read; None: read them from the text
+    collectives: tuple[Collective, ...] | None = None
+    # how far the compiler had come: its schedule, or all of its code
+    program: Literal["scheduled", "final"] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def is_current(result: Result) -> bool:
+    """Whether the predictions of a stored result, at least one, were made by the versions that are
+    here now.
+    """
+    now, found = (
+        versions(),
+        [outcome.prediction for outcome in result.strategies.values() if outcome.prediction],
+    )
+    return bool(found) and all(prediction.compile.get("versions") == now for prediction in found)
+
+
+def is_outdated(result: Result) -> bool:
+    """Whether other versions than those that are here now made a stored prediction; those that do
+    not say are taken for current.
+    """
+    found = [
+        outcome.prediction.compile.get("versions")
+        for outcome in result.strategies.values()
+        if outcome.prediction
+    ]
+    return any(made_by is not None and made_by != versions() for made_by in found)
+
+
+def before_compiling(plan: Plan) -> dict[str, Any]:
+    """What the sizes alone say of the memory, bytes per device, and whether it fits; `notes` on
+    what the mesh does not cut.
+    """
+    estimate = estimate_memory(plan)
+    return {
+        "peak": estimate.peak,
+        "parts": estimate.parts,
+        "fits": estimate.peak <= plan.topology.chip.device_hbm_bytes,
+        "notes": [*not_cut(plan), *filter(None, [plan.kernel_refusal])],
+    }
+
+
+def of_plan(plan: Plan, answer: Answer, keep: Keep | None = None) -> Prediction:
+    """The prediction of a plan from what compiling it came to. RequestError or WorkerError where it
+    was refused for anything but memory.
+    """
+    facts = {**answer.facts, "flags": plan.flags}
+    before = before_compiling(plan)
+    if answer.error is not None:
+        return _refused(answer, plan.topology.chip.device_hbm_bytes).model_copy(
+            update={"before_compiling": before, "compile": facts}
+        )
+    cluster = Cluster(plan.topology, answer.devices)
+    found = predict(
+        answer.text,
+        cluster,
+        answer.memory,
+        plan.mesh,
+        Useful(plan.flops, plan.tokens),
+        answer.collectives,
+        keep,
+    )
+    return _told(found, answer, facts).model_copy(update={"before_compiling": before})
+
+
+def of_experiment(experiment: Experiment, answer: Answer, keep: Keep | None = None) -> Prediction:
+    """The prediction of one strategy of an experiment on an absent topology; errors as above.
+    `keep` is given the walk through the schedule, where there is one.
+    """
+    if experiment.what.has_plan:
+        return of_plan(plan_of(experiment), answer, keep)
+    topology = get_topology(experiment.target)
+    if answer.error is not None:
+        return _refused(answer, topology.chip.device_hbm_bytes).model_copy(
+            update={"compile": dict(answer.facts)}
+        )
+    useful = Useful(int(experiment.what.flops(experiment.sizes)))
+    found = predict(
+        answer.text,
+        Cluster(topology, answer.devices),
+        answer.memory,
+        experiment.mesh,
+        useful,
+        collectives=answer.collectives,
+        keep=keep,
+    )
+    return _told(found, answer, dict(answer.facts))
+
+
+def _told(found: Prediction, answer: Answer, facts: dict[str, Any]) -> Prediction:
+    """A prediction with what is known of its compile."""
+    return found.model_copy(
+        update={"compile": facts, "program": answer.program, "notes": (*found.notes, *answer.notes)}
+    )
+
+
+def _refused(answer: Answer, capacity: int) -> Prediction:
+    """A program that does not fit is a prediction; any other refusal is an error in the compiler's
+    words.
+    """
+    words = " ".join((answer.error or "").split())
+    if answer.error_kind in ("RequestError", "Inexpressible"):
+        raise RequestError(words)
+    if "RESOURCE_EXHAUSTED" in words and (match := _SCOPED.search(words)):
+        raise WorkerError(_vmem_words(words, *match.groups()))
+    if "RESOURCE_EXHAUSTED" not in words or (
+        _OTHER_MEMORY.search(words) and "hbm" not in words.lower()
+    ):
+        raise WorkerError(f"the compiler refused the program ({answer.error_kind}): {words[:1000]}")
+    peak, missing = None, 1
+    for pattern in _OVER:
+        if match := pattern.search(words):
+            peak, available = _bytes(match[1]), _bytes(match[2])
+            missing = max(1, peak - available)
+            break
+    return Prediction(
+        fits=False,
+        memory_bytes=PredictedMemory(peak=peak, capacity=capacity, missing=missing),
+        notes=(words[:600],),
+    )
+
+
+def _vmem_words(words: str, needed: str, limit: str) -> str:
+    """That a kernel runs out of vector memory: which one, by how much, and what to do."""
+    found = _KERNEL.search(words)
+    kernel = f"kernel {found[1]}" if found else "a kernel"
+    over = bytes_text(max(0, _bytes(needed) - _bytes(limit)))
+    return (
+        f"{kernel} runs out of vector memory: it needs {bytes_text(_bytes(needed))}, {over} "
+        f"more than the {bytes_text(_bytes(limit))} that it may take: use smaller attention "
+        "blocks, or raise xla_tpu_scoped_vmem_limit_kib"
+    )
+
+
+def _bytes(text: str) -> int:
+    match = _SIZE.fullmatch(text)
+    assert match is not None
+    return int(float(match[1]) * _UNITS[match[2]])

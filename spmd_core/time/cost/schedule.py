@@ -1,0 +1,432 @@
+"""Walks the compiled schedule: operations in their order on the chip, collectives and copies by
+data flow beside them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spmd_core.program import (
+    Computation,
+    Instruction,
+    Module,
+    is_done,
+    kind_of,
+    rendezvous,
+    trip_count,
+)
+from spmd_core.time.cost.clocks import Ready, Segment, State, Tally, Walk, cause_of, latest
+from spmd_core.time.cost.comm import (
+    Cluster,
+    Communication,
+    channels_passed,
+    find,
+    overlapping_order,
+)
+from spmd_core.time.cost.occupy import (
+    communicate,
+    copy,
+    copy_s,
+    fall_behind,
+    finish,
+    hold,
+    pass_on,
+    wait,
+)
+from spmd_core.time.cost.ops import NOTHING, Work, operation
+
+_FORWARD = (
+    "bitcast",
+    "copy-done",
+    "slice-done",
+    "dynamic-slice-done",
+    "dynamic-update-slice-done",
+    "opt-barrier",
+    "add-dependency",
+)
+_COPIES = ("copy-start", "slice-start", "dynamic-slice-start", "dynamic-update-slice-start")
+# of the collectives that hang on an operation: so long is it waited for rather than another begun
+PATIENCE = 0.1
+STEADY = 3  # iterations of a loop that are walked; the last one's length stands for the rest
+
+
+class Walker:
+    """Walks computations of one module on one cluster."""
+
+    def __init__(
+        self,
+        module: Module,
+        cluster: Cluster,
+        literal: bool = False,
+        fastest: bool = False,
+        like: "Walker | None" = None,
+        overlapping: bool = False,
+    ) -> None:
+        """`literal`: an async op starts and holds up the chip where the compiler wrote its start
+        and its done, not by data flow.
+
+        `fastest`: everything at its peak or nominal rate, so that the walk ends no later than a
+        machine could.
+        `overlapping`: in an order that hides communication, where the compiler's does not.
+        `like`: a walker of the same module and cluster, whose costs of operations and collectives
+        are used again.
+        """
+        self.module, self.cluster, self.chip, self.literal, self.fastest = (
+            module,
+            cluster,
+            cluster.topology.chip,
+            literal,
+            fastest,
+        )
+        same = like is not None and like.fastest == fastest
+        self.like, self.overlapping = like, overlapping
+        self.orders: dict[str, tuple[Instruction, ...]] = {}
+        self.patience: dict[int, float] = {}  # seconds that the chip waits for an instruction
+        self.works: dict[int, Work] = like.works if like and same else {}
+        self.comms: dict[int, Communication | None] = like.comms if like and same else {}
+        self.holding: dict[int, bool] = like.holding if like and same else {}
+        self.meetings: dict[int, str] = {}  # id of a recv-done -> its rendezvous
+        self.answers: dict[int, str] = {}  # id of a recv-done -> name of its send
+
+    def entry(self) -> Walk:
+        """The whole program, once."""
+        state = State()
+        self._run(self.module.entry, {}, state)
+        finish(state)
+        return Walk(state.chip, state.tally, state.segments)
+
+    def comm(self, instruction: Instruction, computation: Computation) -> Communication | None:
+        """The collective that starts at an instruction, priced once; None where none does."""
+        key = id(instruction)
+        if key not in self.comms:
+            known = self.like.comms.get(key) if self.like else None
+            found = known or find(self.module, instruction, computation, self.cluster)
+            self.comms[key] = (
+                replace(found, seconds=found.bound_s) if found and self.fastest else found
+            )
+        return self.comms[key]
+
+    def _work(self, instruction: Instruction, computation: Computation) -> Work:
+        key = id(instruction)
+        if key not in self.works:
+            known = self.like.works.get(key) if self.like else None
+            found = known or operation(self.module, instruction, computation, self.chip)
+            self.works[key] = replace(found, seconds=found.least) if self.fastest else found
+        return self.works[key]
+
+    def _order(self, computation: Computation) -> Sequence[Instruction]:
+        """The instructions in the order in which they are looked at."""
+        if not self.overlapping:
+            return computation.instructions
+        if computation.name not in self.orders:
+
+            def seconds(instruction: Instruction) -> float:
+                if instruction.opcode in _COPIES:
+                    return copy_s(instruction, computation, self.chip)[1]
+                if instruction.opcode in NOTHING or is_done(self.module, instruction):
+                    return 0.0
+                comm = self.comm(instruction, computation)
+                return comm.seconds if comm is not None else 0.0
+
+            found, chain = overlapping_order(computation, seconds)
+            self.orders[computation.name] = found
+            self.patience |= {id(each): PATIENCE * chain[each.name] for each in found}
+        return self.orders[computation.name]
+
+    def _run(self, computation: Computation, given: dict[int, Ready], state: State) -> Ready:
+        """Walk a computation in its order. What would have to wait stands aside, and what comes
+        after it and is ready goes first.
+        """
+        values: dict[str, Ready] = {}
+        aside: list[Instruction] = []
+        outer, state.begin = state.begin, state.chip
+        self._pair_transfers(computation)
+        for instruction in self._order(computation):
+            if not self._holds_chip(instruction, computation) and self._known(instruction, values):
+                values[instruction.name] = self._step(
+                    instruction, computation, values, given, state
+                )
+                continue
+            aside.append(instruction)
+            self._advance(aside, computation, values, given, state)
+        while aside:
+            ready = [
+                (self._late(each, values), place)
+                for place, each in enumerate(aside)
+                if self._known(each, values)
+            ]
+            instruction = aside.pop(min(ready)[1])
+            values[instruction.name] = self._step(instruction, computation, values, given, state)
+            self._advance(aside, computation, values, given, state)
+        state.begin = outer
+        return values[computation.root.name]
+
+    def _advance(
+        self,
+        aside: list[Instruction],
+        computation: Computation,
+        values: dict[str, Ready],
+        given: dict[int, Ready],
+        state: State,
+    ) -> None:
+        """Do whatever of `aside` need not wait, the first in the schedule's order first."""
+        place = 0
+        while place < len(aside):
+            instruction = aside[place]
+            at_once = self.literal or not self._holds_chip(instruction, computation)
+            until = state.chip + self.patience.get(id(instruction), 0.0)
+            if self._known(instruction, values) and (
+                at_once or self._late(instruction, values) <= until
+            ):
+                del aside[place]
+                values[instruction.name] = self._step(
+                    instruction, computation, values, given, state
+                )
+                place = 0
+            else:
+                place += 1
+
+    def _pair_transfers(self, computation: Computation) -> None:
+        """Let the end of a receive between slices wait for the send that the schedule puts before
+        it.
+        """
+        sends: dict[str, str] = {}
+        for instruction in computation.instructions:
+            if instruction.opcode == "send" and (name := rendezvous(instruction)):
+                sends[name] = instruction.name
+            elif instruction.opcode == "recv-done":
+                name = rendezvous(computation.by_name[instruction.operands[0]]) or ""
+                self.meetings[id(instruction)] = name
+                if name in sends:
+                    self.answers[id(instruction)] = sends[name]
+
+    def _known(self, instruction: Instruction, values: dict[str, Ready]) -> bool:
+        """Whether all that an instruction needs has been walked."""
+        answer = self.answers.get(id(instruction))
+        return all(name in values for name in instruction.operands) and (
+            answer is None or answer in values
+        )
+
+    def _late(self, instruction: Instruction, values: dict[str, Ready]) -> float:
+        """When the operands that an instruction computes with are there."""
+        if "async_collective" in instruction.attributes.get("calls", ""):
+            return max((operand.last for operand in self._needed(instruction, values)), default=0.0)
+        return max((values[name].last for name in instruction.operands), default=0.0)
+
+    def _holds_chip(self, instruction: Instruction, computation: Computation) -> bool:
+        """Whether an instruction takes time on the chip: work, loops, synchronous collectives."""
+        key = id(instruction)
+        if key not in self.holding:
+            comm = (
+                None
+                if instruction.opcode in NOTHING or is_done(self.module, instruction)
+                else self.comm(instruction, computation)
+            )
+            if instruction.opcode in ("while", "conditional", "call"):
+                self.holding[key] = True
+            elif (
+                instruction.opcode in NOTHING
+                or instruction.opcode in _COPIES
+                or is_done(self.module, instruction)
+            ):
+                self.holding[key] = False
+            elif comm is not None:
+                self.holding[key] = not comm.overlaps
+            else:
+                self.holding[key] = self._work(instruction, computation).seconds > 0
+        return self.holding[key]
+
+    def _step(
+        self,
+        instruction: Instruction,
+        computation: Computation,
+        values: dict[str, Ready],
+        given: dict[int, Ready],
+        state: State,
+    ) -> Ready:
+        operands = [values[name] for name in instruction.operands if name in values]
+        opcode = instruction.opcode
+        if opcode == "recv-done":
+            source = values.get(self.answers.get(id(instruction), ""))
+            carried = state.transfers.get(self.meetings.get(id(instruction), ""), (0.0, ""))
+            time, cause = (source.last, cause_of(source)) if source else carried
+            return Ready([time] * 2, [cause] * 2)
+        passed = pass_on(instruction, operands, given)
+        if passed is not None:
+            return passed
+        if is_done(self.module, instruction):
+            if self.literal:
+                wait(operands, state, computation.name, instruction.name)
+            return Ready([latest(*operands)], [cause_of(*operands)])
+        if opcode in _FORWARD:
+            return Ready([latest(*operands)], [cause_of(*operands)])
+        comm = self.comm(instruction, computation)
+        if comm is not None:
+            return communicate(comm, instruction, computation.name, operands, state, self.literal)
+        if opcode in _COPIES:
+            return copy(instruction, computation, operands, state, self.chip, self.fastest)
+        if opcode == "while":
+            return self._loop(instruction, computation, operands, state)
+        if opcode == "conditional":
+            return self._branch(instruction, computation, operands, state)
+        if opcode == "call":
+            return self._run(
+                self.module.computation(instruction.called()[0], instruction),
+                dict(enumerate(operands)),
+                state,
+            )
+        return self._operate(instruction, computation, operands, values, state)
+
+    def _operate(
+        self,
+        instruction: Instruction,
+        computation: Computation,
+        operands: list[Ready],
+        values: dict[str, Ready],
+        state: State,
+    ) -> Ready:
+        work = self._work(instruction, computation)
+        passed: dict[int, int | None] = {}
+        if "async_collective" in instruction.attributes.get("calls", ""):
+            passed = channels_passed(self.module, instruction)
+        if passed:
+            operands = self._needed(instruction, values)
+        if work.kind == "none" or work.seconds == 0.0:
+            return Ready(
+                [latest(*operands)] * max(1, len(instruction.arrays)),
+                [cause_of(*operands)] * max(1, len(instruction.arrays)),
+            )
+        wait(operands, state, computation.name, instruction.name)
+        hold(work, instruction, computation.name, state)
+        ready = Ready(
+            [state.chip] * max(1, len(instruction.arrays)), [""] * max(1, len(instruction.arrays))
+        )
+        for number, channel in passed.items():
+            source = state.channels.get(channel) if channel is not None else None
+            ready.times[number], ready.causes[number] = (
+                source if source else (ready.times[number], "")
+            )
+        if passed:
+            self._pass_parameters(instruction, passed, values, ready)
+        return ready
+
+    def _needed(self, instruction: Instruction, values: dict[str, Ready]) -> list[Ready]:
+        """Operands that a step fusion computes with: not the buffers that it only carries on."""
+        callee = self.module.callee(instruction)
+        assert callee is not None
+        users = callee.users
+        kept = []
+        for parameter in callee.parameters:
+            used = users[parameter.name]
+            carried = all(
+                (u.is_root and u.opcode == "tuple")
+                or kind_of(u.opcode)
+                or u.opcode == "custom-call"
+                for u in used
+            )
+            name = instruction.operands[int(parameter.argument)]
+            if not carried and name in values:
+                kept.append(values[name])
+        return kept
+
+    def _pass_parameters(
+        self,
+        instruction: Instruction,
+        passed: dict[int, int | None],
+        values: dict[str, Ready],
+        ready: Ready,
+    ) -> None:
+        callee = self.module.callee(instruction)
+        assert callee is not None and callee.root is not None
+        for number, channel in passed.items():
+            if channel is None:
+                parameter = callee.by_name[callee.root.operands[number]]
+                source = values.get(instruction.operands[int(parameter.argument)])
+                if source is not None:
+                    ready.times[number], ready.causes[number] = source.last, cause_of(source)
+
+    def _loop(
+        self,
+        instruction: Instruction,
+        computation: Computation,
+        operands: list[Ready],
+        state: State,
+    ) -> Ready:
+        """Walk a few iterations; the last one's length stands for the rest, and links that fall
+        behind the chip go on falling behind.
+        """
+        body, condition = (self.module.callee(instruction, key) for key in ("body", "condition"))
+        assert body is not None and condition is not None
+        trips = trip_count(self.module, computation, instruction)
+        outer = (state.tally, state.segments)
+        if trips is None:
+            state.tally.unknown_loops.append(instruction.name)
+        count = 1 if trips is None else trips
+        held = operands[0] if operands else Ready([0.0], [""])
+        start = before = state.chip
+        links: dict[str, float] = {}
+        walked: list[Segment] = []
+        for turn in range(min(count, STEADY)):
+            before, links = state.chip, dict(state.links)
+            state.tally, state.segments = Tally(), []
+            wait([self._run(condition, {0: held}, state)], state, condition.name, instruction.name)
+            held = self._run(body, {0: held}, state)
+            walked = state.segments
+            outer[0].add(
+                state.tally, 1 if turn < min(count, STEADY) - 1 else 1 + max(0, count - STEADY)
+            )
+        state.tally, state.segments = outer
+        length, rest = state.chip - before, max(0, count - STEADY)
+        end, late = state.chip, rest * length
+        worst = fall_behind(state, links, before, length, rest)
+        for segment in walked:
+            segment.count *= count
+            if not segment.loop:  # those of a loop inside start with its own last turn
+                segment.loop, segment.start_s = instruction.name, segment.start_s - before
+        state.segments.append(
+            Segment(
+                instruction.name,
+                "loop",
+                "chip",
+                start,
+                state.chip - start,
+                computation.name,
+                1,
+                f"{count} x {length:.6g} s",
+            )
+        )
+        state.segments.extend(walked)
+        held = Ready(
+            [time + late + (worst if time > end else 0.0) for time in held.times], held.causes
+        )
+        # which ends the loop
+        wait([self._run(condition, {0: held}, state)], state, condition.name, instruction.name)
+        return held
+
+    def _branch(
+        self,
+        instruction: Instruction,
+        computation: Computation,
+        operands: list[Ready],
+        state: State,
+    ) -> Ready:
+        """The branch of a conditional that takes longest (`fastest`: shortest): which one runs is
+        known only at run time.
+        """
+        wait(operands[:1], state, computation.name, instruction.name)
+        names = instruction.called()
+        walked = []
+        for name, given in zip(names, operands[1:], strict=True):
+            apart = state.fork()
+            held = self._run(self.module.computation(name, instruction), {0: given}, apart)
+            walked.append((max(apart.chip, held.last), apart, held))
+        times = [time for time, _, _ in walked]
+        _, apart, held = walked.pop(times.index((min if self.fastest else max)(times)))
+        for _, other, _ in walked:
+            state.tally.untaken |= other.tally.untaken | other.tally.communications
+        if walked:
+            state.tally.unknown_branches.append(instruction.name)
+            state.tally.faster["branch"] += max(times) - min(times)
+        state.tally.add(apart.tally, 1)
+        state.segments.extend(apart.segments)
+        state.become(apart)
+        return held

@@ -1,0 +1,226 @@
+"""The smallest change to a plan that makes it fit, by the instant estimate.
+
+What the reader gives up decides the order, the least first:
+
+1. **Time only.** The same chips train on the same batch: parameters sharded in place of
+   replicated, full rematerialization, saved activations offloaded.
+2. **Batch.** The same chips take fewer sequences in a step, as many as fit; where one per shard is
+   still too much, each sequence or each layer is sharded over more devices.
+3. **Chips.** The smallest slice of the same generation on which the plan fits as it is, or with
+   what 1 and 2 change.
+
+Within each, the fewest changes win, and among these the most tokens per second per chip.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spmd_core.base import RequestError
+from spmd_core.experiment import DATA_AXES, NAME, NAMES, Plan, parse_plan, resized
+from spmd_core.machine import Topology, legal_shapes
+from spmd_core.results import Prediction
+from spmd_core.time.cost.memory import estimate_memory
+from spmd_core.time.estimate.step import estimate_step
+
+MOST_SLICES = 64  # of the largest shape that are looked at
+_SPLITS = {"tensor": (4, 8), "sequence": (2, 4, 8, 16, 32, 64)}  # devices to a layer, a sequence
+_PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate")  # saved by remat minimal
+
+Change = Mapping[str, Any]  # of fields of a plan's JSON form
+
+
+@dataclass(frozen=True, slots=True)
+class NearestFit:
+    """A plan that should fit near one that does not, and its instant estimate."""
+
+    plan: Plan
+    found: Prediction
+
+
+def nearest_fit(plan: Plan) -> NearestFit | None:
+    """The nearest plan that should fit to one that does not, by the order above; None where no
+    slices of this generation hold one. Tens of milliseconds.
+
+    Of a plan that fits by the estimate, though not as compiled, another one.
+    """
+    for candidates in (_same_batch(plan), _smaller_batch(plan)):
+        if nearest := _best(candidates):
+            return nearest
+    for topology in larger(plan.topology):
+        mesh = resized(plan.mesh, topology, workload=NAME, slices=plan.topology.slices).mesh
+        moved = _varied(plan, {"target": topology.target, "mesh": mesh})
+        if moved is None or _is_hopeless(moved):
+            continue
+        tries = ([(0, moved)] if _fits(moved) else [], _same_batch(moved), _smaller_batch(moved))
+        for candidates in tries:
+            if nearest := _best(candidates):
+                return nearest
+    return None
+
+
+def larger(here: Topology) -> Iterator[Topology]:
+    """Topologies of the same generation with more chips, the fewest first: as many slices of a
+    larger shape; of several slices, then more of the largest shape.
+
+    From one slice to several a decoder's mesh is replicated over `data`, which saves no memory.
+    """
+    shapes = legal_shapes(here.chip.generation)
+    of_chips: dict[int, Topology] = {}
+    for shape in sorted(shapes, key=lambda each: (math.prod(each), sum(each))):
+        found = Topology(here.chip, shape, here.slices)
+        if found.chips > here.chips:
+            of_chips.setdefault(found.chips, found)
+    yield from of_chips.values()
+    largest, slices = max(shapes, key=math.prod), here.slices * 2
+    while 2 < slices <= MOST_SLICES:
+        found = Topology(here.chip, largest, slices)
+        if found.chips > here.chips:
+            yield found
+        slices *= 2
+
+
+def _best(candidates: Iterable[tuple[int, Plan]]) -> NearestFit | None:
+    """The fastest per chip of those that fit with the fewest changes; they come sorted by these."""
+    best: NearestFit | None = None
+    fewest = None
+    for changes, plan in candidates:
+        if fewest is not None and changes > fewest:
+            break
+        fewest, found = changes, estimate_step(plan)
+        rate = found.tokens_per_s_per_chip or 0.0
+        if best is None or rate > (best.found.tokens_per_s_per_chip or 0.0):
+            best = NearestFit(plan, found)
+    return best
+
+
+def _same_batch(plan: Plan) -> Iterator[tuple[int, Plan]]:
+    """Plans that fit and train on the same batch on the same chips, with the number of changes."""
+    for changes, change in _combined(plan, splits=False):
+        if (tried := _varied(plan, change)) is not None and _fits(tried):
+            yield changes, tried
+
+
+def _smaller_batch(plan: Plan) -> Iterator[tuple[int, Plan]]:
+    """Plans that fit with as many sequences as there is room for, and the number of changes."""
+    yield from (
+        (changes, tried)
+        for changes, change in [(0, {}), *_combined(plan, splits=True)]
+        if (tried := _with_room(plan, change)) is not None and tried != plan
+    )
+
+
+def _is_hopeless(plan: Plan) -> bool:
+    """Whether nothing but more chips makes a plan fit: its parameters alone are too much, or it is
+    with as little saved as may be and one sequence per shard, over whatever axes.
+    """
+    parameters = estimate_memory(plan).parts["parameters and optimizer"]
+    if parameters > plan.topology.chip.device_hbm_bytes:
+        return True
+    least = {"remat": "full", "save": (), "offload": _with_input(plan.offload)}
+    meshes = [{}, *_less_replicated(plan), *_splits(plan)]
+    return all(_with_room(plan, {**mesh, **least}, one=True) is None for mesh in meshes)
+
+
+def _with_room(plan: Plan, change: Change, *, one: bool = False) -> Plan | None:
+    """The changed plan with the most sequences that fit, at most as many as it has; `one` per shard
+    is enough where asked for. None where not even that fits.
+    """
+    mesh = dict(change.get("mesh", plan.mesh))
+    shards = math.prod(mesh.get(name, 1) for name in DATA_AXES)
+
+    def of(each: int) -> Plan | None:
+        return _varied(plan, {**change, "batch_per_device": each * shards / plan.devices})
+
+    least = of(1)
+    if least is None or not _fits(least) or one:
+        return least if least is not None and _fits(least) else None
+    # where nothing else is changed, fewer sequences than now
+    low, high, best = 1, max(1, plan.batch // shards) + bool(change), least
+    while high - low > 1:  # more sequences never take less memory
+        middle = (low + high) // 2
+        tried = of(middle)
+        if tried is not None and _fits(tried):
+            low, best = middle, tried
+        else:
+            high = middle
+    return best
+
+
+def _combined(plan: Plan, *, splits: bool) -> list[tuple[int, Change]]:
+    """Every combination of a change of sharding and one of what is saved, the fewest changes
+    first.
+    """
+    meshes = [(0, {}), *((1, each) for each in _less_replicated(plan))]
+    if splits:
+        meshes += [(2, each) for each in _splits(plan)]
+    found = [
+        (of_mesh + of_saved, {**mesh, **saved})
+        for of_mesh, mesh in meshes
+        for of_saved, saved in [(0, {}), *_saved_changes(plan)]
+        if mesh or saved
+    ]
+    return sorted(found, key=lambda each: each[0])
+
+
+def _less_replicated(plan: Plan) -> Iterator[Change]:
+    """The mesh whose `fsdp` has all of `data` but the slices."""
+    sizes, slices = dict(plan.mesh), plan.topology.slices
+    data = sizes.get("data", 1)
+    if data > slices and data % slices == 0:
+        outer = {"data": slices} if slices > 1 else {}
+        moved = {"fsdp": sizes.get("fsdp", 1) * data // slices}
+        rest = {name: size for name, size in sizes.items() if name not in ("data", "fsdp")}
+        yield {"mesh": tuple((outer | moved | rest).items())}
+
+
+def _splits(plan: Plan) -> Iterator[Change]:
+    """Meshes in which each layer's matrices, or each sequence, are over more devices of `fsdp`."""
+    sizes = dict(plan.mesh)
+    for axis, counts in _SPLITS.items():
+        for count in counts:
+            more, rest = divmod(count, sizes.get(axis, 1))
+            fsdp, left = divmod(sizes.get("fsdp", 1), max(1, more))
+            divides = axis != "sequence" or plan.size.heads % count == 0  # attention is over heads
+            if more > 1 and not rest and not left and fsdp >= 1 and divides:
+                yield {"mesh": tuple((sizes | {"fsdp": fsdp, axis: count}).items())}
+
+
+def _saved_changes(plan: Plan) -> Iterator[tuple[int, Change]]:
+    """Ways to save less on the device than the plan does, each with its number of changes."""
+    remats = ["minimal", "full"] if plan.remat == "none" else ["full"]
+    for remat in remats:
+        if plan.remat != remat or plan.save:
+            yield 1, {"remat": remat, "save": ()}
+    for remat in ("minimal", "full"):
+        if plan.remat == "full" and remat == "minimal":
+            continue
+        changed = int(plan.remat != remat or bool(plan.save and remat == "full"))
+        kept = {
+            "input",
+            *(plan.save if not changed else ()),
+            *(_PROJECTIONS if remat == "minimal" else ()),
+        } | set(plan.offload)
+        offload = tuple(name for name in NAMES if name in kept)
+        for names in dict.fromkeys((_with_input(plan.offload), offload)):
+            if set(names) != set(plan.offload):
+                save = tuple(name for name in plan.save if name not in names and not changed)
+                yield 1 + changed, {"remat": remat, "save": save, "offload": names}
+
+
+def _with_input(offload: tuple[str, ...]) -> tuple[str, ...]:
+    """What is offloaded, and the inputs of blocks too."""
+    return tuple(name for name in NAMES if name in (*offload, "input"))
+
+
+def _varied(plan: Plan, change: Change) -> Plan | None:
+    """The changed plan; None where the rules refuse it."""
+    try:
+        return parse_plan(plan.to_json() | dict(change))
+    except RequestError:
+        return None
+
+
+def _fits(plan: Plan) -> bool:
+    return estimate_memory(plan).peak <= plan.topology.chip.device_hbm_bytes

@@ -1,0 +1,171 @@
+"""Sizes of a plan's arrays on one device, worked out once per estimate."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from spmd_core.experiment import DATA_AXES, CutArray, ModelSize, Plan, arrays
+from spmd_core.machine import Chip, Topology
+from spmd_core.time.cost.memory import CAPACITY_FACTOR, Arrays, layer_arrays
+from spmd_core.time.estimate.constants import RING
+
+PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate")
+NOT_OF_A_LAYER = ("embedding", "logits", "final_norm")
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """A plan with what follows from it; `topology`, `size` and `mesh` are read once."""
+
+    plan: Plan
+    topology: Topology
+    size: ModelSize
+    mesh: dict[str, int]
+
+    @property
+    def chip(self) -> Chip:
+        """The chip of the topology."""
+        return self.topology.chip
+
+    @cached_property
+    def arrays(self) -> Arrays:
+        """Bytes of one layer's arrays on a device."""
+        return layer_arrays(self.plan)
+
+    @cached_property
+    def weights(self) -> tuple[CutArray, ...]:
+        """Parameters that are matrices, with the axes that cut them."""
+        return tuple(
+            each
+            for each in arrays(self.plan)
+            if each.group == "parameters" and not each.name.endswith("norm")
+        )
+
+    def along(self, *names: str) -> int:
+        """Devices along these mesh axes together."""
+        return math.prod(self.mesh.get(name, 1) for name in names)
+
+    @property
+    def tensor(self) -> int:
+        """Size of the axis `tensor`."""
+        return self.along("tensor")
+
+    @cached_property
+    def sequences(self) -> float:
+        """Sequences of one device's attention."""
+        return self.plan.batch / self.along(*DATA_AXES)
+
+    @property
+    def length(self) -> float:
+        """Tokens of a sequence that a device's matmuls see."""
+        return self.plan.sequence / self.along("sequence")
+
+    @property
+    def matmul_rows(self) -> float:
+        """Rows of a device's matmuls: its tokens, whole over `tensor`."""
+        return self.sequences * self.length
+
+    def cut_of(self, dim: str, name: str | None = None) -> int:
+        """How often `tensor` and `expert` cut a dim of the weights; 1 where they do not divide it."""
+        for array in self.weights:
+            for (each, _), axes in zip(array.dims, array.axes, strict=True):
+                if each == dim and (name is None or array.name == name):
+                    return math.prod(
+                        self.mesh[axis] for axis in axes if axis in ("tensor", "expert")
+                    )
+        return 1
+
+    @property
+    def projected_heads(self) -> float:
+        """Heads that a device projects queries to."""
+        return self.size.heads / self.cut_of("heads")
+
+    @property
+    def projected_keys(self) -> float:
+        """Heads that a device projects keys to."""
+        keys = self.cut_of("kv_heads") if not self.plan.fused_qkv else self.cut_of("heads")
+        return self.size.kv_heads / keys
+
+    @property
+    def attention_heads(self) -> float:
+        """Heads of a device's attention, which sees whole sequences."""
+        both = self.along("tensor", "sequence")
+        return self.size.heads / (both if self.size.heads % both == 0 else self.tensor)
+
+    @property
+    def experts_here(self) -> int:
+        """Experts of which a device has weights."""
+        return self.size.experts // self.cut_of("experts")
+
+    @property
+    def expert_rows(self) -> float:
+        """Rows of one expert on a device, padded to its capacity."""
+        if self.size.experts == 1:
+            return self.matmul_rows
+        share = self.size.experts_per_token / self.size.experts
+        return self.matmul_rows * share * CAPACITY_FACTOR
+
+    @property
+    def mlp_here(self) -> float:
+        """Columns of the mlp on a device."""
+        return self.size.mlp / self.cut_of("mlp", "down")
+
+    @property
+    def extra_backward(self) -> float:
+        """Matmuls of routes in the backward pass beyond two for each in the forward pass."""
+        return -0.5 if self.size.experts > 1 else 0.0
+
+    @cached_property
+    def recomputed(self) -> frozenset[str]:
+        """Names of what the backward pass computes again."""
+        plan = self.plan
+        if plan.remat == "none":
+            return frozenset()
+        kept = {*plan.save, *plan.offload}
+        if plan.remat == "minimal":
+            kept |= {*PROJECTIONS, "mlp_down"}
+        routed = ("mlp_down", "dispatch") if self.size.experts > 1 else ()
+        return frozenset({*PROJECTIONS, "attention", *routed} - kept)
+
+    @cached_property
+    def ring(self) -> int:
+        """Devices among which weights are cut, where they are few enough to pass parts on in a
+        ring; else 1.
+        """
+        among = self.along("fsdp", "fsdp_transpose", "sequence")
+        return among if among <= RING and self.chip.generation != "tpu7x" else 1
+
+    @property
+    def passes_weights(self) -> bool:
+        """Whether the forward pass too has its weights by a ring: where that is the whole of a 2D
+        slice.
+        """
+        return self.ring > 1 and self.ring == self.topology.devices and self.chip.torus_dims == 2
+
+    @cached_property
+    def layer_weight_bytes(self) -> float:
+        """Bytes in bfloat16 of one layer's weights, whole but for `tensor` and `expert`."""
+        return sum(
+            self.whole_bytes(each) for each in self.weights if each.name not in NOT_OF_A_LAYER
+        )
+
+    def whole_bytes(self, array: CutArray) -> float:
+        """Bytes in bfloat16 of a weight as a matmul needs it."""
+        kept = [
+            self.mesh[axis] for axes in array.axes for axis in axes if axis in ("tensor", "expert")
+        ]
+        return 2.0 * math.prod(size for _, size in array.dims) / math.prod(kept)
+
+    @cached_property
+    def own_parameters(self) -> float:
+        """Parameters that a device stores."""
+        return sum(
+            (1 if each.name in NOT_OF_A_LAYER else self.size.layers)
+            * math.prod(each.held(self.mesh))
+            for each in self.weights
+        )
+
+
+def shapes_of(plan: Plan) -> Shapes:
+    """The sizes of a plan."""
+    return Shapes(plan, plan.topology, plan.size, plan.axis_sizes)

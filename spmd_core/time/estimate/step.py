@@ -1,0 +1,203 @@
+"""A training step's prediction from its plan alone, in the form of a compiled one."""
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+
+from spmd_core.experiment import Plan, not_cut
+from spmd_core.program import generic
+from spmd_core.results import Binds, Bounds, Collective, Estimate, PredictedMemory, Prediction
+from spmd_core.time.cost.constants import (
+    HBM_EFFICIENCY,
+    HOST_EFFICIENCY,
+    KERNEL_HIGH,
+    KERNEL_LOW,
+    MATMUL_OFF,
+    MEMORY_HIGH,
+    OVERLAP_HIGH,
+    OVERLAP_LOW,
+    UNMODELLED,
+)
+from spmd_core.time.cost.links import straggling
+from spmd_core.time.cost.memory import estimate_memory
+from spmd_core.time.estimate.constants import WITHOUT_COMPILING
+from spmd_core.time.estimate.shapes import Shapes, shapes_of
+from spmd_core.time.estimate.transfers import Transfer, transfers
+from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work
+
+NOTE = (
+    "estimated from the plan's sizes, nothing was compiled: predict without --estimate compiles it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exposed:
+    """Seconds of the step that each transfer holds up, in their order; and that the host does."""
+
+    transfers: tuple[float, ...]
+    host: float
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return sum(self.transfers) + self.host
+
+
+def estimate_step(plan: Plan) -> Prediction:
+    """What compiling a plan would predict of its step, about; see docs/prediction.md for how near."""
+    shapes = shapes_of(plan)
+    work, moved, memory = (
+        step_work(shapes),
+        transfers(shapes, dict(layer_matmuls(shapes))),
+        estimate_memory(plan),
+    )
+    exposed = _exposed(shapes, work, moved, memory.host)
+    time = step_time(shapes, work, moved, memory.host)
+    seconds = time.estimate
+    topology, chip = shapes.topology, shapes.chip
+    capacity = chip.device_hbm_bytes
+    missing = max(0, memory.peak - capacity)
+    late = (work.total.seconds + exposed.seconds) * straggling(topology.slices)
+    shares = _shares(work, moved, exposed, late)
+    flops = plan.flops
+    return Prediction(
+        compiled=False,
+        fits=not missing,
+        memory_bytes=PredictedMemory(
+            peak=memory.peak, host=memory.host, capacity=capacity, missing=missing
+        ),
+        predicted_s=time,
+        bounds_s=_bounds(work, moved, seconds),
+        mfu=flops / (topology.chips * chip.peak_flops * seconds),
+        tflops_per_chip=flops / topology.chips / seconds / 1e12,
+        tokens_per_s_per_chip=plan.tokens / topology.chips / seconds,
+        chip_seconds=topology.chips * seconds,
+        binds=_binds(shares),
+        shares_s=shares,
+        collectives=_collectives(moved, exposed),
+        notes=(NOTE,),
+        before_compiling={
+            "peak": memory.peak,
+            "parts": memory.parts,
+            "fits": not missing,
+            "notes": [*not_cut(plan), *filter(None, [plan.kernel_refusal])],
+        },
+    )
+
+
+def step_time(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: int) -> Estimate:
+    """Seconds of a step with this work and these transfers, and `offloaded` bytes to the host and
+    back: what plans with the same work share is worked out once by who has many of them.
+    """
+    exposed = _exposed(shapes, work, moved, offloaded)
+    seconds = (work.total.seconds + exposed.seconds) * (1 + straggling(shapes.topology.slices))
+    low, high = _interval(work, moved, exposed, seconds)
+    return Estimate(low=low, estimate=seconds, high=high)
+
+
+def _exposed(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: int) -> _Exposed:
+    """What waits: all that nothing hides, and what is left of the rest beside the work it may hide
+    under.
+    """
+    passes = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
+    total = sum(each.seconds * each.count for each in moved if each.beside)
+    late = max(0.0, 1 - passes / total) if total else 0.0
+    waits = tuple(
+        each.seconds * each.count * (late if each.beside else each.alone) for each in moved
+    )
+    host_s = offloaded / (shapes.chip.host_bandwidth * HOST_EFFICIENCY)
+    back = work.recomputed.seconds + work.backward.seconds
+    return _Exposed(waits, max(0.0, host_s - work.forward.seconds) + max(0.0, host_s - back))
+
+
+def _interval(
+    work: StepWork, moved: list[Transfer], exposed: _Exposed, seconds: float
+) -> tuple[float, float]:
+    """(low, high): independent deviations, as for a compiled step, and one for what only compiling
+    tells.
+    """
+    total = work.total
+    hidden = sum(each.seconds * each.count for each in moved) - sum(exposed.transfers)
+    rest = (UNMODELLED * seconds, WITHOUT_COMPILING * seconds)
+    down = (
+        total.matmul * (1 - 1 / MATMUL_OFF),
+        total.kernel * (1 - 1 / KERNEL_LOW),
+        total.memory * (1 - HBM_EFFICIENCY),
+        OVERLAP_LOW * exposed.seconds,
+        *rest,
+    )
+    up = (
+        total.matmul * (MATMUL_OFF - 1),
+        total.kernel * (KERNEL_HIGH - 1),
+        total.memory * (MEMORY_HIGH - 1),
+        OVERLAP_HIGH * hidden,
+        *rest,
+    )
+    return max(0.0, seconds - math.hypot(*down)), seconds + math.hypot(*up)
+
+
+def _bounds(work: StepWork, moved: list[Transfer], seconds: float) -> Bounds:
+    busy: dict[str, float] = defaultdict(float)
+    for each in moved:
+        for name in each.where.resources:
+            busy[name] += each.seconds * each.count
+    alone = work.total.seconds
+    network = sum(each.seconds * each.count for each in moved)
+    return Bounds(
+        overlapped=min(seconds, max(alone, *busy.values(), 0.0)),
+        sequential=max(seconds, alone + network),
+    )
+
+
+def _shares(
+    work: StepWork, moved: list[Transfer], exposed: _Exposed, late: float
+) -> dict[str, float]:
+    total = work.total
+    found = {"matmul": total.matmul, "kernel": total.kernel, "memory": total.memory}
+    for each, wait in zip(moved, exposed.transfers, strict=True):
+        found[f"wait: {each.kind}"] = found.get(f"wait: {each.kind}", 0.0) + wait
+    found |= {"wait: host": exposed.host, "wait: slices": late}
+    return {name: seconds for name, seconds in found.items() if seconds > 0}
+
+
+def _binds(shares: dict[str, float]) -> Binds:
+    """The resource that takes the largest share."""
+    groups: dict[Binds, float] = defaultdict(float)
+    resources: dict[str, Binds] = {
+        "matmul": "compute",
+        "kernel": "compute",
+        "memory": "memory",
+        "wait: host": "host",
+        "wait: send": "data centre network",
+        "wait: slices": "data centre network",
+    }
+    for name, seconds in shares.items():
+        groups[resources.get(name, "interconnect")] += seconds
+    return max(groups, key=lambda name: groups[name])
+
+
+def _collectives(moved: list[Transfer], exposed: _Exposed) -> tuple[Collective, ...]:
+    found = []
+    for each, wait in zip(moved, exposed.transfers, strict=True):
+        count = each.count
+        found.append(
+            Collective(
+                kind=each.kind,
+                asked=each.asked,
+                axes=each.axes,
+                bytes=int(each.nbytes),
+                count=count,
+                bytes_total=int(each.nbytes) * count,
+                op=each.op_name or None,
+                name=each.name,
+                reason=generic(each),
+                asynchronous=bool(each.beside),
+                seconds=each.seconds,
+                exposed_s=wait / max(1, count),
+                bound_s=each.bound_s,
+                seconds_total=each.seconds * count,
+                exposed_total_s=wait,
+                route=each.where.words,
+            )
+        )
+    return tuple(sorted(found, key=lambda each: -each.total_s))

@@ -1,0 +1,191 @@
+"""What a device does in a step: matmuls by shape, attention kernels by blocks, the rest by bytes."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spmd_core.machine import Chip
+from spmd_core.time.cost.constants import HBM_EFFICIENCY
+from spmd_core.time.cost.flops import Matmul, matmul_s
+from spmd_core.time.cost.kernels import attention_cost, kept_pairs
+from spmd_core.time.estimate.constants import (
+    HEAD_PASSES,
+    LOGIT_PASSES,
+    RING_PASSES,
+    STREAM_PASSES,
+    WEIGHT_PASSES,
+    WHOLE_STREAM_PASSES,
+    WIDE_PASSES,
+)
+from spmd_core.time.estimate.shapes import Shapes
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Seconds of one device by kind; `fastest` is of kernels, by their bundles alone."""
+
+    matmul: float = 0.0
+    kernel: float = 0.0
+    memory: float = 0.0
+    fastest: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """All of it, one after the other."""
+        return self.matmul + self.kernel + self.memory
+
+    def plus(self, other: "Work", times: float = 1.0) -> "Work":
+        """This and `times` the other."""
+        return Work(
+            self.matmul + times * other.matmul,
+            self.kernel + times * other.kernel,
+            self.memory + times * other.memory,
+            self.fastest + times * other.fastest,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StepWork:
+    """Work of a whole step: all layers' forward, recomputed and backward passes; tables; update."""
+
+    forward: Work
+    recomputed: Work
+    backward: Work
+    tables: Work
+    update: Work
+
+    @property
+    def total(self) -> Work:
+        """All of it."""
+        parts = (self.recomputed, self.backward, self.tables, self.update)
+        found = self.forward
+        for part in parts:
+            found = found.plus(part)
+        return found
+
+
+def product_s(rows: float, inner: float, columns: float, chip: Chip) -> float:
+    """Seconds of [rows, inner] x [inner, columns] in bfloat16: the matrix unit's or HBM's time."""
+    nbytes = 2.0 * (rows * inner + inner * columns + rows * columns)
+    streaming = nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
+    sizes = [max(1, round(size)) for size in (rows, inner, columns)]
+    product = Matmul(2 * sizes[0] * sizes[1] * sizes[2], "bf16", 1, sizes[0], sizes[2])
+    return max(matmul_s(product, chip), streaming)
+
+
+def step_work(shapes: Shapes) -> StepWork:
+    """The work of a plan's step on one device."""
+    layers = shapes.size.layers
+    chip = shapes.chip
+    forward_s = dict(layer_matmuls(shapes))
+    again = sum(seconds for name, seconds in forward_s.items() if name in shapes.recomputed)
+    forward, backward = _kernels(shapes, "forward"), _kernels(shapes, "backward")
+    kernel_again = forward if "attention" in shapes.recomputed else Work()
+    moved = _layer_bytes(shapes) / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
+    matmul = sum(forward_s.values())
+    ring = _ring_s(shapes)
+    return StepWork(
+        Work().plus(
+            Work(matmul, memory=moved * 0.3 + ring * shapes.passes_weights).plus(forward), layers
+        ),
+        Work().plus(Work(again).plus(kernel_again), layers),
+        Work().plus(
+            Work(
+                2 * matmul + shapes.extra_backward * forward_s.get("dispatch", 0.0),
+                memory=moved * 0.7 + ring,
+            ).plus(backward),
+            layers,
+        ),
+        _tables(shapes),
+        _update(shapes),
+    )
+
+
+def layer_matmuls(shapes: Shapes) -> Iterator[tuple[str, float]]:
+    """Name -> seconds of each matmul of one layer's forward pass."""
+    size, chip, rows = shapes.size, shapes.chip, shapes.matmul_rows
+    heads, keys = shapes.projected_heads, shapes.projected_keys
+    yield "query", product_s(rows, size.embed, heads * size.head_dim, chip)
+    yield "key", product_s(rows, size.embed, keys * size.head_dim, chip)
+    yield "value", product_s(rows, size.embed, keys * size.head_dim, chip)
+    yield "out", product_s(rows, heads * size.head_dim, size.embed, chip)
+    count, each, width = shapes.experts_here, shapes.expert_rows, shapes.mlp_here
+    yield "mlp_up", count * product_s(each, size.embed, width, chip)
+    if size.gated:
+        yield "mlp_gate", count * product_s(each, size.embed, width, chip)
+    yield "mlp_down", count * product_s(each, width, size.embed, chip)
+    if size.experts > 1:  # rows to their experts and back, as matmuls with one-hot routes
+        slots = count * each / max(1.0, rows / shapes.length)
+        yield "dispatch", 2 * product_s(rows, slots, size.embed, chip)
+
+
+def _ring_s(shapes: Shapes) -> float:
+    """Seconds that HBM takes longer than the matrix unit, where the matmuls of a layer's inputs are
+    cut
+    into as many parts as a ring has devices, and each part goes over all of the wide side."""
+    parts = shapes.ring
+    if parts < 2 or shapes.size.experts > 1:
+        return 0.0
+    size, chip, late = shapes.size, shapes.chip, 0.0
+    heads, keys = shapes.projected_heads * size.head_dim, shapes.projected_keys * size.head_dim
+    for width in (heads, keys, keys, shapes.mlp_here, *((shapes.mlp_here,) if size.gated else ())):
+        nbytes = parts * RING_PASSES * 2 * shapes.matmul_rows * width
+        streaming = nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
+        late += max(0.0, streaming - product_s(shapes.matmul_rows, size.embed, width, chip))
+    return late
+
+
+def _kernels(shapes: Shapes, way: str) -> Work:
+    """Attention of one layer, on average over the windows of a scanned block."""
+    plan, size = shapes.plan, shapes.size
+    queries, keys, _ = plan.kernel_blocks
+    names = (
+        ("fwd",)
+        if way == "forward"
+        else ("fused",)
+        if plan.fused_attention_backward
+        else ("dq", "dkv")
+    )
+    seconds = fastest = 0.0
+    for window in size.windows:
+        rows, columns = plan.sequence // queries, plan.sequence // keys
+        width = columns if window is None else min(columns, -(-(window + queries) // keys))
+        blocks = (rows, columns, kept_pairs(rows, columns, width))
+        query = (shapes.sequences, shapes.attention_heads, plan.sequence, size.head_dim)
+        for name in names:
+            cost = attention_cost(name, query, plan.sequence, blocks, shapes.chip)
+            seconds, fastest = seconds + cost.seconds, fastest + cost.fastest
+    return Work(kernel=seconds / len(size.windows), fastest=fastest / len(size.windows))
+
+
+def _layer_bytes(shapes: Shapes) -> float:
+    """HBM bytes of one layer that no matmul and no kernel moves."""
+    arrays, tensor = shapes.arrays, shapes.tensor
+    whole = WHOLE_STREAM_PASSES * arrays.stream * tensor if tensor > 1 else 0.0
+    return (
+        STREAM_PASSES * arrays.stream
+        + whole
+        + WIDE_PASSES * arrays.wide
+        + HEAD_PASSES * (arrays.query + 2 * arrays.key)
+        + WEIGHT_PASSES * shapes.layer_weight_bytes
+    )
+
+
+def _tables(shapes: Shapes) -> Work:
+    """Embedding (a matmul with one-hot tokens), logits and their gradients: five matmuls."""
+    size, chip = shapes.size, shapes.chip
+    vocab = size.vocab / shapes.cut_of("vocab")
+    one = product_s(shapes.matmul_rows, size.embed, vocab, chip)
+    nbytes = LOGIT_PASSES * shapes.matmul_rows * vocab * 4
+    return Work(5 * one, memory=nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY))
+
+
+def _update(shapes: Shapes) -> Work:
+    """AdamW and the two global norms, by what is read and written of a device's parameters."""
+    widths = {"float32": 4, "bfloat16": 2}
+    own = widths[shapes.plan.parameter_dtype]
+    moments = sum(widths[dtype] for dtype in shapes.plan.moment_dtypes)
+    # gradients twice, all of it read and written, norm
+    each = own + own + 2 * (own + moments) + own
+    bandwidth = shapes.chip.device_hbm_bandwidth * HBM_EFFICIENCY
+    return Work(memory=math.ceil(shapes.own_parameters) * each / bandwidth)

@@ -1,0 +1,189 @@
+"""Changes to a computation of arrays that may remove a collective: of the sharding of a dim, an
+operand or a result, of memory, of the strategy.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from spmd_core.base import Inexpressible, RequestError
+from spmd_core.experiment import ONE_DEVICE, SHARDING_STRATEGIES, Axes, Experiment, Spec, axes_json
+from spmd_core.machine import get_topology
+from spmd_core.results import Change, Collective
+from spmd_core.script import program_text
+from spmd_core.search import CalibratedRates, Formula, HostRates, Rates, Sharded, TpuRates, bound_s
+from spmd_core.time import Machine
+from spmd_core.trials.remedies.candidate import MOST, SUMS, Candidate, summed_dims
+from spmd_core.words import remedies as words
+
+BEST_PLACES = 2  # dims that are tried in place of one before other changes are
+# Changes, their words, and the fields of the JSON form that they replace
+Move = tuple[tuple[Change, ...], str, dict[str, Any]]
+
+
+def candidates(
+    experiment: Experiment,
+    strategy: str,
+    found: Collective,
+    cores: int = 1,
+    machine: Machine | None = None,
+) -> list[Candidate]:
+    """At most MOST changes to try for one collective of a strategy: those that are nearest to what
+    causes it, the cheapest first by a closed form; without those that the rules refuse or the
+    strategy cannot express. `machine`: what was calibrated.
+    """
+    base = experiment.vary(strategies=[strategy])
+    kept: list[Candidate] = []
+    seen: dict[str, None] = {}
+    formula = Formula(base, _rates(base, cores, machine), base.device_count)
+    for changes, said, fields in _moves(base, strategy, frozenset(found.axes)):
+        try:
+            varied = base.vary(**fields)
+            (name,) = varied.strategies
+            program_text(varied, name)
+        except (RequestError, Inexpressible):
+            continue
+        if varied.id in seen or varied.id == base.id:
+            continue
+        seen[varied.id] = None
+        kept.append(Candidate(varied, name, changes, said, _seconds(formula, varied, name)))
+    return sorted(_nearest(experiment, found, kept), key=lambda each: each.seconds)
+
+
+def _nearest(experiment: Experiment, found: Collective, kept: list[Candidate]) -> list[Candidate]:
+    """The MOST that are nearest to the cause; of equally near ones the cheapest, and of dims in
+    whose place others may be sharded the two best of each before the rest.
+    """
+    cheapest = sorted(kept, key=lambda each: each.seconds)  # stable: the plainest change first
+    places: dict[tuple[str, ...], int] = {}
+    ranked = []
+    for each in cheapest:
+        far = _distance(experiment, found, each.changes)
+        if _count(each.changes[-1].after) > _count(each.changes[-1].before):  # in the others' place
+            source = tuple(change.name for change in each.changes[:-1])
+            places[source] = places.get(source, 0) + 1
+            far += places[source] > BEST_PLACES
+        ranked.append((far, len(ranked), each))
+    return [each for *_, each in sorted(ranked)[:MOST]]
+
+
+def _count(axes: Any) -> int:
+    """Axes of a dim, as JSON writes them; 0 of what is none."""
+    return len(axes) if isinstance(axes, list) else int(axes is not None)
+
+
+def _distance(experiment: Experiment, found: Collective, changes: tuple[Change, ...]) -> int:
+    """How far a change is from the cause: 0 where it is the dim that is summed over, or the array
+    whose shards move.
+    """
+    first, is_sum = changes[0], found.kind in SUMS
+    if first.field == "sharding":
+        summed = summed_dims(experiment, found)
+        return 0 if not is_sum or any(each.name in summed for each in changes) else 1
+    if first.field == "overrides":
+        is_result = first.name in {each.name for each in experiment.what.results}
+        named = f"`{first.name}`" in (found.reason or "")
+        return 0 if named else 1 if is_result or not is_sum else 2
+    return 1 if first.field == "strategies" else 2
+
+
+def _moves(base: Experiment, strategy: str, axes: frozenset[str]) -> Iterator[Move]:
+    """Every change of one thing, the plainest first."""
+    if axes:
+        yield from _of_dims(base, axes)
+        yield from _of_arrays(base, axes)
+    for name in base.what.strategies:
+        if name in SHARDING_STRATEGIES and name not in (strategy, *ONE_DEVICE):
+            change = Change(field="strategies", before=strategy, after=name)
+            yield (change,), words.strategy_words(name, strategy), {"strategies": [name]}
+    kinds = dict(base.memory)
+    for name, kind in kinds.items():
+        left = {other: at for other, at in kinds.items() if other != name}
+        change = Change(field="memory", name=name, before=kind, after="device")
+        yield (change,), words.memory_words(name), {"memory": left}
+
+
+def _of_dims(base: Experiment, axes: frozenset[str]) -> Iterator[Move]:
+    """A dim that is sharded over these axes left replicated, or another sharded in its place."""
+    table = dict(base.sharding)
+    used = [dim for dim, over in table.items() if axes & set(over)]
+    moved = tuple(axis for axis, _ in base.mesh if axis in axes)
+    # each alone; and all together, which is what data parallelism in place of them is
+    for dims in [*((dim,) for dim in used), *([tuple(used)] if len(used) > 1 else [])]:
+        left = {dim: tuple(axis for axis in table[dim] if axis not in axes) for dim in dims}
+        changes = tuple(_sharding(dim, table[dim], left[dim]) for dim in dims)
+        yield changes, words.dims_words(left), {"sharding": _table(table | left)}
+        for other in base.sizes:
+            if other not in dims and not axes & set(table.get(other, ())):
+                full = table | left | {other: (*table.get(other, ()), *moved)}
+                more = *changes, _sharding(other, table.get(other, ()), full[other])
+                said = words.moved_words(dims, other, full[other])
+                yield more, said, {"sharding": _table(full)}
+
+
+def _sharding(dim: str, before: Axes, after: Axes) -> Change:
+    return Change(field="sharding", name=dim, before=axes_json(before), after=axes_json(after))
+
+
+def _of_arrays(base: Experiment, axes: frozenset[str]) -> Iterator[Move]:
+    """One operand or result left replicated over these axes, as the table has it, or, of a result,
+    sharded over them.
+    """
+    given, results = dict(base.overrides), {each.name for each in base.what.results}
+    for array in base.what.arrays:
+        spec, dims = base.spec(array.name), array.present(base.sizes)
+        tried: list[Spec] = []
+        if axes & {axis for entry in spec for axis in entry}:
+            tried.append(tuple(tuple(axis for axis in entry if axis not in axes) for entry in spec))
+        elif array.name in results:
+            tried += _sharded(spec, tuple(axis for axis, _ in base.mesh if axis in axes))
+        if array.name in given:
+            tried.append(base.table_spec(array.name))
+        for after in tried:
+            change = Change(
+                field="overrides", name=array.name, before=_spec(spec), after=_spec(after)
+            )
+            said = words.array_words(array.name, array.name in results, dims, after)
+            own = {name: _spec(each) for name, each in given.items()} | {array.name: _spec(after)}
+            if after == base.table_spec(array.name):
+                del own[array.name]
+            yield (change,), said, {"overrides": own}
+
+
+def _sharded(spec: Spec, axes: Axes) -> Iterator[Spec]:
+    """A spec with one dim more sharded over these axes, the first dims first."""
+    for place in range(len(spec)):
+        yield tuple(
+            (*entry, *axes) if number == place else entry for number, entry in enumerate(spec)
+        )
+
+
+def _spec(spec: Spec) -> list[Any]:
+    return [axes_json(entry) for entry in spec]
+
+
+def _table(table: Mapping[str, Axes]) -> dict[str, Any]:
+    return {dim: axes_json(axes) for dim, axes in table.items() if axes}
+
+
+def _rates(base: Experiment, cores: int, machine: Machine | None) -> Rates:
+    if base.place.is_absent:
+        return TpuRates(get_topology(base.place), base.dtype)
+    guessed = HostRates(base.device_count, cores)
+    if machine is None or not machine.is_whole:
+        return guessed
+    return CalibratedRates(machine, guessed, base.dtype)
+
+
+def _seconds(formula: Formula, varied: Experiment, strategy: str) -> float:
+    """By the closed form of a search, never below its bound; infinite where it has none."""
+    overrides = varied.overrides and tuple(
+        (array.name, varied.spec(array.name)) for array in varied.what.arrays
+    )
+    sharded = Sharded(varied.target, varied.mesh, varied.sharding, tuple(overrides))
+    try:
+        return max(
+            bound_s(formula, sharded, strategy), sum(formula.parts(sharded, strategy).values())
+        )
+    except (RequestError, ValueError, KeyError):  # a mesh that no link model takes
+        return math.inf

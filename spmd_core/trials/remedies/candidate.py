@@ -1,0 +1,50 @@
+"""A change that may remove a collective, before it is compiled."""
+
+import math
+from dataclasses import dataclass
+
+from spmd_core.experiment import Experiment
+from spmd_core.results import Change, Collective
+
+MOST = 8  # that are compiled for one collective, the cheapest by estimate first
+SUMS = ("all-reduce", "reduce-scatter")
+# of the program's time: what a collective is worth at least for anything to be tried
+WORTH = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An experiment with one strategy that differs from another in `changes`, said by `words`;
+    `seconds` is what a closed form expects of it, infinite where none does.
+    """
+
+    experiment: Experiment
+    strategy: str
+    changes: tuple[Change, ...]
+    words: str
+    seconds: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Collectives that a reader cannot tell apart, by their numbers in a program's list, and the
+    seconds that the devices wait for them.
+    """
+
+    numbers: tuple[int, ...]
+    first: Collective
+    seconds: float
+
+
+def summed_dims(experiment: Experiment, found: Collective) -> list[str]:
+    """The contracted dims that are sharded over a collective's axes."""
+    what, sizes = experiment.what, experiment.sizes
+    return [
+        dim
+        for dim in what.contracted
+        if any(
+            dim in array.present(sizes)
+            and set(found.axes) & set(experiment.spec(array.name)[array.present(sizes).index(dim)])
+            for array in what.operands
+        )
+    ]

@@ -1,0 +1,171 @@
+"""What a compiled change says of a collective: gone, less, or there as before."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spmd_core.experiment import Experiment
+from spmd_core.program import rows
+from spmd_core.results import Collective, Nothing, Predicted, Remedy, StrategyResult
+from spmd_core.trials.remedies.candidate import WORTH, Candidate, Target, summed_dims
+from spmd_core.trials.remedies.expected import Costs, held_bytes
+from spmd_core.words import remedies as words
+
+LESS = 0.9  # of its time: a collective that stays counts as less from here down
+FASTER = 0.995  # of the program's time: what is within this is the same
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A candidate as it was compiled; `found` None where it was not, and then nothing else is
+    known.
+    """
+
+    candidate: Candidate
+    found: StrategyResult | None = None
+    costs: Costs | None = None
+
+
+def targets(found: StrategyResult, costs: Costs) -> list[Target]:
+    """The collectives worth more than WORTH of a program's time, alike ones together, the longest
+    first.
+    """
+    listed = found.collectives or ()
+    number = {id(each): place for place, each in enumerate(listed)}
+    kept = []
+    for row in rows(listed):
+        numbers = tuple(number[id(each)] for each in row.members)
+        seconds = sum(costs.each_s[place] for place in numbers)
+        if not row.rest and seconds > WORTH * costs.total_s:
+            kept.append(Target(numbers, row.first, seconds))
+    return sorted(kept, key=lambda each: -each.seconds)
+
+
+def matched(before: Sequence[Collective], after: Sequence[Collective]) -> dict[int, int]:
+    """Number of a collective after a change -> that of the one before which it is: of the same kind
+    over the same axes, and of those the most alike in operation and bytes. None before is two.
+    """
+    pairs = sorted(
+        (one.op != other.op, abs(one.bytes - other.bytes), place != number, number, place)
+        for number, one in enumerate(before)
+        for place, other in enumerate(after)
+        if (one.asked or one.kind, set(one.axes)) == (other.asked or other.kind, set(other.axes))
+    )
+    found: dict[int, int] = {}
+    taken: set[int] = set()
+    for *_, number, place in pairs:
+        if number not in taken and place not in found:
+            found[place] = number
+            taken.add(number)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a candidate makes of a target: those of it that are left, those that came instead."""
+
+    tried: Tried
+    left: tuple[Collective, ...]
+    new: tuple[Collective, ...]
+    left_s: float
+    total_s: float
+
+    @property
+    def removes(self) -> bool:
+        """Whether nothing is left of it."""
+        return not self.left
+
+
+def verdict(target: Target, base: StrategyResult, tried: Tried) -> Verdict | None:
+    """None where the candidate did not compile, or nothing predicts its time."""
+    if tried.found is None or tried.costs is None:
+        return None
+    after = tried.found.collectives or ()
+    pairs = matched(base.collectives or (), after)
+    left = [place for place, number in pairs.items() if number in target.numbers]
+    return Verdict(
+        tried,
+        tuple(after[place] for place in left),
+        tuple(each for place, each in enumerate(after) if place not in pairs),
+        sum(tried.costs.each_s[place] for place in left),
+        tried.costs.total_s,
+    )
+
+
+def helps(target: Target, costs: Costs, found: Verdict) -> bool:
+    """Whether a candidate removes a target, or makes it less, in less time."""
+    if found.total_s > FASTER * costs.total_s:
+        return False
+    return found.removes or found.left_s < LESS * target.seconds
+
+
+def settles(target: Target, costs: Costs, found: Verdict | None) -> bool:
+    """Whether no further candidate needs to be tried: nothing is left of the target, nothing came
+    in its place, and it takes less time.
+    """
+    return found is not None and found.removes and not found.new and helps(target, costs, found)
+
+
+def answer(
+    experiment: Experiment,
+    base: StrategyResult,
+    costs: Costs,
+    target: Target,
+    tried: Sequence[Tried],
+) -> Remedy | Nothing:
+    """The best of the changes that were compiled; why nothing helps where none does."""
+    verdicts = [found for each in tried if (found := verdict(target, base, each))]
+    good = [each for each in verdicts if helps(target, costs, each)]
+    if good:
+        return _remedy(
+            experiment,
+            base,
+            costs,
+            target,
+            min(good, key=lambda each: (not each.removes, each.total_s)),
+        )
+    slower = min(
+        (each for each in verdicts if each.removes), key=lambda each: each.total_s, default=None
+    )
+    said = None if slower is None else (slower.tried.candidate.words, costs.total_s, slower.total_s)
+    return Nothing(
+        reason=words.nothing_words(
+            target.first,
+            summed_dims(experiment, target.first),
+            len(tried),
+            len(tried) - len(verdicts),
+            said,
+        )
+    )
+
+
+def _remedy(
+    experiment: Experiment, base: StrategyResult, costs: Costs, target: Target, found: Verdict
+) -> Remedy:
+    candidate, compiled = found.tried.candidate, found.tried.found
+    assert compiled is not None
+    before, after = held_bytes(base), held_bytes(compiled)
+    memory = None if before is None or after is None else after - before
+    was = [each for number, each in enumerate(base.collectives or ()) if number in target.numbers]
+    sentence = words.remedy_words(
+        candidate.words, was, found.left, found.new, memory, (costs.total_s, found.total_s)
+    )
+    return Remedy(
+        changes=candidate.changes,
+        experiment=_opened(experiment, candidate),
+        sentence=sentence,
+        memory_bytes=memory,
+        removes=found.removes,
+        strategy=candidate.strategy,
+        predicted_by=costs.by,
+        predicted_s=Predicted(before=costs.total_s, after=found.total_s),
+    )
+
+
+def _opened(experiment: Experiment, candidate: Candidate) -> Experiment:
+    """What one click opens: on absent devices what was compiled, and is stored; on those that are
+    here all strategies, to be timed side by side.
+    """
+    if experiment.place.is_absent:
+        return candidate.experiment
+    strategies = dict.fromkeys((*experiment.strategies, candidate.strategy))
+    return candidate.experiment.vary(strategies=list(strategies))

@@ -1,0 +1,103 @@
+"""Which candidates are ruled out by what is known, and which is tried next."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from spmd_core.search import DRAWN, Answer, ArrayQuestion, Candidate, Question, rejudged, trust
+from spmd_core.trials.searching.outcomes import run_key
+
+# runs after which the classics are tried, so that the winner is never behind: of shardings, and of
+# models, of which one takes a minute
+CLASSICS_AFTER, CLASSICS_OF_MODELS_AFTER = 3, 1
+DRAWN_EACH = 2  # of so many runs one is drawn at random, until enough are: the others are the best
+
+
+class Choice:
+    """The choices of one search of `space` candidates. `tried` are keys of runs; `draws`: whether
+    some are drawn at random, so that their programs say how far estimates may be trusted.
+    """
+
+    def __init__(self, question: Question, space: int, draws: bool):
+        self._question, self._space = question, space
+        self._draws = draws and isinstance(question, ArrayQuestion) and question.minimize == "time"
+        self.tried: set[object] = set()
+        self._drawn: set[object] = set()
+
+    def ruled_out(self, found: Sequence[Candidate]) -> list[Candidate]:
+        """Candidates that change by what is known: those whose lower bound is above the best, and
+        those whose estimate is so far above that none like it was seen.
+        """
+        known = [
+            each.seconds / each.tokens
+            for each in found
+            if each.fate in ("measured", "compiled") and each.seconds is not None
+        ]
+        if not known or self._question.minimize != "time":
+            return []
+        best = min(known)
+        late = [
+            replace(
+                each,
+                fate="pruned",
+                reason="lower bound above the best",
+                detail="its lower bound is above the best time that is known",
+            )
+            for each in found
+            if each.fate == "estimated"
+            and each.bound_s is not None
+            and each.bound_s / each.tokens > best
+        ]
+        return late or self._far_behind(found, best)
+
+    def _far_behind(self, found: Sequence[Candidate], best: float) -> list[Candidate]:
+        if not self._draws:
+            return []
+        drawn = {run_key(each) for each in found if each.fate == "compiled"} & self._drawn
+        judged = trust(found, len(drawn))
+        return rejudged(found, judged, best) if judged and judged.drawn >= DRAWN else []
+
+    def next(self, answer: Answer) -> list[Candidate]:
+        """Candidates of the best that was not tried; of the classics first, once others were."""
+        ranked = [entry.candidate for entry in answer.ranking]
+        is_array = isinstance(self._question, ArrayQuestion)
+        if len(self.tried) >= (CLASSICS_AFTER if is_array else CLASSICS_OF_MODELS_AFTER):
+            ranked = [each.candidate for each in answer.classics if each.candidate] + ranked
+        left = [
+            each for each in ranked if each.fate == "estimated" and run_key(each) not in self.tried
+        ]
+        if not left:
+            return []
+        first = self._draw(left) or self._other(left, answer.found)
+        key = run_key(first)
+        self.tried.add(key)
+        return [
+            each
+            for each in answer.found
+            if each.fate == "estimated" and each.target == first.target and run_key(each) == key
+        ]
+
+    def _draw(self, left: Sequence[Candidate]) -> Candidate | None:
+        """One of those that are left, at random, where it is time for it."""
+        if not self._draws or len(self._drawn) >= DRAWN or len(self.tried) % DRAWN_EACH == 0:
+            return None
+        drawn = min(left, key=lambda each: self._order[each.number])
+        self._drawn.add(run_key(drawn))
+        return drawn
+
+    @cached_property
+    def _order(self) -> list[int]:
+        """A number for each candidate: who has the least is drawn first. Of the question alone."""
+        order = list(range(self._space))
+        random.Random(self._question.id).shuffle(order)
+        return order
+
+    def _other(self, left: Sequence[Candidate], found: Sequence[Candidate]) -> Candidate:
+        """The best, but what differs only in how its axes are written comes after what differs in
+        more.
+        """
+        if left[0].point is None:
+            return left[0]
+        seen = {each.point.alike for each in found if each.point and run_key(each) in self.tried}
+        return next((each for each in left if each.point and each.point.alike not in seen), left[0])

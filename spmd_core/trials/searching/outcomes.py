@@ -1,0 +1,146 @@
+"""What a run's result says of the candidates that it answers; how that is stored and restored."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from spmd_core.base import bytes_text
+from spmd_core.experiment import Experiment
+from spmd_core.results import INEXPRESSIBLE, PROGRAM, Estimate, Result, StrategyResult
+from spmd_core.search import Candidate
+
+_STORED = ("fate", "reason", "detail", "memory_bytes", "run", "measured_s", "fingerprint", "study")
+
+
+def answered(candidates: Sequence[Candidate], result: Result) -> list[Candidate]:
+    """The candidates, each as the result's strategy of its name says."""
+    return [_one(each, result.run, result.strategies.get(each.strategy)) for each in candidates]
+
+
+def within(candidate: Candidate, most: int | None) -> Candidate:
+    """A candidate, pruned where its program holds more bytes per device than are allowed."""
+    held = candidate.memory_bytes
+    if (
+        most is None
+        or held is None
+        or held <= most
+        or candidate.fate not in ("compiled", "measured")
+    ):
+        return candidate
+    detail = (
+        f"{bytes_text(held)} per device by the compiler is more than the {bytes_text(most)} allowed"
+    )
+    return replace(candidate, fate="pruned", reason="does not fit", detail=detail)
+
+
+def failed(candidates: Sequence[Candidate], why: str, run: str | None = None) -> list[Candidate]:
+    """The candidates, each failed for one reason."""
+    return [
+        replace(each, fate="failed", detail=" ".join(why.split())[:400], run=run)
+        for each in candidates
+    ]
+
+
+def _one(candidate: Candidate, run: str, found: StrategyResult | None) -> Candidate:
+    if found is None or found.error is not None:
+        error = found.error if found else None
+        if error and error.kind == INEXPRESSIBLE:  # a rule of the strategy, and no failure
+            return replace(
+                candidate,
+                fate="pruned",
+                reason="not expressible under its strategy",
+                detail=error.message,
+                run=run,
+            )
+        why = f"{error.kind}: {error.message}" if error else "the run ended before it"
+        return failed([candidate], why, run)[0]
+    if found.prediction is not None:
+        return _predicted(candidate, run, found)
+    if found.median_s is None:
+        return failed([candidate], "nothing was measured", run)[0]
+    if found.correct is False:
+        return failed([candidate], "its result is wrong by more than rounding explains", run)[0]
+    memory = found.memory_bytes.peak if found.memory_bytes else None
+    return replace(
+        candidate,
+        fate="measured",
+        run=run,
+        measured_s=found.median_s,
+        interval_s=found.ci95_s,
+        memory_bytes=memory or candidate.memory_bytes,
+        predicted=found.predicted_s or candidate.predicted,
+    )
+
+
+def _predicted(candidate: Candidate, run: str, found: StrategyResult) -> Candidate:
+    prediction = found.prediction
+    assert prediction is not None
+    memory = prediction.memory_bytes
+    if not prediction.fits or prediction.predicted_s is None:
+        detail = (
+            f"{bytes_text(memory.peak)} per device by the compiler is more than the "
+            f"{bytes_text(memory.capacity)} of a device"
+        )
+        return replace(
+            candidate,
+            fate="pruned",
+            reason="does not fit",
+            detail=detail,
+            run=run,
+            memory_bytes=memory.peak,
+        )
+    program = prediction.compile.get(PROGRAM)
+    return replace(
+        candidate,
+        fate="compiled",
+        run=run,
+        predicted=prediction.predicted_s,
+        memory_bytes=memory.peak or candidate.memory_bytes,
+        fingerprint=str(program) if program else None,
+    )
+
+
+def to_stored(candidate: Candidate) -> dict[str, Any]:
+    """What a search keeps of a candidate that is further than estimated."""
+    body = {name: getattr(candidate, name) for name in _STORED}
+    span = candidate.predicted
+    return body | {
+        "interval_s": candidate.interval_s,
+        "predicted": span.model_dump() if span else None,
+    }
+
+
+def restored(candidate: Candidate, stored: dict[str, Any]) -> Candidate:
+    """A candidate as it was when it was stored."""
+    predicted, interval = stored.get("predicted"), stored.get("interval_s")
+    return replace(
+        candidate,
+        **{name: stored.get(name) for name in _STORED},
+        interval_s=tuple(interval) if interval else None,
+        predicted=Estimate(**predicted) if predicted else candidate.predicted,
+    )
+
+
+def fate_row(candidate: Candidate) -> list[Any]:
+    """A candidate in the list of all fates: name, fate, reason, detail, seconds, bytes."""
+    return [
+        candidate.name,
+        candidate.fate,
+        candidate.reason or "",
+        candidate.detail,
+        candidate.seconds,
+        candidate.memory_bytes,
+    ]
+
+
+def run_key(candidate: Candidate) -> object:
+    """What one run answers."""
+    return candidate.point.key if candidate.point else candidate.number
+
+
+def experiment_of(group: Sequence[Candidate]) -> Experiment:
+    """What one run of these candidates is: a sharding under their strategies."""
+    first = group[0]
+    if first.point is None:
+        return first.experiment
+    return first.point.experiment(tuple(each.strategy for each in group))

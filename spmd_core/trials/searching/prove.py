@@ -1,0 +1,176 @@
+"""The best few side by side: one run in whose shuffled rounds each of them takes turns."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from spmd_core.base import LabError
+from spmd_core.experiment import Experiment, study_of
+from spmd_core.lab import Lab
+from spmd_core.results import Comparison, Result, StrategyResult, stats
+from spmd_core.search import Answer, Candidate, Proof
+from spmd_core.trials.searching.outcomes import answered, experiment_of, run_key
+from spmd_core.trials.searching.runs import Runs
+from spmd_core.words import compared
+
+# Few samples let the lucky ones look best: so many of those that they found near the best are
+# measured again, fewer where less time is left
+MOST, ROW_S = 8, 2.0
+PROOFS = 2  # the second with what came near where the first found the best of the lucky slower
+NEAR = 1.5  # times the best: what took longer is not near it
+
+
+def finalists(answer: Answer, left_s: float = MOST * ROW_S) -> list[Candidate]:
+    """The best few of those that were measured, and the best classic, in the order of the space;
+    none where there are no two on the winner's target. The winner that was proven and its ties stay
+    among them.
+    """
+    winner = answer.winner
+    if winner is None:
+        return []
+    measured = sorted(
+        (
+            each
+            for each in answer.found
+            if each.target == winner.target and each.measured_s is not None
+        ),
+        key=lambda each: each.measured_s or 0.0,
+    )
+    near = [each for each in measured if (each.measured_s or 0.0) <= NEAR * _seconds(measured[0])]
+    most = max(2, min(MOST, int(left_s / ROW_S)))
+    best = answer.proof.best_numbers if answer.proof else ()
+    proven = [each for each in measured if each.number in best]
+    order = {each.number: each for each in (*proven, *measured[:2], *near)}
+    chosen = dict(list(order.items())[:most])
+    if (classic := best_classic(answer)) is not None:
+        chosen[classic.number] = classic
+    return [chosen[number] for number in sorted(chosen)] if len(chosen) > 1 else []
+
+
+def best_classic(answer: Answer) -> Candidate | None:
+    """The fastest of the measured shardings that everyone knows; None where there is none."""
+    known = [
+        each.candidate
+        for each in answer.classics
+        if each.candidate and each.candidate.measured_s is not None
+    ]
+    return min(known, key=_seconds, default=None)
+
+
+def prove(runs: Runs, answer: Answer) -> tuple[Proof | None, list[Candidate]]:
+    """(what a run of the best few side by side says of them, the candidates as it measured them);
+    (None, []) where there are no two, or no time was left.
+    """
+    chosen = finalists(answer, runs.left_s)
+    if not chosen or runs.is_over:
+        return None, []
+    result, keys = side_by_side(runs, chosen)
+    if result is None:
+        return None, []
+    changed = [
+        _as_measured(each, result.strategies[keys[each.number]], result)
+        for each in chosen
+        if each.number in keys
+    ]
+    return proof_of(chosen, result), changed
+
+
+def side_by_side(runs: Runs, chosen: Iterable[Candidate]) -> tuple[Result | None, dict[int, str]]:
+    """(the result of one run of these candidates of one target, or None; the keys of their rows in
+    it by their numbers).
+    """
+    listed = sorted({each.number: each for each in chosen}.values(), key=lambda each: each.number)
+    groups = [list(group) for _, group in groupby(listed, run_key)]
+    _, result = runs.run(study_of([(None, experiment_of(group)) for group in groups]), partial=True)
+    return result, _keys(listed, result) if result else {}
+
+
+def stored_proof(lab: Lab, found: Sequence[Candidate]) -> Proof | None:
+    """The last proof of these candidates; None where there is none, or its run is gone."""
+    run = max((each.study for each in found if each.study), default=None)
+    if run is None:
+        return None
+    try:
+        result = lab.result(run)
+    except LabError:
+        return None
+    chosen = [each for each in found if each.study == run]
+    return proof_of(chosen, result) if result else None
+
+
+def proof_of(chosen: Sequence[Candidate], result: Result) -> Proof | None:
+    """What a run of these candidates says of them; None where it could not compare any two."""
+    said, keys = result.comparison, _keys(chosen, result)
+    if said is None or not said.ratios:
+        return None
+    named = {keys[each.number]: each for each in chosen if each.number in keys}
+    order = _order(said, result)
+    rounds = {key: result.strategies[key].turns_s for key in order}
+    ratios = tuple(
+        ratio.model_copy(
+            update={
+                "strategy": named[ratio.strategy].name,
+                "differs": ratio.strategy not in (said.fastest, *said.tied),
+            }
+        )
+        for ratio in stats.ratios_to(order, rounds)
+    )
+    medians = {named[key].name: result.strategies[key].median_s or 0.0 for key in order}
+    comparison = Comparison(
+        fastest=named[order[0]].name,
+        ratios=ratios,
+        tied=tuple(each.strategy for each in ratios if not each.differs),
+    )
+    comparison = comparison.model_copy(update={"sentence": compared(comparison, medians)})
+    return Proof(
+        result.run,
+        result.experiment,
+        comparison,
+        medians,
+        tuple(named[key].number for key in order),
+        min(len(rounds[key]) for key in order[:2]),
+        result.partial,
+    )
+
+
+def _order(said: Comparison, result: Result) -> list[str]:
+    """Rows from the best to the worst, as Compare has them. But where Compare tells no difference
+    since medians and paired rounds contradict each other, what was ahead in the rounds comes first:
+    they are more than the medians are of.
+    """
+    listed = {said.fastest, *(each.strategy for each in said.ratios)}
+    ahead = sorted(
+        (each for each in said.ratios if each.interval[1] < 1), key=lambda each: each.ratio
+    )
+    first = [*(each.strategy for each in ahead), said.fastest]
+    return list(
+        dict.fromkeys([*first, *said.tied, *(key for key in result.order if key in listed)])
+    )
+
+
+def _keys(chosen: Sequence[Candidate], result: Result) -> dict[int, str]:
+    """The keys of candidates' rows in a result, by their numbers; without those not in it."""
+    rows = {
+        _identity(row.experiment, row.strategy): row.key
+        for row in result.experiment.rows
+        if row.key in result.strategies
+    }
+    found = {each.number: rows.get(_identity(each.experiment, each.strategy)) for each in chosen}
+    return {number: key for number, key in found.items() if key is not None}
+
+
+def _identity(experiment: Experiment, strategy: str) -> str:
+    return experiment.vary(strategies=[strategy]).id
+
+
+def _as_measured(candidate: Candidate, found: StrategyResult, result: Result) -> Candidate:
+    """A candidate as the run measured it; as it was where the run ended before it."""
+    if found.median_s is None and found.error is None:
+        return candidate
+    only = result.model_copy(update={"strategies": {candidate.strategy: found}})
+    changed = answered([candidate], only)[0]
+    return replace(changed, run=candidate.run, study=result.run)
+
+
+def _seconds(candidate: Candidate) -> float:
+    return candidate.measured_s or 0.0

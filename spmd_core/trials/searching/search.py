@@ -1,0 +1,296 @@
+"""One search as it is carried out: its candidates, its state, and its answer at any moment."""
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+
+from spmd_core.base import LabError, RequestError, refuse
+from spmd_core.lab import Asker, Lab, Searches
+from spmd_core.machine import parse_target
+from spmd_core.search import (
+    MOST,
+    Answer,
+    ArrayQuestion,
+    Candidate,
+    ModelQuestion,
+    Proof,
+    Space,
+    models,
+)
+from spmd_core.trials.searching.calibrated import machines_of
+from spmd_core.trials.searching.choice import Choice
+from spmd_core.trials.searching.outcomes import (
+    answered,
+    experiment_of,
+    failed,
+    fate_row,
+    restored,
+    to_stored,
+    within,
+)
+from spmd_core.trials.searching.pool import Pool
+from spmd_core.trials.searching.prove import MOST as MOST_PROVEN
+from spmd_core.trials.searching.prove import PROOFS, ROW_S, finalists, prove, stored_proof
+from spmd_core.trials.searching.runs import Runs
+from spmd_core.trials.searching.work import Work
+from spmd_core.words import disturbed_words, rates_words, search_headline
+
+# that are measured, best first: what is left stays estimated. Compiles end with the budget
+MOST_RUNS = 60
+QUICK = {"samples": 5, "min_seconds": 0.02}  # per strategy, to find the best few
+PROVING = 0.4  # of the budget at most is left for the proof, which takes no longer than its rows
+AnyQuestion = ModelQuestion | ArrayQuestion
+
+
+class Search(Work):
+    """A question being answered. Every method may be called from any thread; `run` once at a time.
+
+    `budget_s` None: nothing is compiled or measured, only estimated.
+    """
+
+    def __init__(
+        self,
+        lab: Lab,
+        store: Searches,
+        question: AnyQuestion,
+        budget_s: float | None,
+        asker: Asker | None = None,
+    ):
+        super().__init__()
+        self.question, self.budget_s = question, budget_s
+        self._lab, self._store, self._asker = lab, store, asker
+        self._guard = threading.Lock()
+        self._found: list[Candidate] = []
+        self._changed: set[int] = set()
+        self._proof: Proof | None = None
+        self.space, self.doing = 0, "estimating"
+        self.problem = ""
+        self._begun, self._spent, self._version = time.monotonic(), 0.0, 0
+        self._answer: tuple[int, Answer] | None = None
+        self._glance: tuple[float, Answer] | None = None
+        self._left_out, self._batch = True, f"search {question.id}"
+        self._notes: tuple[str, ...] = ()
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds of work so far."""
+        return self._spent if self.is_over else time.monotonic() - self._begun
+
+    @property
+    def answer(self) -> Answer:
+        """What is known now."""
+        with self._guard:
+            if self._answer is None or self._answer[0] != self._version:
+                answer = Answer(
+                    self.question,
+                    self.space,
+                    tuple(self._found),
+                    self.is_over and not self._left_out,
+                    self.spent_s,
+                    self._notes,
+                    self._proof,
+                )
+                self._answer = (self._version, answer)
+            return self._answer[1]
+
+    @property
+    def glance(self) -> Answer:
+        """What was known a moment ago, for who follows it: ranking 200,000 candidates anew at every
+        look would take the time that finding them needs, so it gets a tenth of it.
+        """
+        begun = time.monotonic()
+        if self._glance is None or self.is_over or begun >= self._glance[0]:
+            answer = self.answer
+            _ = answer.ranking  # worked out here, and kept
+            self._glance = (begun + 10 * (time.monotonic() - begun), answer)
+        return self._glance[1]
+
+    def run(self) -> Answer:
+        """Carry it out, going on from where an earlier search of the same question stopped."""
+        deadline = self._begun + (self.budget_s or 1e9)
+        try:
+            self._enumerate(deadline)
+            if self.budget_s is not None and not self.is_cancelled:
+                self._work(
+                    Runs(self._lab, self._asker, lambda: self.is_cancelled, deadline, self._batch)
+                )
+            elif isinstance(self.question, ArrayQuestion):  # whose formula only orders
+                self._left_out |= any(each.fate == "estimated" for each in self._found)
+            self._left_out |= self.is_cancelled
+            self._end("cancelled" if self.is_cancelled else "done")
+        except LabError as error:
+            self.problem, self._left_out = str(error), True
+            self._end("paused")
+        except BaseException:  # a mistake of ours: who looks must not wait for ever
+            self.problem, self.state = "the search failed: the log of the server says why", "paused"
+            raise
+        return self.answer
+
+    # Steps ---------------------------------------------------------------------------------------
+
+    def _enumerate(self, deadline: float) -> None:
+        question = self.question
+        if isinstance(question, ModelQuestion):
+            self.space, every = models.space_size(question), models.candidates
+            found = every(question, lambda: self.is_cancelled)
+        else:
+            machines = machines_of(self._lab, question)
+            self._notes = rates_words(question.targets, machines)
+            space = Space(question, self._lab.hardware().cores, machines)
+            self.space = space.size
+            found = space.candidates(lambda: self.is_cancelled)
+        if self.space > MOST:
+            raise refuse(
+                f"a space of {self.space if self.space < 10**9 else 'over a billion'} candidates",
+                f"is more than the {MOST:,} that a search looks at",
+                "fix the mesh or an axis, or name fewer targets",
+            )
+        self._store.begin(question.id, question.to_json(), self.space)
+        outcomes = self._store.outcomes(question.id)
+        part: list[Candidate] = []
+        for each in found:
+            stored = outcomes.get(each.number)
+            part.append(restored(each, stored) if stored else each)
+            if len(part) >= 2000:
+                self._extend(part)
+                part = []
+            if self.budget_s is not None and time.monotonic() > deadline:
+                break
+        self._extend(part)
+        self._left_out = len(self._found) < self.space
+        with self._guard:
+            self._proof = stored_proof(self._lab, self._found)
+            self._version += 1
+        if not self._left_out:
+            self._store.keep_fates(question.id, map(fate_row, self._found))
+
+    def _work(self, runs: Runs) -> None:
+        """Compile and measure the best first, then prove the winner."""
+        final = runs.deadline
+        attached = not any(parse_target(each).is_absent for each in self._targets())
+        if attached:
+            runs.deadline = final - min(
+                PROVING * (self.budget_s or 0.0), PROOFS * MOST_PROVEN * ROW_S
+            )
+        choice = Choice(self.question, self.space, draws=not attached)
+        self.doing = "measuring" if attached else "compiling"
+        if not attached:
+            self._compile(runs, choice)
+        while (
+            attached
+            and not runs.is_over
+            and len(choice.tried) < MOST_RUNS
+            and (group := self._next(choice))
+        ):
+            self._try(runs, group, quick=True)
+        runs.deadline = final
+        entries = self.answer.ranking
+        self._left_out |= any(entry.candidate.fate == "estimated" for entry in entries)
+        if attached and self.question.minimize != "memory":  # which needs no proof: it is known
+            self._prove(runs)
+        if runs.disturbed:
+            self._notes += (disturbed_words(runs.disturbed),)
+            self._version += 1
+
+    def _compile(self, runs: Runs, choice: Choice) -> None:
+        """Compile the best first, several at a time; WorkerError where the cluster that is to do
+        that does not answer or goes away, which pauses the search.
+        """
+        pool = Pool(self._lab, self._asker, self._batch)
+        try:
+            while not runs.is_over:
+                while pool.has_room and (group := self._next(choice)):
+                    try:
+                        experiment = experiment_of(group)
+                        if result := runs.known(experiment):
+                            self._keep(answered(group, result))
+                        else:
+                            pool.submit(experiment, group)
+                    except RequestError as error:
+                        self._keep(failed(group, str(error)))
+                if pool.is_idle:
+                    return
+                for group, found in pool.finished():
+                    self._keep(
+                        failed(group, found) if isinstance(found, str) else answered(group, found)
+                    )
+        finally:
+            pool.close()
+
+    def _targets(self) -> Sequence[str]:
+        return (
+            self.question.targets
+            if isinstance(self.question, ArrayQuestion)
+            else [each.target for each in self.question.topologies]
+        )
+
+    def _next(self, choice: Choice) -> list[Candidate]:
+        """What is tried next, after what cannot win was ruled out."""
+        while changed := choice.ruled_out(self._found):
+            self._keep(changed)
+        return choice.next(self.answer)
+
+    def _try(self, runs: Runs, group: list[Candidate], quick: bool) -> None:
+        try:
+            experiment = experiment_of(group)
+            if quick:
+                experiment = experiment.vary(timing=QUICK)
+            result = runs.known(experiment)
+            if result is None:
+                status, result = runs.steady(experiment)
+                if status is None:
+                    return
+                if result is None:
+                    why = status.error.message if status.error else f"the run {status.state}"
+                    self._keep(failed(group, why, status.run))
+                    return
+        except RequestError as error:
+            self._keep(failed(group, str(error)))
+            return
+        self._proof = None  # which says nothing of what is measured since
+        self._keep(answered(group, result))
+
+    def _prove(self, runs: Runs) -> None:
+        """Measure the best side by side; once more with those that are near what the winner took
+        there, and were not in it.
+        """
+        for _ in range(PROOFS):
+            known = self._proof
+            if (
+                known is not None
+                and not known.partial
+                and all(each.number in known.numbers for each in finalists(self.answer))
+            ):
+                return
+            self.doing = "measuring the best side by side"
+            found, changed = prove(runs, self.answer)
+            if found is None or (found.partial and known is not None and not known.partial):
+                return
+            self._proof = found
+            self._keep(changed)
+
+    # State ---------------------------------------------------------------------------------------
+
+    def _extend(self, part: list[Candidate]) -> None:
+        with self._guard:
+            self._found.extend(part)
+            self._version += 1
+
+    def _keep(self, changed: Iterable[Candidate]) -> None:
+        """Take candidates as they are now, and store them."""
+        listed = [within(each, self.question.memory_bytes) for each in changed]
+        if not listed:
+            return
+        with self._guard:
+            for each in listed:
+                self._found[each.number] = each
+            self._version += 1
+        self._store.keep_outcomes(
+            self.question.id, [(each.number, to_stored(each)) for each in listed]
+        )
+
+    def _end(self, state: str) -> None:
+        with self._guard:
+            self._spent, self.state = time.monotonic() - self._begun, state
+            self._version += 1
+        self._store.note(self.question.id, state, self._spent, search_headline(self.answer))

@@ -1,0 +1,62 @@
+"""What takes long and is carried out in a thread of its own: how it stands, and how it is ended."""
+
+import threading
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from spmd_core.base import threads
+
+
+class Work:
+    """Work that goes on until it is done or cancelled, and keeps what it found by then.
+
+    `state` is "running" until it is over; `cancel`, `is_cancelled` and `is_over` may be called from
+    any thread.
+    """
+
+    def __init__(self) -> None:
+        self.state = "running"
+        self._stopped = threading.Event()
+
+    def cancel(self) -> None:
+        """Stop soon, and keep what was found."""
+        self._stopped.set()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody has asked it to stop."""
+        return self._stopped.is_set()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is looked at any more."""
+        return self.state != "running"
+
+
+class Carried(Protocol):
+    """Work that can be begun."""
+
+    def run(self) -> object:
+        """Carry it out; returns when it is over."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop soon."""
+        ...
+
+
+W = TypeVar("W", bound=Carried)
+
+
+def carried_out(work: W, name: str, on_change: Callable[[W], None], every_s: float) -> W:
+    """The work once it is over, which a thread named `name` carries out; `on_change` is told how it
+    goes. Ctrl-C ends it, and keeps what was found.
+    """
+    ended = threads.started(work.run, name)
+    try:
+        while not ended.wait(every_s):
+            on_change(work)
+    except KeyboardInterrupt:
+        work.cancel()
+        ended.wait()
+    return work

@@ -1,0 +1,27 @@
+"""The answers of a tryout in the form in which they are stored with their run."""
+
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from spmd_core.base import RequestError
+from spmd_core.results import Removal
+from spmd_core.trials.remedies.attached import Answers
+
+_FORM: TypeAdapter[dict[str, dict[int, Removal]]] = TypeAdapter(dict[str, dict[int, Removal]])
+
+
+def to_stored(state: str, answers: Answers) -> dict[str, Any]:
+    """JSON values: how the tryout stands, and what it found so far."""
+    found = {name: dict(each) for name, each in answers.items()}
+    return {"state": state, "answers": _FORM.dump_python(found, mode="json")}
+
+
+def from_stored(body: dict[str, Any] | None) -> tuple[str, Answers] | None:
+    """(state, answers); None where nothing was tried, or another version wrote it."""
+    if body is None:
+        return None
+    try:
+        return str(body.get("state")), _FORM.validate_python(body.get("answers", {}))
+    except (ValidationError, RequestError):
+        return None

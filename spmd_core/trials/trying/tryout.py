@@ -1,0 +1,213 @@
+"""What would remove the collectives of one run, tried by compiling: its state and its answers at
+any moment.
+"""
+
+import contextlib
+import math
+from itertools import takewhile
+
+from spmd_core.base import LabError, RequestError, refuse
+from spmd_core.experiment import MAP_STRATEGIES, ONE_DEVICE, Experiment, Mesh, Row
+from spmd_core.lab import Asker, Lab, Remedies
+from spmd_core.results import Removal, Result, StrategyResult
+from spmd_core.time import calibration, is_current
+from spmd_core.trials.remedies import arrays, plans
+from spmd_core.trials.remedies.attached import Answers
+from spmd_core.trials.remedies.candidate import Candidate, Target
+from spmd_core.trials.remedies.expected import Costs, Rates, costs, rates_of
+from spmd_core.trials.remedies.judged import Tried, targets
+from spmd_core.trials.searching.pool import Pool
+from spmd_core.trials.searching.runs import Runs
+from spmd_core.trials.searching.work import Work
+from spmd_core.trials.trying.stored import to_stored
+from spmd_core.trials.trying.trial import Trial
+
+
+class Tryout(Work):
+    """The collectives of a run being tried. Every method may be called from any thread; `run` once.
+
+    `state`: running, done, cancelled or stopped (then `problem` says why).
+    """
+
+    def __init__(self, lab: Lab, store: Remedies, result: Result, asker: Asker | None = None):
+        super().__init__()
+        self.result, self.problem = result, ""
+        self.done, self.of, self.doing = 0, 0, ""  # collectives judged, of how many; what compiles
+        self._lab, self._store = lab, store
+        self._unpredicted = False  # what communicates, and takes nobody knows how long
+        # as of a search, so that they are out of the way on History
+        batch = f"search remedies {result.run}"
+        self._runs = Runs(lab, asker, lambda: self.is_cancelled, math.inf, batch)
+        self._pool = Pool(lab, asker, batch)
+        self._found: dict[str, dict[int, Removal]] = {}
+        self._rates: dict[Mesh, Rates | None] = {}  # of the target with each mesh
+        self._compiled: dict[str, StrategyResult | None] = {}  # by id of the experiment
+
+    @property
+    def answers(self) -> Answers:
+        """What is known now."""
+        return {name: dict(found) for name, found in list(self._found.items())}
+
+    def run(self) -> Answers:
+        """Try the collectives that are worth it, strategy by strategy, the longest first."""
+        state = "stopped"
+        try:
+            work = [
+                (self.result.row(name), each)
+                for name, found in self.result.strategies.items()
+                for each in self._targets(self.result.row(name), found)
+            ]
+            self.of = len(work)
+            if not work and self._unpredicted:
+                raise refuse(
+                    "the time of these programs",
+                    "is not predicted on this target",
+                    "calibrate it with this mesh first, on Collectives",
+                )
+            self._work_off([self._trial(row, target) for row, target in work])
+            state = "cancelled" if self.is_cancelled else "done"
+            self._keep(state)
+        except LabError as error:
+            self.problem = str(error)
+        finally:
+            with contextlib.suppress(LabError):
+                self._pool.close()
+            self.doing, self.state = "", state
+        return self.answers
+
+    def _targets(self, row: Row, found: StrategyResult) -> list[Target]:
+        if row.strategy in (*ONE_DEVICE, *MAP_STRATEGIES) or found.status != "ok":
+            return []
+        expected = self._costs(row.experiment, row.strategy, found)
+        if expected is None:
+            self._unpredicted |= bool(found.collectives)
+            return []
+        return targets(found, expected)
+
+    def _costs(self, experiment: Experiment, name: str, found: StrategyResult) -> Costs | None:
+        mesh = experiment.mesh
+        if mesh not in self._rates:
+            known = calibration(experiment, self._lab.latest, self._lab.result)
+            self._rates[mesh] = rates_of(experiment, self.result.environment, known)
+        return costs(experiment, name, found, self._rates[mesh])
+
+    def _trial(self, row: Row, target: Target) -> Trial:
+        base = self.result.strategies[row.key]
+        expected = self._costs(row.experiment, row.strategy, base)
+        assert expected is not None
+        return Trial(row, base, target, expected, self._candidates(row, target))
+
+    def _work_off(self, trials: list[Trial]) -> None:
+        """Judge each trial's candidates in their order, until one settles it; the best is the
+        answer. What several trials need next is compiled side by side.
+        """
+        while trials and not self.is_cancelled:
+            self.doing = next((each.words for trial in trials for each in trial.wanted), "")
+            trials = [each for each in trials if not self._is_answered(each)]
+            if self.is_cancelled:
+                return
+            wanted = {each.experiment.id for trial in trials for each in trial.wanted}
+            self._pool.cancel(lambda each, wanted=wanted: each.experiment.id not in wanted)
+            self._begin(trials)
+            if not self._pool.is_idle:
+                for candidate, found in self._pool.finished():
+                    self._take(candidate, None if isinstance(found, str) else found)
+
+    def _is_answered(self, trial: Trial) -> bool:
+        """Judge what is known of a trial by now; whether it is over."""
+        while trial.wanted and not self.is_cancelled:
+            candidate = trial.wanted[0]
+            if not self._is_known(candidate):
+                if candidate.experiment.place.is_absent:
+                    return False
+                self._compile_here(candidate)
+            trial.judge(self._tried(candidate, trial.base.operations is not None))
+        if not trial.is_over or self.is_cancelled:
+            return False
+        found = dict.fromkeys(trial.target.numbers, trial.answer)
+        self._found.setdefault(trial.row.key, {}).update(found)
+        self.done += 1
+        self._keep("running")
+        return True
+
+    def _begin(self, trials: list[Trial]) -> None:
+        """Have compiled what is needed next, then what may be, as far as there is room. What comes
+        after a known one may not be: that is judged first.
+        """
+        needed = [each for trial in trials for each in trial.wanted[:1]]
+        beside = [
+            each
+            for trial in trials
+            for each in takewhile(lambda one: not self._is_known(one), trial.wanted[1:])
+        ]
+        begun = {each.experiment.id for each in self._pool.at_work}
+        for candidate in (*needed, *beside):
+            if not self._pool.has_room:
+                return
+            if candidate.experiment.id not in begun and not self._is_known(candidate):
+                begun.add(candidate.experiment.id)
+                try:
+                    self._pool.submit(candidate.experiment, candidate)
+                except RequestError:
+                    self._take(candidate, None)
+
+    def _candidates(self, row: Row, target: Target) -> list[Candidate]:
+        if row.experiment.what.has_plan:
+            return plans.candidates(row.experiment, target.first)
+        cores, rates = self.result.environment.cores or 1, self._rates.get(row.experiment.mesh)
+        return arrays.candidates(
+            row.experiment, row.strategy, target.first, cores, rates.machine if rates else None
+        )
+
+    def _tried(self, candidate: Candidate, by_operations: bool) -> Tried:
+        """The candidate, compiled, at the time that is expected of it in the way in which that of
+        the program as it is was: results of before do not say its operations.
+        """
+        found = self._compiled[candidate.experiment.id]
+        if found is None or found.status != "ok" or found.collectives is None:
+            return Tried(candidate)
+        if not by_operations:
+            found = found.model_copy(update={"operations": None})
+        return Tried(candidate, found, self._costs(candidate.experiment, candidate.strategy, found))
+
+    def _is_known(self, candidate: Candidate) -> bool:
+        """Whether it was compiled: for this tryout, beside what is tried, or before."""
+        if candidate.experiment.id not in self._compiled:
+            if found := self._beside(candidate):
+                self._compiled[candidate.experiment.id] = found
+            elif candidate.experiment.place.is_absent:
+                result = self._runs.known(candidate.experiment)
+                if result and is_current(result):  # the versions of now would make the same
+                    self._take(candidate, result)
+        return candidate.experiment.id in self._compiled
+
+    def _take(self, candidate: Candidate, result: Result | None) -> None:
+        """Keep the program of a candidate; None where it cannot be compiled, whatever that cost the
+        compiler's process.
+        """
+        self._compiled[candidate.experiment.id] = (
+            result.strategies.get(candidate.strategy) if result else None
+        )
+
+    def _compile_here(self, candidate: Candidate) -> None:
+        """Compile it for devices that are here, and wait for that."""
+        result = None
+        with contextlib.suppress(RequestError):
+            status, result = self._runs.run(candidate.experiment, compile_only=True)
+            if status is not None:
+                self._lab.delete([status.run])
+        self._take(candidate, result)
+
+    def _beside(self, candidate: Candidate) -> StrategyResult | None:
+        """The candidate where it ran beside what is tried, such as another strategy."""
+        for row in self.result.experiment.rows:
+            if (
+                row.strategy == candidate.strategy
+                and row.key in self.result.strategies
+                and candidate.experiment == row.experiment.vary(strategies=[row.strategy])
+            ):
+                return self.result.strategies[row.key]
+        return None
+
+    def _keep(self, state: str) -> None:
+        self._store.keep(self.result.run, to_stored(state, self._found))

@@ -1,0 +1,72 @@
+"""Tryouts of this process: each runs in its own thread, and is found again by its run."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from spmd_core.lab import Asker, Lab, Remedies
+from spmd_core.results import Result
+from spmd_core.trials.remedies.attached import Answers, with_remedies
+from spmd_core.trials.searching.work import carried_out
+from spmd_core.trials.trying.stored import from_stored
+from spmd_core.trials.trying.tryout import Tryout
+
+KEPT = 8  # in memory; what the others found is read from the data folder
+
+_guard = threading.Lock()
+_tryouts: dict[tuple[Path, str], Tryout] = {}
+_stores: dict[Path, Remedies] = {}
+
+
+def store(lab: Lab) -> Remedies:
+    """What is kept in the Lab's folder."""
+    with _guard:
+        if lab.folder not in _stores:
+            _stores[lab.folder] = Remedies(lab.folder)
+        return _stores[lab.folder]
+
+
+def find(lab: Lab, run: str) -> Tryout | None:
+    """The tryout of a run in this process, at work or over."""
+    with _guard:
+        return _tryouts.get((lab.folder, run))
+
+
+def known(lab: Lab, run: str) -> tuple[str, Answers] | None:
+    """(state, answers) of a run, from this process or stored; None where nothing was tried. One
+    that another process left is `cancelled`: whether that is still at work is not known.
+    """
+    tryout = find(lab, run)
+    if tryout is not None:
+        return tryout.state, tryout.answers
+    stored = from_stored(store(lab).of(run))
+    if stored is None:
+        return None
+    return ("cancelled" if stored[0] == "running" else stored[0]), stored[1]
+
+
+def told(lab: Lab, result: Result) -> Result:
+    """A result with what was found to remove its collectives, so far."""
+    found = known(lab, result.run)
+    return with_remedies(result, found[1]) if found else result
+
+
+def start(lab: Lab, result: Result, asker: Asker | None = None) -> Tryout:
+    """Begin to try; the tryout that is at work already where one is."""
+    place, key = store(lab), (lab.folder, result.run)
+    with _guard:
+        at_work = _tryouts.get(key)
+        if at_work is not None and not at_work.is_over:
+            return at_work
+        tryout = _tryouts[key] = Tryout(lab, place, result, asker)
+        for old in [each for each, one in _tryouts.items() if one.is_over][:-KEPT]:
+            del _tryouts[old]
+    threading.Thread(target=tryout.run, name=f"tryout {result.run}", daemon=True).start()
+    return tryout
+
+
+def watch_tryout(
+    tryout: Tryout, on_change: Callable[[Tryout], None], every_s: float = 0.2
+) -> Answers:
+    """Try in a thread of its own and tell how it goes; Ctrl-C ends it and keeps what was found."""
+    return carried_out(tryout, "tryout", on_change, every_s).answers

@@ -1,0 +1,257 @@
+"""Rules for a computation of arrays, measured or predicted: each is a function of the facts that
+gives the next thing to try, or None where its number does not say so.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spmd_core.base import RequestError
+from spmd_core.experiment import DTYPE_BYTES, ONE_DEVICE, Experiment, axes_json, element_count
+from spmd_core.results import SPREAD_WARNING, Next, Result, StrategyResult
+from spmd_core.words.advice import sentences as words
+
+FLOOR_SHARE = 0.3  # of the time: from here on the floor is what is measured
+GROWN, ENOUGH_BYTES = 16, 2**22  # of operands: times as many, and at least so many
+MOST_DOUBLINGS = 40
+MOST_BYTES = 2**28  # of operands, that a suggestion asks for
+LARGE_BYTES, LARGE_SHARE = 2**20, 0.25  # of a replicated operand, of what a device holds
+PAYS = 1.0  # sharded over one device: above it sharding does not pay
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the rules look at: a result, and the strategy that is its answer."""
+
+    result: Result
+    name: str
+    found: StrategyResult
+
+    @property
+    def experiment(self) -> Experiment:
+        """What was run."""
+        return self.result.experiment
+
+    @property
+    def seconds(self) -> float | None:
+        """Of the answer: measured, else predicted."""
+        if self.found.median_s is not None:
+            return self.found.median_s
+        return self.found.predicted_s.estimate if self.found.predicted_s else None
+
+
+Rule = Callable[[Facts], Next | None]
+
+
+def dispatch_bound(facts: Facts) -> Next | None:
+    """Much of the time is what any call costs on this machine."""
+    floor, seconds = facts.result.environment.dispatch_floor_s, facts.found.median_s
+    if floor is None or seconds is None or facts.name in ONE_DEVICE:
+        return None
+    share = min(1.0, floor / seconds)
+    larger = grown(facts.experiment)
+    if share < FLOOR_SHARE or larger is None:
+        return None
+    return Next(
+        rule="dispatch_bound",
+        number=share,
+        experiment=larger,
+        sentence=words.dispatch_words(share, floor, _grown_sizes(facts, larger)),
+    )
+
+
+def one_device_wins(facts: Facts) -> Next | None:
+    """A strategy of one device is faster than every sharded one."""
+    sharded = {
+        name: found.median_s
+        for name, found in facts.result.strategies.items()
+        if name not in ONE_DEVICE and found.median_s
+    }
+    larger = grown(facts.experiment)
+    if facts.name not in ONE_DEVICE or not sharded or not facts.found.median_s or larger is None:
+        return None
+    best = min(sharded, key=sharded.__getitem__)
+    ratio = _paired(facts, best) or sharded[best] / facts.found.median_s
+    if ratio <= PAYS:
+        return None
+    sentence = words.one_device_words(ratio, facts.name, _grown_sizes(facts, larger))
+    return Next(rule="one_device_wins", number=ratio, experiment=larger, sentence=sentence)
+
+
+def _paired(facts: Facts, other: str) -> float | None:
+    """The ratio that the answer's headline and table give; None where they compare with another."""
+    answer = facts.result.comparison
+    if answer is None or answer.fastest != facts.name:
+        return None
+    return next((each.ratio for each in answer.ratios if each.strategy == other), None)
+
+
+def idle_axis(facts: Facts) -> Next | None:
+    """Nothing is sharded over a mesh axis, and some dim could be."""
+    experiment = facts.experiment
+    used = {
+        axis
+        for array in experiment.what.arrays
+        for axes in experiment.spec(array.name)
+        for axis in axes
+    }
+    table = dict(experiment.sharding)
+    for axis, size in experiment.mesh:
+        if axis in used or size < 2:
+            continue
+        for dim in _by_size(experiment):
+            changed = table | {dim: (*table.get(dim, ()), axis)}
+            tried = varied(experiment, sharding=_table_json(changed))
+            if tried is not None:
+                return Next(
+                    rule="idle_axis",
+                    number=size,
+                    experiment=tried,
+                    sentence=words.idle_words(axis, size, dim),
+                )
+    return None
+
+
+def replicated_operand(facts: Facts) -> Next | None:
+    """A large operand lies on every device, and an axis is left to shard it over."""
+    experiment = facts.experiment
+    held = facts.found.memory_bytes
+    total = (held.peak or held.argument or 0) if held else 0
+    for array in experiment.what.operands:
+        spec = experiment.spec(array.name)
+        nbytes = element_count(experiment.shape(array.name)) * DTYPE_BYTES[experiment.dtype]
+        if any(spec) or nbytes < LARGE_BYTES or nbytes < LARGE_SHARE * total:
+            continue
+        for at, size in sorted(enumerate(experiment.shape(array.name)), key=lambda each: -each[1]):
+            axes = tuple(axis for axis, count in experiment.mesh if count > 1)
+            parts = math.prod(experiment.axis_sizes[axis] for axis in axes)
+            if parts < 2 or size % parts:
+                continue
+            entries = [axes_json(axes) if place == at else None for place in range(len(spec))]
+            tried = varied(
+                experiment, overrides={**experiment.to_json()["overrides"], array.name: entries}
+            )
+            if tried is not None:
+                sentence = words.replicated_words(array.name, nbytes, axes, nbytes // parts)
+                return Next(
+                    rule="replicated_operand", number=nbytes, experiment=tried, sentence=sentence
+                )
+    return None
+
+
+def partial_sums(facts: Facts) -> Next | None:
+    """The largest collective adds partial sums over a dim that could stay replicated."""
+    sums = [
+        each
+        for each in facts.found.collectives or ()
+        if each.kind in ("all-reduce", "reduce-scatter")
+    ]
+    if not sums:
+        return None
+    largest = max(sums, key=lambda each: each.bytes * each.times)
+    experiment, table = facts.experiment, dict(facts.experiment.sharding)
+    for dim in experiment.what.contracted:
+        if set(table.get(dim, ())) & set(largest.axes):
+            left = {name: axes for name, axes in table.items() if name != dim}
+            tried = varied(experiment, sharding=_table_json(left))
+            if tried is not None:
+                return Next(
+                    rule="partial_sums",
+                    number=largest.bytes,
+                    experiment=tried,
+                    sentence=words.sum_words(largest.kind, largest.bytes, dim, largest.axes),
+                )
+    return None
+
+
+def noisy(facts: Facts) -> Next | None:
+    """The samples scatter too much to tell strategies apart."""
+    found = facts.found
+    if not found.median_s or found.iqr_s is None or found.iqr_s / found.median_s <= SPREAD_WARNING:
+        return None
+    timing = facts.experiment.timing
+    tried = varied(
+        facts.experiment,
+        timing={
+            "samples": min(1000, timing.samples * 3),
+            "min_seconds": min(60, timing.min_seconds * 3),
+        },
+    )
+    if tried is None or tried == facts.experiment:
+        return None
+    spread = found.iqr_s / found.median_s
+    return Next(
+        rule="noisy",
+        number=spread,
+        experiment=tried,
+        sentence=words.noisy_words(spread, tried.timing.samples),
+    )
+
+
+def larger_size(facts: Facts) -> Next | None:
+    """Nothing stands out: the same at a larger size."""
+    larger = grown(facts.experiment)
+    if larger is None or facts.seconds is None:
+        return None
+    return Next(
+        rule="larger_size",
+        number=facts.seconds,
+        experiment=larger,
+        sentence=words.larger_words(facts.seconds, _grown_sizes(facts, larger)),
+    )
+
+
+# In the order in which they are asked: what spoils the answer first, then what would mend it.
+RULES: tuple[Rule, ...] = (
+    noisy,
+    one_device_wins,
+    dispatch_bound,
+    idle_axis,
+    replicated_operand,
+    partial_sums,
+    larger_size,
+)
+
+
+def grown(experiment: Experiment) -> Experiment | None:
+    """The experiment with its dims doubled in turn, the largest first, until it has GROWN times
+    the bytes of operands and ENOUGH_BYTES at least; None where that is too large to suggest.
+    """
+    sizes, what = experiment.sizes, experiment.what
+    free = [
+        dim
+        for dim in _by_size(experiment)
+        if not any(dim in (rule.dim, rule.other) for rule in what.size_rules)
+    ]
+    enough = max(ENOUGH_BYTES, GROWN * what.operand_bytes(sizes, experiment.dtype))
+    for turn in range(MOST_DOUBLINGS if free else 0):
+        if what.operand_bytes(sizes, experiment.dtype) >= enough:
+            break
+        sizes[free[turn % len(free)]] *= 2
+    if not free or what.operand_bytes(sizes, experiment.dtype) > MOST_BYTES:
+        return None
+    return varied(experiment, dims=sizes)
+
+
+def varied(experiment: Experiment, **changes: Any) -> Experiment | None:
+    """The experiment with fields changed; None where the rules refuse it."""
+    try:
+        return experiment.vary(**changes)
+    except RequestError:
+        return None
+
+
+def _by_size(experiment: Experiment) -> list[str]:
+    """Dims of the operands and results, the largest first; those that are summed over last."""
+    summed = experiment.what.contracted
+    return sorted(experiment.sizes, key=lambda dim: (dim in summed, -experiment.sizes[dim]))
+
+
+def _grown_sizes(facts: Facts, larger: Experiment) -> dict[str, int]:
+    """The sizes that differ."""
+    return {dim: size for dim, size in larger.dims if facts.experiment.sizes[dim] != size}
+
+
+def _table_json(table: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    return {dim: axes_json(axes) for dim, axes in table.items() if axes}

@@ -1,0 +1,86 @@
+"""What to try next, in words: the number first."""
+
+from collections.abc import Mapping, Sequence
+
+from spmd_core.base import bytes_text, seconds_text
+from spmd_core.words.names import listed, title
+
+
+def dispatch_words(share: float, floor_s: float, sizes: Mapping[str, int]) -> str:
+    """Most of the time is what any call costs."""
+    return (
+        f"{share:.0%} of the time is the dispatch floor, {seconds_text(floor_s)} a call: try "
+        f"{_sizes(sizes)}, where sharding can win."
+    )
+
+
+def one_device_words(ratio: float, best: str, sizes: Mapping[str, int]) -> str:
+    """Sharding does not pay at this size."""
+    return (
+        f"Sharding takes {ratio:.3g}× as long as {title(best)} here: try {_sizes(sizes)}, "
+        "where each device has more to do."
+    )
+
+
+def idle_words(axis: str, size: int, dim: str) -> str:
+    """A mesh axis shards nothing."""
+    return (
+        f"{size} devices compute the same, since nothing is sharded over `{axis}`: try {dim} "
+        f"sharded over `{axis}`."
+    )
+
+
+def replicated_words(array: str, nbytes: int, axes: Sequence[str], left: int) -> str:
+    """A replicated operand fills memory that sharding would free."""
+    over = listed([f"`{axis}`" for axis in axes])
+    return (
+        f"{bytes_text(nbytes)} of `{array}` on every device: try it sharded over {over}, "
+        f"{bytes_text(left)} each."
+    )
+
+
+def sum_words(kind: str, nbytes: int, dim: str, axes: Sequence[str]) -> str:
+    """The largest collective adds partial sums over a sharded dim."""
+    over = listed([f"`{axis}`" for axis in axes])
+    return (
+        f"{bytes_text(nbytes)} per device in each {kind} over {over}: try {dim} replicated, "
+        "which leaves no partial sums to add."
+    )
+
+
+def noisy_words(spread: float, samples: int) -> str:
+    """The samples scatter."""
+    return (
+        f"{spread:.0%} of the median is the spread of the middle half of the samples: try "
+        f"{samples} samples on an idle machine."
+    )
+
+
+def larger_words(median_s: float, sizes: Mapping[str, int]) -> str:
+    """Nothing stands out: how does it grow?"""
+    return f"{seconds_text(median_s)} at this size: try {_sizes(sizes)} to see how it grows."
+
+
+def fit_words(missing: int, change: str) -> str:
+    """It does not fit, and the nearest plan that should."""
+    return f"{bytes_text(missing)} per device too much: try {change}, which should fit."
+
+
+def plan_words(share: float, change: str, before_s: float, after_s: float) -> str:
+    """A neighbor of a plan takes less time per token, by the instant estimate."""
+    return (
+        f"{share:.1%} less time per token, estimated, with {change}: "
+        f"{seconds_text(before_s)} -> {seconds_text(after_s)} for as many tokens."
+    )
+
+
+def more_chips_words(share: float, what: str, target: str) -> str:
+    """What the step is made of, where no neighbor is better: more chips are what is left."""
+    return (
+        f"{share:.0%} of the step is {what}, and no change of one axis or policy takes less "
+        f"time per token: try {target}."
+    )
+
+
+def _sizes(sizes: Mapping[str, int]) -> str:
+    return listed([f"{dim}={size}" for dim, size in sizes.items()])

@@ -1,0 +1,262 @@
+"""Plans: what is accepted, filled in and refused."""
+
+import pytest
+
+from spmd_core.base.errors import RequestError
+from spmd_core.experiment.plan.plan import NAMES
+from spmd_core.experiment.plan.reading import parse_mesh, parse_plan
+from spmd_core.time.cost.memory import estimate_memory
+
+GOOD = {"target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": {"fsdp": 16}, "batch_per_device": 2}
+
+
+def test_a_plan_is_filled_in_and_reads_its_own_form():
+    plan = parse_plan(GOOD)
+    assert (plan.batch, plan.tokens, plan.remat, plan.kernel_blocks) == (
+        32,
+        32 * 2048,
+        "full",
+        (512, 512, 512),
+    )
+    assert parse_plan(plan.to_json()) == plan
+    assert parse_plan(plan.to_json()).id == plan.id
+    assert plan.flags["xla_enable_async_all_gather"] == "true"
+
+
+def test_own_flags_come_after_the_published_ones():
+    plan = parse_plan(GOOD | {"compiler_flags": ["--xla_enable_async_all_gather=false"]})
+    assert plan.flags["xla_enable_async_all_gather"] == "false"
+
+
+def test_v6e_takes_the_blocks_of_the_published_runs():
+    plan = parse_plan(GOOD | {"target": "tpu:v6e:4x4", "sequence": 8192})
+    assert plan.kernel_blocks == (2048, 2048, 2048)
+    assert plan.fused_attention_backward
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"mesh": {"fsdp": 8}},
+            "mesh of 8 devices does not fill v5e:4x4 with its 16: make the axes multiply to 16",
+        ),
+        ({"mesh": {"rows": 16}}, "mesh axis 'rows' is not one that a decoder is sharded over"),
+        (
+            {"mesh": {"fsdp": 16}, "batch_per_device": 0.5},
+            "batch_per_device=0.5 makes 8 sequences, which do not divide over 16 shards: use 1",
+        ),
+        (
+            {"mesh": {"tensor": 16}, "model": "llama-2-13b"},
+            "tensor=16 does not divide heads=40 of llama-2-13b: use 8",
+        ),
+        ({"sequence": 200}, "sequence=200 does not divide into blocks of 128"),
+        ({"save": ["query", "colour"]}, "save 'colour' is not saved by a decoder's block"),
+        ({"save": ["query"], "offload": ["query"]}, "'query' is both saved and offloaded"),
+        ({"remat": "none", "save": ["query"]}, "remat none keeps everything"),
+        ({"remat": "some"}, "remat='some' is not valid"),
+        (
+            {"model": "llama-3.1-8b", "fused_qkv": True},
+            "fused_qkv needs as many key heads as heads",
+        ),
+        ({"compiler_flags": ["rm -rf"]}, "compiler flag 'rm -rf' is not a flag"),
+        ({"compiler_flags": ["xla_a=1 --xla_dump_to=x"]}, "is not a flag"),
+        ({"compiler_flags": ["xla_a=1\n"]}, "is not a flag"),
+        *(
+            (
+                {"compiler_flags": [f"{name}=there"]},
+                f"compiler flag '{name}=there' reads or writes files",
+            )
+            for name in (
+                "xla_dump_to",
+                "xla_jf_generate_cpu_profile_to",
+                "xla_sc_high_water_mark_protobuf_file",
+                "xla_compile_cache",
+                "xla_tpu_metrics_filename_prefix",
+                "xla_tpu_impure_offloaded_lowering_files_dir",
+                "xla_ior_stored_solution_path",
+            )
+        ),
+        ({"target": "tpu:v5e:4x5"}, "use tpu:v5e:4x4 or tpu:v5e:4x8"),
+        (
+            {"attention_blocks": [512, 384, 384]},
+            "attention_blocks=384 does not divide sequence=2048: use 128",
+        ),
+        (
+            {"attention_blocks": [512, 512, 384]},
+            "attention_blocks=512,512,384 computes with 384 keys of blocks of 512, which does not divide",
+        ),
+        (
+            {"attention_blocks": [512, 512]},
+            "is neither one number nor three: write for example 512, or 2048,1024,512",
+        ),
+        ({"attention_blocks": 9000}, "attention_blocks=9000 is not between 128 and 8192: use 8192"),
+        ({"sizes": {"heads": 16, "kv_heads": 5}}, "kv_heads=5 does not divide heads=16: use 1"),
+        (
+            {"sizes": {"head_dim": 200}},
+            "head_dim=200 does not fit the attention kernel's lanes of 128: use 256",
+        ),
+        (
+            {"model": "gemma-2-9b", "layers": 3},
+            "layers=3 do not divide into blocks of 2, as gemma-2-9b has them: use 2",
+        ),
+        (
+            {"model": "mixtral-8x7b", "gated": False},
+            "experts=8 are gated with silu in this program",
+        ),
+        ({"sizes": {"embed": 0}}, "embed=0 is not a size: use at least 1"),
+        (
+            {"sizes": {"mlp": 10**12}},
+            "embed=2048 by mlp=1000000000000 makes a weight of 3,725.3 TiB in bfloat16, more than the 15.8 GiB of a TPU v5e",
+        ),
+        (
+            {"gated": False, "fused_mlp": True},
+            "fused_mlp is one matmul for gate and up, and scaled:1 here has no gate: leave it out",
+        ),
+        ({"colour": 1}, "colour=1 is not valid"),
+    ],
+)
+def test_a_bad_plan_is_refused_with_the_value_the_rule_and_a_fix(change, words):
+    with pytest.raises(RequestError) as caught:
+        parse_plan(GOOD | change)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_mesh_is_read_in_order():
+    assert parse_mesh("data=2,fsdp=16,tensor=4") == (("data", 2), ("fsdp", 16), ("tensor", 4))
+    for text in (
+        "fsdp",
+        "fsdp=x",
+        "fsdp=-1",
+        "fsdp=2;tensor=2",
+        "fsdp=²",
+        "fsdp=" + "9" * 5000,
+        "x" * 5000 + "=1",
+    ):
+        with pytest.raises(RequestError, match="is not a list of axes"):
+            parse_mesh(text)
+
+
+# Peaks that the compiler reported (GiB, libtpu 0.0.42) for plans around the capacity of their chips
+MEASURED = [
+    (
+        {
+            "target": "tpu:v5e:16x16",
+            "model": "scaled:16",
+            "mesh": {"fsdp": 256},
+            "batch_per_device": 6,
+        },
+        8.89,
+    ),
+    (
+        {
+            "target": "tpu:v5e:16x16",
+            "model": "scaled:32",
+            "mesh": {"fsdp": 256},
+            "batch_per_device": 4,
+        },
+        10.94,
+    ),
+    (
+        {
+            "target": "tpu:v5e:16x16",
+            "model": "scaled:64",
+            "mesh": {"fsdp": 256},
+            "batch_per_device": 2,
+        },
+        12.89,
+    ),
+    (
+        {
+            "target": "tpu:v5e:16x16",
+            "model": "llama-2-7b",
+            "mesh": {"fsdp": 256},
+            "batch_per_device": 4,
+        },
+        4.26,
+    ),
+    (
+        {
+            "target": "tpu:v5p:4x4x4",
+            "model": "scaled:32",
+            "mesh": {"fsdp": 16, "tensor": 4},
+            "batch_per_device": 6,
+            "remat": "minimal",
+        },
+        86.79,
+    ),
+    (
+        {
+            "target": "tpu:v5p:4x4x4",
+            "model": "scaled:64",
+            "mesh": {"fsdp": 16, "tensor": 4},
+            "batch_per_device": 3,
+            "remat": "minimal",
+        },
+        90.75,
+    ),
+    (
+        {
+            "target": "tpu:v5p:4x4x4",
+            "model": "scaled:64",
+            "mesh": {"fsdp": 64},
+            "batch_per_device": 6,
+        },
+        36.22,
+    ),
+    (
+        {
+            "target": "tpu:v5p:8x8x8",
+            "model": "llama-2-70b",
+            "mesh": {"fsdp": 512},
+            "batch_per_device": 4,
+            "sequence": 4096,
+        },
+        32.20,
+    ),
+]
+
+
+@pytest.mark.parametrize(("request_", "gib"), MEASURED)
+def test_the_peak_said_before_compiling_is_within_a_tenth_of_the_compilers(request_, gib):
+    assert estimate_memory(parse_plan(request_)).peak / 2**30 == pytest.approx(gib, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("request_", "needed_gib"),
+    [
+        (
+            {
+                "target": "tpu:v5p:4x4x4",
+                "model": "scaled:64",
+                "mesh": {"fsdp": 16, "tensor": 4},
+                "batch_per_device": 4,
+                "remat": "minimal",
+            },
+            115.72,
+        ),
+        (
+            {
+                "target": "tpu:v5p:4x4x8",
+                "model": "scaled:128",
+                "mesh": {"fsdp": 32, "tensor": 4},
+                "batch_per_device": 3,
+                "remat": "minimal",
+            },
+            151.98,
+        ),
+    ],
+)
+def test_what_the_compiler_refused_is_refused_before_compiling(request_, needed_gib):
+    plan = parse_plan(request_)
+    assert estimate_memory(plan).peak > plan.topology.chip.device_hbm_bytes
+    assert needed_gib * 2**30 > plan.topology.chip.device_hbm_bytes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_offloading_moves_bytes_from_the_device_to_the_host(name):
+    kept = estimate_memory(parse_plan(GOOD | {"save": [] if name == "input" else [name]}))
+    moved = estimate_memory(parse_plan(GOOD | {"offload": [name]}))
+    assert kept.host == 0
+    assert moved.host + moved.peak == pytest.approx(kept.peak, rel=1e-6)

@@ -1,0 +1,190 @@
+"""What is asked for at once, on a real Dask cluster of two worker processes: stored as what was
+compiled here, also where a worker is killed, and where the scheduler goes and comes back.
+"""
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from spmd_core.base.settings import read_settings
+from spmd_core.commands.predict_sweep import Batch
+from spmd_core.lab.cluster import connection, task
+from spmd_core.lab.lab import Lab
+from spmd_core.lab.store.searches import Searches
+from spmd_core.results.remedy import Remedy
+from spmd_core.search.array_question import read_array_question
+from spmd_core.search.sweep.runs import Asked, look, start
+from spmd_core.search.sweep.sweep import parse_sweep, variants
+from spmd_core.trials.searching.search import Search
+from spmd_core.trials.trying.tryout import Tryout
+from spmd_core.trials.trying.tryouts import store as tried
+from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
+from tests.standin import sitecustomize as standin
+
+SPEC = {
+    "workload": "elementwise",
+    "target": "tpu:v5e:2x2",
+    "mesh": {"x": 4},
+    "sharding": None,
+    "dims": {"rows": 16, "cols": 8},
+    "strategies": ["auto"],
+    "seed": 0,
+}
+SUM = {
+    "workload": "contraction",
+    "dims": {"rows": 4096, "cols": 1024},
+    "sharding": {"rows": "x"},
+    "strategies": ["auto"],
+}
+MANY = 20
+
+
+@pytest.fixture
+def open_lab(data_folder, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
+    monkeypatch.setattr(connection, "CONNECT_S", 0.5)
+    monkeypatch.setattr(connection, "GONE_S", 0.5)
+    labs = []
+
+    def opened(address, **changes):
+        labs.append(Lab.open(data_folder, settings=replace(HASTY, dask=address, **changes)))
+        return labs[-1]
+
+    yield opened
+    for lab in labs:
+        lab.close()
+
+
+@pytest.fixture
+def search(data_folder):
+    store = Searches(data_folder)
+    yield lambda lab: Search(lab, store, read_array_question(SPEC), 5 * PATIENCE_S)
+    store.close()
+
+
+def absent(behaviour=standin.QUICK, **changes):
+    return experiment(behaviour, **{"target": "tpu:v5e:2x2", "mesh": {"x": 4}} | changes)
+
+
+def begun(cluster, search):
+    """The thread of a search that has found the first of its three candidates."""
+    thread = threading.Thread(target=search.run)
+    thread.start()
+    cluster.allow(1)
+    until(lambda: any(each.fate == "measured" for each in search.answer.found))
+    return thread
+
+
+def sampling(lab, run):
+    return until(lambda: (status := lab.status(run)).phase == "sample" and status)
+
+
+def test_a_worker_that_dies_costs_a_try_and_what_was_found_is_stored(cluster, open_lab, search):
+    lab = open_lab(cluster.ready(2))
+    found = search(lab)
+    thread = begun(cluster, found)
+    cluster.workers[0].kill()
+    cluster.allow(MANY)
+    thread.join(PATIENCE_S)
+    assert found.state == "done" and not found.problem
+    assert [each.fate for each in found.answer.found] == ["measured"] * 3
+    runs = [each.run for each in found.answer.found]
+    assert {each.run for each in lab.history(searched=True)} == set(runs)
+    result = lab.result(runs[0])
+    assert result.run == runs[0] and lab.latest(result.experiment) == runs[0]
+    assert lab.texts(runs[0], "single") == {"program": "text text "}
+    assert lab.devices("tpu:v5e:2x2").device_kind == "stand-in"
+    assert lab.compiler_pid is None, "nothing was compiled here"
+
+
+def test_what_is_cancelled_ends_on_the_cluster_too_and_what_crashes_says_why(cluster, open_lab):
+    lab = open_lab(cluster.ready(1))
+    first = lab.submit(absent(), batch="a")
+    status = sampling(lab, first)
+    assert status.state == "running" and lab.active() == (status,)
+    lab.cancel(first)
+    assert lab.wait(first, PATIENCE_S).state == "cancelled"
+    second = lab.submit(absent(standin.ABORT), batch="a")  # the one worker is free for it
+    status = lab.wait(second, PATIENCE_S)
+    assert status.state == "crashed" and "ended by SIGABRT in compile" in status.error.message
+    assert "the rendezvous was not reached" in status.stderr_tail
+    assert lab.compiler_pid is None
+
+
+def test_what_takes_too_long_there_is_ended_there(cluster, open_lab):
+    lab = open_lab(cluster.ready(1), predict_timeout_s=0.2)
+    run = lab.submit(absent(), batch="a")
+    status = lab.wait(run, PATIENCE_S)
+    assert status.state == "timed_out"
+    assert "the run took longer than 200 ms" in status.error.message
+
+
+def test_what_would_remove_a_collective_is_compiled_there_too(cluster, open_lab):
+    lab = open_lab(cluster.ready(1))
+    cluster.allow(MANY)
+    given = absent(standin.SUMS, **SUM, target="tpu:v5e:2x4", mesh={"x": 8})
+    run = lab.submit(given, batch="a")
+    assert lab.wait(run, PATIENCE_S).state == "succeeded"
+    tryout = Tryout(lab, tried(lab), lab.result(run))
+    found = tryout.run()["auto"][0]
+    assert tryout.state == "done" and isinstance(found, Remedy) and found.removes
+    stored = lab.latest(found.experiment)
+    assert stored in {each.run for each in lab.history(searched=True)}
+    assert lab.texts(stored, "single") and lab.compiler_pid is None
+
+
+def test_where_the_scheduler_goes_a_search_pauses_and_a_sweep_waits_until_it_is_back(
+    cluster, open_lab, search
+):
+    lab = open_lab(cluster.ready(1))
+    found = search(lab)
+    thread = begun(cluster, found)
+    points, asked = variants(parse_sweep(absent(), "chips=4,8,16")), Asked()
+    start(Batch(lab), points, asked)
+    runs = list(asked.runs.values())
+    alone = lab.submit(absent())
+    cluster.end()
+    thread.join(PATIENCE_S)
+    assert found.state == "paused" and "is gone: start it again" in found.problem
+    assert found.answer.ranking[0].candidate.fate == "measured"  # what was found is kept
+    until(lambda: all(each.words == found.problem for each in look(lab, points, asked)))
+    assert {each.state for each in look(lab, points, asked)} == {"waiting"}
+    assert lab.status(runs[0]).waiting_for == f"the cluster: {found.problem}"
+    assert lab.wait(alone, PATIENCE_S).state == "succeeded", "which this machine compiles"
+    lab.cancel(runs[1])
+    assert lab.status(runs[1]).state == "cancelled"
+
+    cluster.ready(1)
+    sampling(lab, runs[0])
+    assert lab.status(runs[2]).held_up is None
+    cluster.allow(MANY)
+    for run in (runs[0], runs[2]):
+        assert lab.wait(run, PATIENCE_S).state == "succeeded" and lab.texts(run, "single")
+    known = {each.run for each in found.answer.found if each.run}
+    again = search(lab)
+    again.run()
+    assert again.state == "done" and known < {each.run for each in again.answer.found}
+
+
+def test_an_address_that_does_not_answer_pauses_with_a_sentence(open_lab, search):
+    found = search(open_lab("tcp://127.0.0.1:9"))
+    found.run()
+    assert found.state == "paused" and found.answer.ranking and not found.answer.complete
+    assert "tcp://127.0.0.1:9' does not answer" in found.problem
+
+
+def test_what_killed_its_workers_is_told_by_their_number():
+    from distributed.scheduler import KilledWorker
+
+    found = task._failed(KilledWorker("a", None, 3))
+    assert found.state == "crashed" and found.error.message.startswith("4 Dask workers died")
+    other = task._failed(ModuleNotFoundError("No module named 'spmd_core'"))
+    assert other.error.message == "its task failed: No module named 'spmd_core'"
+
+
+def test_other_versions_are_named_and_an_address_is_checked():
+    words = connection.differing('{"jax": "0.12", "libtpu": "1"}', '{"jax": "0.10", "libtpu": "1"}')
+    assert words == "jax 0.12 beside 0.10 here"
+    with pytest.raises(ValueError, match="is not the address of a Dask scheduler"):
+        read_settings({"SPMD_LAB_DASK": "http://somewhere"})

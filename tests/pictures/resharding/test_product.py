@@ -1,0 +1,127 @@
+"""The communication of a product, against the textbook's cases, its seconds and its sentences."""
+
+import pytest
+
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.workloads.catalog import WORKLOADS
+from spmd_core.machine.topologies import get_topology
+from spmd_core.pictures.resharding.moves import Move
+from spmd_core.pictures.resharding.product import is_product, product
+from spmd_core.pictures.resharding.seconds import costs
+from spmd_core.results.machine import Fit
+from spmd_core.time.cost.links import collective_s
+from spmd_core.time.estimate.transfers import route_of
+from spmd_core.words import layouts as words
+
+KIB = 1024
+
+
+def step(x, weights, y, target="cpu:8", **dims):
+    return parse_experiment(
+        {
+            "workload": "layer",
+            "target": target,
+            "mesh": {"x": 2, "y": 4},
+            "dims": {"batch": 64, "in": 128, "out": 64} | dims,
+            "overrides": {"x": x, "weights": weights, "y": y},
+        }
+    )
+
+
+def needs(experiment):
+    here = costs(experiment)
+    return product(
+        experiment,
+        lambda move: here.rates.collective(move.kind, experiment.mesh, move.axes, move.nbytes),
+        here.rates.matmul_s(experiment.what.flops(experiment.sizes), None),
+    )
+
+
+@pytest.mark.parametrize(
+    ("x", "weights", "y", "expected"),
+    [
+        # data parallel: nothing
+        (["x", None], [None, None], ["x", None], []),
+        # weights stored in parts of `in` are gathered
+        (["x", None], ["x", None], ["x", None], [("weights", "all-gather", ("x",), 32 * KIB)]),
+        # the contracted dim sharded alike: partial sums over y
+        ([None, "y"], ["y", None], [None, None], [("y", "all-reduce", ("y",), 16 * KIB)]),
+        ([None, "y"], ["y", None], ["y", None], [("y", "reduce-scatter", ("y",), 16 * KIB)]),
+        # both: two mesh axes
+        (["x", "y"], ["y", None], ["x", None], [("y", "all-reduce", ("y",), 8 * KIB)]),
+        (["x", None], ["x", "y"], ["x", "y"], [("weights", "all-gather", ("x",), 8 * KIB)]),
+        # the result is wanted replicated
+        (["x", None], [None, None], [None, None], [("y", "all-gather", ("x",), 16 * KIB)]),
+    ],
+)
+def test_the_cases_of_the_textbook(x, weights, y, expected):
+    found = needs(step(x, weights, y))
+    assert [
+        (move.array, move.kind, move.axes, move.nbytes) for move in found.collectives
+    ] == expected
+
+
+def test_partial_sums_are_said_to_be_of_the_contracted_dim():
+    experiment = step([None, "y"], ["y", None], ["y", None])
+    found = needs(experiment)
+    assert found.partial == ("y",)
+    assert words.why(experiment, found, found.collectives[0]) == (
+        "the contracted dim `in` is sharded over `y`: partial sums of y are added, and each device "
+        "keeps its shard"
+    )
+    assert (
+        words.product_headline(experiment, found, costs(experiment).of)
+        == "Reduce-scatter of the result y over axis `y`"
+    )
+
+
+def test_seconds_are_those_of_the_cost_model():
+    experiment = step(["x", None], ["x", None], ["x", None], "tpu:v5e:2x4")
+    (move,) = needs(experiment).collectives
+    topology = get_topology("tpu:v5e:2x4")
+    where = route_of(topology, experiment.mesh, "topology", ("x",))
+    here = costs(experiment)
+    assert here.is_known
+    assert here.of(move) == collective_s(topology, "all-gather", where, 32 * KIB)
+
+
+def test_seconds_on_simulated_devices_are_of_a_calibration_or_unknown():
+    experiment = step(["x", None], ["x", None], ["x", None])
+    move = Move("all-gather", ("x",), 32 * KIB)
+    assert costs(experiment).of(move) is None
+    line = Fit(
+        kind="all-gather",
+        axes=("x",),
+        devices=2,
+        latency_s=1e-4,
+        latency_ci95_s=(0, 1),
+        bandwidth=1e9,
+        bandwidth_ci95=(1, 2),
+        knee_bytes=1.0,
+        worst_error=0.1,
+    )
+    assert costs(experiment, [line]).of(move) == pytest.approx(1e-4 + 16 * KIB / 1e9)
+    assert costs(experiment, [line]).of(Move("all-to-all", ("y",), KIB)) is None
+
+
+def test_a_mesh_that_does_not_fill_its_topology_has_no_seconds():
+    here = costs(step(["x", None], ["x", None], ["x", None], "tpu:v5e:4x4"))
+    assert not here.is_known and here.of(Move("all-gather", ("x",), KIB)) is None
+
+
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_products_are_contractions_of_two_arrays(name):
+    assert is_product(WORKLOADS[name]) == (name in ("layer", "dot", "matmul"))
+
+
+def test_a_change_of_spec_in_a_sentence():
+    before, after = (("x",), ()), ((), ())
+    move = Move("all-gather", ("x",), 32 * KIB, (0,))
+    said = words.reshard_headline(before, after, [move], 16 * KIB, lambda move: 2e-6)
+    assert said == (
+        "P('x', None) → P(None, None): 16.0 KiB into each device at most, by "
+        "all-gather over `x`: 2 µs"
+    )
+    assert words.reshard_headline(before, before, [], 0, lambda move: None).endswith(
+        "nothing is sent, every device already holds it"
+    )

@@ -1,0 +1,129 @@
+"""The timeline of a compiled loop: its scenes, its waits, who needs whom."""
+
+import pytest
+
+from spmd_core.base.units import seconds_text
+from spmd_core.pictures.timeline.text import from_text, to_text
+from spmd_core.pictures.timeline.values import mix
+from spmd_core.words.timeline import names_of, path_words, row_words, scene_summary, scene_words
+from tests.pictures.timeline.values import EXPOSED, predicted, timeline
+
+FOUND = timeline()
+
+
+def by_name(scene):
+    return {span.name: span for span in scene.spans if span.kind != "exposed"}
+
+
+def test_a_loop_is_a_span_of_the_whole_and_a_scene_of_its_own():
+    whole, body = FOUND.scenes
+    (loop,) = whole.spans
+    assert (loop.kind, loop.inside, whole.times) == ("loop", 1, 1)
+    assert (body.times, body.parent) == (10, 0)
+    assert body.length_s * body.times == pytest.approx(loop.length_s)
+    assert min(span.start_s for span in body.spans) == 0
+    assert FOUND.path(1) == (0, 1)
+
+
+def test_each_operation_says_what_it_needs_and_moves():
+    body = FOUND.scenes[1]
+    spans, at = by_name(body), [span.name for span in body.spans]
+    assert [at[each] for each in spans["after"].needs] == ["beside"]
+    assert spans["beside"].flops == 2 * 4096**3
+    assert spans["begin"].nbytes == 4096 * 4096 * 2 and spans["begin"].is_communication
+    assert spans["after"].line == "after = bf16[4096,4096] convolution(y, end)"
+    assert body.rows[spans["after"].row] == "chip" and body.rows[spans["begin"].row] != "chip"
+
+
+def test_what_is_waited_for_is_exposed_where_the_chip_stands_still():
+    body = timeline(EXPOSED).scenes[1]
+    gather = by_name(body)["begin"]
+    (wait,) = [span for span in body.spans if span.kind == "exposed"]
+    assert wait.waits_for is not None and wait.waiter is not None
+    assert body.spans[wait.waits_for] is gather
+    assert body.spans[wait.waiter].name == "after"
+    assert gather.exposed_s == pytest.approx(wait.length_s) and 0 < wait.length_s < gather.length_s
+    ((low, high),) = gather.exposed
+    assert (low, high) == pytest.approx((wait.start_s, wait.start_s + wait.length_s))
+
+
+def test_waits_and_work_fill_the_chip_s_row():
+    body = timeline(EXPOSED).scenes[1]
+    row = sorted((span.start_s, span.end_s) for span in body.spans if span.row == 0)
+    at = 0.0
+    for start, end in row:
+        assert start == pytest.approx(at)
+        at = end
+    assert at == pytest.approx(body.length_s)
+
+
+def test_the_mix_of_a_loop_is_that_of_its_passes():
+    found = timeline(EXPOSED)
+    whole = mix(found, 0)
+    assert set(whole) == {"memory", "matmul", "exposed"}
+    assert sum(whole.values()) == pytest.approx(found.whole.spans[0].length_s)
+
+
+def test_the_whole_says_the_exposed_communication_that_the_prediction_says():
+    found, timeline = predicted(EXPOSED)
+    waits = sum(time for name, time in found.shares_s.items() if name.startswith("wait: all-"))
+    assert waits > 0 and from_text(to_text(timeline)).whole.exposed_s == pytest.approx(waits)
+    assert f", {seconds_text(waits)} of it exposed communication" in scene_summary(timeline, 0)
+
+
+def test_its_text_gives_the_same_timeline():
+    text = to_text(FOUND)
+    again = from_text(text)
+    assert to_text(again) == text
+    assert again.scenes[1].spans[0].name == FOUND.scenes[1].spans[0].name
+    assert again.scenes[1].length_s == pytest.approx(FOUND.scenes[1].length_s)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', "1", '{"version": 1}'])
+def test_another_text_is_refused(text):
+    from spmd_core.base.errors import RequestError
+
+    with pytest.raises(RequestError, match="stored by another version: predict again"):
+        from_text(text)
+
+
+def test_names_that_a_person_knows():
+    layer = "jit(train_step)/transpose(jvp(layers))/while/body/closed_call/checkpoint"
+    assert path_words(f"{layer}/layer/gate/dot_general", "matmul") == "backward, layer, gate matmul"
+    assert (
+        path_words(f"{layer}/rematted_computation/layer/key/bse,ehd->bshd/dot_general", "matmul")
+        == "recomputed, layer, key matmul"
+    )
+    assert (
+        path_words("jit(step)/jvp()/dot_general", "matmul", "program.py:12 Model.logits")
+        == "forward, logits matmul"
+    )
+    assert path_words("jit(train_step)/jvp(layers)/while", "loop") == "forward, layers"
+    assert (
+        path_words(
+            "jit(f)/shard_map/vmap(jit(attend))/attention/fwd_kernel/pallas_call",
+            "kernel",
+            "",
+            "fwd kernel",
+        )
+        == "attention kernel"
+    )
+
+
+def test_what_has_no_path_is_named_after_who_needs_it():
+    body = FOUND.scenes[1]
+    names = dict(zip((span.name for span in body.spans), names_of(body), strict=True))
+    assert names["begin"] == "all-gather for matmul"
+    assert scene_words(FOUND, 1) == "loop × 10" and scene_words(FOUND, 0) == "whole step"
+    named = EXPOSED.replace(
+        "convolution(%y, %end), dim_labels=bf_io->bf,",
+        'convolution(%y, %end), dim_labels=bf_io->bf, metadata={op_name="jit(f)/jvp(out)/dot_general"},',
+    )
+    body = timeline(named).scenes[1]
+    names = dict(zip((span.name for span in body.spans), names_of(body), strict=True))
+    assert names["after"] == "forward, out matmul"
+
+
+def test_rows_in_words():
+    assert row_words("ici x++ici x-+ici y+") == "links along x, y"
+    assert row_words("dcn") == "between slices" and row_words("chip") == "chip"

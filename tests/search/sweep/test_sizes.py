@@ -1,0 +1,95 @@
+"""Growing sizes: where sharding begins to win."""
+
+import pytest
+
+from spmd_core.base.errors import RequestError
+from spmd_core.commands.run import sizes_json
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.results.prediction import Estimate
+from spmd_core.results.result import Result
+from spmd_core.search.sweep.sizes import LARGEST_SIMULATED, at_sizes, begins, point_of, read_count
+from spmd_core.words.sweep import size_headline, size_rows
+from tests.ui.values import ENVIRONMENT, comparison, strategy
+
+LAYER = parse_experiment(
+    {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "sharding": {"in": "x"}}
+)
+
+
+def measured(experiment, alone_s, sharded_s, differs=True):
+    fastest, other = ("auto", "single") if sharded_s < alone_s else ("single", "auto")
+    return Result.model_validate(
+        {
+            "run": "r",
+            "experiment": experiment,
+            "environment": ENVIRONMENT,
+            "strategies": {"single": strategy(alone_s), "auto": strategy(sharded_s)},
+            "comparison": comparison(fastest, (other, 2.0, differs)),
+        }
+    )
+
+
+def predicted(experiment, alone, sharded):
+    found = {
+        name: {"status": "ok", "predicted_s": Estimate(low=low, estimate=middle, high=high)}
+        for name, (low, middle, high) in (("single", alone), ("auto", sharded))
+    }
+    return Result.model_validate(
+        {"run": "r", "experiment": experiment, "environment": ENVIRONMENT, "strategies": found}
+    )
+
+
+def test_sizes_grow_from_its_own_until_they_fill_the_devices():
+    found = at_sizes(LAYER, 4)
+    assert found[0].sizes == LAYER.sizes and len(found) == 4
+    held = [each.what.operand_bytes(each.sizes, each.dtype) for each in found]
+    assert held == sorted(held) and held[-1] >= LARGEST_SIMULATED
+    assert all(each.strategies == ("single", "auto", "shard_map") for each in found)
+    absent = at_sizes(LAYER.vary(target="tpu:v5e:2x4"), 3)[-1]
+    assert absent.what.operand_bytes(absent.sizes, absent.dtype) >= 2**30
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [
+        parse_experiment({"workload": "array", "mesh": {"x": 8}, "target": "cpu:8"}),
+        parse_experiment(
+            {"study": [{"name": name, "experiment": LAYER.to_json()} for name in "ab"]}
+        ),
+    ],
+)
+def test_what_has_no_sizes_is_refused(experiment):
+    with pytest.raises(RequestError, match="no sizes at which sharding could begin"):
+        at_sizes(experiment)
+
+
+@pytest.mark.parametrize("text", ["x", "1", "13", "-3", "", "9" * 5000])
+def test_a_number_of_sizes_that_is_none_is_one_sentence(text):
+    with pytest.raises(RequestError, match="is not a number of sizes: use 2 to 12"):
+        read_count(text)
+
+
+def test_sharding_begins_to_win_where_it_wins_at_every_larger_size():
+    first, second, third, fourth = at_sizes(LAYER, 4)
+    points = [
+        point_of(first, measured(first, 1e-6, 3e-5)),
+        point_of(second, measured(second, 2e-5, 1.9e-5, differs=False)),
+        point_of(third, measured(third, 3e-3, 1e-3)),
+        point_of(fourth, None),
+    ]
+    assert [point.wins for point in points] == [False, False, True, None]
+    assert begins(points) is points[2]
+    size = " ".join(f"{dim}={count}" for dim, count in third.dims)
+    assert size_headline(points) == (
+        f"Sharding begins to win at {size}: Automatic 1 ms against 3 ms on one device."
+    )
+    assert size_rows(points)[2][3:] == ("Automatic", "1 ms", "3.00×", "yes")
+    assert sizes_json(points)["begins"] == dict(third.dims)
+    assert size_headline(points[:2]).startswith("Sharding does not win up to")
+    assert size_headline(points[2:3]).startswith("Sharding wins at all of these sizes")
+    assert size_headline(points[3:]) == "No size was computed to the end."
+
+
+def test_a_predicted_win_is_one_beyond_both_intervals():
+    assert point_of(LAYER, predicted(LAYER, (9, 10, 11), (4, 5, 6))).wins
+    assert not point_of(LAYER, predicted(LAYER, (9, 10, 11), (8, 9.5, 12))).wins

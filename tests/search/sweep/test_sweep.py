@@ -1,0 +1,429 @@
+"""Sweeps: points and their refusals, topologies for a number of chips, curves and efficiency by
+hand, the answer in words.
+"""
+
+import csv
+import io
+
+import pytest
+
+from spmd_core.base.errors import RequestError
+from spmd_core.experiment.experiment import Experiment, parse_experiment
+from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
+from spmd_core.machine.of_chips import nearest_of_chips, topology_of_chips
+from spmd_core.results.collective import Collective
+from spmd_core.results.prediction import Estimate, PredictedMemory, Prediction
+from spmd_core.results.result import Failure, StrategyResult
+from spmd_core.search.sweep.curves import (
+    Numbers,
+    Outcome,
+    csv_text,
+    curves,
+    numbers_of,
+    outcome_of,
+    row_json,
+)
+from spmd_core.search.sweep.sweep import Point, Sweep, compile_seconds, parse_sweep, variants
+from spmd_core.search.sweep.variables import VARIABLES
+from spmd_core.words.sweep import sweep_headline
+
+GIB = 2**30
+
+
+def decoder(**changes) -> Experiment:
+    return parse_experiment({**DEFAULT_SPEC, **changes})
+
+
+WIDE = decoder(
+    target="tpu:v5p:4x4x4", mesh={"fsdp": 16, "tensor": 4}, dims={"batch": 384, "sequence": 2048}
+)
+LAYER = parse_experiment(
+    {
+        "workload": "layer",
+        "target": "tpu:v5e:4x4",
+        "mesh": {"x": 8, "y": 2},
+        "dims": {"batch": 256, "in": 64, "out": 32},
+        "sharding": {"batch": "x", "out": "y"},
+        "strategies": ["single", "auto", "shard_map"],
+    }
+)
+
+
+def points(base: Experiment, text: str, scaling="weak") -> tuple[Point, ...]:
+    return variants(parse_sweep(base, text, scaling))
+
+
+def placed(found: tuple[Point, ...]) -> list:
+    return [
+        (point.experiment.target, point.experiment.axis_sizes, point.experiment.sizes["batch"])
+        if point.experiment
+        else point.refusal
+        for point in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("generation", "chips", "name"),
+    [
+        ("v5p", 8, "v5p:2x2x2"),
+        ("v5p", 64, "v5p:4x4x4"),
+        ("v5p", 256, "v5p:4x8x8"),
+        ("v5p", 4096, "v5p:16x16x16"),
+        ("v5p", 17920, "v5p:16x20x28*2"),
+        ("v5e", 8, "v5e:2x4"),
+        ("v5e", 256, "v5e:16x16"),
+        ("v5e", 512, "v5e:16x16*2"),
+        ("v5e", 4096, "v5e:16x16*16"),
+        ("v5e", 384, "v5e:8x16*3"),
+        ("v4", 4096, "v4:16x16x16"),
+        ("v3", 1024, "v3:32x32"),
+        ("tpu7x", 4096, "tpu7x:16x16x16"),
+    ],
+)
+def test_chips_become_the_most_torus_like_slice_and_beyond_it_several(generation, chips, name):
+    topology = topology_of_chips(generation, chips)
+    assert (topology.name, topology.chips) == (name, chips)
+
+
+@pytest.mark.parametrize(
+    ("generation", "chips", "words"),
+    [
+        ("v5e", 24, "chips=24 do not form slices of TPU v5e: use 16 or 32"),
+        ("v3", 8, "chips=8 do not form slices of TPU v3: use 4 or 16"),
+        ("v5e", 257, None),
+        ("v5e", 65536 * 4, "use a multiple of 256"),
+    ],
+)
+def test_chips_that_no_slice_has_are_refused_with_the_nearest(generation, chips, words):
+    if words is None:
+        with pytest.raises(RequestError, match="use a multiple of 256"):
+            topology_of_chips(generation, chips)
+        return
+    with pytest.raises(RequestError) as caught:
+        topology_of_chips(generation, chips)
+    assert words in str(caught.value)
+
+
+def test_another_generation_takes_the_nearest_number_of_chips():
+    assert nearest_of_chips("v3", 8).name in ("v3:2x2", "v3:4x4")
+    assert nearest_of_chips("v5e", 512).name == "v5e:16x16*2"
+
+
+def test_weak_scaling_grows_fsdp_and_the_batch_and_keeps_tensor():
+    assert placed(points(WIDE, "chips=8,64,512,4096")) == [
+        ("tpu:v5p:2x2x2", {"fsdp": 2, "tensor": 4}, 48),
+        ("tpu:v5p:4x4x4", {"fsdp": 16, "tensor": 4}, 384),
+        ("tpu:v5p:8x8x8", {"fsdp": 128, "tensor": 4}, 3072),
+        ("tpu:v5p:16x16x16", {"fsdp": 1024, "tensor": 4}, 24576),
+    ]
+
+
+def test_strong_scaling_keeps_the_total_batch_until_it_does_not_divide():
+    found = placed(points(WIDE, "chips=8,64,512,4096", "strong"))
+    assert found[:3] == [
+        ("tpu:v5p:2x2x2", {"fsdp": 2, "tensor": 4}, 384),
+        ("tpu:v5p:4x4x4", {"fsdp": 16, "tensor": 4}, 384),
+        ("tpu:v5p:8x8x8", {"fsdp": 128, "tensor": 4}, 384),
+    ]
+    assert "do not divide over 1024 shards" in found[3]
+
+
+def test_beyond_a_slice_the_batch_is_cut_over_slices_outermost():
+    assert placed(points(decoder(), "chips=256,1024,2048")) == [
+        ("tpu:v5e:16x16", {"fsdp": 256}, 512),
+        ("tpu:v5e:16x16*4", {"data": 4, "fsdp": 256}, 2048),
+        ("tpu:v5e:16x16*8", {"data": 8, "fsdp": 256}, 4096),
+    ]
+    over_slices = decoder(
+        target="tpu:v5e:16x16*2", mesh={"fsdp": 512}, dims={"batch": 512, "sequence": 2048}
+    )
+    assert placed(points(over_slices, "chips=256,512,1024")) == [
+        ("tpu:v5e:16x16", {"fsdp": 256}, 256),
+        ("tpu:v5e:16x16*2", {"fsdp": 512}, 512),
+        ("tpu:v5e:16x16*4", {"fsdp": 1024}, 1024),
+    ]
+
+
+def test_a_point_that_cannot_be_is_there_with_its_reason():
+    found = points(
+        decoder(
+            target="tpu:v5e:8x8",
+            mesh={"fsdp": 4, "tensor": 16},
+            dims={"batch": 64, "sequence": 2048},
+        ),
+        "chips=8,24,64",
+    )
+    assert [point.label for point in found] == ["8", "24", "64"]
+    assert (
+        found[0].refusal == "8 devices in all of v5e:2x4 do not divide over tensor=16: "
+        "use multiples of 16, or start the sweep from fsdp=1,tensor=8"
+    )
+    assert found[1].refusal == "chips=24 do not form slices of TPU v5e: use 16 or 32"
+    assert found[2].refusal is None and found[2].experiment is not None
+
+
+def test_generations_keep_chips_batch_and_where_it_fills_the_mesh():
+    assert placed(points(WIDE, "generation=v5p,v5e,tpu7x,v3")) == [
+        ("tpu:v5p:4x4x4", {"fsdp": 16, "tensor": 4}, 384),
+        ("tpu:v5e:8x8", {"fsdp": 16, "tensor": 4}, 384),
+        ("tpu:tpu7x:4x4x4", {"fsdp": 32, "tensor": 4}, 384),
+        ("tpu:v3:8x8", {"fsdp": 32, "tensor": 4}, 384),
+    ]
+    assert [point.label for point in points(WIDE, "generation=v5e")] == ["v5e:8x8"]
+
+
+def test_batch_sequence_and_mesh_change_that_alone():
+    assert [
+        point.experiment.sizes["batch"] for point in points(WIDE, "batch-per-device=0.25,1,6")
+    ] == [16, 64, 384]
+    assert [point.experiment.sizes["sequence"] for point in points(WIDE, "sequence=1024,4096")] == [
+        1024,
+        4096,
+    ]
+    fine, short, odd = points(WIDE, "mesh=fsdp=64;fsdp=32;fsdp=4,tensor=16")
+    assert (fine.experiment.axis_sizes, fine.experiment.sizes["batch"]) == ({"fsdp": 64}, 384)
+    assert (
+        short.refusal
+        == "mesh fsdp=32 has 32 devices and does not fill tpu:v5p:4x4x4 with its 64: make the axes multiply to 64"
+    )
+    assert odd.experiment.axis_sizes == {"fsdp": 4, "tensor": 16}
+    assert (
+        "do not divide over 16 shards" in points(WIDE, "batch-per-device=0.1")[0].refusal
+        or "not a whole number" in points(WIDE, "batch-per-device=0.1")[0].refusal
+    )
+
+
+def test_other_workloads_are_varied_under_one_strategy():
+    found = points(LAYER, "chips=8,64")
+    assert placed(found) == [
+        ("tpu:v5e:2x4", {"x": 4, "y": 2}, 128),
+        ("tpu:v5e:8x8", {"x": 32, "y": 2}, 1024),
+    ]
+    assert [point.experiment.strategies for point in found] == [("auto",), ("auto",)]
+    assert [point.expected_bytes for point in found] == [None, None]
+    refused = points(LAYER, "sequence=128")[0]
+    assert (
+        refused.refusal
+        == "workload layer has no dim 'sequence' here: vary something else, it has batch, in, out"
+    )
+
+
+def test_sizes_tell_before_compiling_what_does_not_fit():
+    large = decoder(
+        dims={"batch": 32, "sequence": 2048}, options={"model": "llama-2-13b", "remat": "full"}
+    )
+    found = points(large, "chips=8,64,256")
+    assert [point.is_too_large for point in found] == [True, False, False]
+    assert found[0].expected_bytes > found[1].expected_bytes > found[2].expected_bytes
+    assert found[0].capacity_bytes == int(15.75 * GIB)
+    assert compile_seconds(found[0]) == 60.0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "colour=1",
+            "sweep 'colour=1' does not say what to vary, of batch-per-device, sequence, mesh, generation, chips",
+        ),
+        ("chips", "does not say what to vary"),
+        ("chips=", "sweep over chips names no values: write for example chips"[:36]),
+        ("chips=8,x", "chips='x' is not a size"),
+        ("chips=8,-1", "chips='-1' is not a size"),
+        ("chips=8.5", "chips='8.5' is not a size"),
+        ("chips=8,8", "chips=8 appears twice"),
+        ("chips=99999999", "is not a size"),
+        ("sequence=nan", "is not a size"),
+        ("chips=inf", "is not a size"),
+        ("generation=v5e,v9", "generation 'v9' is not one that the TPU compiler knows"),
+        ("mesh=fsdp", "mesh 'fsdp' is not a list of axes"),
+        ("chips=" + ",".join(map(str, range(1, 30))), "sweep of 29 values is longer than 24"),
+    ],
+)
+def test_a_sweep_that_says_nothing_is_refused(text, words):
+    with pytest.raises(RequestError) as caught:
+        parse_sweep(WIDE, text)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("base", [decoder(), WIDE, LAYER], ids=["decoder", "with tensor", "layer"])
+def test_default_values_can_all_be_and_are_read_back(base):
+    for vary, variable in VARIABLES.items():
+        if variable.needs not in (None, *base.sizes):
+            continue
+        values = variable.default(base)
+        sweep = Sweep(base, vary, values)
+        assert parse_sweep(base, sweep.text) == sweep
+        found = variants(sweep)
+        assert [point.refusal for point in found] == [None] * len(values)
+        assert any(
+            (point.experiment.target, point.experiment.mesh, point.experiment.dims)
+            == (base.target, base.mesh, base.dims)
+            for point in found
+        )
+
+
+# Curves
+# ------------------------------------------------------------------------------------------------------------------
+
+
+def prediction(step_s: float, chips: int = 8, flops: float = 1e15, **changes) -> Prediction:
+    """A prediction of a step; flops in all."""
+    collective = Collective(
+        kind="all-gather",
+        axes=("fsdp",),
+        bytes=1,
+        count=1,
+        seconds=step_s,
+        exposed_s=0.1 * step_s,
+        route="",
+        name="a",
+    )
+    other = collective.model_copy(update={"kind": "all-reduce", "exposed_s": 0.05 * step_s})
+    return Prediction(
+        **{
+            "fits": True,
+            "memory_bytes": PredictedMemory(peak=8 * GIB, capacity=16 * GIB),
+            "predicted_s": Estimate(low=0.8 * step_s, estimate=step_s, high=1.25 * step_s),
+            "mfu": flops / chips / step_s / 2e14,
+            "tflops_per_chip": flops / chips / step_s / 1e12,
+            "tokens_per_s_per_chip": 1000 / step_s,
+            "binds": "compute",
+            "collectives": (collective, collective, other),
+        }
+        | changes
+    )
+
+
+def outcome(step_s: float, run: str = "r", **changes) -> Outcome:
+    return outcome_of(run, StrategyResult(status="ok", prediction=prediction(step_s, **changes)))
+
+
+def test_numbers_of_a_prediction_add_up_what_is_exposed_by_kind():
+    found = numbers_of(prediction(2.0))
+    assert found.exposed_s == pytest.approx({"all-gather": 0.4, "all-reduce": 0.1})
+    assert (found.low_s, found.step_s, found.high_s, found.peak_bytes, found.binds) == (
+        1.6,
+        2.0,
+        2.5,
+        8 * GIB,
+        "compute",
+    )
+
+
+def test_weak_scaling_efficiency_is_the_ratio_of_step_times():
+    found = points(WIDE, "chips=64,8,512")
+    rows = curves(
+        found,
+        [
+            outcome(1.25, chips=64, flops=8e15),
+            outcome(1.0, chips=8, flops=1e15),
+            outcome(1.6, chips=512, flops=64e15),
+        ],
+    )
+    # against 8 chips, wherever they stand
+    assert [row.efficiency for row in rows] == pytest.approx([1 / 1.25, 1.0, 1 / 1.6])
+    assert [row.exposed_share for row in rows] == pytest.approx([0.25] * 3)
+    assert rows[0].exposed_most == "all-gather"
+    assert rows[1].mfu_interval == pytest.approx(
+        (rows[1].numbers.mfu / 1.25, rows[1].numbers.mfu / 0.8)
+    )
+
+
+def test_strong_scaling_efficiency_is_the_ratio_of_chip_seconds():
+    found = points(WIDE, "chips=8,64", "strong")
+    rows = curves(found, [outcome(8.0, chips=8, flops=1e15), outcome(1.25, chips=64, flops=1e15)])
+    assert [row.efficiency for row in rows] == pytest.approx([1.0, (8 * 8.0) / (64 * 1.25)])
+
+
+def test_efficiency_of_other_workloads_is_of_their_flops():
+    found = points(LAYER, "chips=8,64")
+    bare = {"mfu": None, "tflops_per_chip": None, "tokens_per_s_per_chip": None}
+    rows = curves(found, [outcome(1e-3, **bare), outcome(2e-3, **bare)])
+    assert [row.efficiency for row in rows] == pytest.approx([1.0, 0.5])
+
+
+def test_a_program_that_does_not_fit_has_memory_and_no_time():
+    over = Prediction(
+        fits=False, memory_bytes=PredictedMemory(peak=20 * GIB, capacity=16 * GIB, missing=4 * GIB)
+    )
+    found = outcome_of("r", StrategyResult(status="ok", prediction=over))
+    assert (found.state, found.numbers.peak_bytes, found.numbers.step_s) == (
+        "does not fit",
+        20 * GIB,
+        None,
+    )
+    failed = outcome_of(
+        "r",
+        StrategyResult(
+            status="error", error=Failure(kind="WorkerError", message="the compiler\ncrashed")
+        ),
+    )
+    assert (failed.state, failed.words, failed.numbers) == ("failed", "the compiler crashed", None)
+    long = outcome_of(
+        "r",
+        StrategyResult(status="error", error=Failure(kind="WorkerError", message="device " * 999)),
+    )
+    assert len(long.words) == 400 and long.words.endswith("…")
+    rows = curves(points(WIDE, "chips=8,64,512"), [found, failed, outcome(1.0)])
+    assert [row.efficiency for row in rows] == [None, None, 1.0]
+
+
+def test_csv_has_a_line_for_each_point_and_nothing_where_nothing_is_known():
+    found = points(WIDE, "chips=8,24")
+    rows = curves(
+        found,
+        [outcome(1.5, run="20260101-000000-abcdef"), Outcome("refused", words=found[1].refusal)],
+    )
+    known, refused = csv.DictReader(io.StringIO(csv_text(rows)))
+    assert (known["value"], known["target"], known["mesh"], known["step_s"]) == (
+        "8",
+        "tpu:v5p:2x2x2",
+        "fsdp=2,tensor=4",
+        "1.5",
+    )
+    assert (known["run"], known["exposed_most"], known["state"]) == (
+        "20260101-000000-abcdef",
+        "all-gather",
+        "predicted",
+    )
+    assert (refused["step_s"], refused["target"], refused["state"]) == ("", "", "refused")
+    assert refused["words"] == "chips=24 do not form slices of TPU v5p: use 16 or 32"
+    assert row_json(rows[1])["step_s"] is None
+
+
+# Words
+# -------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_answer_of_scaling():
+    sweep = parse_sweep(WIDE, "chips=8,64,512,4096")
+    rows = curves(
+        variants(sweep),
+        [
+            Outcome("does not fit", Numbers(False)),
+            outcome(1.0, chips=64, flops=8e15),
+            outcome(1.1, chips=512, flops=64e15),
+            outcome(1.25, chips=4096, flops=512e15, binds="interconnect"),
+        ],
+    )
+    assert sweep_headline(sweep, rows) == (
+        "From 64 to 4,096 chips MFU falls from 62% to 50%; scaling efficiency 80% (weak scaling, batch per chip constant). "
+        "From 4,096 chips on it is ICI-bound; exposed communication, mostly all-gathers, takes 25% of the step "
+        "at 64 chips. 8 chips do not fit in memory."
+    )
+
+
+def test_the_answer_of_a_choice_of_meshes():
+    sweep = parse_sweep(WIDE, "mesh=fsdp=64;fsdp=32,tensor=2;fsdp=16,tensor=4")
+    rows = curves(variants(sweep), [outcome(1.2), outcome(1.0), Outcome("failed", words="no")])
+    assert sweep_headline(sweep, rows) == (
+        "fsdp=32,tensor=2 has the shortest step, 1 s, 62% MFU; next is fsdp=64, 20% slower, though their intervals overlap. "
+        "fsdp=16,tensor=4 failed: the table says why."
+    )
+
+
+def test_nothing_is_said_before_anything_is_known():
+    sweep = parse_sweep(WIDE, "chips=8,64")
+    rows = curves(variants(sweep), [Outcome("not compiled"), Outcome("not compiled")])
+    assert sweep_headline(sweep, rows) == ""

@@ -1,0 +1,78 @@
+"""The cost of attention kernels: blocks that are computed, and what the compiler's bundles say of
+them.
+"""
+
+import pytest
+
+from spmd_core.machine.chips import CHIPS
+from spmd_core.program.hlo.text import parse_instruction
+from spmd_core.time.cost.constants import KERNEL_STALLS
+from spmd_core.time.cost.kernels import kernel_cost
+
+
+def kernel(name, length, block, heads=2, fused="false", batch="1,"):
+    array = f"bf16[{batch}{heads},{length},128]"
+    metadata = (
+        "kernel_metadata={\n"
+        + '"xprof_metadata":"{\\"block_q\\": B, \\"block_kv\\": B, \\"block_q_dkv\\": B, \\"block_kv_dkv\\": B, '
+        '\\"block_q_dq\\": B, \\"block_kv_dq\\": B}"\n}'
+    ).replace("B", str(block))
+    target = 'custom_call_target="tpu_custom_call"'
+    # the fused backward kernel leaves the gradient of the queries once per block of keys; nothing
+    # in its metadata says that it is fused
+    per_block = f"bf16[{batch}{length // block},{heads},{length},128]"
+    result = f"({per_block}, {array}, {array})" if fused == "true" else array
+    call = parse_instruction(
+        f"%{name}.1 = {result} custom-call(%q, %k, %v), {target}, frontend_attributes={{{metadata}}}"
+    )
+    operands = [
+        parse_instruction(f"%{each} = {array} parameter({number})")
+        for number, each in enumerate("qkv")
+    ]
+    return call, operands
+
+
+def bundles_s(name, chip, length, block, fused="false"):
+    return kernel_cost(*kernel(name, length, block, fused=fused), CHIPS[chip]).fastest
+
+
+def test_blocks_above_the_diagonal_do_no_flops():
+    cost = kernel_cost(*kernel("splash_mha_fwd_segmented_residuals", 2048, 512), CHIPS["v5e"])
+    assert cost.flops == 4 * 2 * 2048 * 2048 * 128 * 10 / 16  # 10 of 4 x 4 blocks
+    assert cost.seconds == pytest.approx(KERNEL_STALLS * cost.fastest)
+
+
+@pytest.mark.parametrize(
+    ("name", "chip", "length", "block", "fused", "bundles"),
+    [
+        # bundles of one pair of blocks in what libtpu 0.0.42 writes with --xla_jf_dump_llo_text; two
+        # cores share the work on v5p
+        ("splash_mha_fwd_segmented_residuals", "v5e", 2048, 512, "false", 1192),
+        ("splash_mha_dq_segmented_no_residuals", "v5e", 2048, 512, "false", 1536),
+        ("splash_mha_dkv_segmented_no_residuals", "v5e", 2048, 512, "false", 2048),
+        ("splash_mha_fwd_segmented_residuals", "v5p", 2048, 512, "false", 1164 / 2),
+        ("splash_mha_fwd_segmented_residuals", "v6e", 4096, 2048, "false", 15494),
+        ("splash_mha_dkv_segmented_no_residuals", "v6e", 4096, 2048, "true", 22975),
+    ],
+)
+def test_the_model_of_a_kernel_agrees_with_its_bundles(name, chip, length, block, fused, bundles):
+    pairs = 2 * sum(range(1, length // block + 1))
+    by_bundles = pairs * bundles / CHIPS[chip].clock_hz
+    # the grid's steps and the rows' ends come on top
+    assert 0.95 < bundles_s(name, chip, length, block, fused) / by_bundles < 1.75
+
+
+def test_other_kernels_are_not_taken_for_attention():
+    assert kernel_cost(*kernel("grouped_matmul", 2048, 512), CHIPS["v5e"]).seconds == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "fused"),
+    [
+        ("splash_mha_fwd_segmented_residuals", "false"),
+        ("splash_mha_dkv_segmented_no_residuals", "true"),
+    ],
+)
+def test_a_batch_of_one_sequence_which_vmap_leaves_out_costs_the_same(name, fused):
+    whole, squeezed = (kernel(name, 4096, 2048, fused=fused, batch=batch) for batch in ("1,", ""))
+    assert kernel_cost(*squeezed, CHIPS["v6e"]) == kernel_cost(*whole, CHIPS["v6e"])

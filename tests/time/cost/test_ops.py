@@ -1,0 +1,142 @@
+"""Times and traffic of single operations, by hand."""
+
+import pytest
+
+from spmd_core.machine.chips import CHIPS
+from spmd_core.program.hlo.text import parse_module, parse_shape
+from spmd_core.time.cost.constants import (
+    HBM_EFFICIENCY,
+    MATMUL_SHARE,
+    MEMORY_HIGH,
+    STREAMED_ROWS,
+)
+from spmd_core.time.cost.flops import Matmul, matmul_s
+from spmd_core.time.cost.ops import kernel, operation, peak_seconds, vector_s
+from spmd_core.time.cost.traffic import async_copy_bytes, hbm_bytes, host_bytes, moved_bytes
+
+CHIP = CHIPS["v5e"]
+MODULE = parse_module("""HloModule m
+
+%update (old: f32[64,1024], new: f32[1,1024], at: s32[]) -> f32[64,1024] {
+  %old = f32[64,1024]{1,0} parameter(0)
+  %new = f32[1,1024]{1,0} parameter(1)
+  %at = s32[] parameter(2)
+  %zero = s32[] constant(0)
+  ROOT %in_place = f32[64,1024]{1,0} dynamic-update-slice(%old, %new, %at, %zero)
+}
+
+%times (p: bf16[4096,4096], q: bf16[4096,4096]) -> bf16[4096,4096] {
+  %p = bf16[4096,4096]{1,0} parameter(0)
+  %q = bf16[4096,4096]{1,0} parameter(1)
+  ROOT %r = bf16[4096,4096]{1,0} dot(%p, %q), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+
+ENTRY %main (x: f32[64,1024], y: f32[1,1024], at: s32[], a: bf16[4096,4096], b: bf16[4096,4096]) -> f32[64,1024] {
+  %x = f32[64,1024]{1,0} parameter(0)
+  %y = f32[1,1024]{1,0} parameter(1)
+  %at = s32[] parameter(2)
+  %a = bf16[4096,4096]{1,0} parameter(3)
+  %b = bf16[4096,4096]{1,0} parameter(4)
+  %zero = s32[] constant(0)
+  %one = f32[1,1024]{1,0} dynamic-slice(%x, %at, %zero), dynamic_slice_sizes={1,1024}
+  %near = f32[64,1024]{1,0:S(1)} copy(%x)
+  %sum = f32[64,1024]{1,0} add(%x, %near), backend_config={"estimated_cycles":"90000"}
+  %written = f32[64,1024]{1,0} fusion(%x, %y, %at), kind=kLoop, calls=%update
+  %slow = bf16[4096,4096]{1,0} fusion(%a, %b), kind=kOutput, calls=%times, backend_config={"estimated_cycles":"9900000"}
+  %quick = bf16[4096,4096]{1,0} fusion(%a, %b), kind=kOutput, calls=%times, backend_config={"estimated_cycles":"1100000"}
+  %away = (f32[64,1024]{1,0:S(5)}, f32[64,1024]{1,0}, u32[]{:S(2)}) copy-start(%x)
+  %other = f32[64,1024]{1,0} custom-call(%x), custom_call_target="tpu_custom_call"
+  ROOT %named = f32[64,1024]{1,0} custom-call(%x), custom_call_target="Sharding"
+}
+""")
+MAIN = MODULE.entry
+WHOLE, ROW = 64 * 1024 * 4, 1024 * 4
+MATMUL_S = 2 * 4096**3 / CHIP.device_flops
+
+
+def at(name):
+    return MAIN.by_name[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "nbytes"),
+    [
+        ("one", 2 * ROW),
+        ("near", WHOLE),
+        ("sum", 2 * WHOLE),
+        ("written", 2 * ROW + 4),
+        ("slow", 3 * 4096 * 4096 * 2),
+        ("away", WHOLE),
+    ],
+)
+def test_what_moves_through_hbm(name, nbytes):
+    assert moved_bytes(MODULE, at(name), MAIN) == nbytes
+
+
+def test_memory_spaces_tell_hbm_from_host():
+    device, host, vmem = (
+        parse_shape(f"f32[64,1024]{{1,0{space}}}") for space in ("", ":S(5)", ":S(1)")
+    )
+    assert [hbm_bytes(shape) for shape in (device, host, vmem)] == [WHOLE, 0, 0]
+    assert [host_bytes(shape) for shape in (device, host, vmem)] == [0, WHOLE, 0]
+    assert async_copy_bytes(at("away"), [at("x")]) == (WHOLE, WHOLE)
+
+
+def test_what_is_no_matmul_streams_at_the_rate_of_hbm():
+    work = operation(MODULE, at("sum"), MAIN, CHIP)
+    assert work.seconds == pytest.approx(
+        max(1e-6, 2 * WHOLE / (CHIP.hbm_bandwidth * HBM_EFFICIENCY))
+    )
+    assert (work.kind, work.low, work.high) == (
+        "memory",
+        2 * WHOLE / CHIP.hbm_bandwidth,
+        work.seconds * MEMORY_HIGH,
+    )
+
+
+def test_a_matmul_takes_the_matrix_units_time_whatever_the_compilers_cycles():
+    """A program that is read before its code has no cycles; one read after it is estimated alike."""
+    quick, slow = (operation(MODULE, at(name), MAIN, CHIP) for name in ("quick", "slow"))
+    assert (
+        quick.seconds
+        == slow.seconds
+        == pytest.approx(MATMUL_S / MATMUL_SHARE * (1 + 128 / STREAMED_ROWS))
+    )
+    assert (quick.flops, quick.kind, quick.bound) == (2 * 4096**3, "matmul", "compute")
+    assert MATMUL_S <= quick.low < quick.seconds < quick.high
+
+
+def test_a_matmul_is_padded_to_the_matrix_unit_and_two_cores_share_its_rows():
+    whole = Matmul(2 * 4096 * 256 * 256, "bf16", 1, 4096, 256)
+    narrow = Matmul(2 * 4096 * 64 * 256, "bf16", 1, 4096, 256)  # contracts 64
+    assert matmul_s(narrow, CHIPS["v6e"]) == pytest.approx(matmul_s(whole, CHIPS["v6e"]))
+    assert matmul_s(narrow, CHIPS["v5e"]) == pytest.approx(matmul_s(whole, CHIPS["v5e"]) / 2)
+    share = {
+        name: whole.flops / CHIPS[name].device_flops / matmul_s(whole, CHIPS[name])
+        for name in ("v5e", "v5p", "v6e")
+    }
+    assert share["v5p"] == pytest.approx(share["v6e"]) and share["v5e"] > share["v5p"]
+    few = Matmul(2 * 256**3, "bf16", 1, 256, 256)  # fills the unit for as many rows as it has
+    assert matmul_s(few, CHIPS["v6e"]) == pytest.approx(
+        few.flops / CHIPS["v6e"].device_flops / MATMUL_SHARE * 2
+    )
+
+
+def test_vector_work_is_counted_where_no_byte_leaves_the_chip():
+    assert vector_s(MODULE, at("sum"), CHIP) == pytest.approx(64 / 4 / CHIP.clock_hz)
+
+
+def test_peak_seconds_count_passes_and_integers():
+    matmuls = [
+        Matmul(197 * 10**12, "bf16"),
+        Matmul(197 * 10**12, "f32", 6),
+        Matmul(197 * 10**12, "s8"),
+    ]
+    assert peak_seconds(matmuls, CHIP) == pytest.approx(1 + 6 + 0.5)
+
+
+def test_an_unknown_kernel_costs_what_it_moves_and_a_marker_nothing():
+    assert kernel(at("other"), MAIN, CHIP).seconds == pytest.approx(
+        2 * WHOLE / (CHIP.hbm_bandwidth * HBM_EFFICIENCY)
+    )
+    assert kernel(at("named"), MAIN, CHIP).seconds == 0

@@ -1,0 +1,157 @@
+"""The nearest plan that fits: what is given up, in which order, and that it is a plan that fits."""
+
+import itertools
+
+import pytest
+
+from spmd_core.experiment.plan.models import PRESETS
+from spmd_core.experiment.plan.reading import parse_plan
+from spmd_core.machine.topologies import get_topology
+from spmd_core.time.estimate.nearest_fit import larger, nearest_fit
+from spmd_core.time.estimate.step import estimate_step
+from spmd_core.words.nearest import arguments, nearest_words
+
+V5P = {
+    "target": "tpu:v5p:4x4x4",
+    "model": "llama-3.1-70b",
+    "mesh": {"fsdp": 64},
+    "batch_per_device": 2,
+    "sequence": 8192,
+}
+V5E = {
+    "target": "tpu:v5e:16x16",
+    "model": "llama-3.1-8b",
+    "mesh": {"fsdp": 256},
+    "batch_per_device": 1,
+}
+
+
+def nearest(fields):
+    plan = parse_plan(fields)
+    assert not estimate_step(plan).fits
+    return plan, nearest_fit(plan)
+
+
+CASES = {
+    "rematerialization": (V5P | {"remat": "minimal"}, "--remat full"),
+    "nothing saved": (
+        V5P | {"batch_per_device": 8, "sequence": 2048, "save": ["mlp_up"]},
+        '--save ""',
+    ),
+    "sharded, not replicated": (
+        V5E | {"mesh": {"data": 16, "fsdp": 16}, "batch_per_device": 1, "model": "llama-2-70b"},
+        "--mesh fsdp=256",
+    ),
+    "slices stay on data": (
+        {
+            "target": "tpu:v5e:16x16*2",
+            "model": "llama-2-70b",
+            "mesh": {"data": 8, "fsdp": 64},
+            "batch_per_device": 1,
+        },
+        "--mesh data=2,fsdp=256",
+    ),
+    "offloaded": (
+        {
+            "target": "tpu:v5e:16x16*2",
+            "model": "scaled:64",
+            "batch_per_device": 4,
+            "mesh": {"data": 2, "fsdp": 256},
+            "sequence": 3072,
+        },
+        "--offload input",
+    ),
+    "fewer sequences": (V5P | {"batch_per_device": 64}, "--batch-per-device 6"),
+    "each sequence over devices": (
+        V5E | {"sequence": 131072},
+        "--mesh fsdp=16,sequence=16 --batch-per-device 0.1875",
+    ),
+    "more chips": (
+        {
+            "target": "tpu:v5e:4x4",
+            "model": "llama-2-70b",
+            "mesh": {"fsdp": 16},
+            "batch_per_device": 2,
+        },
+        "--target tpu:v5e:8x16 --mesh fsdp=128 --offload input",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_least_that_is_given_up_comes_first(case):
+    fields, given = CASES[case]
+    plan, near = nearest(fields)
+    assert arguments(plan, near.plan) == given
+
+
+@pytest.mark.parametrize(
+    ("target", "model"),
+    list(
+        itertools.product(
+            ("tpu:v2:4x4", "tpu:v5e:4x4*2", "tpu:v5p:2x2x1", "tpu:tpu7x:2x2x1"), PRESETS
+        )
+    ),
+)
+def test_what_is_found_fits_on_the_same_generation_and_trains_the_same_model(target, model):
+    devices = get_topology(target).devices
+    plan = parse_plan(
+        {
+            "target": target,
+            "model": model,
+            "mesh": {"fsdp": devices},
+            "batch_per_device": 64,
+            "remat": "none",
+        }
+    )
+    near = nearest_fit(plan)
+    if near is None:
+        assert "should fit, however many chips" in nearest_words(plan, near)
+        return
+    found, before = near.plan, plan.topology
+    assert near.found == estimate_step(found) and near.found.fits
+    assert found.topology.chip == before.chip and found.topology.chips >= before.chips
+    assert (found.size, found.sequence, found.parameter_dtype) == (
+        plan.size,
+        plan.sequence,
+        plan.parameter_dtype,
+    )
+    assert found.batch_per_device <= plan.batch_per_device
+    assert "Nearest that should fit: " in nearest_words(plan, near)
+
+
+def test_more_chips_are_of_one_generation_and_come_in_order():
+    found = list(larger(get_topology("tpu:v5e:4x8")))
+    assert [each.name for each in found] == ["v5e:8x8", "v5e:8x16", "v5e:16x16"]
+    two = [each.chips for each in larger(get_topology("tpu:v5e:8x16*2"))]
+    assert two == sorted(two) and two[0] == 512 and two[-1] == 64 * 256
+
+
+def test_where_nothing_fits_it_is_said_and_for_which_chip():
+    plan, near = nearest(
+        {
+            "target": "tpu:v5e:4x4",
+            "model": "llama-3.1-405b",
+            "mesh": {"fsdp": 16},
+            "batch_per_device": 1,
+        }
+    )
+    assert near is None
+    assert nearest_words(plan, near).startswith("Nothing on TPU v5e should fit, however many chips")
+
+
+def test_the_sentence_says_each_change_memory_and_time():
+    plan, near = nearest(CASES["more chips"][0])
+    assert nearest_words(plan, near) == (
+        "Nearest that should fit: 128 chips (v5e:8x16), mesh fsdp=128 and block inputs offloaded "
+        "(5.0 GiB of host memory). 13.2 GiB of 15.8 GiB per device, about 16 s a step."
+    )
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_plan_that_fits_by_the_estimate_alone_has_another_one_offered(batch):
+    plan = parse_plan(V5E | {"offload": ["input"], "batch_per_device": batch})
+    assert estimate_step(plan).fits
+    near = nearest_fit(plan)
+    assert near and near.plan != plan and near.found.fits
+    assert arguments(plan, near.plan)

@@ -1,0 +1,144 @@
+"""Candidates that may remove a collective, and what a compiled one says of it."""
+
+import pytest
+
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
+from spmd_core.results.collective import Collective
+from spmd_core.results.remedy import Change, Nothing, Remedy
+from spmd_core.results.result import MemoryBytes, StrategyResult
+from spmd_core.trials.remedies import arrays, plans
+from spmd_core.trials.remedies.candidate import MOST
+from spmd_core.trials.remedies.expected import Costs
+from spmd_core.trials.remedies.judged import Tried, answer, matched, settles, targets, verdict
+
+LAYER = parse_experiment(
+    {
+        "workload": "layer",
+        "target": "cpu:8",
+        "mesh": {"x": 2, "y": 4},
+        "dims": {"batch": 64, "in": 64, "out": 64},
+        "sharding": {"in": "x", "batch": "y"},
+        "strategies": ["auto", "single"],
+    }
+)
+
+
+def collective(kind="all-reduce", axes=("x",), **more):
+    return Collective(**{"kind": kind, "axes": axes, "bytes": 2**20, "count": 1} | more)
+
+
+def compiled(*found, argument=2**20):
+    held = MemoryBytes(argument=argument, output=0, temp=0)
+    return StrategyResult(status="ok", collectives=found, memory_bytes=held)
+
+
+def tried(candidate, total_s, *found, argument=2**20):
+    return Tried(
+        candidate, compiled(*found, argument=argument), Costs(total_s, tuple(1e-3 for _ in found))
+    )
+
+
+BASE = compiled(collective())
+COSTS = Costs(4e-3, (2e-3,))
+(TARGET,) = targets(BASE, COSTS)
+
+
+def test_candidates_change_one_thing_and_keep_the_rules():
+    found = arrays.candidates(LAYER, "auto", collective())
+    assert 1 < len(found) <= MOST and len({each.experiment.id for each in found}) == len(found)
+    assert [each.seconds for each in found] == sorted(each.seconds for each in found)
+    words = [each.words for each in found]
+    assert "leave `in` replicated" in words
+    assert "shard `out` over `x` in place of `in`" in words
+    moved = found[words.index("shard `out` over `x` in place of `in`")]
+    assert moved.changes == (
+        Change(field="sharding", name="in", before="x"),
+        Change(field="sharding", name="out", after="x"),
+    )
+    assert dict(moved.experiment.sharding) == {"out": ("x",), "batch": ("y",)}
+    assert moved.experiment.strategies == ("auto",)
+
+
+def test_all_dims_over_an_axis_can_give_way_together():
+    block = parse_experiment(
+        {
+            "workload": "transformer_block",
+            "target": "cpu:8",
+            "mesh": {"x": 2, "y": 4},
+            "sharding": {"batch": "x", "heads": "y", "kv_heads": "y", "mlp": "y"},
+        }
+    )
+    found = {each.words: each for each in arrays.candidates(block, "auto", collective(axes=("y",)))}
+    rows = found["shard `batch` over `x` and `y` in place of `heads`, `kv_heads` and `mlp`"]
+    assert dict(rows.experiment.sharding) == {"batch": ("x", "y")} and len(rows.changes) == 4
+    assert "leave `mlp` replicated" in found and len(found) == MOST
+
+
+def test_an_override_and_a_memory_kind_can_be_taken_back():
+    given = LAYER.vary(sharding={}, overrides={"weights": ["y", None]}, memory={"x": "pinned_host"})
+    words = {each.words: each for each in arrays.candidates(given, "auto", collective(axes=("y",)))}
+    assert "keep `x` in device memory" in words
+    assert words["store `weights` replicated"].changes[0].before == ["y", None]
+
+
+def test_candidates_of_a_plan_train_on_as_many_tokens():
+    plan = parse_experiment(DEFAULT_SPEC | {"mesh": {"fsdp": 8, "tensor": 2}})
+    found = plans.candidates(plan, collective(axes=("tensor",)))
+    assert 1 < len(found) <= MOST
+    assert {"mesh"} in [{change.field for change in each.changes} for each in found]
+    assert {each.experiment.sizes["batch"] for each in found} == {plan.sizes["batch"]}
+    assert any(dict(each.experiment.mesh) == {"fsdp": 16} for each in found)
+
+
+def test_collectives_are_matched_by_operation_and_bytes():
+    before = [collective(op="a", bytes=100), collective(op="a", bytes=900), collective(axes=("y",))]
+    after = [collective(op="a", bytes=800), collective(kind="all-gather")]
+    assert matched(before, after) == {0: 1}
+
+
+def test_only_what_is_worth_it_is_tried():
+    both = compiled(collective(), collective(axes=("y",)))
+    assert [each.first.axes for each in targets(both, Costs(1.0, (0.05, 0.015)))] == [("x",)]
+
+
+def test_the_best_that_removes_it_is_said_with_both_sides():
+    first, second, *_ = arrays.candidates(LAYER, "auto", collective())
+    less = tried(first, 3e-3, collective(bytes=2**19))
+    gone = tried(second, 1e-3, argument=5 * 2**20)
+    assert not settles(TARGET, COSTS, verdict(TARGET, BASE, less))
+    assert settles(TARGET, COSTS, verdict(TARGET, BASE, gone))
+    found = answer(LAYER, BASE, COSTS, TARGET, [less, gone, Tried(first)])
+    assert isinstance(found, Remedy)
+    assert found.sentence == (
+        f"{second.words}: no all-reduce over `x`; +4.0 MiB per device; predicted 4 ms -> 1 ms"
+    )
+    assert found.memory_bytes == 4 * 2**20 and found.experiment.strategies == ("auto", "single")
+    alone = answer(LAYER, BASE, COSTS, TARGET, [less])
+    assert (
+        isinstance(alone, Remedy)
+        and not alone.removes
+        and "less waiting for the all-reduce over `x`, 512.0 KiB in place of 1.0 MiB"
+        in alone.sentence
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (
+            6e-3,
+            "nothing removes it in less time: the sum over `in` needs it; leave `in` replicated: "
+            "predicted 4 ms -> 6 ms",
+        ),
+        (None, "nothing removes it: the sum over `in` needs it (1 tried, and none compiled)"),
+    ],
+)
+def test_nothing_removes_it_is_an_answer(seconds, words):
+    left = next(
+        each
+        for each in arrays.candidates(LAYER, "auto", collective())
+        if each.words == "leave `in` replicated"
+    )
+    given = Tried(left) if seconds is None else tried(left, seconds)
+    assert answer(LAYER, BASE, COSTS, TARGET, [given]) == Nothing(reason=words)

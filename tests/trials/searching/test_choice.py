@@ -1,0 +1,133 @@
+"""What a search rules out by what it knows, and what it tries next."""
+
+from dataclasses import replace
+
+import pytest
+
+from spmd_core.results.prediction import Estimate
+from spmd_core.results.result import INEXPRESSIBLE, Result
+from spmd_core.search.answer import Answer
+from spmd_core.search.array_question import read_array_question
+from spmd_core.search.arrays import Space
+from spmd_core.search.behind import DRAWN, MARGIN, REASON, Trust, estimate_s, rejudged, trust
+from spmd_core.trials.searching import choice as choosing
+from spmd_core.trials.searching.choice import Choice
+from spmd_core.trials.searching.outcomes import answered
+from spmd_core.words import search as words
+from tests.ui.values import ENVIRONMENT
+
+SPEC = {
+    "workload": "mlp",
+    "target": "tpu:v5e:4x4",
+    "mesh": None,
+    "sharding": None,
+    "strategies": ["auto"],
+}
+QUESTION = read_array_question(SPEC)
+
+
+def candidates():
+    return list(Space(QUESTION, 2).candidates())
+
+
+def compiled(candidate, share):
+    """As if its program took this share of its estimate."""
+    seconds = share * estimate_s(candidate)
+    return replace(
+        candidate, fate="compiled", predicted=Estimate(low=seconds, estimate=seconds, high=seconds)
+    )
+
+
+def test_how_far_below_its_estimate_a_program_was():
+    left = [each for each in candidates() if each.fate == "estimated"]
+    assert trust(left, 0) is None
+    known = trust([compiled(left[0], 1.5), compiled(left[1], 0.8), *left[2:]], 2)
+    assert known == Trust(2, 2, pytest.approx(0.8)) and known.limit == pytest.approx(0.8 / MARGIN)
+
+
+def test_what_is_too_far_above_is_ruled_out_and_comes_back_where_an_estimate_proves_wrong():
+    every = candidates()
+    left = [each for each in every if each.fate == "estimated"]
+    best = min(map(estimate_s, left))
+    out = rejudged(every, Trust(30, DRAWN, 1.0), best)
+    limit = MARGIN * best
+    assert {each.number for each in out} == {
+        each.number for each in left if estimate_s(each) > limit
+    }
+    assert out and all(each.fate == "pruned" and each.reason == REASON for each in out)
+    assert "of 30 compiled candidates, 20 of them drawn at random" in out[0].detail
+    for each in out:
+        every[each.number] = each
+    assert rejudged(every, Trust(30, DRAWN, 1.0), best) == []
+    near = sorted(map(estimate_s, out))[len(out) // 2]
+    back = rejudged(every, Trust(31, DRAWN, limit / near), best)
+    assert 0 < len(back) < len(out)
+    assert all(
+        each.fate == "estimated"
+        and each.reason is None
+        and not each.detail
+        and estimate_s(each) <= 1.001 * near
+        for each in back
+    )
+
+
+def test_nothing_is_ruled_out_by_estimates_before_enough_were_drawn(monkeypatch):
+    monkeypatch.setattr(choosing, "DRAWN", 4)
+    found = [replace(each, bound_s=None) for each in candidates()]
+    chosen, runs = Choice(QUESTION, 10**4, draws=True), 0
+    best = min(estimate_s(each) for each in found if each.fate == "estimated")
+    while not (ruled := chosen.ruled_out(found)):
+        for each in chosen.next(Answer(QUESTION, len(found), tuple(found), False)):
+            found[each.number] = compiled(each, 1.0)
+        runs += 1
+    assert runs == 2 * 4 and len(chosen._drawn) == 4
+    assert all(each.reason == REASON and estimate_s(each) > MARGIN * best for each in ruled)
+    again = Choice(QUESTION, 10**4, draws=True)
+    assert again._order == chosen._order  # of the question alone
+
+
+def test_attached_devices_and_other_goals_draw_nothing():
+    found = candidates()
+    found = [
+        compiled(each, 1.0) if each.fate == "estimated" and each.number % 2 else each
+        for each in found
+    ]
+    for choice in (
+        Choice(QUESTION, 10**4, draws=False),
+        Choice(read_array_question(SPEC, minimize="memory"), 10**4, draws=True),
+    ):
+        choice.next(Answer(QUESTION, len(found), tuple(found), False))
+        assert not choice._drawn
+        assert not {each.reason for each in choice.ruled_out(found)} & {REASON}
+
+
+def test_what_is_ruled_out_by_estimates_is_said_apart():
+    found = candidates()
+    best = min(each.seconds for each in found if each.fate == "estimated")
+    for each in rejudged(found, Trust(30, DRAWN, 1.0), best):
+        found[each.number] = each
+    answer = Answer(QUESTION, len(found), tuple(found), True)
+    count = answer.pruned[REASON]
+    assert f"{count:,} only by their estimates, which is no proof" in words.state_words(answer)
+    assert f"{count:,} are estimated far above the best" in words.space_words(answer)
+
+
+def test_a_sharding_that_a_strategy_cannot_write_is_ruled_out_and_has_not_failed():
+    each = candidates()[0]
+    found = Result.model_validate(
+        {
+            "run": "20260101-000000-abcdef",
+            "experiment": each.experiment,
+            "environment": ENVIRONMENT,
+            "strategies": {
+                each.strategy: {
+                    "status": "error",
+                    "error": {"kind": INEXPRESSIBLE, "message": "needs whole rows"},
+                }
+            },
+        }
+    )
+    (ruled_out,) = answered([each], found)
+    assert (ruled_out.fate, ruled_out.detail) == ("pruned", "needs whole rows")
+    said = words.space_words(Answer(QUESTION, 1, [ruled_out], True))
+    assert said.endswith("Pruned: 1 cannot be written under their strategy.")

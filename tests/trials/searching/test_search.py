@@ -1,0 +1,201 @@
+"""A search as it is carried out, with real workers whose engine answers at once."""
+
+import threading
+
+import pytest
+
+from spmd_core.__main__ import main
+from spmd_core.lab.lab import Lab
+from spmd_core.lab.store.searches import Searches
+from spmd_core.search.array_question import read_array_question
+from spmd_core.search.question import read_question
+from spmd_core.trials.searching.choice import Choice
+from spmd_core.trials.searching.pool import Pool
+from spmd_core.trials.searching.runs import Runs, spread
+from spmd_core.trials.searching.search import Search
+from spmd_core.trials.searching.searches import watch_search
+from spmd_core.words.search import disturbed_words, search_headline
+from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
+from tests.ui.values import result, strategy
+
+SPEC = {
+    "workload": "elementwise",
+    "target": "cpu:8",
+    "mesh": None,
+    "sharding": None,
+    "dims": {"rows": 16, "cols": 8},
+    "strategies": ["auto", "shard_map"],
+    "seed": 0,
+}
+ENDLESS, ABORT, ROUNDS = 1, 8, 5
+
+
+@pytest.fixture
+def lab(data_folder, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(STANDIN))
+    monkeypatch.setenv("STANDIN_LOG", str(data_folder.parent / "log"))
+    lab = Lab.open(data_folder, settings=HASTY)
+    yield lab
+    lab.close()
+
+
+@pytest.fixture
+def store(data_folder):
+    store = Searches(data_folder)
+    yield store
+    store.close()
+
+
+def search(lab, store, budget_s=5 * PATIENCE_S, **changes) -> Search:
+    return Search(lab, store, read_array_question(SPEC | changes), budget_s)
+
+
+def runs(lab) -> int:
+    log = lab.folder.parent / "log"
+    return len(log.read_text().splitlines()) if log.exists() else 0
+
+
+def test_the_best_is_measured_proven_and_remembered(lab, store):
+    first = search(lab, store)
+    answer = first.run()
+    assert first.state == "done" and answer.complete
+    assert answer.winner.fate == "measured" and len(answer.winner.experiment.mesh) == 1
+    # the stand-in's times are alike where the meshes have as many axes
+    assert answer.proof.rounds == 20 and answer.proof.faster == answer.winner.name
+    assert [each.name for each in answer.ties] == list(answer.proof.comparison.tied)
+    proven = [each for each in answer.found if each.study == answer.proof.run]
+    assert {each.number for each in proven} == set(answer.proof.numbers)
+    assert answer.proof.experiment.variants and lab.result(answer.proof.run).comparison
+    assert {each.fate for each in answer.found} == {"measured", "pruned"}
+    assert sum(answer.pruned.values()) + len(answer.ranking) == answer.space
+    stored = store.find(first.question.id)
+    assert stored.state == "done" and answer.winner.name in stored.words
+    assert len(store.fates(first.question.id)) == answer.space
+
+    before = runs(lab)
+    again = search(lab, store, None).run()  # as after a restart: nothing is run anew
+    assert runs(lab) == before
+    assert again.winner.name == answer.winner.name
+    assert again.proof == answer.proof and again.ties == answer.ties
+    on = search(lab, store).run()  # all was measured and proven: nothing is left to do
+    assert runs(lab) == before and on.proof == answer.proof
+    assert [each.name for each in again.found if each.fate == "measured"] == [
+        each.name for each in answer.found if each.fate == "measured"
+    ]
+
+
+def test_what_crashes_is_recorded_and_the_others_are_tried(lab, store):
+    answer = search(lab, store, mesh={"x": 8}, seed=ABORT, strategies=["auto"]).run()
+    assert answer.winner is None
+    failed = [each for each in answer.found if each.fate == "failed"]
+    assert len(failed) == 3 and all(each.run and each.detail for each in failed)
+    assert search_headline(answer).startswith(
+        f"None of {answer.space} candidates can run: 3 failed, the first of them {failed[0].name}"
+    )
+
+
+def test_cancel_keeps_what_was_found(lab, store):
+    slow = search(lab, store, seed=ROUNDS, strategies=["auto"])
+    thread = threading.Thread(target=slow.run)
+    thread.start()
+    until(lambda: any(each.state == "running" for each in lab.active()))
+    slow.cancel()
+    thread.join(PATIENCE_S)
+    assert slow.state == "cancelled" and not lab.active()
+    assert slow.answer.ranking and not slow.answer.complete
+    assert store.find(slow.question.id).state == "cancelled"
+
+
+def test_candidates_of_an_absent_target_go_to_a_pool_and_are_runs_of_the_search(
+    lab, store, monkeypatch, capsys
+):
+    found = search(lab, store, target="tpu:v5e:2x2", strategies=["auto"])
+    answer = found.run()
+    assert found.state == "done" and answer.complete
+    assert {each.fate for each in answer.found} <= {"measured", "compiled", "pruned"}
+    own = lab.history(searched=True)
+    assert {each.run for each in own} == {each.run for each in answer.found if each.run}
+    assert not lab.history(searched=False)
+    monkeypatch.setattr("spmd_core.commands.history.Lab.open", lambda **_: lab)
+    for words, lines in (((), 2), (("--searches",), 1 + len(own))):
+        assert main(["history", *words]) == 0
+        said = capsys.readouterr().out.splitlines()
+        assert len(said) == lines
+        assert ("--searches lists them" in said[-1]) == (not words)
+
+
+def test_a_pool_takes_one_run_more_than_there_are_compilers_and_cancels_what_is_left(lab):
+    pool = Pool(lab, None, "search a")
+    for rows in (16, 32):
+        until(lambda: list(pool.finished()) == [] and pool.has_room)
+        pool.submit(
+            experiment(
+                ENDLESS, target="tpu:v5e:2x2", mesh={"x": 4}, dims={"rows": rows, "cols": 8}
+            ),
+            rows,
+        )
+        assert not pool.has_room and not pool.is_idle
+    assert [each.state for each in lab.active()] != ["queued", "queued"]
+    assert list(pool.finished()) == []
+    pool.close()
+    assert pool.is_idle and not lab.active()
+    assert {each.state for each in lab.history()} == {"cancelled"}
+
+
+def test_a_model_is_estimated_without_a_run_and_a_thread_tells_how_it_goes(lab, store):
+    question = read_question(
+        {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["full"]}
+    )
+    seen = []
+    answer = watch_search(
+        Search(lab, store, question, None), lambda one: seen.append(one.state), 0.05
+    )
+    assert answer.complete and answer.winner.fate == "estimated" and runs(lab) == 0
+    assert seen[0] == "running"  # its end may come between two looks
+
+
+def test_what_cannot_win_is_pruned_by_its_bound_and_by_nothing_else(lab, store):
+    one = search(lab, store)
+    one._enumerate(1e9)
+    best = next(each for each in one.answer.found if each.fate == "estimated")
+    lowest = min(each.bound_s for each in one.answer.found if each.fate == "estimated")
+    one._keep(
+        [
+            type(best)(
+                best.number,
+                best.name,
+                best.target,
+                8,
+                "measured",
+                measured_s=lowest * 1.5,
+                point=best.point,
+            )
+        ]
+    )
+    one._keep(Choice(one.question, one.space, draws=False).ruled_out(one.answer.found))
+    for each in one.answer.found:
+        if each.reason == "lower bound above the best":
+            assert each.bound_s > lowest * 1.5
+        elif each.fate == "estimated":
+            assert each.bound_s <= lowest * 1.5
+
+
+class Canned(Runs):
+    """Runs whose results are given, by the spread of their times."""
+
+    def __init__(self, *spreads):
+        super().__init__(None, None, lambda: False, float("inf"))
+        self.left = [result({"auto": strategy(1.0) | {"iqr_s": each}}) for each in spreads]
+
+    def run(self, experiment, compile_only=False):
+        return None, self.left.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("spreads", "kept", "disturbed"), [((0.1,), 0.1, 0), ((0.6, 0.2), 0.2, 1), ((0.6, 0.9), 0.6, 1)]
+)
+def test_times_that_spread_are_measured_once_more(spreads, kept, disturbed):
+    runs = Canned(*spreads)
+    assert spread(runs.steady(experiment())[1]) == kept and not runs.left
+    assert runs.disturbed == disturbed
+    assert disturbed_words(1).startswith("1 sharding was measured twice")

@@ -1,0 +1,161 @@
+"""Each rule fires by its number, names what to try, and stays silent without it."""
+
+import pytest
+
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.plan.reading import parse_plan
+from spmd_core.experiment.plans import experiment_of, plan_of
+from spmd_core.results.result import Result
+from spmd_core.time.estimate.step import estimate_step
+from spmd_core.words.advice.next import next_step
+from tests.ui.values import ENVIRONMENT, comparison, strategy
+
+MATMUL = {
+    "workload": "matmul",
+    "target": "cpu:8",
+    "mesh": {"x": 2, "y": 4},
+    "dims": {"m": 1024, "k": 1024, "n": 1024},
+    "sharding": {"m": "x", "n": "y"},
+}
+SUM = {"kind": "all-reduce", "axes": ["y"], "bytes": 2**20, "count": 1}
+
+
+def answered(spec=None, floor_s=1e-5, **strategies):
+    found = strategies or {"auto": strategy(1e-2)}
+    best = min(found, key=lambda name: found[name]["median_s"])
+    experiment = parse_experiment((spec or MATMUL) | {"strategies": list(found)})
+    return Result.model_validate(
+        {
+            "run": "r",
+            "experiment": experiment,
+            "strategies": found,
+            "environment": ENVIRONMENT | {"dispatch_floor_s": floor_s},
+            "comparison": comparison(best, *((name, 2.0, True) for name in found if name != best)),
+        }
+    )
+
+
+def rule_of(result):
+    said = next_step(result)
+    assert said is None or said.sentence.endswith(".")
+    return said and said.rule
+
+
+def test_a_floor_that_is_most_of_the_time_asks_for_larger_dims():
+    said = next_step(answered(floor_s=8e-3))
+    assert (said.rule, said.number) == ("dispatch_bound", pytest.approx(0.8))
+    before, after = (dict(each) for each in (parse_experiment(MATMUL).dims, said.experiment.dims))
+    assert all(after[dim] >= size for dim, size in before.items()) and after != before
+    assert said.sentence.startswith("80% of the time is the dispatch floor, 8 ms a call: try ")
+    assert rule_of(answered(floor_s=1e-3)) != "dispatch_bound"
+
+
+def test_a_single_device_that_wins_asks_for_larger_dims():
+    said = next_step(answered(single=strategy(1e-3), auto=strategy(5e-3)))
+    # the paired ratio, which the headline and the table give, not that of the medians
+    assert (said.rule, said.number) == ("one_device_wins", 2.0)
+    assert said.sentence.startswith("Sharding takes 2× as long as Single device here: try ")
+    assert rule_of(answered(single=strategy(5e-3), auto=strategy(1e-3))) != "one_device_wins"
+
+
+def test_an_axis_that_shards_nothing_is_given_a_dim():
+    said = next_step(answered(MATMUL | {"sharding": {"m": "x"}}))
+    assert (said.rule, said.number) == ("idle_axis", 4)
+    used = {axis for _, axes in said.experiment.sharding for axis in axes}
+    assert used == {"x", "y"}
+
+
+def test_a_replicated_operand_is_sharded_where_it_is_large():
+    spec = MATMUL | {"mesh": {"x": 8}, "sharding": {"m": "x"}}
+    held = {"memory_bytes": {"peak": 6 * 2**20}}
+    said = next_step(answered(spec, auto=strategy(1e-2, **held)))
+    assert (said.rule, said.number) == ("replicated_operand", 4 * 2**20)
+    assert said.experiment.spec("b") in ((("x",), ()), ((), ("x",)))
+    small = answered(spec | {"dims": {"m": 64, "k": 64, "n": 64}}, auto=strategy(1e-2, **held))
+    assert rule_of(small) != "replicated_operand"
+
+
+def test_a_sum_over_a_sharded_dim_can_be_left_out():
+    spec = MATMUL | {"sharding": {"m": "x", "k": "y"}}
+    said = next_step(answered(spec, auto=strategy(1e-2, collectives=[SUM])))
+    assert said.rule == "partial_sums" and dict(said.experiment.sharding) == {"m": ("x",)}
+    assert rule_of(answered(spec, auto=strategy(1e-2, collectives=[]))) == "larger_size"
+
+
+def test_scattered_samples_come_before_all_else():
+    said = next_step(answered(floor_s=8e-3, auto=strategy(1e-2, iqr_s=5e-3)))
+    assert (said.rule, said.number) == ("noisy", pytest.approx(0.5))
+    assert said.experiment.timing.samples == 60
+
+
+def test_nothing_is_said_of_what_did_not_run():
+    failed = {"status": "error", "error": {"kind": "a", "message": "b"}}
+    experiment = parse_experiment(MATMUL | {"strategies": ["auto"]})
+    assert (
+        next_step(
+            Result.model_validate(
+                {
+                    "run": "r",
+                    "experiment": experiment,
+                    "environment": ENVIRONMENT,
+                    "strategies": {"auto": failed},
+                }
+            )
+        )
+        is None
+    )
+
+
+def planned(**plan):
+    plan = parse_plan(plan)
+    found = estimate_step(plan)
+    outcome = {"status": "ok", "predicted_s": found.predicted_s, "prediction": found}
+    return plan, next_step(
+        Result.model_validate(
+            {
+                "run": "r",
+                "experiment": experiment_of(plan),
+                "environment": ENVIRONMENT,
+                "strategies": {"auto": outcome},
+            }
+        )
+    )
+
+
+def test_a_plan_that_does_not_fit_is_given_one_that_should():
+    plan, said = planned(
+        target="tpu:v5e:2x2",
+        model="llama-2-70b",
+        mesh={"fsdp": 4},
+        batch_per_device=4,
+        remat="full",
+    )
+    assert said.rule == "does_not_fit" and estimate_step(plan_of(said.experiment)).fits
+    assert said.number == estimate_step(plan).memory_bytes.missing
+
+
+def test_a_better_neighbor_takes_as_much_less_as_is_said():
+    plan, said = planned(
+        target="tpu:v5e:4x4",
+        model="scaled:1",
+        mesh={"fsdp": 4, "tensor": 4},
+        batch_per_device=2,
+        remat="full",
+    )
+    assert said.rule == "better_plan"
+    other = plan_of(said.experiment)
+    times = [estimate_step(each).predicted_s.estimate / each.tokens for each in (other, plan)]
+    assert said.number == pytest.approx(1 - times[0] / times[1])
+
+
+def test_where_no_neighbor_is_better_more_chips_are_left():
+    plan, said = planned(
+        target="tpu:v6e:16x16",
+        model="llama-3.1-8b",
+        mesh={"fsdp": 256},
+        batch_per_device=4,
+        sequence=8192,
+        remat="full",
+    )
+    assert said.rule == "more_chips"
+    assert plan_of(said.experiment).topology.chips == 2 * plan.topology.chips

@@ -5,90 +5,37 @@ from __future__ import annotations  # an old Python gets as far as the sentence 
 import argparse
 import errno
 import os
+import pkgutil
 import sys
 from collections.abc import Sequence
-from types import ModuleType
 from typing import NoReturn
-
-from spmd_core.base import LabError, RequestError, refuse, shorten
 
 SUCCESS, FAILURE, BAD_REQUEST, INTERRUPTED = 0, 1, 2, 130
 PROGRAM = "python -m spmd_core"
 
+if sys.version_info < (3, 11):  # noqa: UP036 - before what an older Python cannot import
+    found = ".".join(map(str, sys.version_info[:2]))
+    print(
+        f"Python {found} is too old: SPMD Lab needs 3.11 or newer, which README.md says how to get",
+        file=sys.stderr,
+    )
+    sys.exit(BAD_REQUEST)
 
-def _devices() -> ModuleType:
-    from spmd_core.commands import devices
+from spmd_core.base import LabError, RequestError, refuse, shorten  # noqa: E402
 
-    return devices
-
-
-def _layout() -> ModuleType:
-    from spmd_core.commands import layout
-
-    return layout
-
-
-def _run() -> ModuleType:
-    from spmd_core.commands import run
-
-    return run
-
-
-def _history() -> ModuleType:
-    from spmd_core.commands import history
-
-    return history
-
-
-def _script() -> ModuleType:
-    from spmd_core.commands import script
-
-    return script
-
-
-def _link() -> ModuleType:
-    from spmd_core.commands import link
-
-    return link
-
-
-def _predict() -> ModuleType:
-    from spmd_core.commands import predict
-
-    return predict
-
-
-def _search() -> ModuleType:
-    from spmd_core.commands import search
-
-    return search
-
-
-def _collectives() -> ModuleType:
-    from spmd_core.commands import collectives
-
-    return collectives
-
-
-def _calibrate() -> ModuleType:
-    from spmd_core.commands import calibrate
-
-    return calibrate
-
-
-# A command is a module with `add_arguments(parser)` and `main(arguments) -> exit code`, imported
-# only when it is called.
+# A command is a module of `spmd_core.commands` with `add_arguments(parser)` and
+# `main(arguments) -> exit code`, imported only when it is called.
 COMMANDS = {
-    "devices": (_devices, "what the devices of a target say of themselves"),
-    "layout": (_layout, "who holds what, without any device"),
-    "run": (_run, "run an experiment, and print its result"),
-    "history": (_history, "the runs that are stored"),
-    "script": (_script, "a script of plain JAX that reproduces an experiment"),
-    "predict": (_predict, "what a program would cost on TPUs that are not attached"),
-    "search": (_search, "which sharding is best for a model on chips, or for a spec"),
-    "collectives": (_collectives, "time and bandwidth of each collective, size by size"),
-    "calibrate": (_calibrate, "the ceilings of this machine: copies, matmuls, collectives"),
-    "link": (_link, "the link that opens an experiment in the dashboard"),
+    "devices": "what the devices of a target say of themselves",
+    "layout": "who holds what, without any device",
+    "run": "run an experiment, and print its result",
+    "history": "the runs that are stored",
+    "script": "a script of plain JAX that reproduces an experiment",
+    "predict": "what a program would cost on TPUs that are not attached",
+    "search": "which sharding is best for a model on chips, or for a spec",
+    "collectives": "time and bandwidth of each collective, size by size",
+    "calibrate": "the ceilings of this machine: copies, matmuls, collectives",
+    "link": "the link that opens an experiment in the dashboard",
 }
 
 
@@ -104,13 +51,6 @@ def main(words: Sequence[str] | None = None) -> int:
     standard error), 130 when interrupted.
     """
     words = list(sys.argv[1:] if words is None else words)
-    if sys.version_info < (3, 11):  # noqa: UP036 - an older Python gets this far, and no further
-        found = ".".join(map(str, sys.version_info[:2]))
-        print(
-            f"Python {found} is too old: SPMD Lab needs 3.11 or newer, which README.md says how to get",
-            file=sys.stderr,
-        )
-        return BAD_REQUEST
     _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
@@ -163,8 +103,8 @@ def _call(words: list[str]) -> int:
         raise refuse(
             f"command {shorten(words[0])}", "does not exist", f"use one of {', '.join(COMMANDS)}"
         )
-    load, meaning = COMMANDS[words[0]]
-    command = load()
+    meaning = COMMANDS[words[0]]
+    command = pkgutil.resolve_name(f"spmd_core.commands.{words[0]}")
     parser = _Parser(
         prog=f"{PROGRAM} {words[0]}",
         description=f"{meaning[0].upper()}{meaning[1:]}.",
@@ -197,7 +137,7 @@ def _overview() -> str:
         "SPEC is a spec file, - for standard input, a link, or recipe:NAME.",
         "",
     ]
-    lines += [f"  {name:12}{meaning}" for name, (_, meaning) in COMMANDS.items()]
+    lines += [f"  {name:12}{meaning}" for name, meaning in COMMANDS.items()]
     return "\n".join(
         [
             *lines,

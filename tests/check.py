@@ -22,21 +22,17 @@ FAST = (
     *(
         f"tests/{room}"
         for room in (
-            "advice",
-            "communication",
-            "cost",
+            "program/communication",
+            "time/cost",
             "experiment",
-            "hlo",
+            "program/hlo",
             "house/test_layers.py",
-            "ir",
+            "program/ir",
             "machine",
-            "plan",
-            "reference",
             "results",
-            "runs",
-            "store",
-            "sweep",
-            "timeline",
+            "lab/store",
+            "search/sweep",
+            "pictures/timeline",
             "ui",
             "words",
         )
@@ -67,8 +63,8 @@ NEWER = (
         for room in (
             "recipes/test_recipes.py",
             "engine",
-            "communication",
-            "hlo",
+            "program/communication",
+            "program/hlo",
             "machine/test_mesh_order.py",
             "experiment/test_layout.py",
         )

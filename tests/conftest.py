@@ -31,7 +31,7 @@ settings.load_profile("ci")
 
 # Tests that share what is slow to start, in the order in which they begin: dashboard and browser,
 # and the Lab of all recipes.
-TOGETHER = ("browser", "commands", "workloads", "script", "recipes", "worker", "engine")
+TOGETHER = ("browser", "commands", "experiment", "script", "recipes", "lab", "engine")
 
 
 def group(nodeid: str) -> str:

@@ -15,47 +15,26 @@ HEAVY = {
     "streamlit": ("app.py", "home.py", "pages/", "ui/"),
     "sqlite3": ("spmd_core/lab/store/",),
 }
-# Floors of the house, from the bottom; a room imports only from rooms on floors below its own.
+# The wings of the house, from the bottom: a wing imports only from wings below it, and of those only
+# what their `__init__` names in `__all__`.
 FLOORS = (
-    ("errors",),
-    ("units",),
-    ("frozen",),
-    ("threads",),
-    ("settings",),
+    ("base",),
     ("machine",),
-    ("hlo",),
-    ("plan",),
-    ("workloads",),
     ("experiment",),
-    ("reference",),
     ("results",),
-    ("communication",),
-    ("runs",),
+    ("program",),
     ("script",),
-    ("ir",),
-    ("cost",),
-    ("estimate",),
-    ("timeline",),
-    ("arrows",),
-    ("bandwidth",),
+    ("time",),
     ("search",),
-    ("sweep",),
-    ("resharding",),
+    ("pictures",),
     ("words",),
-    ("advice",),
-    ("remedies",),
     ("recipes",),
-    ("store",),
-    ("programs",),
     ("engine",),
-    ("declare",),
     ("worker",),
-    ("cluster",),
     ("lab",),
-    ("searching",),
-    ("trying",),
+    ("trials",),
     ("commands",),
-    ("__main__",),
+    ("__main__", "declare"),
     ("ui",),
     ("home", "pages"),
     ("app",),
@@ -74,7 +53,7 @@ UI_FLOORS = (
     ("side_by_side",),
     ("history",),
 )
-# Rooms that run jax: only the worker's own process, and they themselves, may import them.
+# What runs jax: only the worker's own process may import it.
 JAX_ROOMS = ("spmd_core.engine", "spmd_core.script.programs")
 MAY_IMPORT_JAX_ROOMS = (
     "spmd_core/engine/",
@@ -148,6 +127,8 @@ def broken_rules(path: str, source: str) -> list[str]:
             mine, other = floor(own), floor(name)
             if mine is not None and other is not None and other > mine:
                 found.append(f"{path}:{line} imports {name}, a floor above it")
+        if room_of(own) != room_of(name) and past_face(name):
+            found.append(f"{path}:{line} imports {name}, past the face of {room_of(name)}")
         if name == "*" or name.endswith(".*"):
             found.append(f"{path}:{line} imports everything of {name[:-2]}")
         if (
@@ -157,6 +138,33 @@ def broken_rules(path: str, source: str) -> list[str]:
         ):
             found.append(f"{path}:{line} imports {name}; only ui/lab.py may")
     return found
+
+
+@cache
+def face(package: str) -> frozenset[str]:
+    """What the `__init__` of a package names in `__all__`; nothing where it is a module, or has none."""
+    init = ROOT.joinpath(*package.split("."), "__init__.py")
+    if not init.exists():
+        return frozenset()
+    for node in ast.parse(init.read_text("utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return frozenset(ast.literal_eval(node.value))
+    return frozenset()
+
+
+def past_face(name: str) -> bool:
+    """Whether a full name of `spmd_core` is something that its wing does not offer.
+
+    >>> past_face("spmd_core.experiment.Experiment"), past_face("spmd_core.experiment.link.decode")
+    (False, True)
+    """
+    first, *inside = name.split(".")
+    if first != "spmd_core" or len(inside) < 2:
+        return False
+    packages = (".".join((first, *inside[:depth])) for depth in range(1, len(inside)))
+    return any(
+        part not in face(package) for package, part in zip(packages, inside[1:], strict=False)
+    )
 
 
 def room_of(module: str) -> str | None:

@@ -8,7 +8,7 @@ import spmd_core
 from spmd_core.program import Difference, ProgramText, compare, file_name, is_file, read_text
 from ui.lab import NothingStored, lab
 
-_PROGRAMS = Path(spmd_core.__file__).parent / "programs"
+_PROGRAMS = Path(spmd_core.__file__).parent / "script" / "programs"
 
 
 def text(run: str, strategy: str, kind: str) -> ProgramText | None:

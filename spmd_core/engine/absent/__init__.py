@@ -1,1 +1,3 @@
 """Compiling for devices that are not attached."""
+
+__all__ = ["devices", "run"]

@@ -26,7 +26,7 @@ SMALL_PROGRAM = Workload(
     default_strategies=("as_written",),
 )
 
-_PROGRAMS = resources.files("spmd_core") / "programs" / "recipes"
+_PROGRAMS = resources.files("spmd_core") / "script" / "programs" / "recipes"
 
 
 @cache

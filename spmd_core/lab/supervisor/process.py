@@ -30,7 +30,7 @@ from spmd_core.results import (
     encode,
 )
 
-ROOT = Path(__file__).resolve().parents[2]  # the folder that holds the package
+ROOT = Path(__file__).resolve().parents[3]  # the folder that holds the package
 TAIL_BYTES = 16 * 1024
 MAX_SEARCHED_BYTES = 2**20  # a dump of many threads can be longer than the tail that is kept
 MAX_STDERR_BYTES = 16 * 2**20

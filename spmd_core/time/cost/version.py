@@ -5,13 +5,21 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 
 # What a prediction depends on besides the compiler: how modules are read and priced, and the
 # programs that are compiled.
 _SOURCES = tuple(
     f"{room}/*.py"
-    for room in ("hlo", "communication", "cost", "plan", "programs", "script", "machine")
+    for room in (
+        "program/hlo",
+        "program/communication",
+        "time/cost",
+        "experiment/plan",
+        "script/programs",
+        "script",
+        "machine",
+    )
 )
 
 

@@ -123,7 +123,9 @@ def test_low_is_not_below_what_a_synchronous_sum_takes_at_nominal_bandwidth():
     """4096 x 8192 x 4096 in bfloat16, k over 8 chips: the sum of 32 MiB alone takes 0.587 ms, and
     comes after the product.
     """
-    text = (Path(__file__).parents[1] / "hlo" / "summed_product_tpu_0.10.2.hlo").read_text()
+    text = (
+        Path(__file__).parents[2] / "program" / "hlo" / "summed_product_tpu_0.10.2.hlo"
+    ).read_text()
     topology = get_topology("v5e:2x4")
     places = tuple((i, j, 0, 0, 0) for i in range(2) for j in range(4))
     found = predict(text, Cluster(topology, places), {}, (("x", 8),)).predicted_s

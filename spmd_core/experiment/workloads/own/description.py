@@ -16,7 +16,7 @@ from spmd_core.base import Frozen, refuse
 from spmd_core.experiment.workloads.workload import Array, Workload
 
 LOAD_S = 30.0
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 TAIL_CHARACTERS = 300
 
 

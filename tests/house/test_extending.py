@@ -110,13 +110,15 @@ def row_of_the_docs() -> str:
 
 
 def test_a_workload_is_its_program_its_row_and_its_test(copied):
-    write(copied, "programs/scale.py", PROGRAM)
-    rows = read(copied, "workloads/arrays.py")
+    write(copied, "script/programs/scale.py", PROGRAM)
+    rows = read(copied, "experiment/workloads/arrays.py")
     listed = rows.replace(
         "\n# In the order in which", f"\n{row_of_the_docs()}\n\n\n# In the order in which"
     )
     write(
-        copied, "workloads/arrays.py", listed.replace("NORMALIZE, MLP)", "NORMALIZE, MLP, SCALE)")
+        copied,
+        "experiment/workloads/arrays.py",
+        listed.replace("NORMALIZE, MLP)", "NORMALIZE, MLP, SCALE)"),
     )
     found = ask(
         copied,
@@ -134,14 +136,14 @@ def test_a_workload_is_its_program_its_row_and_its_test(copied):
 
 
 def test_a_strategy_is_its_row_its_text_and_its_test(copied):
-    rows = read(copied, "workloads/strategies.py")
+    rows = read(copied, "experiment/workloads/strategies.py")
     rows = rows.replace(
         '        Strategy("place"',
         '        Strategy("twice", "Twice", "a test"),\n        Strategy("place"',
     )
     write(
         copied,
-        "workloads/strategies.py",
+        "experiment/workloads/strategies.py",
         rows.replace('"explicit", "shard_map")\nMAP', '"explicit", "shard_map", "twice")\nMAP'),
     )
     write(copied, "script/program.py", read(copied, "script/program.py") + STRATEGY)

@@ -26,7 +26,8 @@ IN_SIGHT = """() => {
 def test_focus_on_the_menu_is_outlined_in_the_primary_color(server, page, theme):
     page.emulate_media(color_scheme=theme)
     visit(page, server.url)
-    for _ in range(12):
+    page.get_by_test_id("stPageLink-NavLink").first.wait_for()
+    for _ in range(20):
         page.keyboard.press("Tab")
         if page.evaluate(FOCUSED) == "stPageLink-NavLink":
             break

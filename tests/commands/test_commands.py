@@ -279,11 +279,15 @@ def test_a_reader_that_leaves_is_no_error():
     process.stderr.close()
 
 
-def test_an_old_python_is_told_so(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "version_info", (3, 10, 12))
-    assert command_line.main(["layout", "recipe:layer"]) == 2
+def test_an_old_python_is_refused_before_what_it_cannot_import():
+    code = (
+        "import runpy, sys\nsys.version_info = (3, 10, 12)\nsys.modules['spmd_core.base'] = None\n"
+        "runpy.run_module('spmd_core', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
     assert (
-        capsys.readouterr().err
+        done.stderr
         == "Python 3.10 is too old: SPMD Lab needs 3.11 or newer, which README.md says how to get\n"
     )
 

@@ -160,8 +160,8 @@ def follow(lab: Lab, run: str, timeout_s: float | None = None) -> tuple[RunStatu
 def wait(
     lab: Lab, run: str, timeout_s: float | None, shown: Callable[[RunStatus], None] | None
 ) -> RunStatus:
-    """Wait until a run is over, or for `timeout_s` in which it was neither paused nor held up; its
-    status then.
+    """Wait until a run is over, or for `timeout_s` since it left the queue in which it was not
+    paused; its status then.
     """
     if timeout_s is None:
         return lab.wait(run, on_change=shown)
@@ -171,7 +171,10 @@ def wait(
         status = lab.wait(run, min(left_s, LOOK_S), on_change=shown)
         if status.is_over:
             return status
-        left_s -= 0.0 if status.paused_for or status.held_up else time.monotonic() - begun
+        if status.state == "queued":  # also where it was put back
+            left_s = timeout_s
+        elif not status.paused_for:
+            left_s -= time.monotonic() - begun
         if left_s <= 0:
             return status
 

@@ -16,12 +16,14 @@ from spmd_core.lab.cluster.lanes import cluster_lanes
 from spmd_core.lab.store.limits import Asker, Room, check_asker, room
 from spmd_core.lab.store.rows import Unread
 from spmd_core.lab.store.store import Store
+from spmd_core.lab.supervisor.clients import Clients
 from spmd_core.lab.supervisor.following import Followed, answered, as_seen
 from spmd_core.lab.supervisor.supervisor import Supervisor, helping_lanes
 from spmd_core.lab.supervisor.turn import Turn
 from spmd_core.lab.supervisor.unwritten import Unwritten
 from spmd_core.machine import Hardware, parse_target, read_hardware
 from spmd_core.results import (
+    ACTIVE,
     COMPILING,
     TERMINAL,
     TIMING,
@@ -34,7 +36,6 @@ from spmd_core.results import (
 
 HARDWARE_S = 2.0  # how long a look at the hardware stays good
 RESULTS_KEPT = 8
-AT_WORK = ("starting", "running")  # interrupted, where nobody holds the lock
 
 _open_labs: dict[Path, "Lab"] = {}
 _opening = threading.Lock()
@@ -47,6 +48,7 @@ class Lab:
         self.folder = folder
         self._store = Store(folder)
         self._turn = Turn(folder, self._store)
+        self._clients = Clients(folder)
         self._settings, self._serve = settings, serve
         self._guard = threading.Lock()
         self._own_runs: set[str] = set()  # submitted here, and not known to be over
@@ -82,13 +84,16 @@ class Lab:
             return lab
 
     def close(self) -> None:
-        """End the worker and give up the folder: a run at hand is interrupted."""
+        """End the worker and give up the folder: a run at hand goes back to the queue where another
+        process waits for it, else it is interrupted.
+        """
         with _opening:
             if _open_labs.pop(self.folder, None) is not self:
                 return
         atexit.unregister(self.close)
         self._supervisor.close()
         self._turn.close()
+        self._clients.close()
         self._store.close()
 
     # Runs ---------------------------------------------------------------------------------------
@@ -111,7 +116,9 @@ class Lab:
             check_asker(self._store, self._settings, asker, experiment)
         run = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
         viewer, batch = (asker.viewer, asker.batch) if asker else (None, batch)
-        self._store.submit(run, experiment, viewer, batch, compile_only)
+        self._store.submit(
+            run, experiment, viewer, batch, compile_only, self._clients.own, self._serve
+        )
         if not self._serve:  # not before it is stored: it would be taken for one that is over
             with self._guard:
                 self._own_runs.add(run)
@@ -123,7 +130,7 @@ class Lab:
         if live := self._supervisor.at_hand(run):
             return live
         return self._unwritten.status(run) or as_seen(
-            self._stored(run), self._turn, self._stored, self._store.at_hand
+            self._stored(run), self._turn, self._clients, self._stored, self._store.at_hand
         )
 
     def active(self) -> tuple[RunStatus, ...]:
@@ -132,7 +139,7 @@ class Lab:
         seen = [
             self._supervisor.at_hand(status.run)
             or self._unwritten.status(status.run)
-            or as_seen(status, self._turn, self._stored, lambda: stored)
+            or as_seen(status, self._turn, self._clients, self._stored, lambda: stored)
             for status in stored
         ]
         return tuple(status for status in seen if not status.is_over)
@@ -234,7 +241,7 @@ class Lab:
         """
         states: tuple[str, ...] = () if state is None else (state,)
         if state == "interrupted":
-            states = (state, *AT_WORK)
+            states = (state, *ACTIVE)  # where nobody works the queue
         elif state is None and over:
             states = tuple(TERMINAL)
         summaries = self._store.history(
@@ -242,7 +249,7 @@ class Lab:
         )
         seen = [
             replace(summary, state=self.status(summary.run).state)
-            if summary.state in AT_WORK
+            if summary.state in ACTIVE
             else summary
             for summary in summaries
         ]
@@ -355,4 +362,6 @@ class Lab:
 
     def _new_supervisor(self) -> Supervisor:
         more = cluster_lanes if self._settings.dask else helping_lanes
-        return Supervisor(self._store, self._turn, self._settings, self._is_wanted, more)
+        return Supervisor(
+            self._store, self._turn, self._clients, self._settings, self._is_wanted, more
+        )

@@ -1,12 +1,25 @@
 """Several processes on one data folder, and what is left when one of them is killed."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
 from spmd_core.lab.lab import Lab
-from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, is_running, start_python, until
+from spmd_core.lab.supervisor.clients import FILE_NAME as CLIENTS
+from tests.labs import (
+    HASTY,
+    PATIENCE_S,
+    ROOT,
+    STANDIN,
+    experiment,
+    is_running,
+    start_python,
+    until,
+)
 from tests.standin import sitecustomize as standin
 
 SERVE = """
@@ -55,6 +68,41 @@ def follower(data_folder):
     lab = Lab.open(data_folder, serve=False, settings=HASTY)
     yield lab
     lab.close()
+
+
+@pytest.fixture
+def command_line(data_folder, follower):
+    """Starts `run` of an experiment, and gives its process and its run; it is killed at the end."""
+    started = []
+
+    def start(*what, **changes):
+        known = {summary.run for summary in follower.history()}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "spmd_core", "run", "-", "--json"],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": f"{STANDIN}{os.pathsep}{ROOT}"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        process.stdin.write(json.dumps(experiment(*what, **changes).to_json()))
+        process.stdin.close()
+        process.stdin = None
+        return process, until(
+            lambda: next((each.run for each in follower.history() if each.run not in known), None)
+        )
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def at_hand(lab, run):
+    """Wait until a run has left the queue."""
+    until(lambda: lab.status(run).state in ("starting", "running"))
 
 
 def runs_started(tmp_path):
@@ -165,3 +213,67 @@ def test_a_stopped_dashboard_still_counts_as_the_one_that_works(dashboard, follo
     process.send_signal(signal.SIGCONT)
     follower.cancel(run)
     assert follower.wait(run, PATIENCE_S).state == "cancelled"
+
+
+ABSENT = {"target": "tpu:v5e:2x4"}  # compiled, and paused while something is timed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_command_line_gets_its_answer_when_the_one_that_worked_its_run_ends(
+    command_line, follower, tmp_path, monkeypatch, number
+):
+    monkeypatch.setenv("STANDIN_UNTIL", str(tmp_path / "the first has ended"))
+    first, theirs = command_line(standin.ROUNDS, **ABSENT)
+    at_hand(follower, theirs)
+    second, ours = command_line(standin.QUICK)
+    at_hand(follower, ours)
+    assert follower.queue_holder == first.pid
+    first.send_signal(number)
+    first.communicate()
+    (tmp_path / "the first has ended").touch()
+    out, err = second.communicate(timeout=PATIENCE_S)
+    assert (second.returncode, err, json.loads(out)["run"]) == (0, "", ours)
+    state = "interrupted" if number == signal.SIGKILL else "cancelled"
+    assert follower.status(theirs).state == state
+
+
+def test_runs_that_nobody_waits_for_any_more_are_interrupted(command_line, follower, tmp_path):
+    working = follower.submit(experiment(standin.ROUNDS, **ABSENT))
+    at_hand(follower, working)
+    first, timed = command_line(standin.ROUNDS)
+    second, queued = command_line(standin.QUICK)
+    at_hand(follower, timed)
+    assert follower.queue_holder == os.getpid()
+    for process in (second, first):
+        process.kill()
+        process.wait()
+    assert follower.wait(queued, PATIENCE_S).state == "interrupted"
+    assert follower.wait(timed, PATIENCE_S).state == "interrupted"
+    assert follower.status(working).state == "running"
+    assert queued not in runs_started(tmp_path)
+
+
+def test_a_queued_run_of_a_command_line_that_is_gone_is_interrupted_where_nobody_works(
+    command_line, follower
+):
+    first, theirs = command_line(standin.ROUNDS)
+    at_hand(follower, theirs)
+    second, queued = command_line(standin.QUICK)
+    second.kill()
+    second.wait()
+    first.kill()
+    first.wait()
+    for run in (theirs, queued):
+        assert follower.status(run).state == "interrupted"
+    assert {each.run for each in follower.history(state="interrupted")} == {theirs, queued}
+
+
+def test_deleting_the_lock_of_the_clients_interrupts_nobody(command_line, follower, data_folder):
+    working = follower.submit(experiment(standin.ROUNDS))
+    at_hand(follower, working)
+    process, queued = command_line(standin.QUICK)
+    (data_folder / CLIENTS).unlink()
+    until((data_folder / CLIENTS).exists)
+    follower.cancel(working)
+    assert process.communicate(timeout=PATIENCE_S)[1] == ""
+    assert follower.status(queued).state == "succeeded"

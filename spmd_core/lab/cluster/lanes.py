@@ -110,7 +110,8 @@ class ClusterLane(Lane):
                 _take_said(run, task)
             self._tell(run)
             self._bell.wait(self._settings.poll_s)
-            if self._is_to_be_cancelled(run.status.run) and run.stop("cancelled", time.monotonic()):
+            asked = self._asked_for(run.status.run)
+            if asked and run.stop(asked, time.monotonic()):
                 run.killed()
         self._cluster.forget(run.status.run)
         self._finish(run, run.outcome or Outcome("interrupted"), found and found.stderr_tail)

@@ -124,4 +124,12 @@ MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
                 run TEXT PRIMARY KEY REFERENCES runs(id) ON DELETE CASCADE, body BLOB NOT NULL)""",
         ),
     ),
+    (
+        "0008 who waits for a run",
+        (
+            "ALTER TABLE runs ADD COLUMN client INTEGER",
+            # 1: its place in the queue outlasts its client, as in a dashboard's queue
+            "ALTER TABLE runs ADD COLUMN lasts INTEGER NOT NULL DEFAULT 1",
+        ),
+    ),
 )

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from typing import Literal
 
 from spmd_core.experiment import Experiment
@@ -10,6 +11,7 @@ from spmd_core.lab.store.database import Database
 from spmd_core.results import ACTIVE, Failure, RunStatus, lane_of_target
 
 IN_ACTIVE = f"state IN {ACTIVE!r}"
+IN_HAND = f"state IN {ACTIVE[1:]!r}"  # they have left the queue
 STATUS = """SELECT runs.*, spec, CASE WHEN state = 'queued' THEN
     (SELECT COUNT(*) FROM runs AS ahead
         WHERE ahead.state = 'queued' AND ahead.lane = runs.lane AND ahead.seq <= runs.seq)
@@ -36,8 +38,12 @@ class Queue(Database):
         viewer: str | None = None,
         batch: str | None = None,
         compile_only: bool = False,
+        client: int | None = None,
+        lasts: bool = True,
     ) -> None:
-        """Put a run at the end of the queue; `viewer` None: of the command line."""
+        """Put a run at the end of the queue; `viewer` None: of the command line. `client` is the
+        process that waits for it; `lasts`: its place in the queue outlasts that process.
+        """
         spec = json.dumps(experiment.to_json(), separators=(",", ":"))
         with self._transaction() as db:
             db.execute(
@@ -46,7 +52,7 @@ class Queue(Database):
             )
             db.execute(
                 """INSERT INTO runs (id, experiment, state, submitted_at, viewer, batch, lane,
-                    compile_only) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?)""",
+                    compile_only, client, lasts) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?)""",
                 (
                     run,
                     experiment.id,
@@ -55,6 +61,8 @@ class Queue(Database):
                     batch,
                     lane_of_target(experiment.target, compile_only),
                     int(compile_only),
+                    client,
+                    int(lasts),
                 ),
             )
 
@@ -110,15 +118,15 @@ class Queue(Database):
             )
 
     def put_back(self, run: str, held_up: str | None) -> bool:
-        """Put a started run back in its place in the queue; False where it is over, or is to be
-        cancelled.
+        """Put a started run back in its place in the queue; False where it is over, or was asked
+        to end.
         """
         with self._transaction() as db:
             return (
                 db.execute(
                     f"""UPDATE runs SET state = 'queued', started_at = NULL, worker_pid = NULL,
                     progress = ? WHERE id = ? AND {IN_ACTIVE} AND NOT EXISTS (SELECT 1 FROM
-                    requests WHERE kind = 'cancel' AND run = ? AND answered_at IS NULL)""",
+                    requests WHERE run = ? AND answered_at IS NULL)""",
                     (json.dumps({"held_up": held_up}), run, run),
                 ).rowcount
                 == 1
@@ -144,22 +152,35 @@ class Queue(Database):
             )
             return changed.rowcount == 1
 
-    def cancel_queued(self, run: str) -> bool:
-        """Cancel a run that is still in the queue; False where it is not."""
+    def cancel_queued(self, run: str, state: str = "cancelled") -> bool:
+        """Cancel a run that is still in the queue, or interrupt it; False where it is not."""
         with self._transaction() as db:
             changed = db.execute(
-                "UPDATE runs SET state = 'cancelled', finished_at = ? WHERE id = ? AND state = 'queued'",
-                (time.time(), run),
+                "UPDATE runs SET state = ?, finished_at = ? WHERE id = ? AND state = 'queued'",
+                (state, time.time(), run),
             )
             return changed.rowcount == 1
 
-    def interrupt_abandoned(self) -> int:
-        """Mark the runs that say running as interrupted: for who has just taken the lock of the
-        data folder.
+    def abandoned(self, lives: Callable[[int | None], bool]) -> tuple[str, ...]:
+        """Runs that are not over and that nobody waits for any more: their client, for as long as
+        which they last, is gone.
         """
+        rows = self._rows(f"SELECT id, client FROM runs WHERE {IN_ACTIVE} AND NOT lasts")
+        gone = {client for client in {row["client"] for row in rows} if not lives(client)}
+        return tuple(row["id"] for row in rows if row["client"] in gone)
+
+    def give_back(self, lives: Callable[[int | None], bool]) -> None:
+        """Settle the runs that say running and that nobody works: for who has just taken the lock
+        of the data folder, or is about to give it up. A run goes back to its place in the queue
+        where its client lives; else it is interrupted.
+        """
+        for row in self._rows(f"SELECT id, client FROM runs WHERE {IN_HAND}"):
+            if lives(row["client"]):
+                self.put_back(row["id"], None)
         with self._transaction() as db:
-            changed = db.execute(
-                "UPDATE runs SET state = 'interrupted', finished_at = ? WHERE state IN ('starting', 'running')",
+            db.execute(
+                f"""UPDATE runs SET finished_at = ?, state = CASE WHEN EXISTS (SELECT 1 FROM requests
+                    WHERE kind = 'cancel' AND run = runs.id AND answered_at IS NULL)
+                    THEN 'cancelled' ELSE 'interrupted' END WHERE {IN_HAND}""",
                 (time.time(),),
             )
-            return changed.rowcount

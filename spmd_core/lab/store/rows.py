@@ -17,7 +17,9 @@ from spmd_core.results import ACTIVE, STATES, Environment, Failure, Result, RunS
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one process asks of the one that works the queue: cancel a run, release, probe."""
+    """What one process asks of the one that works the queue: cancel or interrupt a run, release,
+    probe.
+    """
 
     id: int
     kind: str
@@ -89,6 +91,8 @@ def status_of(row: sqlite3.Row) -> RunStatus:
             stderr_tail=_text(row["stderr_tail"]),
             worker_pid=row["worker_pid"] if isinstance(row["worker_pid"], int) else None,
             compile_only=bool(row["compile_only"]),
+            client=row["client"],
+            lasts=bool(row["lasts"]),
             **_progress(row),
         )
     except (RequestError, ValueError, TypeError) as error:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from spmd_core.base import UnreadableRun
 from spmd_core.experiment import Experiment
 from spmd_core.lab.store import rows as read
-from spmd_core.lab.store.queue import IN_ACTIVE, STATUS, Queue
+from spmd_core.lab.store.queue import IN_ACTIVE, IN_HAND, STATUS, Queue
 from spmd_core.lab.store.rows import Request, Unread
 from spmd_core.results import TERMINAL, Environment, Failure, Result, RunStatus, RunSummary
 
@@ -105,7 +105,7 @@ class Store(Queue):
             if body is not None:
                 db.execute("INSERT INTO results VALUES (?, ?)", (run, body))
             db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", packed)
-            db.execute("DELETE FROM requests WHERE kind = 'cancel' AND run = ?", (run,))
+            db.execute("DELETE FROM requests WHERE run = ?", (run,))
             return True
 
     def status(self, run: str) -> RunStatus | None:
@@ -122,7 +122,7 @@ class Store(Queue):
 
     def at_hand(self) -> tuple[RunStatus, ...]:
         """Runs that have left the queue and are not over: at most one of each lane."""
-        rows = self._rows(f"{STATUS} WHERE state IN ('starting', 'running') ORDER BY seq")
+        rows = self._rows(f"{STATUS} WHERE {IN_HAND} ORDER BY seq")
         return tuple(_readable(read.status_of, rows))
 
     def result(self, run: str) -> Result | None:

@@ -1,4 +1,4 @@
-"""The file lock of a data folder: whoever holds it works the queue."""
+"""The file locks of a data folder: who works the queue, and who has the folder open."""
 
 import contextlib
 import fcntl
@@ -16,16 +16,16 @@ _LINUX, _MAC = "hhqqi4x", "qqihh"
 
 
 class FolderLock:
-    """A POSIX record lock. It belongs to the process, so there is one object per folder and
-    process.
+    """A POSIX record lock on `length` bytes from `start` of a file, or to its end. It belongs to the
+    process, so there is one object per file and process.
 
     Its file stays open: closing any descriptor of that file would give the lock up. Where the file
     was deleted, `file` names another than the one at its path: see `Turn`.
     """
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, name: str = FILE_NAME, start: int = 0, length: int = 0):
         self.held = False
-        self._path = folder / FILE_NAME
+        self._path, self._bytes = folder / name, (start, length)
         self._guard = threading.Lock()
         try:
             self._file = self._open()
@@ -45,7 +45,7 @@ class FolderLock:
         """Try to take the lock, without waiting."""
         with self._guard:
             self._renew()
-            self.held = _try_lock(self._file)
+            self.held = self._try_lock(self._file)
             return self.held
 
     def keep(self) -> bool:
@@ -66,7 +66,12 @@ class FolderLock:
             if self.held:
                 return os.getpid()
             self._renew()
-            return _holder(self._file)
+            return _holder(self._file, *self._bytes)
+
+    def is_locked(self, byte: int) -> bool:
+        """Whether another process has locked that byte."""
+        with self._guard:
+            return _holder(self._file, byte, 1) is not None
 
     def close(self) -> None:
         """Close the file, which gives the lock up."""
@@ -85,7 +90,7 @@ class FolderLock:
             if here and (here.st_dev, here.st_ino) == (ours.st_dev, ours.st_ino):
                 return False
             new = self._open()
-            if locked and not _try_lock(new):  # another process looks at it: the next time
+            if locked and not self._try_lock(new):  # another process looks at it: the next time
                 os.close(new)
                 return False
             self._file, old = new, self._file
@@ -93,20 +98,20 @@ class FolderLock:
             return True
         return False  # the folder is gone: what is open is what there is
 
+    def _try_lock(self, file: int) -> bool:
+        start, length = self._bytes
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
 
-def _try_lock(file: int) -> bool:
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
 
-
-def _holder(file: int) -> int | None:
+def _holder(file: int, start: int, length: int) -> int | None:
     if sys.platform == "darwin":
-        asked = struct.pack(_MAC, 0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
+        asked = struct.pack(_MAC, start, length, 0, fcntl.F_WRLCK, os.SEEK_SET)
         _, _, pid, kind, _ = struct.unpack(_MAC, fcntl.fcntl(file, fcntl.F_GETLK, asked))
     else:
-        asked = struct.pack(_LINUX, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        asked = struct.pack(_LINUX, fcntl.F_WRLCK, os.SEEK_SET, start, length, 0)
         kind, _, _, _, pid = struct.unpack(_LINUX, fcntl.fcntl(file, fcntl.F_GETLK, asked))
     return None if kind == fcntl.F_UNLCK else pid

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from spmd_core.base import StorageError, WorkerError
 from spmd_core.lab.store.store import Store
+from spmd_core.lab.supervisor.clients import Clients
 from spmd_core.lab.supervisor.supervisor import Supervisor
 from spmd_core.lab.supervisor.turn import Turn
 from spmd_core.results import Environment, RunStatus, behind
@@ -13,6 +14,7 @@ from spmd_core.words import experiment_words
 
 POLL_S = 0.2
 _NOBODY = "a process that works the queue: open the dashboard"
+_NEXT = "the next process that works the queue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +87,27 @@ def answered(
 def as_seen(
     status: RunStatus,
     turn: Turn,
+    clients: Clients,
     stored: Callable[[str], RunStatus],
     at_hand: Callable[[], Iterable[RunStatus]],
 ) -> RunStatus:
-    """A stored status, corrected for what only the lock can say: nobody works on it any more.
+    """A stored status, corrected for what only the locks can say: nobody works on it any more, or
+    waits for it.
 
     `at_hand`: the runs that have left the queue, asked where one that waits is the next.
     """
     if status.is_over:
         return status
-    nobody = turn.holder() is None
+    if turn.holder() is None:
+        status = stored(status.run)  # it may have been finished between the two looks
+        if status.is_over:
+            return status
+        is_awaited = clients.lives(status.client)  # by who takes the lock within a moment
+        if not is_awaited and (status.state != "queued" or not status.lasts):
+            return replace(status, state="interrupted", waiting_for=None)
+        waiting_for = _NEXT if is_awaited else _NOBODY
+        return replace(status, state="queued", waiting_for=waiting_for, held_up=None)
     if status.state == "queued":
-        if nobody:
-            return replace(status, waiting_for=_NOBODY, held_up=None)
         if status.held_up:
             return replace(status, waiting_for=f"the cluster: {status.held_up}")
         ahead = (status.queue_position or 1) - 1
@@ -106,8 +116,4 @@ def as_seen(
         if first and first.lane != status.lane:
             waiting_for = f"the run that is timed ({experiment_words(first.experiment)})"
         return replace(status, waiting_for=waiting_for)
-    if nobody:
-        status = stored(status.run)  # it may have been finished between the two looks
-        if not status.is_over:
-            return replace(status, state="interrupted", waiting_for=None)
     return status

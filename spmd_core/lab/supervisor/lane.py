@@ -81,7 +81,7 @@ class Lane(Runner):
         self.wake()
 
     def stop(self) -> None:
-        """Begin to end: a run at hand is interrupted, the worker ended."""
+        """Begin to end: a run at hand is left, the worker ended."""
         self._is_stopping = True
         self.wake()
 
@@ -144,7 +144,9 @@ class Lane(Runner):
         for request in self._store.requests():
             target = request.target
             if request.kind == "probe" and target and lane_of_target(target) == self.name:
-                self._store.answer(request.id, self._probed(target))
+                error = self._probed(target)
+                if not self._is_stopping:  # else the next process that works the queue answers
+                    self._store.answer(request.id, error)
 
     def _next(self) -> RunStatus | None:
         """The head of the queue; what this version cannot read is failed, and the next one looked

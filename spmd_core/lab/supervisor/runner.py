@@ -27,6 +27,8 @@ from spmd_core.results import (
     check_memory,
 )
 
+_ENDS = {"cancel": "cancelled", "interrupt": "interrupted"}  # by the kind of a request
+
 
 class Runner:
     """The only starter and killer of its worker. What it does it does in one thread; what it says
@@ -73,11 +75,14 @@ class Runner:
             )
             return
         self._follow(run, worker)
-        outcome = run.outcome or Outcome("interrupted")  # no outcome: this process ends
-        tail = ""
+        if run.outcome is None:  # this process ends, and its supervisor gives the run back
+            self.host.release()
+            self._publish(None)
+            return
+        outcome, tail = run.outcome, ""
         if outcome.state != "succeeded":
             tail = tail_with(worker.failing_line(), worker.stderr_tail())
-        if outcome.renew_worker or outcome.state == "interrupted" or worker.is_gone():
+        if outcome.renew_worker or worker.is_gone():
             self.host.release()
         worker.resume()  # it is idle, or gone
         self._be_still()
@@ -112,21 +117,20 @@ class Runner:
             now = time.monotonic()
             if was_woken or now >= next_look:
                 next_look = now + self._settings.poll_s
-                if self._is_to_be_cancelled(status.run):
-                    self._ask_to_stop(run, worker, "cancelled")
+                if state := self._asked_for(status.run):
+                    self._ask_to_stop(run, worker, state)
             if run.is_late(now):
                 self._ask_to_stop(run, worker, "timed_out")
             if run.must_be_killed(now):
                 worker.stop(self._settings.terminate_grace_s)
                 run.killed()
 
-    def _is_to_be_cancelled(self, run: str) -> bool:
+    def _asked_for(self, run: str) -> str | None:
+        """The terminal state that a run was asked to end in; None where it was not asked."""
         with self._storage_may_fail():
-            return any(
-                request.kind == "cancel" and request.run == run
-                for request in self._store.requests()
-            )
-        return False
+            kinds = (request.kind for request in self._store.requests() if request.run == run)
+            return next((_ENDS[kind] for kind in kinds if kind in _ENDS), None)
+        return None
 
     def _listen(self, run: ActiveRun, worker: Worker) -> None:
         is_gone = worker.is_gone()  # asked first, so that what it said before its end is still read

@@ -2,11 +2,13 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from spmd_core.base import Settings, StorageError, UnreadableRun
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.bell import Bell
+from spmd_core.lab.supervisor.clients import Clients
 from spmd_core.lab.supervisor.hush import Hush
 from spmd_core.lab.supervisor.lane import CompilingLane, HelpingLane, Lane, TimingLane
 from spmd_core.lab.supervisor.turn import Turn
@@ -43,13 +45,15 @@ class Supervisor:
         self,
         store: Store,
         turn: Turn,
+        clients: Clients,
         settings: Settings,
         is_wanted: Callable[[], bool],
         more: Callable[..., Mapping[str, Lane]] = helping_lanes,
     ):
         self.changed = threading.Condition()  # notified when a run changed
         self.unwritten = Unwritten(store)
-        self._store, self._turn, self._settings, self._is_wanted = store, turn, settings, is_wanted
+        self._store, self._turn, self._clients = store, turn, clients
+        self._settings, self._is_wanted = settings, is_wanted
         hush = Hush()
         shared = (store, settings, self.unwritten, self.changed, hush)
         self.lanes: dict[str, Lane] = {
@@ -94,7 +98,7 @@ class Supervisor:
             lane.wake()
 
     def close(self) -> None:
-        """Stop: runs at hand are interrupted, the workers ended, the turn given up."""
+        """Stop: runs at hand are given back or interrupted, the workers ended, the turn given up."""
         self._is_stopping = True
         self._bell.ring()
         self._thread.join()
@@ -116,12 +120,16 @@ class Supervisor:
             for lane in lanes:
                 lane.close()
             self.unwritten.give_up()
-            self._turn.give_up()
+            if self._turn.held:
+                with suppress(StorageError):  # the next holder does it
+                    self._store.give_back(self._is_other_client)
+                self._turn.give_up()
             with self.changed:
                 self.changed.notify_all()
 
     def _step(self) -> None:
         """One round: take the turn or keep it, answer requests, and have the lanes work."""
+        self._clients.keep()
         if not self._is_wanted():
             self._stand_by()
             return
@@ -132,11 +140,12 @@ class Supervisor:
             self._has_looked = False
         self._turn.keep()
         if not self._has_looked:
-            self._store.interrupt_abandoned()
+            self._store.give_back(self._clients.lives)
             self._store.let_on()  # what held it up was known to the process before
             self._has_looked = True
         self.unwritten.try_again()
         self._answer_requests()
+        self._drop_abandoned()
         for lane in self.lanes.values():
             lane.open()
         self._bell.wait(self._settings.poll_s)
@@ -164,8 +173,20 @@ class Supervisor:
                 for lane in self.lanes.values():
                     lane.let_go()
                 self._store.answer(request.id)
-            elif request.kind == "cancel" and request.run and self._is_over(request.run):
+            elif request.run and self._is_over(request.run):
                 self._store.answer(request.id)
+
+    def _drop_abandoned(self) -> None:
+        """Interrupt the runs that nobody waits for: those at hand are asked to end."""
+        if abandoned := self._store.abandoned(self._clients.lives):
+            asked = {request.run for request in self._store.requests()}
+            for run in abandoned:
+                if not self._store.cancel_queued(run, "interrupted") and run not in asked:
+                    self._store.ask("interrupt", run=run)
+
+    def _is_other_client(self, client: int | None) -> bool:
+        """Whether another process waits that is to take up its runs when this one ends."""
+        return client != self._clients.own and self._clients.lives(client)
 
     def _is_over(self, run: str) -> bool:
         try:

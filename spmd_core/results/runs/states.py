@@ -52,6 +52,8 @@ class RunStatus:
     paused_for: str | None = None  # in words, what is timed while this run's worker rests
     held_up: str | None = None  # a sentence: why the cluster that is to compile it does not
     compile_only: bool = False  # nothing of it is executed, and no screen lists it
+    client: int | None = None  # the process that waits for it, by its number among clients
+    lasts: bool = True  # its place in the queue outlasts that process
 
     @property
     def lane(self) -> str:

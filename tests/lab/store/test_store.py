@@ -160,11 +160,27 @@ def test_progress_is_kept_for_followers_and_gone_at_the_end(store):
     assert store.status("a").state == "crashed"
 
 
-def test_abandoned_runs_are_interrupted_and_queued_ones_are_not(store):
-    submit_and_start(store)
-    store.submit("b", experiment())
-    assert store.interrupt_abandoned() == 1
-    assert [store.status(run).state for run in ("a", "b")] == ["interrupted", "queued"]
+def test_a_run_that_nobody_works_goes_back_to_its_place_where_its_client_lives(store):
+    for run, client in (("gone", 1), ("cancelled", 2), ("lives", 2), ("nobody's", None)):
+        store.submit(run, experiment(), client=client)
+        store.start(run)
+    store.submit("queued", experiment(), client=1)
+    store.ask("cancel", run="cancelled")
+    store.give_back(lambda client: client == 2)
+    states = {status.run: status.state for status in store.active()}
+    assert states == {"lives": "queued", "queued": "queued"}
+    assert [store.status(run).state for run in ("gone", "cancelled", "nobody's")] == [
+        "interrupted",
+        "cancelled",
+        "interrupted",
+    ]
+    assert store.status("lives").queue_position == 1
+
+
+def test_runs_are_abandoned_whose_place_in_the_queue_does_not_outlast_their_client(store):
+    for run, client, lasts in (("kept", 1, True), ("left", 1, False), ("awaited", 2, False)):
+        store.submit(run, experiment(), client=client, lasts=lasts)
+    assert store.abandoned(lambda client: client == 2) == ("left",)
 
 
 def test_history_filters_and_is_cheap_for_hundreds_of_runs(store):

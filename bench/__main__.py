@@ -27,6 +27,7 @@ SLOW = {
     "intermediate_shardings",
     "instant_estimate",
     "kills",
+    "many_clients",
     "memory_growth",
     "odd_surroundings",
     "pictures",

@@ -1,10 +1,20 @@
 """Asking for a run and following it, on every screen: refusals, progress, how it ended."""
 
+from contextlib import suppress
+
 import streamlit as st
 
+from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment
 from spmd_core.results import RunStatus, behind
-from spmd_core.words import behind_words, compile_words, experiment_words, phase_words, state_words
+from spmd_core.words import (
+    behind_words,
+    compile_words,
+    experiment_words,
+    kept_words,
+    phase_words,
+    state_words,
+)
 from ui import cards, links, state
 from ui.charts import bandwidth, base, curve
 from ui.lab import find, lab, submit, viewer
@@ -190,12 +200,20 @@ def _cancel_refusal(run: str) -> None:
         refusal(sentence)
 
 
+def _kept(status: RunStatus) -> str:
+    """What a run has that ended before it was done."""
+    result = None
+    with suppress(RequestError):  # one that this version cannot read
+        result = lab().result(status.run)
+    return kept_words(result)
+
+
 def outcome(status: RunStatus) -> None:
     """How a run ended, where it did not succeed: what happened, in its own words, and what to do."""
     if status.state == "succeeded" or not status.is_over:
         return
     words = {
-        "cancelled": "This run was cancelled. What was measured until then is below. Press Run to start again.",
+        "cancelled": f"This run was cancelled: {_kept(status)}. Press Run to start again.",
         "interrupted": "This run was interrupted: SPMD Lab ended while it ran. Press Run to start again.",
         "timed_out": "This run took longer than allowed and was ended. Use smaller dims or fewer samples, and press Run again.",
         "crashed": "The worker process of this run died. The dashboard and all stored results are safe. Press Run to start again in a fresh one.",

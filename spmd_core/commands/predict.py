@@ -5,6 +5,7 @@ would cost there.
 import json
 import os
 import signal
+import sys
 import time
 from argparse import Namespace
 from dataclasses import replace
@@ -16,7 +17,7 @@ from spmd_core.commands import predict_sweep
 from spmd_core.commands.predict_arguments import add_arguments
 from spmd_core.commands.predict_lines import Found, only, print_estimate, print_found
 from spmd_core.commands.remedies import with_tried
-from spmd_core.commands.run import follow, interrupt
+from spmd_core.commands.run import ended_words, follow, interrupt
 from spmd_core.commands.spec import read_one
 from spmd_core.experiment import (
     CHOICES,
@@ -256,9 +257,10 @@ def _compiled(lab: Lab, experiment: Experiment, timeout_s: float, fresh: bool) -
         )
     run, begun = lab.submit(experiment), time.monotonic()
     status, interrupted = follow(lab, run, timeout_s)
-    if interrupted:
-        raise KeyboardInterrupt
     result = lab.result(run)
+    if interrupted:
+        print(ended_words(status, result), file=sys.stderr)
+        raise KeyboardInterrupt
     if status.state == "succeeded" and result:
         return Found(only(result), result, trace=_stored_trace(lab, result))
     if status.state == "cancelled" and time.monotonic() - begun >= timeout_s:

@@ -20,6 +20,7 @@ from spmd_core.words import (
     fit_words,
     interval_words,
     is_predicted,
+    kept_words,
     kind_title,
     merged_notes,
     next_step,
@@ -51,7 +52,7 @@ def report(result: Result) -> list[str]:
     if result.environments:
         lines.append(predicted_words(result.environments))
     if result.partial:
-        lines.append("The run ended before it was done: these are the samples taken until then.")
+        lines.append(f"The run ended before it was done: {kept_words(result)}.")
     if result.experiment.what.is_of_machine:
         return [*lines, "", *_of_machine(result), *_remarks(result)]
     if result.experiment.variants:

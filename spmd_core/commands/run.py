@@ -27,6 +27,7 @@ from spmd_core.time import calibration, with_roofline
 from spmd_core.trials import told
 from spmd_core.words import (
     SIZE_COLUMNS,
+    kept_words,
     names_of,
     phase_words,
     row_words,
@@ -64,6 +65,7 @@ def main(arguments: Namespace) -> int:
     interrupted.
     """
     experiment = read_spec(arguments.spec)
+    signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped cancels its run as Ctrl-C does
     if arguments.sizes is not None:
         if arguments.trace or arguments.remedies or arguments.shardings:
             raise refuse(
@@ -76,7 +78,6 @@ def main(arguments: Namespace) -> int:
         experiment = with_shardings(experiment)
     if arguments.trace:
         experiment = with_trace(experiment, Path(arguments.trace))
-    signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped cancels its run as Ctrl-C does
     lab = Lab.open(serve=False)
     run = lab.submit(experiment)
     status, interrupted = follow(lab, run)
@@ -189,13 +190,19 @@ def print_run(status: RunStatus, result: Result | None, as_json: bool) -> None:
             "status": status.state,
             "experiment": status.experiment.to_json(),
             "error": status.error.model_dump() if status.error else None,
+            "strategies": {},
         }
         print(json.dumps(result_json(result) if result else unfinished))
     elif result:
         print("\n".join(report(result)))
     if status.state != "succeeded":
-        reason = f": {' '.join(status.error.message.split())}" if status.error else ""
-        print(f"run {status.run} {status.state.replace('_', ' ')}{reason}", file=sys.stderr)
+        print(ended_words(status, result), file=sys.stderr)
+
+
+def ended_words(status: RunStatus, result: Result | None) -> str:
+    """How a run ended that did not succeed, on one line: why, else what it has."""
+    why = " ".join(status.error.message.split()) if status.error else kept_words(result)
+    return f"run {status.run} {status.state.replace('_', ' ')}: {why}"
 
 
 def interrupt(number: int, frame: object) -> NoReturn:
@@ -230,7 +237,9 @@ def points_of(lab: Lab, experiments: tuple[Experiment, ...]) -> list[SizePoint]:
 
 
 def run_sizes(experiment: Experiment, count: int, as_json: bool) -> int:
-    """Print the answer and a row for each size: 0 where any was computed, else 1."""
+    """Print the answer and a row for each size: 0 where any was computed, 1 where none was, 130
+    where it was interrupted.
+    """
     experiments = at_sizes(experiment, count)
     found = points_of(Lab.open(serve=False), experiments)
     if as_json:
@@ -245,6 +254,9 @@ def run_sizes(experiment: Experiment, count: int, as_json: bool) -> int:
                 ]
             )
         )
+    if len(found) < len(experiments):
+        print(f"cancelled: {len(found)} of {len(experiments)} sizes computed", file=sys.stderr)
+        return 130
     return 0 if any(point.wins is not None for point in found) else 1
 
 

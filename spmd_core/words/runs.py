@@ -129,6 +129,31 @@ def behind_words(at_hand: RunStatus, longest_s: float) -> str:
     )
 
 
+def kept_words(result: Result | None) -> str:
+    """What a run has that ended before it was done: `3 of 3 strategies timed, 6 of 1,000 samples
+    each`; None: it left no result.
+    """
+    found = list(result.strategies.values()) if result else []
+    timed = [each for each in found if each.median_s is not None]
+    compiled = sum(each.phases_s.compile is not None for each in found)
+    points = sum(len(each.points) for each in found)
+    if result is None or not (timed or compiled or points):
+        return "nothing measured or compiled"
+    if points:
+        return f"{count_text(points)} points measured"
+    of = len(result.experiment.rows)
+    what = f"of {of} strategies" if of > 1 else "strategy"
+    if not timed:
+        none = "" if is_predicted(result) else ", none timed"
+        return f"{compiled} {what} compiled{none}"
+    counts = sorted({len(each.samples_s) for each in timed})
+    if not counts[0]:
+        return f"{len(timed)} {what} timed provisionally"
+    taken = " to ".join(count_text(count) for count in dict.fromkeys((counts[0], counts[-1])))
+    samples = f"{taken} of {count_text(result.experiment.timing.samples)} samples each"
+    return f"{len(timed)} {what} timed, {samples}"
+
+
 def floor_words(result: Result) -> str | None:
     """The least time that any call on this mesh takes; None where it was not measured."""
     floor = result.environment.dispatch_floor_s

@@ -5,7 +5,7 @@ from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.results.runs.states import RunStatus
 from spmd_core.words.experiments import experiment_words
 from spmd_core.words.names import ago, environment_words
-from spmd_core.words.runs import compile_words, phase_words, run_headline
+from spmd_core.words.runs import compile_words, kept_words, phase_words, run_headline
 from tests.ui.values import result, strategy
 
 
@@ -21,6 +21,23 @@ def test_a_wrong_answer_is_never_the_headline():
     assert run_headline(found).startswith("Single device takes 10 µs")
     nothing = result({"auto": {"status": "error", "error": {"kind": "X", "message": "no"}}})
     assert run_headline(nothing) == "No strategy was measured to the end."
+
+
+def test_what_a_run_has_that_ended_before_it_was_done():
+    timed = strategy(25e-6)
+    few = timed | {"samples_s": timed["samples_s"][:3]}
+    compiled = {"status": "cancelled", "phases_s": {"compile": 0.2}}
+    provisional = {"status": "cancelled", "median_s": 25e-6}
+    for strategies, words in (
+        ({"auto": timed}, "1 strategy timed, 5 of 20 samples each"),
+        ({"auto": timed, "single": few}, "2 of 2 strategies timed, 3 to 5 of 20 samples each"),
+        ({"auto": few, "single": compiled}, "1 of 2 strategies timed, 3 of 20 samples each"),
+        ({"auto": compiled, "single": compiled}, "2 of 2 strategies compiled, none timed"),
+        ({"auto": provisional}, "1 strategy timed provisionally"),
+        ({"auto": {"status": "cancelled"}}, "nothing measured or compiled"),
+    ):
+        assert kept_words(result(strategies)) == words
+    assert kept_words(None) == "nothing measured or compiled"
 
 
 def test_what_a_run_is_doing():

@@ -1,14 +1,21 @@
 """Settings that come from environment variables, and the data folder."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from ipaddress import ip_address
 from pathlib import Path
 
 import platformdirs
 
 from spmd_core.base.errors import refuse, shorten
+
+_ADDRESS = re.compile(
+    r"(?P<scheme>tcp|tls)://(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})"
+)
+_TLS_FILES = ("SPMD_LAB_DASK_CA", "SPMD_LAB_DASK_CERT", "SPMD_LAB_DASK_KEY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,8 @@ class Settings:
     # workers that compile a search or a sweep at the same time; 0: as cores and memory allow
     compilers: int = 0
     dask: str = ""  # address of a Dask scheduler on whose workers a search compiles
+    # paths of a tls:// scheduler's CA, and of the certificate and key that are shown to it
+    dask_tls: tuple[str, ...] = ()
 
     def longest_s(self, is_compiling: bool) -> float:
         """Seconds after which a run is ended."""
@@ -56,19 +65,47 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         ),
         stored_most_bytes=_whole(environ, "SPMD_LAB_STORED_BYTES", defaults.stored_most_bytes),
         compilers=_whole(environ, "SPMD_LAB_COMPILERS", defaults.compilers),
-        dask=_address(environ, "SPMD_LAB_DASK"),
+        dask=(address := _address(environ)),
+        dask_tls=tuple(_file(environ, name) for name in _TLS_FILES * address.startswith("tls://")),
     )
 
 
-def _address(environ: Mapping[str, str], name: str) -> str:
-    text = environ.get(name, "").strip()
-    if text and not text.startswith(("tcp://", "tls://")):
+def _address(environ: Mapping[str, str]) -> str:
+    address = environ.get("SPMD_LAB_DASK", "").strip()
+    if not address:
+        return ""
+    shown, found = f"SPMD_LAB_DASK={shorten(address)}", _ADDRESS.fullmatch(address)
+    if found is None or not 0 < int(found["port"]) < 65536:
         raise refuse(
-            f"{name}={shorten(text)}",
+            shown,
             "is not the address of a Dask scheduler",
-            f"use for example {name}=tcp://10.0.0.1:8786, or leave it out",
+            "use for example SPMD_LAB_DASK=tls://10.0.0.1:8786, or leave it out",
         )
-    return text
+    if found["scheme"] == "tcp" and not _is_loopback(found["host"].strip("[]")):
+        raise refuse(
+            shown,
+            "would send runs unencrypted to another machine, to whoever answers there",
+            f"use tls{address[3:]} with {', '.join(_TLS_FILES)}",
+        )
+    return address
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:  # a name, which may lead anywhere
+        return False
+
+
+def _file(environ: Mapping[str, str], name: str) -> str:
+    path = Path(environ.get(name, "")).expanduser()
+    if not (path.is_file() and os.access(path, os.R_OK)):
+        raise refuse(
+            f"{name}={shorten(environ.get(name, ''))}",
+            "is not a file that can be read, and a tls:// scheduler needs it",
+            "give the path of a PEM file, as docs/cluster.md shows",
+        )
+    return str(path.resolve())
 
 
 def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:

@@ -69,7 +69,7 @@ from spmd_core.results.runs.events import (
     Texts,
 )
 from spmd_core.results.runs.memory import check_memory, check_runs_here
-from spmd_core.results.runs.protocol import READ_BYTES, Lines, encode, send
+from spmd_core.results.runs.protocol import READ_BYTES, Lines, channel_to_parent, encode, send
 from spmd_core.results.runs.states import (
     ACTIVE,
     COMPILING,
@@ -181,6 +181,7 @@ __all__ = [
     "beyond_note",
     "bound",
     "by_curve",
+    "channel_to_parent",
     "check_memory",
     "check_runs_here",
     "compare_predicted",

@@ -3,11 +3,9 @@ its parent is gone.
 """
 
 import argparse
-import ctypes
 import faulthandler
 import os
 import queue
-import signal
 import socket
 import sys
 import threading
@@ -34,10 +32,9 @@ from spmd_core.results import (
     RestedCommand,
     RunCommand,
     Started,
+    channel_to_parent,
     send,
 )
-
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Commands:
@@ -92,10 +89,8 @@ def main() -> int:
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--target", required=True)
     arguments = parser.parse_args()
-    _die_with_parent()
+    channel = channel_to_parent(arguments.fd)
     faulthandler.enable()
-    channel = socket.socket(fileno=arguments.fd)
-    channel.set_inheritable(False)
     sending = threading.Lock()
 
     def emit(event: Event) -> None:
@@ -175,12 +170,6 @@ def _compile_only(target: str, commands: Commands, emit: Callable[[Event], None]
         emit(finished)
         if finished.renew_worker:
             os._exit(0)  # at once: a compile that was not waited for keeps the cores busy
-
-
-def _die_with_parent() -> None:
-    """Have Linux kill this process when the thread that started it ends."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 if __name__ == "__main__":

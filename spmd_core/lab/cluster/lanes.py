@@ -1,27 +1,29 @@
-"""The lanes of a cluster: each has one run of a batch compiled there, from the queue to its end."""
+"""The lane of a cluster: it has the runs of batches compiled there, as many at once as it takes."""
 
+import json
+import signal
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
-from spmd_core.base import Settings, StorageError
-from spmd_core.lab.cluster.connection import Connection
-from spmd_core.lab.cluster.remote import Compiled
-from spmd_core.lab.cluster.task import Task
+from pydantic import ValidationError
+
+from spmd_core.base import RequestError, Settings, StorageError, WorkerError
+from spmd_core.lab.cluster.compiling import Compiled
+from spmd_core.lab.cluster.messages import Alive, Doing, Ended, Event, Forget, Lost, Reach, Submit
+from spmd_core.lab.cluster.process import DaskProcess
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.active import ActiveRun, Outcome
 from spmd_core.lab.supervisor.hush import Hush
 from spmd_core.lab.supervisor.lane import Lane
+from spmd_core.lab.supervisor.process import ending_text
+from spmd_core.lab.supervisor.runner import ENDS
 from spmd_core.lab.supervisor.unwritten import Unwritten
-from spmd_core.results import COMPILING
+from spmd_core.results import COMPILING, Failure
 
 MOST = 64  # runs on the cluster at the same time
-_SELDOM = (
-    8  # times as long a lane waits that has no place there now: 64 that look cost 3 % of a core
-)
 _WORKER = "a worker of the Dask cluster"
 _SCHEDULER = "the Dask scheduler to answer again"
 
@@ -29,35 +31,21 @@ _SCHEDULER = "the Dask scheduler to answer again"
 def cluster_lanes(
     store: Store, settings: Settings, unwritten: Unwritten, changed: threading.Condition, hush: Hush
 ) -> Mapping[str, Lane]:
-    """Lanes for all that a cluster may take at once, by their names."""
-    connection = Connection(settings.dask, partial(_tell, store), MOST)
-    shared = (store, settings, unwritten, changed, hush)
-    return {
-        f"cluster {number}": ClusterLane(number, connection, *shared)
-        for number in range(1, MOST + 1)
-    }
-
-
-def _tell(store: Store, problem: str | None, begun: float) -> None:
-    """Have what waits for the cluster say why; the next try says it again where that fails."""
-    with suppress(StorageError):
-        if problem is None:
-            store.let_on()
-        else:
-            store.hold_up(COMPILING, problem, begun)
+    """The one lane of a cluster, by its name."""
+    return {"cluster": ClusterLane(store, settings, unwritten, changed, hush)}
 
 
 class ClusterLane(Lane):
-    """One place of what the cluster takes at once; those above its room rest. The worker is a Dask
-    worker's, so that nothing here is paused while something is timed.
+    """The runs that are on the cluster, in one thread: their ends and phases come from the process
+    of the Dask client. Nothing here is paused while something is timed, since Dask's workers
+    compile.
     """
 
     name = COMPILING
+    which = "for the cluster"
 
     def __init__(
         self,
-        number: int,
-        connection: Connection,
         store: Store,
         settings: Settings,
         unwritten: Unwritten,
@@ -65,102 +53,202 @@ class ClusterLane(Lane):
         hush: Hush,
     ):
         super().__init__(store, settings, unwritten, changed, hush)
-        self.which = "for the cluster"
-        self._number, self._cluster = number, connection
-        self._thread.name = f"spmd-lab-cluster-{number}"
-
-    def close(self) -> None:
-        """Wait for the end, and let go of the cluster."""
-        super().close()
-        self._cluster.leave()
+        self._thread.name = "spmd-lab-cluster"
+        self._dask: DaskProcess | None = None
+        self._reason: str | None = None  # why the cluster cannot be used
+        self._room = 0  # runs that it takes at once
+        self._runs: dict[str, ActiveRun] = {}
+        self._submitted: set[str] = set()
 
     def _answer_probes(self) -> None:
         """The lane of this machine does."""
 
-    def _may_begin(self) -> bool:
-        if self._cluster.is_there:
-            return self._number <= self._cluster.room
-        if self._number == 1 and self._next():
-            self._cluster.want()
-        return False
+    def _work(self) -> None:
+        try:
+            super()._work()
+        finally:
+            for run in tuple(self._runs.values()):
+                if not self._put_back(run):
+                    self._end(run, Outcome("interrupted"))
+            self._disconnect()
 
-    def _pause_s(self) -> float:
-        used = self._number <= max(1, self._cluster.room)
-        return self._settings.poll_s * (1 if used else _SELDOM)
+    def _step(self) -> None:
+        with self._guard:
+            is_open = self._is_open
+            self._is_busy = is_open or bool(self._runs)
+        try:
+            self._listen_to_dask()
+            self._cancel_asked()
+            if is_open or self._runs:
+                self._have_compiled(is_open)
+        finally:
+            self._is_busy = bool(self._runs)
+        self._bell.wait(self._settings.poll_s if is_open or self._runs else None, self._dask)
+
+    def _have_compiled(self, is_open: bool) -> None:
+        """Connect once something waits for the cluster, and give it as much as it takes; one that
+        cannot be used and that nothing waits for is left alone.
+        """
+        if self._room == 0 and not self._runs and not (is_open and self._next()):
+            if self._reason:
+                self._disconnect()
+        elif self._dask is None:
+            begun = time.time()
+            try:
+                self._dask = DaskProcess(self._settings)
+            except WorkerError as error:
+                self._take_reach(Reach(room=0, problem=str(error), begun=begun))
+        while is_open and len(self._runs) < self._room and self._take_one():
+            pass
+
+    def _disconnect(self) -> None:
+        dask, self._dask, self._room = self._dask, None, 0
+        if dask is not None:
+            dask.stop(0.0)
+            dask.close()
+
+    # What the process of the Dask client says
+    # ----------------------------------------------------------------------------------------------
+
+    def _listen_to_dask(self) -> None:
+        if (dask := self._dask) is None:
+            return
+        is_gone, problem, begun = dask.is_gone(), None, time.time()
+        try:
+            for event in dask.receive():
+                self._take_event(event)
+            problem = dask.silence()
+        except WorkerError as error:
+            problem = f"the process of the Dask client broke the protocol ({error}): try it again"
+        if problem is None and (is_gone or dask.is_broken):
+            status = dask.reap()
+            line = "" if status == -signal.SIGKILL else f" ({dask.failing_line()})"
+            problem = f"the process of the Dask client {ending_text(status)}{line}: try it again"
+        if problem:
+            self._disconnect()
+            self._submitted.clear()
+            self._take_reach(Reach(room=0, problem=problem[:1000], begun=begun))
+
+    def _take_event(self, event: Event) -> None:
+        run = None if isinstance(event, Alive | Reach) else self._runs.get(event.run)
+        match event:
+            case Reach():
+                self._take_reach(event)
+            case Doing() if run:
+                if run.status.state == "starting":  # its time begins when a worker does
+                    run.status = replace(
+                        run.status, state="running", started_at=time.time(), waiting_for=None
+                    )
+                run.status = replace(run.status, phase=event.phase, strategy=event.strategy)
+                self._tell(run)
+            case Lost() if run:
+                self._submitted.discard(event.run)
+                self._submit(run)
+            case Ended() if run:
+                self._submitted.discard(event.run)
+                self._take_end(run, event)
+
+    def _take_reach(self, reach: Reach) -> None:
+        """Take how the cluster stands. Where it cannot be used, what waits for it hears why, and
+        what was there goes back to the queue.
+        """
+        had, self._reason, self._room = self._reason, reach.problem, min(reach.room, MOST)
+        with suppress(StorageError):  # the next look says it again
+            if reach.problem:
+                self._store.hold_up(COMPILING, reach.problem, reach.begun)
+            elif had:
+                self._store.let_on()
+        for run in tuple(self._runs.values()):
+            if reach.problem:
+                self._put_back(run)
+            elif run.status.run not in self._submitted:
+                self._submit(run)
+
+    def _take_end(self, run: ActiveRun, ended: Ended) -> None:
+        """How it ended there, as if it had been compiled here."""
+        problem, found = ended.problem, None
+        try:
+            found = Compiled.model_validate_json(ended.compiled or "") if not problem else None
+            if found and found.result and found.result.experiment.id != run.status.experiment.id:
+                raise RequestError("it is another experiment's")
+        except (ValidationError, RequestError) as error:
+            found, problem = (
+                None,
+                (
+                    f"what a Dask worker sent cannot be read ({type(error).__name__}): start "
+                    "workers of the same version"
+                ),
+            )
+        if found is None:
+            failure = Failure(kind="WorkerCrashed", message=problem or "nothing was sent")
+            self._end(run, Outcome("crashed", error=failure))
+            return
+        run.texts, run.environment = found.texts, found.environment
+        if found.environment is not None:
+            with self._storage_may_fail():
+                self._store.keep_environment(run.status.experiment.target, found.environment)
+        result = found.result and found.result.model_copy(update={"run": run.status.run})
+        self._end(run, Outcome(found.state, result, found.error), found.stderr_tail)
 
     # One run
     # ----------------------------------------------------------------------------------------------
 
     def _run(self, run: ActiveRun) -> None:
-        run.status = replace(run.status, waiting_for=_WORKER)
-        task: Task | None = None
-        found: Compiled | None = None
-        while run.outcome is None:
-            if self._is_stopping or self._cluster.problem:
-                if self._put_back(run):
-                    return
-                if self._is_stopping:
-                    break
-            elif task is None or task.is_lost:
-                task = self._submitted(run)
-            elif found := task.found():
-                run.outcome = self._outcome(run, found)
-                break
-            else:
-                _take_said(run, task)
-            self._tell(run)
-            self._bell.wait(self._settings.poll_s)
-            asked = self._asked_for(run.status.run)
-            if asked and run.stop(asked, time.monotonic()):
-                run.killed()
-        self._cluster.forget(run.status.run)
-        self._finish(run, run.outcome or Outcome("interrupted"), found and found.stderr_tail)
+        self._runs[run.status.run] = run
+        self._submit(run)
 
-    def _tell(self, run: ActiveRun) -> None:
-        """Say how it stands, to who follows it here and in other processes."""
-        if run.status != self.live:
-            with self._storage_may_fail():
-                self._store.note(run.status)
-        self._publish(run.status)
-
-    def _submitted(self, run: ActiveRun) -> Task | None:
-        """Its task; None while the cluster is away. What it had gone through counts no longer."""
-        experiment = run.status.experiment
-        self._cluster.forget(run.status.run)
-        task = self._cluster.submit(run.status.run, experiment, self._settings.longest_s(True))
+    def _submit(self, run: ActiveRun) -> None:
+        """Have it compiled, where the cluster is there. What it had gone through counts no longer."""
+        if self._dask and self._room:
+            self._submitted.add(run.status.run)
+            self._dask.send(
+                Submit(
+                    run=run.status.run,
+                    spec=json.dumps(run.status.experiment.to_json(), separators=(",", ":")),
+                    timeout_s=self._settings.longest_s(True),
+                )
+            )
         run.status = replace(
             run.status,
             state="starting",
             phase=None,
             strategy=None,
-            waiting_for=_WORKER if task else _SCHEDULER,
+            waiting_for=_WORKER if run.status.run in self._submitted else _SCHEDULER,
         )
-        return task
+        self._tell(run)
+
+    def _tell(self, run: ActiveRun) -> None:
+        """Say how it stands, to who follows it here and in other processes."""
+        with self._storage_may_fail():
+            self._store.note(run.status)
+        self._publish(run.status)
+
+    def _cancel_asked(self) -> None:
+        if not self._runs:
+            return
+        with self._storage_may_fail():
+            for request in self._store.requests():
+                state, run = ENDS.get(request.kind), self._runs.get(request.run or "")
+                if state and run:
+                    run.stop(state, time.monotonic())
+                    run.killed()
+                    self._end(run, run.outcome or Outcome(state))
 
     def _put_back(self, run: ActiveRun) -> bool:
         """Leave a run to whoever works the queue when the cluster can be used again."""
-        self._cluster.forget(run.status.run)
         with self._storage_may_fail():
-            if self._store.put_back(run.status.run, self._cluster.problem):
-                self._publish(None)
+            if self._store.put_back(run.status.run, self._reason):
+                self._forget(run)
+                self._withdraw(run.status.run)
                 return True
         return False
 
-    def _outcome(self, run: ActiveRun, found: Compiled) -> Outcome:
-        """How it ended there, as if it had been compiled here."""
-        run.texts, run.environment = found.texts, found.environment
-        result = found.result and found.result.model_copy(update={"run": run.status.run})
-        if found.environment is not None:
-            with self._storage_may_fail():
-                self._store.keep_environment(run.status.experiment.target, found.environment)
-        return Outcome(found.state, result, found.error)
+    def _end(self, run: ActiveRun, outcome: Outcome, stderr_tail: str | None = None) -> None:
+        self._forget(run)
+        self._finish(run, outcome, stderr_tail)
 
-
-def _take_said(run: ActiveRun, task: Task) -> None:
-    """Take what the worker says of how far it is; its time begins when it does."""
-    if task.said is None:
-        return
-    if run.status.state == "starting":
-        run.status = replace(run.status, state="running", started_at=time.time(), waiting_for=None)
-    phase, strategy = task.said
-    run.status = replace(run.status, phase=phase, strategy=strategy)
+    def _forget(self, run: ActiveRun) -> None:
+        del self._runs[run.status.run]
+        if self._dask and run.status.run in self._submitted:
+            self._dask.send(Forget(run=run.status.run))
+        self._submitted.discard(run.status.run)

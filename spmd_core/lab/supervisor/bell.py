@@ -3,9 +3,10 @@
 import os
 import select
 from contextlib import suppress
+from typing import Any
 
 from spmd_core.base import WorkerError
-from spmd_core.lab.supervisor.process import Worker
+from spmd_core.lab.supervisor.process import Child
 
 
 class Bell:
@@ -27,7 +28,7 @@ class Bell:
         with suppress(BlockingIOError):  # the pipe is full of rings already
             os.write(self._in, b".")
 
-    def wait(self, timeout_s: float | None, worker: Worker | None = None) -> bool:
+    def wait(self, timeout_s: float | None, worker: Child[Any] | None = None) -> bool:
         """Wait for a ring, an event of the worker, or the time; whether it was a ring."""
         is_heard = worker is not None and not worker.is_broken
         sources = [self._out, worker] if is_heard else [self._out]

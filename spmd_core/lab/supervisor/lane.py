@@ -105,7 +105,7 @@ class Lane(Runner):
         finally:
             self.host.release()
             self._be_still()
-            self._publish(None)
+            self._withdraw(*self.live)
 
     def _step(self) -> None:
         """One round: what was asked, then a run or a pause."""

@@ -1,4 +1,4 @@
-"""A worker process as its parent sees it: started, spoken to, listened to, ended."""
+"""A child process as its parent sees it: started, spoken to, listened to, ended."""
 
 import contextlib
 import ctypes
@@ -13,6 +13,9 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, TypeAdapter
 
 from spmd_core.base import WorkerError
 from spmd_core.lab.supervisor.last_words import failing_line
@@ -20,7 +23,6 @@ from spmd_core.machine import dumps as dump_folder
 from spmd_core.results import (
     EVENTS,
     READ_BYTES,
-    Command,
     Environment,
     Event,
     Lines,
@@ -39,22 +41,23 @@ STOP_S = 1.0  # a thread in the kernel's hands, on a slow disk say, stops later 
 UNKILLABLE_S = 10.0  # how long to wait for a process that the kernel does not let go of
 
 
-class Worker:
-    """One `python -m spmd_core.worker`, in a process group of its own.
+T = TypeVar("T")
+
+
+class Child(Generic[T]):
+    """One `python -m MODULE --fd N …`, in a process group of its own; `adapter` reads its events.
 
     Start it from a thread that lives as long as the process: on Linux the child dies with the
     thread that started it.
     """
 
-    def __init__(self, target: str, environ: Mapping[str, str]):
-        self.target = target
-        self.environment: Environment | None = None  # once it is ready
+    def __init__(
+        self, module: str, arguments: list[str], environ: Mapping[str, str], adapter: TypeAdapter[T]
+    ):
         self.is_broken = False  # the stream ended, or carried junk
-        self.may_be_paused = False  # once it has said that it ends with this process
         self.is_paused = False
-        self._paused_at = 0.0
         self._is_ended = False
-        self._lines: Lines[Event] = Lines(EVENTS)
+        self._lines = Lines(adapter)
         try:
             self._reader, theirs = socket.socketpair()
             # a regular file: what a crashing process wrote last stays in it, and the worker can
@@ -63,15 +66,7 @@ class Worker:
         except OSError as error:
             raise _not_started(error) from error
         self._stderr_start = self._stderr_freed = 0
-        command = [
-            sys.executable,
-            "-m",
-            "spmd_core.worker",
-            "--fd",
-            str(theirs.fileno()),
-            "--target",
-            target,
-        ]
+        command = [sys.executable, "-m", module, "--fd", str(theirs.fileno()), *arguments]
         path = os.pathsep.join(part for part in (str(ROOT), environ.get("PYTHONPATH", "")) if part)
         with theirs:
             try:
@@ -95,16 +90,16 @@ class Worker:
         """The descriptor that events come from."""
         return self._reader.fileno()
 
-    def send(self, command: Command) -> None:
+    def send(self, command: BaseModel) -> None:
         """Send a command. Where the process is gone, the stream's end says so."""
         try:
             self._reader.sendall(encode(command))
         except OSError:
             self.is_broken = True
 
-    def receive(self) -> list[Event]:
+    def receive(self) -> list[T]:
         """The events that have come, without waiting. WorkerError for junk in the stream."""
-        events: list[Event] = []
+        events: list[T] = []
         while not self.is_broken and select.select([self._reader], [], [], 0)[0]:
             try:
                 data = self._reader.recv(READ_BYTES)
@@ -120,35 +115,9 @@ class Worker:
                 raise
         return events
 
-    def answers(self, within_s: float) -> bool:
-        """Whether an idle worker still answers: one that was stopped (SIGSTOP) or hangs does not."""
-        self.send(PingCommand())
-        deadline = time.monotonic() + within_s
-        while not self.is_broken and (left := deadline - time.monotonic()) > 0:
-            if select.select([self._reader], [], [], left)[0] and Pong() in self.receive():
-                return True
-        return False
-
     def is_gone(self) -> bool:
         """Whether it ended, or can no longer be spoken to."""
         return self.is_broken or self._process.poll() is not None
-
-    def pause(self) -> None:
-        """Stop the process group where it is, without its knowing; return once it stands, or after
-        STOP_S. It can still be killed.
-        """
-        if not self.is_gone():
-            self._signal(signal.SIGSTOP)
-            self._wait_for_stop()
-            if not self.is_paused:
-                self.is_paused, self._paused_at = True, time.monotonic()
-
-    def resume(self) -> None:
-        """Let a paused process group go on."""
-        if self.is_paused and not self._is_ended:
-            self.send(RestedCommand(seconds=time.monotonic() - self._paused_at))
-            self._signal(signal.SIGCONT)
-        self.is_paused = False
 
     def stop(self, grace_s: float) -> int | None:
         """End the process group: SIGTERM, SIGKILL after `grace_s`. The exit status, negative for a
@@ -210,6 +179,49 @@ class Worker:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
+    def _wait(self, timeout_s: float) -> int | None:
+        deadline = time.monotonic() + timeout_s
+        while (status := self._process.poll()) is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return status
+
+
+class Worker(Child[Event]):
+    """A `python -m spmd_core.worker`, which owns the devices of one target."""
+
+    def __init__(self, target: str, environ: Mapping[str, str]):
+        super().__init__("spmd_core.worker", ["--target", target], environ, EVENTS)
+        self.target = target
+        self.environment: Environment | None = None  # once it is ready
+        self.may_be_paused = False  # once it has said that it ends with this process
+        self._paused_at = 0.0
+
+    def answers(self, within_s: float) -> bool:
+        """Whether an idle worker still answers: one that was stopped (SIGSTOP) or hangs does not."""
+        self.send(PingCommand())
+        deadline = time.monotonic() + within_s
+        while not self.is_broken and (left := deadline - time.monotonic()) > 0:
+            if select.select([self._reader], [], [], left)[0] and Pong() in self.receive():
+                return True
+        return False
+
+    def pause(self) -> None:
+        """Stop the process group where it is, without its knowing; return once it stands, or after
+        STOP_S. It can still be killed.
+        """
+        if not self.is_gone():
+            self._signal(signal.SIGSTOP)
+            self._wait_for_stop()
+            if not self.is_paused:
+                self.is_paused, self._paused_at = True, time.monotonic()
+
+    def resume(self) -> None:
+        """Let a paused process group go on."""
+        if self.is_paused and not self._is_ended:
+            self.send(RestedCommand(seconds=time.monotonic() - self._paused_at))
+            self._signal(signal.SIGCONT)
+        self.is_paused = False
+
     def _wait_for_stop(self) -> None:
         # each thread stops on its own way out of the kernel: until the last, one of them computes
         deadline = time.monotonic() + STOP_S
@@ -217,12 +229,6 @@ class Worker:
         with contextlib.suppress(ChildProcessError):
             while os.waitid(os.P_PID, self.pid, how) is None and time.monotonic() < deadline:
                 time.sleep(0.0005)
-
-    def _wait(self, timeout_s: float) -> int | None:
-        deadline = time.monotonic() + timeout_s
-        while (status := self._process.poll()) is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-        return status
 
 
 def _not_started(error: OSError) -> WorkerError:

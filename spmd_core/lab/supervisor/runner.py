@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ from spmd_core.results import (
     check_memory,
 )
 
-_ENDS = {"cancel": "cancelled", "interrupt": "interrupted"}  # by the kind of a request
+ENDS = {"cancel": "cancelled", "interrupt": "interrupted"}  # by the kind of a request
 
 
 class Runner:
@@ -38,7 +38,7 @@ class Runner:
     def __init__(
         self, store: Store, settings: Settings, unwritten: Unwritten, changed: threading.Condition
     ):
-        self.live: RunStatus | None = None  # the current run, replaced as a whole
+        self.live: Mapping[str, RunStatus] = {}  # the runs at hand by id, replaced as a whole
         self.problem: str | None = None  # why it stands still
         self.host = WorkerHost(settings)
         self._store, self._settings, self._unwritten = store, settings, unwritten
@@ -129,7 +129,7 @@ class Runner:
         """The terminal state that a run was asked to end in; None where it was not asked."""
         with self._storage_may_fail():
             kinds = (request.kind for request in self._store.requests() if request.run == run)
-            return next((_ENDS[kind] for kind in kinds if kind in _ENDS), None)
+            return next((ENDS[kind] for kind in kinds if kind in ENDS), None)
         return None
 
     def _listen(self, run: ActiveRun, worker: Worker) -> None:
@@ -181,7 +181,7 @@ class Runner:
             waiting_for = f"room to write the result: {self.problem}"
             self._publish(replace(run.status, waiting_for=waiting_for))
             self._bell.wait(self._settings.lock_retry_s)
-        self._publish(None)
+        self._withdraw(run.status.run)
 
     # Telling
     # ----------------------------------------------------------------------------------------------
@@ -195,7 +195,13 @@ class Runner:
         except StorageError as error:
             self.problem = str(error)
 
-    def _publish(self, status: RunStatus | None) -> None:
+    def _publish(self, status: RunStatus) -> None:
         with self._changed:
-            self.live = status
+            self.live = {**self.live, status.run: status}
+            self._changed.notify_all()
+
+    def _withdraw(self, *runs: str) -> None:
+        """Runs that are no longer at hand."""
+        with self._changed:
+            self.live = {run: live for run, live in self.live.items() if run not in runs}
             self._changed.notify_all()

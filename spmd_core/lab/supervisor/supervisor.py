@@ -88,8 +88,8 @@ class Supervisor:
 
     def at_hand(self, run: str) -> RunStatus | None:
         """That run as its lane sees it; None where no lane has it at hand."""
-        lives = (lane.live for lane in self.lanes.values())
-        return next((live for live in lives if live and live.run == run), None)
+        lives = (lane.live.get(run) for lane in self.lanes.values())
+        return next((live for live in lives if live), None)
 
     def wake(self) -> None:
         """Have all threads look at the queue and the requests at once."""

@@ -1,6 +1,9 @@
 """JSON lines over a socket of their own, so that nothing that is printed can get between them."""
 
+import ctypes
+import signal
 import socket
+import sys
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
@@ -8,6 +11,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from spmd_core.base import WorkerError, shorten
 
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 MAX_LINE_BYTES = 256 * 2**20
 READ_BYTES = 2**20
 T = TypeVar("T")
@@ -38,6 +42,17 @@ class Lines(Generic[T]):
             raise WorkerError(
                 f"a line of more than {MAX_LINE_BYTES} bytes does not belong to the protocol"
             )
+
+
+def channel_to_parent(number: int) -> socket.socket:
+    """The socket that a child inherited from its parent. On Linux it is killed when the thread that
+    started it ends.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    channel = socket.socket(fileno=number)
+    channel.set_inheritable(False)
+    return channel
 
 
 def encode(value: BaseModel) -> bytes:

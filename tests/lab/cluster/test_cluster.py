@@ -9,7 +9,7 @@ import pytest
 
 from spmd_core.base.settings import read_settings
 from spmd_core.commands.predict_sweep import Batch
-from spmd_core.lab.cluster import connection, task
+from spmd_core.lab.cluster import client
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.searches import Searches
 from spmd_core.results.remedy import Remedy
@@ -43,8 +43,6 @@ MANY = 20
 @pytest.fixture
 def open_lab(data_folder, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(STANDIN))
-    monkeypatch.setattr(connection, "CONNECT_S", 0.5)
-    monkeypatch.setattr(connection, "GONE_S", 0.5)
     labs = []
 
     def opened(address, **changes):
@@ -177,14 +175,13 @@ def test_an_address_that_does_not_answer_pauses_with_a_sentence(open_lab, search
 def test_what_killed_its_workers_is_told_by_their_number():
     from distributed.scheduler import KilledWorker
 
-    found = task._failed(KilledWorker("a", None, 3))
-    assert found.state == "crashed" and found.error.message.startswith("4 Dask workers died")
-    other = task._failed(ModuleNotFoundError("No module named 'spmd_core'"))
-    assert other.error.message == "its task failed: No module named 'spmd_core'"
+    assert client.failed_words(KilledWorker("a", None, 3)).startswith("4 Dask workers died")
+    other = client.failed_words(ModuleNotFoundError("No module named 'spmd_core'"))
+    assert other == "its task failed: No module named 'spmd_core'"
 
 
 def test_other_versions_are_named_and_an_address_is_checked():
-    words = connection.differing('{"jax": "0.12", "libtpu": "1"}', '{"jax": "0.10", "libtpu": "1"}')
+    words = client.differing('{"jax": "0.12", "libtpu": "1"}', '{"jax": "0.10", "libtpu": "1"}')
     assert words == "jax 0.12 beside 0.10 here"
     with pytest.raises(ValueError, match="is not the address of a Dask scheduler"):
         read_settings({"SPMD_LAB_DASK": "http://somewhere"})

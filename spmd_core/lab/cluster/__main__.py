@@ -1,0 +1,61 @@
+"""The process that holds the Dask client. It has nothing of the lab's but a socket of JSON lines, and
+ends with it.
+"""
+
+import argparse
+import asyncio
+import os
+import resource
+import socket
+from contextlib import suppress
+
+from pydantic import BaseModel
+
+from spmd_core.lab.cluster.client import DaskClient
+from spmd_core.lab.cluster.messages import ALIVE_S, COMMANDS, Alive, Command, Submit
+from spmd_core.results import READ_BYTES, Lines, channel_to_parent, encode
+
+MOST_MEMORY = 4 * 2**30  # bytes of address space: a length that a stranger sends is not to be met
+
+
+async def serve(channel: socket.socket, address: str, files: tuple[str, ...]) -> None:
+    """Carry commands to the cluster, and events back, until the lab is gone."""
+    reader, writer = await asyncio.open_connection(sock=channel)
+
+    def emit(event: BaseModel) -> None:
+        writer.write(encode(event))
+
+    async def beat() -> None:
+        while True:
+            emit(Alive())
+            await asyncio.sleep(ALIVE_S)
+
+    async def listen() -> None:
+        lines: Lines[Command] = Lines(COMMANDS)
+        while data := await reader.read(READ_BYTES):
+            for command in lines.feed(data):
+                if isinstance(command, Submit):
+                    client.submit(command)
+                else:
+                    client.forget(command.run)
+        os._exit(0)  # the lab is gone: whatever Dask's threads still do
+
+    client = DaskClient(address, files, emit)
+    await asyncio.gather(beat(), listen(), client.keep())
+
+
+def main() -> None:
+    """Serve the lab that started this process."""
+    parser = argparse.ArgumentParser(prog="python -m spmd_core.lab.cluster")
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("address")
+    parser.add_argument("files", nargs="*")
+    arguments = parser.parse_args()
+    with suppress(ValueError, OSError):  # a system that has no such limit, or a lower one
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    channel = channel_to_parent(arguments.fd)
+    asyncio.run(serve(channel, arguments.address, tuple(arguments.files)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,282 @@
+"""The Dask client, in the process that `spmd_core.lab.cluster.__main__` is: what comes from a scheduler is
+unpickled here, beside nothing of the lab's.
+"""
+
+import asyncio
+import json
+import secrets
+import ssl
+import time
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from socket import gaierror
+from typing import Any
+
+import distributed
+from distributed.scheduler import KilledWorker
+from pydantic import BaseModel, ValidationError
+
+from spmd_core.base import WorkerError, shorten
+from spmd_core.lab.cluster import remote
+from spmd_core.lab.cluster.messages import Doing, Ended, Lost, Reach, Submit
+
+CONNECT_S = 2.0  # for a scheduler to answer
+VERSIONS_S = 15.0  # for a new worker, which may load SPMD Lab first
+JOIN_S, GONE_S = 1.5, 3.5  # workers may join so late; a cluster that was there may be away so long
+AHEAD = 2  # tasks for each worker, so that none waits for the next
+RETRIES = 1  # of a task that failed by itself; one whose worker died goes to another worker
+MOST_BYTES = 100 * 2**20  # of a result as JSON: quoted it still fits on a line of the protocol
+_LOOK_S, _AGAIN_S = 1.0, 0.3  # between two looks at a cluster that is there, or is not
+_START = "start it, or correct SPMD_LAB_DASK"
+
+
+class DaskClient:
+    """A connection to a cluster, made again where it is lost. `emit` sends an event to the lab;
+    `files` are the CA, the certificate and the key of a `tls://` address.
+    """
+
+    def __init__(self, address: str, files: tuple[str, ...], emit: Callable[[BaseModel], None]):
+        self._address, self._files, self._emit = address, files, emit
+        self._named = f"the Dask scheduler {shorten(address)}"
+        self._client: Any = None
+        self._topic = f"spmd-lab-{secrets.token_hex(8)}"
+        self._known: set[str] = set()  # workers whose versions are ours
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by run, those that await its future
+        self._was_there, self._away_since = False, time.monotonic()
+
+    async def keep(self) -> None:
+        """Look after the connection, and say how it stands."""
+        while True:
+            begun, room, problem = time.time(), 0, None
+            try:
+                room = AHEAD * await self._workers()
+                self._was_there, self._away_since = True, time.monotonic()
+            except _Away as away:
+                if away.is_certain or self._left_s() <= 0:
+                    problem = str(away)
+            self._emit(Reach(room=room, problem=problem, begun=begun))
+            await asyncio.sleep(_LOOK_S if room or problem else _AGAIN_S)
+
+    def submit(self, asked: Submit) -> None:
+        """Have a run compiled; it is lost where the cluster is away just now."""
+        self.forget(asked.run)
+        try:
+            future = self._client.submit(
+                remote.compiled,
+                asked.run,
+                asked.spec,
+                asked.timeout_s,
+                self._topic,
+                pure=False,
+                retries=RETRIES,
+                key=f"{asked.run}-{secrets.token_hex(4)}",
+            )
+        except Exception:  # no client, or whatever one raises that is closing by now
+            self._emit(Lost(run=asked.run))
+            return
+        self._tasks[asked.run] = asyncio.create_task(self._follow(asked.run, future))
+
+    def forget(self, run: str) -> None:
+        """Nobody waits for a run any more: a worker that is at it ends it."""
+        if task := self._tasks.pop(run, None):
+            task.cancel()
+
+    async def _follow(self, run: str, future: Any) -> None:
+        """Say how a run ended. What was done and went with its worker is compiled again by then."""
+        try:
+            error = await future.exception()
+            if error is None:
+                found = Ended(run=run, compiled=inflated(await future))
+            else:
+                found = Ended(run=run, problem=failed_words(error))
+        except asyncio.CancelledError:
+            await _quietly(future.cancel())
+            raise
+        except Exception as error:  # whatever a worker's bytes lead to
+            found = Ended(run=run, problem=unread_words(error))
+        self._tasks.pop(run, None)
+        self._emit(Lost(run=run) if future.status in ("cancelled", "lost") else found)
+
+    def _heard(self, event: Any) -> None:
+        with suppress(ValidationError, TypeError, KeyError, IndexError):
+            given = event[1]  # Dask adds a key
+            said = Doing(run=given["run"], phase=given["phase"], strategy=given["strategy"])
+            if said.run in self._tasks:
+                self._emit(said)
+
+    # The connection
+    # ----------------------------------------------------------------------------------------------
+
+    def _left_s(self) -> float:
+        """Seconds until what is away is called so."""
+        return self._away_since + (GONE_S if self._was_there else JOIN_S) - time.monotonic()
+
+    async def _workers(self) -> int:
+        """How many workers there are, all of which could compile as this process would; else
+        _Away.
+        """
+        client = self._client
+        if client and (client.status != "running" or client._handle_report_task.done()):
+            await self._drop()
+        client = self._client or await self._connect()
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                who = await client.scheduler.identity(n_workers=-1)
+            workers = {str(worker) for worker in who["workers"]}
+        except Exception:  # it went just now, or answers oddly: connecting says which
+            await self._drop()
+            raise self._gone() from None
+        await self._check(workers - self._known)
+        self._known = workers
+        if not workers:
+            raise _Away(
+                f"{self._named} has no workers: start some, as docs/cluster.md shows",
+                is_certain=False,
+            )
+        return len(workers)
+
+    async def _check(self, new: set[str]) -> None:
+        """_Away where one of these workers has other versions, or cannot run SPMD Lab."""
+        if not new:
+            return
+        try:
+            async with asyncio.timeout(VERSIONS_S):
+                found = await self._client.run(remote.versions_here, workers=sorted(new))
+        except OSError:  # a worker went just now, or TimeoutError: the next look shows which
+            raise self._gone() from None
+        except Exception as error:  # whatever a worker of another installation raises
+            raise _Away(
+                f"a Dask worker of {shorten(self._address)} cannot run SPMD Lab "
+                f"({words(error)}): start workers in its folder, with its Python"
+            ) from None
+        here = remote.versions_here()
+        for worker, theirs in found.items():
+            if theirs != here:
+                raise _Away(
+                    f"the Dask worker {shorten(worker)} runs other versions "
+                    f"({differing(theirs, here)}): use the same ones"
+                )
+
+    async def _connect(self) -> Any:
+        self._known.clear()
+        limit_s = min(CONNECT_S, max(_AGAIN_S, self._left_s())) if self._was_there else CONNECT_S
+        try:
+            security = None
+            if self._files:
+                ca, cert, key = self._files
+                security = distributed.Security(
+                    tls_ca_file=ca,
+                    tls_client_cert=cert,
+                    tls_client_key=key,
+                    require_encryption=True,
+                )
+            # nothing but the scheduler is spoken to
+            client = self._client = distributed.Client(
+                self._address,
+                asynchronous=True,
+                direct_to_workers=False,
+                security=security,
+                set_as_default=False,
+                timeout=0.8 * limit_s,  # so that its own reason comes first
+            )
+            async with asyncio.timeout(limit_s):
+                await client
+            client.subscribe_topic(self._topic, self._heard)
+        except Exception as error:  # whatever bytes of a stranger lead to
+            await self._drop()
+            if self._was_there:
+                raise self._gone() from None
+            raise _Away(f"{self._named} {unanswered_words(error, limit_s)}") from None
+        return client
+
+    def _gone(self) -> "_Away":
+        return _Away(f"{self._named} is gone: start it again", is_certain=False)
+
+    async def _drop(self) -> None:
+        client, self._client = self._client, None
+        for run in tuple(self._tasks):
+            self.forget(run)
+            self._emit(Lost(run=run))
+        if client is not None:
+            await _quietly(client._close(fast=True))
+
+
+class _Away(WorkerError):
+    """Why the cluster cannot be used now. `is_certain`: waiting a little would not help."""
+
+    def __init__(self, sentence: str, is_certain: bool = True):
+        super().__init__(sentence)
+        self.is_certain = is_certain
+
+
+async def _quietly(ending: Any) -> None:
+    with suppress(Exception):
+        async with asyncio.timeout(CONNECT_S):
+            await ending
+
+
+def inflated(data: bytes) -> str:
+    """The JSON that a worker deflated; ValueError where it is larger than MOST_BYTES."""
+    reader = zlib.decompressobj()
+    text = reader.decompress(data, MOST_BYTES)
+    if not reader.eof:
+        raise ValueError(f"more than {MOST_BYTES} bytes, or broken off")
+    return text.decode()
+
+
+def unanswered_words(error: BaseException, limit_s: float) -> str:
+    """What followed an attempt to connect, and what to do.
+
+    >>> unanswered_words(ConnectionRefusedError(), 2.0)
+    'does not answer (nothing listens there): start it, or correct SPMD_LAB_DASK'
+    """
+    chain = [error]
+    while (below := chain[-1].__cause__ or chain[-1].__context__) and below not in chain:
+        chain.append(below)
+    kinds = (
+        (ssl.SSLCertVerificationError, "shows a certificate that SPMD_LAB_DASK_CA did not sign"),
+        (ssl.SSLError, "speaks no TLS, or refuses SPMD_LAB_DASK_CERT"),
+        (gaierror, "does not answer (no machine has this name)"),
+        (ConnectionRefusedError, "does not answer (nothing listens there)"),
+        (TimeoutError, f"does not answer within {limit_s:.0f} s"),
+    )
+    found = next((said for kind, said in kinds for each in chain if isinstance(each, kind)), None)
+    return f"{found or f'does not answer as Dask does ({words(error)})'}: {_START}"
+
+
+def failed_words(error: Any) -> str:
+    """Why a task failed, from what its worker or the scheduler raised."""
+    if isinstance(error, KilledWorker):
+        most = error.allowed_failures  # of Dask's configuration
+        return f"{most + 1} Dask workers died while they compiled it: see their logs"
+    return f"its task failed: {words(error, 300)}"
+
+
+def unread_words(error: BaseException) -> str:
+    """Why a result could not be read."""
+    return (
+        f"what a Dask worker sent cannot be read ({type(error).__name__[:60]}): start workers of "
+        "the same version"
+    )
+
+
+def differing(theirs: str, here: str) -> str:
+    """Which versions differ, both as JSON: `jax 0.12 beside 0.10 here`."""
+    try:
+        mine, other = json.loads(here), dict(json.loads(theirs))
+    except (TypeError, ValueError):
+        return f"{shorten(theirs, 60)} is none"
+    return ", ".join(
+        f"{shorten(name, 20)[1:-1]} {str(other.get(name))[:20]} beside {mine.get(name)} here"
+        for name in sorted({*mine, *other}, key=str)[:10]
+        if mine.get(name) != other.get(name)
+    )
+
+
+def words(error: BaseException, most: int = 60) -> str:
+    """The message of an error of Dask's, on one line."""
+    text = ""
+    with suppress(Exception):  # an error of somebody else's
+        text = " ".join(str(error)[:2000].split())
+    return text[:most] or type(error).__name__[:most]

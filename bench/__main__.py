@@ -15,12 +15,14 @@ SHARED = {
     "dashboard",
     "figures",
     "judging",
+    "odd_schedulers",
     "plain_page",
     "reader",
 }
 # Minutes each: the reader of one of them asks for it by its name.
 SLOW = {
     "busy_collectives",
+    "cluster_doors",
     "collectives_reading",
     "every_cut",
     "hostile_links",

@@ -182,19 +182,24 @@ def _topics(dask_scheduler: Any) -> list[str]:
     return [name for name in topics if name.startswith("spmd-lab") and topics[name].subscribers]
 
 
-def payloads(folder: Path, kinds: tuple[str, ...] = ATTACKS) -> tuple[int, int, int]:
+def payloads(
+    folder: Path, kinds: tuple[str, ...] = ATTACKS, path: str = str(ROOT)
+) -> tuple[int, int, int]:
     """Of payloads that came through the port of a real scheduler: (in how many processes one ran
-    that hold the connection of the lab, in the lab's, in ones with its secrets).
+    that hold the connection of the lab, in the lab's, in ones with its secrets). `path`: the
+    PYTHONPATH of the workers.
     """
     held, labs, told = set(), set(), set()
     for kind in kinds:
         out = folder / f"ran-{kind}"
         out.mkdir()
-        with attacked(folder) as lab, cluster(folder, 1) as (address, started):
+        with attacked(folder) as lab, cluster(folder, 1, path) as (address, started):
             command = [sys.executable, "-m", "bench.cluster_doors", "--attack", address, kind, out]
             if kind == "event":
                 lab.ask(address)
-            subprocess.run(command, cwd=ROOT, check=True, timeout=2 * PATIENCE_S)
+            subprocess.run(
+                command, cwd=ROOT, check=True, timeout=2 * PATIENCE_S, stderr=subprocess.DEVNULL
+            )
             if kind != "event":
                 lab.ask(address)
             for answer in lab.answers():

@@ -43,10 +43,13 @@ class Payload:
         return eval, (_SOURCE, self._given)
 
 
-def framed(value: Any) -> bytes:
-    """A value as Dask sends it first, pickled where JSON has no such thing."""
+def framed(value: Any, payload: Payload | None = None) -> bytes:
+    """A value as Dask sends it, with a payload beside it."""
     from distributed.comm.tcp import _add_frames_header
-    from distributed.protocol import dumps
+    from distributed.protocol import dumps, to_serialize
+
+    if payload is not None:
+        value = value | {"python": to_serialize(payload)}
 
     frames, *_ = _add_frames_header(dumps(value))
     return b"".join(bytes(frame) for frame in frames)
@@ -133,23 +136,27 @@ def servers(folder: Path) -> dict[str, Callable[[socket.socket], None]]:
         ),
         "is slow": slowly(framed(handshake)),
         "sends what cannot be unpickled": lambda connection: connection.sendall(
-            framed(handshake | {"python": Payload(folder, "1 / 0")})
+            framed(handshake, Payload(folder, "1 / 0"))
         ),
         "sends what never ends": lambda connection: connection.sendall(
-            framed(handshake | {"python": Payload(folder, endless)})
+            framed(handshake, Payload(folder, endless))
         ),
         "sends what ends its reader": lambda connection: connection.sendall(
-            framed(handshake | {"python": Payload(folder, leaves)})
+            framed(handshake, Payload(folder, leaves))
         ),
         "sends what raises SystemExit": lambda connection: connection.sendall(
-            framed(handshake | {"python": Payload(folder, "exit(3)")})
+            framed(handshake, Payload(folder, "exit(3)"))
         ),
     }
 
 
 @contextlib.contextmanager
-def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """(address, processes) of a real scheduler and its workers, which have no secrets."""
+def cluster(
+    folder: Path, workers: int, path: str = str(ROOT), files: tuple[str, ...] = ()
+) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """(address, processes) of a real scheduler and its workers, which have no secrets; `path` is
+    their PYTHONPATH. With `files` (CA, certificate, key) they speak TLS.
+    """
     started: list[subprocess.Popen[bytes]] = []
     file = folder / "scheduler.json"
     file.unlink(missing_ok=True)
@@ -157,14 +164,18 @@ def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.P
     def start(module: str, *words: str) -> None:
         command = [sys.executable, "-m", f"distributed.cli.{module}", "--host", "127.0.0.1", *words]
         command += ["--scheduler-file", str(file), "--dashboard-address", "127.0.0.1:0"]
-        environ = CLEAN | {"PYTHONPATH": str(ROOT)}
+        environ = CLEAN | {"PYTHONPATH": path}
+        for option, each in zip(("ca-file", "cert", "key"), files, strict=False):
+            command += [f"--tls-{option}", each]
         with (folder / f"{module}.log").open("a") as log:
             started.append(
                 subprocess.Popen(command, env=environ, cwd=folder, stdout=log, stderr=log)
             )
 
     try:
-        start("dask_scheduler", "--port", "0", "--no-dashboard")
+        start(
+            "dask_scheduler", "--port", "0", "--no-dashboard", *["--protocol", "tls"][: len(files)]
+        )
         while not file.exists():
             time.sleep(0.05)
         for _ in range(workers):

@@ -45,7 +45,7 @@ def cluster(folder: Path, cores: list[int]) -> Iterator[str]:
             sys.executable,
             "-m",
             f"distributed.cli.{module}",
-            "--no-dashboard",
+            "--dashboard-address=127.0.0.1:0",
             "--scheduler-file",
             str(file),
             *words,

@@ -14,6 +14,8 @@ HEAVY = {
     "libtpu": ("spmd_core/engine/",),
     "streamlit": ("app.py", "home.py", "pages/", "ui/"),
     "sqlite3": ("spmd_core/lab/store/",),
+    # what it receives it unpickles: never in the lab's process
+    "distributed": ("spmd_core/lab/cluster/client.py", "spmd_core/lab/cluster/remote.py"),
 }
 # The wings of the house, from the bottom: a wing imports only from wings below it, and of those only
 # what their `__init__` names in `__all__`.

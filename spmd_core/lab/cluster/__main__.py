@@ -7,6 +7,8 @@ import asyncio
 import os
 import resource
 import socket
+import sys
+import traceback
 from contextlib import suppress
 
 from pydantic import BaseModel
@@ -54,7 +56,14 @@ def main() -> None:
     with suppress(ValueError, OSError):  # a system that has no such limit, or a lower one
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     channel = channel_to_parent(arguments.fd)
-    asyncio.run(serve(channel, arguments.address, tuple(arguments.files)))
+    try:
+        asyncio.new_event_loop().run_until_complete(
+            serve(channel, arguments.address, tuple(arguments.files))
+        )
+    except BaseException:  # the last stop: what a stranger's bytes lead to may raise SystemExit
+        traceback.print_exc()
+        sys.stderr.flush()
+    os._exit(1)
 
 
 if __name__ == "__main__":

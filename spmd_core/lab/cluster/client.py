@@ -14,6 +14,7 @@ from socket import gaierror
 from typing import Any
 
 import distributed
+from distributed.comm.core import FatalCommClosedError
 from distributed.scheduler import KilledWorker
 from pydantic import BaseModel, ValidationError
 
@@ -21,7 +22,7 @@ from spmd_core.base import WorkerError, shorten
 from spmd_core.lab.cluster import remote
 from spmd_core.lab.cluster.messages import Doing, Ended, Lost, Reach, Submit
 
-CONNECT_S = 2.0  # for a scheduler to answer
+CONNECT_S = 1.5  # for a scheduler to answer
 VERSIONS_S = 15.0  # for a new worker, which may load SPMD Lab first
 JOIN_S, GONE_S = 1.5, 3.5  # workers may join so late; a cluster that was there may be away so long
 AHEAD = 2  # tasks for each worker, so that none waits for the next
@@ -29,6 +30,19 @@ RETRIES = 1  # of a task that failed by itself; one whose worker died goes to an
 MOST_BYTES = 100 * 2**20  # of a result as JSON: quoted it still fits on a line of the protocol
 _LOOK_S, _AGAIN_S = 1.0, 0.3  # between two looks at a cluster that is there, or is not
 _START = "start it, or correct SPMD_LAB_DASK"
+_REASONS = (
+    (
+        ssl.SSLCertVerificationError,
+        "shows a certificate that SPMD_LAB_DASK_CA did not sign: name the CA of its certificate",
+    ),
+    (
+        FatalCommClosedError,
+        "speaks no TLS, or refuses SPMD_LAB_DASK_CERT: correct the address, or name a "
+        "certificate that the scheduler's CA signed",
+    ),
+    (gaierror, f"does not answer (no machine has this name): {_START}"),
+    (ConnectionRefusedError, f"does not answer (nothing listens there): {_START}"),
+)
 
 
 class DaskClient:
@@ -161,16 +175,8 @@ class DaskClient:
     async def _connect(self) -> Any:
         self._known.clear()
         limit_s = min(CONNECT_S, max(_AGAIN_S, self._left_s())) if self._was_there else CONNECT_S
+        security = self._security()
         try:
-            security = None
-            if self._files:
-                ca, cert, key = self._files
-                security = distributed.Security(
-                    tls_ca_file=ca,
-                    tls_client_cert=cert,
-                    tls_client_key=key,
-                    require_encryption=True,
-                )
             # nothing but the scheduler is spoken to
             client = self._client = distributed.Client(
                 self._address,
@@ -178,7 +184,7 @@ class DaskClient:
                 direct_to_workers=False,
                 security=security,
                 set_as_default=False,
-                timeout=0.8 * limit_s,  # so that its own reason comes first
+                timeout=0.6 * limit_s,  # so that its own reason comes first
             )
             async with asyncio.timeout(limit_s):
                 await client
@@ -189,6 +195,23 @@ class DaskClient:
                 raise self._gone() from None
             raise _Away(f"{self._named} {unanswered_words(error, limit_s)}") from None
         return client
+
+    def _security(self) -> distributed.Security | None:
+        if not self._files:
+            return None
+        ca, cert, key = self._files
+        found = distributed.Security(
+            tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key, require_encryption=True
+        )
+        try:
+            found.get_connection_args("client")
+        except (OSError, ValueError) as error:
+            raise _Away(
+                f"the certificate files {shorten(ca)}, {shorten(cert)} and {shorten(key)} of "
+                f"SPMD_LAB_DASK_CA, _CERT and _KEY cannot be used ({words(error)}): "
+                "name PEM files that belong together"
+            ) from None
+        return found
 
     def _gone(self) -> "_Away":
         return _Away(f"{self._named} is gone: start it again", is_certain=False)
@@ -234,15 +257,13 @@ def unanswered_words(error: BaseException, limit_s: float) -> str:
     chain = [error]
     while (below := chain[-1].__cause__ or chain[-1].__context__) and below not in chain:
         chain.append(below)
-    kinds = (
-        (ssl.SSLCertVerificationError, "shows a certificate that SPMD_LAB_DASK_CA did not sign"),
-        (ssl.SSLError, "speaks no TLS, or refuses SPMD_LAB_DASK_CERT"),
-        (gaierror, "does not answer (no machine has this name)"),
-        (ConnectionRefusedError, "does not answer (nothing listens there)"),
-        (TimeoutError, f"does not answer within {limit_s:.0f} s"),
-    )
-    found = next((said for kind, said in kinds for each in chain if isinstance(each, kind)), None)
-    return f"{found or f'does not answer as Dask does ({words(error)})'}: {_START}"
+    found = next((f for kind, f in _REASONS for each in chain if isinstance(each, kind)), None)
+    if found:
+        return found
+    if isinstance(error, TimeoutError):
+        return f"does not answer within {limit_s:g} s: {_START}"
+    # nothing of the error: its words are a stranger's
+    return f"does not answer as Dask {distributed.__version__} does: {_START}"
 
 
 def failed_words(error: Any) -> str:

@@ -1,7 +1,6 @@
 """The lane of a cluster: it has the runs of batches compiled there, as many at once as it takes."""
 
 import json
-import signal
 import threading
 import time
 from collections.abc import Mapping
@@ -18,7 +17,6 @@ from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.active import ActiveRun, Outcome
 from spmd_core.lab.supervisor.hush import Hush
 from spmd_core.lab.supervisor.lane import Lane
-from spmd_core.lab.supervisor.process import ending_text
 from spmd_core.lab.supervisor.runner import ENDS
 from spmd_core.lab.supervisor.unwritten import Unwritten
 from spmd_core.results import COMPILING, Failure
@@ -113,21 +111,17 @@ class ClusterLane(Lane):
     def _listen_to_dask(self) -> None:
         if (dask := self._dask) is None:
             return
-        is_gone, problem, begun = dask.is_gone(), None, time.time()
+        begun = time.time()
         try:
             for event in dask.receive():
                 self._take_event(event)
-            problem = dask.silence()
+            problem = dask.failure()
         except WorkerError as error:
-            problem = f"the process of the Dask client broke the protocol ({error}): try it again"
-        if problem is None and (is_gone or dask.is_broken):
-            status = dask.reap()
-            line = "" if status == -signal.SIGKILL else f" ({dask.failing_line()})"
-            problem = f"the process of the Dask client {ending_text(status)}{line}: try it again"
+            problem = dask.failure(f"broke the protocol ({error})")
         if problem:
             self._disconnect()
             self._submitted.clear()
-            self._take_reach(Reach(room=0, problem=problem[:1000], begun=begun))
+            self._take_reach(Reach(room=0, problem=problem, begun=begun))
 
     def _take_event(self, event: Event) -> None:
         run = None if isinstance(event, Alive | Reach) else self._runs.get(event.run)

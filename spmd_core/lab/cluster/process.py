@@ -4,14 +4,15 @@ import os
 import time
 
 from spmd_core.base import Settings, shorten
-from spmd_core.lab.cluster.messages import EVENTS, Event
-from spmd_core.lab.supervisor.process import Child
+from spmd_core.lab.cluster.messages import ALIVE_S, EVENTS, Event
+from spmd_core.lab.supervisor.last_words import SILENT
+from spmd_core.lab.supervisor.process import Child, ending_text
 
 # What of the lab's environment it is given: what Python needs to load Dask. Anything else may be a
 # secret, and whoever reaches the scheduler can run code in this process
 GIVEN = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH")
 START_S = 30.0  # to load Dask, on a busy machine
-SILENT_S = 3.5  # once it has loaded it, it says something every ALIVE_S
+SILENT_S = 2.5  # once it has loaded it, it says something every ALIVE_S
 
 
 class DaskProcess(Child[Event]):
@@ -23,24 +24,29 @@ class DaskProcess(Child[Event]):
             "spmd_core.lab.cluster", [settings.dask, *settings.dask_tls], environ, EVENTS
         )
         self._reader.settimeout(SILENT_S)  # a process that takes no commands is broken
-        self._address, self._heard_at, self._limit_s = settings.dask, time.monotonic(), START_S
+        self._address, self._limit_s = settings.dask, START_S
+        self._silent_s, self._looked_at = 0.0, time.monotonic()
 
     def receive(self) -> list[Event]:
         """The events that have come, without waiting. WorkerError for junk in the stream."""
         events = super().receive()
         if events:
-            self._heard_at, self._limit_s = time.monotonic(), SILENT_S
+            self._silent_s, self._limit_s = 0.0, SILENT_S
         return events
 
-    def silence(self) -> str | None:
-        """Why it says nothing any more; None where it does."""
-        if time.monotonic() - self._heard_at < self._limit_s:
+    def failure(self, what: str = "") -> str | None:
+        """Why it cannot be used any more, `what` where that is known; None where it can."""
+        # a machine that rests, or a lab that is busy, is not the other's silence
+        now, was = time.monotonic(), self._looked_at
+        self._silent_s, self._looked_at = self._silent_s + min(now - was, ALIVE_S), now
+        if not what and self.is_gone():
+            what, line = ending_text(self.reap()), self.failing_line()
+            what += "" if line == SILENT else f" ({line[:60]})"
+        if not what and self._silent_s >= self._limit_s:
+            what = f"said nothing for {self._limit_s:g} s"
+        if not what:
             return None
-        if self._limit_s == START_S:
-            return (
-                f"the process of the Dask client did not start within {START_S:.0f} s: try it again"
-            )
         return (
-            f"what the Dask scheduler {shorten(self._address)} sent stopped the process of its "
-            "client: see who may reach it, and start it again"
+            f"the process that talks to the Dask scheduler {shorten(self._address)} {what[:400]}: "
+            "see who may reach the scheduler, and try it again"
         )

@@ -73,7 +73,7 @@ class Cluster:
                 sys.executable,
                 "-m",
                 f"distributed.cli.{module}",
-                "--no-dashboard",
+                "--dashboard-address=127.0.0.1:0",
                 "--host",
                 "127.0.0.1",
                 *words,

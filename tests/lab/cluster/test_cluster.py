@@ -185,3 +185,15 @@ def test_other_versions_are_named_and_an_address_is_checked():
     assert words == "jax 0.12 beside 0.10 here"
     with pytest.raises(ValueError, match="is not the address of a Dask scheduler"):
         read_settings({"SPMD_LAB_DASK": "http://somewhere"})
+
+
+def test_a_lab_that_ends_leaves_its_run_in_the_queue_and_the_worker_free(cluster, open_lab):
+    address = cluster.ready(1)
+    lab = open_lab(address)
+    run = lab.submit(absent(), batch="a")
+    sampling(lab, run)
+    lab.close()
+    lab = open_lab(address)
+    sampling(lab, run)
+    cluster.allow(1)  # which the compile of before would take, if it were still there
+    assert lab.wait(run, PATIENCE_S).state == "succeeded"

@@ -78,7 +78,7 @@ class Attacked:
     """The lab's process, which has secrets in its environment."""
 
     process: subprocess.Popen[str]
-    said: Path  # what it wrote on stderr
+    stderr: Path
 
     def ask(self, address: str, files: tuple[str, ...] = ()) -> None:
         """Have it compile a run at an address."""
@@ -87,7 +87,7 @@ class Attacked:
         self.process.stdin.flush()
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """What it says until it is done with an address."""
+        """Its answers until it is done with an address."""
         assert self.process.stdout
         for line in self.process.stdout:
             yield (answer := json.loads(line))
@@ -96,7 +96,7 @@ class Attacked:
                 return
 
     def sentence(self, address: str, files: tuple[str, ...] = ()) -> tuple[str, float]:
-        """(what it tells its user, seconds until then), of an address."""
+        """(the sentence that its user reads, seconds until then), of an address."""
         begun, sentence, took_s = time.monotonic(), "", float("inf")
         self.ask(address, files)
         for answer in self.answers():
@@ -108,9 +108,9 @@ class Attacked:
 @contextmanager
 def attacked(folder: Path) -> Iterator[Attacked]:
     """A lab with secrets in its environment, to be attacked."""
-    said = folder / "said.txt"
+    written = folder / "stderr.txt"
     secrets = {"SPMD_LAB_TOKEN": SECRET, "AWS_SECRET_ACCESS_KEY": SECRET, "HF_TOKEN": SECRET}
-    with said.open("w") as stderr:
+    with written.open("w") as stderr:
         process = subprocess.Popen(
             [sys.executable, "-m", "bench.cluster_doors", "--lab"],
             cwd=ROOT,
@@ -122,7 +122,7 @@ def attacked(folder: Path) -> Iterator[Attacked]:
         )
     assert process.stdin and process.stdout
     try:
-        yield Attacked(process, said)
+        yield Attacked(process, written)
         process.stdin.close()
         process.wait()
     finally:
@@ -150,11 +150,11 @@ def attack(address: str, kind: str, folder: Path) -> None:
     its own. It loads what this function names, as anybody can.
     """
     from distributed import Client
-    from distributed.protocol import ToPickle
+    from distributed.protocol.serialize import ToPickle
 
     payload = Payload(folder)
 
-    def tell(dask_scheduler: Any) -> None:
+    def send(dask_scheduler: Any) -> None:
         for topic in list(dask_scheduler._broker._topics):
             dask_scheduler.log_event(topic, ToPickle(payload))
 
@@ -174,7 +174,7 @@ def attack(address: str, kind: str, folder: Path) -> None:
             return
         while not client.run_on_scheduler(_topics):
             time.sleep(0.05)
-        client.run_on_scheduler(tell)
+        client.run_on_scheduler(send)
 
 
 def _topics(dask_scheduler: Any) -> list[str]:
@@ -189,7 +189,7 @@ def payloads(
     that hold the connection of the lab, in the lab's, in ones with its secrets). `path`: the
     PYTHONPATH of the workers.
     """
-    held, labs, told = set(), set(), set()
+    held, labs, exposed = set(), set(), set()
     for kind in kinds:
         out = folder / f"ran-{kind}"
         out.mkdir()
@@ -208,15 +208,15 @@ def payloads(
             for file in out.iterdir():
                 number, environ = json.loads(file.read_text())
                 labs |= {number} & {lab.process.pid}
-                told |= {number} if SECRET in environ else set()
+                exposed |= {number} if SECRET in environ else set()
                 if number not in {process.pid for process in started}:
                     held.add((kind, number))
-            _complain(lab.said)
-    return len({kind for kind, _ in held}), len(labs), len(told)
+            _complain(lab.stderr)
+    return len({kind for kind, _ in held}), len(labs), len(exposed)
 
 
-def _complain(said: Path) -> None:
-    if text := said.read_text():
+def _complain(stderr: Path) -> None:
+    if text := stderr.read_text():
         raise SystemExit(f"the lab wrote on stderr: {text[:4000]}")
 
 
@@ -242,7 +242,7 @@ def sentences(folder: Path, names: tuple[str, ...] | None = None) -> dict[str, t
             with cluster(folder, 0) as (address, _):
                 found["has no workers"] = lab.sentence(address)
             found["dies right after"] = died_right_after(lab, folder)
-        _complain(lab.said)
+        _complain(lab.stderr)
     ran = [json.loads(file.read_text()) for file in out.iterdir()]
     found_in_lab = [environ for number, environ in ran if number == lab.process.pid]
     assert not found_in_lab and not any(SECRET in environ for _, environ in ran)
@@ -256,7 +256,7 @@ def main() -> int:
         found = sentences(Path(name))
         for server, (sentence, took_s) in sorted(found.items(), key=lambda each: each[1][1]):
             print(f"  {took_s:4.1f} s  {server}: {sentence}")
-        slow = sum(not said or took_s > SENTENCE_S for said, took_s in found.values())
+        slow = sum(not sentence or took_s > SENTENCE_S for sentence, took_s in found.values())
         reached, in_lab, with_secrets = payloads(Path(name))
     figures.add("odd servers: a sentence", len(found) - slow, "", least=13)
     figures.add("odd servers: none, or after 5 s", slow, "", most=0)

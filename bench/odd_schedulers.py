@@ -46,7 +46,8 @@ class Payload:
 def framed(value: Any, payload: Payload | None = None) -> bytes:
     """A value as Dask sends it, with a payload beside it."""
     from distributed.comm.tcp import _add_frames_header
-    from distributed.protocol import dumps, to_serialize
+    from distributed.protocol.core import dumps
+    from distributed.protocol.serialize import to_serialize
 
     if payload is not None:
         value = value | {"python": to_serialize(payload)}
@@ -114,7 +115,7 @@ def servers(folder: Path) -> dict[str, Callable[[socket.socket], None]]:
     http = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
     endless, leaves = "__import__('time').sleep(10**6)", "__import__('os')._exit(7)"
     return {
-        "says nothing": lambda _: None,
+        "sends nothing": lambda _: None,
         "closes at once": lambda connection: connection.close(),
         "speaks HTTP": lambda connection: connection.sendall(http),
         "speaks TLS": with_tls("node"),

@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.metadata import version
 from socket import gaierror
 from typing import Any
 
@@ -60,7 +61,7 @@ class DaskClient:
         self._was_there, self._away_since = False, time.monotonic()
 
     async def keep(self) -> None:
-        """Look after the connection, and say how it stands."""
+        """Look after the connection, and report its state."""
         while True:
             begun, room, problem = time.time(), 0, None
             try:
@@ -97,7 +98,7 @@ class DaskClient:
             task.cancel()
 
     async def _follow(self, run: str, future: Any) -> None:
-        """Say how a run ended. What was done and went with its worker is compiled again by then."""
+        """Report how a run ended. What was done and went with its worker is compiled again by then."""
         try:
             error = await future.exception()
             if error is None:
@@ -115,9 +116,9 @@ class DaskClient:
     def _heard(self, event: Any) -> None:
         with suppress(ValidationError, TypeError, KeyError, IndexError):
             given = event[1]  # Dask adds a key
-            said = Doing(run=given["run"], phase=given["phase"], strategy=given["strategy"])
-            if said.run in self._tasks:
-                self._emit(said)
+            doing = Doing(run=given["run"], phase=given["phase"], strategy=given["strategy"])
+            if doing.run in self._tasks:
+                self._emit(doing)
 
     # The connection
     # ----------------------------------------------------------------------------------------------
@@ -157,7 +158,7 @@ class DaskClient:
         try:
             async with asyncio.timeout(VERSIONS_S):
                 found = await self._client.run(remote.versions_here, workers=sorted(new))
-        except OSError:  # a worker went just now, or TimeoutError: the next look shows which
+        except OSError:  # a worker went just now, or TimeoutError: the next look finds out which
             raise self._gone() from None
         except Exception as error:  # whatever a worker of another installation raises
             raise _Away(
@@ -263,7 +264,7 @@ def unanswered_words(error: BaseException, limit_s: float) -> str:
     if isinstance(error, TimeoutError):
         return f"does not answer within {limit_s:g} s: {_START}"
     # nothing of the error: its words are a stranger's
-    return f"does not answer as Dask {distributed.__version__} does: {_START}"
+    return f"does not answer as Dask {version('distributed')} does: {_START}"
 
 
 def failed_words(error: Any) -> str:

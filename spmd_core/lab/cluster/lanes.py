@@ -22,6 +22,7 @@ from spmd_core.lab.supervisor.unwritten import Unwritten
 from spmd_core.results import COMPILING, Failure
 
 MOST = 64  # runs on the cluster at the same time
+_AGAIN_S = 1.0  # after a client's process that failed, until the next one
 _WORKER = "a worker of the Dask cluster"
 _SCHEDULER = "the Dask scheduler to answer again"
 
@@ -54,6 +55,7 @@ class ClusterLane(Lane):
         self._thread.name = "spmd-lab-cluster"
         self._dask: DaskProcess | None = None
         self._reason: str | None = None  # why the cluster cannot be used
+        self._next_try = 0.0  # monotonic seconds
         self._room = 0  # runs that it takes at once
         self._runs: dict[str, ActiveRun] = {}
         self._submitted: set[str] = set()
@@ -90,11 +92,12 @@ class ClusterLane(Lane):
         if self._room == 0 and not self._runs and not (is_open and self._next()):
             if self._reason:
                 self._disconnect()
-        elif self._dask is None:
+        elif self._dask is None and time.monotonic() >= self._next_try:
             begun = time.time()
             try:
                 self._dask = DaskProcess(self._settings)
             except WorkerError as error:
+                self._next_try = time.monotonic() + _AGAIN_S
                 self._take_reach(Reach(room=0, problem=str(error), begun=begun))
         while is_open and len(self._runs) < self._room and self._take_one():
             pass
@@ -105,7 +108,7 @@ class ClusterLane(Lane):
             dask.stop(0.0)
             dask.close()
 
-    # What the process of the Dask client says
+    # Events of the Dask client's process
     # ----------------------------------------------------------------------------------------------
 
     def _listen_to_dask(self) -> None:
@@ -120,6 +123,7 @@ class ClusterLane(Lane):
             problem = dask.failure(f"broke the protocol ({error})")
         if problem:
             self._disconnect()
+            self._next_try = time.monotonic() + _AGAIN_S
             self._submitted.clear()
             self._take_reach(Reach(room=0, problem=problem, begun=begun))
 
@@ -143,11 +147,11 @@ class ClusterLane(Lane):
                 self._take_end(run, event)
 
     def _take_reach(self, reach: Reach) -> None:
-        """Take how the cluster stands. Where it cannot be used, what waits for it hears why, and
-        what was there goes back to the queue.
+        """Take the state of the cluster. Where it cannot be used, runs that wait for it get the
+        reason, and those that were there go back to the queue.
         """
         had, self._reason, self._room = self._reason, reach.problem, min(reach.room, MOST)
-        with suppress(StorageError):  # the next look says it again
+        with suppress(StorageError):  # the next look repeats it
             if reach.problem:
                 self._store.hold_up(COMPILING, reach.problem, reach.begun)
             elif had:
@@ -212,7 +216,7 @@ class ClusterLane(Lane):
         self._tell(run)
 
     def _tell(self, run: ActiveRun) -> None:
-        """Say how it stands, to who follows it here and in other processes."""
+        """Publish a run's status, here and to other processes."""
         with self._storage_may_fail():
             self._store.note(run.status)
         self._publish(run.status)

@@ -8,6 +8,7 @@ from pydantic import Field, TypeAdapter
 
 from spmd_core.base import Frozen
 
+ALIVE_S = 0.5
 Name = Annotated[str, Field(max_length=100)]
 Sentence = Annotated[str, Field(max_length=1000)]
 
@@ -72,7 +73,6 @@ class Ended(Frozen):
     problem: Sentence | None = None
 
 
-ALIVE_S = 0.5
 Command = Annotated[Submit | Forget, Field(discriminator="command")]
 Event = Annotated[Alive | Reach | Doing | Lost | Ended, Field(discriminator="event")]
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)

@@ -12,7 +12,7 @@ from spmd_core.lab.supervisor.process import Child, ending_text
 # secret, and whoever reaches the scheduler can run code in this process
 GIVEN = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH")
 START_S = 30.0  # to load Dask, on a busy machine
-SILENT_S = 2.5  # once it has loaded it, it says something every ALIVE_S
+SILENT_S = 2.5  # once it has loaded Dask, it sends something every ALIVE_S
 
 
 class DaskProcess(Child[Event]):
@@ -43,7 +43,7 @@ class DaskProcess(Child[Event]):
             what, line = ending_text(self.reap()), self.failing_line()
             what += "" if line == SILENT else f" ({line[:60]})"
         if not what and self._silent_s >= self._limit_s:
-            what = f"said nothing for {self._limit_s:g} s"
+            what = f"was silent for {self._limit_s:g} s"
         if not what:
             return None
         return (

@@ -24,7 +24,7 @@ ODD = {
     "speaks HTTP": "does not answer as Dask",
     "shakes hands as another version": "does not answer as Dask",
     "sends a huge length": "does not answer as Dask",
-    "says nothing": "does not answer within",
+    "sends nothing": "does not answer within",
     "sends what never ends": "see who may reach the scheduler",
     "sends what ends its reader": "ended with exit status 7: see who may reach the scheduler",
 }

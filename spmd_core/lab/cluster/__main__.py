@@ -60,8 +60,10 @@ def main() -> None:
         asyncio.new_event_loop().run_until_complete(
             serve(channel, arguments.address, tuple(arguments.files))
         )
-    except BaseException:  # the last stop: what a stranger's bytes lead to may raise SystemExit
-        traceback.print_exc()
+    except (
+        BaseException
+    ) as error:  # the last stop: what a stranger's bytes lead to may raise SystemExit
+        sys.stderr.writelines(traceback.format_exception_only(error))
         sys.stderr.flush()
     os._exit(1)
 

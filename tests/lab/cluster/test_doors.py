@@ -26,6 +26,7 @@ ODD = {
     "sends a huge length": "does not answer as Dask",
     "sends nothing": "does not answer within",
     "sends what never ends": "see who may reach the scheduler",
+    "sends what raises SystemExit": "ended with exit status 1 (SystemExit: 3): see who may reach",
     "sends what ends its reader": "ended with exit status 7: see who may reach the scheduler",
 }
 

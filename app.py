@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import streamlit as st
-from starlette.middleware import Middleware
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
@@ -40,15 +41,32 @@ class OwnFrames:
         await self._app(scope, receive, with_headers)
 
 
+def gate(app: Asgi) -> Asgi:
+    """What serves nothing while the dashboard is closed."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - the screens say that Python is too old
+        return app
+    from ui.entrance.gate import Gate
+
+    return Gate(app)
+
+
 def told(error: Exception) -> bool:
     """A failure that no screen has caught: its sentence where it has one; whether it was shown."""
     from spmd_core.base import LabError
+    from ui.entrance import version
     from ui.markdown import plain  # not before a screen has said that Python is too old
 
+    if version.source.has_changed(now=True):
+        st.error(version.START_AGAIN, icon=":material/restart_alt:")
+        return True
     if not isinstance(error, LabError):
         return False
     st.error(plain(str(error)), icon=":material/error:")
     return True
 
 
-app = st.App("home.py", middleware=[Middleware(OwnFrames)], on_script_error=told)
+# uvicorn believes in what any program of this machine says of its address, unless told otherwise
+os.environ["FORWARDED_ALLOW_IPS"] = os.environ.get("SPMD_LAB_PROXY", "")
+app = st.App("home.py", on_script_error=told)
+# around all of it: with secrets that cannot be read, Streamlit fails before its own middleware
+app = OwnFrames(gate(app))

@@ -6,7 +6,7 @@ from spmd_core.machine import default_target
 from spmd_core.words import WHAT_THIS_IS
 from ui import cards, links, live, shell, state
 from ui import hardware as hardware_view
-from ui.lab import lab, viewer
+from ui.lab import lab, may_act, probe, release, room
 from ui.markdown import plain
 from ui.predict import nearest
 
@@ -26,18 +26,19 @@ with st.container(border=True):
             key="release",
             help="Ends the worker process, so that others can use them.",
         ):
-            if sentence := shell.attempt(lab().release):
+            if sentence := shell.attempt(release):
                 shell.refusal(sentence)
             else:
                 st.toast("The worker releases the devices now, or after the current run.")
     if asked or (
         lab().devices(target) is None
+        and may_act()
         and state.first_look(target)
         and not active
         and not hardware.holders
     ):
         with st.spinner("Querying the devices, a few seconds…"):
-            sentence = shell.attempt(lab().probe, target)
+            sentence = shell.attempt(probe, target)
         if sentence:
             shell.refusal(sentence)
     with place:
@@ -50,7 +51,7 @@ st.subheader("Running now", anchor=False)
 if active:
     live.watch_queue(tuple(status.run for status in active))
 else:
-    st.caption(plain(f"Nothing runs and nothing waits. {lab().room(viewer()).words}"))
+    st.caption(plain(f"Nothing runs and nothing waits. {room().words}"))
 
 st.subheader("Lately", anchor=False)
 recent = lab().history(over=True, limit=6, searched=False)

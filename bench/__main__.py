@@ -48,6 +48,8 @@ SLOW = {
     "timeline_speed",
     "trace_speed",
     "viewers",
+    "visitors_apart",
+    "closed_doors",
 }
 SCRIPTS = {
     path.stem: path

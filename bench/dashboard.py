@@ -147,14 +147,21 @@ class Viewer:
 
 
 @asynccontextmanager
-async def viewer(server: Server, page: str, query: str) -> AsyncIterator[Viewer]:
-    """A viewer who has just opened a screen."""
-    address = f"ws://127.0.0.1:{server.port}/_stcore/stream"
+async def viewer(
+    server: Server, page: str, query: str, address: str | None = None, forwarded: str | None = None
+) -> AsyncIterator[Viewer]:
+    """A viewer who has just opened a screen, from an address of this machine. `forwarded`: the
+    address that it says to come from.
+    """
+    options: dict[str, Any] = {"local_addr": (address, 0)} if address else {}
+    if forwarded:
+        options["additional_headers"] = {"X-Forwarded-For": forwarded}
     async with websockets.connect(
-        address,
+        f"ws://127.0.0.1:{server.port}/_stcore/stream",
         subprotocols=["streamlit"],  # type: ignore[list-item]
         max_size=None,
         open_timeout=PATIENCE_S,
+        **options,
     ) as socket:
         yield Viewer(socket, page, query)
 

@@ -36,7 +36,11 @@ COMMANDS = {
     "collectives": "time and bandwidth of each collective, size by size",
     "calibrate": "the ceilings of this machine: copies, matmuls, collectives",
     "link": "the link that opens an experiment in the dashboard",
+    "who": "who did what on the dashboard",
+    "login": "whether the dashboard requires a login, and how to end that",
 }
+
+_OWNERS = {"who": "owner.who", "login": "owner.login"}  # for who runs the server
 
 
 class _Parser(argparse.ArgumentParser):
@@ -104,7 +108,7 @@ def _call(words: list[str]) -> int:
             f"command {shorten(words[0])}", "does not exist", f"use one of {', '.join(COMMANDS)}"
         )
     meaning = COMMANDS[words[0]]
-    command = pkgutil.resolve_name(f"spmd_core.commands.{words[0]}")
+    command = pkgutil.resolve_name(f"spmd_core.commands.{_OWNERS.get(words[0], words[0])}")
     parser = _Parser(
         prog=f"{PROGRAM} {words[0]}",
         description=f"{meaning[0].upper()}{meaning[1:]}.",

@@ -43,7 +43,7 @@ FLOORS = (
 )
 # The rooms of `ui`, from the bottom, by the same rule.
 UI_FLOORS = (
-    ("heap", "lab", "markdown", "state", "style", "choices"),
+    ("entrance", "heap", "lab", "markdown", "state", "style", "choices"),
     ("charts", "tables", "inputs", "links", "cards", "exports", "price"),
     ("arrows", "course", "hardware", "ir", "next_step", "timeline"),
     ("shell",),

@@ -29,7 +29,7 @@ class StandInLab:
         self.queue.append(RunStatus(run, "queued", experiment, 0.0, queue_position=len(self.queue)))
         return run
 
-    def cancel(self, run):
+    def cancel(self, run, asker=None):
         self.cancelled.append(run)
         self.end(run, "cancelled")
 

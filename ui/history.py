@@ -10,7 +10,7 @@ from spmd_core.results import RunSummary
 from spmd_core.words import experiment_words, searched_words, ticked_words
 from ui import cards, exports, shell, state, tables
 from ui.compare import view
-from ui.lab import lab, viewer
+from ui.lab import delete, lab, room
 from ui.markdown import plain
 
 _MOST_UNREAD, _OLDEST = 20, 20  # told of, and offered at once
@@ -124,7 +124,7 @@ def upkeep() -> None:
                 st.markdown(f":small[{plain(each.reason)}]")
             if st.button("Delete them for good", key="delete:unread", icon=":material/delete:"):
                 _delete([each.run for each in unread])
-    taken = lab().room(viewer())
+    taken = room()
     if taken.is_stored_full:
         oldest = lab().oldest_finished(_OLDEST)
         st.warning(
@@ -144,7 +144,7 @@ def upkeep() -> None:
 
 
 def _delete(runs: Sequence[str]) -> None:
-    if sentence := shell.attempt(lab().delete, runs):
+    if sentence := shell.attempt(delete, runs):
         shell.refusal(sentence)
         return
     view.forget()
@@ -174,7 +174,7 @@ def actions(picked: Sequence[RunSummary]) -> None:
         with st.popover(f"Delete {names}", icon=":material/delete:"):
             st.markdown(f"Delete {names} with everything measured? This cannot be undone.")
             if st.button(f"Delete {names} for good", key="delete", type="primary"):
-                sentence = shell.attempt(lab().delete, [run.run for run in picked])
+                sentence = shell.attempt(delete, [run.run for run in picked])
                 if sentence:
                     shell.refusal(sentence)
                 else:

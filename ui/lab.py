@@ -1,17 +1,21 @@
 """The handle to the Lab; the only importer of it in the user interface."""
 
 import hashlib
+import ipaddress
 import secrets
+from collections.abc import Sequence
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, is_confirmed, read_settings
 from spmd_core.experiment import Experiment
-from spmd_core.lab import Asker, Lab
+from spmd_core.lab import Asker, Lab, Room
 from spmd_core.results import RunStatus
+from ui.entrance import door
 
 _COOKIE = "_streamlit_xsrf"  # one for each browser, which all its tabs share
+_HOST_NETWORK = 64  # bits of an IPv6 address that a provider gives to one host
 
 
 class NothingStored(Exception):
@@ -21,7 +25,13 @@ class NothingStored(Exception):
 
 
 def lab() -> Lab:
-    """The Lab of this process and data folder; StorageError where the folder cannot be used."""
+    """The Lab of this process and data folder; StorageError where the folder cannot be used.
+
+    AccessError where the visitor may not come in: a part of a screen that draws itself again does
+    not begin where the screen does.
+    """
+    if get_script_run_ctx(suppress_warning=True) is not None:
+        door.check()
     return Lab.open()
 
 
@@ -33,32 +43,117 @@ def find(run: str) -> RunStatus | None:
         return None
 
 
+# What changes something says who asks: the Lab itself refuses those who may only look.
+
+
 def submit(experiment: Experiment) -> str:
     """Queue an experiment for whoever looks at this page; the run's id."""
-    return lab().submit(experiment, Asker(viewer()))
+    return lab().submit(experiment, _asker())
 
 
-def asker() -> Asker:
-    """Who asks for many runs at once, such as a search: together they count as one."""
-    return Asker(viewer(), secrets.token_hex(8))
+def cancel(run: str) -> None:
+    """Cancel a run."""
+    lab().cancel(run, _asker())
+
+
+def cancel_mine() -> None:
+    """Cancel every run of whoever looks at this page."""
+    lab().cancel_all(viewer(), _asker())
+
+
+def delete(runs: Sequence[str]) -> None:
+    """Delete runs that are over."""
+    lab().delete(runs, _asker())
+
+
+def release() -> None:
+    """Let go of the devices."""
+    lab().release(_asker())
+
+
+def probe(target: str) -> None:
+    """Ask a target's devices what they are, and wait."""
+    lab().probe(target, asker=_asker())
+
+
+def begin(what: str) -> Asker:
+    """Who asks for many runs at once, such as a search: together they count as one. RequestError
+    where they may only look.
+    """
+    asker = _asker(secrets.token_hex(8))
+    lab().allow(asker, what)
+    return asker
+
+
+def end(what: str) -> None:
+    """Note that work such as a search is about to be stopped; RequestError as `begin`."""
+    lab().allow(_asker(), f"cancel {what}")
+
+
+def room() -> Room:
+    """What is taken of what whoever looks at this page may take."""
+    return lab().room(viewer(), _address())
+
+
+def may_act() -> bool:
+    """Whether whoever looks at this page may do more than look and estimate."""
+    return read_settings().anonymous != "viewer" or _is_logged_in()
 
 
 class Batch:
     """Queues runs that are asked for at once, such as a sweep: together they count as one."""
 
     def __init__(self) -> None:
-        self._asker = Asker(viewer(), secrets.token_hex(8))
+        self._asker = _asker(secrets.token_hex(8))
 
     def submit(self, experiment: Experiment) -> str:
         """Queue one of them; the run's id."""
         return lab().submit(experiment, self._asker)
 
+    def cancel(self, run: str) -> None:
+        """Cancel one of them."""
+        lab().cancel(run, self._asker)
+
 
 def viewer() -> str:
     """Who looks: by login, else by browser, else by session. A hash, since it is stored."""
-    logged_in = st.user.get("is_logged_in") and (st.user.get("email") or st.user.get("sub"))
-    name = logged_in or st.context.cookies.get(_COOKIE)
+    name = _login_name() or st.context.cookies.get(_COOKIE)
     if not name:
         context = get_script_run_ctx(suppress_warning=True)
         name = context.session_id if context else "nobody"
     return hashlib.sha256(str(name).encode()).hexdigest()[:16]
+
+
+def _asker(batch: str | None = None) -> Asker:
+    address, known = _address(), viewer()
+    who = _login_name() or f"{address}, browser {known}"
+    return Asker(known, batch, address, who, _is_logged_in())
+
+
+def _is_logged_in() -> bool:
+    return st.user.get("is_logged_in") is True
+
+
+def _login_name() -> str | None:
+    """The e-mail address of who is logged in, or what the provider calls them where it does not
+    confirm one: anybody could choose another's.
+    """
+    if not _is_logged_in():
+        return None
+    if is_confirmed(st.user) and (email := st.user.get("email")):
+        return str(email)
+    return f"{st.user.get('iss')} {st.user.get('sub')}"
+
+
+def _address() -> str | None:
+    """The network address of who has not logged in, of IPv6 its network: one host has all of it."""
+    if _is_logged_in():
+        return None
+    host = str(st.context.ip_address or "127.0.0.1")  # None stands for this machine
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address) and not address.ipv4_mapped:
+        return str(ipaddress.ip_network((address, _HOST_NETWORK), strict=False))
+    return str(getattr(address, "ipv4_mapped", None) or address)

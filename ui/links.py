@@ -19,6 +19,7 @@ from spmd_core.experiment import (
 from spmd_core.machine import accelerator_files, default_target, get_topology
 from spmd_core.pictures import is_product
 from ui import choices, state
+from ui.entrance import token
 from ui.lab import find, lab
 from ui.markdown import plain
 
@@ -296,5 +297,7 @@ def _view() -> str:
 
 
 def _page_path(screen: str) -> str:
-    query = urlencode({name: value for name, value in st.query_params.items() if len(value) < 512})
+    shown = {name: value for name, value in st.query_params.items() if len(value) < 512}
+    shown.pop(token.PARAMETER, None)  # it is for one browser
+    query = urlencode(shown)
     return ("/" if screen == "overview" else f"/{screen}") + (f"?{query}" if query else "")

@@ -17,7 +17,7 @@ from spmd_core.words import (
 )
 from ui import cards, links, state
 from ui.charts import bandwidth, base, curve
-from ui.lab import find, lab, submit, viewer
+from ui.lab import cancel, cancel_mine, find, lab, room, submit
 from ui.markdown import as_sentence, plain
 from ui.shell import attempt, refusal
 
@@ -160,13 +160,13 @@ def watch_queue(seen: tuple[str, ...]) -> None:
 
     if len(active) > MOST_LISTED:
         st.caption(f"And {len(active) - MOST_LISTED} more wait behind these.")
-    taken = lab().room(viewer())
+    taken = room()
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(plain(taken.words), width="stretch")
         if taken.own and st.button(
             "Cancel all of mine", key="cancel:mine", icon=":material/stop_circle:"
         ):
-            state.set_refused("mine", attempt(lab().cancel_all, viewer()))
+            state.set_refused("mine", attempt(cancel_mine))
     _cancel_refusal("mine")
 
 
@@ -185,13 +185,13 @@ def _behind(status: RunStatus) -> None:
             query_params=cards.query(at_hand.experiment, at_hand.run),
         )
         if st.button("Cancel that one", key=f"cancel-ahead:{at_hand.run}"):
-            state.set_refused(at_hand.run, attempt(lab().cancel, at_hand.run))
+            state.set_refused(at_hand.run, attempt(cancel, at_hand.run))
     _cancel_refusal(at_hand.run)
 
 
 def _cancel_button(run: str) -> None:
     if st.button("Cancel", key=f"cancel:{run}", icon=":material/stop_circle:"):
-        state.set_refused(run, attempt(lab().cancel, run))
+        state.set_refused(run, attempt(cancel, run))
 
 
 def _cancel_refusal(run: str) -> None:

@@ -12,9 +12,9 @@ from spmd_core.trials import is_guessed, with_remedies
 from spmd_core.trials import tryouts as running
 from spmd_core.words import GUESSED, NOTHING_WORTH, TRIES, doing_words, titles, what_words
 from ui import cards
-from ui.lab import asker, lab, viewer
+from ui.lab import begin, end, lab, room
 from ui.markdown import as_sentence, coded, plain
-from ui.shell import refusal
+from ui.shell import attempt, refusal
 
 INTERVAL_S = 0.5
 HEADING = "What would remove the collectives"
@@ -58,11 +58,13 @@ def _ask(label: str, result: Result) -> None:
         st.caption(plain(TRIES))
     if not pressed:
         return
-    taken = lab().room(viewer())
+    taken = room()
     if taken.own >= taken.own_most or taken.queued >= taken.queued_most:
         refusal(f"Nothing was begun: {taken.words} Wait for one, or cancel one on Overview.")
         return
-    running.start(lab(), result, asker())
+    if sentence := attempt(lambda: running.start(lab(), result, begin("remedies"))):
+        refusal(sentence)
+        return
     st.rerun()
 
 
@@ -78,7 +80,10 @@ def _watch(run: str, names: tuple[str, ...]) -> None:
             words = doing_words(tryout.done, tryout.of, tryout.doing)
             st.markdown(coded(as_sentence(words)), width="stretch")
             if st.button("Cancel", key="remedies:cancel", icon=":material/stop_circle:"):
-                tryout.cancel()
+                if sentence := attempt(end, "remedies"):
+                    st.toast(plain(sentence))
+                else:
+                    tryout.cancel()
         st.progress(tryout.done / tryout.of if tryout.of else 0.0)
     _answers(with_remedies(tryout.result, tryout.answers), names)
 

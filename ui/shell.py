@@ -12,7 +12,8 @@ from spmd_core.base import LabError, StorageError
 from spmd_core.experiment import Experiment, files
 from spmd_core.words import experiment_words
 from ui import heap, links, state, style
-from ui.lab import lab
+from ui.entrance import door, version
+from ui.lab import lab, may_act
 from ui.markdown import as_sentence, plain
 
 PAGES = {
@@ -56,6 +57,10 @@ def open_page(screen: str) -> DeltaGenerator:
         st.space("stretch")
         share = st.container(width="content")
     _address_banner()
+    if version.source.has_changed():
+        st.warning(version.START_AGAIN, icon=":material/restart_alt:")
+    if not may_act():
+        st.caption("You may look and estimate here. Running takes more: ask whoever runs this.")
     try:
         lab()
     except StorageError as error:
@@ -63,6 +68,8 @@ def open_page(screen: str) -> DeltaGenerator:
         st.stop()
     if problem := lab().problem:
         refusal(f"The queue stands still. {problem}")
+    if exposed := lab().readable_by_others:
+        st.warning(plain(exposed), icon=":material/lock_open:")
     for sentence in files.problems(_OWN_WAIT_S) if screen in _OWN_SCREENS else ():
         st.warning(plain(sentence), icon=":material/extension_off:")
     if screen in _EXPERIMENT_SCREENS:
@@ -118,7 +125,7 @@ def _link_notice(screen: str) -> None:
 def _address_banner() -> None:
     """Anyone who can reach an unprotected address can run programs on these devices: say so."""
     address = st.get_option("server.address") or ""
-    if st.get_option("server.address") in _LOOPBACK[:3] or "auth" in _secrets():
+    if st.get_option("server.address") in _LOOPBACK[:3] or door.is_login_set_up():
         return
     st.warning(
         f"This dashboard answers on {plain(address or 'every address of this machine')} without a login: whoever can reach it can use "
@@ -128,12 +135,23 @@ def _address_banner() -> None:
 
 
 def _require_login() -> None:
-    """Where a login is set up ([auth] in secrets.toml), nothing is shown before it."""
-    if "auth" in _secrets() and not getattr(st.user, "is_logged_in", False):
-        st.button("Log in", on_click=st.login, icon=":material/login:", key="login")
-        st.stop()
-
-
-def _secrets() -> set[str]:
-    """Sections of secrets.toml; none where there is no such file."""
-    return set(st.secrets) if st.secrets.load_if_toml_exists() else set()
+    """Nothing is shown where the dashboard is closed, before a login that is set up, and to somebody
+    who is not among the members.
+    """
+    entry = door.entry()
+    if entry.may_enter:
+        return
+    if sentence := entry.closed or entry.turned_away:
+        refusal(sentence)
+    for provider in entry.providers:
+        named = "" if provider == "default" else f" with {plain(provider)}"
+        st.button(
+            f"Log in{named}",
+            on_click=st.login,
+            args=(provider,),
+            icon=":material/login:",
+            key="login" if provider == "default" else f"login:{provider}",
+        )
+    if entry.turned_away:
+        st.button("Log out", on_click=st.logout, icon=":material/logout:", key="logout")
+    st.stop()

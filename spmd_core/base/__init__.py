@@ -1,7 +1,8 @@
 """What everything else stands on: refusals, units, frozen values, threads, settings."""
 
-from spmd_core.base import threads
+from spmd_core.base import login, threads
 from spmd_core.base.errors import (
+    AccessError,
     Inexpressible,
     LabError,
     RequestError,
@@ -13,6 +14,7 @@ from spmd_core.base.errors import (
     shorten,
 )
 from spmd_core.base.frozen import AsObject, Frozen, PairsOf
+from spmd_core.base.login import is_confirmed
 from spmd_core.base.settings import Settings, default_data_folder, read_settings, resolved
 from spmd_core.base.units import (
     bytes_text,
@@ -27,6 +29,7 @@ from spmd_core.base.units import (
 )
 
 __all__ = [
+    "AccessError",
     "AsObject",
     "Frozen",
     "Inexpressible",
@@ -41,6 +44,8 @@ __all__ = [
     "bytes_text",
     "count_text",
     "default_data_folder",
+    "is_confirmed",
+    "login",
     "mesh_text",
     "number_text",
     "ordinal_text",

@@ -15,6 +15,10 @@ class StorageError(LabError):
     """The data folder cannot be read or written."""
 
 
+class AccessError(LabError):
+    """Somebody may not come in, or may not do this."""
+
+
 class UnreadableRun(RequestError):
     """A stored run that this version cannot read: made by another one, or damaged."""
 

@@ -1,11 +1,11 @@
 """Settings that come from environment variables, and the data folder."""
 
+import ipaddress
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import ip_address
 from pathlib import Path
 
 import platformdirs
@@ -16,6 +16,8 @@ _ADDRESS = re.compile(
     r"(?P<scheme>tcp|tls)://(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})"
 )
 _TLS_FILES = ("SPMD_LAB_DASK_CA", "SPMD_LAB_DASK_CERT", "SPMD_LAB_DASK_KEY")
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{16,}")
+_MEMBER = re.compile(r"([^@\s]+@|@)?[\w-]+(\.[\w-]+)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +39,18 @@ class Settings:
     # runs queued or at work, above which a viewer's is refused; a sweep is one
     queue_most: int = 50
     queue_most_of_viewer: int = 10  # the same of one viewer
+    queue_most_of_address: int = 20  # the same of all viewers of one address without a login
     stored_most_bytes: int = 2 * 2**30  # of the database, above which a viewer's run is refused
     # workers that compile a search or a sweep at the same time; 0: as cores and memory allow
     compilers: int = 0
     dask: str = ""  # address of a Dask scheduler on whose workers a search compiles
     # paths of a tls:// scheduler's CA, and of the certificate and key that are shown to it
     dask_tls: tuple[str, ...] = ()
+    # e-mail addresses and domains that a login lets in; *: whoever the identity provider knows
+    members: tuple[str, ...] = ()
+    anonymous: str = ""  # viewer: who has not logged in may only look, and estimate
+    token: str = ""  # that a link carries once, before anything is served
+    proxies: tuple[str, ...] = ()  # addresses whose X-Forwarded-For is believed
 
     def longest_s(self, is_compiling: bool) -> float:
         """Seconds after which a run is ended."""
@@ -63,10 +71,17 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         queue_most_of_viewer=_whole(
             environ, "SPMD_LAB_QUEUE_PER_VIEWER", defaults.queue_most_of_viewer
         ),
+        queue_most_of_address=_whole(
+            environ, "SPMD_LAB_QUEUE_PER_ADDRESS", defaults.queue_most_of_address
+        ),
         stored_most_bytes=_whole(environ, "SPMD_LAB_STORED_BYTES", defaults.stored_most_bytes),
         compilers=_whole(environ, "SPMD_LAB_COMPILERS", defaults.compilers),
         dask=(address := _address(environ)),
         dask_tls=tuple(_file(environ, name) for name in _TLS_FILES * address.startswith("tls://")),
+        members=_members(environ, "SPMD_LAB_MEMBERS"),
+        anonymous=_anonymous(environ, "SPMD_LAB_ANONYMOUS"),
+        token=_token(environ, "SPMD_LAB_TOKEN"),
+        proxies=_proxies(environ, "SPMD_LAB_PROXY"),
     )
 
 
@@ -92,7 +107,7 @@ def _address(environ: Mapping[str, str]) -> str:
 
 def _is_loopback(host: str) -> bool:
     try:
-        return host == "localhost" or ip_address(host).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:  # a name, which may lead anywhere
         return False
 
@@ -106,6 +121,53 @@ def _file(environ: Mapping[str, str], name: str) -> str:
             "give the path of a PEM file, as docs/cluster.md shows",
         )
     return str(path.resolve())
+
+
+def _members(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
+    words = environ.get(name, "").lower().replace(",", " ").split()
+    for word in words:
+        if word != "*" and not _MEMBER.fullmatch(word):
+            raise refuse(
+                f"{name}={shorten(word)}",
+                "is no e-mail address or domain",
+                f"use for example {name}=ann@example.com,example.org, or * for whoever the "
+                "identity provider knows",
+            )
+    return tuple(word.removeprefix("@") for word in words)
+
+
+def _anonymous(environ: Mapping[str, str], name: str) -> str:
+    text = environ.get(name, "").strip()
+    if text not in ("", "viewer"):
+        raise refuse(
+            f"{name}={shorten(text)}", "is not known", f"use {name}=viewer, or leave it out"
+        )
+    return text
+
+
+def _token(environ: Mapping[str, str], name: str) -> str:
+    text = environ.get(name, "")
+    if text and not _TOKEN.fullmatch(text):  # not quoted: it is a secret
+        raise refuse(
+            f"the value of {name}",
+            "is not 16 or more letters, digits, - and _",
+            "make one with `python -c 'import secrets; print(secrets.token_urlsafe())'`",
+        )
+    return text
+
+
+def _proxies(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
+    words = environ.get(name, "").replace(",", " ").split()
+    for word in words:
+        try:
+            ipaddress.ip_address(word)
+        except ValueError:
+            raise refuse(
+                f"{name}={shorten(word)}",
+                "is not the address of a proxy",
+                f"use for example {name}=10.0.0.2, or leave it out",
+            ) from None
+    return tuple(words)
 
 
 def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:

@@ -3,6 +3,7 @@ command line call.
 """
 
 import atexit
+import contextlib
 import secrets
 import threading
 import time
@@ -10,10 +11,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from spmd_core.base import Settings, default_data_folder, read_settings, refuse, resolved, shorten
+from spmd_core.base import (
+    Settings,
+    StorageError,
+    default_data_folder,
+    read_settings,
+    refuse,
+    resolved,
+    shorten,
+)
 from spmd_core.experiment import Experiment
 from spmd_core.lab.cluster.lanes import cluster_lanes
-from spmd_core.lab.store.limits import Asker, Room, check_asker, room
+from spmd_core.lab.store.actions import Action
+from spmd_core.lab.store.limits import Asker, Room, check_asker, check_may_act, room
 from spmd_core.lab.store.rows import Unread
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.clients import Clients
@@ -116,9 +126,19 @@ class Lab:
             check_asker(self._store, self._settings, asker, experiment)
         run = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
         viewer, batch = (asker.viewer, asker.batch) if asker else (None, batch)
+        is_first = asker is not None and (batch is None or not self._store.has_active(batch))
         self._store.submit(
-            run, experiment, viewer, batch, compile_only, self._clients.own, self._serve
+            run,
+            experiment,
+            viewer,
+            batch,
+            compile_only,
+            client=self._clients.own,
+            lasts=self._serve,
+            address=asker.address if asker else None,
         )
+        if is_first:
+            self._note(asker, "submit", run)
         if not self._serve:  # not before it is stored: it would be taken for one that is over
             with self._guard:
                 self._own_runs.add(run)
@@ -177,8 +197,26 @@ class Lab:
             run, strategy, name
         )
 
-    def cancel(self, run: str) -> None:
+    def allow(self, asker: Asker | None, action: str, subject: str = "") -> None:
+        """Let somebody do something, and keep who it was; RequestError where they may only look.
+
+        `asker` None: the command line, or this program itself.
+        """
+        check_may_act(self._settings, asker)
+        self._note(asker, action, subject)
+
+    def _note(self, asker: Asker | None, action: str, subject: str) -> None:
+        if asker is not None:
+            with contextlib.suppress(StorageError):  # a full disk must not keep runs from deletion
+                self._store.note_action(asker.who or asker.viewer, action, subject)
+
+    def actions(self, limit: int = 100) -> tuple[Action, ...]:
+        """What visitors of the dashboard did, the last first."""
+        return self._store.actions(limit)
+
+    def cancel(self, run: str, asker: Asker | None = None) -> None:
         """Cancel a run: at once while queued; else ask the worker, and end it if it does not listen."""
+        self.allow(asker, "cancel", run)
         if self._store.cancel_queued(run):
             self._wake()
         elif not self._stored(run).is_over:
@@ -186,16 +224,16 @@ class Lab:
             self._store.cancel_queued(run)  # where it was put back in the queue meanwhile
             self._wake()
 
-    def cancel_all(self, viewer: str) -> int:
+    def cancel_all(self, viewer: str, asker: Asker | None = None) -> int:
         """Cancel every run of a viewer that is not over; how many there were."""
         runs = self._store.active_of(viewer)
         for run in runs:
-            self.cancel(run)
+            self.cancel(run, asker)
         return len(runs)
 
-    def room(self, viewer: str) -> Room:
+    def room(self, viewer: str, address: str | None = None) -> Room:
         """What is taken of what a viewer may take."""
-        return room(self._store, self._settings, viewer)
+        return room(self._store, self._settings, viewer, address)
 
     def longest_s(self, experiment: Experiment) -> float:
         """Seconds after which a run of this experiment is ended."""
@@ -255,8 +293,9 @@ class Lab:
         ]
         return tuple(summary for summary in seen if state in (None, summary.state))
 
-    def delete(self, runs: Sequence[str]) -> int:
+    def delete(self, runs: Sequence[str], asker: Asker | None = None) -> int:
         """Delete runs that are over, with their results; how many. RequestError where one is not."""
+        check_may_act(self._settings, asker)
         active = {status.run for status in self.active()}
         for run in runs:
             if run in active:
@@ -267,7 +306,10 @@ class Lab:
         with self._guard:
             for run in runs:
                 self._results.pop(run, None)
-        return self._store.delete(runs)
+        count = self._store.delete(runs)
+        for run in runs:
+            self._note(asker, "delete", run)
+        return count
 
     def unread(self) -> tuple[Unread, ...]:
         """Stored runs that this version cannot read, newest first: they can only be deleted."""
@@ -290,12 +332,16 @@ class Lab:
             self._ask_probe(target)
         return self._store.environment(target)
 
-    def probe(self, target: str, timeout_s: float = 60.0) -> Environment:
+    def probe(
+        self, target: str, timeout_s: float = 60.0, asker: Asker | None = None
+    ) -> Environment:
         """Ask a target's devices what they are, and wait. WorkerError where they do not say."""
+        self.allow(asker, "probe", target)
         return answered(self._store, self._supervisor, self._ask_probe(target), target, timeout_s)
 
-    def release(self) -> None:
+    def release(self, asker: Asker | None = None) -> None:
         """Let go of the devices: at once where they are idle, else after the current run."""
+        self.allow(asker, "release")
         self._store.ask("release")
         self._wake()
 
@@ -317,6 +363,11 @@ class Lab:
     def queue_holder(self) -> int | None:
         """Pid of the process that works the queue; None where nobody does."""
         return self._turn.holder()
+
+    @property
+    def readable_by_others(self) -> str | None:
+        """Why other users of this machine can read what is stored; None where they cannot."""
+        return self._store.readable_by_others()
 
     @property
     def problem(self) -> str | None:

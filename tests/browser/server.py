@@ -51,7 +51,7 @@ class Server:
             )
         deadline = time.monotonic() + 180
         while not self._healthy():
-            assert time.monotonic() < deadline and self.process.poll() is None, self.log
+            assert time.monotonic() < deadline and self.process.poll() is None, self.log[-4000:]
             time.sleep(0.05)
 
     def stop(self) -> None:
@@ -76,6 +76,9 @@ class Server:
         try:
             with urllib.request.urlopen(f"{self.url}/_stcore/health", timeout=1) as answer:
                 return answer.status == 200
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code in (401, 503)  # there, and closed
         except (urllib.error.URLError, OSError):
             return False
 

@@ -9,6 +9,7 @@ from streamlit.config import get_option, set_option
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.lab.lab import Lab
+from ui.entrance import door
 
 ROOT = Path(__file__).resolve().parents[2]
 AUTH = {
@@ -20,12 +21,77 @@ AUTH = {
 }
 
 
-def test_a_screen_asks_for_the_login_first(data_folder):
-    page = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
+@pytest.fixture
+def opened(data_folder, monkeypatch):
+    """A function that opens Overview as somebody, with a login set up and Authlib installed."""
+    monkeypatch.setattr(door, "_has_library", lambda: True)
+    monkeypatch.setenv("SPMD_LAB_MEMBERS", "example.com")
+
+    def opened(auth=AUTH, **claims):
+        page = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60)
+        page.secrets["auth"] = auth
+        page.user = claims
+        page.run()
+        assert not page.exception
+        return page
+
+    yield opened
+    Lab.open().close()
+
+
+def test_a_screen_asks_for_the_login_first(opened):
+    page = opened()
+    assert [button.label for button in page.button] == ["Log in"] and not page.title
+
+
+def test_each_provider_has_a_button(opened):
+    common = {key: AUTH[key] for key in ("redirect_uri", "cookie_secret")}
+    one = {key: value for key, value in AUTH.items() if key not in common}
+    page = opened(common | {"google": one, "okta": one})
+    assert [button.label for button in page.button] == ["Log in with google", "Log in with okta"]
+
+
+def test_members_come_in_and_others_may_log_out(opened):
+    ann = {"is_logged_in": True, "email": "ann@example.com", "email_verified": True}
+    assert opened(**ann).title[0].value == "Overview"
+    for other in ({"email": "ann@other.org"}, {"email_verified": False}):
+        page = opened(**(ann | other))
+        assert [button.label for button in page.button] == ["Log out"] and not page.title
+        assert len(page.error) == 1
+
+
+def test_a_login_that_was_set_up_is_not_left_out_in_silence(opened):
+    opened()
+    page = AppTest.from_file(str(ROOT / "home.py"), default_timeout=60).run()
+    assert "no \\[auth\\] any more" in page.error[0].value
+    assert not page.title and not page.button and not page.exception
+
+
+def test_without_the_package_a_sentence_is_shown(opened, monkeypatch):
+    monkeypatch.setattr(door, "_has_library", lambda: False)
+    page = opened()
+    assert "install streamlit" in page.error[0].value and not page.title and not page.button
+
+
+def test_a_part_of_a_screen_asks_too(opened):
+    """A part that draws itself again does not begin where the screen does."""
+
+    def part():
+        import streamlit as st
+
+        from spmd_core.base.errors import AccessError
+        from ui.lab import lab
+
+        try:
+            st.write(len(lab().active()))
+        except AccessError as error:
+            st.error(str(error))
+
+    page = AppTest.from_function(part)
     page.secrets["auth"] = AUTH
     page.run()
-    assert not page.exception
-    assert [button.label for button in page.button] == ["Log in"] and not page.title
+    assert [error.value for error in page.error] == ["Log in first: load the page again."]
+    assert not page.markdown
 
 
 @pytest.mark.parametrize(("address", "told"), [("0.0.0.0", True), ("127.0.0.1", False)])

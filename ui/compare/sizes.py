@@ -12,7 +12,7 @@ from spmd_core.words import SIZE_COLUMNS, point_size_words, size_headline, size_
 from ui import live
 from ui.charts import base
 from ui.compare.view import View
-from ui.lab import Batch, lab
+from ui.lab import Batch, cancel, lab
 from ui.markdown import plain
 from ui.shell import attempt, refusal
 
@@ -75,7 +75,7 @@ def _watch(experiments: tuple[Experiment, ...]) -> None:
         st.progress(done / len(experiments), text=f"{done} of {len(experiments)} sizes")
         if st.button("Cancel", key="sizes:cancel", icon=":material/stop_circle:"):
             for run in active:
-                attempt(lab().cancel, run)
+                attempt(cancel, run)
     _show(known(experiments))
 
 

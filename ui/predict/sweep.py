@@ -303,7 +303,7 @@ def _watch(sweep: Sweep, points: Sequence[Point], seen: tuple[str, ...]) -> None
             text=plain(f"{words}, {waiting}{'' if held_up else ' more'} in the queue"),
         )
         if st.button("Cancel all", key="sweep:cancel", icon=":material/stop_circle:"):
-            cancel(lab(), outcomes)
+            cancel(Batch(), outcomes)
             st.rerun()
 
 

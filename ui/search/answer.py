@@ -9,8 +9,10 @@ from spmd_core.search import Answer, Candidate, axis_rules
 from spmd_core.trials import Search
 from spmd_core.words import search as words
 from ui import cards, exports
+from ui.lab import end
 from ui.markdown import coded, plain
 from ui.search import charts
+from ui.shell import attempt
 
 ROWS, MOST_LISTED = 15, 200
 INTERVAL_S = 1.0
@@ -38,7 +40,10 @@ def watch(search: Search) -> None:
             icon=":material/stop_circle:",
             help="Keeps what was found; searching again goes on from there.",
         ):
-            search.cancel()
+            if sentence := attempt(end, "search"):
+                st.toast(plain(sentence))
+            else:
+                search.cancel()
     answer = search.glance
     if answer.space:
         st.progress(

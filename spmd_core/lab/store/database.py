@@ -3,7 +3,9 @@ are sentences.
 """
 
 import contextlib
+import os
 import sqlite3
+import stat
 import threading
 import time
 import zlib
@@ -16,6 +18,8 @@ from spmd_core.lab.store.migrations import MIGRATIONS, apply
 
 FILE_NAME = "lab.sqlite3"
 BUSY_TIMEOUT_S = 5.0
+_OTHERS = 0o077  # what group and others may do
+_PASSED = 0o011  # of a folder: group or others reach what is in it
 _INCREMENTAL = 2  # of PRAGMA auto_vacuum
 _SHRINK_S, _SHRINK_PAGES = 2.0, 1000  # a delete may take so long, in steps of so many pages
 _WORTH_A_VACUUM = 16 * 2**20  # bytes; it writes the whole file anew
@@ -32,6 +36,7 @@ class Database:
         self._reading, self._writing = threading.Lock(), threading.Lock()
         with self._sentences():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._keep_private()
             self._writer = self._connect()
             try:
                 with self._sentences():
@@ -46,6 +51,28 @@ class Database:
         with self._reading, self._writing:
             self._reader.close()
             self._writer.close()
+
+    def readable_by_others(self) -> str | None:
+        """Why other users of this machine can read the file; None where they cannot."""
+        if not self.path.stat().st_mode & _OTHERS or not self.folder.stat().st_mode & _PASSED:
+            return None
+        return (
+            f"Other users of this machine can read {self.path}, and it cannot be closed to them: "
+            f"run `chmod 600 {self.path}` as its owner, or name another folder in SPMD_LAB_DATA."
+        )
+
+    def _keep_private(self) -> None:
+        """A file that only its user can read and write: a new one from its first byte on, an old
+        one from now on, as far as its owner and file system let that happen.
+        """
+        # only where it is not there: closing it would give up the locks that this process has on it
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        for path in (self.path, self.path.with_name(f"{FILE_NAME}-journal")):
+            with contextlib.suppress(OSError):  # `readable_by_others` tells
+                mode = stat.S_IMODE(path.stat().st_mode)
+                if mode & _OTHERS:
+                    path.chmod(mode & ~_OTHERS)
 
     def used_bytes(self) -> int:
         """Bytes of the file that hold something."""

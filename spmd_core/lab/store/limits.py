@@ -13,6 +13,9 @@ class Asker:
 
     viewer: str
     batch: str | None = None
+    address: str | None = None  # of who has not logged in
+    who: str = ""  # for what is kept of who did what
+    is_logged_in: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,8 @@ class Room:
     queued_most: int
     own: int
     own_most: int
+    beside: int  # of the viewer's address, where that counts
+    beside_most: int
     stored_bytes: int
     stored_most_bytes: int
 
@@ -41,14 +46,26 @@ class Room:
         )
 
 
-def room(store: Store, settings: Settings, viewer: str) -> Room:
+def check_may_act(settings: Settings, asker: Asker | None) -> None:
+    """RequestError where a visitor may only look, and estimate."""
+    if asker is not None and settings.anonymous == "viewer" and not asker.is_logged_in:
+        raise refuse(
+            "a visitor without a login",
+            "may only look and estimate here",
+            "ask whoever runs this dashboard",
+        )
+
+
+def room(store: Store, settings: Settings, viewer: str, address: str | None = None) -> Room:
     """How much room there is for a viewer."""
-    queued, own = store.queue_lengths(viewer)
+    queued, own, beside = store.queue_lengths(viewer, address)
     return Room(
         queued,
         settings.queue_most,
         own,
         settings.queue_most_of_viewer,
+        beside,
+        settings.queue_most_of_address,
         store.used_bytes(),
         settings.stored_most_bytes,
     )
@@ -56,15 +73,22 @@ def room(store: Store, settings: Settings, viewer: str) -> Room:
 
 def check_asker(store: Store, settings: Settings, asker: Asker, experiment: Experiment) -> None:
     """RequestError where a viewer may not queue this experiment now."""
+    check_may_act(settings, asker)
     check_flags(experiment)
     if asker.batch is not None and store.has_active(asker.batch):
         return  # a further point of a sweep that is counted already
-    found = room(store, settings, asker.viewer)
+    found = room(store, settings, asker.viewer, asker.address)
     if found.own >= found.own_most:
         raise refuse(
             f"{found.own} runs of yours",
             "wait or are at work, as many as one viewer may have here",
             "wait for one, or cancel one on Overview",
+        )
+    if found.beside >= found.beside_most:
+        raise refuse(
+            f"{found.beside} runs of your network address",
+            "wait or are at work, as many as one address may have here",
+            "try again when one is over",
         )
     if found.queued >= found.queued_most:
         raise refuse(

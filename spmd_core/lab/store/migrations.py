@@ -132,4 +132,15 @@ MIGRATIONS: tuple[tuple[str, tuple[Step, ...]], ...] = (
             "ALTER TABLE runs ADD COLUMN lasts INTEGER NOT NULL DEFAULT 1",
         ),
     ),
+    (
+        "0009 addresses, and who did what",
+        (
+            "ALTER TABLE runs ADD COLUMN address TEXT",  # NULL: the command line, or by login
+            "CREATE INDEX runs_by_address ON runs(address, started_at)",
+            "CREATE INDEX runs_by_viewer ON runs(address, viewer, started_at)",
+            """CREATE TABLE actions (
+                id INTEGER PRIMARY KEY AUTOINCREMENT, who TEXT NOT NULL, at REAL NOT NULL,
+                action TEXT NOT NULL, subject TEXT NOT NULL)""",
+        ),
+    ),
 )

@@ -12,11 +12,24 @@ from spmd_core.results import ACTIVE, Failure, RunStatus, lane_of_target
 
 IN_ACTIVE = f"state IN {ACTIVE!r}"
 IN_HAND = f"state IN {ACTIVE[1:]!r}"  # they have left the queue
-STATUS = """SELECT runs.*, spec, CASE WHEN state = 'queued' THEN
-    (SELECT COUNT(*) FROM runs AS ahead
-        WHERE ahead.state = 'queued' AND ahead.lane = runs.lane AND ahead.seq <= runs.seq)
-    END AS position
-    FROM runs JOIN experiments ON experiments.id = runs.experiment"""
+# The order of each lane: addresses take turns, who was served longest ago first, and so do the
+# viewers of an address; whoever asks for many waits behind whoever asks for one.
+_LINE = """SELECT id AS waiting_run,
+        ROW_NUMBER() OVER (PARTITION BY lane ORDER BY turn, served, seq) AS position
+    FROM (SELECT id, lane, seq,
+            ROW_NUMBER() OVER (PARTITION BY lane, address ORDER BY own_turn, own_served, seq)
+                AS turn,
+            (SELECT MAX(started_at) FROM runs AS other WHERE other.address IS waiting.address)
+                AS served
+        FROM (SELECT id, lane, seq, address,
+                ROW_NUMBER() OVER (PARTITION BY lane, address, viewer ORDER BY seq) AS own_turn,
+                (SELECT MAX(started_at) FROM runs AS other
+                    WHERE other.address IS runs.address AND other.viewer IS runs.viewer)
+                    AS own_served
+            FROM runs WHERE state = 'queued') AS waiting)"""
+STATUS = f"""SELECT runs.*, spec, position
+    FROM runs JOIN experiments ON experiments.id = runs.experiment
+    LEFT JOIN ({_LINE}) ON waiting_run = runs.id"""
 # Which runs of a lane are taken: with a cluster it has those of batches, but for those that need
 # devices of this machine
 Which = Literal["any", "of batches", "for the cluster", "not for the cluster"]
@@ -40,9 +53,10 @@ class Queue(Database):
         compile_only: bool = False,
         client: int | None = None,
         lasts: bool = True,
+        address: str | None = None,
     ) -> None:
-        """Put a run at the end of the queue; `viewer` None: of the command line. `client` is the
-        process that waits for it; `lasts`: its place in the queue outlasts that process.
+        """Put a run into the queue; `viewer` None: of the command line. `client` is the process that
+        waits for it; `lasts`: its place in the queue outlasts that process.
         """
         spec = json.dumps(experiment.to_json(), separators=(",", ":"))
         with self._transaction() as db:
@@ -52,7 +66,8 @@ class Queue(Database):
             )
             db.execute(
                 """INSERT INTO runs (id, experiment, state, submitted_at, viewer, batch, lane,
-                    compile_only, client, lasts) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?)""",
+                    compile_only, client, lasts, address)
+                    VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?)""",
                 (
                     run,
                     experiment.id,
@@ -63,18 +78,22 @@ class Queue(Database):
                     int(compile_only),
                     client,
                     int(lasts),
+                    address,
                 ),
             )
 
-    def queue_lengths(self, viewer: str) -> tuple[int, int]:
-        """Runs that are not over, all and of one viewer; those of one batch count as one."""
+    def queue_lengths(self, viewer: str, address: str | None = None) -> tuple[int, int, int]:
+        """Runs that are not over: all, of one viewer, of one address; those of one batch count as
+        one.
+        """
         row = self._rows(
             f"""SELECT COUNT(DISTINCT COALESCE(batch, id)) AS everyone, COUNT(DISTINCT
-                CASE WHEN viewer = ? THEN COALESCE(batch, id) END) AS own
+                CASE WHEN viewer = ? THEN COALESCE(batch, id) END) AS own, COUNT(DISTINCT
+                CASE WHEN address = ? THEN COALESCE(batch, id) END) AS beside
                 FROM runs WHERE {IN_ACTIVE}""",
-            (viewer,),
+            (viewer, address),
         )[0]
-        return row["everyone"], row["own"]
+        return row["everyone"], row["own"], row["beside"]
 
     def has_active(self, batch: str) -> bool:
         """Whether a run of a batch is not over."""
@@ -94,7 +113,7 @@ class Queue(Database):
         """
         rows = self._rows(
             f"{STATUS} WHERE state = 'queued' AND lane = ? AND {_WHICH[which]} "
-            "ORDER BY seq LIMIT 1",
+            "ORDER BY position LIMIT 1",
             (lane,),
         )
         return read.status_of(rows[0]) if rows else None

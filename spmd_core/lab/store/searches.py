@@ -43,9 +43,12 @@ class Searches(Database):
                 (search, json.dumps(question), now, now, space),
             )
             db.execute(
-                """DELETE FROM searches WHERE id NOT IN
-                    (SELECT id FROM searches ORDER BY updated_at DESC LIMIT ?)""",
-                (KEPT,),
+                # what was only estimated goes first: who may only look makes no more than that
+                """DELETE FROM searches WHERE id != ? AND id NOT IN
+                    (SELECT id FROM searches ORDER BY EXISTS
+                        (SELECT 1 FROM search_outcomes WHERE search = id) DESC,
+                        updated_at DESC LIMIT ?)""",
+                (search, KEPT),
             )
 
     def note(self, search: str, state: str, spent_s: float, words: str) -> None:

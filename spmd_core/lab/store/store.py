@@ -13,14 +13,15 @@ from typing import Any, TypeVar
 from spmd_core.base import UnreadableRun
 from spmd_core.experiment import Experiment
 from spmd_core.lab.store import rows as read
-from spmd_core.lab.store.queue import IN_ACTIVE, IN_HAND, STATUS, Queue
+from spmd_core.lab.store.actions import Actions
+from spmd_core.lab.store.queue import IN_ACTIVE, IN_HAND, STATUS
 from spmd_core.lab.store.rows import Request, Unread
 from spmd_core.results import TERMINAL, Environment, Failure, Result, RunStatus, RunSummary
 
 T = TypeVar("T")
 
 
-class Store(Queue):
+class Store(Actions):
     """What the tables of a data folder hold, as values."""
 
     # Runs

@@ -53,6 +53,12 @@ class Queue(Protocol):
     def submit(self, experiment: Experiment) -> str: ...  # noqa: D102
 
 
+class Canceller(Protocol):
+    """Ends runs."""
+
+    def cancel(self, run: str) -> None: ...  # noqa: D102
+
+
 class Runs(Protocol):
     """What a sweep asks of the Lab."""
 
@@ -169,7 +175,7 @@ def start(lab: Queue, points: Iterable[Point], asked: Asked) -> None:
                 asked.refusals[point.experiment.id] = str(error)
 
 
-def cancel(lab: Runs, outcomes: Iterable[Outcome]) -> None:
+def cancel(lab: Canceller, outcomes: Iterable[Outcome]) -> None:
     """Cancel every point that is queued or running, the queued ones first, so that none moves up
     meanwhile.
     """

@@ -1,9 +1,12 @@
 """What viewers may take: queue lengths, bytes stored, compiler flags; and that the file shrinks."""
 
+import json
+import time
 from dataclasses import replace
 
 import pytest
 
+from spmd_core.__main__ import main
 from spmd_core.base.errors import RequestError
 from spmd_core.base.settings import read_settings
 from spmd_core.experiment.experiment import parse_experiment
@@ -12,6 +15,7 @@ from spmd_core.experiment.plan.flags import LINK_FLAGS, PUBLISHED_FLAGS, link_re
 from spmd_core.experiment.plan.reading import parse_mesh
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.lab.lab import Lab
+from spmd_core.lab.store import actions
 from spmd_core.lab.store.limits import Asker
 from spmd_core.lab.store.store import Store
 from tests.labs import HASTY, experiment
@@ -53,6 +57,97 @@ def test_a_viewer_and_all_viewers_have_so_many_runs_and_the_command_line_is_not_
     assert lab.cancel_all("ann") == 2
     assert lab.room("ann").own == 0
     assert lab.room("bob").own == 2
+
+
+def test_addresses_are_counted_as_well_as_viewers(open_lab):
+    lab = open_lab(queue_most=9, queue_most_of_viewer=2, queue_most_of_address=3)
+    for number in range(3):
+        lab.submit(experiment(), Asker(f"without a cookie {number}", address="127.0.0.2"))
+    with pytest.raises(
+        RequestError,
+        match="3 runs of your network address wait or are at work, as many as one address may "
+        "have here: try again when one is over",
+    ):
+        lab.submit(experiment(), Asker("another", address="127.0.0.2"))
+    for number in range(4):
+        lab.submit(experiment(), Asker(f"by login {number}", is_logged_in=True))
+    lab.submit(experiment(), Asker("a user", address="127.0.0.1"))
+    assert lab.room("a user", "127.0.0.1").beside == 1
+
+
+def test_who_may_only_look_changes_nothing(open_lab):
+    lab = open_lab(anonymous="viewer")
+    run, eve = lab.submit(experiment()), Asker("eve", address="127.0.0.1")
+    ann = Asker("ann", who="ann@example.com", is_logged_in=True)
+    for act in (
+        lambda who: lab.submit(experiment(1), who),
+        lambda who: lab.cancel(run, who),
+        lambda who: lab.delete([run], who),
+        lambda who: lab.release(who),
+    ):
+        with pytest.raises(RequestError, match="may only look and estimate here"):
+            act(eve)
+    with pytest.raises(RequestError, match="may only look"):
+        lab.probe("cpu:8", asker=eve)
+    with pytest.raises(RequestError, match="may only look"):
+        lab.allow(eve, "search")
+    assert lab.status(run).state == "queued" and lab.actions() == ()
+    lab.cancel(run, ann)
+    lab.delete([run], ann)
+    done = lab.actions()
+    assert [(each.who, each.action, each.subject) for each in done] == [
+        ("ann@example.com", "delete", run),
+        ("ann@example.com", "cancel", run),
+    ]
+
+
+def test_it_is_kept_who_did_what_up_to_a_number(open_lab, monkeypatch, capsys):
+    monkeypatch.setattr(actions, "KEPT", 3)
+    lab = open_lab()
+    bob = Asker("bob", batch="a sweep", address="127.0.0.1", who="127.0.0.1, browser b")
+    for seed in range(3):
+        lab.submit(experiment(seed), bob)
+    lab.submit(experiment())  # the command line
+    assert [each.action for each in lab.actions()] == ["submit"], "a sweep is one"
+    for _ in range(4):
+        lab.release(bob)
+    assert [each.action for each in lab.actions()] == ["release"] * 3
+    assert 0 <= time.time() - lab.actions()[0].at < 3600
+    assert main(["who", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["who"] == "127.0.0.1, browser b"
+
+
+def test_addresses_and_their_viewers_take_turns(open_lab):
+    """Whoever asks for many waits behind whoever asks for one; nobody waits for ever."""
+    lab = open_lab(queue_most=99, queue_most_of_viewer=9, queue_most_of_address=99)
+
+    def ask(viewer, address, count=1):
+        return [lab.submit(experiment(), Asker(viewer, address=address)) for _ in range(count)]
+
+    def take():
+        run = lab._store.next_queued("timing").run
+        assert lab.status(run).queue_position == 1
+        lab._store.start(run)
+        lab._store.finish(run, "succeeded")
+        return run
+
+    crowd = [run for number in range(5) for run in ask(f"crowd {number}", "127.0.0.2", 2)]
+    assert take() == crowd[0]
+    user = ask("user", "127.0.0.1", 2)
+    beside = ask("beside", "127.0.0.1")
+    assert lab.status(user[0]).queue_position == 1, "its address was never served"
+    order = [take() for _ in range(12)]
+    assert order[0] == user[0]
+    assert order[1] in crowd and order[2] == beside[0] and order[4] == user[1]
+    assert [run for run in order if run in crowd][:4] == crowd[2:10:2], "viewers take turns too"
+    assert sorted(order) == sorted([*crowd[1:], *user, *beside])
+
+
+def test_runs_of_one_asker_keep_their_order(open_lab):
+    lab = open_lab()
+    runs = [lab.submit(experiment(seed)) for seed in range(4)]
+    assert [lab.status(run).queue_position for run in runs] == [1, 2, 3, 4]
+    assert [status.run for status in lab.active()] == runs
 
 
 def test_a_sweep_counts_as_one(open_lab):

@@ -1,0 +1,37 @@
+"""Says whether a login is required on the data folder, and ends that."""
+
+import json
+from argparse import ArgumentParser, Namespace
+
+from spmd_core.base import default_data_folder, login
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Arguments of `login`."""
+    parser.add_argument(
+        "--off",
+        action="store_true",
+        help="require no login any more; first remove [auth] from secrets.toml",
+    )
+
+
+def main(arguments: Namespace) -> int:
+    """Print whether a login is required, or end that."""
+    folder = default_data_folder()
+    ended = arguments.off and login.end(folder)
+    required = login.is_kept(folder)
+    if arguments.json:
+        print(json.dumps({"required": required}))
+    elif required:
+        print(
+            "A login is required: the dashboard opens only while [auth] in secrets.toml describes "
+            f"it, or after `{login.OFF}`."
+        )
+    elif ended:
+        print(
+            "No login is required any more, once secrets.toml has no [auth]: whoever reaches the "
+            "dashboard can use it."
+        )
+    else:
+        print("No login was set up on this data folder: whoever reaches the dashboard can use it.")
+    return 0

@@ -1,0 +1,1 @@
+"""Who may come in: looked at with each request, each message and each part of a screen."""

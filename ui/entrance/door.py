@@ -1,0 +1,152 @@
+"""Whether the dashboard is open, and to this visitor. Every look is fresh: secrets may change."""
+
+import os
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any
+
+import streamlit as st
+from streamlit.errors import StreamlitSecretNotFoundError
+from streamlit.runtime.secrets import Secrets as SecretsReader
+
+from spmd_core.base import (
+    AccessError,
+    RequestError,
+    StorageError,
+    default_data_folder,
+    login,
+    read_settings,
+)
+
+# of Streamlit's reader: it does not parse, cannot be opened, is no text, is nested too deep
+_UNREADABLE = (StreamlitSecretNotFoundError, OSError, ValueError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """How a visitor stands: `closed` and `turned_away` are sentences; `providers` are the logins to
+    choose from, where one is still to be made.
+    """
+
+    closed: str | None = None
+    turned_away: str | None = None
+    providers: tuple[str, ...] = ()
+
+    @property
+    def may_enter(self) -> bool:
+        """Whether screens may be shown."""
+        return not (self.closed or self.turned_away or self.providers)
+
+
+def entry() -> Entry:
+    """How the visitor of this session stands."""
+    secrets = _secrets()
+    if not secrets.is_login and st.secrets.load_if_toml_exists() and "auth" in st.secrets:
+        # what this app was given otherwise, or has not yet noticed to be gone
+        secrets = replace(secrets, auth=st.secrets["auth"], is_login=True)
+    if sentence := _closed(secrets):
+        return Entry(closed=sentence)
+    if secrets.auth is None:
+        return Entry()
+    if st.user.get("is_logged_in") is not True:
+        return Entry(providers=login.providers(secrets.auth))
+    return Entry(turned_away=login.turned_away(st.user, read_settings().members))
+
+
+def check() -> None:
+    """AccessError where the visitor of this session may not come in."""
+    found = entry()
+    if not found.may_enter:
+        raise AccessError(found.closed or found.turned_away or "Log in first: load the page again.")
+
+
+def closed() -> str | None:
+    """Why nothing at all may be served now; None where screens may be."""
+    return _closed(_secrets())
+
+
+def is_login_set_up() -> bool:
+    """Whether secrets.toml asks for a login now."""
+    return _secrets().auth is not None
+
+
+def _closed(secrets: login.Secrets) -> str | None:
+    try:
+        read_settings()
+    except RequestError as error:  # of which a door that is shut may be one
+        return str(error)
+    folder = default_data_folder()
+    kept = login.is_kept(folder)
+    if secrets.is_login and not kept:
+        try:
+            login.keep(folder)
+        except StorageError as error:
+            return str(error)
+    return login.closed(secrets, kept, _has_library())
+
+
+def _has_library() -> bool:
+    """Whether what `st.login` needs is installed."""
+    return all(find_spec(name) is not None for name in ("authlib", "httpx"))
+
+
+def _secrets() -> login.Secrets:
+    """What is on disk now. Streamlit's own view may be seconds late, stops following a file that was
+    once damaged, and takes a damaged file for none.
+    """
+    paths = tuple(st.get_option("secrets.files"))
+    if any(os.path.isdir(path) for path in paths):  # of files that change without it
+        return _read(paths)
+    return _read_once(paths, tuple(_state(path) for path in paths))
+
+
+def _state(path: str) -> object:
+    """What changes whenever a file does."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        return error.errno, os.path.lexists(path)
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+@lru_cache(maxsize=4)
+def _read_once(paths: tuple[str, ...], _: tuple[object, ...]) -> login.Secrets:
+    return _read(paths)
+
+
+def _read(paths: tuple[str, ...]) -> login.Secrets:
+    """As Streamlit reads them: a later file's section replaces that of one before."""
+    sections: dict[str, Any] = {}
+    problems = []
+    for path in paths:
+        try:
+            if not os.path.lexists(path):
+                continue
+            if path.endswith(".toml"):
+                os.stat(path)  # a link to nowhere is not the same as no file
+            sections.update(SecretsReader()._parse_file_path(path)[0])
+        except _UNREADABLE as error:
+            problems.append(_why(error))
+    return login.Secrets(
+        sections.get("auth"),
+        problems[0] if problems else None,
+        "auth" in sections or bool(problems and any(_mentions_login(path) for path in paths)),
+    )
+
+
+def _why(error: Exception) -> str:
+    """In a few words without the file's content, which visitors must not see."""
+    if isinstance(error, OSError) and error.strerror:  # Streamlit's own has none
+        return f"cannot be read ({error.strerror})"
+    line = re.search(r"at line (\d+)", str(error))
+    return f"does not parse{f' (line {line[1]})' if line else ''}"
+
+
+def _mentions_login(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return b"auth" in file.read()
+    except OSError:
+        return False

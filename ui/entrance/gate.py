@@ -1,0 +1,89 @@
+"""Serves nothing but a sentence while the dashboard is closed, on every path and open connection."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from starlette.responses import PlainTextResponse, Response
+
+from spmd_core.base import read_settings
+from ui.entrance import door, token, version
+
+Message = MutableMapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+Receive = Callable[[], Awaitable[Message]]
+Asgi = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+UNAVAILABLE = 503
+_POLICY_VIOLATION = 1008  # of websockets
+_CLOSE: Message = {"type": "websocket.close", "code": _POLICY_VIOLATION}
+_DISCONNECT: Message = {"type": "websocket.disconnect", "code": _POLICY_VIOLATION}
+
+
+class Gate:
+    """In front of all that is served: Streamlit's own paths, and its connection to a browser."""
+
+    def __init__(self, app: Asgi):
+        self._app = app
+        # a login is remembered, and the source is stamped, from the start on, not from the first
+        # visitor on
+        door.closed()
+        version.source.has_changed()
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it with the sentence."""
+        if scope["type"] == "http":
+            if answer := _instead(scope):
+                await answer(scope, receive, send)
+            else:
+                await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            asked = read_settings().token
+            if door.closed() or (asked and not token.is_known(scope, asked)):
+                await send(_CLOSE)
+            else:
+                await self._connection(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _connection(
+        self, scope: MutableMapping[str, Any], receive: Receive, send: Send
+    ) -> None:
+        """A connection that ends with the first message of either side once the dashboard is closed,
+        or once a login is asked for that was not when it began.
+        """
+        had_login = door.is_login_set_up()
+        is_ended = False
+
+        async def end() -> None:
+            nonlocal is_ended
+            if not is_ended:
+                is_ended = True
+                await send(_CLOSE)
+
+        def may_go_on() -> bool:
+            return not is_ended and not door.closed() and door.is_login_set_up() == had_login
+
+        async def received() -> Message:
+            message = await receive()
+            if message["type"] == "websocket.disconnect" or may_go_on():
+                return message
+            await end()
+            return _DISCONNECT
+
+        async def sent(message: Message) -> None:
+            if is_ended:
+                return
+            if message["type"] == "websocket.close" or may_go_on():
+                await send(message)
+            else:
+                await end()
+
+        await self._app(scope, received, sent)
+
+
+def _instead(scope: MutableMapping[str, Any]) -> Response | None:
+    """What is answered in the place of what was asked for; None where that is served."""
+    if sentence := door.closed():
+        return PlainTextResponse(f"{sentence}\n", UNAVAILABLE, {"cache-control": "no-store"})
+    asked = read_settings().token
+    return token.answer(scope, asked) if asked else None

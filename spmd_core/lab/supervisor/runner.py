@@ -77,7 +77,7 @@ class Runner:
         self._follow(run, worker)
         if run.outcome is None:  # this process ends, and its supervisor gives the run back
             self.host.release()
-            self._publish(None)
+            self._withdraw(run.status.run)
             return
         outcome, tail = run.outcome, ""
         if outcome.state != "succeeded":

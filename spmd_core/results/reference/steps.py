@@ -19,10 +19,9 @@ Rows = np.ndarray | None  # indices along the dim that the workload samples; Non
 
 
 def picked(array: np.ndarray, rows: Rows, axis: int = 0) -> np.ndarray:
-    """The rows of an operand that are computed."""
-    return (
-        array if rows is None else array[(slice(None),) * axis + (rows,)]
-    )  # np.take copies all of an array that is not contiguous
+    """The rows of an operand that are computed, along `axis`, which may count from the last one."""
+    # np.take copies all of an array that is not contiguous
+    return array if rows is None else array[(slice(None),) * (axis % array.ndim) + (rows,)]
 
 
 def wrapped(whole: np.ndarray) -> Bounded:

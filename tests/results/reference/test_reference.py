@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.workloads.catalog import WORKLOADS
 from spmd_core.results.reference.reference import (
     SAMPLED_ROWS,
     Error,
@@ -111,6 +112,61 @@ def test_large_results_are_computed_on_rows_that_the_seed_chooses(workload, dims
         output = np.zeros((4096, 1024))
         output[found.rows] = whole
         assert measure_error(found, output).max_abs < 1e-12
+
+
+SAMPLED = (
+    ("elementwise", {"rows": 9, "cols": 4}, {}),
+    ("elementwise", {"rows": 9}, {}),
+    ("contraction", {"rows": 3, "cols": 9}, {}),
+    ("layer", {"batch": 9, "in": 3, "out": 4}, {}),
+    ("layer", {"in": 3, "out": 9}, {}),
+    ("dot", {"n": 9, "k": 3}, {}),
+    ("matmul", {"m": 9, "k": 3, "n": 4}, {}),
+    ("matmul", {"batch": 1, "m": 9, "k": 3, "n": 4}, {}),
+    ("matmul", {"batch": 5, "m": 9, "k": 3, "n": 4}, {}),
+    ("convolve", {"rows": 9, "length": 6, "width": 3}, {}),
+    *(("normalize", {"rows": 9, "cols": 4}, {"over": over}) for over in ("rows", "cols", "both")),
+    ("mlp", {"batch": 9, "in": 3, "hidden": 4, "out": 2}, {}),
+    ("transfer", {"bytes": 9}, {}),
+    *(
+        (
+            "attention",
+            {"batch": batch, "sequence": 9, "heads": 2, "kv_heads": 1, "head_dim": 4},
+            {},
+        )
+        for batch in (1, 2)
+    ),
+    (
+        "transformer_block",
+        {"batch": 1, "sequence": 9, "embed": 8, "heads": 2, "kv_heads": 1, "head_dim": 4, "mlp": 6},
+        {},
+    ),
+)
+
+
+@pytest.mark.parametrize(("workload", "dims", "options"), SAMPLED)
+def test_the_sampled_rows_have_the_values_and_bounds_of_the_full_reference(
+    workload, dims, options, monkeypatch
+):
+    chosen = experiment(workload, dims=dims, options=options)
+    rng = np.random.default_rng(0)
+    operands = {
+        array.name: (8 * rng.normal(size=chosen.shape(array.name))).astype(chosen.dtype)
+        for array in chosen.what.operands
+    }
+    full = reference(chosen, operands)
+    for name, limit in (("FULL_FLOPS", 0), ("FULL_ELEMENTS", 0), ("SAMPLED_ROWS", 4)):
+        monkeypatch.setattr(f"spmd_core.results.reference.reference.{name}", limit)
+    found = reference(chosen, operands)
+    assert full.rows is None and found.rows is not None and len(found.rows) == 4
+    assert found.values == pytest.approx(np.take(full.values, found.rows, found.axis))
+    assert found.bounds == pytest.approx(np.take(full.bounds, found.rows, found.axis))
+    assert found.judge(full.values).correct
+
+
+def test_every_workload_that_is_sampled_has_its_rows_compared():
+    sampled = {what.name for what in WORKLOADS.values() if what.sampled}
+    assert sampled == {workload for workload, _, _ in SAMPLED}
 
 
 def plain(values, bounds=0.0, dtype="float32"):

@@ -37,6 +37,7 @@ SLOW = {
     "predict_calibration",
     "predict_fits",
     "predicted_here",
+    "real_sizes",
     "remedies",
     "right_answers",
     "same_list",

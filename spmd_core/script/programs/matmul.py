@@ -20,5 +20,7 @@ def matmul_shards(a, b, c):
 
 
 def matmul_explicit(a, b, c):
-    """A contraction over a sharded dim is ambiguous in types: say how the product is to be sharded."""
-    return jnp.matmul(a, b, precision=PRECISION, out_sharding=Y_SHARDING) + c
+    """A contraction over a sharded dim is ambiguous in types: say how the product is to be sharded.
+    jnp.matmul drops a batch of one before it applies out_sharding."""
+    product = jnp.einsum("...mk,...kn->...mn", a, b, precision=PRECISION, out_sharding=Y_SHARDING)
+    return product + c

@@ -43,6 +43,7 @@ SLOW = {
     "same_list",
     "same_or_different",
     "search_block",
+    "settling",
     "small_predictions",
     "study_rates",
     "sweep_repeated",

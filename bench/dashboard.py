@@ -6,7 +6,7 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from tests.browser.server import Server
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 RUN_TIMEOUT_S = 120
 PATIENCE_S = 180  # for one message of a server with many viewers
+ENDLESS = 12  # runs of a script after which it is taken to run for ever
 # the default of Compare
 LAYER: dict[str, Any] = {
     "workload": "layer",
@@ -74,13 +75,16 @@ def asking(server: Server) -> Iterator[Lab]:
 
 @dataclass
 class Drawn:
-    """What a run of a script sent, as far as measurements ask: charts, the messages of the
-    exceptions that it shows, and button's label -> its id.
+    """What a script sent until it came to its end, as far as measurements ask: how often it ran,
+    charts, the messages of the exceptions that it shows, button's label -> its id, and the name that a
+    text field has in the query -> its id.
     """
 
+    runs: int = 0
     charts: int = 0
     exceptions: list[str] = field(default_factory=list)
     buttons: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, str] = field(default_factory=dict)
 
 
 class Viewer:
@@ -101,22 +105,42 @@ class Viewer:
             raise SystemExit(f"{self._page} shows {drawn.exceptions[0]}")
         return drawn.charts
 
-    async def open(self, page: str, query: str, press: str | None = None) -> Drawn:
-        """Open a link on a page, or press the button of that id there."""
+    async def open(
+        self,
+        page: str,
+        query: str,
+        press: str | None = None,
+        typed: Mapping[str, str] | None = None,
+    ) -> Drawn:
+        """Open a link on a page, press the button of that id there, or type texts into the fields of
+        these ids.
+        """
         self._page, self._query = page, query
         request = self._request()
         if press is not None:
             request.rerun_script.widget_states.widgets.add(id=press, trigger_value=True)
+        for name, text in (typed or {}).items():
+            request.rerun_script.widget_states.widgets.add(id=name, string_value=text)
         return await self._asked(request, ForwardMsg.FINISHED_SUCCESSFULLY)
 
     async def tick(self) -> Drawn:
         """One run of the fragment that the screen wants run now and then, as its timer would."""
         if self._fragment is None:
             raise SystemExit(f"{self._page} has nothing that runs now and then")
-        request = self._request()
-        request.rerun_script.fragment_id = self._fragment
-        request.rerun_script.is_auto_rerun = True
-        return await self._asked(request, ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY)
+        return await self._asked(self._look(), ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY)
+
+    async def settle(self) -> int:
+        """Look again as the screen's timer would, until it has none: how often the script ran."""
+        runs = 0
+        while self._fragment is not None and runs < ENDLESS:
+            await asyncio.sleep(0.1)
+            drawn = await self._asked(
+                self._look(),
+                ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY,
+                ForwardMsg.FINISHED_SUCCESSFULLY,
+            )
+            runs += drawn.runs
+        return runs
 
     def _request(self) -> BackMsg:
         request = BackMsg()
@@ -124,7 +148,13 @@ class Viewer:
         request.rerun_script.page_name = self._page
         return request
 
-    async def _asked(self, request: BackMsg, finished: int) -> Drawn:
+    def _look(self) -> BackMsg:
+        request = self._request()
+        request.rerun_script.fragment_id = self._fragment or ""
+        request.rerun_script.is_auto_rerun = True
+        return request
+
+    async def _asked(self, request: BackMsg, *finished: int) -> Drawn:
         drawn = Drawn()
         await self._socket.send(request.SerializeToString())
         while True:
@@ -137,13 +167,17 @@ class Viewer:
                     drawn.exceptions.append(element.exception.message)
                 if element.HasField("button"):
                     drawn.buttons[element.button.label] = element.button.id
+                if name := element.text_input.query_param_key:
+                    drawn.fields[name] = element.text_input.id
             if message.HasField("auto_rerun"):
                 self._fragment = message.auto_rerun.fragment_id
-            if (
-                message.WhichOneof("type") == "script_finished"
-                and message.script_finished == finished
-            ):
-                return drawn
+            whole = not message.metadata.run.fragment_ids
+            if message.HasField("new_session") and whole:
+                self._fragment = None
+            if message.WhichOneof("type") == "script_finished":
+                drawn.runs += whole
+                if message.script_finished in finished or drawn.runs == ENDLESS:
+                    return drawn
 
 
 @asynccontextmanager

@@ -37,7 +37,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         label,
         type="primary" if search is None else "secondary",
         icon=":material/travel_explore:",
-        key="search",
+        key="search:start",
         disabled=bool(refusal) or at_work,
     )
 what = question.sample.what.title if isinstance(question, ArrayQuestion) else question.model

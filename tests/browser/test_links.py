@@ -1,5 +1,6 @@
-"""Links in a browser: a deep link after a restart, and sharing."""
+"""Links in a browser: a deep link after a restart, sharing, and what a screen before left."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.server import (
@@ -60,3 +61,18 @@ def test_a_shared_link_opens_the_same_result_tab_strategy_and_text_for_another_v
     expect(receiver.locator(".st-key-answer h3")).to_have_text(headline)
     times = [each.get_by_test_id("stTable").first.inner_text() for each in (sender, receiver)]
     assert times[0] == times[1]
+
+
+@pytest.mark.parametrize("before", ["recipes", "history"])
+def test_a_filter_in_a_link_is_kept_and_starts_nothing_on_the_next_screen(server, page, before):
+    visit(page, f"{server.url}/{before}?search=psum")
+    words = page.get_by_role("textbox", name="Search")
+    expect(words).to_have_value("psum")
+    words.fill("all-gather")
+    words.press("Enter")
+    page.wait_for_url("**search=all-gather**")
+    page.locator(".st-key-menu").get_by_role("link", name="Search", exact=True).click()
+    page.get_by_role("heading", name="Search", exact=True).wait_for()
+    page.get_by_role("button", name="Share").wait_for()  # what it draws last
+    settled(page)
+    assert page.get_by_text("This link cannot be opened").count() == 0

@@ -1,0 +1,165 @@
+"""How often a screen's script runs before it settles: whatever link it is opened with, and whatever
+screen was open before; and that nothing is computed by it.
+
+    python -m bench.settling [--json]
+
+A running dashboard over its websocket. Each link is opened on each screen, its words typed into the
+fields that it fills, and from there each screen by the menu, all in one session. Timers go on as in
+a browser: what they redraw counts too.
+"""
+
+import argparse
+import asyncio
+import logging
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+from bench.dashboard import ENDLESS, LAYER, Drawn, Viewer, dashboard, viewer
+from bench.figures import Figures
+from bench.hostile_links import QUESTIONS, SCREENS, code_of
+from spmd_core.experiment.experiment import parse_experiment
+from spmd_core.experiment.link import encode
+from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
+from spmd_core.lab import Lab
+from spmd_core.trials.searching import searches as running
+from tests.browser.server import Server
+
+MOST_RUNS = 3
+MENU = ("", *SCREENS, "search", "recipes", "history")
+_CHIPS = {"workload": "layer", "mesh": {"x": 8}, "target": "tpu:v5e:2x4", "sharding": {"in": "x"}}
+# a link of each screen; on the others it lies on the wrong one
+SPECS: tuple[dict[str, Any], ...] = (
+    {"workload": "array", "mesh": {"x": 8}, "dims": {"d0": 16}, "sharding": {"d0": "x"}},
+    LAYER,
+    {"workload": "program", "mesh": {"x": 4}, "options": {"program": "linear_gradient"}},
+    {"study": [{"experiment": LAYER}, {"experiment": LAYER | {"mesh": {"x": 4}}}]},
+    _CHIPS,
+    DEFAULT_SPEC,
+    {"workload": "collectives", "mesh": {"x": 8}},
+    {"workload": "calibrate", "mesh": {"x": 8}},
+)
+VIEWS = (
+    {"tab": "Machine"},
+    {"tab": "nowhere", "strategy": "auto", "text": "hlo", "view": "x", "show": "sweep"},
+    {"sweep": "chips", "scaling": "strong"},
+    {"sweep": "batch:1,2", "with": "auto", "price": "x", "at": "0"},
+    {"measured": "nan", "tokens": "inf", "price": "nan", "at": "nan"},
+    {"measured": "1e-9", "tokens": "-1", "with": "0.5"},
+)
+# words where a screen filters by them, and names of widgets of other screens
+WORDS = (
+    {"search": "psum"},
+    {"search": "psum", "workload": "layer", "state": "succeeded", "part": "Basics"},
+    dict.fromkeys(("run", "place", "measure", "predict", "release", "remedies", "ask"), "true"),
+)
+
+
+def queries(run: str) -> Iterator[dict[str, str]]:
+    """What links say: experiments, valid and broken, with a run or a view; questions; words."""
+    codes = [encode(parse_experiment(spec)) for spec in SPECS]
+    yield {}
+    yield {"run": run}
+    yield {"run": "20200101-000000-abcdef"}
+    for code in codes:
+        yield {"experiment": code}
+    for view in VIEWS:
+        yield {"experiment": codes[1], "run": run} | view
+        yield {"experiment": codes[5]} | view
+    yield {"experiment": codes[1][:-9], "run": "a b"}
+    yield {"experiment": code_of({"workload": "layer", "mesh": {"x": 16}, "target": "cpu:8"})}
+    yield {"experiment": code_of({"workload": "layer", "mesh": {"x": 8}, "dims": {"in": 30}})}
+    for question in QUESTIONS:
+        yield {"search": code_of(question)}
+    yield from WORDS
+
+
+class Count:
+    """Visits, and those that ran for ever or longer than they should, by what was done."""
+
+    def __init__(self) -> None:
+        self.visits, self.most = 0, 0
+        self.long: Counter[str] = Counter()
+
+    def add(self, runs: int, words: str) -> None:
+        """A visit whose script ran so often."""
+        self.visits += 1
+        self.most = max(self.most, runs)
+        if runs > MOST_RUNS:
+            self.long[f"{runs} runs: {words}"] += 1
+
+
+async def visit(server: Server, run: str, count: Count) -> None:
+    """Open each link on each screen, and from there each screen by the menu."""
+    for screen in MENU:
+        for query in queries(run):
+            left = list(MENU)
+            while left:  # anew after one that ran for ever: its session is of no more use
+                async with viewer(server, "", "") as session:
+                    while left and await _visited(session, screen, query, left.pop(0), count):
+                        pass
+
+
+async def _visited(
+    session: Viewer, screen: str, query: dict[str, str], then: str, count: Count
+) -> bool:
+    """Open a link, type what it says into the fields that it fills, and go to a screen by the menu;
+    whether each came to an end.
+    """
+    words, code = f"{screen or 'overview'} {str(query)[:90]}", urlencode(query)
+    drawn = await session.open(screen, code)
+    if not await _settled(session, drawn, words, count):
+        return False
+    typed = {widget: query[name] for name, widget in drawn.fields.items() if name in query}
+    if typed and not await _settled(
+        session, await session.open(screen, code, typed=typed), f"{words}, typed", count
+    ):
+        return False
+    words = f"{words}, then {then or 'overview'} by the menu"
+    return await _settled(session, await session.open(then, ""), words, count)
+
+
+async def _settled(session: Viewer, drawn: Drawn, words: str, count: Count) -> bool:
+    """Count a visit to its end; whether it has one."""
+    if drawn.exceptions:
+        raise SystemExit(f"{words}: {drawn.exceptions[0]}")
+    runs = drawn.runs if drawn.runs == ENDLESS else drawn.runs + await session.settle()
+    count.add(runs, words)
+    return runs < ENDLESS
+
+
+def stored(server: Server) -> tuple[int, int]:
+    """Runs, and searches that were answered, in the dashboard's folder."""
+    lab = Lab.open(server.folder / "data", serve=False)
+    try:
+        return len(lab.history(limit=100_000)), len(running.latest(lab, 100_000))
+    finally:
+        lab.close()
+
+
+def main() -> int:
+    """Print each figure beside its goal; exit code 1 where one is missed."""
+    ask = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    ask.add_argument("--json", action="store_true")
+    options, count = ask.parse_args(), Count()
+    logging.disable(logging.CRITICAL)
+    with dashboard([LAYER]) as (server, (run,)):
+        asyncio.run(visit(server, run, count))
+        runs, searches = stored(server)
+    for words, times in count.long.most_common(20):
+        print(f"{times:5}  {words}")
+    figures, note = Figures(options.json), f"of {count.visits} visits"
+    figures.add("script runs of one visit", count.most, most=MOST_RUNS, note=note)
+    figures.add("visits of more script runs", count.long.total(), most=0, note=note)
+    figures.add("runs stored by visits", runs - 1, most=0)
+    # Search answers its first question, by estimates alone, for who comes without a link
+    figures.add("searches stored by visits", searches, most=1)
+    return figures.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -32,7 +32,7 @@ if experiment.dims:
     )
     st.caption(f"{plain(experiment.what.title)}: `{experiment.what.formula}` · {sizes}")
 
-changed.draw()
+changed.draw(experiment)
 variants.draw(experiment)
 course.hint(experiment)
 misfit = None if refusal else links.misfit(experiment)

@@ -5,7 +5,7 @@ from contextlib import suppress
 import streamlit as st
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import Experiment
+from spmd_core.experiment import Experiment, newest
 from spmd_core.results import RunStatus, behind
 from spmd_core.words import (
     behind_words,
@@ -33,9 +33,19 @@ INTERVAL_S = 0.5
 
 
 def ask(screen: str, experiment: Experiment) -> None:
-    """Queue an experiment and show its run; where it is refused or cannot be stored, the sentence."""
+    """Queue an experiment and show its run; where it is refused or cannot be stored, the sentence.
+
+    Workloads of the user's own are run as their files are now, and the fields show these.
+    """
     asked: list[str] = []
-    if sentence := attempt(lambda: asked.append(submit(experiment))):
+
+    def queue() -> None:
+        now = newest(experiment)
+        asked.append(submit(now))
+        if now != experiment:
+            state.replace(screen, now, state.variant_at(screen))
+
+    if sentence := attempt(queue):
         refusal(sentence)
         return
     state.set_run(screen, asked[0])

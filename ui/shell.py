@@ -32,6 +32,7 @@ _EXPERIMENT_SCREENS = ("layout", "compare", "predict", "collectives")
 # for files of the user's own, when the first screen is drawn; later ones are told of what takes
 # longer
 _OWN_WAIT_S = 3.0
+_OWN_LOOK_S = 0.5
 _OWN_SCREENS = ("overview", "compare")  # where the user's own workloads are looked for
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "")
 
@@ -70,12 +71,33 @@ def open_page(screen: str) -> DeltaGenerator:
         refusal(f"The queue stands still. {problem}")
     if exposed := lab().readable_by_others:
         st.warning(plain(exposed), icon=":material/lock_open:")
-    for sentence in files.problems(_OWN_WAIT_S) if screen in _OWN_SCREENS else ():
-        st.warning(plain(sentence), icon=":material/extension_off:")
+    if screen in _OWN_SCREENS:
+        _own_files()
     if screen in _EXPERIMENT_SCREENS:
         links.from_query(screen)
         _link_notice(screen)
     return share
+
+
+def _own_files() -> None:
+    """What is wrong with the user's own files; and which of them are still being loaded."""
+    late = files.late(_OWN_WAIT_S)
+    for sentence in files.problems(0.0):
+        st.warning(plain(sentence), icon=":material/extension_off:")
+    if late:
+        _until_loaded(late)
+
+
+@st.fragment(run_every=_OWN_LOOK_S)
+def _until_loaded(late: tuple[str, ...]) -> None:
+    """Say which files are being loaded; the screen is drawn anew when one of them is done."""
+    if files.late(0.0) != late:
+        st.rerun()
+    verb = "is" if len(late) == 1 else "are"
+    st.info(
+        plain(f"{', '.join(late)} {verb} being loaded: the workloads show here when that is done."),
+        icon=":material/hourglass_top:",
+    )
 
 
 def refusal(sentence: str) -> None:

@@ -99,16 +99,16 @@ def edit(screen: str, changed: dict[str, Any]) -> tuple[Experiment, str | None]:
     return after, None
 
 
-def replace(screen: str, new: Experiment) -> None:
-    """Make `new` the screen's experiment, and every field show it; of a study, its first variant."""
+def replace(screen: str, new: Experiment, at: int = 0) -> None:
+    """Make `new` the screen's experiment, and every field show it; of a study, the variant at `at`."""
     st.session_state[_durable(screen, "experiment")] = new
     forms = [each.experiment.to_json() for each in new.variants]
     named = zip(new.variants, names_of(forms), forms, strict=True)
     set_variants(
-        screen, [(None if each.name == own else each.name, form) for each, own, form in named]
+        screen, [(None if each.name == own else each.name, form) for each, own, form in named], at
     )
     set_aside(screen, "edited", None)
-    replace_draft(screen, new.members[0].experiment.to_json())
+    replace_draft(screen, new.members[at].experiment.to_json())
 
 
 def replace_draft(screen: str, new: dict[str, Any]) -> None:

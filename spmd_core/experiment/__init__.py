@@ -23,6 +23,7 @@ from spmd_core.experiment.layout import (
 from spmd_core.experiment.link import check_flags, encode, link_path, screen_of
 from spmd_core.experiment.mapped import AXIS_NAME, MapPlan, read_plan
 from spmd_core.experiment.nearest import shrink
+from spmd_core.experiment.newest import has_newer, newest
 from spmd_core.experiment.options import BY_POSITION, later_options, option_choices, source_of
 from spmd_core.experiment.pasted import Pasted, read_pasted, read_spec, spec_code
 from spmd_core.experiment.plan import sharding
@@ -68,7 +69,7 @@ from spmd_core.experiment.workloads.machine import (
 from spmd_core.experiment.workloads.options import Choice, Whole
 from spmd_core.experiment.workloads.own import files
 from spmd_core.experiment.workloads.own.declare import workload
-from spmd_core.experiment.workloads.own.files import check_present
+from spmd_core.experiment.workloads.own.files import check_present, newer, version_words
 from spmd_core.experiment.workloads.small_programs import (
     program_file,
     program_sizes,
@@ -165,6 +166,7 @@ __all__ = [
     "files",
     "get_model",
     "get_workload",
+    "has_newer",
     "has_plan",
     "ladder",
     "later_options",
@@ -176,6 +178,8 @@ __all__ = [
     "link_refusal",
     "load_json",
     "names_of",
+    "newer",
+    "newest",
     "not_cut",
     "on_topology",
     "option_choices",
@@ -199,6 +203,7 @@ __all__ = [
     "source_of",
     "spec_code",
     "study_of",
+    "version_words",
     "with_mesh",
     "with_shared",
     "with_sizes",

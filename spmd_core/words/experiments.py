@@ -11,6 +11,7 @@ from spmd_core.experiment import (
     get_model,
     option_choices,
     plan_of,
+    version_words,
 )
 from spmd_core.words.names import listed, mesh_words, titles, workload_title
 
@@ -56,7 +57,9 @@ def _chosen(experiment: Experiment) -> Iterator[str]:
     for name, value in experiment.options:
         option = choices.get(name)
         default = option.default if option else None
-        if name not in ("source", "program") and value != default:
+        if name == "source":
+            yield version_words(str(value))
+        elif name != "program" and value != default:
             said = name.replace("_", " ")
             yield _LOOKS.get(name) or f"{said} {value}"
     if experiment.strategies != experiment.what.default_strategies:

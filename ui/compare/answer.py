@@ -2,12 +2,12 @@
 load when they are opened.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import streamlit as st
 
 from spmd_core.base import Inexpressible
-from spmd_core.experiment import STRATEGIES, Experiment, Spec, layout
+from spmd_core.experiment import STRATEGIES, Experiment, Spec, layout, newer, version_words
 from spmd_core.recipes import differences_of
 from spmd_core.results import ArrayReport, Result
 from spmd_core.script import program
@@ -47,6 +47,7 @@ def headline(view: View, when: str) -> None:
             words.floor_words(result),
             f"finished {when}",
             f"run {result.run}",
+            *_versions(result.experiment),
         ]
         st.caption(plain(" · ".join(fact for fact in facts if fact)))
         if said := _of_ceilings(result):
@@ -61,6 +62,15 @@ def headline(view: View, when: str) -> None:
     for name, found in result.strategies.items():
         if found.correct is False:
             refusal(words.wrong_words(name, found))
+
+
+def _versions(experiment: Experiment) -> Iterator[str]:
+    """Which versions of the user's own files the answer is of."""
+    asked = {each.experiment.what.source: each.experiment.what for each in experiment.members}
+    for source, what in asked.items():
+        if source is not None:
+            changed = ", which has changed since" if newer(what, 0.0) else ""
+            yield f"{what.name} of {version_words(source)}{changed}"
 
 
 def _of_ceilings(result: Result) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.experiment import Workload, get_workload, has_plan, names_of
+from spmd_core.experiment import Experiment, Workload, get_workload, has_newer, has_plan, names_of
 from spmd_core.words import listed as listed_words
 from spmd_core.words import workload_title
 from ui import state
@@ -100,8 +100,16 @@ def _sentence(title: str, before: Sequence[state.VariantForm], dropped: Sequence
     return f"Changed to {title}: {told} {what}{arrays}."
 
 
-def draw() -> None:
-    """What the last change of workload did to the variants, and a button that takes it back."""
+def draw(experiment: Experiment) -> None:
+    """What the last change of workload did to the variants, and a button that takes it back; and
+    that a file of the user's own has changed.
+    """
+    if has_newer(experiment):
+        st.info(
+            "The file of this workload has changed. Run takes it as it is now; the fields that it "
+            "still has stay.",
+            icon=":material/edit_document:",
+        )
     before: Before | None = state.aside(_SCREEN, "undo")
     if before is None:
         return

@@ -17,6 +17,7 @@ from spmd_core.experiment.workloads.workload import Workload
 
 VARIABLE = "SPMD_LAB_WORKLOADS"
 HASH_DIGITS = 16
+SHOWN_DIGITS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Loaded:
     source: str = ""  # hash of its text
     workloads: Mapping[str, Workload] = field(default_factory=dict)
     problem: str | None = None
+    is_late: bool = False  # it is still being loaded
 
 
 _guard = threading.Lock()
@@ -57,7 +59,9 @@ def workloads(wait_s: float | None = None) -> dict[str, Workload]:
 
 
 def problems(wait_s: float | None = None) -> tuple[str, ...]:
-    """A sentence for each file that could not be loaded, and for each that is still being loaded."""
+    """A sentence for each file that could not be loaded; those of a file that takes longer than
+    `wait_s` come later.
+    """
     files = _files(wait_s)
     sentences = [loaded.problem for loaded in files if loaded.problem]
     names = [name for loaded in files for name in loaded.workloads]
@@ -67,6 +71,11 @@ def problems(wait_s: float | None = None) -> tuple[str, ...]:
         for name in twice
     ]
     return tuple(sentences)
+
+
+def late(wait_s: float) -> tuple[str, ...]:
+    """The names of the files that take longer than this to load."""
+    return tuple(loaded.path.name for loaded in _files(wait_s) if loaded.is_late)
 
 
 def find(name: str, source: str | None) -> Workload | None:
@@ -89,18 +98,37 @@ def why_missing(name: str, source: str | None) -> str:
     return f" ({'; '.join(found)})" if found else ""
 
 
+def newer(workload: Workload, wait_s: float | None = None) -> Workload | None:
+    """The workload as its file declares it now, where that is another version of the file."""
+    if workload.source is None:
+        return None
+    now = workloads(wait_s).get(workload.name)
+    return None if now is None or now.source == workload.source else now
+
+
+def version_words(source: str) -> str:
+    """A version of a file, short enough to be read out."""
+    return f"version {source[:SHOWN_DIGITS]} of its file"
+
+
 def check_present(workload: Workload) -> None:
-    """RequestError where the file that declares a workload is no longer named, or has changed since
-    it was described.
+    """RequestError where no file declares a workload of the user's own any longer, or declares it
+    otherwise since it was described.
     """
-    if (
-        workload.source is not None
-        and getattr(workloads().get(workload.name), "source", None) != workload.source
-    ):
+    if workload.source is None:
+        return
+    if workload.name not in workloads():
+        found = "; ".join(problems())
+        raise refuse(
+            f"workload {workload.name}",
+            f"is declared by no file of {VARIABLE}{f' ({found})' if found else ''}",
+            "correct its file, or name it there when the server is started",
+        )
+    if newer(workload):
         raise refuse(
             f"workload {workload.name}",
             f"was declared by another version of its file ({workload.source})",
-            f"choose {workload.name} anew, or name the file in {VARIABLE} when the server is started",
+            "leave source out of its options, so that the version of now is run",
         )
 
 
@@ -119,11 +147,7 @@ def _files(wait_s: float | None) -> list[Loaded]:
         try:
             files.append(loading.result(wait_s))
         except TimeoutError:
-            files.append(
-                Loaded(
-                    path, problem=f"{path.name} is still being loaded: reload the page in a moment"
-                )
-            )
+            files.append(Loaded(path, is_late=True))
     return files
 
 

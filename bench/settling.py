@@ -50,7 +50,7 @@ VIEWS = (
     {"measured": "1e-9", "tokens": "-1", "with": "0.5"},
 )
 # words where a screen filters by them, and names of widgets of other screens
-WORDS = (
+WORDS: tuple[dict[str, str], ...] = (
     {"search": "psum"},
     {"search": "psum", "workload": "layer", "state": "succeeded", "part": "Basics"},
     dict.fromkeys(("run", "place", "measure", "predict", "release", "remedies", "ask"), "true"),

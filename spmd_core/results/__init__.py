@@ -35,6 +35,7 @@ from spmd_core.results.reference.reference import (
 from spmd_core.results.remedy import Change, Nothing, Predicted, Remedy, Removal
 from spmd_core.results.result import (
     INEXPRESSIBLE,
+    OUT_OF_MEMORY,
     ArrayReport,
     Comparison,
     Failure,
@@ -100,6 +101,7 @@ __all__ = [
     "EVENTS",
     "INEXPRESSIBLE",
     "LARGEST",
+    "OUT_OF_MEMORY",
     "PROGRAM",
     "READ_BYTES",
     "SPREAD_NOTICE",

@@ -19,6 +19,7 @@ from spmd_core.results.trace import Trace
 
 Status = Literal["ok", "error", "cancelled"]
 INEXPRESSIBLE = "inexpressible"  # kind of failure: the strategy has no way to write the sharding
+OUT_OF_MEMORY = "resource_exhausted"  # of a device, or of the machine
 
 
 class Phases(Frozen):

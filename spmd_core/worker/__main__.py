@@ -45,7 +45,7 @@ class Commands:
     def __init__(self, channel: socket.socket, emit: Callable[[Event], None]):
         self._channel, self._lines, self._emit = channel, Lines[Command](COMMANDS), emit
         self._runs: queue.Queue[RunCommand] = queue.Queue()
-        self._current: str | None = None
+        self.running: RunCommand | None = None  # the last one that was asked for
         self._cancelled: set[str | None] = set()
         self._rested_s = 0.0
         threading.Thread(target=self._read, name="commands", daemon=True).start()
@@ -53,12 +53,16 @@ class Commands:
     def next_run(self) -> RunCommand:
         """The next run, once there is one."""
         command = self._runs.get()
-        self._current = command.run
+        self.running = command
         return command
 
     def is_cancelled(self) -> bool:
         """Whether the current run was cancelled."""
-        return self._current in self._cancelled
+        return self._run in self._cancelled
+
+    @property
+    def _run(self) -> str | None:
+        return self.running.run if self.running else None
 
     def clock(self) -> float:
         """Seconds, as time.perf_counter() counts them, without those in which it was paused."""
@@ -69,7 +73,7 @@ class Commands:
             while data := self._channel.recv(READ_BYTES):
                 for command in self._lines.feed(data):
                     if isinstance(command, CancelCommand):
-                        self._cancelled.add(command.run or self._current)
+                        self._cancelled.add(command.run or self._run)
                     elif isinstance(command, PingCommand):
                         self._emit(Pong())
                     elif isinstance(command, RestedCommand):
@@ -103,15 +107,23 @@ def main() -> int:
         if parse_target(arguments.target).is_absent:
             _compile_only(arguments.target, commands, emit)
         _measure(arguments.target, commands, emit)
-    except Exception as error:  # the last stop: reported whole, and the process ends
+    # The last stop: reported whole, and the process ends. Functions of the user's own may raise
+    # what is no Exception, such as KeyboardInterrupt
+    except BaseException as error:
         if not isinstance(error, LabError):
             traceback.print_exc()
-        emit(
-            Failed(
-                error=Failure(kind=type(error).__name__, message=str(error) or type(error).__name__)
-            )
-        )
+        emit(Failed(error=_failure(error, commands.running)))
         return 1
+
+
+def _failure(error: BaseException, running: RunCommand | None) -> Failure:
+    kind = type(error).__name__
+    if isinstance(error, Exception) or running is None:
+        return Failure(kind=kind, message=str(error) or kind)
+    name = running.experiment.workload
+    said = f" ({error})" if str(error) else ""
+    message = f"{name} raised {kind}{said}, which ends the process: let it raise an Exception"
+    return Failure(kind=kind, message=message)
 
 
 def _measure(target: str, commands: Commands, emit: Callable[[Event], None]) -> NoReturn:

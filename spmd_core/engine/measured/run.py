@@ -19,9 +19,18 @@ from spmd_core.engine.measured.prepare import prepare
 from spmd_core.engine.measured.report import strategy_result
 from spmd_core.engine.measured.sample import Sampler, rankable_rounds
 from spmd_core.engine.measured.train import Training
-from spmd_core.engine.measured.trial import OUT_OF_MEMORY, Trial
+from spmd_core.engine.measured.trial import Trial
 from spmd_core.experiment import ONE_DEVICE, Experiment, Row
-from spmd_core.results import Environment, Event, Finished, Phase, Result, Texts, stats
+from spmd_core.results import (
+    OUT_OF_MEMORY,
+    Environment,
+    Event,
+    Finished,
+    Phase,
+    Result,
+    Texts,
+    stats,
+)
 from spmd_core.script import mesh_lines
 from spmd_core.words import runs as words
 

@@ -14,6 +14,7 @@ from spmd_core.engine.measured.timing import Timed
 from spmd_core.experiment import Row
 from spmd_core.results import (
     INEXPRESSIBLE,
+    OUT_OF_MEMORY,
     ArrayReport,
     Collective,
     Error,
@@ -26,7 +27,6 @@ from spmd_core.results import (
 )
 
 MAX_MESSAGE_CHARACTERS = 2000
-OUT_OF_MEMORY = "resource_exhausted"
 
 
 @dataclass(slots=True)

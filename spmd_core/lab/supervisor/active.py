@@ -5,8 +5,9 @@ one outcome.
 import time
 from dataclasses import dataclass, replace
 
-from spmd_core.base import Settings, seconds_text
+from spmd_core.base import Settings, bytes_text, seconds_text
 from spmd_core.results import (
+    OUT_OF_MEMORY,
     Environment,
     Event,
     Failed,
@@ -138,6 +139,16 @@ class ActiveRun:
     def killed(self) -> None:
         """It did not stop when asked, and was killed."""
         self.outcome = Outcome(self._asked or "cancelled", self._partial(), self._stop_error())
+
+    def ate_memory(self, most_bytes: int) -> None:
+        """Its own function took more memory than there is for it, and its worker was killed."""
+        name = self.status.experiment.workload
+        message = (
+            f"{name} took more than {bytes_text(most_bytes)} of memory, nearly all that was free, and was "
+            f"ended: correct {name}, or make it smaller"
+        )
+        failure = Failure(kind=OUT_OF_MEMORY, message=message)
+        self.outcome = Outcome("failed", self._partial(), failure)
 
     def crashed(self, ending: str, words: str = "") -> None:
         """The worker is gone, and no outcome came; `words` are the line that says why."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from spmd_core.base import LabError, Settings, StorageError, WorkerError
-from spmd_core.experiment import compiler_flags
+from spmd_core.experiment import Experiment, compiler_flags
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.active import ActiveRun, Outcome
 from spmd_core.lab.supervisor.bell import Bell
@@ -28,6 +28,18 @@ from spmd_core.results import (
 )
 
 ENDS = {"cancel": "cancelled", "interrupt": "interrupted"}  # by the kind of a request
+# of the free memory that a function of the user's own may take: a machine without any stands still
+OWN_MEMORY_SHARE = 0.9
+
+
+def _memory_for(experiment: Experiment, worker: Worker) -> int | None:
+    """Bytes that a worker may hold while it runs functions of the user's own, whose needs nobody
+    knows beforehand; None for others, and where the machine does not say what is free.
+    """
+    free = read_hardware().available_bytes
+    if free is None or all(each.experiment.what.source is None for each in experiment.members):
+        return None
+    return worker.resident_bytes() + int(OWN_MEMORY_SHARE * free)
 
 
 class Runner:
@@ -92,6 +104,7 @@ class Runner:
     def _follow(self, run: ActiveRun, worker: Worker) -> None:
         """Listen to the worker until the run has an outcome, or this process ends."""
         next_note, next_look, experiment = 0.0, 0.0, run.status.experiment
+        most_bytes = None
         while run.outcome is None and not self._is_stopping:
             if self._give_way(run, worker):
                 next_note = 0.0
@@ -106,6 +119,7 @@ class Runner:
                     )
                 )
                 next_note = 0.0
+                most_bytes = _memory_for(experiment, worker)
             status, now = replace(run.status, worker_pid=worker.pid), time.monotonic()
             self._publish(status)
             if now >= next_note:
@@ -124,6 +138,9 @@ class Runner:
             if run.must_be_killed(now):
                 worker.stop(self._settings.terminate_grace_s)
                 run.killed()
+            elif most_bytes and not run.outcome and worker.resident_bytes() > most_bytes:
+                worker.stop(self._settings.terminate_grace_s)
+                run.ate_memory(most_bytes)
 
     def _asked_for(self, run: str) -> str | None:
         """The terminal state that a run was asked to end in; None where it was not asked."""

@@ -17,6 +17,7 @@ from spmd_core.experiment.nearest import nearest
 from spmd_core.experiment.workloads.catalog import get_workload, workload_names
 from spmd_core.experiment.workloads.own import files as own
 from spmd_core.lab.lab import Lab
+from spmd_core.machine.hardware import read_hardware
 from spmd_core.script.program import program_text
 from tests.commands.calls import told
 from tests.labs import HASTY, ROOT, until
@@ -84,6 +85,24 @@ BAD = """
     @workload(operands={"x": ("rows",)}, results={"y": ("rows",)}, defaults={"rows": 8})
     def aborts(x):
         os.abort()
+
+
+    @workload(operands={"x": ("rows",)}, results={"y": ("rows",)}, defaults={"rows": 8})
+    def interrupts(x):
+        raise KeyboardInterrupt
+
+
+    @workload(operands={"x": ("rows",)}, results={"y": ("rows",)}, defaults={"rows": 8})
+    def leaves(x):
+        raise SystemExit("no more")
+
+
+    @workload(operands={"x": ("rows",)}, results={"y": ("rows",)}, defaults={"rows": 8})
+    def eats(x):
+        held = []
+        while True:
+            held.append(bytearray(b"x") * 2**23)
+            time.sleep(0.001)
 
 
     @workload(operands={"x": ("rows",)}, results={"y": ("rows",)}, defaults={"rows": 8})
@@ -215,7 +234,7 @@ def test_the_hash_of_the_file_keeps_results_apart(files):
     ):
         own.check_present(first.what)
     own.check_present(second.what)
-    assert own.newer(first.what).source == second.option("source") and not own.newer(second.what)
+    assert own.newer(first.what) == get_workload("weighted") and not own.newer(second.what)
     unknown = first.to_json() | {"options": {"source": "0" * 16}}
     with pytest.raises(
         RequestError,
@@ -387,6 +406,18 @@ def test_the_name_of_another_workload_is_taken(files):
         ),
         ("raises", "failed", "KeyError", "no such thing"),
         (
+            "interrupts",
+            "failed",
+            "KeyboardInterrupt",
+            "interrupts raised KeyboardInterrupt, which ends the process: let it raise an Exception",
+        ),
+        (
+            "leaves",
+            "failed",
+            "SystemExit",
+            "leaves raised SystemExit (no more), which ends the process: let it raise an Exception",
+        ),
+        (
             "aborts",
             "crashed",
             "WorkerCrashed",
@@ -399,6 +430,18 @@ def test_a_function_that_misbehaves_costs_its_own_run(files, lab, workload, stat
     status, _ = outcome(lab, workload=workload, strategies=["single", "constrained"])
     assert (status.state, status.error.kind) == (state, kind)
     assert words in status.error.message
+    assert outcome(lab, workload="weighted", strategies=["single"])[0].state == "succeeded"
+
+
+def test_a_function_that_eats_memory_is_ended_and_named(files, lab, monkeypatch):
+    files(bad=BAD, weighted=WEIGHTED)
+    free = read_hardware().available_bytes
+    assert free
+    # half a GiB is enough of this machine's
+    monkeypatch.setattr("spmd_core.lab.supervisor.runner.OWN_MEMORY_SHARE", 2**29 / free)
+    status, _ = outcome(lab, workload="eats", strategies=["single"])
+    assert (status.state, status.error.kind) == ("failed", "resource_exhausted")
+    assert re.search(r"eats took more than .* of memory.*: correct eats", status.error.message)
     assert outcome(lab, workload="weighted", strategies=["single"])[0].state == "succeeded"
 
 

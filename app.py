@@ -14,9 +14,10 @@ Send = Callable[[Message], Awaitable[None]]
 Receive = Callable[[], Awaitable[Message]]
 Asgi = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
-# No other site may show these pages in a frame, where it could lead a click to a Run button
+# No other site may show these pages in a frame, where it could lead a click to a Run button; and no
+# text of a link or a run may fetch a picture from elsewhere, which would tell who reads it
 _HEADERS = [
-    (b"content-security-policy", b"frame-ancestors 'self'"),
+    (b"content-security-policy", b"frame-ancestors 'self'; img-src 'self' data:"),
     (b"x-frame-options", b"SAMEORIGIN"),
 ]
 

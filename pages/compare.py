@@ -9,7 +9,8 @@ from ui.charts import curve
 from ui.compare import answer, changed, communication, inputs, study, variants
 from ui.compare import view as views
 from ui.lab import lab
-from ui.markdown import plain
+from ui.markdown import code, plain
+from ui.tables import escaped
 
 share = shell.open_page("compare")
 with st.sidebar:
@@ -30,7 +31,7 @@ if experiment.dims:
         if experiment.what.has_plan
         else experiment_size_words(experiment)
     )
-    st.caption(f"{plain(experiment.what.title)}: `{experiment.what.formula}` · {sizes}")
+    st.caption(f"{plain(experiment.what.title)}: {code(experiment.what.formula)} · {plain(sizes)}")
 
 changed.draw(experiment)
 variants.draw(experiment)
@@ -53,8 +54,8 @@ if status := live.follow("compare", experiment, run, at_work):
             st.vega_lite_chart(chart, alt=alt, key=f"times:{at}" if at else "times")
         if view.times:
             with st.container(key="rows"):
-                st.table(view.times_table, hide_index=True, border="horizontal")
-            st.caption(" ".join(explained(view.result)))
+                st.table(escaped(view.times_table), hide_index=True, border="horizontal")
+            st.caption(plain(" ".join(explained(view.result))))
         curve.draw_result(view.result)
         next_step.draw(view.result)
         answer.notes(view.result)

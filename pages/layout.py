@@ -11,7 +11,8 @@ from spmd_core.words import layout_headline, not_placed_words
 from ui import course, inputs, links, live, shell, state
 from ui.layout import moves, paste, placing, product
 from ui.layout import picture as layout_charts
-from ui.markdown import plain
+from ui.markdown import code, plain
+from ui.tables import sheet
 
 share = shell.open_page("layout")
 with st.sidebar:
@@ -81,7 +82,7 @@ with beside:
             help="How many devices hold each shard.",
         )
     st.caption(
-        f"{experiment.dtype} in `{experiment.memory_kind('array')}` memory. The array, counted once, is "
+        f"{plain(experiment.dtype)} in {code(experiment.memory_kind('array'))} memory. The array, counted once, is "
         f"{bytes_text(found.array_bytes(experiment.dtype))}."
     )
     if status := live.follow("layout", experiment, run, at_work):
@@ -106,7 +107,7 @@ with st.expander(
             st.caption(plain(str(error)))
 with st.expander("Every device as a table", key="table", on_change="rerun") as numbers:
     if numbers.open:
-        st.dataframe(layout_charts.table(found, experiment.dtype), hide_index=True)
+        st.dataframe(sheet(layout_charts.table(found, experiment.dtype)), hide_index=True)
         if found.device_count > layout_charts.TABLE_ROWS:
             st.caption(f"The first {layout_charts.TABLE_ROWS:,} of {found.device_count:,} devices.")
 

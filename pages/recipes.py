@@ -24,7 +24,13 @@ words = st.text_input(
     label_visibility="collapsed",
     bind="query-params",
 )
-part = st.pills("Part of the course", list(groups()), key="part", label_visibility="collapsed")
+part = st.pills(
+    "Part of the course",
+    list(groups()),
+    format_func=plain,
+    key="part",
+    label_visibility="collapsed",
+)
 
 recipes = course.found(words, part)
 for group in groups():

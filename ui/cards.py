@@ -17,7 +17,7 @@ from spmd_core.words import (
     title,
 )
 from ui.lab import find
-from ui.markdown import plain
+from ui.markdown import coded, plain
 
 _ICONS = {
     "layout": ":material/grid_view:",
@@ -48,13 +48,13 @@ def starts(now: Mapping[str, Callable[[], None]]) -> None:
         ]
         for column, start in zip(places, STARTS, strict=False):
             with column.container(border=True, height="stretch"):
-                st.markdown(f"#### {_ICONS[start.screen]} {start.screen.capitalize()}")
-                st.markdown(start.words)
+                st.markdown(f"#### {_ICONS[start.screen]} {plain(start.screen.capitalize())}")
+                st.markdown(coded(start.words))
                 if start.screen in now:
                     now[start.screen]()
                 st.page_link(
                     f"pages/{start.screen}.py",
-                    label=f"**{start.call}**",
+                    label=f"**{plain(start.call)}**",
                     icon=":material/arrow_forward:",
                     icon_position="right",
                 )
@@ -126,7 +126,7 @@ def elsewhere(active: Sequence[RunStatus], last: str | None) -> None:
         if status is not None:
             st.page_link(
                 page_of(status.experiment),
-                label=f"{words}: {plain(experiment_words(status.experiment))}",
+                label=f"{plain(words)}: {plain(experiment_words(status.experiment))}",
                 icon=":material/arrow_back:",
                 query_params=query(status.experiment, run),
             )

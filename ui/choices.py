@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
+from ui.markdown import plain
+
 TAB, STRATEGY, TEXT, VIEW = "tab", "strategy", "text", "view"  # in the query string
 SHOWN = "show"  # one of a screen's views, such as the sweep
 ARROWS = "arrows"  # whose bytes the mesh with arrows shows
@@ -26,7 +28,7 @@ def one_of(label: str, options: Sequence[str], key: str, words: Callable[[str], 
     chosen = st.segmented_control(
         label,
         list(options),
-        format_func=words,
+        format_func=lambda each: plain(words(each)),
         key=key,
         required=True,
         bind="query-params",

@@ -7,6 +7,7 @@ from spmd_core.machine import Hardware
 from spmd_core.results import Environment
 from ui import tables
 from ui.markdown import plain
+from ui.tables import sheet
 
 
 def facts(hardware: Hardware, environment: Environment | None) -> tuple[tuple[str, str], ...]:
@@ -93,13 +94,13 @@ def draw(
     st.subheader(plain(headline(hardware, environment, target)), anchor=False)
     with st.container(horizontal=True, gap="medium"):
         for label, value in facts(hardware, environment):
-            st.markdown(f":small[:gray[{label}]]  \n{plain(value)}", width="content")
+            st.markdown(f":small[:gray[{plain(label)}]]  \n{plain(value)}", width="content")
     for remark in remarks(hardware, environment, worker_pid):
         st.caption(plain(remark))
     if environment is not None:
         with st.expander("Each device"):
             st.dataframe(
-                tables.devices_table(environment),
+                sheet(tables.devices_table(environment)),
                 hide_index=True,
                 alt="The devices of this machine with ids, coordinates and memory",
             )

@@ -12,6 +12,7 @@ from ui import cards, exports, shell, state, tables
 from ui.compare import view
 from ui.lab import delete, lab, room
 from ui.markdown import plain
+from ui.tables import sheet
 
 _MOST_UNREAD, _OLDEST = 20, 20  # told of, and offered at once
 _ROWS, _TALL = 20, 700  # more rows than these scroll within so many pixels
@@ -37,7 +38,7 @@ def listed(
     if not of_searches:
         return found(None), 0
     shown = st.toggle(
-        searched_words(len(of_searches)),
+        plain(searched_words(len(of_searches))),
         key="searched",
         bind="query-params",
         help="What a search measured or compiled on its way, which Search lists, too; "
@@ -57,7 +58,7 @@ def pick(runs: Sequence[RunSummary]) -> list[RunSummary]:
     # rows are picked by number: a table with other rows must not inherit the numbers
     key = f"runs:{hash(tuple(run.run for run in runs))}"
     event = st.dataframe(
-        tables.runs_table(runs),
+        sheet(tables.runs_table(runs)),
         key=key,
         hide_index=True,
         on_select="rerun",

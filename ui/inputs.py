@@ -12,6 +12,7 @@ from spmd_core.experiment import MAX_MESH_AXES, Workload, axes_left
 from spmd_core.machine import accelerator_files
 from spmd_core.words import title
 from ui import state
+from ui.markdown import plain
 
 _NEW_AXES = ("x", "y", "z", "w", "u", "v")
 ABSENT = ("tpu:v5e:4x4", "tpu:v6e:4x4", "tpu:v5p:2x2x4")  # offered as targets of a prediction
@@ -169,7 +170,11 @@ def axes_input(
     options = list(dict.fromkeys([*(name for name, _ in mesh), *chosen]))
     key = state.seed(state.key(screen, f"{field}/{','.join(options)}"), chosen)
     axes = st.multiselect(
-        label, options, key=key, placeholder="not sharded", label_visibility=label_visibility
+        plain(label),
+        options,
+        key=key,
+        placeholder="not sharded",
+        label_visibility=label_visibility,
     )
     return None if not axes else axes[0] if len(axes) == 1 else axes
 
@@ -183,12 +188,12 @@ def dims_input(screen: str, what: Workload, mesh: list[list[Any]]) -> dict[str, 
         optional = dim in what.optional_dims
         key = state.seed(state.key(screen, f"dim.{dim}"), draft["dims"].get(dim))
         size = left.number_input(
-            dim,
+            plain(dim),
             value=None,
             step=1,
             key=key,
             placeholder="left out" if optional else "size",
-            help=f"Empty leaves {dim} out." if optional else None,
+            help=f"Empty leaves {plain(dim)} out." if optional else None,
         )
         if size is not None or not optional:
             dims[dim] = size or 0
@@ -278,7 +283,7 @@ def memory_input(screen: str, names: tuple[str, ...]) -> dict[str, str]:
     memory = {}
     for name in names:
         key = state.seed(state.key(screen, f"memory.{name}"), draft["memory"].get(name, "device"))
-        label = "Memory kind" if len(names) == 1 else f"Memory of {name}"
+        label = "Memory kind" if len(names) == 1 else f"Memory of {plain(name)}"
         memory[name] = st.selectbox(
             label,
             _MEMORY_KINDS,
@@ -312,14 +317,21 @@ def number_input(
 ) -> Any:
     """A number of the draft."""
     key = state.seed(state.key(screen, field), now)
-    value = st.number_input(label, value=None, step=step, key=key, help=text)
+    value = st.number_input(
+        plain(label), value=None, step=step, key=key, help=plain(text) if text else None
+    )
     return now if value is None else value
 
 
 def text_input(screen: str, field: str, label: str, now: str, text: str | None = None) -> str:
     """A short text of the draft."""
     return (
-        st.text_input(label, key=state.seed(state.key(screen, field), now), max_chars=80, help=text)
+        st.text_input(
+            plain(label),
+            key=state.seed(state.key(screen, field), now),
+            max_chars=80,
+            help=plain(text) if text else None,
+        )
         or now
     )
 
@@ -336,13 +348,21 @@ def choice_input(
     """One of a few words."""
     key = state.seed(state.key(screen, field), now)
     return st.selectbox(
-        label, list(dict.fromkeys([*options, now])), key=key, format_func=words, help=text
+        plain(label),
+        list(dict.fromkeys([*options, now])),
+        key=key,
+        format_func=words,
+        help=plain(text) if text else None,
     )
 
 
 def toggle_input(screen: str, field: str, label: str, now: bool, text: str | None = None) -> bool:
     """Something that is on or off."""
-    return st.toggle(label, key=state.seed(state.key(screen, field), now), help=text)
+    return st.toggle(
+        plain(label),
+        key=state.seed(state.key(screen, field), now),
+        help=plain(text) if text else None,
+    )
 
 
 def strategies_input(
@@ -359,7 +379,7 @@ def strategies_input(
         "Strategies",
         shown,
         selection_mode="multi",
-        format_func=title,
+        format_func=lambda name: plain(title(name)),
         key=state.seed(state.key(screen, field), list(now)),
     )
     return [name for name in options if name in chosen]

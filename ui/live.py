@@ -19,7 +19,7 @@ from ui import cards, links, state
 from ui.charts import bandwidth, base, curve
 from ui.lab import cancel, cancel_mine, find, lab, room, submit
 from ui.markdown import as_sentence, plain
-from ui.shell import attempt, refusal
+from ui.shell import attempt, refusal, reported
 
 _BUTTONS = {
     "compare": "Run",
@@ -232,7 +232,9 @@ def outcome(status: RunStatus) -> None:
     if status.state == "cancelled":
         st.warning(words, icon=":material/stop_circle:")
     else:
-        refusal(f"{words} {as_sentence(status.error.message) if status.error else ''}".strip())
+        refusal(words)
+    if status.error is not None and status.state != "cancelled":
+        reported(status.error.message)
     if status.stderr_tail:
         with st.expander("What the worker wrote last"):
             st.code(status.stderr_tail, language=None, wrap_lines=True)

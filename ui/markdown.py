@@ -1,18 +1,34 @@
-"""Text as Markdown; no Streamlit here."""
+"""Text as Markdown: the one door through which what others wrote reaches a screen.
+
+No Streamlit here. What the source does not hold word for word goes through `plain`, `coded`, `code`
+or `quoted`; `tests/spoken.py` finds what does not.
+"""
 
 import re
+import unicodedata
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])")
+LONGEST_QUOTE = 60  # characters of another's text inside a sentence of ours
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&]|(?<=:material)/)")
+_SPACE = re.compile(r"[^\S\u00a0]+")  # a space that does not break a line stays one
+# Streamlit looks for these once more after the escapes are read: what makes a link, and the names
+# of icons and emoji. As code they stay what they are. No emoji is called as a TPU generation is, or
+# by a number but for two: targets and times are left alone.
+_LIVE = re.compile(
+    r"(?:https?://|www\.)[^\s\u00a0]*|[-.\w+]+@[-\w]+(?:\.[-\w]+)+|:(?!v\d\w*:|(?!100:|1234:)\d+:)[\w+-]+:",
+    re.IGNORECASE,
+)
+_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def plain(text: str) -> str:
     """Text as Markdown that shows exactly it: no markup, links, maths or icons out of names that
-    others chose.
+    others chose. Addresses and names of icons are shown as code, marks that turn the direction of
+    reading by their number.
 
-    >>> plain("<b>x_y</b>")
-    '\\\\<b\\\\>x\\\\_y\\\\</b\\\\>'
+    >>> plain("<b>x_y</b>"), plain("at https://a.b or www.c")
+    ('\\\\<b\\\\>x\\\\_y\\\\</b\\\\>', 'at `https://a.b` or `www.c`')
     """
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _between(_LIVE, _visible(text))
 
 
 def coded(text: str) -> str:
@@ -21,13 +37,56 @@ def coded(text: str) -> str:
     >>> coded("leave `in` as it is")
     'leave `in` as it is'
     """
-    parts = " ".join(text.split()).split("`")
+    parts = _visible(text).split("`")
     if len(parts) % 2 == 0:  # one has no other end
         return plain(text)
     return "".join(
-        f"`{part}`" if number % 2 else _SPECIAL.sub(r"\\\1", part)
-        for number, part in enumerate(parts)
+        code(part) if number % 2 else _between(_LIVE, part) for number, part in enumerate(parts)
     )
+
+
+def code(text: str) -> str:
+    """Text as code on one line, whatever backticks are in it.
+
+    >>> code("x + y"), code("a`b")
+    ('`x + y`', '``a`b``')
+    """
+    line = _visible(text)
+    if not line.strip():
+        return line
+    fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
+    space = " " if line[0] == "`" or line[-1] == "`" else ""
+    return f"{fence}{space}{line}{space}{fence}"
+
+
+def quoted(text: str) -> str:
+    """Another's text in a sentence of ours, in quotation marks and not longer than a name.
+
+    >>> quoted("x" * 80) == f"“{'x' * 59}…”"
+    True
+    """
+    line = _SPACE.sub(" ", text).strip()
+    return f"“{plain(line if len(line) <= LONGEST_QUOTE else f'{line[: LONGEST_QUOTE - 1]}…')}”"
+
+
+def _between(live: re.Pattern[str], line: str) -> str:
+    """A line with its live parts as code, and escapes before what else would be markup."""
+    at, parts = 0, []
+    for found in live.finditer(line):
+        parts += [_SPECIAL.sub(r"\\\1", line[at : found.start()]), code(found[0])]
+        at = found.end()
+    return "".join([*parts, _SPECIAL.sub(r"\\\1", line[at:])])
+
+
+def _visible(text: str) -> str:
+    """A text on one line, without characters that are not seen but do something."""
+    line = _SPACE.sub(" ", text).strip()
+    return line if line.isascii() and line.isprintable() else "".join(map(_seen, line))
+
+
+def _seen(character: str) -> str:
+    unseen = character in _DIRECTIONS or unicodedata.category(character) in ("Cc", "Cs")
+    return f"\\u{ord(character):04x}" if unseen else character
 
 
 def as_sentence(message: str) -> str:

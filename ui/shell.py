@@ -105,6 +105,18 @@ def refusal(sentence: str) -> None:
     st.error(plain(sentence), icon=":material/error:")
 
 
+def failure(sentence: str, message: str) -> None:
+    """What failed, and below it in full what was reported."""
+    refusal(sentence)
+    reported(message)
+
+
+def reported(message: str) -> None:
+    """What a run or a program reported, in full and not in our voice: others may have written it."""
+    st.caption("Reported, word for word:")
+    st.code(message, language=None, wrap_lines=True)
+
+
 def attempt(action: Callable[..., object], *arguments: object) -> str | None:
     """Do something that may be refused: the sentence of the refusal, or None."""
     try:

@@ -11,6 +11,7 @@ from ui import price, tables
 from ui.charts import base
 from ui.lab import lab
 from ui.markdown import plain
+from ui.tables import escaped
 
 FEWEST, MOST = 2, len(tables.NAMES)
 
@@ -28,7 +29,7 @@ def draw(runs: Sequence[RunSummary]) -> None:
     differences = tables.differences_table([run.experiment for run in runs])
     if len(differences):
         st.markdown("**What differs in the experiments**")
-        st.table(differences, hide_index=True, border="horizontal")
+        st.table(escaped(differences), hide_index=True, border="horizontal")
     else:
         st.caption("All of these runs are of the same experiment.")
 
@@ -36,7 +37,7 @@ def draw(runs: Sequence[RunSummary]) -> None:
 def _card(name: str, run: RunSummary) -> Result | None:
     """A run's name, moment, experiment and answer; its result, where it left one."""
     st.markdown(
-        f"**{name}: {plain(f'{ago(run.submitted_at)}, {run.run}')}**  \n"
+        f"**{plain(name)}: {plain(f'{ago(run.submitted_at)}, {run.run}')}**  \n"
         f"{plain(experiment_words(run.experiment))}"
     )
     result = lab().result(run.run)
@@ -57,4 +58,4 @@ def _times(found: Sequence[tuple[str, Result]]) -> None:
         with st.container(width=230):
             price.field()
     answers = tables.answers_table(found, price.now())
-    st.table(answers, hide_index=True, border="horizontal")
+    st.table(escaped(answers), hide_index=True, border="horizontal")

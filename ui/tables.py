@@ -1,12 +1,13 @@
 """Values to data frames, one function per table, in the words and units of the screen."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment
-from spmd_core.results import Environment, Result, RunSummary, StrategyResult
+from spmd_core.results import Environment, Result, RunSummary, StrategyResult, safe_cell
 from spmd_core.words import (
     PAIRED,
     cost_of,
@@ -21,7 +22,7 @@ from spmd_core.words import (
     verdict_words,
 )
 from spmd_core.words import rows as cost_rows
-from ui.markdown import plain
+from ui.markdown import coded
 
 NONE = "–"
 _RATE = "GB/s"
@@ -29,6 +30,26 @@ WHEN, TIME_MS = "When", "Time, ms"  # of a run in the history
 NAMES = "ABCD"  # of runs that stand side by side
 _PREDICTED = "Predicted"
 PAIRED_RATIO = PAIRED
+
+
+def escaped(table: pd.DataFrame | Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """What `st.table` is given: it reads cells and headings as Markdown, and these show as they
+    are; what stands between backticks is code.
+    """
+    frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(dict(table))
+    return frame.map(_shown).rename(columns=_shown, index=_shown)
+
+
+def sheet(table: pd.DataFrame | Mapping[str, Sequence[Any]] | Sequence[Any]) -> pd.DataFrame:
+    """What `st.dataframe` is given: its menu saves cells and headings as CSV, which no spreadsheet
+    may run.
+    """
+    frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(table)
+    return frame.map(safe_cell).rename(columns=safe_cell)
+
+
+def _shown(cell: object) -> object:
+    return coded(cell) if isinstance(cell, str) else cell
 
 
 def times_table(result: Result) -> pd.DataFrame:
@@ -250,11 +271,11 @@ def arrays_table(result: Result, strategy: str) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "Array": plain(name),
+                "Array": name,
                 "Is": kind,
                 "Shape": " × ".join(map(str, report.shape)) or "scalar",
                 "dtype": report.dtype,
-                "Spec": "one device" if report.spec is None else plain(spec_words(report.spec)),
+                "Spec": "one device" if report.spec is None else spec_words(report.spec),
                 "Memory": report.memory or NONE,
                 "Shard shape": _shard_shape(report.shards),
                 "Devices": str(len(report.shards)) if report.shards else NONE,
@@ -328,8 +349,7 @@ def differences_table(experiments: Sequence[Experiment]) -> pd.DataFrame:
     rows = {label: [each.get(label, NONE) for each in parts] for label in labels}
     return pd.DataFrame(
         [
-            {"": plain(label)}
-            | {name: plain(text) for name, text in zip(NAMES, texts, strict=False)}
+            {"": label} | dict(zip(NAMES, texts, strict=False))
             for label, texts in rows.items()
             if len(set(texts)) > 1
         ],
@@ -373,7 +393,7 @@ def _cost_rows(
     labels = dict.fromkeys(label for found in costs.values() for label in found)
     return [
         {"": f"{name}, {label if label == 'MFU' else label[0].lower() + label[1:]}"}
-        | {run: plain(costs.get(run, {}).get(label, NONE)) for run, _ in results}
+        | {run: costs.get(run, {}).get(label, NONE) for run, _ in results}
         for label in labels
     ]
 

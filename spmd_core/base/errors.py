@@ -40,10 +40,21 @@ def refuse(value: str, rule: str, fix: str) -> RequestError:
     return RequestError(f"{value} {rule}: {fix}")
 
 
-def shorten(value: object, limit: int = 80) -> str:
-    """A value as one line of at most `limit` characters, for quoting it in a message."""
-    text = " ".join(_SHORT.repr(value).split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+def shorten(value: object, limit: int = 60) -> str:
+    """A value as one line of at most `limit` characters, for quoting it in a message; a text that
+    is cut keeps both its quotation marks, so that what follows is not taken for a part of it.
+
+    >>> shorten("x" * 80, 8), shorten([1, 2, 3], 5)
+    ("'xxxxx…'", '[1, …')
+    """
+    try:
+        text = " ".join(_SHORT.repr(value).split())
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        text = "a number of thousands of digits"
+    if len(text) <= limit:
+        return text
+    end = text[0] if isinstance(value, str) else ""
+    return f"{text[: limit - 1 - len(end)]}…{end}"
 
 
 _SHORT = reprlib.Repr()  # looks at the beginning of a value only, however large or deep it is

@@ -8,17 +8,23 @@ beside it, names it. A mesh is read off `make_mesh((2, 4), ("x", "y"))`, `Abstra
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.experiment.rules import check_axis, check_mesh
 from spmd_core.experiment.types import Axes, Mesh, Spec
 
 MAX_CHARACTERS = 4000
+MAX_BRACKETS = 24  # one inside the other
+MAX_MARKS = 400  # operators and brackets: a chain of them is as deep as it is long
+MAX_DEPTH = 60  # levels of syntax
 READ = "P('x', None), PartitionSpec(('x', 'y')), NamedSharding(mesh, P('x')) or a line with one"
+_MARKS = re.compile(r"[-+*/%@&|^~(\[{:]|\b(?:not|if|else|await|yield|and|or|in|is)\b")
 _SPECS = ("P", "PartitionSpec")
 _MESHES = ("make_mesh", "Mesh", "AbstractMesh")
 _PLACING = ("device_put", "with_sharding_constraint", "reshard")
+_OF_SPECS = ("spec", "out_sharding", "partition_spec")  # keywords that name no array
 # as JAX prints a mesh: no Python, but for its pairs
 _PRINTED = re.compile(r"Mesh\(((?:'[^'()]*': ?\d+(?:, ?)?)+)")
 
@@ -35,8 +41,8 @@ def read_pasted(text: str) -> Pasted:
     """What a pasted text says; RequestError, in one sentence, where it has neither a spec nor a
     mesh.
     """
-    tree = _parsed(text)
-    specs = list(_specs(tree))
+    tree, code = _parsed(text)
+    specs = list(_specs(tree, code))
     mesh = next(
         (
             found
@@ -82,35 +88,85 @@ def _no_spec(text: str) -> RequestError:
     )
 
 
-def _parsed(text: str) -> ast.AST:
+def _parsed(text: str) -> tuple[ast.AST, str]:
+    """The syntax of a text, and the code that it was read from; size and depth are bounded before
+    and after Python's parser, which spends long on some texts.
+    """
     if len(text) > MAX_CHARACTERS:
         raise refuse(
             f"a text of {len(text):,} characters",
             f"is longer than {MAX_CHARACTERS:,}",
             "paste the line with the PartitionSpec alone",
         )
+    if _brackets(text) > MAX_BRACKETS or len(_MARKS.findall(text)) > MAX_MARKS:
+        raise _too_much(text)
     code = _PRINTED.sub(lambda match: f"Mesh({{{match[1].rstrip(', ')}}}, ", text.strip())
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(code)
+            tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _no_spec(text) from error
+    if _is_deep(tree):
+        raise _too_much(text)
+    return tree, code
 
 
-def _specs(tree: ast.AST) -> Iterator[tuple[str, Spec]]:
-    """Specs in the order in which they are written; a statement's name is theirs."""
+def _too_much(text: str) -> RequestError:
+    return refuse(
+        shorten(text),
+        "has too many brackets or operators to be read",
+        "paste the line with the PartitionSpec alone",
+    )
+
+
+def _brackets(text: str) -> int:
+    """How deep brackets are nested, counting those inside of texts too."""
+    depth = deepest = 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}" and depth > 0)
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _is_deep(tree: ast.AST) -> bool:
+    """Whether a syntax tree has more than `MAX_DEPTH` levels; without recursion."""
+    level = [tree]
+    for _ in range(MAX_DEPTH):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return False
+    return True
+
+
+def _specs(tree: ast.AST, code: str) -> Iterator[tuple[str, Spec]]:
+    """Specs in the order in which they are written, with the name of what they are for."""
     for statement in getattr(tree, "body", ()):
-        found = [
-            node
-            for node in ast.walk(statement)
-            if isinstance(node, ast.Call) and _called(node) in _SPECS
-        ]
-        found.sort(key=lambda node: (node.lineno, node.col_offset))
+        found = sorted(_spec_calls(statement), key=lambda each: each[0])
         if not found and isinstance(statement, ast.Expr) and _is_axes(statement.value):
-            yield "", tuple(map(_axes, statement.value.elts))  # pyright: ignore[reportAttributeAccessIssue]
-        for node in found:
-            yield _name(statement, node), _spec(node)
+            yield "", tuple(_axes(each, code) for each in statement.value.elts)  # pyright: ignore[reportAttributeAccessIssue]
+        for _, name, node in found:
+            yield name, _spec(node, code)
+
+
+def _spec_calls(statement: ast.stmt) -> Iterator[tuple[tuple[int, int], str, ast.Call]]:
+    """Place, name and call of each spec in a statement. It is for the array that the outermost call
+    around it places, else for what the keyword is called, else for what is assigned to.
+    """
+    targets = statement.targets if isinstance(statement, ast.Assign) else ()
+    assigned = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
+    waiting: list[tuple[ast.AST, str, str]] = [(statement, "", "")]
+    while waiting:
+        node, placed, named = waiting.pop()
+        if isinstance(node, ast.Call):
+            if _called(node) in _SPECS:
+                yield (node.lineno, node.col_offset), placed or named or assigned, node
+            first = node.args[0] if node.args and _called(node) in _PLACING else None
+            placed = placed or (first.id if isinstance(first, ast.Name) else "")
+        named = (
+            node.arg or "" if isinstance(node, ast.keyword) and node.arg not in _OF_SPECS else ""
+        )
+        waiting += [(child, placed, named) for child in ast.iter_child_nodes(node)]
 
 
 def _is_axes(node: ast.expr) -> bool:
@@ -129,49 +185,33 @@ def _called(node: ast.Call) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-def _spec(node: ast.Call) -> Spec:
+def _spec(node: ast.Call, code: str) -> Spec:
     if node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
-        raise refuse(shorten(ast.unparse(node), 60), "has more than axis names", f"write {READ}")
-    return tuple(map(_axes, node.args))
+        raise refuse(_written(node, code), "has more than axis names", f"write {READ}")
+    return tuple(_axes(each, code) for each in node.args)
 
 
-def _axes(node: ast.expr) -> Axes:
+def _written(node: ast.expr, code: str) -> str:
+    """The code of a node, to be quoted: as it stands there, since a number of thousands of digits
+    cannot be written anew.
+    """
+    return shorten(ast.get_source_segment(code, node) or "")
+
+
+def _axes(node: ast.expr, code: str) -> Axes:
     """Mesh axes of one entry: None, a name, or a tuple of names."""
     if isinstance(node, ast.Constant) and node.value is None:
         return ()
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return (node.value,)
-    if isinstance(node, (ast.Tuple, ast.List)) and all(
-        isinstance(each, ast.Constant) and isinstance(each.value, str) for each in node.elts
-    ):
-        return tuple(each.value for each in node.elts)  # pyright: ignore[reportAttributeAccessIssue,reportReturnType]
+    names = _texts(node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node])
+    if names is not None:
+        for name in names:
+            check_axis(name)
+        return tuple(names)
     raise refuse(
-        f"entry {shorten(ast.unparse(node), 40)} of a PartitionSpec",
+        f"entry {_written(node, code)} of a PartitionSpec",
         "is no axis name, and nothing is evaluated",
         "write None, a name such as 'x', or a tuple of names",
     )
-
-
-def _name(statement: ast.stmt, spec: ast.Call) -> str:
-    """What a spec is for: the array placed by the call around it, else what is assigned to."""
-    for node in ast.walk(statement):
-        if (
-            isinstance(node, ast.Call)
-            and _called(node) in _PLACING
-            and node.args
-            and isinstance(node.args[0], ast.Name)
-            and spec in ast.walk(node)
-        ):
-            return node.args[0].id
-        if (
-            isinstance(node, ast.keyword)
-            and node.arg
-            and node.value is spec
-            and node.arg not in ("spec", "out_sharding", "partition_spec")
-        ):
-            return node.arg
-    targets = statement.targets if isinstance(statement, ast.Assign) else ()
-    return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
 
 
 def _mesh(call: ast.Call) -> Mesh | None:
@@ -181,8 +221,7 @@ def _mesh(call: ast.Call) -> Mesh | None:
     first = call.args[0]
     if isinstance(first, ast.Dict):
         keys, values = first.keys, first.values
-        names = _texts(tuple(key for key in keys if key is not None))
-        return _pairs(names, _numbers(values))
+        return _pairs(_texts([key for key in keys if key is not None]), _numbers(values))
     given = {word.arg: word.value for word in call.keywords}
     second = call.args[1] if len(call.args) > 1 else given.get("axis_names")
     if isinstance(first, ast.Call) and _called(first) == "reshape":  # of an array of devices
@@ -200,10 +239,12 @@ def _mesh(call: ast.Call) -> Mesh | None:
 def _pairs(names: list[str] | None, sizes: list[int] | None) -> Mesh | None:
     if not names or not sizes or len(names) != len(sizes):
         return None
-    return tuple(zip(names, sizes, strict=True))
+    pairs = tuple(zip(names, sizes, strict=True))
+    check_mesh(pairs)
+    return pairs
 
 
-def _texts(nodes: list[ast.expr] | tuple[ast.expr, ...]) -> list[str] | None:
+def _texts(nodes: Sequence[ast.expr]) -> list[str] | None:
     found = [each.value for each in nodes if isinstance(each, ast.Constant)]
     return (
         [str(each) for each in found]
@@ -212,7 +253,7 @@ def _texts(nodes: list[ast.expr] | tuple[ast.expr, ...]) -> list[str] | None:
     )
 
 
-def _numbers(nodes: list[ast.expr] | tuple[ast.expr, ...]) -> list[int] | None:
+def _numbers(nodes: Sequence[ast.expr]) -> list[int] | None:
     found = [each.value for each in nodes if isinstance(each, ast.Constant)]
     whole = [each for each in found if isinstance(each, int) and not isinstance(each, bool)]
     return whole if len(whole) == len(nodes) else None

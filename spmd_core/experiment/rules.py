@@ -46,16 +46,23 @@ def check_mesh(mesh: Mesh) -> None:
             f"use 1 to {MAX_MESH_AXES} axes, for example x=8",
         )
     for name, _ in mesh:
-        if not _NAME.fullmatch(name) or keyword.iskeyword(name):
-            raise refuse(
-                f"mesh axis {shorten(name)}",
-                "is not a name",
-                "use letters, digits and underscores, at most 32, for example x",
-            )
+        check_axis(name)
     devices = math.prod(size for _, size in mesh)
     if devices > MAX_DEVICES:
         raise refuse(
-            f"mesh of {devices} devices", "is larger than anything built", "use smaller axes"
+            f"mesh of {shorten(devices)} devices",
+            "is larger than anything built",
+            "use smaller axes",
+        )
+
+
+def check_axis(name: str) -> None:
+    """A name of a mesh axis is one that Python takes."""
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+        raise refuse(
+            f"mesh axis {shorten(name)}",
+            "is not a name",
+            "use letters, digits and underscores, at most 32, for example x",
         )
 
 

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from spmd_core.base import mesh_text
@@ -85,7 +85,7 @@ def csv_text(*results: Result) -> str:
     Of a study the first column is the variant. `operands` is `unsharded` for the second timing of `constrained`; seconds are per call.
     """
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = _Sheet(text)
     if results and all(result.experiment.what.has_formula for result in results):
         writer.writerow(POINT_COLUMNS)
         writer.writerows(_point_rows(results))
@@ -118,6 +118,20 @@ def csv_text(*results: Result) -> str:
             if not found.samples_s:
                 writer.writerow((*head, "", "", "", "", *predicted))
     return text.getvalue()
+
+
+class _Sheet:
+    """Writes rows of CSV, of which no cell is a formula."""
+
+    def __init__(self, text: io.StringIO):
+        self._writer = csv.writer(text, lineterminator="\n")
+
+    def writerow(self, row: Iterable[Any]) -> None:
+        self._writer.writerow(map(safe_cell, row))
+
+    def writerows(self, rows: Iterable[Iterable[Any]]) -> None:
+        for row in rows:
+            self.writerow(row)
 
 
 def _point_rows(results: Sequence[Result]) -> Iterator[tuple[Any, ...]]:

@@ -17,7 +17,9 @@ def test_every_answer_forbids_foreign_frames(server, path):
         answer = urllib.request.urlopen(server.url + path, timeout=30)
     except urllib.error.HTTPError as refused:
         answer = refused
-    assert answer.headers["Content-Security-Policy"] == "frame-ancestors 'self'"
+    assert (
+        answer.headers["Content-Security-Policy"] == "frame-ancestors 'self'; img-src 'self' data:"
+    )
     assert answer.headers["X-Frame-Options"] == "SAMEORIGIN"
     answer.close()
 

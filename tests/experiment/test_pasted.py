@@ -1,5 +1,7 @@
 """Pasted code, read as syntax: what is a spec, what is none, and that nothing runs."""
 
+import ast
+
 import jax
 import pytest
 from jax.sharding import NamedSharding
@@ -86,6 +88,13 @@ def test_what_jax_prints_is_read():
         "P(P('x'))",
         "P('x', unreduced={'y'})",
         "-" * 3000 + "1",
+        "P(" + "-" * 900 + "1)",
+        "P(" + "f(" * 900 + ")" * 901,
+        "P(a" + ".b" * 900 + ")",
+        "P('x', " + "1+" * 900 + "1)",
+        f"P(0x{'f' * 3900})",
+        "x = P('x'" * 24,
+        f"f({'P(),' * 990})",
     ],
 )
 def test_what_is_no_spec_gets_one_sentence_and_never_runs(text):
@@ -108,3 +117,38 @@ def test_the_sentence_says_what_is_read():
 @pytest.mark.parametrize("text", ["P('x', None)", "P()", "P(('x', 'y'), None, 'z')"])
 def test_a_spec_is_written_as_it_is_read(text):
     assert spec_code(read_spec(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"make_mesh((0x{'f' * 3900},), ('x',))",
+        "make_mesh((2,), ('\\ud800',))",
+        "make_mesh((99999999, 2), ('x', 'y'))",
+    ],
+)
+def test_a_mesh_that_is_none_gets_one_sentence(text):
+    with pytest.raises(RequestError) as refused:
+        read_pasted(text)
+    assert "mesh" in str(refused.value) and len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize("text", ["P('\\ud800')", "P('a b')", "('x', '\\ud800')", "P(('x', ''))"])
+def test_an_axis_that_no_mesh_can_have_is_refused(text):
+    with pytest.raises(RequestError, match="mesh axis .* is not a name"):
+        read_spec(text)
+
+
+def test_many_specs_are_read_in_one_pass(monkeypatch):
+    """How many nodes are looked at grows as the text does."""
+    seen = 0
+    children = ast.iter_child_nodes
+
+    def counted(node):
+        nonlocal seen
+        seen += 1
+        return children(node)
+
+    monkeypatch.setattr(ast, "iter_child_nodes", counted)
+    assert len(read_pasted(f"f({'P(),' * 390})").specs) == 390
+    assert seen < 8_000

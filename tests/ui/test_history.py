@@ -65,7 +65,9 @@ def test_a_measured_run_and_two_predictions_stand_side_by_side(opened):
     screen = opened(MEASURED, FIRST, SECOND)
     answers, differences = screen.table[0].value, screen.table[1].value
     times = next(row for row in answers.to_dict("records") if row[""] == "Automatic, time")
-    assert times["A"].startswith(times["B"]) and "16.2 ms, predicted" in times["A"]
+    assert times["A"].startswith(times["B"]) and "16.2 ms, predicted" in times["A"].replace(
+        "\\", ""
+    )
     assert times["C"] == "10 µs"
     remat = next(row for row in differences.to_dict("records") if row[""] == "remat")
     assert [remat[name] for name in "ABC"] == ["minimal", "full", "–"]

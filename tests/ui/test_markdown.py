@@ -2,19 +2,60 @@
 
 import pytest
 
-from ui.markdown import as_sentence, plain
+from ui.markdown import as_sentence, code, coded, plain, quoted
 
 
 @pytest.mark.parametrize(
     "name",
-    ["<img src=x>", "[a](http://b)", "`code`", "$x$", ":smile:", "**b**", "# h", "a_b", "1. x"],
+    ["<img src=x>", "[a](b)", "![a](b)", "`code`", "$x$", "**b**", "# h", "a_b", "1. x"],
 )
 def test_plain_leaves_no_markup(name):
     shown = plain(name)
-    assert shown.replace("\\", "") == name
+    assert shown.replace("\\", "").replace("`", "") == name.replace("`", "")
     assert not any(
         shown[at] in "<[`$:*#_" and (at == 0 or shown[at - 1] != "\\") for at in range(len(shown))
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "live"),
+    [
+        ("Log in at https://evil.example/now, please", "https://evil.example/now,"),
+        ("see HTTP://e.x", "HTTP://e.x"),
+        ("xhttps://e.x", "https://e.x"),
+        ("at www.evil.example.", "www.evil.example."),
+        ("mail a.b+c@evil.example now", "a.b+c@evil.example"),
+        ("a :smile: b", ":smile:"),
+        ("a :+1: b", ":+1:"),
+        ("a :100: b", ":100:"),
+        ("a :streamlit: b", ":streamlit:"),
+        ("a :material_home: b", ":material_home:"),
+    ],
+)
+def test_what_markdown_makes_live_after_the_escapes_is_code(text, live):
+    before, after = text.split(live)
+    assert plain(text) == f"{plain(before)}{' ' * before.endswith(' ')}`{live}`" + (
+        f"{' ' * after.startswith(' ')}{plain(after)}" if after else ""
+    )
+
+
+@pytest.mark.parametrize("text", ["tpu:v5e:4x4", "target cpu:8: use", "at 12:30:45", "v5p:64"])
+def test_names_of_targets_and_times_are_not_code(text):
+    assert "`" not in plain(text)
+
+
+def test_names_of_icons_stay_words():
+    assert ":material/" not in plain(":material/home: x")
+
+
+def test_marks_that_are_not_seen_are_shown_by_their_numbers():
+    assert plain("a\u202eb\ud800c\x1bd").replace("\\\\", "\\") == r"a\u202eb\ud800c\u001bd"
+
+
+def test_code_holds_backticks_and_a_quotation_is_short():
+    assert code("a`b") == "``a`b``" and code("`") == "`` ` ``"
+    assert coded("in `https://a.b` and `:smile:`") == "in `https://a.b` and `:smile:`"
+    assert len(quoted("y" * 500)) == 62
 
 
 def test_a_message_after_a_sentence_is_one_itself():

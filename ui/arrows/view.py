@@ -14,6 +14,7 @@ from ui import choices
 from ui.arrows import chart
 from ui.lab import NothingStored, lab
 from ui.markdown import coded, plain
+from ui.tables import sheet
 
 _CHOICE = "arrows:choice"
 MOST_ROWS, MOST_LINKS = 24, 200
@@ -110,17 +111,19 @@ def _table(stand: Placed, found: Traffic) -> None:
         if fold.open:
             few = found.links[:MOST_LINKS]
             st.dataframe(
-                {
-                    "From": [stand.numbers[link.source] for link in few],
-                    "To": [stand.numbers[link.target] for link in few],
-                    "Bytes": [bytes_text(link.nbytes) for link in few],
-                    "Over": [", ".join(link.axes) or "–" for link in few],
-                    "Mostly": [link.kind for link in few],
-                    "Link": [words.way_words(stand, link) for link in few],
-                    "At its nominal rate": [
-                        seconds_text(words.link_seconds(stand, link)) for link in few
-                    ],
-                },
+                sheet(
+                    {
+                        "From": [stand.numbers[link.source] for link in few],
+                        "To": [stand.numbers[link.target] for link in few],
+                        "Bytes": [bytes_text(link.nbytes) for link in few],
+                        "Over": [", ".join(link.axes) or "–" for link in few],
+                        "Mostly": [link.kind for link in few],
+                        "Link": [words.way_words(stand, link) for link in few],
+                        "At its nominal rate": [
+                            seconds_text(words.link_seconds(stand, link)) for link in few
+                        ],
+                    }
+                ),
                 hide_index=True,
             )
             if len(found.links) > MOST_LINKS:

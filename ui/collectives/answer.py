@@ -29,6 +29,7 @@ from ui.charts import bandwidth as chart
 from ui.lab import lab
 from ui.markdown import plain
 from ui.shell import refusal
+from ui.tables import escaped, sheet
 
 MOST_OTHERS = 20  # stored sweeps that are offered to be held beside
 _NOTHING = "nothing"
@@ -47,12 +48,12 @@ def draw(result: Result, when: str) -> None:
     for sentence in failures(result):
         refusal(sentence)
     if found.ceilings:
-        st.table(ceilings_table(found.ceilings), hide_index=True, border="horizontal")
+        st.table(escaped(ceilings_table(found.ceilings)), hide_index=True, border="horizontal")
     elif found.points:
         _sweep(result.experiment, found.points, result.run)
     if found.fits:
         with st.expander("Latency and bandwidth, fitted", expanded=bool(found.ceilings)):
-            st.dataframe(fits_table(found.fits), hide_index=True)
+            st.dataframe(sheet(fits_table(found.fits)), hide_index=True)
     if (
         result.experiment.what.has_formula
         and known is None
@@ -118,7 +119,7 @@ def _sweep(experiment: Experiment, points: tuple[Point, ...], run: str | None) -
         f"All {len(points)} points as a table", key="points", on_change="rerun"
     ) as numbers:
         if numbers.open:
-            st.dataframe(points_table(points), hide_index=True)
+            st.dataframe(sheet(points_table(points)), hide_index=True)
 
 
 def _over(group: str) -> str:

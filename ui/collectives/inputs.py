@@ -19,6 +19,7 @@ from spmd_core.experiment import (
 from spmd_core.machine import default_target
 from spmd_core.words import workload_title
 from ui import inputs, state
+from ui.markdown import plain
 
 SCREEN = "collectives"
 SIZES = tuple(2**power for power in range(8, 33, 2))
@@ -43,7 +44,7 @@ def what_input() -> str:
 
 
 def _tab_words(name: str) -> str:
-    return "Ceilings of this machine" if name == CALIBRATION.name else workload_title(name)
+    return "Ceilings of this machine" if name == CALIBRATION.name else plain(workload_title(name))
 
 
 def _change(name: str) -> None:
@@ -79,7 +80,7 @@ def _sweep_options(now: dict[str, Any]) -> dict[str, Any]:
         "Collectives",
         list(TRANSFERS),
         selection_mode="multi",
-        format_func=lambda kind: TRANSFERS[kind].title,
+        format_func=lambda kind: plain(TRANSFERS[kind].title),
         key=state.seed(state.key(SCREEN, "kinds"), list(chosen_kinds(now))),
     )
     axes = inputs.text_input(

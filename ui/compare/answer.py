@@ -27,7 +27,8 @@ from ui.compare.view import View
 from ui.ir import viewer
 from ui.layout import picture
 from ui.markdown import plain
-from ui.shell import refusal
+from ui.shell import failure, refusal
+from ui.tables import escaped, sheet
 
 PROGRAMS = "programs"  # the viewer's name on this screen
 
@@ -58,7 +59,7 @@ def headline(view: View, when: str) -> None:
             if result.experiment.variants
             else ", ".join(map(title, names))
         )
-        refusal(f"{whose} failed: {message}")
+        failure(f"{whose} failed.", message)
     for name, found in result.strategies.items():
         if found.correct is False:
             refusal(words.wrong_words(name, found))
@@ -112,7 +113,7 @@ def notes(result: Result) -> None:
         for note, names in words.merged_notes(said).items()
     ]
     if told:
-        st.markdown("\n".join(f"- :small[{note}]" for note in dict.fromkeys(told)))
+        st.markdown("\n".join(f"- :small[{line}]" for line in dict.fromkeys(told)))
 
 
 def as_subject(words_: str) -> str:
@@ -165,7 +166,7 @@ def _values(view: View) -> None:
         return
     if any(found.max_abs_error is not None for found in view.result.strategies.values()):
         st.caption("Errors are against a NumPy reference in float64.")
-        st.table(view.errors, hide_index=True, border="horizontal")
+        st.table(escaped(view.errors), hide_index=True, border="horizontal")
     alone = len(view.result.strategies) == 1
     for what, texts in words.outputs(view.result).items():
         for text, names in texts.items():
@@ -183,18 +184,19 @@ def _layouts(view: View) -> None:
     alone = len(names) == 1
     name = names[0] if alone else choices.one_of("Strategy", names, choices.STRATEGY, title)
     found = view.result.strategies[name]
-    st.table(tables.arrays_table(view.result, name), hide_index=True, border="horizontal")
+    st.table(escaped(tables.arrays_table(view.result, name)), hide_index=True, border="horizontal")
     arrays = {
         array: report
         for array, report in (found.operands | found.outputs).items()
         if report.spec is not None
     }
     if not arrays:
-        st.caption(f"{title(name)} shards nothing over the mesh.")
+        st.caption(f"{plain(title(name))} shards nothing over the mesh.")
         return
     array = st.segmented_control(
         "Array",
         list(arrays),
+        format_func=plain,
         default=next(iter(arrays)),
         required=True,
         key=f"array:{','.join(arrays)}",
@@ -237,7 +239,7 @@ def _phases(view: View) -> None:
             alt="Seconds of each phase by strategy; the numbers are in the table below",
             key="phases",
         )
-    st.table(view.phases_table, hide_index=True, border="horizontal")
+    st.table(escaped(view.phases_table), hide_index=True, border="horizontal")
 
 
 def _memory(view: View) -> None:
@@ -247,7 +249,7 @@ def _memory(view: View) -> None:
             alt="Bytes per device by strategy; the numbers are in the table below",
             key="memory",
         )
-    st.table(view.memory_table, hide_index=True, border="horizontal")
+    st.table(escaped(view.memory_table), hide_index=True, border="horizontal")
 
 
 def _programs(view: View) -> None:
@@ -255,11 +257,11 @@ def _programs(view: View) -> None:
 
 
 def _samples(view: View) -> None:
-    st.table(tables.measuring_table(view.result), hide_index=True, border="horizontal")
+    st.table(escaped(tables.measuring_table(view.result)), hide_index=True, border="horizontal")
     st.caption(
         "Every sample, in microseconds per call. A row is a round, in which every strategy was timed once, in shuffled order."
     )
-    st.dataframe(tables.samples_table(view.result), height=360)
+    st.dataframe(sheet(tables.samples_table(view.result)), height=360)
 
 
 def _machine(view: View) -> None:
@@ -268,8 +270,8 @@ def _machine(view: View) -> None:
     roofs = tables.roofs_table(view.result)
     if len(roofs):
         st.markdown("Least time by this machine's ceilings, and what they let expect:")
-        st.table(roofs, hide_index=True, border="horizontal")
-    st.dataframe(tables.devices_table(environment), hide_index=True)
+        st.table(escaped(roofs), hide_index=True, border="horizontal")
+    st.dataframe(sheet(tables.devices_table(environment)), hide_index=True)
 
 
 def _strategy_choice(names: Iterable[str], where: str) -> str:
@@ -281,7 +283,7 @@ def _strategy_choice(names: Iterable[str], where: str) -> str:
         st.segmented_control(
             "Strategy",
             offered,
-            format_func=title,
+            format_func=lambda name: plain(title(name)),
             default=offered[0],
             key=f"{where}:{','.join(offered)}",
             required=True,

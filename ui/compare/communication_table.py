@@ -13,7 +13,6 @@ from spmd_core.program import file_name, is_ring, kind_words
 from spmd_core.results import Collective, Result
 from spmd_core.script import program
 from spmd_core.words import title, whose, why_words
-from ui.markdown import plain
 
 NONE = "–"
 _CODE_CHARACTERS = 72  # of a line of a program in a table
@@ -48,9 +47,7 @@ def collectives_table(result: Result) -> pd.DataFrame:
 
     def said(names: Iterable[str]) -> str:
         return (
-            plain(whose(list(names), result))
-            if of_study
-            else ", ".join(dict.fromkeys(map(title, names)))
+            whose(list(names), result) if of_study else ", ".join(dict.fromkeys(map(title, names)))
         )
 
     return pd.DataFrame(
@@ -109,7 +106,7 @@ def _what(item: Collective) -> str:
 
 
 def _reason(item: Collective) -> str:
-    return plain(why_words(item).replace("`", ""))
+    return why_words(item).replace("`", "")
 
 
 def _place(row: Row, item: Collective) -> tuple[str, str]:
@@ -125,7 +122,7 @@ def _place(row: Row, item: Collective) -> tuple[str, str]:
     ):
         code = lines[int(number) - 1].strip().replace("`", "'")
         return number, code if len(code) <= _CODE_CHARACTERS else code[: _CODE_CHARACTERS - 1] + "…"
-    return "", plain(item.source or item.op or "")
+    return "", item.source or item.op or ""
 
 
 def _places_words(row: _Row, said: Callable[[Iterable[str]], str]) -> Iterable[str]:

@@ -21,6 +21,7 @@ from spmd_core.recipes import RECIPES
 from spmd_core.words import texts, traces, workload_title
 from ui import inputs, state
 from ui.compare import changed, variants
+from ui.markdown import code, plain
 from ui.predict import inputs as predicted
 from ui.predict.drafts import topology_target
 
@@ -141,12 +142,13 @@ def _arrays(what: Workload, dims: dict[str, Any], mesh: list[list[Any]]) -> dict
     for array in what.arrays:
         operand = array in what.operands
         st.markdown(
-            f"**{array.name}** ({', '.join(array.present(dims))})" + ("" if operand else ", result")
+            f"**{plain(array.name)}** ({plain(', '.join(array.present(dims)))})"
+            + ("" if operand else ", result")
         )
         left, right = st.columns(2, gap="small", vertical_alignment="bottom")
         with left:
             if array.name in what.memory:  # the workload itself says where this array lies
-                st.caption(f"Memory: `{what.memory[array.name]}`")
+                st.caption(f"Memory: {code(what.memory[array.name])}")
             else:
                 memory |= inputs.memory_input(_SCREEN, (array.name,))
         if operand:

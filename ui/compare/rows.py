@@ -6,14 +6,13 @@ from spmd_core.base import seconds_text
 from spmd_core.results import Result
 from spmd_core.words import studies, title
 from ui.charts import base
-from ui.markdown import plain
 
 
 def rows_table(result: Result) -> pd.DataFrame:
     """Time with its interval, how it compares, memory, communication and MFU of every row, the
     fastest first; columns that say nothing are left out.
     """
-    return pd.DataFrame([row | {"Variant": plain(row["Variant"])} for row in studies.rows(result)])
+    return pd.DataFrame(studies.rows(result))
 
 
 def chart(result: Result) -> base.Spec | None:

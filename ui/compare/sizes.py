@@ -15,6 +15,7 @@ from ui.compare.view import View
 from ui.lab import Batch, cancel, lab
 from ui.markdown import plain
 from ui.shell import attempt, refusal
+from ui.tables import escaped
 
 TAB = "Sizes"
 
@@ -83,10 +84,8 @@ def _show(points: Sequence[SizePoint]) -> None:
     if any(point.wins is not None for point in points):
         st.markdown(f"**{plain(size_headline(points))}**")
         st.vega_lite_chart(chart(points), alt=size_headline(points), key="sizes-chart")
-    table = pd.DataFrame(
-        [[plain(cell) for cell in row] for row in size_rows(points)], columns=pd.Index(SIZE_COLUMNS)
-    )
-    st.table(table, hide_index=True, border="horizontal")
+    table = pd.DataFrame(size_rows(points), columns=pd.Index(SIZE_COLUMNS))
+    st.table(escaped(table), hide_index=True, border="horizontal")
 
 
 def chart(points: Sequence[SizePoint]) -> base.Spec:

@@ -16,7 +16,8 @@ from spmd_core.words import environment_words
 from spmd_core.words import runs as words
 from ui.charts import curve
 from ui.markdown import plain
-from ui.shell import refusal
+from ui.shell import failure
+from ui.tables import escaped
 
 LOSSES = "losses"  # a result of this name is drawn as a curve
 _WIDTH = 100  # characters of a line of numbers
@@ -43,7 +44,7 @@ def headline(result: Result, when: str) -> None:
             )
         )
     for message in failures:
-        refusal(message)
+        failure("This program failed.", message)
     if differences and not failures:
         st.warning(
             "Not as the example says: " + plain("; ".join(differences)),
@@ -75,7 +76,7 @@ def _values(name: str, found: StrategyResult) -> None:
             key="losses",
         )
     if len(rows):
-        st.table(rows, hide_index=True, border="horizontal")
+        st.table(escaped(rows), hide_index=True, border="horizontal")
     for what, text in blocks.items():
         st.markdown(f"**{plain(what)}**")
         st.code(text, language=None, wrap_lines=True)
@@ -97,10 +98,7 @@ def parts(found: StrategyResult) -> tuple[pd.DataFrame, Mapping[str, str]]:
     ]
     told = [part for part, fits in zip(said, short, strict=True) if fits]
     rows = pd.DataFrame(
-        [
-            (plain(what), plain(shape), plain(text).replace("\\[ ", "\\["))
-            for what, shape, text in told
-        ],
+        [(what, shape, " ".join(text.split()).replace("[ ", "[")) for what, shape, text in told],
         columns=["Result", "Shape", "Value"],
     )
     blocks = {

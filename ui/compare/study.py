@@ -12,6 +12,7 @@ from ui import state, tables
 from ui.compare import view as views
 from ui.lab import find
 from ui.markdown import plain
+from ui.tables import escaped
 
 _STALE = """<style>.st-key-stale { opacity: 0.45; }</style>"""
 
@@ -29,23 +30,22 @@ def before(experiment: Experiment) -> None:
         f"Nothing has been computed yet. Press Run to {verb} these variants side by side.",
         icon=":material/play_circle:",
     )
-    st.table(_members(experiment.members), hide_index=True, border="horizontal")
+    st.table(escaped(_members(experiment.members)), hide_index=True, border="horizontal")
 
 
 def _differences(before: Experiment, now: Experiment) -> None:
     """What is otherwise in the fields than in the answer: field by field, or variant by variant."""
     if not before.variants and not now.variants:
         found = tables.differences_table([before, now])
-        st.table(
-            found.rename(columns={"A": "Below", "B": "Now"}), hide_index=True, border="horizontal"
-        )
+        found = found.rename(columns={"A": "Below", "B": "Now"})
+        st.table(tables.escaped(found), hide_index=True, border="horizontal")
         return
     measured = {each.experiment.id for each in before.members}
     new = [each for each in now.members if each.experiment.id not in measured]
     asked = {each.experiment.id for each in now.members}
     gone = [each.name for each in before.variants if each.experiment.id not in asked]
     if new:
-        st.table(_members(new), hide_index=True, border="horizontal")
+        st.table(escaped(_members(new)), hide_index=True, border="horizontal")
     told = f"{len(new)} of {len(now.members)} variants are not in the answer below"
     left = f"; it has {listed(gone)}, which these fields do not" if gone else ""
     st.caption(plain(f"{told}{left}."))
@@ -57,15 +57,15 @@ def _members(variants: Sequence[Variant]) -> pd.DataFrame:
     frame = pd.DataFrame(
         [
             {
-                "Variant": plain(each.name),
-                "Target": plain(each.experiment.target),
-                "Mesh": plain(mesh_words(each.experiment.mesh)),
+                "Variant": each.name,
+                "Target": each.experiment.target,
+                "Mesh": mesh_words(each.experiment.mesh),
                 **(
                     _plan_cells(each.experiment)
                     if plans
                     else {
-                        "Sharding": plain(sharding_words(each.experiment)),
-                        "Strategies": plain(titles(each.experiment.strategies)),
+                        "Sharding": sharding_words(each.experiment),
+                        "Strategies": titles(each.experiment.strategies),
                     }
                 ),
             }
@@ -112,5 +112,5 @@ def last_answer(experiment: Experiment) -> bool:
         st.subheader(plain(words.run_headline(shown.result)), anchor=False)
         for at, (chart, alt) in enumerate(shown.times):
             st.vega_lite_chart(chart, alt=alt, key=f"stale-times:{at}")
-        st.table(shown.times_table, hide_index=True, border="horizontal")
+        st.table(escaped(shown.times_table), hide_index=True, border="horizontal")
     return True

@@ -13,6 +13,7 @@ from spmd_core.words import traces as words
 from ui import choices, live, state
 from ui.compare.view import View
 from ui.markdown import as_sentence, plain
+from ui.tables import sheet
 from ui.timeline import stored
 from ui.timeline import view as timeline_view
 
@@ -86,12 +87,12 @@ def _tables(trace: Trace) -> None:
     st.markdown("**By operation**")
     _table(operation_rows(trace), "trace:operations")
     if trace.other_operations:
-        st.caption(words.others_words(trace.other_operations))
+        st.caption(plain(words.others_words(trace.other_operations)))
 
 
 def _table(rows: list[dict[str, Any]], key: str) -> None:
     height = "content" if len(rows) <= _ROWS else 460
-    st.dataframe(rows, hide_index=True, key=key, height=height)
+    st.dataframe(sheet(rows), hide_index=True, key=key, height=height)
 
 
 def device_rows(trace: Trace) -> list[dict[str, Any]]:

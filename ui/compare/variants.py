@@ -26,7 +26,7 @@ def name_field() -> None:
     key = state.seed(state.key(_SCREEN, "variant.name"), name or "")
     given = (
         st.text_input(
-            f"Name of variant {at + 1} of {len(listed)}",
+            f"Name of variant {at + 1:d} of {len(listed)}",
             key=key,
             max_chars=MAX_NAME,
             placeholder=_names(listed)[at],

@@ -12,6 +12,7 @@ from spmd_core.results import Shardings, Step
 from spmd_core.words import texts as words
 from ui.lab import NothingStored, lab
 from ui.markdown import as_sentence, plain
+from ui.tables import sheet
 
 _ROWS = 14  # of a table that is as high as its rows
 # Pixels: what is long gets what is left of a usual screen
@@ -59,7 +60,7 @@ def draw(run: str, strategy: str, key: str) -> None:
     every = st.toggle(words.EVERY, key=f"{key}:every:{strategy}", help=words.EVERY_HELP)
     rows = table([step for step in found.steps if every or words.is_told(step)])
     st.dataframe(
-        rows,
+        sheet(rows),
         hide_index=True,
         key=f"{key}:steps:{strategy}:{every}",
         height="content" if len(rows) <= _ROWS else 560,
@@ -68,7 +69,7 @@ def draw(run: str, strategy: str, key: str) -> None:
         },
     )
     if found.left_out:
-        st.caption(words.left_steps(found.left_out))
+        st.caption(plain(words.left_steps(found.left_out)))
 
 
 def table(steps: list[Step]) -> list[dict[str, Any]]:

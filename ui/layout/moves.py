@@ -14,6 +14,7 @@ from ui.lab import lab
 from ui.layout import picture
 from ui.markdown import coded
 from ui.shell import refusal
+from ui.tables import escaped
 
 NONE = "–"
 
@@ -28,17 +29,14 @@ def table(moves: Sequence[Move], cost: Cost, why: Callable[[Move], str]) -> None
     """The steps in order: what, over which axes, bytes per device, seconds, why."""
     named = any(move.array for move in moves)
     rows = {"Array": [move.array for move in moves]} if named else {}
-    st.table(
-        rows
-        | {
-            "Step": [move.kind for move in moves],
-            "Over": [", ".join(move.axes) for move in moves],
-            "Bytes per device": [bytes_text(move.nbytes) if move.sends else NONE for move in moves],
-            "Time": [_time(move, cost) for move in moves],
-            "Why": [coded(why(move)) for move in moves],
-        },
-        border="horizontal",
-    )
+    steps = rows | {
+        "Step": [move.kind for move in moves],
+        "Over": [", ".join(move.axes) for move in moves],
+        "Bytes per device": [bytes_text(move.nbytes) if move.sends else NONE for move in moves],
+        "Time": [_time(move, cost) for move in moves],
+        "Why": [why(move) for move in moves],
+    }
+    st.table(escaped(steps), border="horizontal")
 
 
 def _time(move: Move, cost: Cost) -> str:

@@ -10,7 +10,8 @@ from spmd_core.results import Result, RunStatus, StrategyResult, difference
 from spmd_core.words import ago, environment_words
 from ui.lab import lab
 from ui.markdown import plain
-from ui.shell import refusal
+from ui.shell import failure, refusal
+from ui.tables import sheet
 
 
 def outcome(found: Layout, status: RunStatus) -> None:
@@ -20,7 +21,7 @@ def outcome(found: Layout, status: RunStatus) -> None:
     if result is None or placed is None:
         return
     if placed.error is not None:
-        refusal(f"Placing failed: {placed.error.message}")
+        failure("Placing failed.", placed.error.message)
         return
     if "array" in placed.outputs:
         _comparison(found, placed)
@@ -62,13 +63,15 @@ def _details(result: Result, placed: StrategyResult) -> None:
         with st.expander("What the devices hold", key="held", on_change="rerun") as held:
             if held.open:
                 st.dataframe(
-                    {
-                        "device": [shard.device for shard in report.shards],
-                        "holds": [
-                            ", ".join(f"{start}:{stop}" for start, stop in shard.index)
-                            for shard in report.shards
-                        ],
-                    },
+                    sheet(
+                        {
+                            "device": [shard.device for shard in report.shards],
+                            "holds": [
+                                ", ".join(f"{start}:{stop}" for start, stop in shard.index)
+                                for shard in report.shards
+                            ],
+                        }
+                    ),
                     hide_index=True,
                 )
     notes = [*placed.notes, *result.notes, *result.environment.notes]

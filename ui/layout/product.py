@@ -107,7 +107,7 @@ def _spec_input(experiment: Experiment, array: Array) -> list[Any] | None:
     )
     key = state.seed(state.key(SCREEN, f"code.{array.name}"), shown)
     text = st.text_input(
-        f"Spec of {array.name}",
+        f"Spec of {plain(array.name)}",
         key=key,
         max_chars=400,
         placeholder=spec_code(experiment.table_spec(array.name)),
@@ -147,7 +147,7 @@ def screen(share: Any) -> None:
         alt=words.together_alt(experiment, [array.name for array in arrays]),
     )
     planes = any(len(experiment.shape(array.name)) > 2 for array in arrays)
-    st.caption(words.together_about(together.is_to_scale(experiment, arrays), planes))
+    st.caption(plain(words.together_about(together.is_to_scale(experiment, arrays), planes)))
     page, query = links.elsewhere(experiment)
     st.page_link(
         shell.PAGES[page][0],

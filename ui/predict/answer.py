@@ -17,7 +17,8 @@ from ui.ir import viewer
 from ui.lab import lab
 from ui.markdown import as_sentence, plain
 from ui.predict import beside, charts, drafts, keep, nearest, tables, torus
-from ui.shell import refusal
+from ui.shell import failure
+from ui.tables import escaped
 from ui.timeline import stored
 from ui.timeline import view as timeline_view
 
@@ -77,7 +78,7 @@ def before(experiment: Experiment) -> None:
             if cost := cost_words(cost_of(found, price.now())):
                 st.markdown(f"{plain(cost)}.")
             if exposed := words.exposed_words(found):
-                st.caption(as_sentence(exposed))
+                st.caption(plain(as_sentence(exposed)))
             st.caption(
                 plain(
                     f"{words.parts_words(said['parts'])}. Estimated from the sizes, without compiling: 24 of 25 "
@@ -103,7 +104,7 @@ def _mesh(experiment: Experiment) -> None:
     left, right = st.columns([2, 3], gap="medium")
     with left:
         st.markdown("**Sharding**")
-        st.table(tables.sharding_table(plan), border="horizontal")
+        st.table(escaped(tables.sharding_table(plan)), border="horizontal")
     with (
         right,
         st.expander(
@@ -111,7 +112,7 @@ def _mesh(experiment: Experiment) -> None:
         ) as arrays,
     ):
         if arrays.open:
-            st.table(tables.arrays_table(plan), border="horizontal")
+            st.table(escaped(tables.arrays_table(plan)), border="horizontal")
 
 
 def headline(result: Result, when: str) -> None:
@@ -132,7 +133,7 @@ def headline(result: Result, when: str) -> None:
             )
     for name, each in result.strategies.items():
         if each.status == "error" and each.error is not None:
-            refusal(f"{title(name)} failed: {each.error.message}")
+            failure(f"{title(name)} failed.", each.error.message)
 
 
 def _memory_headline(sentence: str, fits: bool) -> None:
@@ -162,7 +163,7 @@ def choose(result: Result) -> str | None:
             st.vega_lite_chart(
                 charts.interval_chart(times), alt=f"Time by strategy: {alt}", key="strategies"
             )
-        st.table(tables.strategies_table(result, price.now()), border="horizontal")
+        st.table(escaped(tables.strategies_table(result, price.now())), border="horizontal")
     if len(found) < 2:
         return next(iter(found), None)
     return choices.one_of("Details of", list(found), choices.STRATEGY, title)
@@ -237,7 +238,14 @@ def _costs(found: Prediction, model: bool) -> None:
 
 
 def _metric(label: str, value: str, delta: str, color: str = "off") -> None:
-    st.metric(label, value, delta, delta_color=color, delta_arrow="off", width="content")  # pyright: ignore[reportArgumentType]
+    st.metric(
+        plain(label),
+        plain(value),
+        plain(delta),
+        delta_color=color,
+        delta_arrow="off",
+        width="content",
+    )  # pyright: ignore[reportArgumentType]
 
 
 _TIME, _ARROWS, _MEMORY, _BESIDE, _PROGRAMS = "Time", "Arrows", "Memory", "Beside", "Programs"
@@ -330,7 +338,7 @@ def _collectives(result: Result, name: str, found: Prediction) -> None:
         st.caption("The compiled program has no communication.")
         return
     with st.container(key="collectives"):
-        st.table(tables.collectives_table(found), border="horizontal")
+        st.table(escaped(tables.collectives_table(found)), border="horizontal")
     st.caption(
         "Bytes are per device and execution; total and exposed times are per step. Exposed is what the chip waits for."
     )
@@ -345,7 +353,7 @@ def _memory(found: Prediction) -> None:
             alt=f"Peak {bytes_text(memory.peak)} of {bytes_text(memory.capacity)} per device",
         )
     left, right = st.columns([2, 3], gap="medium")
-    left.table(tables.memory_table(found), border="horizontal")
+    left.table(escaped(tables.memory_table(found)), border="horizontal")
     before = found.before_compiling
     if before:
         notes = [
@@ -354,7 +362,7 @@ def _memory(found: Prediction) -> None:
         ]
         left.caption(plain(" ".join(notes)))
     if found.buffers:
-        right.table(tables.buffers_table(found), border="horizontal")
+        right.table(escaped(tables.buffers_table(found)), border="horizontal")
         right.caption("The largest arrays of the compiled program, per device.")
 
 

@@ -15,6 +15,7 @@ from ui.lab import lab
 from ui.markdown import plain
 from ui.predict import charts, study
 from ui.predict.tables import NONE, nowrap, percent
+from ui.tables import escaped
 
 _OFFERED = 100
 _KEY = "with"  # of the query string: the run that is beside
@@ -102,17 +103,17 @@ def _beside(result: Result, name: str, other: Result, other_name: str) -> None:
                 for label, each in timed.items()
             ),
         )
-    st.table(numbers_table(here, there, price.now()), border="horizontal")
+    st.table(escaped(numbers_table(here, there, price.now())), border="horizontal")
     st.markdown("**Collectives that differ**, by kind, axes and bytes")
     differ = collectives_difference(here, there)
     if differ["Collective"]:
-        st.table(differ, border="horizontal")
+        st.table(escaped(differ), border="horizontal")
     else:
         st.caption("Both programs communicate alike.")
     fields = tables.differences_table([result.experiment, other.experiment])
     if len(fields):
         st.markdown("**What differs in the experiments**")
-        st.table(fields, hide_index=True, border="horizontal")
+        st.table(escaped(fields), hide_index=True, border="horizontal")
 
 
 def numbers_table(
@@ -165,7 +166,7 @@ def _value(value: float | None, kind: str) -> str:
         "s": seconds_text,
         "B": bytes_text,
         "%": lambda share: f"{share:.1%}",
-        "$": lambda amount: plain(money_text(amount)),
+        "$": money_text,
     }[kind](value)
     return nowrap(text)
 

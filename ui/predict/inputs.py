@@ -27,6 +27,7 @@ from spmd_core.machine import (
     tpu_target,
 )
 from ui import inputs, state
+from ui.markdown import plain
 from ui.predict import drafts
 
 SCREEN = "predict"
@@ -140,21 +141,23 @@ def mesh_fields(screen: str, draft: dict[str, Any]) -> list[list[Any]]:
     devices = math.prod(int(size) for _, size in mesh)
     words = " × ".join(f"{size}" for _, size in mesh)
     if devices == topology.devices:
-        st.caption(f"{words}{f' = {devices:,}' if len(mesh) > 1 else ''}: fills {topology.name}.")
+        st.caption(
+            f"{plain(words)}{f' = {devices:,}' if len(mesh) > 1 else ''}: fills {plain(topology.name)}."
+        )
     else:
         st.caption(
-            f":red[{words}{f' = {devices:,}' if len(mesh) > 1 else ''}, but {topology.name} has {count_text(topology.devices)} devices.]"
+            f":red[{plain(words)}{f' = {devices:,}' if len(mesh) > 1 else ''}, but {plain(topology.name)} has {count_text(topology.devices)} devices.]"
         )
         full = drafts.filled(draft | {"mesh": mesh}, topology)
         words = f"Use {mesh_text((name, size) for name, size in full)}"
-        if st.button(words, key=f"{screen}:fill", icon=":material/auto_fix_high:"):
+        if st.button(plain(words), key=f"{screen}:fill", icon=":material/auto_fix_high:"):
             _redraw(
                 screen, drafts.with_mesh(draft, full, math.prod(size for _, size in draft["mesh"]))
             )
     with st.container(horizontal=True, gap="small"):
         for words, preset in drafts.presets(draft["workload"], topology, mesh).items():
             if st.button(
-                words,
+                plain(words),
                 key=f"{screen}:preset:{words}",
                 type="tertiary",
                 icon=":material/grid_on:",
@@ -341,7 +344,7 @@ def _blocks(screen: str, options: dict[str, Any]) -> dict[str, int]:
     for place, (name, (label, usual)) in zip(places, _BLOCKS.items(), strict=True):
         key = state.seed(state.key(screen, name), options.get(name) or None)
         found[name] = (
-            place.number_input(label, value=None, step=128, placeholder=usual, key=key) or 0
+            place.number_input(plain(label), value=None, step=128, placeholder=usual, key=key) or 0
         )
     return found
 
@@ -373,7 +376,7 @@ def _sizes(screen: str, dims: dict[str, Any], model: str) -> dict[str, int]:
     for row in range(0, len(VARIABLE), 2):
         for place, name in zip(st.columns(2, gap="small"), VARIABLE[row : row + 2], strict=False):
             size = place.number_input(
-                name,
+                plain(name),
                 value=None,
                 step=1,
                 key=state.seed(state.key(screen, f"size.{name}"), dims.get(name)),
@@ -399,7 +402,9 @@ def _workload_fields(screen: str, draft: dict[str, Any], mesh: list[list[Any]]) 
     with st.expander("Arrays: spec of their own"):
         overrides = {}
         for array in what.arrays:
-            st.markdown(f"**{array.name}** ({', '.join(array.present(fields['dims']))})")
+            st.markdown(
+                f"**{plain(array.name)}** ({plain(', '.join(array.present(fields['dims'])))})"
+            )
             spec = inputs.spec_input(screen, array.name, array.present(fields["dims"]), mesh)
             if spec is not None:
                 overrides[array.name] = spec

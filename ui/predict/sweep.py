@@ -36,6 +36,7 @@ from ui.lab import Batch, lab
 from ui.markdown import as_sentence, plain
 from ui.predict import sweep_charts
 from ui.shell import refusal
+from ui.tables import sheet
 
 INTERVAL_S = 1.0
 COLUMNS = 3  # of charts
@@ -101,7 +102,7 @@ def choose() -> None:
     st.segmented_control(
         "What is shown",
         list(_VIEWS),
-        format_func=_VIEWS.__getitem__,
+        format_func=lambda view: plain(_VIEWS[view]),
         key=key,
         required=True,
         on_change=_turn,
@@ -177,13 +178,13 @@ def _values(variable: Variable, experiment: Experiment, values: str, fresh: bool
         return st.text_input(
             "Values",
             key=_seeded(place, values, fresh),
-            help=variable.help,
+            help=plain(variable.help),
             placeholder=variable.example,
         )
     offered = variable.choices()
     key = _seeded(place, [v for v in values.split(variable.separator) if v in offered], fresh)
     chosen = st.multiselect(
-        "Values", list(offered), key=key, format_func=offered.__getitem__, help=variable.help
+        "Values", list(offered), key=key, format_func=offered.__getitem__, help=plain(variable.help)
     )
     return variable.separator.join(chosen)
 
@@ -339,7 +340,7 @@ def _table(sweep: Sweep, rows: Sequence[Row]) -> None:
         "Open": st.column_config.LinkColumn("Open", display_text="open", width="small"),
         f"{title[0].upper()}{title[1:]}": st.column_config.TextColumn(pinned=True),
     }
-    st.dataframe(listed, hide_index=True, column_config=config, key="sweep:table")
+    st.dataframe(sheet(listed), hide_index=True, column_config=config, key="sweep:table")
     dollars = price.now()  # a download is made later, outside of the screen's script
     st.download_button(
         "CSV",

@@ -14,7 +14,6 @@ from spmd_core.words import (
     title,
     why_words,
 )
-from ui.markdown import plain
 
 NONE = "–"
 
@@ -60,7 +59,7 @@ def strategies_table(result: Result, price: float | None = None) -> dict[str, li
             NONE if spent.chip_seconds is None else number_text(spent.chip_seconds)
         )
         if price:
-            table["Cost"].append(plain(money_text(spent.money_per_step)))
+            table["Cost"].append(money_text(spent.money_per_step))
     return table
 
 
@@ -76,22 +75,22 @@ def collectives_table(found: Prediction) -> dict[str, list[str]]:
         route = "" if row.rest else route_words(row.first.route or "")
         hidden = row.exposed_s <= 0.005 * max(row.seconds, 1e-12)
         over = ": ".join(part for part in (axes, route) if part)
-        table["Collective"].append(plain(f"{row.what}, over {over}" if over else row.what))
+        table["Collective"].append(f"{row.what}, over {over}" if over else row.what)
         table["Bytes"].append(" to ".join(map(nowrap, row.size.split(" to "))))
         table["Times"].append(NONE if row.count is None else f"{row.count:,}")
         table["Total"].append(nowrap(seconds_text(row.seconds)))
         table["Exposed"].append("hidden" if hidden else nowrap(seconds_text(row.exposed_s)))
         why = SMALL_WORDS if row.rest else why_words(row.first) or NONE
-        table["Why"].append(plain(why.replace("`", "")))
+        table["Why"].append(why.replace("`", ""))
     return table
 
 
 def buffers_table(found: Prediction) -> dict[str, list[str]]:
     """The arrays that matter to memory, and the operation that they come from."""
     return {
-        "Array": [plain(each.shape) for each in found.buffers],
+        "Array": [each.shape for each in found.buffers],
         "Bytes": [nowrap(bytes_text(each.bytes)) for each in found.buffers],
-        "From": [plain(operation(each.op) or each.name) for each in found.buffers],
+        "From": [operation(each.op) or each.name for each in found.buffers],
     }
 
 

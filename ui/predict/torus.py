@@ -10,6 +10,7 @@ from ui.markdown import plain
 from ui.predict import torus_chart
 from ui.predict.tables import NONE, nowrap
 from ui.shell import refusal
+from ui.tables import escaped
 
 ORDERS = {"topology": "By topology", "plain": "Plain"}
 _MEANINGS = {
@@ -35,6 +36,7 @@ def show(experiment: Experiment) -> None:
             st.segmented_control(
                 "Color along",
                 names,
+                format_func=plain,
                 default=default,
                 key=f"torus:axis:{','.join(names)}",
                 required=True,
@@ -45,7 +47,7 @@ def show(experiment: Experiment) -> None:
     for column, (order, words) in zip(st.columns(2, gap="medium"), ORDERS.items(), strict=True):
         with column:
             used = " :blue-badge[this experiment]" if order == chosen else ""
-            st.markdown(f"**{words}** :gray[:small[{plain(_MEANINGS[order])}]]{used}")
+            st.markdown(f"**{plain(words)}** :gray[:small[{plain(_MEANINGS[order])}]]{used}")
             chart = torus_chart.torus_chart(topology, experiment.mesh, axis, order, _WIDTH_PX)
             said = "; ".join(f"{each.name}: {each.words}" for each in found[order])
             st.vega_lite_chart(
@@ -54,7 +56,7 @@ def show(experiment: Experiment) -> None:
                 width="content",
                 key=f"torus:{order}",
             )
-            st.table(axes_table(found[order]), border="horizontal")
+            st.table(escaped(axes_table(found[order])), border="horizontal")
     st.caption(
         plain(
             f"{torus_chart.caption(topology)} Colors go from the first place along {axis} (blue) to the last (red), and the line joins "

@@ -13,6 +13,7 @@ from ui.lab import end
 from ui.markdown import coded, plain
 from ui.search import charts
 from ui.shell import attempt
+from ui.tables import sheet
 
 ROWS, MOST_LISTED = 15, 200
 INTERVAL_S = 1.0
@@ -55,7 +56,7 @@ def watch(search: Search) -> None:
             )
         )
     if answer.ranking:
-        st.dataframe(ranking_table(answer), hide_index=True, key="search:live")
+        st.dataframe(sheet(ranking_table(answer)), hide_index=True, key="search:live")
 
 
 def headline(answer: Answer) -> None:
@@ -78,7 +79,7 @@ def headline(answer: Answer) -> None:
     )
     figures.append(("Candidates", count_text(answer.space)))
     for column, (title, value) in zip(st.columns(len(figures)), figures, strict=True):
-        column.metric(title, value)
+        column.metric(plain(title), plain(value))
     said = [words.sure_words(answer), words.next_words(answer)]
     st.markdown(plain(" ".join(f"{each.rstrip('.')}." for each in said if each)))
     if (proof := answer.proof_of_winner) is not None:
@@ -120,7 +121,7 @@ def fronts(answer: Answer) -> None:
         if len(front) == 1:
             st.caption(plain(words.front_words(front, prices)))
         elif chart is not None:
-            st.subheader(f"Time against {what}", anchor=False)
+            st.subheader(f"Time against {plain(what)}", anchor=False)
             st.vega_lite_chart(
                 chart, alt=words.front_words(front, prices), key=f"search:front:{what}"
             )
@@ -131,14 +132,14 @@ def _ranking(answer: Answer) -> Candidate | None:
     st.subheader("Ranking", anchor=False)
     shown = answer.ranking[:ROWS]
     event = st.dataframe(
-        ranking_table(answer),
+        sheet(ranking_table(answer)),
         hide_index=True,
         key="search:ranking",
         on_select="rerun",
         selection_mode="single-row",
     )
     rest = len(answer.ranking) - len(shown)
-    more = f" {words.ranked_words(answer)}" if rest > 0 else ""
+    more = f" {plain(words.ranked_words(answer))}" if rest > 0 else ""
     st.caption(f"Choose a row to see what it costs, and to open it.{more}")
     rows = event["selection"]["rows"]
     return shown[rows[0]].candidate if rows and rows[0] < len(shown) else None
@@ -232,7 +233,7 @@ def every(answer: Answer) -> None:
             return
         shown = found[:MOST_LISTED]
         event = st.dataframe(
-            fates_table(shown),
+            sheet(fates_table(shown)),
             hide_index=True,
             key="search:fates",
             on_select="rerun",

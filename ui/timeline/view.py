@@ -7,6 +7,7 @@ from streamlit.components import v2
 
 from spmd_core.pictures import Timeline, trace_text
 from spmd_core.words import names_of, row_words
+from ui.tables import sheet
 from ui.timeline.data import component_data, table
 
 AT = "at"  # of the query string: the scene that is open, and the operation that is picked
@@ -48,7 +49,7 @@ def show(timeline: Timeline, name: str, title: str, at: str = AT) -> None:
         )
     with st.expander("The same as a table", key=f"{key}:table", on_change="rerun") as fold:
         if fold.open:
-            st.dataframe(table(timeline, scene), hide_index=True, key=f"{key}:rows:{scene}")
+            st.dataframe(sheet(table(timeline, scene)), hide_index=True, key=f"{key}:rows:{scene}")
 
 
 def place_of(text: str, timeline: Timeline) -> tuple[int, str]:

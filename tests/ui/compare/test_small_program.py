@@ -40,8 +40,8 @@ def test_equal_results_share_a_row_and_those_of_another_shape_do_not():
     )
     rows, blocks = parts(found)
     assert rows.to_numpy().tolist() == [
-        ["vmap, pmap", r"float32 \(2,\)", r"\[1\. 2\.\]"],
-        ["error", "", r"1e\-07"],
+        ["vmap, pmap", "float32 (2,)", "[1. 2.]"],
+        ["error", "", "1e-07"],
     ]
     assert blocks == {"pmap(vmap), float32 (2, 1)": "[[1.]\n [2.]]", "jaxpr": "{ lambda ;\n }"}
 

@@ -18,7 +18,7 @@ from spmd_core.words import (
 from ui import cards, links, state
 from ui.charts import bandwidth, base, curve
 from ui.lab import cancel, cancel_mine, find, lab, room, submit
-from ui.markdown import as_sentence, plain
+from ui.markdown import plain
 from ui.shell import attempt, refusal, reported
 
 _BUTTONS = {

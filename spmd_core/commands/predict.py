@@ -3,7 +3,6 @@ would cost there.
 """
 
 import json
-import os
 import signal
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import Any
 
 from spmd_core.base import RequestError, WorkerError, refuse, shorten
 from spmd_core.commands import predict_sweep
+from spmd_core.commands.output import check_output, write_output
 from spmd_core.commands.predict_arguments import add_arguments
 from spmd_core.commands.predict_lines import Found, only, print_estimate, print_found
 from spmd_core.commands.remedies import with_tried
@@ -124,21 +124,11 @@ def _check_together(arguments: Namespace) -> None:
         refused(
             given & {"trace", "remedies"}, "--sweep", "ask it of the points that matter, one by one"
         )
+    if not given & {"keep", "trace"}:
+        refused(given & {"force"}, "no --keep or --trace", "leave it out")
     for name in ("keep", "trace"):
-        _check_writable(name, getattr(arguments, name))
-
-
-def _check_writable(name: str, path: str | None) -> None:
-    if path and not (
-        os.access(folder := Path(path).parent, os.W_OK)
-        and folder.is_dir()
-        and not Path(path).is_dir()
-    ):
-        raise refuse(
-            f"--{name} {shorten(path)}",
-            "is not a file that can be written",
-            "name one in a folder that exists",
-        )
+        if path := getattr(arguments, name):
+            check_output(f"--{name}", path, arguments.force)
 
 
 def _of_plan(arguments: Namespace, plan: Plan) -> int:
@@ -147,8 +137,8 @@ def _of_plan(arguments: Namespace, plan: Plan) -> int:
         return 0
     found = _predicted(experiment_of(plan), arguments)
     if arguments.keep:
-        _write(
-            "keep", arguments.keep, baseline.to_text(baseline.baseline_of(plan, found.prediction))
+        write_output(
+            "--keep", arguments.keep, baseline.to_text(baseline.baseline_of(plan, found.prediction))
         )
     _trace(arguments, found)
     print_found(found, arguments.json, {"plan": plan.to_json()}, arguments.price_per_chip_hour)
@@ -170,18 +160,7 @@ def _trace(arguments: Namespace, found: Found) -> None:
             ),
             "add --fresh" if found.prediction.fits else "leave it out",
         )
-    _write("trace", arguments.trace, found.trace)
-
-
-def _write(option: str, path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, "utf-8")
-    except OSError as error:
-        raise refuse(
-            f"--{option} {shorten(path)}",
-            f"cannot be written ({error.strerror})",
-            "name another file",
-        ) from None
+    write_output("--trace", arguments.trace, found.trace)
 
 
 def _base(arguments: Namespace) -> Experiment:

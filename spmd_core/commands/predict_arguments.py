@@ -5,6 +5,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 
 from spmd_core.base import RequestError, Settings
 from spmd_core.commands import predict_sweep
+from spmd_core.commands.output import FORCE
 from spmd_core.commands.remedies import HELP as REMEDIES
 from spmd_core.commands.spec import HELP
 from spmd_core.experiment import ACTIVATIONS, NAMES, VARIABLE
@@ -35,6 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--keep", metavar="FILE", help="write the plan and its prediction as a baseline file"
     )
+    parser.add_argument("--force", action="store_true", help=f"with --keep or --trace: {FORCE}")
     parser.add_argument(
         "--price-per-chip-hour",
         metavar="DOLLARS",

@@ -9,10 +9,10 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from pathlib import Path
 from typing import NoReturn
 
 from spmd_core.base import StorageError, refuse, seconds_text
+from spmd_core.commands.output import FORCE, check_output, write_output
 from spmd_core.commands.remedies import HELP, with_tried
 from spmd_core.commands.report import report, shardings_report
 from spmd_core.commands.spec import add_spec, read_spec, with_shardings, with_trace
@@ -51,6 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="FILE",
         help="trace a few calls after the timing, and write the steps for Perfetto",
     )
+    parser.add_argument("--force", action="store_true", help=f"with --trace: {FORCE}")
     parser.add_argument("--remedies", action="store_true", help=HELP)
     parser.add_argument("--sizes", metavar="N", help=SIZES_HELP)
     parser.add_argument(
@@ -76,8 +77,17 @@ def main(arguments: Namespace) -> int:
         return run_sizes(experiment, read_count(arguments.sizes), arguments.json)
     if arguments.shardings:
         experiment = with_shardings(experiment)
+    if arguments.remedies and not experiment.what.is_predicted:
+        raise refuse(
+            f"--remedies with workload {experiment.workload}",
+            "means nothing, since it is not compiled for its collectives",
+            "leave it out, or use a computation such as layer",
+        )
+    if arguments.force and not arguments.trace:
+        raise refuse("--force without --trace", "means nothing", "leave it out")
     if arguments.trace:
-        experiment = with_trace(experiment, Path(arguments.trace))
+        check_output("--trace", arguments.trace, arguments.force)
+        experiment = with_trace(experiment)
     lab = Lab.open(serve=False)
     run = lab.submit(experiment)
     status, interrupted = follow(lab, run)
@@ -90,7 +100,7 @@ def main(arguments: Namespace) -> int:
     if arguments.shardings and result and not arguments.json:
         print("\n".join(shardings_report(result)))
     if arguments.trace:
-        write_traces(lab, result, Path(arguments.trace))
+        write_traces(lab, result, arguments.trace)
     if interrupted:
         return 130
     if status.state == "failed":  # also a result that could not be stored
@@ -98,7 +108,7 @@ def main(arguments: Namespace) -> int:
     return 0 if result and any(found.status == "ok" for found in result.strategies.values()) else 1
 
 
-def write_traces(lab: Lab, result: Result | None, file: Path) -> None:
+def write_traces(lab: Lab, result: Result | None, file: str) -> None:
     """The traced steps of a result's strategies as one file for Perfetto; nothing without any."""
     found = {
         title(name): text
@@ -108,11 +118,8 @@ def write_traces(lab: Lab, result: Result | None, file: Path) -> None:
     if not found:
         print("no trace: no strategy got that far", file=sys.stderr)
     else:
-        file.write_text(
-            traces_text(
-                {name: from_text(text) for name, text in found.items()}, names_of, row_words
-            )
-        )
+        traces = {name: from_text(text) for name, text in found.items()}
+        write_output("--trace", file, traces_text(traces, names_of, row_words))
         print(f"trace written to {file}: open it at ui.perfetto.dev", file=sys.stderr)
 
 

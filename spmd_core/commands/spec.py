@@ -36,7 +36,10 @@ def read_spec(word: str) -> Experiment:
 
 def read_one(word: str) -> Experiment:
     """The experiment that a word names; RequestError for a study of several."""
-    experiment = read_spec(word)
+    return _one(read_spec(word))
+
+
+def _one(experiment: Experiment) -> Experiment:
     if experiment.variants:
         raise _several(len(experiment.variants))
     return experiment
@@ -55,8 +58,10 @@ def read_open_spec(word: str) -> Any:
     leaves fields open. Of a link or recipe, the experiment's JSON form with mesh and sharding open.
     """
     data = _read(sys.stdin.buffer) if word == "-" else _file(word)
-    if data is None or data.strip()[:1] != b"{":
+    if data is None:
         return read_one(word).to_json() | {"mesh": None, "sharding": None}
+    if data.strip()[:1] != b"{":  # what was read is not there to be read again
+        return _one(_from_bytes(data)).to_json() | {"mesh": None, "sharding": None}
     if len(data) > MAX_TEXT_BYTES:
         return _from_bytes(data)
     found = load_json(data)
@@ -105,16 +110,8 @@ def _from_bytes(data: bytes) -> Experiment:
     return parse_experiment_text(text)
 
 
-def with_trace(experiment: Experiment, file: Path) -> Experiment:
-    """The experiment with a trace of each strategy; RequestError where `file` could not be written
-    or there is nothing to trace.
-    """
-    if not file.parent.is_dir() or file.is_dir():
-        raise refuse(
-            f"trace file {shorten(str(file))}",
-            "cannot be written",
-            "name a file in a folder that exists",
-        )
+def with_trace(experiment: Experiment) -> Experiment:
+    """The experiment with a trace of each strategy; RequestError where there is nothing to trace."""
     if not experiment.what.is_traceable:
         raise refuse(
             f"workload {experiment.workload}",

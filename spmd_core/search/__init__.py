@@ -22,6 +22,7 @@ from spmd_core.search.link import AnyQuestion
 from spmd_core.search.proof import Proof
 from spmd_core.search.question import (
     GOALS,
+    MOST_GIB,
     REMATS,
     Goal,
     ModelQuestion,
@@ -43,6 +44,7 @@ __all__ = [
     "FIRST",
     "GOALS",
     "MOST",
+    "MOST_GIB",
     "REMATS",
     "TOP",
     "VARIABLES",

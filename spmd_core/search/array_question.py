@@ -9,7 +9,7 @@ from pydantic import Field, StrictInt, ValidationError
 from spmd_core.base import mesh_text, refuse, shorten
 from spmd_core.experiment import ONE_DEVICE, SHARDING_STRATEGIES, Experiment, parse_experiment
 from spmd_core.machine import Target, default_target, get_topology, parse_target
-from spmd_core.search.question import Question, check_prices, refusal_of, require_prices
+from spmd_core.search.question import MOST_GIB, Question, check_prices, refusal_of, require_prices
 
 Open = Literal["mesh", "sharding", "overrides"]
 OPEN: tuple[Open, ...] = ("mesh", "sharding", "overrides")
@@ -26,7 +26,8 @@ class ArrayQuestion(Question):
     targets: tuple[str, ...]
     searched: tuple[Open, ...]
     devices: StrictInt | None = Field(None, ge=1)
-    memory_bytes: StrictInt | None = Field(None, ge=1)  # the most that a device may hold
+    # the most that a device may hold
+    memory_bytes: StrictInt | None = Field(None, ge=1, le=MOST_GIB * 2**30)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form; without a limit as it was before there were any, so that ids stay."""

@@ -79,7 +79,7 @@ class ModelQuestion(Question):
     remat: tuple[Literal["none", "minimal", "full"], ...] = ("none", "minimal", "full")
     offload: bool = True
     slices: str = "fewest"
-    memory_bytes: StrictInt | None = Field(None, ge=1)
+    memory_bytes: StrictInt | None = Field(None, ge=1, le=MOST_GIB * 2**30)
     plan: Annotated[tuple[tuple[str, Any], ...], PairsOf, AsObject] = ()
 
     @field_validator("slices", mode="before")
@@ -103,7 +103,13 @@ class ModelQuestion(Question):
         check_prices(self.price, asked)
         if self.minimize == "price":
             require_prices(self.price, asked)
-        for name, _ in self.plan:
+        for name, value in self.plan:
+            if name == "compiler_flags" and not _is_flags(value):
+                raise refuse(
+                    f"compiler_flags={shorten(value)}",
+                    "is not a list of flags",
+                    'write for example ["xla_tpu_scoped_vmem_limit_kib=1024"]',
+                )
             if name not in (*_PLAN_FIELDS, *VARIABLE):
                 raise refuse(
                     f"plan field {shorten(name)}",
@@ -161,6 +167,12 @@ class ModelQuestion(Question):
             for topology in read_chips(text, self.slices)
         }
         return tuple(sorted(found.values(), key=lambda each: (each.chips, each.target)))
+
+
+def _is_flags(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, (list, tuple)) and all(isinstance(flag, str) for flag in value)
+    )
 
 
 def read_prices(text: str) -> tuple[tuple[str, float], ...]:

@@ -66,8 +66,17 @@ BAD = [
     ),
     (
         ["run", "recipe:layer", "--trace", "no/such/folder/t.json"],
-        "trace file 'no/such/folder/t.json' cannot be written: name a file in a folder that exists",
+        "--trace 'no/such/folder/t.json' cannot be written (no such file or directory): name a file in",
     ),
+    (
+        ["run", "recipe:layout_2x4", "--remedies"],
+        "--remedies with workload array means nothing, since it is not compiled",
+    ),
+    (
+        ["collectives", "--target", "cpu:4", "--mesh", "x=4", "--axes", "x+x"],
+        "axes 'x+x' name one axis twice: name each once",
+    ),
+    (["run", "recipe:layer", "--force"], "--force without --trace means nothing: leave it out"),
     (["run", "recipe:local_shape", "--trace", "t.json"], "has no timed calls to trace"),
     (["history", "--limit", "many"], "limit 'many' is not a number of runs: use 1 to 100000"),
     (["history", "--state", "odd"], "state 'odd' does not exist: use one of queued"),

@@ -149,7 +149,7 @@ def test_a_bad_request_is_one_sentence(spec, words, said):
         (("--estimate", "--remedies"), "--remedies with --estimate means nothing"),
         (
             ("--keep", "no/such/folder/kept.json"),
-            "is not a file that can be written: name one in a folder that exists",
+            "cannot be written (no such file or directory): name a file in another folder",
         ),
         (
             ("--compiler-flags=--xla_jf_generate_cpu_profile_to=here",),

@@ -141,3 +141,36 @@ def test_what_is_fixed_of_a_computation_is_in_its_fields_and_bad_words_leave_the
         next(each for each in screen.text_input if each.label == label).set_value(text).run()
         assert sentence in said(screen) and not screen.exception
         assert decode(screen.query_params["search"]) == asked
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"batch_per_device": 2.0, "global_batch": None},
+        {"global_batch": None},
+        {"memory_bytes": 2 * 2**40},
+        {"price": {"v5e": 1.2}},
+        {"plan": {"tied": True}},
+    ],
+)
+def test_a_search_that_is_opened_is_the_one_that_was_stored(lab, changes):
+    asked = read_question(SMALL | changes)
+    shown = opened(search=encode(asked))
+    assert "cannot be opened" not in said(shown)
+    code = shown.query_params["search"]
+    assert decode(code if isinstance(code, str) else code[0]) == asked
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"memory_bytes": 10**400}, "memory_bytes="),
+        ({"plan": {"compiler_flags": 5}}, "compiler_flags=5 is not a list of flags: write"),
+        ({"plan": {"compiler_flags": [5]}}, "is not a list of flags"),
+    ],
+)
+def test_a_question_that_is_none_is_a_sentence(lab, changes, words):
+    from bench.hostile_links import code_of
+
+    shown = opened(search=code_of(SMALL | changes))
+    assert words in said(shown) and "This link cannot be opened as it is" in said(shown)

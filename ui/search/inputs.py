@@ -9,6 +9,7 @@ from spmd_core.base import RequestError, refuse, shorten
 from spmd_core.experiment import PRESETS, WORKLOADS, parse_mesh
 from spmd_core.search import (
     GOALS,
+    MOST_GIB,
     REMATS,
     AnyQuestion,
     ArrayQuestion,
@@ -94,7 +95,7 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
     chips = st.text_input(
         "Chips",
         key=_key("chips", ", ".join(now.chips)),
-        max_chars=200,
+        max_chars=1000,
         help="`v5p:64` is 64 chips, `v5e:..256` any number up to 256, "
         "`v5p:4x4x4*2` one topology. Commas between several.",
     )
@@ -103,7 +104,9 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
         "Global batch",
         1,
         2**24,
-        key=_key("batch", now.global_batch or 64),
+        value=None,
+        key=_key("batch", now.global_batch),
+        placeholder=f"{now.batch_per_device:g} per device" if now.batch_per_device else "several",
         help="Sequences in a step, over all devices.",
     )
     sequence = right.number_input(
@@ -117,7 +120,8 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
     goal = _goal(now, True)
     given: dict[str, Any] = {
         "model": model,
-        "global_batch": int(batch),
+        "global_batch": None if batch is None else int(batch),
+        "batch_per_device": now.batch_per_device if batch is None else None,
         "sequence": int(sequence),
         "chips": [part.strip() for part in chips.split(",") if part.strip()],
         "minimize": goal,
@@ -125,6 +129,8 @@ def _model(now: ModelQuestion | None) -> ModelQuestion:
     }
     if goal == "price":
         given["price"] = _prices(now)
+    elif given["chips"] == list(now.chips):  # it has no field here, and is of these chips
+        given["price"] = now.price
     return read_question(given | _fixed(now))
 
 
@@ -162,7 +168,7 @@ def _memory(now: int | None) -> int | None:
     gib = st.number_input(
         "Memory per device, at most (GiB)",
         0.0,
-        1024.0,
+        float(MOST_GIB),
         format="%g",
         key=_key("memory", (now or 0) / _GIB),
         help="0: all that it has.",
@@ -229,6 +235,8 @@ def _array(now: ArrayQuestion | None) -> ArrayQuestion:
     more: dict[str, Any] = {"minimize": goal}
     if goal == "price":
         more["price"] = _prices(now)
+    elif held and now is not None and target == ", ".join(now.targets):
+        more["price"] = now.price
     put = "sharding", "overrides", "mesh"
     rest = (
         {

@@ -144,6 +144,8 @@ def _read_axes(text: str, mesh: tuple[tuple[str, int], ...]) -> Iterator[tuple[s
                     "are not axes of the mesh",
                     f"use {ALL}, or some of {', '.join(sizes)} such as {'+'.join(list(sizes)[:2])}",
                 )
+        if len(set(asked)) < len(asked):
+            raise refuse(f"axes {shorten(part)}", "name one axis twice", "name each once")
         group = tuple(axis for axis in sizes if axis in asked)
         if group not in seen:
             seen.add(group)

@@ -49,7 +49,7 @@ def headings(screen) -> str:
 
 
 def metrics(screen) -> dict[str, str]:
-    return {metric.label: metric.value for metric in screen.metric}
+    return {metric.label: metric.value.replace("\\", "") for metric in screen.metric}
 
 
 def test_before_compiling_the_sizes_say_whether_it_fits(opened):

@@ -1,0 +1,71 @@
+"""A file that a command writes beside its answer: checked before anything runs, written whole."""
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from spmd_core.base import RequestError, refuse, shorten
+
+# how the files begin that `--trace` and `--keep` write: these may be replaced
+_OURS = (b'{"displayTimeUnit":', b'{\n "baseline":')
+FORCE = "replace a file that is there, whatever it holds"
+
+
+def check_output(option: str, path: str, force: bool) -> None:
+    """RequestError where a command may not write this file: it is none, a link, somebody else's
+    (but with `force`), or in no folder that can be written to.
+    """
+    file, what = Path(path), f"{option} {shorten(path)}"
+    try:
+        mode = _mode(file)
+        if mode is not None and not stat.S_ISREG(mode):
+            raise refuse(what, "is not a plain file", "name a new file")
+        if mode is not None and not force and not _is_ours(file):
+            raise refuse(what, "holds something else", "name a new file, or add --force")
+        handle, beside = tempfile.mkstemp(prefix=".spmd-lab-", dir=file.parent)
+        os.close(handle)
+        os.unlink(beside)
+    except (OSError, ValueError) as error:  # also a name too long, or with a NUL
+        if isinstance(error, RequestError):
+            raise
+        raise _unwritable(what, error) from None
+
+
+def write_output(option: str, path: str, text: str) -> None:
+    """Write a file that was checked: beside its place first, so that it is there whole or not."""
+    file, beside = Path(path), ""
+    try:
+        handle, beside = tempfile.mkstemp(prefix=".spmd-lab-", dir=file.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+        os.chmod(beside, 0o666 & ~_umask())
+        os.replace(beside, file)
+    except OSError as error:
+        Path(beside).unlink(missing_ok=True) if beside else None
+        raise _unwritable(f"{option} {shorten(path)}", error) from None
+
+
+def _mode(file: Path) -> int | None:
+    """What kind of thing has this name, links not followed; None where nothing has it."""
+    try:
+        return file.lstat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _is_ours(file: Path) -> bool:
+    with file.open("rb") as held:
+        begins = held.read(max(map(len, _OURS)))
+    return not begins or begins.startswith(_OURS)
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def _unwritable(what: str, error: Exception) -> RequestError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return refuse(what, f"cannot be written ({reason.lower()})", "name a file in another folder")

@@ -15,14 +15,18 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.figures import Figures
+from spmd_core.base.errors import LabError
 from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.folder_lock import FILE_NAME as LOCK
+from spmd_core.words.names import ago
+from ui.tables import runs_table
 
 ROOT = Path(__file__).resolve().parents[1]
 STANDIN = ROOT / "tests" / "standin"
@@ -312,6 +316,72 @@ def _verdict(
     return None
 
 
+def extreme(seed: int) -> Damage:
+    """An extreme value in one column of the finished run's row."""
+    dice = random.Random(seed)
+    column = dice.choice(
+        ("submitted_at", "started_at", "finished_at", "medians", "predicted", "fastest", "partial")
+    )
+    value = dice.choice(
+        (
+            *("1e18", "-1e18", "9e999", "x'ff'", "9223372036854775807", "'nan'"),
+            f"""'{{"auto": 1{"0" * 400}}}'""",
+            f"'{'[' * 5000}'",
+        )
+    )
+    return sql(f"UPDATE runs SET {column} = {value}")
+
+
+def random_bytes(seed: int) -> Damage:
+    """A page's worth of random bytes in the head of the database, where its schema is."""
+
+    def change(folder: Path) -> None:
+        dice, path = random.Random(seed), folder / FILE_NAME
+        data = bytearray(path.read_bytes())
+        at = dice.randrange(100, min(len(data), 20_000))
+        size = dice.choice((1, 20, 400))
+        data[at : at + size] = dice.randbytes(size)
+        path.write_bytes(data)
+
+    return change
+
+
+def read_all(folder: Path) -> str | None:
+    """What a screen reads of a data folder, in this process; what went wrong, if it was no sentence."""
+    try:
+        store = Store(folder)
+        try:
+            listed = store.history()
+            runs_table(listed)
+            for each in listed:
+                ago(each.submitted_at)
+                store.result(each.run)
+            store.unread()
+        finally:
+            store.close()
+    except LabError:
+        return None
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:100]}"
+    return None
+
+
+def damaged(template: Path, count: int) -> Counter[str]:
+    """So many damaged databases, read in this process: what was neither read nor a sentence."""
+    bad: Counter[str] = Counter()
+    for seed in range(count):
+        with tempfile.TemporaryDirectory(prefix="spmd-lab-odd-") as name:
+            folder = Path(name) / "data"
+            shutil.copytree(template, folder)
+            try:
+                (flipped, random_bytes, extreme)[seed % 3](seed)(folder)
+            except sqlite3.Error:
+                continue
+            if problem := read_all(folder):
+                bad[problem] += 1
+    return bad
+
+
 def template_in(folder: Path) -> str:
     """A data folder with one finished run; its id."""
     environ = os.environ | {
@@ -339,6 +409,7 @@ def main() -> int:
     """Print what went wrong, and the figure; exit code 1 where anything did."""
     ask = argparse.ArgumentParser()
     ask.add_argument("--every", type=int, default=1, help="only every so many cases")
+    ask.add_argument("--damaged", type=int, default=500, help="databases read in this process")
     options, figures = ask.parse_args(), Figures()
     cases = [*rows(), *files(), *surroundings()][:: options.every]
     bad = 0
@@ -348,6 +419,10 @@ def main() -> int:
             if problem := judged(case, Path(name) / "data", run):
                 bad += 1
                 print(f"{' '.join(case.words)}, {case.name}: {problem}", flush=True)
+        unread = damaged(Path(name) / "data", options.damaged)
+        for problem, times in unread.most_common():
+            print(f"{times:5}  {problem}", flush=True)
+    figures.add("damaged databases: no sentence", unread.total(), f"of {options.damaged}", most=0)
     figures.add("cases tried", len(cases), least=100 // options.every)
     figures.add("hang, traceback, no sentence, or a run lost", bad, most=0)
     return figures.finish()

@@ -22,6 +22,7 @@ _OTHERS = 0o077  # what group and others may do
 _PASSED = 0o011  # of a folder: group or others reach what is in it
 _INCREMENTAL = 2  # of PRAGMA auto_vacuum
 _SHRINK_S, _SHRINK_PAGES = 2.0, 1000  # a delete may take so long, in steps of so many pages
+_AWAY = "move the file away, or name another folder in SPMD_LAB_DATA"
 _WORTH_A_VACUUM = 16 * 2**20  # bytes; it writes the whole file anew
 
 
@@ -118,7 +119,7 @@ class Database:
             db.execute(
                 "CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at REAL NOT NULL)"
             )
-            applied = {row["name"] for row in db.execute("SELECT name FROM migrations")}
+            applied = {str(row["name"]) for row in db.execute("SELECT name FROM migrations")}
             if unknown := applied - {name for name, _ in MIGRATIONS}:
                 raise StorageError(
                     f"{self.path} has the schema step {max(unknown)!r} of a newer SPMD Lab: update SPMD Lab, "
@@ -152,8 +153,10 @@ class Database:
     def _sentences(self) -> Iterator[None]:
         try:
             yield
+        except UnicodeDecodeError as error:  # SQLite quotes what it cannot read
+            raise StorageError(f"{self.path}: the file is malformed: {_AWAY}") from error
         except (sqlite3.Error, OSError, zlib.error) as error:
-            words = error.strerror if isinstance(error, OSError) else str(error)
+            words = " ".join(str(getattr(error, "strerror", None) or error).split())
             raise StorageError(f"{self.path}: {words}: {_advice(error)}") from error
 
 
@@ -163,8 +166,8 @@ def _advice(error: Exception) -> str:
         ("locked", "another program holds the database, close it and try again"),
         ("full", "make room on this disk, or name another folder in SPMD_LAB_DATA"),
         ("No space", "make room on this disk, or name another folder in SPMD_LAB_DATA"),
-        ("not a database", "move the file away, or name another folder in SPMD_LAB_DATA"),
-        ("malformed", "move the file away, or name another folder in SPMD_LAB_DATA"),
+        ("not a database", _AWAY),
+        ("malformed", _AWAY),
     ):
         if part in words:
             return advice

@@ -38,6 +38,12 @@ class Unread:
     reason: str
 
 
+# what damaged bytes make of a row: RequestError and others are of values, IndexError of columns
+_UNREAD = (RequestError, ValueError, TypeError, OverflowError, IndexError, RecursionError)
+_MOST_S = 1e15  # of a time that was measured or predicted
+_LAST_MOMENT_S = 2.0**33  # in the year 2242; pandas has no moments after 2262
+
+
 class _Progress(Frozen):
     """What another process noted of a run at hand; what a newer version noted besides is left."""
 
@@ -83,9 +89,9 @@ def status_of(row: sqlite3.Row) -> RunStatus:
             run=str(row["id"]),
             state=_state(row),
             experiment=experiment_of(row["spec"]),
-            submitted_at=float(row["submitted_at"]),
-            started_at=_seconds(row["started_at"]),
-            finished_at=_seconds(row["finished_at"]),
+            submitted_at=_moment(row["submitted_at"]),
+            started_at=_moment_or_none(row["started_at"]),
+            finished_at=_moment_or_none(row["finished_at"]),
             queue_position=row["position"],
             error=failure_of(row),
             stderr_tail=_text(row["stderr_tail"]),
@@ -95,7 +101,7 @@ def status_of(row: sqlite3.Row) -> RunStatus:
             lasts=bool(row["lasts"]),
             **_progress(row),
         )
-    except (RequestError, ValueError, TypeError) as error:
+    except _UNREAD as error:
         raise unreadable(str(row["id"]), "experiment", error) from error
 
 
@@ -117,15 +123,15 @@ def summary_of(row: sqlite3.Row) -> RunSummary:
             str(row["id"]),
             _state(row),
             experiment_of(row["spec"]),
-            float(row["submitted_at"]),
-            _seconds(row["finished_at"]),
+            _moment(row["submitted_at"]),
+            _moment_or_none(row["finished_at"]),
             _times(row["medians"]),
             _text(row["fastest"]),
             bool(row["partial"]),
             failure_of(row),
             _times(row["predicted"]),
         )
-    except (RequestError, ValueError, TypeError) as error:
+    except _UNREAD as error:
         raise unreadable(str(row["id"]), "experiment", error) from error
 
 
@@ -133,7 +139,8 @@ def _times(text: str | None) -> Mapping[str, Any]:
     """Seconds by strategy, None where there are none; ValueError for anything else."""
     found = json.loads(text or "{}")
     if not isinstance(found, dict) or not all(
-        value is None or isinstance(value, int | float) for value in found.values()
+        value is None or (isinstance(value, int | float) and abs(value) <= _MOST_S)
+        for value in found.values()
     ):
         raise ValueError(f"{shorten(found)} is not an object of seconds")
     return found
@@ -149,8 +156,16 @@ def _text(value: Any) -> str | None:
     return value if value is None else str(value)
 
 
-def _seconds(value: Any) -> float | None:
-    return value if value is None else float(value)
+def _moment(value: Any) -> float:
+    """Seconds since 1970; ValueError for what no calendar here has."""
+    moment = float(value)
+    if not abs(moment) < _LAST_MOMENT_S:  # false of NaN, too
+        raise ValueError(f"{shorten(value)} is no moment")
+    return moment
+
+
+def _moment_or_none(value: Any) -> float | None:
+    return value if value is None else _moment(value)
 
 
 def result_of(run: str, body: bytes) -> Result:

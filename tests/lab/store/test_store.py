@@ -390,3 +390,33 @@ def test_how_long_the_last_run_of_a_kind_took(store):
     status = store.status("b")
     assert took == pytest.approx(status.finished_at - status.started_at)
     assert store.last_took_s(experiment(target="cpu:4", mesh={"x": 4})) is None
+
+
+def test_an_extreme_moment_is_an_unreadable_run_and_not_the_end_of_the_list(tmp_path):
+    from bench.odd_surroundings import read_all, sql
+    from tests.ui.values import result, strategy
+
+    store = Store(tmp_path)
+    for run in ("20260101-000000-aaaaaa", "20260101-000000-bbbbbb"):
+        found = result({"auto": strategy(1e-5)}, run=run)
+        store.submit(run, found.experiment)
+        store.start(run)
+        store.finish(run, "succeeded", result=found)
+    store.close()
+    for column in ("submitted_at", "finished_at"):
+        sql(f"UPDATE runs SET {column} = 1e18 WHERE id LIKE '%bbbbbb'")(tmp_path)
+        store = Store(tmp_path)
+        assert [each.run for each in store.history()] == ["20260101-000000-aaaaaa"]
+        assert [each.run for each in store.unread()] == ["20260101-000000-bbbbbb"]
+        store.close()
+        assert read_all(tmp_path) is None
+
+
+def test_bytes_that_are_no_text_in_the_schema_are_a_sentence(tmp_path):
+    Store(tmp_path).close()
+    path = tmp_path / "lab.sqlite3"
+    data = path.read_bytes()
+    at = data.index(b"CREATE TABLE migrations")
+    path.write_bytes(data[:at] + b"\xff\xfe" * 10 + data[at + 20 :])
+    with pytest.raises(StorageError, match="malformed"):
+        Store(tmp_path).history()

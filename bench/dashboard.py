@@ -76,11 +76,12 @@ def asking(server: Server) -> Iterator[Lab]:
 @dataclass
 class Drawn:
     """What a script sent until it came to its end, as far as measurements ask: how often it ran,
-    charts, the messages of the exceptions that it shows, button's label -> its id, and the name that a
+    what it drew, charts, the messages of the exceptions that it shows, button's label -> its id, and the name that a
     text field has in the query -> its id.
     """
 
     runs: int = 0
+    deltas: int = 0
     charts: int = 0
     exceptions: list[str] = field(default_factory=list)
     buttons: dict[str, str] = field(default_factory=dict)
@@ -130,7 +131,9 @@ class Viewer:
         return await self._asked(self._look(), ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY)
 
     async def settle(self) -> int:
-        """Look again as the screen's timer would, until it has none: how often the script ran."""
+        """Look again as the screen's timer would, until it has none: how often the script ran. A
+        fragment that draws nothing any more is gone with the run that drew it.
+        """
         runs = 0
         while self._fragment is not None and runs < ENDLESS:
             await asyncio.sleep(0.1)
@@ -140,6 +143,8 @@ class Viewer:
                 ForwardMsg.FINISHED_SUCCESSFULLY,
             )
             runs += drawn.runs
+            if not (drawn.deltas or drawn.runs):
+                self._fragment = None
         return runs
 
     def _request(self) -> BackMsg:
@@ -161,6 +166,7 @@ class Viewer:
             message = ForwardMsg()
             message.ParseFromString(await asyncio.wait_for(self._socket.recv(), PATIENCE_S))
             if message.HasField("delta"):
+                drawn.deltas += 1
                 element = message.delta.new_element
                 drawn.charts += element.HasField("vega_lite_chart")
                 if element.HasField("exception"):

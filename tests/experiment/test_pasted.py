@@ -135,7 +135,7 @@ def test_a_mesh_that_is_none_gets_one_sentence(text):
 
 @pytest.mark.parametrize("text", ["P('\\ud800')", "P('a b')", "('x', '\\ud800')", "P(('x', ''))"])
 def test_an_axis_that_no_mesh_can_have_is_refused(text):
-    with pytest.raises(RequestError, match="mesh axis .* is not a name"):
+    with pytest.raises(RequestError, match=r"mesh axis .* is not a name"):
         read_spec(text)
 
 

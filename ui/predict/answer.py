@@ -242,10 +242,10 @@ def _metric(label: str, value: str, delta: str, color: str = "off") -> None:
         plain(label),
         plain(value),
         plain(delta),
-        delta_color=color,
+        delta_color=color,  # pyright: ignore[reportArgumentType]
         delta_arrow="off",
         width="content",
-    )  # pyright: ignore[reportArgumentType]
+    )
 
 
 _TIME, _ARROWS, _MEMORY, _BESIDE, _PROGRAMS = "Time", "Arrows", "Memory", "Beside", "Programs"

@@ -56,7 +56,7 @@ class StandInLab:
     def active(self):
         return tuple(self.queue)
 
-    def result(self, run):
+    def facts(self, run):
         self.reads += 1
         return self.results.get(run)
 

@@ -21,7 +21,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.lab import Lab
 from spmd_core.pictures import TRACED, from_text, traces_text
 from spmd_core.program import NAME as SHARDINGS
-from spmd_core.results import Result, RunStatus, Shardings, result_json
+from spmd_core.results import Result, RunStatus, result_json
 from spmd_core.search import SizePoint, at_sizes, begins, point_of, read_count
 from spmd_core.time import calibration, with_roofline
 from spmd_core.trials import told
@@ -32,6 +32,7 @@ from spmd_core.words import (
     row_words,
     size_headline,
     size_rows,
+    texts,
     title,
 )
 
@@ -120,7 +121,7 @@ def result_with_shardings(lab: Lab, result: Result) -> Result:
     strategies = {}
     for name, found in result.strategies.items():
         text = lab.text(result.run, name, SHARDINGS)
-        read = Shardings.model_validate_json(text) if text else None
+        read = texts.read_shardings(text) if text else None
         strategies[name] = found.model_copy(update={"shardings": read})
     return result.model_copy(update={"strategies": strategies})
 

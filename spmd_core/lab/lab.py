@@ -31,6 +31,7 @@ from spmd_core.results import (
     RunSummary,
     check_runs_here,
 )
+from spmd_core.words import experiment_words, in_words
 
 HARDWARE_S = 2.0  # how long a look at the hardware stays good
 RESULTS_KEPT = 8
@@ -120,37 +121,31 @@ class Lab:
 
     def status(self, run: str) -> RunStatus:
         """A run as it stands; RequestError where there is none of that id."""
-        if live := self._supervisor.at_hand(run):
-            return live
-        return self._unwritten.status(run) or as_seen(
-            self._stored(run), self._turn, self._stored, self._store.at_hand
-        )
+        return self._in_words(self._at_hand(run) or self._seen(self._stored(run)))
 
     def active(self) -> tuple[RunStatus, ...]:
         """Runs that are at hand or queued, in order, of both lanes."""
         stored = self._store.active()
-        seen = [
-            self._supervisor.at_hand(status.run)
-            or self._unwritten.status(status.run)
-            or as_seen(status, self._turn, self._stored, lambda: stored)
-            for status in stored
-        ]
-        return tuple(status for status in seen if not status.is_over)
+        seen = [self._at_hand(each.run) or self._seen(each, stored) for each in stored]
+        return tuple(self._in_words(status) for status in seen if not status.is_over)
 
     def result(self, run: str) -> Result | None:
-        """The result of a run; None where it has none, or none yet."""
+        """The result of a run, with its sentences; None where it has none, or none yet."""
         with self._guard:
             if run in self._results:
                 return self._results[run]
-        if kept := self._unwritten.result(run):
-            return kept
-        result = self._store.result(run)
-        if result:
+        facts = self.facts(run)
+        result = facts and in_words(facts)
+        if result and not self._unwritten.result(run):
             with self._guard:
                 self._results[run] = result
                 while len(self._results) > RESULTS_KEPT:
                     del self._results[next(iter(self._results))]
         return result
+
+    def facts(self, run: str) -> Result | None:
+        """The result of a run as it is stored, for those who read many and show none."""
+        return self._unwritten.result(run) or self._store.result(run)
 
     def latest(self, experiment: Experiment) -> str | None:
         """The newest run of an equal experiment that has a whole result; None where there is none."""
@@ -325,6 +320,19 @@ class Lab:
                 self._own_requests.add(number)
         self._wake()
         return number
+
+    def _at_hand(self, run: str) -> RunStatus | None:
+        return self._supervisor.at_hand(run) or self._unwritten.status(run)
+
+    def _seen(self, status: RunStatus, at_hand: Sequence[RunStatus] | None = None) -> RunStatus:
+        """A stored status as the lock corrects it; `at_hand` where it was read already."""
+        read = self._store.at_hand if at_hand is None else lambda: at_hand
+        return as_seen(status, self._turn, self._stored, read, experiment_words)
+
+    def _in_words(self, status: RunStatus) -> RunStatus:
+        """With what is timed meanwhile called as the screens call it; an older version stored that."""
+        timed = self._store.status(status.paused_for) if status.paused_for else None
+        return replace(status, paused_for=experiment_words(timed.experiment)) if timed else status
 
     def _stored(self, run: str) -> RunStatus:
         status = self._store.status(run)

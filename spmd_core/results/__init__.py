@@ -81,7 +81,7 @@ from spmd_core.results.runs.states import (
     behind,
     lane_of_target,
 )
-from spmd_core.results.shardings import Reshard, Shardings, Spec, Step
+from spmd_core.results.shardings import NoShardings, Reshard, Shardings, Spec, Step
 from spmd_core.results.stats import (
     SPREAD_NOTICE,
     SPREAD_WARNING,
@@ -90,7 +90,7 @@ from spmd_core.results.stats import (
     summarize,
     too_few,
 )
-from spmd_core.results.trace import Trace, TracedDevice, TracedOperation
+from spmd_core.results.trace import NoTrace, Trace, TracedDevice, TracedOperation
 
 __all__ = [
     "ACTIVE",
@@ -135,6 +135,8 @@ __all__ = [
     "MemoryBytes",
     "MoveCost",
     "Next",
+    "NoShardings",
+    "NoTrace",
     "Nothing",
     "Operation",
     "Part",

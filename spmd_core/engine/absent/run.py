@@ -19,7 +19,7 @@ from spmd_core.engine.absent.lower import Ahead, lower_experiment
 from spmd_core.engine.absent.topology import compiled_program, explain, scheduled_program
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import Steps
-from spmd_core.engine.measured.run import forget_now_and_then, with_sentence
+from spmd_core.engine.measured.run import forget_now_and_then
 from spmd_core.engine.measured.trial import failure_of
 from spmd_core.engine.shardings import compiler_options, of_folder
 from spmd_core.engine.stderr import captured, compiler_warnings
@@ -54,7 +54,6 @@ from spmd_core.results import (
     estimates,
 )
 from spmd_core.time import Answer, of_experiment, on_topology, versions
-from spmd_core.words import predicted, with_next
 
 # a worker that once needed this much is renewed: a compiler gives little of it back
 LARGE_BYTES = 2 * 2**30
@@ -93,12 +92,10 @@ def predict_experiment(
         environments=_environments(experiment),
     )
     if experiment.variants:
-        result = with_sentence(
-            result.model_copy(update={"comparison": compare_predicted(estimates(result))})
-        )
+        result = result.model_copy(update={"comparison": compare_predicted(estimates(result))})
     # a compile that was not waited for goes on until its process ends
     is_busy = any(thread.name == COMPILE for thread in threading.enumerate())
-    return Finished(result=with_next(result), renew_worker=is_busy or _peak_bytes() > LARGE_BYTES)
+    return Finished(result=result, renew_worker=is_busy or _peak_bytes() > LARGE_BYTES)
 
 
 def with_predicted(finished: Finished, emit: Emit, cancelled: Callable[[], bool]) -> Finished:
@@ -114,10 +111,7 @@ def with_predicted(finished: Finished, emit: Emit, cancelled: Callable[[], bool]
             "environments": _environments(experiment),
         }
     )
-    compared = compare_predicted(estimates(result))
-    if compared is not None:
-        compared = compared.model_copy(update={"sentence": predicted(result)})
-    result = with_sentence(result.model_copy(update={"predicted": compared}))
+    result = result.model_copy(update={"predicted": compare_predicted(estimates(result))})
     return Finished(
         result=result, renew_worker=finished.renew_worker or _peak_bytes() > LARGE_BYTES
     )

@@ -23,7 +23,6 @@ from spmd_core.engine.measured.trial import OUT_OF_MEMORY, Trial
 from spmd_core.experiment import ONE_DEVICE, Experiment, Row
 from spmd_core.results import Environment, Event, Finished, Phase, Result, Texts, stats
 from spmd_core.script import mesh_lines
-from spmd_core.words import runs as words
 
 RUNS_REMEMBERED = 10
 _RUNS = count(1)
@@ -88,7 +87,7 @@ def _result(
     trials: Sequence[Trial],
     sampler: Sampler,
 ) -> Result:
-    """What the trials found, the answer in words, and what to try next."""
+    """What the trials found."""
     floors, rows = Floors(), _rows(experiment)
     floor_of = {row.key: floors.of(row) for row in rows}
     on_mesh = [floor_of[row.key] for row in rows if row.strategy not in ONE_DEVICE]
@@ -99,10 +98,10 @@ def _result(
         }
     )
     if experiment.what.is_traceable and experiment.option("trace") and not sampler.stopped:
-        tracing.trace(trials, environment, sampler.emit, sampler.cancelled)
+        tracing.trace(trials, sampler.emit, sampler.cancelled)
     if experiment.what.is_traceable and experiment.option("shardings") and not sampler.stopped:
         shardings.read(trials, experiment, sampler.emit, sampler.cancelled)
-    result = Result(
+    return Result(
         run=run_id,
         experiment=experiment,
         environment=measured,
@@ -115,22 +114,10 @@ def _result(
         },
         comparison=stats.compare(rankable_rounds(trials), experiment.timing.samples),
     )
-    from spmd_core.words import with_next
-
-    return with_next(with_sentence(result))
 
 
 def _ran_out(trial: Trial) -> bool:
     return trial.failure is not None and trial.failure.kind == OUT_OF_MEMORY
-
-
-def with_sentence(result: Result) -> Result:
-    """With the answer in words, for those who read the JSON form alone."""
-    if result.comparison is None:
-        return result
-    sentence = words.run_headline(result)
-    comparison = result.comparison.model_copy(update={"sentence": sentence})
-    return result.model_copy(update={"comparison": comparison})
 
 
 @cache

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from spmd_core.base import StorageError, WorkerError
+from spmd_core.experiment import Experiment
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.supervisor import Supervisor
 from spmd_core.lab.supervisor.turn import Turn
 from spmd_core.results import Environment, RunStatus, behind
-from spmd_core.words import experiment_words
 
 POLL_S = 0.2
 _NOBODY = "a process that works the queue: open the dashboard"
@@ -87,10 +87,12 @@ def as_seen(
     turn: Turn,
     stored: Callable[[str], RunStatus],
     at_hand: Callable[[], Iterable[RunStatus]],
+    called: Callable[[Experiment], str],
 ) -> RunStatus:
     """A stored status, corrected for what only the lock can say: nobody works on it any more.
 
-    `at_hand`: the runs that have left the queue, asked where one that waits is the next.
+    `at_hand`: the runs that have left the queue, asked where one that waits is the next; `called`:
+    what an experiment is called.
     """
     if status.is_over:
         return status
@@ -104,7 +106,7 @@ def as_seen(
         first = None if ahead else behind(status, at_hand())
         waiting_for = f"{ahead} queued before it" if ahead else "the current run"
         if first and first.lane != status.lane:
-            waiting_for = f"the run that is timed ({experiment_words(first.experiment)})"
+            waiting_for = f"the run that is timed ({called(first.experiment)})"
         return replace(status, waiting_for=waiting_for)
     if nobody:
         status = stored(status.run)  # it may have been finished between the two looks

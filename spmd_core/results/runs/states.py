@@ -49,7 +49,7 @@ class RunStatus:
     error: Failure | None = None
     stderr_tail: str | None = None
     worker_pid: int | None = None
-    paused_for: str | None = None  # in words, what is timed while this run's worker rests
+    paused_for: str | None = None  # the run that is timed while this run's worker rests
     held_up: str | None = None  # a sentence: why the cluster that is to compile it does not
     compile_only: bool = False  # nothing of it is executed, and no screen lists it
 

@@ -62,7 +62,7 @@ class Runs(Protocol):
     def cancel(self, run: str) -> None: ...  # noqa: D102
     def status(self, run: str) -> RunStatus: ...  # noqa: D102
     def active(self) -> tuple[RunStatus, ...]: ...  # noqa: D102
-    def result(self, run: str) -> Result | None: ...  # noqa: D102
+    def facts(self, run: str) -> Result | None: ...  # noqa: D102
     def latest(self, experiment: Experiment) -> str | None: ...  # noqa: D102
 
 
@@ -126,7 +126,7 @@ def _stored(lab: Runs, run: str, strategy: str) -> Outcome | None:
     if key in _outdated:
         return None
     if key not in _kept:
-        result = lab.result(run)
+        result = lab.facts(run)
         if (
             result is None
             or strategy not in result.strategies

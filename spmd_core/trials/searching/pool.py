@@ -77,6 +77,6 @@ class Pool:
             if not status.is_over:
                 continue
             why = status.error.message if status.error else f"the run {status.state}"
-            yield self._runs.pop(run), self._lab.result(run) or why
+            yield self._runs.pop(run), self._lab.facts(run) or why
         if held_up := next((each.held_up for each in active.values() if each.held_up), None):
             raise WorkerError(held_up)

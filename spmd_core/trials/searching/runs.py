@@ -43,7 +43,7 @@ class Runs:
     def known(self, experiment: Experiment) -> Result | None:
         """A stored result of an equal experiment."""
         run = self._lab.latest(experiment)
-        return self._lab.result(run) if run else None
+        return self._lab.facts(run) if run else None
 
     def run(
         self, experiment: Experiment, compile_only: bool = False, partial: bool = False
@@ -57,11 +57,11 @@ class Runs:
             while True:
                 status = self._lab.wait(run, LOOK_S)
                 if status.is_over:
-                    return status, self._lab.result(run)
+                    return status, self._lab.facts(run)
                 if self.is_over:
                     self._lab.cancel(run)
                     self._lab.wait(run, _CANCEL_S)
-                    return None, self._lab.result(run) if partial else None
+                    return None, self._lab.facts(run) if partial else None
         finally:
             self.current = None
 

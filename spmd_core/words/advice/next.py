@@ -20,8 +20,3 @@ def next_step(result: Result) -> Next | None:
         return next_plan(result.experiment, found.prediction) if found.prediction else None
     facts = Facts(result, name, found)
     return next((said for rule in RULES if (said := rule(facts))), None)
-
-
-def with_next(result: Result) -> Result:
-    """The result with what to try next."""
-    return result.model_copy(update={"next": next_step(result)})

@@ -146,7 +146,7 @@ def test_a_paused_compile_says_for_what_and_a_waiting_one_behind_what(lab):
     status = paused(lab, first)
     what = experiment_words(experiment(standin.ROUNDS))
     assert phase_words(status).endswith(f"; paused while a run is timed ({what})")
-    until(lambda: lab._store.status(first).paused_for == what)  # and other processes can read it
+    until(lambda: lab._store.status(first).paused_for == timed)  # and other processes can read it
     assert [each.run for each in lab.active()] == [first, second, timed, next_timed]
     assert [each.queue_position for each in lab.active()] == [None, 1, None, 1]
     waits = lab.status(second)

@@ -179,9 +179,7 @@ def _predict(
     started, steps, texts, warnings = clock(), Steps(tell, clock=clock), {}, ()
     try:
         ahead = lower_experiment(experiment, strategy, steps)
-        texts = ahead.texts | {
-            "stablehlo": ahead.lowered.as_text(debug_info=not experiment.what.has_plan)
-        }
+        texts = ahead.texts | {"stablehlo": ahead.lowered.as_text(debug_info=not ahead.is_step)}
         answer, warnings = _compile(
             experiment, strategy, ahead, steps, folder, own_flags(experiment, study)
         )
@@ -246,7 +244,7 @@ def _compile(
         try:
             found = (
                 compile_early(ahead.lowered, folder, steps.phase, flags)
-                if experiment.what.has_plan
+                if ahead.is_step
                 else steps(
                     "compile",
                     lambda: ahead.lowered.compile(compiler_options=compiler_options(folder)),
@@ -264,7 +262,7 @@ def _compile(
     else:
         answer = compiled_program(ahead.lowered, found, ahead.mesh)
         module = read_module(found)
-        if experiment.what.has_plan:
+        if ahead.is_step:
             answer = replace(answer, notes=(NOT_EARLY,))
     collectives, warnings = (
         _collectives(experiment, strategy, ahead, module, answer.devices),
@@ -281,7 +279,7 @@ def _collectives(
     places: tuple[Coordinates, ...],
 ) -> tuple[Collective, ...]:
     """What the program communicates; HloError where it cannot be read, never no communication."""
-    reasons = None if experiment.what.has_plan else Reasons(experiment, strategy, module)
+    reasons = None if ahead.is_step else Reasons(experiment, strategy, module)
     mesh = () if strategy in ONE_DEVICE else experiment.mesh
     devices = tuple(int(device.id) for device in ahead.mesh.devices.flat)
     return read_collectives(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from spmd_core.base import LabError
-from spmd_core.experiment import Experiment, Plan, plan_of
+from spmd_core.experiment import Experiment, Plan
 from spmd_core.results import Result, RunStatus
 from spmd_core.search.sweep.curves import Numbers, Outcome, State, failure, numbers_of, outcome_of
 from spmd_core.search.sweep.sweep import Point
@@ -36,9 +36,10 @@ def estimated(point: Point, outcome: Outcome | None = None) -> Outcome:
         "waiting",
         "running",
     )
-    if known or point.experiment is None or not point.experiment.what.has_plan:
+    plan = point.experiment.plan if point.experiment else None
+    if known or plan is None:
         return outcome
-    plan = plan_of(point.experiment)  # frozen, and so it has a hash, of which pyright is not told
+    # a plan is frozen, and so it has a hash, of which pyright is not told
     return replace(outcome, numbers=_estimate(plan))  # pyright: ignore[reportArgumentType]
 
 

@@ -152,8 +152,8 @@ class Tryout(Work):
                     self._take(candidate, None)
 
     def _candidates(self, row: Row, target: Target) -> list[Candidate]:
-        if row.experiment.what.has_plan:
-            return plans.candidates(row.experiment, target.first)
+        if row.experiment.plan:
+            return plans.candidates(row.experiment.plan, target.first)
         cores, rates = self.result.environment.cores or 1, self._rates.get(row.experiment.mesh)
         return arrays.candidates(
             row.experiment, row.strategy, target.first, cores, rates.machine if rates else None

@@ -17,7 +17,6 @@ from spmd_core.results.prediction import (
     Estimate,
     PredictedMemory,
     Prediction,
-    TimelineSegment,
 )
 from spmd_core.results.reference.bounds import EPS, LARGEST, Arithmetic, Bounded, Judgement, bound
 from spmd_core.results.reference.formulas import has_formula
@@ -171,7 +170,6 @@ __all__ = [
     "StrategyResult",
     "Summary",
     "Texts",
-    "TimelineSegment",
     "Trace",
     "TracedDevice",
     "TracedOperation",

@@ -14,7 +14,7 @@ TERMINAL = ("succeeded", "failed", "cancelled", "timed_out", "crashed", "interru
 STATES = ACTIVE + TERMINAL
 # Lanes of the queue, each with one run at a time: on devices that are here, and for devices that
 # are not, which are compiled for and never timed
-LANES = TIMING, COMPILING = ("timing", "compiling")
+TIMING, COMPILING = ("timing", "compiling")
 
 
 def lane_of_target(target: str, compile_only: bool = False) -> str:

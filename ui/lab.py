@@ -1,14 +1,13 @@
 """The handle to the Lab; the only importer of it in the user interface."""
 
 import hashlib
-import secrets
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment
-from spmd_core.lab import Asker, Lab
+from spmd_core.lab import Asker, Batch, Lab
 from spmd_core.results import RunStatus
 
 _COOKIE = "_streamlit_xsrf"  # one for each browser, which all its tabs share
@@ -35,23 +34,17 @@ def find(run: str) -> RunStatus | None:
 
 def submit(experiment: Experiment) -> str:
     """Queue an experiment for whoever looks at this page; the run's id."""
-    return lab().submit(experiment, Asker(viewer()))
+    return lab().submit(experiment, asker())
 
 
 def asker() -> Asker:
-    """Who asks for many runs at once, such as a search: together they count as one."""
-    return Asker(viewer(), secrets.token_hex(8))
+    """Who looks at this page, and asks for a search."""
+    return Asker(viewer())
 
 
-class Batch:
-    """Queues runs that are asked for at once, such as a sweep: together they count as one."""
-
-    def __init__(self) -> None:
-        self._asker = Asker(viewer(), secrets.token_hex(8))
-
-    def submit(self, experiment: Experiment) -> str:
-        """Queue one of them; the run's id."""
-        return lab().submit(experiment, self._asker)
+def batch() -> Batch:
+    """Runs that whoever looks at this page asks for at once, such as a sweep."""
+    return Batch(lab(), asker())
 
 
 def viewer() -> str:

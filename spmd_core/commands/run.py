@@ -18,7 +18,7 @@ from spmd_core.commands.report import report, shardings_report
 from spmd_core.commands.spec import add_spec, read_spec, with_shardings, with_trace
 from spmd_core.commands.table import table
 from spmd_core.experiment import Experiment
-from spmd_core.lab import Lab
+from spmd_core.lab import Batch, Lab
 from spmd_core.pictures import TRACED, from_text, traces_text
 from spmd_core.program import NAME as SHARDINGS
 from spmd_core.results import Result, RunStatus, result_json
@@ -214,16 +214,13 @@ def _show(status: RunStatus) -> None:
 
 def points_of(lab: Lab, experiments: tuple[Experiment, ...]) -> list[SizePoint]:
     """Every size, run one after another. Ctrl-C cancels the one under way and keeps the others."""
-    found, run = [], None
+    found, batch = [], Batch(lab)
     try:
         for experiment in experiments:
-            run = lab.submit(experiment)
-            lab.wait(run)
-            found.append(point_of(experiment, lab.result(run)))
+            _, result = batch.run(experiment)
+            found.append(point_of(experiment, result))
     except KeyboardInterrupt:
-        if run is not None:
-            lab.cancel(run)
-            lab.wait(run)
+        batch.close()
     return found
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from spmd_core.base import Settings, default_data_folder, read_settings, refuse, resolved, shorten
 from spmd_core.experiment import Experiment
 from spmd_core.lab.cluster.lanes import cluster_lanes
-from spmd_core.lab.store.limits import Asker, Room, check_asker, room
+from spmd_core.lab.store.limits import COMMAND_LINE, Asker, Room, check_asker, room
 from spmd_core.lab.store.rows import Unread
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.following import Followed, answered, as_seen
@@ -97,22 +97,18 @@ class Lab:
     def submit(
         self,
         experiment: Experiment,
-        asker: Asker | None = None,
+        asker: Asker = COMMAND_LINE,
         compile_only: bool = False,
-        batch: str | None = None,
     ) -> str:
-        """Queue an experiment; the run's id. RequestError where it cannot run on its target.
+        """Queue an experiment; the run's id. The one gate of all runs: RequestError where it cannot
+        run on its target, needs more memory than there is, or is more than `asker` may ask for.
 
-        `asker`: the viewer of a dashboard, who has limits; None: the command line, which has none.
-        `batch` is that of the command line's runs, as `search …` of those of a search.
         `compile_only`: nothing is executed; such a run is in no list, and is no answer of `latest`.
         """
         check_runs_here(experiment, self.hardware(), self._store.environment)
-        if asker is not None:
-            check_asker(self._store, self._settings, asker, experiment)
+        check_asker(self._store, self._settings, asker, experiment)
         run = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
-        viewer, batch = (asker.viewer, asker.batch) if asker else (None, batch)
-        self._store.submit(run, experiment, viewer, batch, compile_only)
+        self._store.submit(run, experiment, asker.viewer, asker.batch, compile_only)
         if not self._serve:  # not before it is stored: it would be taken for one that is over
             with self._guard:
                 self._own_runs.add(run)
@@ -165,20 +161,20 @@ class Lab:
             run, strategy, name
         )
 
-    def cancel(self, run: str) -> None:
-        """Cancel a run: at once while queued; else ask the worker, and end it if it does not listen."""
-        if self._store.cancel_queued(run):
-            self._wake()
-        elif not self._stored(run).is_over:
-            self._store.ask("cancel", run=run)
-            self._store.cancel_queued(run)  # where it was put back in the queue meanwhile
-            self._wake()
+    def cancel(self, *runs: str) -> None:
+        """Cancel runs: those that wait at once, and first, so that none of them moves up; else ask
+        the worker, and end it if it does not listen.
+        """
+        for run in [run for run in runs if not self._store.cancel_queued(run)]:
+            if not self._stored(run).is_over:
+                self._store.ask("cancel", run=run)
+                self._store.cancel_queued(run)  # where it was put back in the queue meanwhile
+        self._wake()
 
     def cancel_all(self, viewer: str) -> int:
         """Cancel every run of a viewer that is not over; how many there were."""
         runs = self._store.active_of(viewer)
-        for run in runs:
-            self.cancel(run)
+        self.cancel(*runs)
         return len(runs)
 
     def room(self, viewer: str) -> Room:

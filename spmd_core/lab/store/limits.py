@@ -9,10 +9,16 @@ from spmd_core.lab.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks in a browser. `batch`: runs asked for at once, such as a sweep, which count as one."""
+    """Who asks: a viewer in a browser, who has limits, or the command line, which has none.
+    `batch`: runs asked for at once, such as a sweep, which count as one; as "search …" they are
+    listed only with the runs of searches.
+    """
 
-    viewer: str
+    viewer: str | None = None
     batch: str | None = None
+
+
+COMMAND_LINE = Asker()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,8 @@ def room(store: Store, settings: Settings, viewer: str) -> Room:
 
 def check_asker(store: Store, settings: Settings, asker: Asker, experiment: Experiment) -> None:
     """RequestError where a viewer may not queue this experiment now."""
+    if asker.viewer is None:
+        return
     check_flags(experiment)
     if asker.batch is not None and store.has_active(asker.batch):
         return  # a further point of a sweep that is counted already

@@ -3,6 +3,7 @@ cancelled together.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -49,7 +50,7 @@ def _estimate(plan: Plan) -> Numbers:
 
 
 class Queue(Protocol):
-    """What starting a sweep asks of the Lab, or of what queues for a viewer."""
+    """What starting a sweep asks of a batch."""
 
     def submit(self, experiment: Experiment) -> str: ...  # noqa: D102
 
@@ -59,8 +60,7 @@ class Runs(Protocol):
 
     folder: Path
 
-    def submit(self, experiment: Experiment) -> str: ...  # noqa: D102
-    def cancel(self, run: str) -> None: ...  # noqa: D102
+    def cancel(self, *runs: str) -> None: ...  # noqa: D102
     def status(self, run: str) -> RunStatus: ...  # noqa: D102
     def active(self) -> tuple[RunStatus, ...]: ...  # noqa: D102
     def facts(self, run: str) -> Result | None: ...  # noqa: D102
@@ -171,12 +171,7 @@ def start(lab: Queue, points: Iterable[Point], asked: Asked) -> None:
 
 
 def cancel(lab: Runs, outcomes: Iterable[Outcome]) -> None:
-    """Cancel every point that is queued or running, the queued ones first, so that none moves up
-    meanwhile.
-    """
-    for outcome in sorted(outcomes, key=lambda outcome: outcome.state != "waiting"):
-        if outcome.run and outcome.state in ("waiting", "running"):
-            try:
-                lab.cancel(outcome.run)
-            except LabError:
-                continue  # it ended just now
+    """Cancel every point that is queued or running."""
+    runs = [each.run for each in outcomes if each.run and each.state in ("waiting", "running")]
+    with suppress(LabError):  # one was deleted just now
+        lab.cancel(*runs)

@@ -34,7 +34,7 @@ NEVER_READ = (
 EVERY = "Every operation"
 EVERY_HELP = "Also values without a name, inside a line of the program"
 OTHER_VERSION = "another version of SPMD Lab stored them: run it again"
-_NO_SHARDINGS = {
+_NO_SHARDINGS: dict[str, str] = {
     NoShardings.NO_DUMP: "the compiler wrote no program as sharding propagation leaves it",
     NoShardings.ONE_DEVICE: "on one device nothing is sharded",
     NoShardings.NOT_COMPILED: "no compiled program stands for the call: its operations run one by one",

@@ -36,11 +36,12 @@ def in_words(result: Result, name: str) -> Trace | None:
     found, environment = result.strategies[name], result.environment_of(name)
     if found.trace is None:
         return None
-    reason = {
+    reasons: dict[str, str] = {
         NoTrace.NOTHING: NOTHING,
         NoTrace.ONLY_HOST: no_events(environment.platform),
         NoTrace.RUNNING: RUNNING,
-    }.get(found.trace.reason or "", found.trace.reason)
+    }
+    reason = reasons.get(found.trace.reason or "", found.trace.reason)
     trace = found.trace.model_copy(update={"reason": reason})
     notes = trace.notes or tuple(_notes(trace, found.median_s, environment))
     return trace.model_copy(update={"sentence": trace_words(trace), "notes": notes})

@@ -123,7 +123,8 @@ class Batch:
         self._await_ends()
 
     def _end(self, runs: list[str]) -> None:
-        self._lab.cancel(*runs)
+        if runs:
+            self._lab.cancel(*runs)
         self._ending += runs
         self._forget(runs)
 

@@ -31,7 +31,7 @@ from bench.odd_schedulers import (
 )
 from spmd_core.base.settings import Settings
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.lab import Lab
+from spmd_core.lab import Asker, Lab
 
 SECRET = "correct-horse-battery-staple"
 SENTENCE_S, PATIENCE_S = 5.0, 60.0
@@ -55,7 +55,7 @@ def serve() -> None:
         )
         with tempfile.TemporaryDirectory(prefix="cluster-doors-") as folder:
             lab = Lab.open(Path(folder), settings=settings)
-            _follow(lab, lab.submit(parse_experiment(SPEC), batch="doors"))
+            _follow(lab, lab.submit(parse_experiment(SPEC), Asker(batch="doors")))
             lab.close()
         print(json.dumps({"end": "distributed" in sys.modules}), flush=True)
 

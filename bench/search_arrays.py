@@ -74,7 +74,7 @@ def regret(
         and (each.fate != "pruned" or each.reason == "lower bound above the best")
     ]
     shardings = [list(group) for _, group in groupby(rivals, run_key)]
-    runs = Runs(lab, None, lambda: False, time.monotonic() + 3600.0)
+    runs = Runs(lab, deadline=time.monotonic() + 3600.0)
     against: dict[int, Ratio] = {}
     for first in range(0, len(shardings), MAX_VARIANTS - 1):
         beside = [each for group in shardings[first : first + MAX_VARIANTS - 1] for each in group]

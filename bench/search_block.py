@@ -19,13 +19,12 @@ from pathlib import Path
 
 from bench.figures import Figures
 from spmd_core.base.settings import read_settings
-from spmd_core.lab import Lab
+from spmd_core.lab import Batch, Lab
 from spmd_core.lab.store.searches import Searches
 from spmd_core.search.answer import Answer
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.candidate import Candidate
 from spmd_core.trials.searching.outcomes import answered, experiment_of
-from spmd_core.trials.searching.pool import Pool
 from spmd_core.trials.searching.search import Search
 from spmd_core.words.search import space_words, state_words
 
@@ -48,7 +47,7 @@ def searched(search: Search) -> list[tuple[float, float]]:
 
 def compiled(lab: Lab, chosen: list[Candidate]) -> list[Candidate]:
     """Candidates, each under its own strategy; those that fail are left out."""
-    pool, left, done = Pool(lab, None, "sample"), list(chosen), []
+    pool, left, done = Batch(lab, name="sample"), list(chosen), []
     while left or not pool.is_idle:
         while left and pool.has_room:
             one = left.pop()

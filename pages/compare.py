@@ -2,8 +2,7 @@
 
 import streamlit as st
 
-from spmd_core.experiment import plan_of
-from spmd_core.words import ago, experiment_size_words, explained, model_words
+from spmd_core.words import ago, experiment_size_words, explained
 from ui import cards, course, exports, links, live, next_step, remedies, shell, state
 from ui.charts import curve
 from ui.compare import answer, changed, communication, inputs, study, variants
@@ -26,11 +25,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         "Run", type="primary", icon=":material/play_arrow:", key="run", disabled=at_work
     )
 if experiment.dims:
-    sizes = (
-        model_words(plan_of(experiment))
-        if experiment.what.has_plan
-        else experiment_size_words(experiment)
-    )
+    sizes = experiment_size_words(experiment)
     st.caption(f"{plain(experiment.what.title)}: {code(experiment.what.formula)} · {plain(sizes)}")
 
 changed.draw(experiment)

@@ -4,7 +4,6 @@ answer first.
 
 import streamlit as st
 
-from spmd_core.experiment import plan_of
 from spmd_core.words import ago, model_words
 from ui import course, exports, links, live, next_step, price, remedies, shell, state
 from ui.lab import find, lab
@@ -38,11 +37,9 @@ with st.container(horizontal=True, vertical_alignment="center"):
         key="predict",
         disabled=bool(refusal or misfit) or at_work,
     )
-what = (
-    experiment.what.title
-    if not experiment.what.has_plan
-    else f"{experiment.what.title} of {model_words(plan_of(experiment))}"
-)
+what = experiment.what.title
+if experiment.plan:
+    what = f"{what} of {model_words(experiment.plan)}"
 st.caption(
     f"{plain(what)} on {plain(experiment.target.removeprefix('tpu:'))}, by the TPU compiler. No TPU is needed, nothing is executed."
 )

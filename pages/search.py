@@ -6,7 +6,7 @@ from spmd_core.search import ArrayQuestion
 from spmd_core.trials import searches as running
 from spmd_core.words import MEANING
 from ui import links, shell
-from ui.lab import begin, lab
+from ui.lab import asker, begin, lab
 from ui.markdown import as_sentence, plain
 from ui.search import answer, inputs, keep
 
@@ -26,7 +26,7 @@ if (
     and question == inputs.first()
     and running.running() < running.AT_ONCE
 ):
-    shell.attempt(running.start, lab(), question, None)
+    shell.attempt(running.start, lab(), question, None, asker())
     search = running.find(lab(), question)
 at_work = search is not None and not search.is_over
 
@@ -53,7 +53,7 @@ elif pressed:
     if running.running() >= running.AT_ONCE:
         shell.refusal("Two searches are at work already: wait for one, or cancel it.")
     elif sentence := shell.attempt(
-        lambda: running.start(lab(), question, budget_s, begin("search") if budget_s else None)
+        lambda: running.start(lab(), question, budget_s, begin("search") if budget_s else asker())
     ):
         shell.refusal(sentence)
     else:

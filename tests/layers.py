@@ -29,10 +29,10 @@ FLOORS = (
     ("time",),
     ("search",),
     ("pictures",),
-    ("words",),
-    ("recipes",),
     ("engine",),
     ("worker",),
+    ("words",),
+    ("recipes",),
     ("lab",),
     ("trials",),
     ("commands",),
@@ -55,6 +55,8 @@ UI_FLOORS = (
     ("side_by_side",),
     ("history",),
 )
+# What stores and works runs keeps facts: sentences are made where these are read
+WORDLESS = ("spmd_core/lab/store/", "spmd_core/lab/supervisor/", "spmd_core/lab/cluster/")
 # What runs jax: only the worker's own process may import it.
 JAX_ROOMS = ("spmd_core.engine", "spmd_core.script.programs")
 MAY_IMPORT_JAX_ROOMS = (
@@ -125,6 +127,8 @@ def broken_rules(path: str, source: str) -> list[str]:
             found.append(
                 f"{path}:{line} imports {name}, which loads jax; only {', '.join(MAY_IMPORT_JAX_ROOMS)} may"
             )
+        if path.startswith(WORDLESS) and room_of(name) == "words":
+            found.append(f"{path}:{line} imports {name}; facts are stored, and no sentences")
         for floor in (_floor, _ui_floor):
             mine, other = floor(own), floor(name)
             if mine is not None and other is not None and other > mine:

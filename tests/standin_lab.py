@@ -21,17 +21,18 @@ class StandInLab:
         self.reads = 0
         self.refuses = lambda experiment: None
 
-    def submit(self, experiment, asker=None, batch=None):
-        del asker, batch
+    def submit(self, experiment, asker=None, compile_only=False):
+        del asker, compile_only
         if sentence := self.refuses(experiment):
             raise RequestError(sentence)
         run = f"run{len(self.queue) + len(self.over)}"
         self.queue.append(RunStatus(run, "queued", experiment, 0.0, queue_position=len(self.queue)))
         return run
 
-    def cancel(self, run, asker=None):
-        self.cancelled.append(run)
-        self.end(run, "cancelled")
+    def cancel(self, *runs, asker=None):
+        for run in runs:
+            self.cancelled.append(run)
+            self.end(run, "cancelled")
 
     def end(self, run, state, error=None, found=None):
         status = next(status for status in self.queue if status.run == run)
@@ -56,7 +57,7 @@ class StandInLab:
     def active(self):
         return tuple(self.queue)
 
-    def result(self, run):
+    def facts(self, run):
         self.reads += 1
         return self.results.get(run)
 

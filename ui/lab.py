@@ -2,7 +2,6 @@
 
 import hashlib
 import ipaddress
-import secrets
 from collections.abc import Sequence
 
 import streamlit as st
@@ -10,7 +9,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from spmd_core.base import RequestError, is_confirmed, read_settings
 from spmd_core.experiment import Experiment
-from spmd_core.lab import Asker, Lab, Room
+from spmd_core.lab import Asker, Batch, Lab, Room
 from spmd_core.results import RunStatus
 from ui.entrance import door
 
@@ -48,46 +47,44 @@ def find(run: str) -> RunStatus | None:
 
 def submit(experiment: Experiment) -> str:
     """Queue an experiment for whoever looks at this page; the run's id."""
-    return lab().submit(experiment, _asker())
+    return lab().submit(experiment, asker())
 
 
-def cancel(run: str) -> None:
-    """Cancel a run."""
-    lab().cancel(run, _asker())
+def cancel(*runs: str) -> None:
+    """Cancel runs."""
+    lab().cancel(*runs, asker=asker())
 
 
 def cancel_mine() -> None:
     """Cancel every run of whoever looks at this page."""
-    lab().cancel_all(viewer(), _asker())
+    lab().cancel_all(viewer(), asker())
 
 
 def delete(runs: Sequence[str]) -> None:
     """Delete runs that are over."""
-    lab().delete(runs, _asker())
+    lab().delete(runs, asker())
 
 
 def release() -> None:
     """Let go of the devices."""
-    lab().release(_asker())
+    lab().release(asker())
 
 
 def probe(target: str) -> None:
     """Ask a target's devices what they are, and wait."""
-    lab().probe(target, asker=_asker())
+    lab().probe(target, asker=asker())
 
 
 def begin(what: str) -> Asker:
-    """Who asks for many runs at once, such as a search: together they count as one. RequestError
-    where they may only look.
-    """
-    asker = _asker(secrets.token_hex(8))
-    lab().allow(asker, what)
-    return asker
+    """Who asks for many runs at once, such as a search; RequestError where they may only look."""
+    found = asker()
+    lab().allow(found, what)
+    return found
 
 
 def end(what: str) -> None:
     """Note that work such as a search is about to be stopped; RequestError as `begin`."""
-    lab().allow(_asker(), f"cancel {what}")
+    lab().allow(asker(), f"cancel {what}")
 
 
 def room() -> Room:
@@ -100,19 +97,9 @@ def may_act() -> bool:
     return read_settings().anonymous != "viewer" or _is_logged_in()
 
 
-class Batch:
-    """Queues runs that are asked for at once, such as a sweep: together they count as one."""
-
-    def __init__(self) -> None:
-        self._asker = _asker(secrets.token_hex(8))
-
-    def submit(self, experiment: Experiment) -> str:
-        """Queue one of them; the run's id."""
-        return lab().submit(experiment, self._asker)
-
-    def cancel(self, run: str) -> None:
-        """Cancel one of them."""
-        lab().cancel(run, self._asker)
+def batch() -> Batch:
+    """Runs that whoever looks at this page asks for at once, such as a sweep."""
+    return Batch(lab(), asker())
 
 
 def viewer() -> str:
@@ -124,10 +111,11 @@ def viewer() -> str:
     return hashlib.sha256(str(name).encode()).hexdigest()[:16]
 
 
-def _asker(batch: str | None = None) -> Asker:
+def asker() -> Asker:
+    """Who looks at this page."""
     address, known = _address(), viewer()
     who = _login_name() or f"{address}, browser {known}"
-    return Asker(known, batch, address, who, _is_logged_in())
+    return Asker(known, None, address, who, _is_logged_in())
 
 
 def _is_logged_in() -> bool:

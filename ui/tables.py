@@ -370,7 +370,7 @@ def answers_table(
             found = result.strategies.get(each)
             if found is not None and found.prediction is not None:
                 costs[each][run] = cost_rows(
-                    cost_of(found.prediction, price), result.experiment.what.has_plan
+                    cost_of(found.prediction, price), result.experiment.what.unit == "step"
                 )
     rows = [
         row

@@ -27,7 +27,6 @@ from spmd_core.experiment import (
     experiment_of,
     parse_mesh,
     parse_plan,
-    plan_of,
 )
 from spmd_core.lab import Lab
 from spmd_core.pictures import text as timeline
@@ -65,11 +64,13 @@ def main(arguments: Namespace) -> int:
     signal.signal(signal.SIGTERM, interrupt)  # a job that is stopped cancels its run as Ctrl-C does
     if arguments.baseline:
         return _compare(arguments)
+    experiment = _asked(arguments)
     if arguments.sweep:
-        return predict_sweep.main(arguments, _base(arguments))
-    if arguments.spec:
-        return _of_spec(arguments)
-    return _of_plan(arguments, plan_from(arguments))
+        strategies = {"strategies": [arguments.strategy]} if arguments.strategy else {}
+        return predict_sweep.main(arguments, experiment.vary(**strategies))
+    if experiment.plan:
+        return _of_plan(arguments, experiment, experiment.plan)
+    return _of_program(arguments, experiment)
 
 
 def _check_together(arguments: Namespace) -> None:
@@ -131,11 +132,11 @@ def _check_together(arguments: Namespace) -> None:
             check_output(f"--{name}", path, arguments.force)
 
 
-def _of_plan(arguments: Namespace, plan: Plan) -> int:
+def _of_plan(arguments: Namespace, experiment: Experiment, plan: Plan) -> int:
     if arguments.estimate:
         print_estimate(plan, arguments.json, arguments.price_per_chip_hour)
         return 0
-    found = _predicted(experiment_of(plan), arguments)
+    found = _predicted(experiment, arguments)
     if arguments.keep:
         write_output(
             "--keep", arguments.keep, baseline.to_text(baseline.baseline_of(plan, found.prediction))
@@ -163,16 +164,12 @@ def _trace(arguments: Namespace, found: Found) -> None:
     write_output("--trace", arguments.trace, found.trace)
 
 
-def _base(arguments: Namespace) -> Experiment:
-    """The experiment that a sweep varies: the spec's on its own or the given target, or that of the
-    plan.
-    """
+def _asked(arguments: Namespace) -> Experiment:
+    """What is to be predicted: the spec's on its own or the given target, or that of the plan."""
     if not arguments.spec:
         return experiment_of(plan_from(arguments))
-    changes: dict[str, Any] = {"target": arguments.target} if arguments.target else {}
-    return read_one(arguments.spec).vary(
-        **changes | ({"strategies": [arguments.strategy]} if arguments.strategy else {})
-    )
+    experiment = read_one(arguments.spec)
+    return experiment.vary(target=arguments.target) if arguments.target else experiment
 
 
 def plan_from(arguments: Namespace) -> Plan:
@@ -262,12 +259,7 @@ def _stored_trace(lab: Lab, result: Result) -> str | None:
     )
 
 
-def _of_spec(arguments: Namespace) -> int:
-    experiment = read_one(arguments.spec)
-    if arguments.target:
-        experiment = experiment.vary(target=arguments.target)
-    if experiment.what.has_plan:
-        return _of_plan(arguments, plan_of(experiment))
+def _of_program(arguments: Namespace, experiment: Experiment) -> int:
     if not experiment.place.is_absent:
         raise refuse(
             f"target {experiment.target}",

@@ -3,7 +3,6 @@ as a table or as JSON.
 """
 
 import json
-import secrets
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from spmd_core.base import bytes_text, number_text, refuse, seconds_text
 from spmd_core.commands.run import wait
 from spmd_core.commands.table import table
 from spmd_core.experiment import Experiment
-from spmd_core.lab import Lab
+from spmd_core.lab import Batch, Lab
 from spmd_core.results import RunStatus
 from spmd_core.search import (
     VARIABLES,
@@ -20,7 +19,6 @@ from spmd_core.search import (
     Point,
     Row,
     Sweep,
-    cancel,
     compile_seconds,
     curves,
     estimated,
@@ -89,30 +87,19 @@ def main(arguments: Namespace, base: Experiment) -> int:
             f"{len(missing)} compiles, roughly {sum(map(compile_seconds, missing)):.0f} s",
             file=sys.stderr,
         )
-    interrupted, told = False, set[str]()
+    batch, interrupted, told = Batch(lab), False, set[str]()
     try:
-        start(Batch(lab), missing, asked)
+        start(batch, missing, asked)
         for point in missing:
             _wait(lab, point, asked, arguments.timeout, told)
     except KeyboardInterrupt:
         interrupted = True
-        cancel(lab, look(lab, points, asked))
+        batch.close()
     rows = curves(points, look(lab, points, asked))
     _print(sweep, rows, arguments.json, arguments.price_per_chip_hour)
     if interrupted:
         return 130
     return 0 if any(row.outcome.numbers is not None for row in rows) else 1
-
-
-class Batch:
-    """Queues runs that are asked for at once."""
-
-    def __init__(self, lab: Lab):
-        self._lab, self._name = lab, f"sweep {secrets.token_hex(8)}"
-
-    def submit(self, experiment: Experiment) -> str:
-        """Queue one of them; the run's id."""
-        return self._lab.submit(experiment, batch=self._name)
 
 
 def _all(points: Sequence[Point]) -> tuple[Point, ...]:

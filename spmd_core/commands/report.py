@@ -23,7 +23,6 @@ from spmd_core.words import (
     kept_words,
     kind_title,
     merged_notes,
-    next_step,
     off_words,
     predicted_words,
     rate_words,
@@ -83,8 +82,7 @@ def report(result: Result) -> list[str]:
 
 def _next(result: Result) -> list[str]:
     """What to try next, in a line."""
-    said = result.next or next_step(result)
-    return [f"next: {said.sentence}"] if said else []
+    return [f"next: {result.next.sentence}"] if result.next else []
 
 
 def _measured(result: Result) -> list[tuple[str, ...]]:

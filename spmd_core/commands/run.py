@@ -18,10 +18,10 @@ from spmd_core.commands.report import report, shardings_report
 from spmd_core.commands.spec import add_spec, read_spec, with_shardings, with_trace
 from spmd_core.commands.table import table
 from spmd_core.experiment import Experiment
-from spmd_core.lab import Lab
+from spmd_core.lab import Batch, Lab
 from spmd_core.pictures import TRACED, from_text, traces_text
 from spmd_core.program import NAME as SHARDINGS
-from spmd_core.results import Result, RunStatus, Shardings, result_json
+from spmd_core.results import Result, RunStatus, result_json
 from spmd_core.search import SizePoint, at_sizes, begins, point_of, read_count
 from spmd_core.time import calibration, with_roofline
 from spmd_core.trials import told
@@ -33,6 +33,7 @@ from spmd_core.words import (
     row_words,
     size_headline,
     size_rows,
+    texts,
     title,
 )
 
@@ -128,7 +129,7 @@ def result_with_shardings(lab: Lab, result: Result) -> Result:
     strategies = {}
     for name, found in result.strategies.items():
         text = lab.text(result.run, name, SHARDINGS)
-        read = Shardings.model_validate_json(text) if text else None
+        read = texts.read_shardings(text) if text else None
         strategies[name] = found.model_copy(update={"shardings": read})
     return result.model_copy(update={"strategies": strategies})
 
@@ -230,16 +231,13 @@ def _show(status: RunStatus) -> None:
 
 def points_of(lab: Lab, experiments: tuple[Experiment, ...]) -> list[SizePoint]:
     """Every size, run one after another. Ctrl-C cancels the one under way and keeps the others."""
-    found, run = [], None
+    found, batch = [], Batch(lab)
     try:
         for experiment in experiments:
-            run = lab.submit(experiment)
-            lab.wait(run)
-            found.append(point_of(experiment, lab.result(run)))
+            _, result = batch.run(experiment)
+            found.append(point_of(experiment, result))
     except KeyboardInterrupt:
-        if run is not None:
-            lab.cancel(run)
-            lab.wait(run)
+        batch.close()
     return found
 
 

@@ -11,8 +11,7 @@ from spmd_core.engine.measured.trial import Trial
 from spmd_core.experiment import ONE_DEVICE, Experiment
 from spmd_core.machine import dump_folder
 from spmd_core.program import NAME, Mesh, parse_module, steps_of
-from spmd_core.results import Collective, Event, Phase, Shardings, Texts
-from spmd_core.words import texts as words
+from spmd_core.results import Collective, Event, NoShardings, Phase, Shardings, Texts
 
 # The passes that propagate: Shardy's, and XLA's own where Shardy is off
 PASSES = "shardy-xla|sharding-propagation"
@@ -39,7 +38,7 @@ def of_folder(folder: Path, mesh: Mesh, collectives: Sequence[Collective] = ()) 
     """The steps of the program that a compile has written to a folder."""
     files = [file for pattern in _FILES for file in sorted(folder.glob(pattern))]
     if not files:
-        return Shardings(reason=words.NO_DUMP)
+        return Shardings(reason=NoShardings.NO_DUMP)
     try:
         module = parse_module(files[0].read_text())
         return steps_of(module, mesh, linecache.getlines, collectives)
@@ -64,9 +63,9 @@ def read(
 
 def _read(trial: Trial, experiment: Experiment) -> Shardings:
     if trial.strategy in ONE_DEVICE:
-        return Shardings(reason=words.ONE_DEVICE)
+        return Shardings(reason=NoShardings.ONE_DEVICE)
     if trial.lowered is None:
-        return Shardings(reason=words.NOT_COMPILED)
+        return Shardings(reason=NoShardings.NOT_COMPILED)
     try:
         return compiled_again(trial.lowered, experiment.mesh, trial.collectives or ())
     except Exception as error:  # whatever the compiler raises: what was measured stays

@@ -40,7 +40,7 @@ from spmd_core.experiment.plan.models import (
 from spmd_core.experiment.plan.plan import NAMES, Plan
 from spmd_core.experiment.plan.reading import parse_mesh, parse_plan
 from spmd_core.experiment.plan.sharding import RULES, CutArray, arrays, not_cut, parameter_share
-from spmd_core.experiment.plans import compiler_flags, experiment_of, own_flags, plan_of
+from spmd_core.experiment.plans import compiler_flags, experiment_of, own_flags
 from spmd_core.experiment.reading import load_json
 from spmd_core.experiment.resized import axes_left, on_topology, resized
 from spmd_core.experiment.rules import (
@@ -53,7 +53,13 @@ from spmd_core.experiment.types import Axes, Mesh, Spec, axes_json
 from spmd_core.experiment.variants import MAX_NAME, MAX_VARIANTS, names_of, with_shared
 from spmd_core.experiment.workloads import decoder
 from spmd_core.experiment.workloads.arrays import ARRAY_DIMS
-from spmd_core.experiment.workloads.catalog import WORKLOADS, get_workload, has_plan, workload_names
+from spmd_core.experiment.workloads.catalog import (
+    WORKLOADS,
+    built_in,
+    get_workload,
+    named_axes,
+    workload_names,
+)
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC, GATES, NAME, TABLES
 from spmd_core.experiment.workloads.machine import (
     ALL,
@@ -149,6 +155,7 @@ __all__ = [
     "arrays",
     "axes_json",
     "axes_left",
+    "built_in",
     "check_compiles",
     "check_fits_target",
     "check_flags",
@@ -167,7 +174,6 @@ __all__ = [
     "get_model",
     "get_workload",
     "has_newer",
-    "has_plan",
     "ladder",
     "later_options",
     "layout",
@@ -177,6 +183,7 @@ __all__ = [
     "link_path",
     "link_refusal",
     "load_json",
+    "named_axes",
     "names_of",
     "newer",
     "newest",
@@ -189,7 +196,6 @@ __all__ = [
     "parse_experiment_text",
     "parse_mesh",
     "parse_plan",
-    "plan_of",
     "program_file",
     "program_sizes",
     "read_pasted",

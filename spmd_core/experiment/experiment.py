@@ -20,6 +20,7 @@ from pydantic import (
 from spmd_core.base import AsObject, Frozen, RequestError, refuse, shorten
 from spmd_core.experiment import options as experiment_options
 from spmd_core.experiment import reading, rules, variants
+from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.reading import load_json
 from spmd_core.experiment.types import Axes, Fields, MemoryKind, Mesh, Spec, axes_json
 from spmd_core.experiment.workloads.catalog import Workload, get_workload
@@ -122,6 +123,11 @@ class Experiment(Frozen):
         return get_workload(self.workload, experiment_options.source_of(options)).chosen(options)
 
     @cached_property
+    def plan(self) -> Plan | None:
+        """The plan that it stands for, where it is a training step; None of any other workload."""
+        return self.what.read_plan(dict(self)) if self.what.read_plan else None
+
+    @cached_property
     def place(self) -> Target:
         """Where it runs: the target, parsed once."""
         return parse_target(self.target)
@@ -168,8 +174,7 @@ class Experiment(Frozen):
     @property
     def tokens(self) -> int:
         """What one execution works through: tokens of a training step; 1 of anything else."""
-        sizes = self.sizes
-        return sizes["batch"] * sizes["sequence"] if self.what.has_plan else 1
+        return self.plan.tokens if self.plan else 1
 
     def table_spec(self, array: str) -> Spec:
         """The spec of an operand or result by the table alone, overrides left aside."""
@@ -263,18 +268,13 @@ def _variants(entries: list[variants.Entry]) -> tuple[Variant, ...]:
     forms = [each.to_json() for each in found]
     given = [name for name, _ in entries]
     variants.check(
-        given, forms, _has_results(found[0]), sum(len(each.strategies) for each in found)
+        given, forms, found[0].what.is_comparable, sum(len(each.strategies) for each in found)
     )
     names = variants.names_of(forms, given)
     return tuple(
         Variant.model_construct(name=name, experiment=each)
         for name, each in zip(names, found, strict=True)
     )
-
-
-def _has_results(experiment: Experiment) -> bool:
-    """Whether there is anything by which variants can be compared."""
-    return bool(experiment.what.results) or experiment.what.has_plan
 
 
 def study_of(members: list[tuple[str | None, Experiment]]) -> Experiment:

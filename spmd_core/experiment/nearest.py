@@ -21,7 +21,7 @@ from spmd_core.experiment.nearest_fields import (
 )
 from spmd_core.experiment.nearest_plan import repair_decoder
 from spmd_core.experiment.types import Axes
-from spmd_core.experiment.workloads.catalog import has_plan
+from spmd_core.experiment.workloads.decoder import DECODER
 from spmd_core.experiment.workloads.workload import Workload
 from spmd_core.machine import default_target, parse_target
 
@@ -74,7 +74,7 @@ def _available(target: str, device_count: int | None) -> float:
 def _repair(
     data: dict[str, Any], device_count: int | None, target: str | None, say: Say
 ) -> dict[str, Any]:
-    if has_plan(data["workload"]):
+    if data["workload"] == DECODER.name:
         return repair_decoder(data, say)
     what = workload(data, say)
     data["options"] = options(what, data.get("options"), say)

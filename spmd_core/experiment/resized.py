@@ -25,7 +25,7 @@ from typing import Any
 from spmd_core.base import mesh_text
 from spmd_core.experiment.experiment import Experiment
 from spmd_core.experiment.types import Axes, Mesh
-from spmd_core.experiment.workloads.catalog import has_plan
+from spmd_core.experiment.workloads.catalog import named_axes
 from spmd_core.machine import Topology, get_topology
 
 
@@ -47,7 +47,7 @@ class Resized:
 def taking_axis(workload: str, mesh: Sequence[Sequence[Any]], batch: Axes = ()) -> str:
     """The mesh axis that takes the change, by rule 1; `batch` names the axes that cut the batch."""
     names = [name for name, _ in mesh]
-    if has_plan(workload):
+    if named_axes(workload):
         return next((name for name in ("fsdp", "data") if name in names), "fsdp")
     return next((name for name in batch if name in names), names[0])
 
@@ -64,7 +64,7 @@ def resized(
 
     `slices` are those that the mesh lay over, as many as `new` has where they are left out.
     """
-    is_planned = has_plan(workload)
+    is_planned = bool(named_axes(workload))
     before = new.slices if slices is None else slices
     takes = taking_axis(workload, mesh, batch)
     sizes: dict[str, int] = {name: int(size) for name, size in mesh}

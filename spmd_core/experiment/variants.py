@@ -10,14 +10,14 @@ from typing import Any
 
 from spmd_core.base import RequestError, number_text, refuse, shorten
 from spmd_core.experiment.reading import first_twice
-from spmd_core.experiment.workloads.catalog import has_plan
+from spmd_core.experiment.workloads.catalog import built_in
 from spmd_core.machine import parse_target
 
 MAX_VARIANTS, MAX_ROWS = 24, 96  # rows: variants x strategies
 MAX_NAME = 60
 # what may differ, in the order in which a name tells it; of a training step its batch as well
 VARYING = ("target", "mesh", "sharding", "overrides", "memory", "dtype", "options", "strategies")
-_BATCH, _MODEL = "batch", "model"
+_BATCH = "batch"
 _NAMING = ("target", "mesh", "dims", *VARYING[2:-1])  # a row says its own strategy
 EXAMPLE = (
     '{"study": [{"name": "rows", "experiment": {...}}, {"name": "columns", "experiment": {...}}]}'
@@ -159,17 +159,21 @@ def _check_targets(names: Sequence[str], forms: Sequence[Fields]) -> None:
 
 def _computed(form: Fields) -> str:
     """What a variant computes, by which only its like is compared."""
-    planned = has_plan(form["workload"])
-    sizes = [
-        f"{dim}={size}" for dim, size in form["dims"].items() if not (planned and dim == _BATCH)
-    ]
-    model = [str(form["options"].get(_MODEL))] if planned else []
-    return " ".join([form["workload"], *model, *sizes])
+    free, same = _varied(form)
+    sizes = [f"{dim}={size}" for dim, size in form["dims"].items() if dim not in free]
+    chosen = [str(form["options"].get(name)) for name in same]
+    return " ".join([form["workload"], *chosen, *sizes])
+
+
+def _varied(form: Fields) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Dims in which variants may differ, and options in which they may not."""
+    what = built_in(form["workload"])
+    return (what.per_device, what.same_options) if what else ((), ())
 
 
 def _alike(form: Fields) -> str:
     """What variants are to have in common."""
-    if has_plan(form["workload"]):
+    if any(_varied(form)):
         return "give them one model and sequence; mesh, remat, topology and batch may differ"
     return "give them one workload with the same dims"
 
@@ -177,9 +181,10 @@ def _alike(form: Fields) -> str:
 def with_shared(form: Fields, now: Fields) -> Fields:
     """A variant's form with what all variants share as `now` says it."""
     new = form | {field: value for field, value in now.items() if field not in VARYING}
-    if now.get("workload") == form.get("workload") and has_plan(form["workload"]):
-        new["dims"] = now["dims"] | {_BATCH: form["dims"].get(_BATCH)}
-        new["options"] = form["options"] | {_MODEL: now["options"].get(_MODEL)}
+    free, same = _varied(form)
+    if now.get("workload") == form.get("workload") and any((free, same)):
+        new["dims"] = now["dims"] | {dim: form["dims"].get(dim) for dim in free}
+        new["options"] = form["options"] | {name: now["options"].get(name) for name in same}
     return new
 
 

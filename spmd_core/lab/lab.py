@@ -23,7 +23,7 @@ from spmd_core.base import (
 from spmd_core.experiment import Experiment
 from spmd_core.lab.cluster.lanes import cluster_lanes
 from spmd_core.lab.store.actions import Action
-from spmd_core.lab.store.limits import Asker, Room, check_asker, check_may_act, room
+from spmd_core.lab.store.limits import COMMAND_LINE, Asker, Room, check_asker, check_may_act, room
 from spmd_core.lab.store.rows import Unread
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.clients import Clients
@@ -43,6 +43,7 @@ from spmd_core.results import (
     RunSummary,
     check_runs_here,
 )
+from spmd_core.words import experiment_words, in_words
 
 HARDWARE_S = 2.0  # how long a look at the hardware stays good
 RESULTS_KEPT = 8
@@ -111,31 +112,27 @@ class Lab:
     def submit(
         self,
         experiment: Experiment,
-        asker: Asker | None = None,
+        asker: Asker = COMMAND_LINE,
         compile_only: bool = False,
-        batch: str | None = None,
     ) -> str:
-        """Queue an experiment; the run's id. RequestError where it cannot run on its target.
+        """Queue an experiment; the run's id. The one gate of all runs: RequestError where it cannot
+        run on its target, needs more memory than there is, or is more than `asker` may ask for.
 
-        `asker`: the viewer of a dashboard, who has limits; None: the command line, which has none.
-        `batch` is that of the command line's runs, as `search …` of those of a search.
         `compile_only`: nothing is executed; such a run is in no list, and is no answer of `latest`.
         """
         check_runs_here(experiment, self.hardware(), self._store.environment)
-        if asker is not None:
-            check_asker(self._store, self._settings, asker, experiment)
+        check_asker(self._store, self._settings, asker, experiment)
         run = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
-        viewer, batch = (asker.viewer, asker.batch) if asker else (None, batch)
-        is_first = asker is not None and (batch is None or not self._store.has_active(batch))
+        is_first = asker.batch is None or not self._store.has_active(asker.batch)
         self._store.submit(
             run,
             experiment,
-            viewer,
-            batch,
+            asker.viewer,
+            asker.batch,
             compile_only,
             client=self._clients.own,
             lasts=self._serve,
-            address=asker.address if asker else None,
+            address=asker.address,
         )
         if is_first:
             self._note(asker, "submit", run)
@@ -147,37 +144,31 @@ class Lab:
 
     def status(self, run: str) -> RunStatus:
         """A run as it stands; RequestError where there is none of that id."""
-        if live := self._supervisor.at_hand(run):
-            return live
-        return self._unwritten.status(run) or as_seen(
-            self._stored(run), self._turn, self._clients, self._stored, self._store.at_hand
-        )
+        return self._in_words(self._at_hand(run) or self._seen(self._stored(run)))
 
     def active(self) -> tuple[RunStatus, ...]:
         """Runs that are at hand or queued, in order, of both lanes."""
         stored = self._store.active()
-        seen = [
-            self._supervisor.at_hand(status.run)
-            or self._unwritten.status(status.run)
-            or as_seen(status, self._turn, self._clients, self._stored, lambda: stored)
-            for status in stored
-        ]
-        return tuple(status for status in seen if not status.is_over)
+        seen = [self._at_hand(each.run) or self._seen(each, stored) for each in stored]
+        return tuple(self._in_words(status) for status in seen if not status.is_over)
 
     def result(self, run: str) -> Result | None:
-        """The result of a run; None where it has none, or none yet."""
+        """The result of a run, with its sentences; None where it has none, or none yet."""
         with self._guard:
             if run in self._results:
                 return self._results[run]
-        if kept := self._unwritten.result(run):
-            return kept
-        result = self._store.result(run)
-        if result:
+        facts = self.facts(run)
+        result = facts and in_words(facts)
+        if result and not self._unwritten.result(run):
             with self._guard:
                 self._results[run] = result
                 while len(self._results) > RESULTS_KEPT:
                     del self._results[next(iter(self._results))]
         return result
+
+    def facts(self, run: str) -> Result | None:
+        """The result of a run as it is stored, for those who read many and show none."""
+        return self._unwritten.result(run) or self._store.result(run)
 
     def latest(self, experiment: Experiment) -> str | None:
         """The newest run of an equal experiment that has a whole result; None where there is none."""
@@ -197,16 +188,14 @@ class Lab:
             run, strategy, name
         )
 
-    def allow(self, asker: Asker | None, action: str, subject: str = "") -> None:
-        """Let somebody do something, and keep who it was; RequestError where they may only look.
-
-        `asker` None: the command line, or this program itself.
-        """
+    def allow(self, asker: Asker, action: str, *subjects: str) -> None:
+        """Let somebody do something, and keep who it was; RequestError where they may only look."""
         check_may_act(self._settings, asker)
-        self._note(asker, action, subject)
+        for subject in subjects or ("",):
+            self._note(asker, action, subject)
 
-    def _note(self, asker: Asker | None, action: str, subject: str) -> None:
-        if asker is not None:
+    def _note(self, asker: Asker, action: str, subject: str) -> None:
+        if asker.viewer is not None:
             with contextlib.suppress(StorageError):  # a full disk must not keep runs from deletion
                 self._store.note_action(asker.who or asker.viewer, action, subject)
 
@@ -214,21 +203,22 @@ class Lab:
         """What visitors of the dashboard did, the last first."""
         return self._store.actions(limit)
 
-    def cancel(self, run: str, asker: Asker | None = None) -> None:
-        """Cancel a run: at once while queued; else ask the worker, and end it if it does not listen."""
-        self.allow(asker, "cancel", run)
-        if self._store.cancel_queued(run):
-            self._wake()
-        elif not self._stored(run).is_over:
-            self._store.ask("cancel", run=run)
-            self._store.cancel_queued(run)  # where it was put back in the queue meanwhile
-            self._wake()
+    def cancel(self, *runs: str, asker: Asker = COMMAND_LINE) -> None:
+        """Cancel runs: those that wait at once, and first, so that none of them moves up; else ask
+        the worker, and end it if it does not listen. RequestError where `asker` may only look.
+        """
+        self.allow(asker, "cancel", *runs)
+        for run in [run for run in runs if not self._store.cancel_queued(run)]:
+            if not self._stored(run).is_over:
+                self._store.ask("cancel", run=run)
+                self._store.cancel_queued(run)  # where it was put back in the queue meanwhile
+        self._wake()
 
-    def cancel_all(self, viewer: str, asker: Asker | None = None) -> int:
+    def cancel_all(self, viewer: str, asker: Asker = COMMAND_LINE) -> int:
         """Cancel every run of a viewer that is not over; how many there were."""
         runs = self._store.active_of(viewer)
-        for run in runs:
-            self.cancel(run, asker)
+        if runs:
+            self.cancel(*runs, asker=asker)
         return len(runs)
 
     def room(self, viewer: str, address: str | None = None) -> Room:
@@ -293,7 +283,7 @@ class Lab:
         ]
         return tuple(summary for summary in seen if state in (None, summary.state))
 
-    def delete(self, runs: Sequence[str], asker: Asker | None = None) -> int:
+    def delete(self, runs: Sequence[str], asker: Asker = COMMAND_LINE) -> int:
         """Delete runs that are over, with their results; how many. RequestError where one is not."""
         check_may_act(self._settings, asker)
         active = {status.run for status in self.active()}
@@ -333,13 +323,13 @@ class Lab:
         return self._store.environment(target)
 
     def probe(
-        self, target: str, timeout_s: float = 60.0, asker: Asker | None = None
+        self, target: str, timeout_s: float = 60.0, asker: Asker = COMMAND_LINE
     ) -> Environment:
         """Ask a target's devices what they are, and wait. WorkerError where they do not say."""
         self.allow(asker, "probe", target)
         return answered(self._store, self._supervisor, self._ask_probe(target), target, timeout_s)
 
-    def release(self, asker: Asker | None = None) -> None:
+    def release(self, asker: Asker = COMMAND_LINE) -> None:
         """Let go of the devices: at once where they are idle, else after the current run."""
         self.allow(asker, "release")
         self._store.ask("release")
@@ -383,6 +373,19 @@ class Lab:
                 self._own_requests.add(number)
         self._wake()
         return number
+
+    def _at_hand(self, run: str) -> RunStatus | None:
+        return self._supervisor.at_hand(run) or self._unwritten.status(run)
+
+    def _seen(self, status: RunStatus, at_hand: Sequence[RunStatus] | None = None) -> RunStatus:
+        """A stored status as the lock corrects it; `at_hand` where it was read already."""
+        read = self._store.at_hand if at_hand is None else lambda: at_hand
+        return as_seen(status, self._turn, self._clients, self._stored, read, experiment_words)
+
+    def _in_words(self, status: RunStatus) -> RunStatus:
+        """With what is timed meanwhile called as the screens call it; an older version stored that."""
+        timed = self._store.status(status.paused_for) if status.paused_for else None
+        return replace(status, paused_for=experiment_words(timed.experiment)) if timed else status
 
     def _stored(self, run: str) -> RunStatus:
         status = self._store.status(run)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from spmd_core.experiment import Experiment, parse_experiment, plan_of
+from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.results import ArrayReport, Result, StrategyResult
 from spmd_core.words import in_a_line, moments_words
 
@@ -163,9 +163,9 @@ class Recipe:
 
     def numbers(self, varied: Experiment) -> tuple[str, ...]:
         """Of a problem: the instant estimates of its plan and of its variation, a line each."""
-        if self.claims is None:
+        plan = self.experiment.plan
+        if self.claims is None or plan is None or varied.plan is None:
             return ()
-        plan = plan_of(self.experiment)
         more = f" {moments_words(plan)}" if self.asks_moments else ""
         here = in_a_line(plan, offering=False)  # the screen offers it below
-        return f"{here}{more}", in_a_line(plan_of(varied))
+        return f"{here}{more}", in_a_line(varied.plan)

@@ -17,7 +17,6 @@ from spmd_core.results.prediction import (
     Estimate,
     PredictedMemory,
     Prediction,
-    TimelineSegment,
 )
 from spmd_core.results.reference.bounds import EPS, LARGEST, Arithmetic, Bounded, Judgement, bound
 from spmd_core.results.reference.formulas import has_formula
@@ -82,7 +81,7 @@ from spmd_core.results.runs.states import (
     behind,
     lane_of_target,
 )
-from spmd_core.results.shardings import Reshard, Shardings, Spec, Step
+from spmd_core.results.shardings import NoShardings, Reshard, Shardings, Spec, Step
 from spmd_core.results.stats import (
     SPREAD_NOTICE,
     SPREAD_WARNING,
@@ -91,7 +90,7 @@ from spmd_core.results.stats import (
     summarize,
     too_few,
 )
-from spmd_core.results.trace import Trace, TracedDevice, TracedOperation
+from spmd_core.results.trace import NoTrace, Trace, TracedDevice, TracedOperation
 
 __all__ = [
     "ACTIVE",
@@ -137,6 +136,8 @@ __all__ = [
     "MemoryBytes",
     "MoveCost",
     "Next",
+    "NoShardings",
+    "NoTrace",
     "Nothing",
     "Operation",
     "Part",
@@ -171,7 +172,6 @@ __all__ = [
     "StrategyResult",
     "Summary",
     "Texts",
-    "TimelineSegment",
     "Trace",
     "TracedDevice",
     "TracedOperation",

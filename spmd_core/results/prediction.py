@@ -1,6 +1,8 @@
 """A prediction: does it fit, how long, what binds, where the time goes."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
 
 from spmd_core.base import Frozen
 from spmd_core.results.collective import Collective
@@ -51,21 +53,6 @@ class Buffer(Frozen):
     op: str | None = None
 
 
-class TimelineSegment(Frozen):
-    """A stretch of the timeline: seconds from the step's start (from the loop body's start inside a
-    loop), and how often it comes.
-    """
-
-    track: str
-    kind: str
-    name: str
-    start_s: float
-    duration_s: float
-    count: int = 1
-    place: str = ""
-    detail: str = ""
-
-
 class Prediction(Frozen):
     """What the compiler and the cost model make of a program. None where it does not fit and there
     is no schedule to price.
@@ -86,7 +73,8 @@ class Prediction(Frozen):
     # where the estimate goes: matmul, kernel, memory, and waits by what is waited for
     shares_s: dict[str, float] = {}
     collectives: tuple[Collective, ...] = ()
-    timeline: tuple[TimelineSegment, ...] = ()
+    # empty: the segments that older versions stored here are left, since nothing reads them
+    timeline: Annotated[tuple[()], BeforeValidator(lambda stored: ())] = ()
     buffers: tuple[Buffer, ...] = ()
     notes: tuple[str, ...] = ()
     before_compiling: dict[str, Any] = {}  # the memory estimate that was made without the compiler

@@ -192,7 +192,7 @@ class Comparison(Frozen):
     fastest: str
     ratios: tuple[Ratio, ...]
     tied: tuple[str, ...]  # strategies that cannot be told from the fastest
-    sentence: str = ""  # the answer in words
+    sentence: str = ""  # the answer in words, for those who read: not stored
 
 
 class Result(Frozen):
@@ -206,7 +206,7 @@ class Result(Frozen):
     environment: Environment
     strategies: dict[str, StrategyResult]
     comparison: Comparison | None = None
-    next: Next | None = None  # what to try next
+    next: Next | None = None  # what to try next, for those who read: not stored
     partial: bool = False  # cancelled or crashed before it was done
     notes: tuple[str, ...] = ()
     # of a study, where some rows are measured and others predicted: how the predicted ones compare

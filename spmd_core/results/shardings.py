@@ -1,8 +1,18 @@
 """How every value of a program is sharded, between its operands and its results."""
 
+from enum import StrEnum
+
 from spmd_core.base import Frozen
 
 Spec = tuple[tuple[str, ...], ...]  # mesh axes of each dim, major first
+
+
+class NoShardings(StrEnum):
+    """Why no step was read, where no error is the reason."""
+
+    NO_DUMP = "no dump"
+    ONE_DEVICE = "one device"
+    NOT_COMPILED = "not compiled"
 
 
 class Reshard(Frozen):
@@ -46,4 +56,4 @@ class Shardings(Frozen):
 
     steps: tuple[Step, ...] = ()
     left_out: int = 0
-    reason: str | None = None  # why there are none
+    reason: str | None = None  # why there are none: a `NoShardings`, or an error's message

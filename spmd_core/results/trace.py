@@ -1,6 +1,16 @@
 """What a traced step spent its time on, device by device and operation by operation."""
 
+from enum import StrEnum
+
 from spmd_core.base import Frozen
+
+
+class NoTrace(StrEnum):
+    """Why nothing was traced, where no error is the reason."""
+
+    NOTHING = "nothing recorded"
+    ONLY_HOST = "no device operations"
+    RUNNING = "another profiler"
 
 
 class TracedDevice(Frozen):
@@ -47,8 +57,8 @@ class Trace(Frozen):
     nothing could be traced, `reason` says why and all else is None.
     """
 
-    reason: str | None = None
-    sentence: str = ""
+    reason: str | None = None  # as stored: a `NoTrace`, or an error's message
+    sentence: str = ""  # for those who read: not stored
     step_s: float | None = None
     calls_s: tuple[float, ...] = ()  # of every call, by the clock of the trace
     compute_s: float | None = None
@@ -59,4 +69,5 @@ class Trace(Frozen):
     devices: tuple[TracedDevice, ...] = ()
     operations: tuple[TracedOperation, ...] = ()  # the longest first
     other_operations: int = 0  # that are not listed
-    notes: tuple[str, ...] = ()
+    left_out: int = 0  # events of a long trace that were not read
+    notes: tuple[str, ...] = ()  # for those who read: not stored

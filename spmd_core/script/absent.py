@@ -35,8 +35,8 @@ def absent_cells(experiment: Experiment) -> list[str]:
     report = (
         "# %% imports\nimport re\nfrom collections import Counter\nfrom time import perf_counter\n"
     )
-    if experiment.what.has_plan:
-        program = _on_absent(decoder_text(experiment)).rstrip()
+    if experiment.plan:
+        program = _on_absent(decoder_text(experiment.plan)).rstrip()
         return [
             _devices(experiment),
             report + _REPORT,

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from spmd_core.experiment import Experiment, Plan, plan_of
+from spmd_core.experiment import Plan
 from spmd_core.script.imports import spaced
 from spmd_core.script.parts import placed_devices
 
@@ -19,9 +19,8 @@ _FILES = (
 )  # in the order in which one builds on the other
 
 
-def decoder_text(experiment: Experiment) -> str:
+def decoder_text(plan: Plan) -> str:
     """A module that defines `mesh` and `lower()`, which gives the step lowered for it."""
-    plan = plan_of(experiment)
     arguments = ", ".join(f"{name}={value!r}" for name, value in configuration(plan).items())
     lines = [
         *_imports(plan.device_order == "plain"),

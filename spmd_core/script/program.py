@@ -34,8 +34,8 @@ def program_text(experiment: Experiment, strategy: str) -> str:
     `lower`.
     Raises Inexpressible where the strategy cannot express the experiment's sharding.
     """
-    if experiment.what.has_plan:
-        return decoder_text(experiment)
+    if experiment.plan:
+        return decoder_text(experiment.plan)
     if strategy == "as_written":
         return written_text(experiment)
     parts = [

@@ -197,7 +197,7 @@ def _check(question: ArrayQuestion) -> None:
                 "has no sharding to search",
                 "use a computation, for example matmul",
             )
-        if sample.what.has_plan:
+        if sample.plan:
             raise refuse("a training step", "is searched by its model", "use --model and --chips")
         if "mesh" not in question.searched and sample.device_count != question.count(target):
             raise refuse(

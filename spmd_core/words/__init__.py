@@ -11,7 +11,6 @@ from spmd_core.words import (
     texts,
     traces,
 )
-from spmd_core.words.advice.next import next_step, with_next
 from spmd_core.words.advice.plans import INNER, neighbors, per_token
 from spmd_core.words.arrows import way_words
 from spmd_core.words.bandwidth import (
@@ -99,6 +98,7 @@ from spmd_core.words.remedies import (
     what_words,
     why_words,
 )
+from spmd_core.words.results import in_words
 from spmd_core.words.runs import (
     ONLY_SEARCHED,
     behind_words,
@@ -229,6 +229,7 @@ __all__ = [
     "goal_words",
     "group_texts",
     "in_a_line",
+    "in_words",
     "index_texts",
     "interval_words",
     "is_predicted",
@@ -247,7 +248,6 @@ __all__ = [
     "nearest_json",
     "nearest_words",
     "neighbors",
-    "next_step",
     "not_placed_words",
     "not_to_scale",
     "off_words",
@@ -316,7 +316,6 @@ __all__ = [
     "whose",
     "why_not",
     "why_words",
-    "with_next",
     "workload_title",
     "wrong_words",
 ]

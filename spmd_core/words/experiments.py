@@ -10,7 +10,6 @@ from spmd_core.experiment import (
     axes_json,
     get_model,
     option_choices,
-    plan_of,
     version_words,
 )
 from spmd_core.words.names import listed, mesh_words, titles, workload_title
@@ -27,8 +26,8 @@ def experiment_words(experiment: Experiment) -> str:
         names = "; ".join(each.name for each in experiment.variants)
         first = experiment_words(experiment.variants[0].experiment)
         return f"Study of {len(experiment.variants)} variants ({names}): {first}"
-    if experiment.what.has_plan:
-        return ", ".join(_of_plan(plan_of(experiment)))
+    if experiment.plan:
+        return ", ".join(_of_plan(experiment.plan))
     where = f"mesh {mesh_words(experiment.mesh)} on {experiment.target}"
     if experiment.what.is_small_program:
         return ", ".join([f"Program {experiment.option('program')}", where, *_chosen(experiment)])
@@ -142,7 +141,11 @@ def _of_plan(plan: Plan) -> Iterator[str]:
 
 
 def experiment_size_words(experiment: Experiment) -> str:
-    """Bytes of operands and results, and the FLOPs of one execution: rounded, for a caption."""
+    """Bytes of operands and results, and the FLOPs of one execution: rounded, for a caption; of a
+    training step its model.
+    """
+    if experiment.plan:
+        return model_words(experiment.plan)
     what = experiment.what
     flops = what.flops(experiment.sizes)
     operands = what.operand_bytes(experiment.sizes, experiment.dtype)

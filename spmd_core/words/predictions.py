@@ -44,7 +44,7 @@ def answer(result: Result) -> str:
     """The answer of a run of predictions."""
     found = [each.prediction for each in result.strategies.values() if each.prediction is not None]
     if len(result.strategies) == 1 and found:
-        return headline(found[0], result.experiment.what.has_plan)
+        return headline(found[0], result.experiment.what.unit == "step")
     return predicted(result)
 
 

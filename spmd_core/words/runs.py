@@ -28,9 +28,6 @@ _PHASES = {
     "check": "checking values",
     "write": "writing the result",
 }
-# of a compile for absent devices, in their order: a step's, and any other program's
-_STEP_STAGES = ("trace", "lower", "partition", "optimize", "schedule", "code", "price")
-_STAGES = ("trace", "lower", "compile", "price")
 ONLY_SEARCHED = "Only runs of searches are here: switch them on above."
 MOST_LISTED = 200  # runs of a list, unless asked for more
 _PERCENT = re.compile(r"(\d+)%")
@@ -103,8 +100,7 @@ def compile_words(status: RunStatus, last_s: float | None) -> tuple[float, str]:
     """How far a compile is, from 0 to 1, and the words for it: its stage, and how long the last one
     of its kind took (`last_s`), where there was one.
     """
-    stages = _STEP_STAGES if status.experiment.what.has_plan else _STAGES
-    known_stages = (*stages, "write")
+    known_stages = (*status.experiment.what.stages, "write")
     place = known_stages.index(status.phase) if status.phase in known_stages else -1
     share = (place + 1) / (len(known_stages) + 1)
     doing = _PHASES.get(status.phase or "", "loading the compiler").removesuffix(" of")

@@ -129,7 +129,7 @@ class _Called:
     @property
     def unit(self) -> str:
         """What a predicted time is of, where it is not of a call."""
-        if self._result is None or not self._result.experiment.what.has_plan:
+        if self._result is None or self._result.experiment.what.unit == "call":
             return ""
         per_token = any(self._result.tokens(name) > 1 for name in self._result.strategies)
         return " a token" if per_token else " a step"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from spmd_core.base import bytes_text
 from spmd_core.program import Difference, ProgramText, Section, short
-from spmd_core.results import Reshard, Shardings, Spec, Step
+from spmd_core.results import NoShardings, Reshard, Shardings, Spec, Step
 
 TEXTS = {"program": "Program", "jaxpr": "jaxpr", "stablehlo": "StableHLO", "hlo": "Compiled HLO"}
 MEANINGS = {
@@ -34,9 +34,11 @@ NEVER_READ = (
 EVERY = "Every operation"
 EVERY_HELP = "Also values without a name, inside a line of the program"
 OTHER_VERSION = "another version of SPMD Lab stored them: run it again"
-NO_DUMP = "the compiler wrote no program as sharding propagation leaves it"
-ONE_DEVICE = "on one device nothing is sharded"
-NOT_COMPILED = "no compiled program stands for the call: its operations run one by one"
+_NO_SHARDINGS: dict[str, str] = {
+    NoShardings.NO_DUMP: "the compiler wrote no program as sharding propagation leaves it",
+    NoShardings.ONE_DEVICE: "on one device nothing is sharded",
+    NoShardings.NOT_COMPILED: "no compiled program stands for the call: its operations run one by one",
+}
 
 
 def count(number: int, word: str) -> str:
@@ -189,6 +191,15 @@ def before_words(step: Step) -> str:
     if step.collectives:
         parts.append(f"compiled: {', '.join(step.collectives)}")
     return "; ".join(parts) or "–"
+
+
+def read_shardings(text: str) -> Shardings:
+    """The shardings that a run left as a text, with the reason in words; pydantic's ValidationError
+    where another version wrote them.
+    """
+    found = Shardings.model_validate_json(text)
+    reason = _NO_SHARDINGS.get(found.reason or "", found.reason)
+    return found.model_copy(update={"reason": reason})
 
 
 def steps_headline(found: Shardings) -> str:

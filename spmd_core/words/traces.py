@@ -1,7 +1,9 @@
 """The sentences about a traced step."""
 
+from collections.abc import Iterator
+
 from spmd_core.base import seconds_text
-from spmd_core.results import Result, Trace, TracedOperation
+from spmd_core.results import Environment, NoTrace, Result, Trace, TracedOperation
 from spmd_core.words.timeline import operation_kind, path_words
 
 ABOUT = (
@@ -25,6 +27,34 @@ _KINDS = {
     "copy": "copy",
     "wait": "waiting for devices",
 }
+
+
+def in_words(result: Result, name: str) -> Trace | None:
+    """The trace of a strategy with its reason, its sentence and its notes; notes that an older
+    version stored stay, since it stored nothing that they can be made of.
+    """
+    found, environment = result.strategies[name], result.environment_of(name)
+    if found.trace is None:
+        return None
+    reasons: dict[str, str] = {
+        NoTrace.NOTHING: NOTHING,
+        NoTrace.ONLY_HOST: no_events(environment.platform),
+        NoTrace.RUNNING: RUNNING,
+    }
+    reason = reasons.get(found.trace.reason or "", found.trace.reason)
+    trace = found.trace.model_copy(update={"reason": reason})
+    notes = trace.notes or tuple(_notes(trace, found.median_s, environment))
+    return trace.model_copy(update={"sentence": trace_words(trace), "notes": notes})
+
+
+def _notes(trace: Trace, median_s: float | None, environment: Environment) -> Iterator[str]:
+    if trace.step_s is None:
+        return
+    yield calls_words(len(trace.calls_s), trace.step_s, median_s)
+    if environment.simulated and environment.cores and len(trace.devices) > environment.cores:
+        yield shared_words(len(trace.devices), environment.cores)
+    if trace.left_out:
+        yield left_words(trace.left_out)
 
 
 def trace_words(trace: Trace) -> str:

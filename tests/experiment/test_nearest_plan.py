@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from spmd_core.base.errors import RequestError
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.nearest import nearest
-from spmd_core.experiment.plans import plan_of
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 
 SPEC = DEFAULT_SPEC  # scaled:1 on tpu:v5e:4x4, fsdp=16, batch 32
@@ -178,7 +177,7 @@ def test_what_does_not_fit_is_changed_and_said(change, field, wanted, words):
         getattr(experiment, field) if hasattr(experiment, field) else experiment.option(field)
     ) == wanted
     assert len([sentence for sentence in changes if words in sentence]) == 1, changes
-    assert plan_of(experiment).devices == plan_of(experiment).topology.devices
+    assert experiment.plan.devices == experiment.plan.topology.devices
     assert nearest(experiment.to_json()) == (experiment, ())
 
 
@@ -211,5 +210,5 @@ def test_the_nearest_is_always_a_plan(mesh, batch, sequence, target, model, bloc
         "options": {"model": model, "attention_blocks": blocks},
     }
     experiment, changes = nearest(spec)
-    plan = plan_of(experiment)
+    plan = experiment.plan
     assert plan.devices == plan.topology.devices and changes

@@ -12,7 +12,7 @@ from spmd_core.experiment.link import decode, encode
 from spmd_core.experiment.plan.models import VARIABLE
 from spmd_core.experiment.plan.plan import NAMES, Plan
 from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.experiment.plans import compiler_flags, experiment_of, plan_of
+from spmd_core.experiment.plans import compiler_flags, experiment_of
 from spmd_core.experiment.workloads.decoder import DECODER, DEFAULT_SPEC
 
 GOOD = {"target": "tpu:v5e:4x4", "model": "scaled:1", "mesh": {"fsdp": 16}, "batch_per_device": 2}
@@ -74,8 +74,8 @@ def plans(draw: st.DrawFn) -> Plan:
 @given(plans())
 def test_a_plan_an_experiment_and_its_texts_stand_for_one_another(plan):
     experiment = experiment_of(plan)
-    assert plan_of(experiment) == plan and plan_of(experiment).id == plan.id
-    assert experiment_of(plan_of(experiment)) == experiment
+    assert experiment.plan == plan and experiment.plan.id == plan.id
+    assert experiment_of(experiment.plan) == experiment
     assert parse_experiment(experiment.to_json()) == experiment
     assert parse_experiment_text(experiment.model_dump_json()) == experiment
     assert Experiment.model_validate_json(experiment.model_dump_json()).id == experiment.id
@@ -97,7 +97,7 @@ def test_an_experiment_says_what_its_plan_says():
             "dims": {"batch": 64, "sequence": 1024, "layers": 3, "vocab": 4096},
         }
     )
-    plan = plan_of(experiment)
+    plan = experiment.plan
     assert (plan.batch, plan.batch_per_device, plan.sequence, plan.layers, plan.sizes) == (
         64,
         4.0,
@@ -157,7 +157,7 @@ def test_a_share_of_a_sequence_that_is_no_binary_fraction_is_whole_again():
         }
     )
     assert plan.batch == 672
-    assert plan_of(experiment_of(plan)) == plan
+    assert experiment_of(plan).plan == plan
     third = parse_plan(
         GOOD
         | {
@@ -167,7 +167,7 @@ def test_a_share_of_a_sequence_that_is_no_binary_fraction_is_whole_again():
             "batch_per_device": 16 / 192,
         }
     )
-    assert third.batch == 16 and plan_of(experiment_of(third)).batch == 16
+    assert third.batch == 16 and experiment_of(third).plan.batch == 16
 
 
 def test_an_experiment_is_varied():

@@ -6,7 +6,7 @@ from spmd_core.base.errors import RequestError
 from spmd_core.experiment import link
 from spmd_core.experiment.experiment import Experiment, parse_experiment, study_of
 from spmd_core.experiment.nearest import nearest
-from spmd_core.experiment.plans import compiler_flags, own_flags, plan_of
+from spmd_core.experiment.plans import compiler_flags, own_flags
 from spmd_core.experiment.variants import with_shared
 
 LAYER = {
@@ -102,7 +102,7 @@ def test_plans_may_differ_in_batch_remat_topology_and_compiler_flags():
         {limit: "98304"},
     ]
     alone = parse_experiment(PLAN)
-    assert compiler_flags(alone) == plan_of(alone).flags and not own_flags(alone, alone)
+    assert compiler_flags(alone) == alone.plan.flags and not own_flags(alone, alone)
 
 
 def test_what_all_variants_of_plans_share_follows_the_one_that_is_edited():

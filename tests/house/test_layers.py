@@ -111,6 +111,12 @@ def test_no_folder_holds_more_than_20_modules(folder):
         ("spmd_core/lab/store/store.py", "from ... import trials", "a floor above it"),
         ("spmd_core/engine/measured/run.py", "from ...worker import __main__", "a floor above it"),
         ("spmd_core/lab/lab.py", "from ui import charts", "a floor above it"),
+        (
+            "spmd_core/engine/measured/run.py",
+            "from spmd_core.words import runs",
+            "a floor above it",
+        ),
+        ("spmd_core/lab/store/store.py", "from spmd_core.words import runs", "no sentences"),
         ("ui/shell.py", "import pages.layout", "a floor above it"),
         ("ui/charts/base.py", "from spmd_core.lab import Lab", "only ui/lab.py may"),
         ("pages/compare.py", "from spmd_core import lab", "only ui/lab.py may"),

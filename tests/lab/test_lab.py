@@ -9,6 +9,8 @@ from spmd_core.base.errors import RequestError, StorageError
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab.lab import Lab
 from spmd_core.results.environment import Environment
+from spmd_core.words.runs import run_headline
+from tests.lab.store.test_store import result_of, submit_and_start
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 
 
@@ -24,6 +26,17 @@ def test_a_folder_has_one_lab_in_a_process(lab, data_folder):
     assert Lab.open(data_folder) is lab
     assert Lab.open() is lab  # by SPMD_LAB_DATA
     assert Lab.open(data_folder / ".." / data_folder.name) is lab
+
+
+def test_a_sentence_that_an_older_version_stored_is_made_anew_from_the_facts(data_folder):
+    lab = Lab.open(data_folder, serve=False, settings=HASTY)
+    submit_and_start(lab._store)
+    lab._store.finish("a", "succeeded", result=result_of("a"))
+    facts, found = lab.facts("a"), lab.result("a")
+    assert facts.comparison.sentence == "single is fastest" and facts.next is None
+    assert found.comparison.sentence == run_headline(facts) != "single is fastest"
+    assert lab.result("a") is found, "kept"
+    lab.close()
 
 
 def test_a_closed_lab_can_be_opened_anew(data_folder, monkeypatch):

@@ -3,7 +3,6 @@
 import pytest
 
 from spmd_core.experiment.link import decode, link_path, screen_of
-from spmd_core.experiment.plans import plan_of
 from spmd_core.recipes import RECIPES, groups, problems
 from spmd_core.recipes.variations import variation_of
 from spmd_core.time.estimate.nearest_fit import nearest_fit
@@ -15,7 +14,7 @@ PLANS = [recipe.name for recipe in problems.RECIPES if recipe.claims]
 
 
 def estimated(experiment):
-    plan = plan_of(experiment)
+    plan = experiment.plan
     return plan, estimate_step(plan)
 
 

@@ -12,7 +12,6 @@ import pytest
 from spmd_core.base.errors import RequestError
 from spmd_core.base.settings import Settings
 from spmd_core.experiment.experiment import parse_experiment
-from spmd_core.experiment.plans import plan_of
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.lab.lab import Lab
 from spmd_core.results.export import CSV_COLUMNS, csv_text, json_text
@@ -98,7 +97,7 @@ def test_a_script_compiles_the_module_that_was_priced(lab, spec, tmp_path):
             one.source is None or one.source.startswith("decoder_auto.py:")
             for one in result.strategies["auto"].collectives
         )
-        assert lab.texts(run, "auto")["program"] == decoder_text(experiment)
+        assert lab.texts(run, "auto")["program"] == decoder_text(experiment.plan)
         assert result.strategies["auto"].prediction.mfu > 0
     assert Result.model_validate_json(json_text(result)) == result
     rows = [line.split(",") for line in csv_text(result).splitlines()]
@@ -132,11 +131,9 @@ def test_the_environment_is_set_before_jax_is_imported():
 
 
 def test_a_configuration_says_only_what_is_not_the_default():
-    plan = plan_of(
-        parse_experiment(
-            DEFAULT_SPEC | {"options": {"model": "gemma-2-9b", "remat": "minimal", "save": "out"}}
-        )
-    )
+    plan = parse_experiment(
+        DEFAULT_SPEC | {"options": {"model": "gemma-2-9b", "remat": "minimal", "save": "out"}}
+    ).plan
     said = configuration(plan)
     assert (
         said["windows"] == (4096, None)
@@ -153,12 +150,12 @@ def test_slices_are_outermost_in_the_mesh():
         "mesh": {"data": 2, "fsdp": 4},
         "dims": {"batch": 8},
     }
-    text = decoder_text(parse_experiment(spec))
+    text = decoder_text(parse_experiment(spec).plan)
     assert (
         "mesh_utils.create_hybrid_device_mesh((1, 4), (2, 1), jax.devices(), allow_split_physical_axes=True)"
         in text
     )
-    plain = decoder_text(parse_experiment(spec | {"options": {"device_order": "plain"}}))
+    plain = decoder_text(parse_experiment(spec | {"options": {"device_order": "plain"}}).plan)
     assert "np.array(jax.devices()).reshape((2, 4))" in plain and "mesh_utils" not in plain
 
 

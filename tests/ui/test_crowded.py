@@ -43,7 +43,7 @@ def test_overview_shows_ten_of_a_long_queue_and_cancels_all_of_mine(lab, monkeyp
     monkeypatch.setattr("ui.lab.viewer", lambda: "ann")
     lab._store._writer.execute("PRAGMA synchronous = OFF")
     for number in range(30):
-        lab.submit(experiment(number), Asker("ann") if number < 3 else None)
+        lab.submit(experiment(number), Asker("ann") if number < 3 else Asker())
     screen = opened()
     assert not screen.exception
     assert len([each for each in screen.button if each.label == "Cancel"]) == 10

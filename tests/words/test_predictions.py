@@ -2,7 +2,6 @@
 
 import pytest
 
-from spmd_core.experiment.plans import plan_of
 from spmd_core.words.predictions import (
     answer,
     estimate,
@@ -35,14 +34,14 @@ def test_a_run_is_answered_by_its_one_prediction_or_by_all():
 
 
 def test_a_training_run_in_steps_days_and_chip_hours():
-    words = run_words(prediction(), plan_of(MODEL), 1e12)
+    words = run_words(prediction(), MODEL.plan, 1e12)
     steps = 1e12 / TOKENS
     assert words is not None
     assert words.startswith(
         f"{steps:,.0f} steps, {steps * STEP_S / 3600:,.3g} hours without a stop"
     )
     assert words.endswith(f"{256 * steps * STEP_S / 3600:,.0f} chip-hours on 256 chips")
-    assert run_words(TOO_LARGE, plan_of(MODEL), 1e12) is None
+    assert run_words(TOO_LARGE, MODEL.plan, 1e12) is None
 
 
 def test_a_measured_time_is_inside_or_outside():
@@ -53,7 +52,7 @@ def test_a_measured_time_is_inside_or_outside():
 
 
 def test_an_estimate_before_compiling_cannot_be_read_both_ways():
-    plan = plan_of(MODEL)
+    plan = MODEL.plan
     gib = 2.0**30
     capacity = f"{plan.topology.chip.device_hbm_bytes / gib:.1f} GiB"
     assert estimate({"peak": 86.7 * gib, "fits": False}, plan) == (

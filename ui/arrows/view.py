@@ -33,7 +33,7 @@ def show(result: Result, strategy: str, collectives: Sequence[Collective]) -> No
     row, every_time = _choose(listed, stand, text)
     chosen = collectives if row is None else row.members
     found = traffic(stand, chosen, text, every_time)
-    many = "step" if experiment.what.has_plan else "call"
+    many = experiment.what.unit
     alone = row is not None and len(row.members) == 1
     when = (
         f"in one {many}" if every_time else "each time it runs" if alone else "when each runs once"

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.experiment import Experiment, Workload, get_workload, has_newer, has_plan, names_of
+from spmd_core.experiment import Experiment, Workload, get_workload, has_newer, names_of
 from spmd_core.words import listed as listed_words
 from spmd_core.words import workload_title
 from ui import state
@@ -70,7 +70,7 @@ def _change(title: str, change: Callable[[Form], Form]) -> None:
             dropped.append(place)
         else:
             kept.append((name, changed))
-    if not has_plan(new["workload"]) and not get_workload(new["workload"]).results:
+    if not get_workload(new["workload"]).is_comparable:
         kept, dropped = [], [place for place in range(len(before)) if place != at]
     state.set_variants(
         _SCREEN, kept, next((place for place, (_, form) in enumerate(kept) if form is new), 0)

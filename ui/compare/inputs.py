@@ -68,7 +68,7 @@ def compare_fields() -> dict[str, Any]:
     family = get_workload(name, source_of(draft["options"]))
     if family.is_small_program:
         return draft | _program_fields()
-    if family.has_plan:
+    if family.named_axes:
         return predicted.plan_fields(_SCREEN)
     options = dict(draft["options"]) | {
         option: _option(option, family) for option in family.options

@@ -12,7 +12,7 @@ from spmd_core.words import SIZE_COLUMNS, point_size_words, size_headline, size_
 from ui import live
 from ui.charts import base
 from ui.compare.view import View
-from ui.lab import Batch, cancel, lab
+from ui.lab import batch, cancel, lab
 from ui.markdown import plain
 from ui.shell import attempt, refusal
 from ui.tables import escaped
@@ -43,8 +43,8 @@ def draw(view: View) -> None:
         if st.button(
             f"Compute {len(missing)} sizes", icon=":material/play_arrow:", key="sizes:ask"
         ):
-            batch = Batch()
-            sentence = attempt(lambda: [batch.submit(each) for each in missing])
+            asked = batch()
+            sentence = attempt(lambda: [asked.submit(each) for each in missing])
             if sentence is None:
                 st.rerun()
             refusal(sentence or "")
@@ -75,8 +75,7 @@ def _watch(experiments: tuple[Experiment, ...]) -> None:
         done = len(experiments) - len(active)
         st.progress(done / len(experiments), text=f"{done} of {len(experiments)} sizes")
         if st.button("Cancel", key="sizes:cancel", icon=":material/stop_circle:"):
-            for run in active:
-                attempt(cancel, run)
+            attempt(cancel, *active)
     _show(known(experiments))
 
 

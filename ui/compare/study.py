@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from spmd_core.experiment import Experiment, Variant, plan_of
+from spmd_core.experiment import Experiment, Plan, Variant
 from spmd_core.words import listed, mesh_words, sharding_words, titles
 from spmd_core.words import runs as words
 from ui import state, tables
@@ -53,21 +53,13 @@ def _differences(before: Experiment, now: Experiment) -> None:
 
 def _members(variants: Sequence[Variant]) -> pd.DataFrame:
     """A line for each variant; what all have alike is left out, but for the mesh."""
-    plans = variants[0].experiment.what.has_plan
     frame = pd.DataFrame(
         [
             {
                 "Variant": each.name,
                 "Target": each.experiment.target,
                 "Mesh": mesh_words(each.experiment.mesh),
-                **(
-                    _plan_cells(each.experiment)
-                    if plans
-                    else {
-                        "Sharding": sharding_words(each.experiment),
-                        "Strategies": titles(each.experiment.strategies),
-                    }
-                ),
+                **_cells(each.experiment, each.experiment.plan),
             }
             for each in variants
         ]
@@ -81,8 +73,12 @@ def _members(variants: Sequence[Variant]) -> pd.DataFrame:
     return frame.drop(columns=alike)
 
 
-def _plan_cells(experiment: Experiment) -> dict[str, str]:
-    plan = plan_of(experiment)
+def _cells(experiment: Experiment, plan: Plan | None) -> dict[str, str]:
+    if plan is None:
+        return {
+            "Sharding": sharding_words(experiment),
+            "Strategies": titles(experiment.strategies),
+        }
     return {
         "Sequences per device": f"{plan.batch_per_device:g}",
         "Remat": plan.remat,

@@ -41,7 +41,7 @@ def name_field() -> None:
 
 def draw(experiment: Experiment) -> None:
     """The variants to choose from, and buttons to add one and to remove the chosen one."""
-    if not (experiment.what.results or experiment.what.has_plan):  # with nothing to compare
+    if not experiment.what.is_comparable:
         return
     listed = state.variants(_SCREEN)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="variants"):

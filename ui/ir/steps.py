@@ -42,7 +42,7 @@ def _of_run(run: str, strategy: str) -> Shardings:
     if text is None:
         raise NothingStored(run)  # not kept: it may still come
     try:
-        return Shardings.model_validate_json(text)
+        return words.read_shardings(text)
     except ValidationError:
         return Shardings(reason=words.OTHER_VERSION)
 

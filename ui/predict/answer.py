@@ -5,7 +5,7 @@ details behind tabs that load when opened.
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
-from spmd_core.experiment import Experiment, link, plan_of
+from spmd_core.experiment import Experiment, link
 from spmd_core.machine import get_topology, mesh_places
 from spmd_core.results import Prediction, Result, RunStatus
 from spmd_core.time import estimate_step, is_outdated
@@ -68,8 +68,7 @@ def before(experiment: Experiment) -> None:
     """
     topology = get_topology(experiment.target)
     with st.container(border=True, key="before"):
-        if experiment.what.has_plan:
-            plan = plan_of(experiment)
+        if plan := experiment.plan:
             found = estimate_step(plan)
             said = found.before_compiling
             _memory_headline(words.estimate(said, plan), said["fits"])
@@ -98,9 +97,9 @@ def before(experiment: Experiment) -> None:
 
 def _mesh(experiment: Experiment) -> None:
     torus.show(experiment)
-    if not experiment.what.has_plan:
+    plan = experiment.plan
+    if plan is None:
         return
-    plan = plan_of(experiment)
     left, right = st.columns([2, 3], gap="medium")
     with left:
         st.markdown("**Sharding**")
@@ -173,7 +172,11 @@ def numbers(result: Result, name: str) -> None:
     """The numbers that people ask for first, the interval, and what a whole training run takes."""
     found = result.strategies[name].prediction
     assert found is not None
-    memory, time, model = found.memory_bytes, found.predicted_s, result.experiment.what.has_plan
+    memory, time, model = (
+        found.memory_bytes,
+        found.predicted_s,
+        result.experiment.what.unit == "step",
+    )
     with st.container(horizontal=True, gap="medium", key="numbers"):
         over = (
             f"{bytes_text(memory.missing)} too much"

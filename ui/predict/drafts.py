@@ -8,15 +8,15 @@ from typing import Any
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import (
-    AXES,
     SHARDING_STRATEGIES,
     WORKLOADS,
     Experiment,
     axes_left,
+    built_in,
     decoder,
     get_workload,
-    has_plan,
     link,
+    named_axes,
     resized,
     shrink,
     workload_names,
@@ -68,8 +68,8 @@ def switched(draft: Draft, name: str) -> Draft:
         "dtype": "bfloat16" if "bfloat16" in what.dtypes else what.dtypes[0],
     }
     mesh = [list(axis) for axis in draft["mesh"]]
-    if what.has_plan:
-        known = [axis for axis in mesh if axis[0] in AXES]
+    if what.named_axes:
+        known = [axis for axis in mesh if axis[0] in what.named_axes]
         devices = math.prod(size for _, size in mesh)
         return new | {
             "mesh": known if known == mesh else [["fsdp", devices]],
@@ -79,11 +79,7 @@ def switched(draft: Draft, name: str) -> Draft:
         }
     kept = [strategy for strategy in draft["strategies"] if strategy in what.strategies]
     both = [strategy for strategy in STRATEGIES if strategy in what.strategies]
-    same = (
-        {dim: axes for dim, axes in draft["sharding"].items() if dim in what.dims}
-        if not has_plan(draft["workload"])
-        else {}
-    )
+    same = {dim: axes for dim, axes in draft["sharding"].items() if dim in what.dims}
     # sizes of a laptop's lesson say nothing about a pod: large enough for every device to have work
     dims = {dim: _larger(dim, size, what.dims) for dim, size in what.defaults.items()} | (
         {"batch": 8192} if "batch" in what.dims else {}
@@ -132,11 +128,10 @@ def with_mesh(draft: Draft, mesh: Mesh, devices_before: int) -> Draft:
             name: list(_kept(dict(enumerate(spec)), names).values())
             for name, spec in draft["overrides"].items()
         }
-    batch = draft["dims"].get("batch")
-    if has_plan(draft["workload"]) and isinstance(batch, int | float) and devices_before:
-        new["dims"] = draft["dims"] | {
-            "batch": whole(batch / devices_before * math.prod(size for _, size in mesh))
-        }
+    what, devices = built_in(draft["workload"]), math.prod(size for _, size in mesh)
+    for dim in what.per_device if what and devices_before else ():
+        if isinstance(size := draft["dims"].get(dim), int | float):
+            new["dims"] = new["dims"] | {dim: whole(size / devices_before * devices)}
     return new
 
 
@@ -178,7 +173,7 @@ def presets(workload: str, topology: Topology, mesh: Mesh) -> dict[str, Mesh]:
     within = devices // slices
     tensor = next((size for size in (_TENSOR, 2) if within % size == 0 and within > size), 1)
     outer = [["data", slices]] if slices > 1 else []
-    if has_plan(workload):
+    if named_axes(workload):
         found = {
             "all fsdp": [*outer, ["fsdp", within]],
             "fsdp × tensor": [*outer, ["fsdp", within // tensor], ["tensor", tensor]],

@@ -16,7 +16,7 @@ from spmd_core.experiment import (
     VARIABLE,
     get_model,
     get_workload,
-    has_plan,
+    named_axes,
 )
 from spmd_core.machine import (
     CHIPS,
@@ -54,7 +54,7 @@ def predict_fields() -> dict[str, Any]:
     )
     if name != draft["workload"]:
         _redraw(SCREEN, state.recall(SCREEN, drafts.switched(draft, name)))
-    if has_plan(name):
+    if named_axes(name):
         return plan_fields(SCREEN)
     draft = _on_topology(SCREEN, draft)
     mesh = mesh_fields(SCREEN, draft)
@@ -135,7 +135,8 @@ def mesh_fields(screen: str, draft: dict[str, Any]) -> list[list[Any]]:
         topology = get_topology(draft["target"])
     except RequestError:
         topology = None
-    mesh = _model_mesh(screen, draft) if has_plan(draft["workload"]) else inputs.mesh_input(screen)
+    named = named_axes(draft["workload"])
+    mesh = _model_mesh(screen, draft) if named else inputs.mesh_input(screen)
     if topology is None:
         return mesh
     devices = math.prod(int(size) for _, size in mesh)

@@ -7,7 +7,6 @@ import shlex
 import streamlit as st
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import plan_of
 from spmd_core.results import Prediction, Result
 from spmd_core.time import baseline as baselines
 from spmd_core.words import predictions
@@ -59,7 +58,8 @@ def _kept(name: str, value: float | None) -> None:
 
 def training_run(result: Result, found: Prediction) -> None:
     """How many tokens are to be trained on, and what that takes."""
-    if not result.experiment.what.has_plan or found.predicted_s is None:
+    plan = result.experiment.plan
+    if plan is None or found.predicted_s is None:
         return
     with st.container(
         horizontal=True, vertical_alignment="bottom", gap="medium", key="training-run"
@@ -77,9 +77,7 @@ def training_run(result: Result, found: Prediction) -> None:
             width=230,
         )
         _kept("tokens", tokens)
-        words = predictions.run_words(
-            found, plan_of(result.experiment), (tokens or 0) * 1e9, price.now()
-        )
+        words = predictions.run_words(found, plan, (tokens or 0) * 1e9, price.now())
         st.markdown(
             plain(f"takes {words}.")
             if words
@@ -124,10 +122,10 @@ def baseline(result: Result, name: str, found: Prediction) -> None:
     """Keep this prediction as a file that a CI job checks a new compile against; and see what
     changed since such a file.
     """
-    if not result.experiment.what.has_plan:
+    plan = result.experiment.plan
+    if plan is None:
         st.caption("Baselines are kept of a transformer's training step.")
         return
-    plan = plan_of(result.experiment)
     now = baselines.baseline_of(plan, found)
     file = f"baseline-{plan.id}.json"
     st.markdown(

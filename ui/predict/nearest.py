@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from spmd_core.experiment import Experiment, Plan, experiment_of, plan_of
+from spmd_core.experiment import Experiment, Plan
 from spmd_core.results import Prediction
 from spmd_core.time import estimate_step, nearest_fit
 from spmd_core.words import model_words, nearest_words, predictions
@@ -16,7 +16,7 @@ def offer(plan: Plan, estimate: Prediction) -> None:
         return
     found = nearest_fit(plan)
     st.markdown(f":material/lightbulb: {plain(nearest_words(plan, found))}")
-    if found and (parameters := query(experiment_of(found.plan))):
+    if found and (parameters := query(found.experiment)):
         st.page_link(
             "pages/predict.py",
             label="Open that plan",
@@ -28,11 +28,10 @@ def offer(plan: Plan, estimate: Prediction) -> None:
 
 def help_to_fit(experiment: Experiment) -> None:
     """Of a compiled program that does not fit: what helps, where no plan is offered as the next."""
-    if not experiment.what.has_plan:
+    plan = experiment.plan
+    if plan is None:
         st.markdown("What helps: more chips, or smaller dims.")
-        return
-    plan = plan_of(experiment)
-    if nearest_fit(plan) is None:
+    elif nearest_fit(plan) is None:
         st.markdown(plain(nearest_words(plan, None)))
 
 
@@ -40,9 +39,9 @@ def verdict(experiment: Experiment) -> None:
     """For a card: whether the step that Predict has open should fit, red and with the nearest plan
     where not.
     """
-    if not experiment.what.has_plan:
+    plan = experiment.plan
+    if plan is None:
         return
-    plan = plan_of(experiment)
     found = estimate_step(plan)
     said = predictions.estimate(found.before_compiling, plan)
     shown = plain(f"Open there: {model_words(plan)} on {plan.topology.name}. {said}")

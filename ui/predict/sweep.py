@@ -32,7 +32,8 @@ from spmd_core.search import (
 from spmd_core.words import axis_title, paused_words, point_title, row_cost, sweep_headline
 from spmd_core.words import rows as cost_rows
 from ui import choices, links, price, state
-from ui.lab import Batch, lab
+from ui import lab as viewer_lab
+from ui.lab import batch, lab
 from ui.markdown import as_sentence, plain
 from ui.predict import sweep_charts
 from ui.shell import refusal
@@ -248,7 +249,7 @@ def _controls(sweep: Sweep, points: Sequence[Point], outcomes: Sequence[Outcome]
     with st.container(horizontal=True, vertical_alignment="center"):
         label = f"Compile {len(missing)} point{'s' if len(missing) > 1 else ''}"
         if st.button(label, type="primary", icon=":material/play_arrow:", key="sweep:start"):
-            start(Batch(), missing, _asked())
+            start(batch(), missing, _asked())
             st.rerun()
         again = f", {failed} of them again after a failure" if failed else ""
         known = sum(outcome.state in ("predicted", "does not fit") for outcome in outcomes)
@@ -304,7 +305,7 @@ def _watch(sweep: Sweep, points: Sequence[Point], seen: tuple[str, ...]) -> None
             text=plain(f"{words}, {waiting}{'' if held_up else ' more'} in the queue"),
         )
         if st.button("Cancel all", key="sweep:cancel", icon=":material/stop_circle:"):
-            cancel(Batch(), outcomes)
+            cancel(viewer_lab, outcomes)
             st.rerun()
 
 

@@ -199,7 +199,7 @@ def _goal(now: Question | None, of_model: bool) -> Goal:
 
 def _array(now: ArrayQuestion | None) -> ArrayQuestion:
     spec = _DEFAULT_SPEC if now is None else {**now.spec, "target": ", ".join(now.targets)}
-    names = [name for name, what in WORKLOADS.items() if what.is_predicted and not what.has_plan]
+    names = [name for name, what in WORKLOADS.items() if what.kind == "computation"]
     name = st.selectbox(
         "Computation",
         names,

@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 from spmd_core.base import Inexpressible, RequestError, refuse
 from spmd_core.engine.absent.topology import devices_of
 from spmd_core.engine.lower import Steps, execute
-from spmd_core.experiment import MAP_STRATEGIES, NAME, Experiment, plan_of
+from spmd_core.experiment import MAP_STRATEGIES, NAME, Experiment
 from spmd_core.machine import get_topology
 from spmd_core.program import file_name
 from spmd_core.script import program_text
@@ -23,26 +23,30 @@ from spmd_core.script import program_text
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """A program lowered for absent devices: `mesh` has them in the order of the program's
-    positions; `file` is what source lines quote.
+    positions; `file` is what source lines quote. A training step (`is_step`) is large: it is compiled
+    until it is scheduled, and its text has no source lines.
     """
 
     lowered: Any
     mesh: Mesh
     texts: dict[str, str]
     file: str
+    is_step: bool = False
 
 
 def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahead:
     """The program of one strategy, traced and lowered. Inexpressible where it cannot be compiled
     ahead of time; RequestError where the
     mesh is larger than the topology."""
-    if experiment.what.has_plan:
-        if refusal := plan_of(experiment).kernel_refusal:
+    if plan := experiment.plan:
+        if refusal := plan.kernel_refusal:
             raise RequestError(refusal)
         text, file = program_text(experiment, strategy), file_name(NAME, strategy)
         with _standing_for(devices_of(get_topology(experiment.target))):
             names = execute(text, file)
-        return Ahead(steps("lower", names["lower"]), names["mesh"], {"program": text}, file)
+        return Ahead(
+            steps("lower", names["lower"]), names["mesh"], {"program": text}, file, is_step=True
+        )
     if strategy in MAP_STRATEGIES:
         raise Inexpressible(
             f"{strategy} is called on attached devices: there is nothing to compile for absent ones; use auto or shard_map"

@@ -19,7 +19,7 @@ from spmd_core.engine.absent.lower import Ahead, lower_experiment
 from spmd_core.engine.absent.topology import compiled_program, explain, scheduled_program
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import Steps
-from spmd_core.engine.measured.run import forget_now_and_then, with_sentence
+from spmd_core.engine.measured.run import forget_now_and_then
 from spmd_core.engine.measured.trial import failure_of
 from spmd_core.engine.shardings import compiler_options, of_folder
 from spmd_core.engine.stderr import captured, compiler_warnings
@@ -54,7 +54,6 @@ from spmd_core.results import (
     estimates,
 )
 from spmd_core.time import Answer, of_experiment, on_topology, versions
-from spmd_core.words import predicted, with_next
 
 # a worker that once needed this much is renewed: a compiler gives little of it back
 LARGE_BYTES = 2 * 2**30
@@ -93,12 +92,10 @@ def predict_experiment(
         environments=_environments(experiment),
     )
     if experiment.variants:
-        result = with_sentence(
-            result.model_copy(update={"comparison": compare_predicted(estimates(result))})
-        )
+        result = result.model_copy(update={"comparison": compare_predicted(estimates(result))})
     # a compile that was not waited for goes on until its process ends
     is_busy = any(thread.name == COMPILE for thread in threading.enumerate())
-    return Finished(result=with_next(result), renew_worker=is_busy or _peak_bytes() > LARGE_BYTES)
+    return Finished(result=result, renew_worker=is_busy or _peak_bytes() > LARGE_BYTES)
 
 
 def with_predicted(finished: Finished, emit: Emit, cancelled: Callable[[], bool]) -> Finished:
@@ -114,10 +111,7 @@ def with_predicted(finished: Finished, emit: Emit, cancelled: Callable[[], bool]
             "environments": _environments(experiment),
         }
     )
-    compared = compare_predicted(estimates(result))
-    if compared is not None:
-        compared = compared.model_copy(update={"sentence": predicted(result)})
-    result = with_sentence(result.model_copy(update={"predicted": compared}))
+    result = result.model_copy(update={"predicted": compare_predicted(estimates(result))})
     return Finished(
         result=result, renew_worker=finished.renew_worker or _peak_bytes() > LARGE_BYTES
     )
@@ -185,9 +179,7 @@ def _predict(
     started, steps, texts, warnings = clock(), Steps(tell, clock=clock), {}, ()
     try:
         ahead = lower_experiment(experiment, strategy, steps)
-        texts = ahead.texts | {
-            "stablehlo": ahead.lowered.as_text(debug_info=not experiment.what.has_plan)
-        }
+        texts = ahead.texts | {"stablehlo": ahead.lowered.as_text(debug_info=not ahead.is_step)}
         answer, warnings = _compile(
             experiment, strategy, ahead, steps, folder, own_flags(experiment, study)
         )
@@ -252,7 +244,7 @@ def _compile(
         try:
             found = (
                 compile_early(ahead.lowered, folder, steps.phase, flags)
-                if experiment.what.has_plan
+                if ahead.is_step
                 else steps(
                     "compile",
                     lambda: ahead.lowered.compile(compiler_options=compiler_options(folder)),
@@ -270,7 +262,7 @@ def _compile(
     else:
         answer = compiled_program(ahead.lowered, found, ahead.mesh)
         module = read_module(found)
-        if experiment.what.has_plan:
+        if ahead.is_step:
             answer = replace(answer, notes=(NOT_EARLY,))
     collectives, warnings = (
         _collectives(experiment, strategy, ahead, module, answer.devices),
@@ -287,7 +279,7 @@ def _collectives(
     places: tuple[Coordinates, ...],
 ) -> tuple[Collective, ...]:
     """What the program communicates; HloError where it cannot be read, never no communication."""
-    reasons = None if experiment.what.has_plan else Reasons(experiment, strategy, module)
+    reasons = None if ahead.is_step else Reasons(experiment, strategy, module)
     mesh = () if strategy in ONE_DEVICE else experiment.mesh
     devices = tuple(int(device.id) for device in ahead.mesh.devices.flat)
     return read_collectives(

@@ -32,7 +32,6 @@ from spmd_core.results import (
     stats,
 )
 from spmd_core.script import mesh_lines
-from spmd_core.words import runs as words
 
 RUNS_REMEMBERED = 10
 _RUNS = count(1)
@@ -97,7 +96,7 @@ def _result(
     trials: Sequence[Trial],
     sampler: Sampler,
 ) -> Result:
-    """What the trials found, the answer in words, and what to try next."""
+    """What the trials found."""
     floors, rows = Floors(), _rows(experiment)
     floor_of = {row.key: floors.of(row) for row in rows}
     on_mesh = [floor_of[row.key] for row in rows if row.strategy not in ONE_DEVICE]
@@ -108,10 +107,10 @@ def _result(
         }
     )
     if experiment.what.is_traceable and experiment.option("trace") and not sampler.stopped:
-        tracing.trace(trials, environment, sampler.emit, sampler.cancelled)
+        tracing.trace(trials, sampler.emit, sampler.cancelled)
     if experiment.what.is_traceable and experiment.option("shardings") and not sampler.stopped:
         shardings.read(trials, experiment, sampler.emit, sampler.cancelled)
-    result = Result(
+    return Result(
         run=run_id,
         experiment=experiment,
         environment=measured,
@@ -124,22 +123,10 @@ def _result(
         },
         comparison=stats.compare(rankable_rounds(trials), experiment.timing.samples),
     )
-    from spmd_core.words import with_next
-
-    return with_next(with_sentence(result))
 
 
 def _ran_out(trial: Trial) -> bool:
     return trial.failure is not None and trial.failure.kind == OUT_OF_MEMORY
-
-
-def with_sentence(result: Result) -> Result:
-    """With the answer in words, for those who read the JSON form alone."""
-    if result.comparison is None:
-        return result
-    sentence = words.run_headline(result)
-    comparison = result.comparison.model_copy(update={"sentence": sentence})
-    return result.model_copy(update={"comparison": comparison})
 
 
 @cache

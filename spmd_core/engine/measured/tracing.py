@@ -25,9 +25,8 @@ from spmd_core.pictures import (
     to_text,
 )
 from spmd_core.program import HloError, Module
-from spmd_core.results import Environment, Phase, Texts, Trace, stats
 from spmd_core.results import Event as RunEvent
-from spmd_core.words import traces as words
+from spmd_core.results import NoTrace, Phase, Texts, Trace
 
 CALLS, LONG_S = 3, 2.0  # of calls that take longer, one is traced
 MOST_EVENTS = 300_000  # read of one trace, about 3 s
@@ -41,7 +40,6 @@ _NOISE = ("ThreadpoolListener", "end: ")
 
 def trace(
     trials: Sequence[Trial],
-    environment: Environment,
     emit: Callable[[RunEvent], None],
     cancelled: Callable[[], bool],
 ) -> None:
@@ -55,32 +53,22 @@ def trace(
             continue
         emit(Phase(phase="profile", strategy=trial.key))
         try:
-            trial.trace, found = _traced(trial, environment)
+            trial.trace, found = _traced(trial)
         except Exception as error:  # whatever the profiler or the program raises under it
             said = " ".join(str(error).split())[:300] or type(error).__name__
-            trial.trace, found = Trace(reason=words.RUNNING if "already" in said else said), None
+            trial.trace, found = Trace(reason=NoTrace.RUNNING if "already" in said else said), None
         if found is not None:
             emit(Texts(strategy=trial.key, texts={TRACED: to_text(found)}))
-        trial.trace = trial.trace.model_copy(update={"sentence": words.trace_words(trial.trace)})
 
 
-def _traced(trial: Trial, environment: Environment) -> tuple[Trace, Timeline | None]:
+def _traced(trial: Trial) -> tuple[Trace, Timeline | None]:
     recorded = record(trial)
     found = of_recorded(recorded, Facts(_module(trial), trial.collectives or ()))
     if found is None:
         host = of_host(recorded)
-        reason = words.no_events(environment.platform) if host else words.NOTHING
-        return Trace(reason=reason), host
+        return Trace(reason=NoTrace.ONLY_HOST if host else NoTrace.NOTHING), host
     timeline, account = found
-    timed_s = (
-        stats.median_s(trial.program.rounds) if trial.program and trial.program.rounds else None
-    )
-    notes = [words.calls_words(len(account.calls_s), account.step_s or 0.0, timed_s)]
-    if environment.simulated and environment.cores and len(account.devices) > environment.cores:
-        notes.append(words.shared_words(len(account.devices), environment.cores))
-    if recorded.left_out:
-        notes.append(words.left_words(recorded.left_out))
-    return account.model_copy(update={"notes": tuple(notes)}), timeline
+    return account.model_copy(update={"left_out": recorded.left_out}), timeline
 
 
 def _module(trial: Trial) -> Module | None:

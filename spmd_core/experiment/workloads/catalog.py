@@ -26,9 +26,10 @@ __all__ = [
     "Array",
     "Dims",
     "Workload",
+    "built_in",
     "element_count",
     "get_workload",
-    "has_plan",
+    "named_axes",
     "workload_names",
 ]
 
@@ -57,9 +58,16 @@ def workload_names(wait_s: float | None = SHORT_WAIT_S) -> tuple[str, ...]:
     return (*WORKLOADS, *files.workloads(wait_s))
 
 
-def has_plan(name: object) -> bool:
-    """Whether a name is of a workload whose program follows from a plan; a link may hold anything."""
-    return isinstance(name, str) and name in WORKLOADS and WORKLOADS[name].has_plan
+def built_in(name: object) -> Workload | None:
+    """The built-in workload of that name; None where it is none: a link may hold anything."""
+    return WORKLOADS.get(name) if isinstance(name, str) else None
+
+
+def named_axes(name: object) -> tuple[str, ...]:
+    """The names that the mesh axes of a workload may have, from which its sharding follows; ()
+    where they may have any.
+    """
+    return what.named_axes if (what := built_in(name)) else ()
 
 
 def get_workload(name: str, source: str | None = None) -> Workload:

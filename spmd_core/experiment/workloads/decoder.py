@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spmd_core.base import refuse, shorten
+from spmd_core.experiment.plan.meshes import AXES
 from spmd_core.experiment.plan.models import VARIABLE
 from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.plan.reading import parse_plan
@@ -165,6 +166,13 @@ DECODER = Workload(
     dtypes=("bfloat16",),
     strategies=("auto",),
     default_strategies=("auto",),
+    read_plan=plan_of_fields,
+    named_axes=AXES,
+    per_device=("batch",),
+    same_options=("model",),
+    unit="step",
+    batch_unit="sequences",
+    stages=("trace", "lower", "partition", "optimize", "schedule", "code", "price"),
     canonical=lambda fields: fields_of_plan(plan_of_fields(fields)),
     options={
         "remat": Choice(("full", "minimal", "none")),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from spmd_core.experiment.plan.plan import Plan
 from spmd_core.experiment.workloads.options import Option
 from spmd_core.experiment.workloads.strategies import SHARDING_STRATEGIES
 
@@ -123,6 +124,15 @@ class Workload:
     cut: str = ""  # the dim that a screen shards at first; "": the first one
     mapped: str | None = None  # the dim that vmap and pmap map over; None: the first result's first
     memory: Mapping[str, MemoryKind] = field(default_factory=dict)  # kinds other than `device`
+    # Of a training step whose program follows from a plan: fields of an experiment -> the plan;
+    # RequestError where they describe none.
+    read_plan: Callable[[Mapping[str, Any]], Plan] | None = field(default=None, repr=False)
+    named_axes: tuple[str, ...] = ()  # names of mesh axes, from which its sharding follows
+    per_device: tuple[str, ...] = ()  # dims that grow with the mesh; a study's variants may differ
+    same_options: tuple[str, ...] = ()  # options that a study's variants have in common
+    unit: Literal["call", "step"] = "call"  # what one execution is called
+    batch_unit: str = "rows of the batch"
+    stages: tuple[str, ...] = ("trace", "lower", "compile", "price")  # of its prediction
     program: Program = Program()
     training: Training = Training()
     # Fields of an experiment -> those that equal ones write in one form; RequestError where they
@@ -169,9 +179,9 @@ class Workload:
         return self.kind == "transfer"
 
     @property
-    def has_plan(self) -> bool:
-        """Whether it is a training step whose program follows from a plan."""
-        return self.kind == "plan"
+    def is_comparable(self) -> bool:
+        """Whether there is anything by which variants can be compared: results, or a step's time."""
+        return bool(self.results) or self.compile_only
 
     @property
     def compile_only(self) -> bool:

@@ -9,13 +9,19 @@ from spmd_core.lab.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks in a browser. `batch`: runs asked for at once, such as a sweep, which count as one."""
+    """Who asks: a viewer in a browser, who has limits, or the command line, which has none.
+    `batch`: runs asked for at once, such as a sweep, which count as one; as "search …" they are
+    listed only with the runs of searches.
+    """
 
-    viewer: str
+    viewer: str | None = None
     batch: str | None = None
     address: str | None = None  # of who has not logged in
     who: str = ""  # for what is kept of who did what
     is_logged_in: bool = False
+
+
+COMMAND_LINE = Asker()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +52,10 @@ class Room:
         )
 
 
-def check_may_act(settings: Settings, asker: Asker | None) -> None:
+def check_may_act(settings: Settings, asker: Asker) -> None:
     """RequestError where a visitor may only look, and estimate."""
-    if asker is not None and settings.anonymous == "viewer" and not asker.is_logged_in:
+    is_visitor = asker.viewer is not None and not asker.is_logged_in
+    if is_visitor and settings.anonymous == "viewer":
         raise refuse(
             "a visitor without a login",
             "may only look and estimate here",
@@ -74,6 +81,8 @@ def room(store: Store, settings: Settings, viewer: str, address: str | None = No
 def check_asker(store: Store, settings: Settings, asker: Asker, experiment: Experiment) -> None:
     """RequestError where a viewer may not queue this experiment now."""
     check_may_act(settings, asker)
+    if asker.viewer is None:
+        return
     check_flags(experiment)
     if asker.batch is not None and store.has_active(asker.batch):
         return  # a further point of a sweep that is counted already

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from spmd_core.base import StorageError, WorkerError
+from spmd_core.experiment import Experiment
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.clients import Clients
 from spmd_core.lab.supervisor.supervisor import Supervisor
 from spmd_core.lab.supervisor.turn import Turn
 from spmd_core.results import Environment, RunStatus, behind
-from spmd_core.words import experiment_words
 
 POLL_S = 0.2
 _NOBODY = "a process that works the queue: open the dashboard"
@@ -90,11 +90,13 @@ def as_seen(
     clients: Clients,
     stored: Callable[[str], RunStatus],
     at_hand: Callable[[], Iterable[RunStatus]],
+    called: Callable[[Experiment], str],
 ) -> RunStatus:
     """A stored status, corrected for what only the locks can say: nobody works on it any more, or
     waits for it.
 
-    `at_hand`: the runs that have left the queue, asked where one that waits is the next.
+    `at_hand`: the runs that have left the queue, asked where one that waits is the next; `called`:
+    what an experiment is called.
     """
     if status.is_over:
         return status
@@ -114,6 +116,6 @@ def as_seen(
         first = None if ahead else behind(status, at_hand())
         waiting_for = f"{ahead} queued before it" if ahead else "the current run"
         if first and first.lane != status.lane:
-            waiting_for = f"the run that is timed ({experiment_words(first.experiment)})"
+            waiting_for = f"the run that is timed ({called(first.experiment)})"
         return replace(status, waiting_for=waiting_for)
     return status

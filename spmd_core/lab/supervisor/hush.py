@@ -10,7 +10,7 @@ class Hush:
     """Between the lane that times (`begin`, `end`) and those that compile (`stir`, `still`)."""
 
     def __init__(self) -> None:
-        self.timed: str | None = None  # what is timed now, in words
+        self.timed: str | None = None  # the run that is timed now
         self._ring: Callable[[], None] = lambda: None
         self._guard = threading.Lock()
         self._stirring: set[str] = set()  # names of the lanes whose compiler works
@@ -21,10 +21,10 @@ class Hush:
         """`ring` wakes the lanes that compile."""
         self._ring = ring
 
-    def begin(self, what: str) -> None:
-        """`what` is timed from here on: returns once nothing compiles, or after STILL_S."""
+    def begin(self, run: str) -> None:
+        """`run` is timed from here on: returns once nothing compiles, or after STILL_S."""
         with self._guard:
-            self.timed = what
+            self.timed = run
         self._ring()
         self._is_still.wait(STILL_S)
 

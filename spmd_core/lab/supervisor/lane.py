@@ -24,7 +24,6 @@ from spmd_core.results import (
     Started,
     lane_of_target,
 )
-from spmd_core.words import experiment_words
 
 
 class Lane(Runner):
@@ -203,7 +202,7 @@ class TimingLane(Lane):
     name = TIMING
 
     def _before_sending(self, run: ActiveRun) -> None:
-        self._hush.begin(experiment_words(run.status.experiment))
+        self._hush.begin(run.status.run)
 
     def _be_still(self) -> None:
         self._hush.end()

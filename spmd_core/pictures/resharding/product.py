@@ -44,7 +44,6 @@ def is_product(what: Workload) -> bool:
         and len(what.results) == 1
         and len(matrices) > 1
         and bool(what.contracted)
-        and not what.has_plan
         and not (program.between or program.gathered or program.halo)
     )
 

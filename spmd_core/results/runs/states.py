@@ -14,7 +14,7 @@ TERMINAL = ("succeeded", "failed", "cancelled", "timed_out", "crashed", "interru
 STATES = ACTIVE + TERMINAL
 # Lanes of the queue, each with one run at a time: on devices that are here, and for devices that
 # are not, which are compiled for and never timed
-LANES = TIMING, COMPILING = ("timing", "compiling")
+TIMING, COMPILING = ("timing", "compiling")
 
 
 def lane_of_target(target: str, compile_only: bool = False) -> str:
@@ -49,7 +49,7 @@ class RunStatus:
     error: Failure | None = None
     stderr_tail: str | None = None
     worker_pid: int | None = None
-    paused_for: str | None = None  # in words, what is timed while this run's worker rests
+    paused_for: str | None = None  # the run that is timed while this run's worker rests
     held_up: str | None = None  # a sentence: why the cluster that is to compile it does not
     compile_only: bool = False  # nothing of it is executed, and no screen lists it
     client: int | None = None  # the process that waits for it, by its number among clients

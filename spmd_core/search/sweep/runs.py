@@ -3,13 +3,14 @@ cancelled together.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
 from spmd_core.base import LabError
-from spmd_core.experiment import Experiment, Plan, plan_of
+from spmd_core.experiment import Experiment, Plan
 from spmd_core.results import Result, RunStatus
 from spmd_core.search.sweep.curves import Numbers, Outcome, State, failure, numbers_of, outcome_of
 from spmd_core.search.sweep.sweep import Point
@@ -36,9 +37,10 @@ def estimated(point: Point, outcome: Outcome | None = None) -> Outcome:
         "waiting",
         "running",
     )
-    if known or point.experiment is None or not point.experiment.what.has_plan:
+    plan = point.experiment.plan if point.experiment else None
+    if known or plan is None:
         return outcome
-    plan = plan_of(point.experiment)  # frozen, and so it has a hash, of which pyright is not told
+    # a plan is frozen, and so it has a hash, of which pyright is not told
     return replace(outcome, numbers=_estimate(plan))  # pyright: ignore[reportArgumentType]
 
 
@@ -48,7 +50,7 @@ def _estimate(plan: Plan) -> Numbers:
 
 
 class Queue(Protocol):
-    """What starting a sweep asks of the Lab, or of what queues for a viewer."""
+    """What starting a sweep asks of a batch."""
 
     def submit(self, experiment: Experiment) -> str: ...  # noqa: D102
 
@@ -64,12 +66,16 @@ class Runs(Protocol):
 
     folder: Path
 
-    def submit(self, experiment: Experiment) -> str: ...  # noqa: D102
-    def cancel(self, run: str) -> None: ...  # noqa: D102
     def status(self, run: str) -> RunStatus: ...  # noqa: D102
     def active(self) -> tuple[RunStatus, ...]: ...  # noqa: D102
-    def result(self, run: str) -> Result | None: ...  # noqa: D102
+    def facts(self, run: str) -> Result | None: ...  # noqa: D102
     def latest(self, experiment: Experiment) -> str | None: ...  # noqa: D102
+
+
+class Canceller(Protocol):
+    """What cancels runs for whoever looks."""
+
+    def cancel(self, *runs: str) -> None: ...  # noqa: D102
 
 
 @dataclass(slots=True)
@@ -132,7 +138,7 @@ def _stored(lab: Runs, run: str, strategy: str) -> Outcome | None:
     if key in _outdated:
         return None
     if key not in _kept:
-        result = lab.result(run)
+        result = lab.facts(run)
         if (
             result is None
             or strategy not in result.strategies
@@ -176,12 +182,7 @@ def start(lab: Queue, points: Iterable[Point], asked: Asked) -> None:
 
 
 def cancel(lab: Canceller, outcomes: Iterable[Outcome]) -> None:
-    """Cancel every point that is queued or running, the queued ones first, so that none moves up
-    meanwhile.
-    """
-    for outcome in sorted(outcomes, key=lambda outcome: outcome.state != "waiting"):
-        if outcome.run and outcome.state in ("waiting", "running"):
-            try:
-                lab.cancel(outcome.run)
-            except LabError:
-                continue  # it ended just now
+    """Cancel every point that is queued or running."""
+    runs = [each.run for each in outcomes if each.run and each.state in ("waiting", "running")]
+    with suppress(LabError):  # one was deleted just now
+        lab.cancel(*runs)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from spmd_core.base import RequestError, refuse, shorten
-from spmd_core.experiment import Experiment, plan_of
+from spmd_core.experiment import Experiment
 from spmd_core.machine import get_topology
 from spmd_core.search.sweep.variables import VARIABLES, Scaling, Value, Variable
 from spmd_core.time import estimate_memory
@@ -146,15 +146,13 @@ def _varied(sweep: Sweep, value: Value) -> Experiment:
 
 
 def _expected_bytes(experiment: Experiment) -> int | None:
-    if not experiment.what.has_plan:
-        return None
-    return estimate_memory(plan_of(experiment)).peak
+    return estimate_memory(experiment.plan).peak if experiment.plan else None
 
 
 def compile_seconds(point: Point) -> float:
     """A rough guess of how long a point's compile takes on one core; for telling the user."""
     if point.experiment is None:
         return 0.0
-    if not point.experiment.what.has_plan:
+    if point.experiment.plan is None:
         return _SMALL_S
     return _COMPILE_S.get(get_topology(point.experiment.target).chip.generation, _DECODER_S)

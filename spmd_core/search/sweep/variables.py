@@ -84,8 +84,7 @@ def _whole(count: float, what: str) -> int:
 
 
 def _batch_axis(base: Experiment) -> str:
-    is_model = base.what.has_plan
-    return "sequences per device" if is_model else "rows of the batch per device"
+    return f"{base.what.batch_unit} per device"
 
 
 def _batch_default(base: Experiment) -> tuple[Value, ...]:
@@ -115,7 +114,7 @@ def _sequence(base: Experiment, value: Value, scaling: Scaling) -> Changes:
 
 def _mesh_default(base: Experiment) -> tuple[Value, ...]:
     own, devices = mesh_text(base.mesh, ","), base.device_count
-    if base.what.has_plan:
+    if base.what.named_axes:
         found = [(("fsdp", devices),)]
         found += [
             (("fsdp", devices // tensor), ("tensor", tensor))

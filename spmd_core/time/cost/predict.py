@@ -1,6 +1,4 @@
-"""From a compiled program to a prediction: fits, interval, what binds, collectives, timeline,
-notes.
-"""
+"""From a compiled program to a prediction: fits, interval, what binds, collectives, notes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,9 +13,8 @@ from spmd_core.results import (
     Estimate,
     PredictedMemory,
     Prediction,
-    TimelineSegment,
 )
-from spmd_core.time.cost.clocks import Segment, Tally, Walk
+from spmd_core.time.cost.clocks import Tally, Walk
 from spmd_core.time.cost.comm import Cluster
 from spmd_core.time.cost.constants import NEARLY_FULL
 from spmd_core.time.cost.interval import bounds, interval
@@ -25,7 +22,7 @@ from spmd_core.time.cost.links import straggling
 from spmd_core.time.cost.priced import priced
 from spmd_core.time.cost.schedule import Walker
 
-MAX_SEGMENTS, MAX_BUFFERS = 1200, 12
+MAX_BUFFERS = 12
 NOTABLE = 0.03  # of the step
 Keep = Callable[[Walker, Walk], None]
 
@@ -84,7 +81,6 @@ def predict(
         binds=binds(walk.tally, waits),
         shares_s=shares(walk.tally) | ({"wait: slices": waits} if waits else {}),
         collectives=listed,
-        timeline=_timeline(walk.segments, walk.seconds),
         buffers=buffers(module),
         notes=(*_notes(walk, held, listed), *_literal_note(literal_s, walk.seconds)),
     )
@@ -149,28 +145,6 @@ def memory_bytes(memory: Mapping[str, int], cluster: Cluster) -> PredictedMemory
         peak=peak,
         host=host,
         capacity=capacity,
-    )
-
-
-def _timeline(segments: list[Segment], seconds: float) -> tuple[TimelineSegment, ...]:
-    """Segments worth drawing, in order of computation and start."""
-    worth = [s for s in segments if s.duration_s * s.count >= seconds * 1e-4]
-    worth = sorted(
-        sorted(worth, key=lambda s: -s.duration_s * s.count)[:MAX_SEGMENTS],
-        key=lambda s: (s.place, s.start_s),
-    )
-    return tuple(
-        TimelineSegment(
-            track=s.track,
-            kind=s.kind,
-            name=s.name,
-            start_s=s.start_s,
-            duration_s=s.duration_s,
-            count=s.count,
-            place=s.place,
-            detail=s.detail,
-        )
-        for s in worth
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from spmd_core.base import RequestError, WorkerError, bytes_text
-from spmd_core.experiment import Experiment, Plan, not_cut, plan_of
+from spmd_core.experiment import Experiment, Plan, not_cut
 from spmd_core.machine import get_topology
 from spmd_core.results import Collective, PredictedMemory, Prediction, Result
 from spmd_core.time.cost.comm import Cluster
@@ -110,8 +110,8 @@ def of_experiment(experiment: Experiment, answer: Answer, keep: Keep | None = No
     """The prediction of one strategy of an experiment on an absent topology; errors as above.
     `keep` is given the walk through the schedule, where there is one.
     """
-    if experiment.what.has_plan:
-        return of_plan(plan_of(experiment), answer, keep)
+    if experiment.plan:
+        return of_plan(experiment.plan, answer, keep)
     topology = get_topology(experiment.target)
     if answer.error is not None:
         return _refused(answer, topology.chip.device_hbm_bytes).model_copy(

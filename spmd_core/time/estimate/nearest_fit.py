@@ -18,7 +18,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import DATA_AXES, NAME, NAMES, Plan, parse_plan, resized
+from spmd_core.experiment import (
+    DATA_AXES,
+    NAME,
+    NAMES,
+    Experiment,
+    Plan,
+    experiment_of,
+    parse_plan,
+    resized,
+)
 from spmd_core.machine import Topology, legal_shapes
 from spmd_core.results import Prediction
 from spmd_core.time.cost.memory import estimate_memory
@@ -37,6 +46,11 @@ class NearestFit:
 
     plan: Plan
     found: Prediction
+
+    @property
+    def experiment(self) -> Experiment:
+        """What predicts it."""
+        return experiment_of(self.plan)
 
 
 def nearest_fit(plan: Plan) -> NearestFit | None:

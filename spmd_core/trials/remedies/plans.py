@@ -6,23 +6,23 @@ from collections.abc import Iterator
 from typing import Any
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import Experiment, Plan, experiment_of, parse_plan, plan_of
+from spmd_core.experiment import Plan, parse_plan
 from spmd_core.results import Change, Collective
 from spmd_core.time import NearestFit, estimate_step
 from spmd_core.trials.remedies.candidate import MOST, Candidate
 from spmd_core.words import INNER, changes, listed, neighbors, per_token
 
 
-def candidates(experiment: Experiment, found: Collective) -> list[Candidate]:
+def candidates(plan: Plan, found: Collective) -> list[Candidate]:
     """At most MOST plans to try for one collective, the fastest first by the instant estimate; all
     train on as many tokens, so that their times compare.
     """
-    plan, kept = plan_of(experiment), {}
+    kept = dict[str, Candidate]()
     for other in (*_without(plan, found.axes), *neighbors(plan)):
         if other.tokens != plan.tokens or other == plan:
             continue
         near = NearestFit(other, estimate_step(other))
-        varied = experiment_of(other)
+        varied = near.experiment
         kept[varied.id] = Candidate(
             varied,
             varied.strategies[0],

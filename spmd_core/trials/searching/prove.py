@@ -91,7 +91,7 @@ def stored_proof(lab: Lab, found: Sequence[Candidate]) -> Proof | None:
     if run is None:
         return None
     try:
-        result = lab.result(run)
+        result = lab.facts(run)
     except LabError:
         return None
     chosen = [each for each in found if each.study == run]

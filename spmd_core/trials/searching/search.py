@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from spmd_core.base import LabError, RequestError, refuse
-from spmd_core.lab import Asker, Lab, Searches
+from spmd_core.lab import COMMAND_LINE, Asker, Lab, Searches, why
 from spmd_core.machine import parse_target
 from spmd_core.search import (
     MOST,
@@ -28,7 +28,6 @@ from spmd_core.trials.searching.outcomes import (
     to_stored,
     within,
 )
-from spmd_core.trials.searching.pool import Pool
 from spmd_core.trials.searching.prove import MOST as MOST_PROVEN
 from spmd_core.trials.searching.prove import PROOFS, ROW_S, finalists, prove, stored_proof
 from spmd_core.trials.searching.runs import Runs
@@ -54,7 +53,7 @@ class Search(Work):
         store: Searches,
         question: AnyQuestion,
         budget_s: float | None,
-        asker: Asker | None = None,
+        asker: Asker = COMMAND_LINE,
     ):
         super().__init__()
         self.question, self.budget_s = question, budget_s
@@ -112,7 +111,7 @@ class Search(Work):
             self._enumerate(deadline)
             if self.budget_s is not None and not self.is_cancelled:
                 self._work(
-                    Runs(self._lab, self._asker, lambda: self.is_cancelled, deadline, self._batch)
+                    Runs(self._lab, self._asker, self._batch, lambda: self.is_cancelled, deadline)
                 )
             elif isinstance(self.question, ArrayQuestion):  # whose formula only orders
                 self._left_out |= any(each.fate == "estimated" for each in self._found)
@@ -196,26 +195,25 @@ class Search(Work):
         """Compile the best first, several at a time; WorkerError where the cluster that is to do
         that does not answer or goes away, which pauses the search.
         """
-        pool = Pool(self._lab, self._asker, self._batch)
         try:
             while not runs.is_over:
-                while pool.has_room and (group := self._next(choice)):
+                while runs.has_room and (group := self._next(choice)):
                     try:
                         experiment = experiment_of(group)
                         if result := runs.known(experiment):
                             self._keep(answered(group, result))
                         else:
-                            pool.submit(experiment, group)
+                            runs.submit(experiment, group)
                     except RequestError as error:
                         self._keep(failed(group, str(error)))
-                if pool.is_idle:
+                if runs.is_idle:
                     return
-                for group, found in pool.finished():
+                for group, found in runs.finished():
                     self._keep(
                         failed(group, found) if isinstance(found, str) else answered(group, found)
                     )
         finally:
-            pool.close()
+            runs.close()
 
     def _targets(self) -> Sequence[str]:
         return (
@@ -241,8 +239,7 @@ class Search(Work):
                 if status is None:
                     return
                 if result is None:
-                    why = status.error.message if status.error else f"the run {status.state}"
-                    self._keep(failed(group, why, status.run))
+                    self._keep(failed(group, why(status), status.run))
                     return
         except RequestError as error:
             self._keep(failed(group, str(error)))

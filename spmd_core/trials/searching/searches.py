@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from spmd_core.lab import Asker, Lab, Searches, StoredSearch
+from spmd_core.lab import COMMAND_LINE, Asker, Lab, Searches, StoredSearch
 from spmd_core.search import Answer
 from spmd_core.trials.searching.search import AnyQuestion, Search
 from spmd_core.trials.searching.work import carried_out
@@ -39,7 +39,7 @@ def find(lab: Lab, question: AnyQuestion) -> Search | None:
 
 
 def start(
-    lab: Lab, question: AnyQuestion, budget_s: float | None, asker: Asker | None = None
+    lab: Lab, question: AnyQuestion, budget_s: float | None, asker: Asker = COMMAND_LINE
 ) -> Search:
     """Begin a search, or go on with it; the one that runs already where one does."""
     store, key = stored(lab), (lab.folder, question.id)

@@ -3,12 +3,11 @@ any moment.
 """
 
 import contextlib
-import math
 from itertools import takewhile
 
 from spmd_core.base import LabError, RequestError, refuse
 from spmd_core.experiment import MAP_STRATEGIES, ONE_DEVICE, Experiment, Mesh, Row
-from spmd_core.lab import Asker, Lab, Remedies
+from spmd_core.lab import COMMAND_LINE, Asker, Batch, Lab, Remedies
 from spmd_core.results import Removal, Result, StrategyResult
 from spmd_core.time import calibration, is_current
 from spmd_core.trials.remedies import arrays, plans
@@ -16,8 +15,6 @@ from spmd_core.trials.remedies.attached import Answers
 from spmd_core.trials.remedies.candidate import Candidate, Target
 from spmd_core.trials.remedies.expected import Costs, Rates, costs, rates_of
 from spmd_core.trials.remedies.judged import Tried, targets
-from spmd_core.trials.searching.pool import Pool
-from spmd_core.trials.searching.runs import Runs
 from spmd_core.trials.searching.work import Work
 from spmd_core.trials.trying.stored import to_stored
 from spmd_core.trials.trying.trial import Trial
@@ -29,7 +26,7 @@ class Tryout(Work):
     `state`: running, done, cancelled or stopped (then `problem` says why).
     """
 
-    def __init__(self, lab: Lab, store: Remedies, result: Result, asker: Asker | None = None):
+    def __init__(self, lab: Lab, store: Remedies, result: Result, asker: Asker = COMMAND_LINE):
         super().__init__()
         self.result, self.problem = result, ""
         self.done, self.of, self.doing = 0, 0, ""  # collectives judged, of how many; what compiles
@@ -37,8 +34,7 @@ class Tryout(Work):
         self._unpredicted = False  # what communicates, and takes nobody knows how long
         # as of a search, so that they are out of the way on History
         batch = f"search remedies {result.run}"
-        self._runs = Runs(lab, asker, lambda: self.is_cancelled, math.inf, batch)
-        self._pool = Pool(lab, asker, batch)
+        self._runs = Batch(lab, asker, batch, lambda: self.is_cancelled)
         self._found: dict[str, dict[int, Removal]] = {}
         self._rates: dict[Mesh, Rates | None] = {}  # of the target with each mesh
         self._compiled: dict[str, StrategyResult | None] = {}  # by id of the experiment
@@ -71,7 +67,7 @@ class Tryout(Work):
             self.problem = str(error)
         finally:
             with contextlib.suppress(LabError):
-                self._pool.close()
+                self._runs.close()
             self.doing, self.state = "", state
         return self.answers
 
@@ -107,10 +103,10 @@ class Tryout(Work):
             if self.is_cancelled:
                 return
             wanted = {each.experiment.id for trial in trials for each in trial.wanted}
-            self._pool.cancel(lambda each, wanted=wanted: each.experiment.id not in wanted)
+            self._runs.cancel(lambda each, wanted=wanted: each.experiment.id not in wanted)
             self._begin(trials)
-            if not self._pool.is_idle:
-                for candidate, found in self._pool.finished():
+            if not self._runs.is_idle:
+                for candidate, found in self._runs.finished():
                     self._take(candidate, None if isinstance(found, str) else found)
 
     def _is_answered(self, trial: Trial) -> bool:
@@ -140,20 +136,20 @@ class Tryout(Work):
             for trial in trials
             for each in takewhile(lambda one: not self._is_known(one), trial.wanted[1:])
         ]
-        begun = {each.experiment.id for each in self._pool.at_work}
+        begun = {each.experiment.id for each in self._runs.at_work}
         for candidate in (*needed, *beside):
-            if not self._pool.has_room:
+            if not self._runs.has_room:
                 return
             if candidate.experiment.id not in begun and not self._is_known(candidate):
                 begun.add(candidate.experiment.id)
                 try:
-                    self._pool.submit(candidate.experiment, candidate)
+                    self._runs.submit(candidate.experiment, candidate)
                 except RequestError:
                     self._take(candidate, None)
 
     def _candidates(self, row: Row, target: Target) -> list[Candidate]:
-        if row.experiment.what.has_plan:
-            return plans.candidates(row.experiment, target.first)
+        if row.experiment.plan:
+            return plans.candidates(row.experiment.plan, target.first)
         cores, rates = self.result.environment.cores or 1, self._rates.get(row.experiment.mesh)
         return arrays.candidates(
             row.experiment, row.strategy, target.first, cores, rates.machine if rates else None

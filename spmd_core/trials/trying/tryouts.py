@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from spmd_core.lab import Asker, Lab, Remedies
+from spmd_core.lab import COMMAND_LINE, Asker, Lab, Remedies
 from spmd_core.results import Result
 from spmd_core.trials.remedies.attached import Answers, with_remedies
 from spmd_core.trials.searching.work import carried_out
@@ -51,7 +51,7 @@ def told(lab: Lab, result: Result) -> Result:
     return with_remedies(result, found[1]) if found else result
 
 
-def start(lab: Lab, result: Result, asker: Asker | None = None) -> Tryout:
+def start(lab: Lab, result: Result, asker: Asker = COMMAND_LINE) -> Tryout:
     """Begin to try; the tryout that is at work already where one is."""
     place, key = store(lab), (lab.folder, result.run)
     with _guard:

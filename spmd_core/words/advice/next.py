@@ -9,19 +9,14 @@ def next_step(result: Result) -> Next | None:
     """What to try next; None where there is nothing to vary: a small program, a bare array, a
     machine's own figures, or nothing that ran.
     """
-    what = result.experiment.what
+    experiment = result.experiment
     if result.experiment.variants:
         return next_step(result.of_variant(result.row(result.order[0]).variant))
     name = next((name for name in result.order if result.strategies[name].status == "ok"), None)
-    if name is None or what.kind not in ("computation", "plan"):
+    if name is None or not experiment.what.is_predicted:
         return None
     found = result.strategies[name]
-    if what.has_plan:
-        return next_plan(result.experiment, found.prediction) if found.prediction else None
+    if experiment.plan:
+        return next_plan(experiment.plan, found.prediction) if found.prediction else None
     facts = Facts(result, name, found)
     return next((said for rule in RULES if (said := rule(facts))), None)
-
-
-def with_next(result: Result) -> Result:
-    """The result with what to try next."""
-    return result.model_copy(update={"next": next_step(result)})

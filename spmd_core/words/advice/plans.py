@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spmd_core.base import RequestError, mesh_text
-from spmd_core.experiment import NAME, Experiment, Plan, experiment_of, parse_plan, plan_of, resized
+from spmd_core.experiment import NAME, Plan, experiment_of, parse_plan, resized
 from spmd_core.machine import Topology
 from spmd_core.results import Next, Prediction
 from spmd_core.time import NearestFit, estimate_step, larger, nearest_fit
@@ -18,11 +18,10 @@ WORTH = 0.02  # of the time per token: less is within what the estimate is off
 INNER = ("tensor", "sequence")
 
 
-def next_plan(experiment: Experiment, found: Prediction) -> Next | None:
+def next_plan(plan: Plan, found: Prediction) -> Next | None:
     """What to try instead of a predicted plan: what fits, else what takes less time per token, else
     more chips. Tens of milliseconds.
     """
-    plan = plan_of(experiment)
     if not found.fits:
         return _fit(plan, found)
     return _neighbor(plan) or _more_chips(plan, found)
@@ -36,7 +35,7 @@ def _fit(plan: Plan, found: Prediction) -> Next | None:
     return Next(
         rule="does_not_fit",
         number=missing,
-        experiment=experiment_of(nearest.plan),
+        experiment=nearest.experiment,
         sentence=words.fit_words(missing, listed(list(changes(plan, nearest)))),
     )
 
@@ -57,9 +56,7 @@ def _neighbor(plan: Plan) -> Next | None:
     sentence = words.plan_words(
         saved, listed(list(changes(plan, best))), now * plan.tokens, after * plan.tokens
     )
-    return Next(
-        rule="better_plan", number=saved, experiment=experiment_of(best.plan), sentence=sentence
-    )
+    return Next(rule="better_plan", number=saved, experiment=best.experiment, sentence=sentence)
 
 
 def neighbors(plan: Plan) -> Iterator[Plan]:

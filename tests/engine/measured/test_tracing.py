@@ -7,7 +7,8 @@ from spmd_core.engine.measured import tracing
 from spmd_core.pictures.timeline.recorded import Event
 from spmd_core.pictures.timeline.text import TRACED, from_text
 from spmd_core.program.ir.shardings import NAME
-from spmd_core.results.shardings import Shardings
+from spmd_core.results.shardings import NoShardings, Shardings
+from spmd_core.words.results import in_words
 
 LAYER = {
     "workload": "layer",
@@ -49,7 +50,9 @@ def test_a_trace_follows_the_timing_and_says_what_each_device_did(run):
     found = finished.result.strategies["auto"]
     assert found.status == "ok" and found.trace.reason is None
     assert [each.device for each in found.trace.devices] == list(range(8))
-    assert found.trace.sentence.startswith("step ") and len(found.trace.calls_s) == 3
+    assert not found.trace.sentence and len(found.trace.calls_s) == 3, "facts, and no words"
+    trace = in_words(finished.result).strategies["auto"].trace
+    assert trace.sentence.startswith("step ") and trace.notes[0].startswith("3 calls traced")
     assert {"all-reduce", "matmul"} <= {each.kind for each in found.trace.operations}
     product = next(each for each in found.trace.operations if each.kind == "matmul")
     assert product.source.startswith("layer_auto.py:") and product.op.endswith("dot_general")
@@ -67,7 +70,7 @@ def test_a_trace_follows_the_timing_and_says_what_each_device_did(run):
 def test_a_profiler_that_runs_already_costs_the_trace_alone(run, tmp_path):
     jax.profiler.start_trace(str(tmp_path))
     try:
-        found = run(**LAYER).result.strategies["auto"]
+        found = in_words(run(**LAYER).result).strategies["auto"]
     finally:
         jax.profiler.stop_trace()
     assert found.status == "ok" and found.median_s > 0 and found.trace.step_s is None
@@ -76,7 +79,7 @@ def test_a_profiler_that_runs_already_costs_the_trace_alone(run, tmp_path):
 
 def test_a_profile_without_events_says_so_and_keeps_what_was_measured(run, monkeypatch):
     monkeypatch.setattr(tracing, "read", lambda data: tracing.Recorded((), ()))
-    found = run(**LAYER).result.strategies["auto"]
+    found = in_words(run(**LAYER).result).strategies["auto"]
     assert found.status == "ok" and found.trace.devices == ()
     assert "recorded nothing, neither of the devices nor of the host" in found.trace.sentence
 
@@ -116,7 +119,7 @@ def test_shardings_of_the_steps_are_read_after_the_timing_and_change_nothing(run
         for event in run.events
         if event.event == "texts" and NAME in event.texts
     }
-    assert read["single"].reason == "on one device nothing is sharded"
+    assert read["single"].reason == NoShardings.ONE_DEVICE
     steps = {step.name or step.operation: step for step in read["auto"].steps}
     assert steps["x"].spec == ((), ("x",)) and steps["weights"].spec == (("x",), ())
     product = steps["dot_general"]

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from spmd_core.base.settings import read_settings
-from spmd_core.commands.predict_sweep import Batch
+from spmd_core.lab.batch import Batch
 from spmd_core.lab.cluster import client
 from spmd_core.lab.lab import Lab
+from spmd_core.lab.store.limits import Asker
 from spmd_core.lab.store.searches import Searches
 from spmd_core.results.remedy import Remedy
 from spmd_core.search.array_question import read_array_question
@@ -98,12 +99,12 @@ def test_a_worker_that_dies_costs_a_try_and_what_was_found_is_stored(cluster, op
 
 def test_what_is_cancelled_ends_on_the_cluster_too_and_what_crashes_says_why(cluster, open_lab):
     lab = open_lab(cluster.ready(1))
-    first = lab.submit(absent(), batch="a")
+    first = lab.submit(absent(), Asker(batch="a"))
     status = sampling(lab, first)
     assert status.state == "running" and lab.active() == (status,)
     lab.cancel(first)
     assert lab.wait(first, PATIENCE_S).state == "cancelled"
-    second = lab.submit(absent(standin.ABORT), batch="a")  # the one worker is free for it
+    second = lab.submit(absent(standin.ABORT), Asker(batch="a"))  # the one worker is free for it
     status = lab.wait(second, PATIENCE_S)
     assert status.state == "crashed" and "ended by SIGABRT in compile" in status.error.message
     assert "the rendezvous was not reached" in status.stderr_tail
@@ -112,7 +113,7 @@ def test_what_is_cancelled_ends_on_the_cluster_too_and_what_crashes_says_why(clu
 
 def test_what_takes_too_long_there_is_ended_there(cluster, open_lab):
     lab = open_lab(cluster.ready(1), predict_timeout_s=0.2)
-    run = lab.submit(absent(), batch="a")
+    run = lab.submit(absent(), Asker(batch="a"))
     status = lab.wait(run, PATIENCE_S)
     assert status.state == "timed_out"
     assert "the run took longer than 200 ms" in status.error.message
@@ -122,7 +123,7 @@ def test_what_would_remove_a_collective_is_compiled_there_too(cluster, open_lab)
     lab = open_lab(cluster.ready(1))
     cluster.allow(MANY)
     given = absent(standin.SUMS, **SUM, target="tpu:v5e:2x4", mesh={"x": 8})
-    run = lab.submit(given, batch="a")
+    run = lab.submit(given, Asker(batch="a"))
     assert lab.wait(run, PATIENCE_S).state == "succeeded"
     tryout = Tryout(lab, tried(lab), lab.result(run))
     found = tryout.run()["auto"][0]

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from spmd_core.lab.lab import Lab
+from spmd_core.lab.store.limits import Asker
 from spmd_core.lab.supervisor.active import ActiveRun
 from spmd_core.results.runs.states import COMPILING, TIMING, RunStatus, behind
 from spmd_core.words.experiments import experiment_words
@@ -119,7 +120,9 @@ def test_a_timed_run_begins_and_ends_while_a_compile_is_at_hand_and_paused(patie
 def test_runs_of_a_batch_are_compiled_side_by_side_and_all_rest_while_one_is_timed(open_lab):
     lab = open_lab(compilers=2)
     batch = [
-        lab.submit(absent(standin.ENDLESS, dims={"rows": 16, "cols": size}), batch="search a")
+        lab.submit(
+            absent(standin.ENDLESS, dims={"rows": 16, "cols": size}), Asker(batch="search a")
+        )
         for size in (8, 16, 24)
     ]
     alone = lab.submit(absent(standin.ENDLESS))
@@ -146,7 +149,7 @@ def test_a_paused_compile_says_for_what_and_a_waiting_one_behind_what(lab):
     status = paused(lab, first)
     what = experiment_words(experiment(standin.ROUNDS))
     assert phase_words(status).endswith(f"; paused while a run is timed ({what})")
-    until(lambda: lab._store.status(first).paused_for == what)  # and other processes can read it
+    until(lambda: lab._store.status(first).paused_for == timed)  # and other processes can read it
     assert [each.run for each in lab.active()] == [first, second, timed, next_timed]
     assert [each.queue_position for each in lab.active()] == [None, 1, None, 1]
     waits = lab.status(second)

@@ -84,7 +84,7 @@ def test_an_override_and_a_memory_kind_can_be_taken_back():
 
 def test_candidates_of_a_plan_train_on_as_many_tokens():
     plan = parse_experiment(DEFAULT_SPEC | {"mesh": {"fsdp": 8, "tensor": 2}})
-    found = plans.candidates(plan, collective(axes=("tensor",)))
+    found = plans.candidates(plan.plan, collective(axes=("tensor",)))
     assert 1 < len(found) <= MOST
     assert {"mesh"} in [{change.field for change in each.changes} for each in found]
     assert {each.experiment.sizes["batch"] for each in found} == {plan.sizes["batch"]}

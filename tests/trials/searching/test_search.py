@@ -1,16 +1,17 @@
 """A search as it is carried out, with real workers whose engine answers at once."""
 
 import threading
+import time
 
 import pytest
 
 from spmd_core.__main__ import main
+from spmd_core.lab.batch import Batch
 from spmd_core.lab.lab import Lab
 from spmd_core.lab.store.searches import Searches
 from spmd_core.search.array_question import read_array_question
 from spmd_core.search.question import read_question
 from spmd_core.trials.searching.choice import Choice
-from spmd_core.trials.searching.pool import Pool
 from spmd_core.trials.searching.runs import Runs, spread
 from spmd_core.trials.searching.search import Search
 from spmd_core.trials.searching.searches import watch_search
@@ -125,7 +126,7 @@ def test_candidates_of_an_absent_target_go_to_a_pool_and_are_runs_of_the_search(
 
 
 def test_a_pool_takes_one_run_more_than_there_are_compilers_and_cancels_what_is_left(lab):
-    pool = Pool(lab, None, "search a")
+    pool = Batch(lab, name="search a")
     for rows in (16, 32):
         until(lambda: list(pool.finished()) == [] and pool.has_room)
         pool.submit(
@@ -140,6 +141,24 @@ def test_a_pool_takes_one_run_more_than_there_are_compilers_and_cancels_what_is_
     pool.close()
     assert pool.is_idle and not lab.active()
     assert {each.state for each in lab.history()} == {"cancelled"}
+
+
+def test_of_runs_that_are_cancelled_together_none_that_waits_begins(lab):
+    asked = [
+        lab.submit(experiment(ENDLESS, dims={"rows": rows, "cols": 8})) for rows in (16, 32, 64)
+    ]
+    until(lambda: lab.status(asked[0]).state == "running")
+    lab.cancel(*asked)
+    until(lambda: not lab.active())
+    ended = [lab.status(run) for run in asked]
+    assert {each.state for each in ended} == {"cancelled"}
+    assert [each.started_at is None for each in ended] == [False, True, True]
+
+
+def test_a_batch_whose_time_is_over_cancels_its_run_and_keeps_what_was_measured(lab):
+    batch = Batch(lab, deadline=time.monotonic() + 1.0)
+    assert batch.run(experiment(ENDLESS)) == (None, None) and batch.is_over
+    assert batch.is_idle and not lab.active()
 
 
 def test_a_model_is_estimated_without_a_run_and_a_thread_tells_how_it_goes(lab, store):
@@ -184,7 +203,7 @@ class Canned(Runs):
     """Runs whose results are given, by the spread of their times."""
 
     def __init__(self, *spreads):
-        super().__init__(None, None, lambda: False, float("inf"))
+        super().__init__(None)
         self.left = [result({"auto": strategy(1.0) | {"iqr_s": each}}) for each in spreads]
 
     def run(self, experiment, compile_only=False):

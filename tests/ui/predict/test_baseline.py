@@ -5,12 +5,11 @@ import json
 import pytest
 
 from spmd_core.base.errors import RequestError
-from spmd_core.experiment.plans import plan_of
 from spmd_core.time.cost.baseline import MAX_BYTES, baseline_of, to_text
 from tests.ui.predictions import MODEL, prediction
 from ui.predict.keep import changes
 
-NOW = baseline_of(plan_of(MODEL), prediction())
+NOW = baseline_of(MODEL.plan, prediction())
 KEPT = json.loads(to_text(NOW))
 
 

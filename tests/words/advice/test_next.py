@@ -4,7 +4,7 @@ import pytest
 
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.experiment.plans import experiment_of, plan_of
+from spmd_core.experiment.plans import experiment_of
 from spmd_core.results.result import Result
 from spmd_core.time.estimate.step import estimate_step
 from spmd_core.words.advice.next import next_step
@@ -130,7 +130,7 @@ def test_a_plan_that_does_not_fit_is_given_one_that_should():
         batch_per_device=4,
         remat="full",
     )
-    assert said.rule == "does_not_fit" and estimate_step(plan_of(said.experiment)).fits
+    assert said.rule == "does_not_fit" and estimate_step(said.experiment.plan).fits
     assert said.number == estimate_step(plan).memory_bytes.missing
 
 
@@ -143,7 +143,7 @@ def test_a_better_neighbor_takes_as_much_less_as_is_said():
         remat="full",
     )
     assert said.rule == "better_plan"
-    other = plan_of(said.experiment)
+    other = said.experiment.plan
     times = [estimate_step(each).predicted_s.estimate / each.tokens for each in (other, plan)]
     assert said.number == pytest.approx(1 - times[0] / times[1])
 
@@ -158,4 +158,4 @@ def test_where_no_neighbor_is_better_more_chips_are_left():
         remat="full",
     )
     assert said.rule == "more_chips"
-    assert plan_of(said.experiment).topology.chips == 2 * plan.topology.chips
+    assert said.experiment.plan.topology.chips == 2 * plan.topology.chips

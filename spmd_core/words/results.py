@@ -1,0 +1,32 @@
+"""A stored result with its sentences, which are made of its facts each time it is read."""
+
+from collections.abc import Callable
+
+from spmd_core.results import Comparison, Result
+from spmd_core.words import runs, strategies, traces
+from spmd_core.words.advice.next import next_step
+
+
+def in_words(result: Result) -> Result:
+    """A result with its answer, the words of its traces, and what to try next; what an older
+    version stored of these is replaced.
+    """
+    return result.model_copy(
+        update={
+            "strategies": {
+                name: found.model_copy(update={"trace": traces.in_words(result, name)})
+                if found.trace
+                else found
+                for name, found in result.strategies.items()
+            },
+            "comparison": _said(result.comparison, runs.run_headline, result),
+            "predicted": _said(result.predicted, strategies.predicted, result),
+            "next": next_step(result),
+        }
+    )
+
+
+def _said(
+    comparison: Comparison | None, sentence: Callable[[Result], str], result: Result
+) -> Comparison | None:
+    return comparison and comparison.model_copy(update={"sentence": sentence(result)})

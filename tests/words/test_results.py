@@ -1,0 +1,61 @@
+"""What is stored is facts; who reads a result gets them with their sentences, also of old rows."""
+
+from spmd_core.results.advice import Next
+from spmd_core.results.result import StrategyResult
+from spmd_core.results.shardings import NoShardings, Shardings
+from spmd_core.results.trace import NoTrace, Trace, TracedDevice
+from spmd_core.words.advice.next import next_step
+from spmd_core.words.results import in_words
+from spmd_core.words.runs import run_headline
+from spmd_core.words.texts import read_shardings
+from tests.ui.values import strategy
+from tests.words.advice.test_next import answered
+
+ALONE = {name: 0.0 for name in TracedDevice.model_fields if name != "device"}
+
+
+def traced(trace, **environment):
+    """The words of a trace as a run stored it."""
+    result = answered(floor_s=8e-3)
+    found = StrategyResult.model_validate(strategy(1e-2)).model_copy(update={"trace": trace})
+    here = result.environment.model_copy(update=environment)
+    result = result.model_copy(update={"strategies": {"auto": found}, "environment": here})
+    return in_words(result).strategies["auto"].trace
+
+
+def test_facts_get_their_sentences_and_what_an_older_version_stored_is_replaced():
+    facts = answered(single=strategy(1e-3), auto=strategy(5e-3))
+    old = facts.model_copy(
+        update={
+            "comparison": facts.comparison.model_copy(update={"sentence": "an older one"}),
+            "next": Next(rule="old", sentence="x", number=1, experiment=facts.experiment),
+        }
+    )
+    found = in_words(facts)
+    assert found == in_words(old) == in_words(found)
+    assert found.comparison.sentence == run_headline(facts) and found.next == next_step(facts)
+    assert found.next.rule == "one_device_wins" and not facts.next
+
+
+def test_why_nothing_was_traced_is_put_in_words():
+    assert "neither of the devices" in traced(Trace(reason=NoTrace.NOTHING)).sentence
+    only_host = traced(Trace(reason=NoTrace.ONLY_HOST), platform="metal")
+    assert "no operation of a device on metal" in only_host.reason
+    assert traced(Trace(reason="it broke")).sentence == "not traced: it broke"
+
+
+def test_a_trace_says_what_disturbs_it():
+    devices = tuple(TracedDevice(device=number, **ALONE) for number in range(4))
+    seconds = dict.fromkeys(("step_s", "compute_s", "collectives_s", "exposed_s"), 1e-3)
+    trace = Trace(**seconds, calls_s=(1e-3,), devices=devices, left_out=12)
+    calls, shared, left = traced(trace, simulated=True, cores=2).notes
+    assert calls.startswith("1 call traced") and calls.endswith("without it is 10 ms")
+    assert shared.startswith("4 simulated devices share 2 cores") and left.startswith("12 events")
+    assert len(traced(trace, simulated=False).notes) == 2
+    assert traced(trace.model_copy(update={"notes": ("of before",)})).notes == ("of before",)
+
+
+def test_why_no_shardings_were_read_is_put_in_words():
+    stored = Shardings(reason=NoShardings.ONE_DEVICE).model_dump_json()
+    assert read_shardings(stored).reason == "on one device nothing is sharded"
+    assert read_shardings('{"reason": "it broke"}').reason == "it broke"

@@ -203,7 +203,8 @@ def test_a_train_step_is_predicted_from_the_command_line(tmp_path):
     assert 0 < found["mfu"] < 1
     assert found["tflops_per_chip"] == pytest.approx(197 * found["mfu"])
     assert {axis for each in found["collectives"] for axis in each["axes"]} == {"fsdp", "tensor"}
-    assert any("splash" in segment["name"] for segment in found["timeline"])
+    assert found["shares_s"]["kernel"] > 0, "the attention kernel's"
+    assert found["timeline"] == [], "no screen read it; the key stays"
     kept_plan = json.loads(kept.read_text())
     assert kept_plan["plan"]["remat"] == "minimal"
     assert kept_plan["estimate_s"] == found["predicted_s"]["estimate"]

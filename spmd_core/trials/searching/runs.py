@@ -1,7 +1,5 @@
 """The runs of one search: its compiles side by side, and its timed runs one by one."""
 
-from typing import Any
-
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Batch
 from spmd_core.results import SPREAD_WARNING, Result, RunStatus
@@ -10,9 +8,7 @@ from spmd_core.results import SPREAD_WARNING, Result, RunStatus
 class Runs(Batch):
     """A batch whose timed runs are repeated where something else ran on the machine."""
 
-    def __init__(self, *given: Any, **named: Any):
-        super().__init__(*given, **named)
-        self.disturbed = 0  # how many were measured again
+    disturbed: int = 0  # how many were measured again
 
     def steady(self, experiment: Experiment) -> tuple[RunStatus | None, Result | None]:
         """The same as `run`, once more where the times spread as on a busy machine: the steadier of

@@ -6,8 +6,16 @@ import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, seconds_text
 from spmd_core.experiment import DTYPE_BYTES, Experiment, Layout, Spec, layout, read_spec
-from spmd_core.pictures import Cost, Costs, Move, costs, missing_bytes, reshard
-from spmd_core.time import calibration, measured
+from spmd_core.pictures import Move, missing_bytes, reshard, time_of
+from spmd_core.time import (
+    Calibration,
+    Duration,
+    TimeModel,
+    Unknown,
+    calibration,
+    measured,
+    time_model,
+)
 from spmd_core.words import layouts as words
 from ui import choices
 from ui.lab import lab
@@ -18,13 +26,14 @@ from ui.shell import refusal
 NONE = "–"
 
 
-def costs_here(experiment: Experiment) -> Costs:
-    """What moves cost on the experiment's target, by what is stored of it."""
+def times_here(experiment: Experiment) -> TimeModel:
+    """What is known of the experiment's target, by what is stored of it."""
     known = calibration(experiment, lab().latest, lab().result)
-    return costs(experiment, measured(known).fits if known else ())
+    found = Calibration(measured(known)) if known else None
+    return time_model(experiment, found, lab().hardware().cores)
 
 
-def table(moves: Sequence[Move], cost: Cost, why: Callable[[Move], str]) -> None:
+def table(moves: Sequence[Move], time_of: words.TimeOf, why: Callable[[Move], str]) -> None:
     """The steps in order: what, over which axes, bytes per device, seconds, why."""
     named = any(move.array for move in moves)
     rows = {"Array": [move.array for move in moves]} if named else {}
@@ -34,15 +43,19 @@ def table(moves: Sequence[Move], cost: Cost, why: Callable[[Move], str]) -> None
             "Step": [move.kind for move in moves],
             "Over": [", ".join(move.axes) for move in moves],
             "Bytes per device": [bytes_text(move.nbytes) if move.sends else NONE for move in moves],
-            "Time": [_time(move, cost) for move in moves],
+            "Time": [_time(move, time_of) for move in moves],
             "Why": [coded(why(move)) for move in moves],
         },
         border="horizontal",
     )
 
 
-def _time(move: Move, cost: Cost) -> str:
-    return (seconds_text(cost(move)) if move.sends else NONE).replace(" ", "\u00a0")
+def _time(move: Move, time_of: words.TimeOf) -> str:
+    found = time_of(move) if move.sends else None
+    if found is None:
+        return NONE
+    seconds = found.seconds if isinstance(found, Duration) else None
+    return seconds_text(seconds).replace(" ", "\u00a0")
 
 
 def reshard_view(experiment: Experiment, found: Layout) -> None:
@@ -68,19 +81,17 @@ def reshard_view(experiment: Experiment, found: Layout) -> None:
     except RequestError as error:
         refusal(str(error))
         return
-    here = costs_here(experiment)
-    said = words.reshard_headline(found.spec, after, moves, missing, here.of)
+    times = times_here(experiment)
+
+    def of(move: Move) -> Duration | Unknown:
+        return time_of(move, found.mesh, times)
+
+    said = words.reshard_headline(found.spec, after, moves, missing, of)
     st.markdown(f"**{coded(said)}**")
     if moves:
-        table(moves, here.of, words.step_why)
-    sends = any(move.sends for move in moves)
-    st.caption(
-        coded(
-            f"{words.cost_source(experiment, here.is_known)} {words.NEEDED}"
-            if sends
-            else words.NEEDED
-        )
-    )
+        table(moves, of, words.step_why)
+    sent = [move for move in moves if move.sends]
+    st.caption(coded(f"{words.time_source(sent, of)} {words.NEEDED}".strip()))
     st.markdown(coded(f"Then {words.layout_headline(new, experiment.dtype)}"))
     st.vega_lite_chart(
         picture.picture(new, experiment.dtype),

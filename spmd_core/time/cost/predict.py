@@ -18,11 +18,11 @@ from spmd_core.results import (
     TimelineSegment,
 )
 from spmd_core.time.cost.clocks import Segment, Tally, Walk
+from spmd_core.time.cost.collective_costs import priced
 from spmd_core.time.cost.comm import Cluster
 from spmd_core.time.cost.constants import NEARLY_FULL
 from spmd_core.time.cost.interval import bounds, interval
 from spmd_core.time.cost.links import straggling
-from spmd_core.time.cost.priced import priced
 from spmd_core.time.cost.schedule import Walker
 
 MAX_SEGMENTS, MAX_BUFFERS = 1200, 12

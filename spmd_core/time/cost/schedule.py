@@ -14,15 +14,7 @@ from spmd_core.program import (
     rendezvous,
     trip_count,
 )
-from spmd_core.time.cost.clocks import Ready, Segment, State, Tally, Walk, cause_of, latest
-from spmd_core.time.cost.comm import (
-    Cluster,
-    Communication,
-    channels_passed,
-    find,
-    overlapping_order,
-)
-from spmd_core.time.cost.occupy import (
+from spmd_core.time.cost.advance import (
     communicate,
     copy,
     copy_s,
@@ -31,6 +23,14 @@ from spmd_core.time.cost.occupy import (
     hold,
     pass_on,
     wait,
+)
+from spmd_core.time.cost.clocks import Ready, Segment, State, Tally, Walk, cause_of, latest
+from spmd_core.time.cost.comm import (
+    Cluster,
+    Communication,
+    channels_passed,
+    find,
+    overlapping_order,
 )
 from spmd_core.time.cost.ops import NOTHING, Work, operation
 

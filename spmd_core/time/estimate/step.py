@@ -9,7 +9,6 @@ from spmd_core.program import generic
 from spmd_core.results import Binds, Bounds, Collective, Estimate, PredictedMemory, Prediction
 from spmd_core.time.cost.constants import (
     HBM_EFFICIENCY,
-    HOST_EFFICIENCY,
     KERNEL_HIGH,
     KERNEL_LOW,
     MATMUL_OFF,
@@ -18,7 +17,7 @@ from spmd_core.time.cost.constants import (
     OVERLAP_LOW,
     UNMODELLED,
 )
-from spmd_core.time.cost.links import straggling
+from spmd_core.time.cost.links import host_s, straggling
 from spmd_core.time.cost.memory import estimate_memory
 from spmd_core.time.estimate.constants import WITHOUT_COMPILING
 from spmd_core.time.estimate.shapes import Shapes, shapes_of
@@ -105,9 +104,9 @@ def _exposed(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: i
     waits = tuple(
         each.seconds * each.count * (late if each.beside else each.alone) for each in moved
     )
-    host_s = offloaded / (shapes.chip.host_bandwidth * HOST_EFFICIENCY)
+    one_way = host_s(shapes.chip, offloaded)
     back = work.recomputed.seconds + work.backward.seconds
-    return _Exposed(waits, max(0.0, host_s - work.forward.seconds) + max(0.0, host_s - back))
+    return _Exposed(waits, max(0.0, one_way - work.forward.seconds) + max(0.0, one_way - back))
 
 
 def _interval(

@@ -4,14 +4,17 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
-
-import numpy as np
 
 from spmd_core.experiment import DATA_AXES, CutArray, Plan
-from spmd_core.machine import Topology, mesh_places
 from spmd_core.time.cost.constants import DCN_LATENCY_S
-from spmd_core.time.cost.links import EXPECTED, NOMINAL, Route, collective_s, dcn_bandwidth, route
+from spmd_core.time.cost.links import (
+    EXPECTED,
+    NOMINAL,
+    Route,
+    collective_s,
+    dcn_bandwidth,
+    route_of,
+)
 from spmd_core.time.estimate.constants import FIRST_PART, LINE_GATHER, LONE_GATHER, RING
 from spmd_core.time.estimate.shapes import NOT_OF_A_LAYER, Shapes
 
@@ -55,17 +58,6 @@ class Transfer:
     def ring(self) -> int:
         """Devices of a collective matmul's ring: none is estimated, the compiler makes them."""
         return 0
-
-
-@lru_cache(maxsize=4096)
-def route_of(
-    topology: Topology, mesh: tuple[tuple[str, int], ...], order: str, axes: tuple[str, ...]
-) -> Route:
-    """Where the first group of a collective over mesh axes lies; the others are alike."""
-    places = mesh_places(topology, [size for _, size in mesh], order)
-    first = tuple(slice(None) if name in axes else 0 for name, _ in mesh)
-    group = np.asarray(places[first]).reshape(-1, 5).tolist()
-    return route(topology, range(len(group)), [tuple(place) for place in group])
 
 
 def transfers(shapes: Shapes, matmuls: Mapping[str, float]) -> list[Transfer]:

@@ -1,6 +1,7 @@
 """The chart of predicted against measured."""
 
 from spmd_core.time.bandwidth.beside import Pair
+
 from ui.charts.beside import beside_chart
 
 

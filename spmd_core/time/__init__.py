@@ -15,18 +15,15 @@ from spmd_core.time.cost import baseline
 from spmd_core.time.cost.attached import cluster_of
 from spmd_core.time.cost.clocks import Segment, Walk
 from spmd_core.time.cost.links import Span, hops_between, host_s, route
-from spmd_core.time.cost.memory import MemoryEstimate, estimate_memory
+from spmd_core.time.cost.memory import estimate_memory
 from spmd_core.time.cost.mesh_axes import MeshAxis, mesh_axes
 from spmd_core.time.cost.predict import Keep, Useful, predict
 from spmd_core.time.cost.predicting import Answer, is_current, is_outdated, of_experiment
 from spmd_core.time.cost.schedule import Walker
 from spmd_core.time.cost.version import versions
-from spmd_core.time.estimate.bound import step_bound
+from spmd_core.time.estimate.mesh_estimates import MeshEstimates
 from spmd_core.time.estimate.nearest_fit import NearestFit, larger, nearest_fit
-from spmd_core.time.estimate.shapes import Shapes, shapes_of
-from spmd_core.time.estimate.step import estimate_step, step_time
-from spmd_core.time.estimate.transfers import Transfer, transfers
-from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work
+from spmd_core.time.estimate.step import estimate_step
 from spmd_core.time.model.calibration import ALONE, Calibration
 from spmd_core.time.model.duration import Duration, Unknown
 from spmd_core.time.model.limits import limits_of
@@ -51,18 +48,15 @@ __all__ = [
     "Duration",
     "Formula",
     "Keep",
-    "MemoryEstimate",
     "MeshAxis",
+    "MeshEstimates",
     "NearestFit",
     "Pair",
     "ProgramTime",
     "Segment",
-    "Shapes",
     "ShardedFormula",
     "Span",
-    "StepWork",
     "TimeModel",
-    "Transfer",
     "Unknown",
     "Useful",
     "Walk",
@@ -84,7 +78,6 @@ __all__ = [
     "is_current",
     "is_outdated",
     "larger",
-    "layer_matmuls",
     "limits_of",
     "link_s",
     "measured",
@@ -99,14 +92,9 @@ __all__ = [
     "predict",
     "program_time",
     "route",
-    "shapes_of",
     "spearman",
-    "step_bound",
-    "step_time",
-    "step_work",
     "time_model",
     "times_where_run",
-    "transfers",
     "versions",
     "with_expected",
     "with_roofline",

@@ -1,6 +1,7 @@
 """What has to move, on Layout: a table of steps, and from one spec to another with both pictures."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -11,7 +12,6 @@ from spmd_core.time import (
     Calibration,
     Duration,
     TimeModel,
-    Unknown,
     calibration,
     measured,
     time_model,
@@ -81,11 +81,7 @@ def reshard_view(experiment: Experiment, found: Layout) -> None:
     except RequestError as error:
         refusal(str(error))
         return
-    times = times_here(experiment)
-
-    def of(move: Move) -> Duration | Unknown:
-        return time_of(move, found.mesh, times)
-
+    of = partial(time_of, mesh=found.mesh, times=times_here(experiment))
     said = words.reshard_headline(found.spec, after, moves, missing, of)
     st.markdown(f"**{coded(said)}**")
     if moves:

@@ -1,5 +1,6 @@
 """A step in pictures, on Layout: operands and their product, each sharded, and what it needs."""
 
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -15,8 +16,7 @@ from spmd_core.experiment import (
     read_spec,
     spec_code,
 )
-from spmd_core.pictures import Move, is_product, product, time_of
-from spmd_core.time import Duration, Unknown
+from spmd_core.pictures import is_product, product, time_of
 from spmd_core.words import layouts as words
 from ui import inputs, links, shell, state
 from ui.lab import lab
@@ -170,9 +170,7 @@ def _needs(experiment: Experiment) -> None:
     times = moves.times_here(experiment)
     to_order = times.for_order(experiment, lab().hardware().cores)
 
-    def of(move: Move) -> Duration | Unknown:
-        return time_of(move, experiment.mesh, times)
-
+    of = partial(time_of, mesh=experiment.mesh, times=times)
     try:
         found = product(experiment, to_order)
     except RequestError as error:

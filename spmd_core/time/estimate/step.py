@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from spmd_core.experiment import Plan, not_cut
@@ -20,7 +21,7 @@ from spmd_core.time.cost.constants import (
 from spmd_core.time.cost.links import host_s, straggling
 from spmd_core.time.cost.memory import estimate_memory
 from spmd_core.time.estimate.constants import WITHOUT_COMPILING
-from spmd_core.time.estimate.shapes import Shapes, shapes_of
+from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.transfers import Transfer, transfers
 from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work
 
@@ -45,11 +46,8 @@ class _Exposed:
 def estimate_step(plan: Plan) -> Prediction:
     """What compiling a plan would predict of its step, about; see docs/prediction.md for how near."""
     shapes = shapes_of(plan)
-    work, moved, memory = (
-        step_work(shapes),
-        transfers(shapes, dict(layer_matmuls(shapes))),
-        estimate_memory(plan),
-    )
+    work, moved = step_parts(shapes, recomputed(plan))
+    memory = estimate_memory(plan)
     exposed = _exposed(shapes, work, moved, memory.host)
     time = step_time(shapes, work, moved, memory.host)
     seconds = time.estimate
@@ -82,6 +80,11 @@ def estimate_step(plan: Plan) -> Prediction:
             "notes": [*not_cut(plan), *filter(None, [plan.kernel_refusal])],
         },
     )
+
+
+def step_parts(shapes: Shapes, again: Collection[str]) -> tuple[StepWork, list[Transfer]]:
+    """The work of a step and its transfers, where the backward pass computes these names again."""
+    return step_work(shapes, again), transfers(shapes, dict(layer_matmuls(shapes)), again)
 
 
 def step_time(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: int) -> Estimate:

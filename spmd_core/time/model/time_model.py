@@ -9,7 +9,7 @@ from spmd_core.base import RequestError
 from spmd_core.experiment import TRANSFERS, Axes, Experiment, Mesh
 from spmd_core.machine import Topology, get_topology
 from spmd_core.results import Collective, Estimate, Operation
-from spmd_core.time.cost.constants import HBM_EFFICIENCY, MATMUL_OFF, MATMUL_SHARE, MEMORY_HIGH
+from spmd_core.time.cost.constants import HBM_EFFICIENCY, MATMUL_SHARE, MEMORY_HIGH
 from spmd_core.time.cost.links import NOMINAL
 from spmd_core.time.model.calibration import Calibration, Case, Rates
 from spmd_core.time.model.duration import (
@@ -29,6 +29,7 @@ OFF = 0.15  # what adding up single operations is off by, usually
 OFF_AS_MANY = 0.5  # of a collective among as many devices over other axes
 OFF_OTHERS = 1.0  # of one among another number of devices
 OFF_GUESS = 3.0
+OFF_NOMINAL = 0.1  # of what one device does by its data sheet
 # kinds that move what another moves
 LIKE = {"collective-broadcast": "all-gather", "ragged-all-to-all": "all-to-all"}
 
@@ -74,20 +75,22 @@ class TimeModel:
             return Duration(0.0, 0.0, 0.0, self.source, self.floor_s)
         if self.topology is not None:
             return self._on_links(self.topology, kind, mesh, axes, nbytes, pairs)
-        cases = self.calibration.cases(kind) if self.calibration else {}
-        for case, off, stand_in in (
-            *((case, OFF, "") for case in cases if _is(case, axes, devices)),
-            *((case, OFF_AS_MANY, _over(*case)) for case in cases if case[1] == devices),
-            *((case, OFF_OTHERS, _over(*case)) for case in cases),
-        ):
-            assert self.calibration is not None
-            curve = cases[case]
-            source: Source = "measured" if not stand_in and nbytes in curve[0] else "calibrated"
-            seconds = self.calibration.collective_s(curve, nbytes)
-            return self._duration(seconds, off + self.calibration.spread, source, stand_in)
+        known = self.calibration
+        cases = known.cases(kind) if known else {}
+        alike = (
+            [(case, OFF, "") for case in cases if _is(case, axes, devices)]
+            or [(case, OFF_AS_MANY, _over(case)) for case in cases if case[1] == devices]
+            or [(case, OFF_OTHERS, _over(case)) for case in cases]
+        )
+        if known and alike:
+            case, off, stand_in = alike[0]
+            measured = not stand_in and nbytes in cases[case][0]
+            seconds = known.collective_s(cases[case], nbytes)
+            source: Source = "measured" if measured else "calibrated"
+            return self._duration(seconds, off + known.spread, source, stand_in)
         if self.host is not None:
             return self._duration(self.host.collective_s(kind, nbytes), OFF_GUESS, "guessed")
-        return not_measured(kind) if self.calibration else NOT_CALIBRATED
+        return not_measured(kind) if known else NOT_CALIBRATED
 
     def compiled(self, each: Collective, mesh: Mesh) -> Duration | Unknown:
         """Of a compiled program's collective, one execution."""
@@ -95,31 +98,19 @@ class TimeModel:
 
     def matmul(self, flops: float, sizes: Sizes | None = None) -> Duration | Unknown:
         """Of FLOPs on one device, in a matmul of these sizes where it is one."""
-        if self.topology is not None:
-            seconds = flops / (self.topology.chip.device_flops * MATMUL_SHARE)
-            return Duration(seconds, seconds / MATMUL_OFF, seconds * MATMUL_OFF, "nominal")
-        if self.calibration is not None and self.calibration.is_complete:
-            side = max(1, round((flops / 2) ** (1 / 3)))
-            shape = sizes or (side, side, side)
-            one = self.calibration.operation_s(Operation(kind="matmul", sizes=shape), self.dtype)
-            seconds = one * flops / (2 * math.prod(shape))
-            return self._duration(seconds, OFF + self.calibration.spread, "calibrated")
-        if self.host is not None:
-            return self._duration(flops / self.host.flops_per_s(), OFF_GUESS, "guessed")
-        return NOT_CALIBRATED
+        if self.calibration is None or not self.calibration.is_complete:
+            return self._by_rate(flops, self._rates().flops_per_s)
+        side = max(1, round((flops / 2) ** (1 / 3)))
+        shape = sizes or (side, side, side)
+        one = self.calibration.operation_s(Operation(kind="matmul", sizes=shape), self.dtype)
+        return self._calibrated(one * flops / (2 * math.prod(shape)))
 
     def memory(self, nbytes: float) -> Duration | Unknown:
         """Of bytes that one device reads and writes, as an elementwise loop."""
-        if self.topology is not None:
-            seconds = nbytes / (self.topology.chip.device_hbm_bandwidth * HBM_EFFICIENCY)
-            return Duration(seconds, seconds * HBM_EFFICIENCY, seconds * MEMORY_HIGH, "nominal")
-        if self.calibration is not None and self.calibration.is_complete:
-            loop = Operation(kind="copy", sizes=(max(1, int(nbytes)),))
-            seconds = self.calibration.operation_s(loop)
-            return self._duration(seconds, OFF + self.calibration.spread, "calibrated")
-        if self.host is not None:
-            return self._duration(nbytes / self.host.bytes_per_s(), OFF_GUESS, "guessed")
-        return NOT_CALIBRATED
+        if self.calibration is None or not self.calibration.is_complete:
+            return self._by_rate(nbytes, self._rates().bytes_per_s)
+        loop = Operation(kind="copy", sizes=(max(1, int(nbytes)),))
+        return self._calibrated(self.calibration.operation_s(loop))
 
     @property
     def floor_s(self) -> float:
@@ -137,16 +128,31 @@ class TimeModel:
 
     def rates(self, *, alone: bool) -> Rates | None:
         """What a device reaches, `alone` or while all do the same; None where that is not known."""
+        if self.calibration is not None:
+            return self.calibration.rates(self.dtype, alone=alone)
+        return self._rates(alone=alone) if self.topology or self.host else None
+
+    def _rates(self, *, alone: bool = False) -> Rates:
+        """By the data sheet, else as guessed; nothing (0) is known of accelerators."""
         if self.topology is not None:
             chip = self.topology.chip
             flops, nbytes = chip.device_flops, chip.device_hbm_bandwidth
             return Rates(flops * MATMUL_SHARE, nbytes * HBM_EFFICIENCY, 0.0)
-        if self.calibration is not None:
-            return self.calibration.rates(self.dtype, alone=alone)
         if self.host is None:
-            return None
+            return Rates(0.0, 0.0, 0.0)
         flops, nbytes = self.host.flops_per_s(alone=alone), self.host.bytes_per_s(alone=alone)
         return Rates(flops, nbytes, self.floor_s)
+
+    def _by_rate(self, amount: float, rate: float) -> Duration | Unknown:
+        if not rate:
+            return NOT_CALIBRATED
+        if self.topology is not None:
+            return self._duration(amount / rate, OFF_NOMINAL, "nominal")
+        return self._duration(amount / rate, OFF_GUESS, "guessed")
+
+    def _calibrated(self, seconds: float) -> Duration:
+        assert self.calibration is not None
+        return self._duration(seconds, OFF + self.calibration.spread, "calibrated")
 
     def for_order(self, experiment: Experiment, cores: int) -> "TimeModel":
         """A model that knows something of every target, as a search needs to put candidates in an
@@ -196,6 +202,7 @@ def _is(case: Case, axes: Axes, devices: int | None) -> bool:
     return set(case[0]) == set(axes) and devices in (None, case[1])
 
 
-def _over(axes: Axes, devices: int) -> str:
+def _over(case: Case) -> str:
     """What stands in: `as measured over x, among 2 devices`."""
+    axes, devices = case
     return f"as measured over {', '.join(axes)}, among {devices} devices"

@@ -17,9 +17,9 @@ from spmd_core.time.cost.clocks import Segment, Walk
 from spmd_core.time.cost.links import Span, hops_between, host_s, route
 from spmd_core.time.cost.memory import estimate_memory
 from spmd_core.time.cost.mesh_axes import MeshAxis, mesh_axes
+from spmd_core.time.cost.module_costs import ModuleCosts
 from spmd_core.time.cost.predict import Keep, Useful, predict
 from spmd_core.time.cost.predicting import Answer, is_current, is_outdated, of_experiment
-from spmd_core.time.cost.schedule import Walker
 from spmd_core.time.cost.version import versions
 from spmd_core.time.estimate.mesh_estimates import MeshEstimates
 from spmd_core.time.estimate.nearest_fit import NearestFit, larger, nearest_fit
@@ -50,6 +50,7 @@ __all__ = [
     "Keep",
     "MeshAxis",
     "MeshEstimates",
+    "ModuleCosts",
     "NearestFit",
     "Pair",
     "ProgramTime",
@@ -60,7 +61,6 @@ __all__ = [
     "Unknown",
     "Useful",
     "Walk",
-    "Walker",
     "baseline",
     "bound_s",
     "calibration",

@@ -8,7 +8,7 @@ from spmd_core.time.cost.clocks import Busy, Ready, Segment, State, cause_of, la
 from spmd_core.time.cost.comm import Communication
 from spmd_core.time.cost.constants import HBM_EFFICIENCY
 from spmd_core.time.cost.links import host_s
-from spmd_core.time.cost.ops import Work
+from spmd_core.time.cost.ops import OperationCost
 from spmd_core.time.cost.traffic import async_copy_bytes
 
 
@@ -150,7 +150,7 @@ def copy_s(
     return "host in" if into else "host out", host_s(chip, host, nominal=fastest)
 
 
-def hold(work: Work, instruction: Instruction, place: str, state: State) -> None:
+def hold(work: OperationCost, instruction: Instruction, place: str, state: State) -> None:
     """An operation holds the chip: its seconds, FLOPs and bytes are counted, and where it stood."""
     start, state.chip = state.chip, state.chip + work.seconds
     kind = work.kind if work.kind != "matmul" or work.bound == "compute" else "memory"

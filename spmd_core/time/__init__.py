@@ -25,7 +25,7 @@ from spmd_core.time.estimate.mesh_estimates import MeshEstimates
 from spmd_core.time.estimate.nearest_fit import NearestFit, larger, nearest_fit
 from spmd_core.time.estimate.step import estimate_step
 from spmd_core.time.model.calibration import ALONE, Calibration
-from spmd_core.time.model.duration import Duration, Unknown
+from spmd_core.time.model.duration import NOT_CALIBRATED, Duration, Unknown
 from spmd_core.time.model.limits import limits_of
 from spmd_core.time.model.nominal import data_sheet, link_s
 from spmd_core.time.model.stored import (
@@ -41,6 +41,7 @@ from spmd_core.time.model.time_model import TimeModel, time_model
 __all__ = [
     "ALONE",
     "FEWEST_RANKED",
+    "NOT_CALIBRATED",
     "TOO_HIGH",
     "Answer",
     "Calibration",

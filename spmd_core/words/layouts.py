@@ -195,8 +195,8 @@ def reshard_headline(
 
 def in_all(sent: Sequence[Move], time_of: TimeOf) -> str:
     """The end of a sentence: what all collectives take, where that is known of each."""
-    each = [time_of(move) for move in sent]
-    known = [one.seconds for one in each if isinstance(one, Duration)]
+    each = [time_of(move).seconds for move in sent]
+    known = [seconds for seconds in each if seconds is not None]
     return f": {seconds_text(sum(known))}" if len(known) == len(each) else ""
 
 

@@ -10,7 +10,6 @@ from spmd_core.experiment import DTYPE_BYTES, Experiment, Layout, Spec, layout, 
 from spmd_core.pictures import Move, missing_bytes, reshard, time_of
 from spmd_core.time import (
     Calibration,
-    Duration,
     TimeModel,
     calibration,
     measured,
@@ -51,11 +50,8 @@ def table(moves: Sequence[Move], time_of: words.TimeOf, why: Callable[[Move], st
 
 
 def _time(move: Move, time_of: words.TimeOf) -> str:
-    found = time_of(move) if move.sends else None
-    if found is None:
-        return NONE
-    seconds = found.seconds if isinstance(found, Duration) else None
-    return seconds_text(seconds).replace(" ", "\u00a0")
+    text = seconds_text(time_of(move).seconds) if move.sends else NONE
+    return text.replace(" ", "\u00a0")
 
 
 def reshard_view(experiment: Experiment, found: Layout) -> None:

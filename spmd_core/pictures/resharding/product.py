@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from spmd_core.experiment import DTYPE_BYTES, Array, Axes, Experiment, Spec, Workload, dtype_of
 from spmd_core.pictures.resharding.moves import Move, check_size, reshard, time_of
-from spmd_core.time import Duration, TimeModel
+from spmd_core.time import TimeModel
 
 MOST_DEVICES = 1024  # of which every way to split the work is looked at
 Split = dict[str, str]  # mesh axis -> the dim of the loop nest that it splits
@@ -60,9 +60,8 @@ def product(experiment: Experiment, times: TimeModel) -> Product:
     def cost(split: Split) -> tuple[float, int]:
         found = _of_split(experiment, split)
         parts = math.prod(experiment.axis_sizes[axis] for axis in split)
-        work = times.matmul(flops / parts)
-        moved = [time_of(move, experiment.mesh, times) for move in found.collectives]
-        seconds = [each.seconds for each in (work, *moved) if isinstance(each, Duration)]
+        moved = (time_of(move, experiment.mesh, times) for move in found.collectives)
+        seconds = [each.seconds or 0.0 for each in (times.matmul(flops / parts), *moved)]
         # of equal ones, the one that moves least
         return sum(seconds), len(found.moves)
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from spmd_core.experiment import DTYPE_BYTES, ONE_DEVICE, Experiment, element_count
 from spmd_core.results import Collective, Estimate, Result, Roofline, StrategyResult
 from spmd_core.time.model.calibration import Calibration
-from spmd_core.time.model.duration import Unknown
 from spmd_core.time.model.stored import times_where_run
 from spmd_core.time.model.time_model import TimeModel, interval
 
@@ -73,13 +72,11 @@ def moved_s(
     """Seconds of each collective, all its executions, beyond the dispatch floor; None where nothing
     is known of one.
     """
-    found = []
-    for each in collectives:
-        one = times.compiled(each, experiment.mesh)
-        if isinstance(one, Unknown):
-            return None
-        found.append(one.seconds * each.times)
-    return found
+    each_s = [times.compiled(each, experiment.mesh).seconds for each in collectives]
+    known = [seconds for seconds in each_s if seconds is not None]
+    if len(known) < len(each_s):
+        return None
+    return [seconds * each.times for each, seconds in zip(collectives, known, strict=True)]
 
 
 def roofline(

@@ -163,7 +163,7 @@ class ShardedFormula:
 
 
 def _seconds(found: Duration | Unknown) -> float:
-    return found.seconds if isinstance(found, Duration) else math.inf
+    return math.inf if found.seconds is None else found.seconds
 
 
 def _places(array: Array, spec: Spec) -> dict[str, str]:

@@ -53,8 +53,8 @@ class Calibration:
 
     @property
     def spread(self) -> float:
-        """Of the repeats of that call: large on a busy machine."""
-        return self.ceilings[FLOOR].spread if FLOOR in self.ceilings else 0.0
+        """Of the repeats of that call, at most 1: large on a busy machine."""
+        return min(1.0, self.ceilings[FLOOR].spread) if FLOOR in self.ceilings else 0.0
 
     def rates(self, dtype: str, *, alone: bool) -> Rates | None:
         """What a device reaches, `alone` or while all do the same; None where a ceiling is missing."""

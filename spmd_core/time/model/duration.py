@@ -34,12 +34,13 @@ class Unknown:
     """Nothing is known: the reason, in one sentence."""
 
     reason: str
+    seconds: None = None
 
 
 NOT_FILLED = Unknown("The mesh does not fill the topology, so that nothing is known of its links.")
 NOT_CALIBRATED = Unknown(
-    "No seconds: this target was not calibrated over this mesh. Calibrate it on Collectives, or "
-    "choose a TPU topology as target."
+    "No seconds: this target is not calibrated with this mesh; calibrate it with this mesh first, "
+    "on Collectives, or choose a TPU topology as target."
 )
 
 

@@ -36,7 +36,7 @@ LIKE = {"collective-broadcast": "all-gather", "ragged-all-to-all": "all-to-all"}
 
 def interval(seconds: float, spread: float = 0.0) -> Estimate:
     """An estimate with how far adding up is off, and what the calibration's own noise adds."""
-    off = OFF + min(spread, 1.0)
+    off = OFF + spread
     return Estimate(low=seconds / (1 + off), estimate=seconds, high=seconds * (1 + off))
 
 
@@ -69,7 +69,7 @@ class TimeModel:
         """
         sizes = dict(mesh)
         kind = LIKE.get(kind, kind)
-        if devices is None and axes:
+        if devices is None and axes and set(axes) <= sizes.keys():
             devices = math.prod(sizes[axis] for axis in axes)
         if devices == 1 and (kind not in TRANSFERS or TRANSFERS[kind].between_devices):
             return Duration(0.0, 0.0, 0.0, self.source, self.floor_s)

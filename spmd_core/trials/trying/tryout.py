@@ -6,11 +6,12 @@ import contextlib
 import math
 from itertools import takewhile
 
-from spmd_core.base import LabError, RequestError, refuse
+from spmd_core.base import LabError, RequestError
 from spmd_core.experiment import MAP_STRATEGIES, ONE_DEVICE, Experiment, Mesh, Row
 from spmd_core.lab import Asker, Lab, Remedies
 from spmd_core.results import Removal, Result, StrategyResult
 from spmd_core.time import (
+    NOT_CALIBRATED,
     ProgramTime,
     TimeModel,
     calibration,
@@ -65,11 +66,7 @@ class Tryout(Work):
             ]
             self.of = len(work)
             if not work and self._unpredicted:
-                raise refuse(
-                    "the time of these programs",
-                    "is not predicted on this target",
-                    "calibrate it with this mesh first, on Collectives",
-                )
+                raise RequestError(NOT_CALIBRATED.reason)
             self._work_off([self._trial(row, target) for row, target in work])
             state = "cancelled" if self.is_cancelled else "done"
             self._keep(state)

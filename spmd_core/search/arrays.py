@@ -15,11 +15,10 @@ from spmd_core.search.candidate import Candidate, Reason
 from spmd_core.search.placement import Placements, is_ambiguous
 from spmd_core.time import (
     Calibration,
-    Formula,
     ShardedFormula,
     TimeModel,
     bound_s,
-    limits_of,
+    formula_of,
     time_model,
 )
 
@@ -103,7 +102,11 @@ class Space:
         self.question, self._cores, self._known = question, cores, known
         self._last: ShardedFormula | None = None
         self._shared: tuple[ShardedFormula, tuple[dict[str, float], float]] | None = None
-        self._formulas = {target: self._formula(target) for target in question.targets}
+        self._chips = {target: question.count(target) for target in question.targets}
+        self._formulas = {
+            target: formula_of(question.sample_on(target), self.times(target), cores)
+            for target in question.targets
+        }
         self._placements = {
             target: self._placed(target)
             for target in question.targets
@@ -155,12 +158,6 @@ class Space:
     def times(self, target: str) -> TimeModel:
         """What is known of a target."""
         return time_model(self.question.sample_on(target), self._known.get(target), self._cores)
-
-    def _formula(self, target: str) -> Formula:
-        sample = self.question.sample_on(target)
-        times = self.times(target).for_order(sample, self._cores)
-        limits = limits_of(sample, self._cores)
-        return Formula(sample, times, limits, self.question.count(target))
 
     def _of(self, sharded: Sharded) -> ShardedFormula:
         """The formula of a sharding, whose strategies come in turn."""
@@ -231,7 +228,7 @@ class Space:
             number,
             self._name(sharded, strategy),
             sharded.target,
-            self._formulas[sharded.target].devices,
+            self._chips[sharded.target],
             "pruned",
             reason,
             detail,
@@ -248,7 +245,7 @@ class Space:
             number,
             self._name(sharded, strategy),
             sharded.target,
-            self._formulas[sharded.target].devices,
+            self._chips[sharded.target],
             "estimated",
             strategy=strategy,
             predicted=Estimate(low=_LOW * seconds, estimate=seconds, high=_HIGH * seconds),

@@ -9,7 +9,7 @@ from spmd_core.time.bandwidth.predicted import on_topology
 from spmd_core.time.bandwidth.program_time import ProgramTime, program_time
 from spmd_core.time.bandwidth.roofline import TOO_HIGH, with_roofline
 from spmd_core.time.closed_form.bound import bound_s
-from spmd_core.time.closed_form.formula import Formula
+from spmd_core.time.closed_form.formula import Formula, formula_of
 from spmd_core.time.closed_form.sharded_formula import ShardedFormula
 from spmd_core.time.cost import baseline
 from spmd_core.time.cost.attached import cluster_of
@@ -26,7 +26,6 @@ from spmd_core.time.estimate.nearest_fit import NearestFit, larger, nearest_fit
 from spmd_core.time.estimate.step import estimate_step
 from spmd_core.time.model.calibration import ALONE, Calibration
 from spmd_core.time.model.duration import NOT_CALIBRATED, Duration, Unknown
-from spmd_core.time.model.limits import limits_of
 from spmd_core.time.model.nominal import data_sheet, link_s
 from spmd_core.time.model.stored import (
     calibration,
@@ -74,12 +73,12 @@ __all__ = [
     "estimate_memory",
     "estimate_step",
     "fits",
+    "formula_of",
     "hops_between",
     "host_s",
     "is_current",
     "is_outdated",
     "larger",
-    "limits_of",
     "link_s",
     "measured",
     "median_error",

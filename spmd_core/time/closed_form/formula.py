@@ -14,7 +14,7 @@ from spmd_core.experiment import (
     Workload,
     element_count,
 )
-from spmd_core.time.model.limits import Limits
+from spmd_core.time.model.limits import Limits, limits_of
 from spmd_core.time.model.time_model import TimeModel
 
 Dims = dict[str, int]
@@ -27,7 +27,6 @@ class Formula:
     experiment: Experiment
     times: TimeModel
     limits: Limits
-    devices: int
 
     @cached_property
     def sizes(self) -> Dims:
@@ -115,6 +114,12 @@ class Formula:
         last = max((place for place, array in enumerate(between) if dim in array.dims), default=-1)
         after = [array for array in between[last + 1 :] if dim not in array.dims]
         return after[:1] or [array for array in what.results if dim not in array.dims]
+
+
+def formula_of(experiment: Experiment, times: TimeModel, cores: int) -> Formula:
+    """The formula by what is known of an experiment's target; where nothing is, one that orders."""
+    known = times.for_order(experiment, cores)
+    return Formula(experiment, known, limits_of(experiment, cores))
 
 
 def is_one_contraction(what: Workload) -> bool:

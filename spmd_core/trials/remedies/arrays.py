@@ -17,7 +17,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.results import Change, Collective
 from spmd_core.script import program_text
-from spmd_core.time import Formula, ShardedFormula, TimeModel, bound_s, limits_of, time_model
+from spmd_core.time import Formula, ShardedFormula, TimeModel, bound_s, formula_of, time_model
 from spmd_core.trials.remedies.candidate import MOST, SUMS, Candidate, summed_dims
 from spmd_core.words import remedies as words
 
@@ -40,8 +40,7 @@ def candidates(
     base = experiment.vary(strategies=[strategy])
     kept: list[Candidate] = []
     seen: dict[str, None] = {}
-    known = (times or time_model(base)).for_order(base, cores)
-    formula = Formula(base, known, limits_of(base, cores), base.device_count)
+    formula = formula_of(base, times or time_model(base), cores)
     for changes, said, fields in _moves(base, strategy, frozenset(found.axes)):
         try:
             varied = base.vary(**fields)

@@ -21,10 +21,8 @@ from spmd_core.experiment.plans import experiment_of
 from spmd_core.lab import Lab
 from spmd_core.time.cost.predicting import is_current
 from spmd_core.time.estimate.bound import step_bound
-from spmd_core.time.estimate.shapes import shapes_of
-from spmd_core.time.estimate.step import estimate_step
-from spmd_core.time.estimate.transfers import transfers
-from spmd_core.time.estimate.work import layer_matmuls, step_work
+from spmd_core.time.estimate.shapes import recomputed, shapes_of
+from spmd_core.time.estimate.step import estimate_step, step_parts
 
 PLANS, MEDIAN, WITHIN, SHARE, EACH_MS, MANY, MANY_S = 60, 0.08, 0.20, 0.95, 50.0, 10_000, 30.0
 TIMEOUT_S = 1800.0
@@ -213,7 +211,7 @@ def main() -> int:
 def bound_of(plan: Plan) -> float:
     """The lower bound of a plan's step, in seconds."""
     shapes = shapes_of(plan)
-    return step_bound(shapes, step_work(shapes), transfers(shapes, dict(layer_matmuls(shapes))))
+    return step_bound(shapes, *step_parts(shapes, recomputed(plan)))
 
 
 def _accuracy(figures: Figures, errors: list[float]) -> None:

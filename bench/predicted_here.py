@@ -17,8 +17,8 @@ from spmd_core.base.errors import RequestError
 from spmd_core.experiment.experiment import Experiment, parse_experiment
 from spmd_core.experiment.types import axes_json
 from spmd_core.lab import Lab
-from spmd_core.time.bandwidth.known import calibration, calibration_of
 from spmd_core.time.bandwidth.roofline import with_roofline
+from spmd_core.time.model.stored import calibration, calibration_of
 
 COUNT = 64
 MESH = {"x": 2, "y": 4}

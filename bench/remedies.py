@@ -26,10 +26,11 @@ from spmd_core.results.collective import Collective
 from spmd_core.results.remedy import Remedy
 from spmd_core.results.result import Result
 from spmd_core.script.program import program_text
-from spmd_core.time.bandwidth.known import calibration, calibration_of
+from spmd_core.time.bandwidth.program_time import ProgramTime, program_time
+from spmd_core.time.model.stored import calibration, calibration_of, times_where_run
 from spmd_core.trials.remedies.attached import with_remedies
 from spmd_core.trials.remedies.candidate import WORTH
-from spmd_core.trials.remedies.expected import Costs, costs, held_bytes, rates_of
+from spmd_core.trials.remedies.judged import held_bytes
 from spmd_core.trials.trying.tryout import Tryout
 from spmd_core.trials.trying.tryouts import store
 
@@ -93,7 +94,7 @@ def planted(draw: random.Random, target: str) -> tuple[Experiment, Experiment] |
     return both
 
 
-def compiled(lab: Lab, experiment: Experiment) -> tuple[Result, Costs] | None:
+def compiled(lab: Lab, experiment: Experiment) -> tuple[Result, ProgramTime] | None:
     """The compiled program, and what it is expected to take; None where it does not compile."""
     run = lab.submit(experiment, compile_only=not experiment.place.is_absent)
     status, result = lab.wait(run), lab.result(run)
@@ -101,12 +102,12 @@ def compiled(lab: Lab, experiment: Experiment) -> tuple[Result, Costs] | None:
         return None
     name = experiment.strategies[0]
     known = calibration(experiment, lab.latest, lab.result)
-    rates = rates_of(experiment, result.environment, known)
-    expected = costs(experiment, name, result.strategies[name], rates)
+    times = times_where_run(experiment, result.environment, known)
+    expected = program_time(experiment, name, result.strategies[name], times)
     return None if expected is None else (result, expected)
 
 
-def programs(lab: Lab, draw: random.Random) -> Iterator[tuple[Result, Costs]]:
+def programs(lab: Lab, draw: random.Random) -> Iterator[tuple[Result, ProgramTime]]:
     """Programs with a planted collective that is worth trying for, compiled."""
     for turn in range(10_000):
         both = planted(draw, "cpu:8" if turn % 2 else "tpu:v5e:2x4")
@@ -119,7 +120,7 @@ def programs(lab: Lab, draw: random.Random) -> Iterator[tuple[Result, Costs]]:
             yield changed
 
 
-def fault_of(lab: Lab, result: Result, before: Costs) -> str:
+def fault_of(lab: Lab, result: Result, before: ProgramTime) -> str:
     """What is wrong with what is suggested for the collective that takes longest; "" if nothing."""
     name = result.experiment.strategies[0]
     place = before.each_s.index(max(before.each_s))

@@ -20,7 +20,7 @@ from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.results.machine import Fit
 from spmd_core.results.runs.states import RunStatus
-from spmd_core.time.bandwidth.known import measured
+from spmd_core.time.model.stored import measured
 
 SWEEP = {"workload": "collectives", "target": "cpu:8", "mesh": {"x": 2, "y": 4}}
 SWEEP_S, FIRST_S, SPREAD = 60.0, 1.0, 0.10

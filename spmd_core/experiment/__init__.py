@@ -49,6 +49,7 @@ from spmd_core.experiment.rules import (
     check_fits_target,
     check_traces,
 )
+from spmd_core.experiment.sharded import Sharded, rows_dim
 from spmd_core.experiment.types import Axes, Mesh, Spec, axes_json
 from spmd_core.experiment.variants import MAX_NAME, MAX_VARIANTS, names_of, with_shared
 from spmd_core.experiment.workloads import decoder
@@ -147,6 +148,7 @@ __all__ = [
     "Pasted",
     "Plan",
     "Row",
+    "Sharded",
     "Spec",
     "Timing",
     "Variant",
@@ -202,6 +204,7 @@ __all__ = [
     "read_plan",
     "read_spec",
     "resized",
+    "rows_dim",
     "screen_of",
     "shape_text",
     "sharding",

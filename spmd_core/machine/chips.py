@@ -59,6 +59,11 @@ class Chip:
         return self.hbm_bandwidth / self.devices_per_chip
 
     @property
+    def device_host_bandwidth(self) -> float:
+        """Bandwidth to host memory of one JAX device, when all of a chip are busy."""
+        return self.host_bandwidth / self.devices_per_chip
+
+    @property
     def device_hbm_bytes(self) -> int:
         """HBM of one JAX device."""
         return self.hbm_bytes // self.devices_per_chip

@@ -5,9 +5,8 @@ from spmd_core.pictures.arrows.groups import Groups, follows_axes, groups_in_mes
 from spmd_core.pictures.arrows.placed import Placed, placed
 from spmd_core.pictures.arrows.scene import Arrow, ArrowScene, Node, scene
 from spmd_core.pictures.arrows.traffic import Link, Traffic, traffic
-from spmd_core.pictures.resharding.moves import Move, missing_bytes, reshard
+from spmd_core.pictures.resharding.moves import Move, missing_bytes, reshard, time_of
 from spmd_core.pictures.resharding.product import Product, is_product, product
-from spmd_core.pictures.resharding.seconds import Cost, Costs, costs
 from spmd_core.pictures.timeline import text
 from spmd_core.pictures.timeline.facts import Facts
 from spmd_core.pictures.timeline.of_walk import timeline_of
@@ -40,8 +39,6 @@ __all__ = [
     "WAIT",
     "Arrow",
     "ArrowScene",
-    "Cost",
-    "Costs",
     "Event",
     "Facts",
     "Groups",
@@ -55,7 +52,6 @@ __all__ = [
     "Timeline",
     "TimelineScene",
     "Traffic",
-    "costs",
     "follows_axes",
     "from_text",
     "groups_in_mesh",
@@ -69,6 +65,7 @@ __all__ = [
     "reshard",
     "scene",
     "text",
+    "time_of",
     "timeline_of",
     "to_text",
     "trace_text",

@@ -3,21 +3,12 @@
 from spmd_core.search import axis_rules, link, models
 from spmd_core.search.answer import TOP, Answer
 from spmd_core.search.array_question import ArrayQuestion, read_array_question
-from spmd_core.search.array_space import Sharded, meshes
+from spmd_core.search.array_space import meshes
 from spmd_core.search.arrays import Space
 from spmd_core.search.behind import DRAWN, rejudged, trust
 from spmd_core.search.candidate import MOST, Candidate
 from spmd_core.search.classics import Classic
 from spmd_core.search.compared import Difference, compared
-from spmd_core.search.costs.bound import bound_s
-from spmd_core.search.costs.formula import Formula
-from spmd_core.search.costs.rates import (
-    CPU_COLLECTIVE_S,
-    CalibratedRates,
-    HostRates,
-    Rates,
-    TpuRates,
-)
 from spmd_core.search.link import AnyQuestion
 from spmd_core.search.proof import Proof
 from spmd_core.search.question import (
@@ -39,7 +30,6 @@ from spmd_core.search.sweep.sweep import Point, Sweep, compile_seconds, parse_sw
 from spmd_core.search.sweep.variables import FIRST, VARIABLES, Variable
 
 __all__ = [
-    "CPU_COLLECTIVE_S",
     "DRAWN",
     "FIRST",
     "GOALS",
@@ -52,31 +42,24 @@ __all__ = [
     "AnyQuestion",
     "ArrayQuestion",
     "Asked",
-    "CalibratedRates",
     "Candidate",
     "Classic",
     "Difference",
-    "Formula",
     "Goal",
-    "HostRates",
     "ModelQuestion",
     "Outcome",
     "Point",
     "Proof",
     "Question",
     "Ranked",
-    "Rates",
     "Row",
-    "Sharded",
     "SizePoint",
     "Space",
     "Sweep",
-    "TpuRates",
     "Variable",
     "at_sizes",
     "axis_rules",
     "begins",
-    "bound_s",
     "bytes_of",
     "cancel",
     "compared",

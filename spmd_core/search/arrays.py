@@ -6,17 +6,21 @@ from functools import cached_property
 from types import MappingProxyType
 
 from spmd_core.base import bytes_text
-from spmd_core.experiment import BY_HAND, ONE_DEVICE, Experiment, axes_json
+from spmd_core.experiment import BY_HAND, ONE_DEVICE, Experiment, Sharded, axes_json, rows_dim
 from spmd_core.machine import get_topology, parse_target
 from spmd_core.results import Estimate
 from spmd_core.search.array_question import ArrayQuestion
-from spmd_core.search.array_space import Sharded, canonical, rows_dim, shardings, size_of
+from spmd_core.search.array_space import canonical, shardings, size_of
 from spmd_core.search.candidate import Candidate, Reason
-from spmd_core.search.costs.bound import bound_s
-from spmd_core.search.costs.formula import Formula
-from spmd_core.search.costs.rates import CalibratedRates, HostRates, Rates, TpuRates
 from spmd_core.search.placement import Placements, is_ambiguous
-from spmd_core.time import Machine
+from spmd_core.time import (
+    Calibration,
+    ShardedFormula,
+    TimeModel,
+    bound_s,
+    formula_of,
+    time_model,
+)
 
 # How far the closed form may be off, either way: a guess, and wide, since it only orders
 _LOW, _HIGH = 0.5, 2.0
@@ -86,18 +90,23 @@ class ArrayPoint:
 
 class Space:
     """The shardings of a question, with the formula of each target. `cores` are this machine's,
-    `machines` what was calibrated, by target.
+    `known` what was calibrated, by target.
     """
 
     def __init__(
         self,
         question: ArrayQuestion,
         cores: int,
-        machines: Mapping[str, Machine] = MappingProxyType({}),
+        known: Mapping[str, Calibration] = MappingProxyType({}),
     ):
-        self.question, self._cores, self._machines = question, cores, machines
-        self._last: tuple[tuple[Sharded, bool], tuple[dict[str, float], float, float]] | None = None
-        self._formulas = {target: self._formula(target) for target in question.targets}
+        self.question, self._cores, self._known = question, cores, known
+        self._last: ShardedFormula | None = None
+        self._shared: tuple[ShardedFormula, tuple[dict[str, float], float]] | None = None
+        self._chips = {target: question.count(target) for target in question.targets}
+        self._formulas = {
+            target: formula_of(question.sample_on(target), self.times(target), cores)
+            for target in question.targets
+        }
         self._placements = {
             target: self._placed(target)
             for target in question.targets
@@ -146,25 +155,22 @@ class Space:
                     yield self._estimated(sharded, strategy, number + place)
             number += len(strategies)
 
-    def _formula(self, target: str) -> Formula:
-        devices, place = self.question.count(target), parse_target(target)
-        sample = self.question.sample_on(target)
-        rates: Rates = (
-            TpuRates(get_topology(place), sample.dtype)
-            if place.is_absent
-            else HostRates(devices, self._cores)
-        )
-        if isinstance(rates, HostRates) and target in self._machines:
-            rates = CalibratedRates(self._machines[target], rates, sample.dtype)
-        return Formula(sample, rates, devices)
+    def times(self, target: str) -> TimeModel:
+        """What is known of a target."""
+        return time_model(self.question.sample_on(target), self._known.get(target), self._cores)
+
+    def _of(self, sharded: Sharded) -> ShardedFormula:
+        """The formula of a sharding, whose strategies come in turn."""
+        if self._last is None or self._last.sharded is not sharded:
+            self._last = ShardedFormula(self._formulas[sharded.target], sharded)
+        return self._last
 
     def _placed(self, target: str) -> Placements:
         order = dict(self._formulas[target].experiment.options).get("device_order")
         return Placements(get_topology(target), str(order or "topology"))
 
     def _ruled_out(self, sharded: Sharded) -> tuple[Reason, str] | None:
-        formula = self._formulas[sharded.target]
-        if detail := _indivisible(sharded, formula):
+        if detail := _indivisible(self._of(sharded)):
             return "does not divide", detail
         limits = (
             [self._placements[sharded.target].topology.chip.device_hbm_bytes]
@@ -172,7 +178,7 @@ class Space:
             else []
         )
         limits += [self.question.memory_bytes] if self.question.memory_bytes else []
-        held = formula.held(sharded) if limits else 0.0
+        held = self._of(sharded).held if limits else 0.0
         if limits and held > min(limits):
             what = "allowed" if min(limits) == self.question.memory_bytes else "that it has"
             return (
@@ -222,7 +228,7 @@ class Space:
             number,
             self._name(sharded, strategy),
             sharded.target,
-            self._formulas[sharded.target].devices,
+            self._chips[sharded.target],
             "pruned",
             reason,
             detail,
@@ -232,48 +238,43 @@ class Space:
         )
 
     def _estimated(self, sharded: Sharded, strategy: str, number: int) -> Candidate:
-        parts, bound, held = self._costs(sharded, strategy in ONE_DEVICE)
+        of = self._of(sharded)
+        parts, bound = self._costs(of, strategy)
         seconds = sum(parts.values())
         return Candidate(
             number,
             self._name(sharded, strategy),
             sharded.target,
-            self._formulas[sharded.target].devices,
+            self._chips[sharded.target],
             "estimated",
             strategy=strategy,
             predicted=Estimate(low=_LOW * seconds, estimate=seconds, high=_HIGH * seconds),
-            memory_bytes=int(held),
+            memory_bytes=int(of.held),
             bound_s=bound,
             parts=tuple(parts.items()),
             point=ArrayPoint(self.question, sharded),
         )
 
-    def _costs(self, sharded: Sharded, alone: bool) -> tuple[dict[str, float], float, float]:
-        """Parts, bound and bytes, which all strategies of a sharding share but for those of one
-        device.
-        """
-        if self._last is None or self._last[0] != (sharded, alone):
-            formula, strategy = self._formulas[sharded.target], ONE_DEVICE[0] if alone else "auto"
-            costs = (
-                formula.parts(sharded, strategy),
-                bound_s(formula, sharded, strategy),
-                formula.held(sharded),
-            )
-            self._last = ((sharded, alone), costs)
-        return self._last[1]
+    def _costs(self, of: ShardedFormula, strategy: str) -> tuple[dict[str, float], float]:
+        """Parts and bound, which all strategies share but for those of one device."""
+        if strategy in ONE_DEVICE:
+            return of.seconds(strategy), 0.0
+        if self._shared is None or self._shared[0] is not of:
+            self._shared = of, (of.seconds(strategy), bound_s(of, strategy))
+        return self._shared[1]
 
 
-def _indivisible(sharded: Sharded, formula: Formula) -> str:
+def _indivisible(of: ShardedFormula) -> str:
     """The dim that does not divide over its axes, in a sentence; "" where all do."""
+    sharded, sizes = of.sharded, of.formula.sizes
     if not sharded.overrides and all(
-        formula.sizes.get(dim, 0) % sharded.parts(axes) == 0 for dim, axes in sharded.table
+        sizes.get(dim, 0) % sharded.parts(axes) == 0 for dim, axes in sharded.table
     ):
         return ""
-    for array in formula.experiment.what.arrays:
-        spec = formula.spec(array, sharded)
+    for array in of.formula.experiment.what.arrays:
+        spec = of.specs[array]
         for dim, axes in zip(array.dims[len(array.dims) - len(spec) :], spec, strict=True):
-            size = formula.sizes[dim]
-            if axes and size % sharded.parts(axes):
+            if axes and sizes[dim] % sharded.parts(axes):
                 over = " and ".join(f"{axis}={dict(sharded.mesh)[axis]}" for axis in axes)
-                return f"{dim}={size} does not divide over {over}"
+                return f"{dim}={sizes[dim]} does not divide over {over}"
     return ""

@@ -10,7 +10,7 @@ from spmd_core.search.candidate import MOST, Candidate, Reason
 from spmd_core.search.factors import named_meshes
 from spmd_core.search.policies import Policy, policies
 from spmd_core.search.question import BATCHES, ModelQuestion
-from spmd_core.search.quick import MeshEstimates
+from spmd_core.time import MeshEstimates
 
 Mesh = tuple[tuple[str, int], ...]
 Key = tuple[object, ...]

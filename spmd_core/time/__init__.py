@@ -1,96 +1,85 @@
-"""How long: the only room that answers in seconds, whatever the source."""
+"""How long: the only wing that answers in seconds, whatever the source."""
 
-from spmd_core.time.bandwidth.beside import FEWEST_RANKED, Pair, median_error, pairs_of, spearman
+from spmd_core.time.bandwidth.accuracy import FEWEST_RANKED, Pair, median_error, pairs_of, spearman
 from spmd_core.time.bandwidth.cases import Case, cases
 from spmd_core.time.bandwidth.ceilings import ceiling, noted
-from spmd_core.time.bandwidth.expected import ALONE, Machine
 from spmd_core.time.bandwidth.fits import fits
-from spmd_core.time.bandwidth.known import (
-    calibration,
-    calibration_of,
-    machine_on,
-    measured,
-    with_expected,
-)
 from spmd_core.time.bandwidth.operations import operations_of
-from spmd_core.time.bandwidth.predicted import expected, on_topology
-from spmd_core.time.bandwidth.roofline import TOO_HIGH, beyond_floor_s, with_roofline, with_roofs
+from spmd_core.time.bandwidth.predicted import on_topology
+from spmd_core.time.bandwidth.program_time import ProgramTime, program_time
+from spmd_core.time.bandwidth.roofline import TOO_HIGH, with_roofline
+from spmd_core.time.closed_form.bound import bound_s
+from spmd_core.time.closed_form.formula import Formula, formula_of
+from spmd_core.time.closed_form.sharded_formula import ShardedFormula
 from spmd_core.time.cost import baseline
 from spmd_core.time.cost.attached import cluster_of
 from spmd_core.time.cost.clocks import Segment, Walk
-from spmd_core.time.cost.constants import (
-    HBM_EFFICIENCY,
-    HOP_LATENCY_S,
-    HOST_EFFICIENCY,
-    LAUNCH_S,
-    MATMUL_SHARE,
-)
-from spmd_core.time.cost.links import (
-    EXPECTED,
-    Span,
-    collective_s,
-    hops_between,
-    paths,
-    permute_s,
-    route,
-)
-from spmd_core.time.cost.memory import MemoryEstimate, estimate_memory
+from spmd_core.time.cost.links import Span, hops_between, host_s, route
+from spmd_core.time.cost.memory import estimate_memory
 from spmd_core.time.cost.mesh_axes import MeshAxis, mesh_axes
+from spmd_core.time.cost.module_costs import ModuleCosts
 from spmd_core.time.cost.predict import Keep, Useful, predict
 from spmd_core.time.cost.predicting import Answer, is_current, is_outdated, of_experiment
-from spmd_core.time.cost.schedule import Walker
 from spmd_core.time.cost.version import versions
-from spmd_core.time.estimate.bound import step_bound
+from spmd_core.time.estimate.mesh_estimates import MeshEstimates
 from spmd_core.time.estimate.nearest_fit import NearestFit, larger, nearest_fit
-from spmd_core.time.estimate.shapes import Shapes, shapes_of
-from spmd_core.time.estimate.step import estimate_step, step_time
-from spmd_core.time.estimate.transfers import Transfer, route_of, transfers
-from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work
+from spmd_core.time.estimate.step import estimate_step
+from spmd_core.time.model.calibration import ALONE, Calibration
+from spmd_core.time.model.duration import NOT_CALIBRATED, Duration, Unknown
+from spmd_core.time.model.nominal import data_sheet, link_s
+from spmd_core.time.model.stored import (
+    calibration,
+    calibration_of,
+    calibration_on,
+    measured,
+    times_where_run,
+    with_expected,
+)
+from spmd_core.time.model.time_model import TimeModel, time_model
 
 __all__ = [
     "ALONE",
-    "EXPECTED",
     "FEWEST_RANKED",
-    "HBM_EFFICIENCY",
-    "HOP_LATENCY_S",
-    "HOST_EFFICIENCY",
-    "LAUNCH_S",
-    "MATMUL_SHARE",
+    "NOT_CALIBRATED",
     "TOO_HIGH",
     "Answer",
+    "Calibration",
     "Case",
+    "Duration",
+    "Formula",
     "Keep",
-    "Machine",
-    "MemoryEstimate",
     "MeshAxis",
+    "MeshEstimates",
+    "ModuleCosts",
     "NearestFit",
     "Pair",
+    "ProgramTime",
     "Segment",
-    "Shapes",
+    "ShardedFormula",
     "Span",
-    "StepWork",
-    "Transfer",
+    "TimeModel",
+    "Unknown",
     "Useful",
     "Walk",
-    "Walker",
     "baseline",
-    "beyond_floor_s",
+    "bound_s",
     "calibration",
     "calibration_of",
+    "calibration_on",
     "cases",
     "ceiling",
     "cluster_of",
-    "collective_s",
+    "data_sheet",
     "estimate_memory",
     "estimate_step",
-    "expected",
     "fits",
+    "formula_of",
     "hops_between",
+    "host_s",
     "is_current",
     "is_outdated",
     "larger",
-    "layer_matmuls",
-    "machine_on",
+    "link_s",
     "measured",
     "median_error",
     "mesh_axes",
@@ -100,19 +89,13 @@ __all__ = [
     "on_topology",
     "operations_of",
     "pairs_of",
-    "paths",
-    "permute_s",
     "predict",
+    "program_time",
     "route",
-    "route_of",
-    "shapes_of",
     "spearman",
-    "step_bound",
-    "step_time",
-    "step_work",
-    "transfers",
+    "time_model",
+    "times_where_run",
     "versions",
     "with_expected",
     "with_roofline",
-    "with_roofs",
 ]

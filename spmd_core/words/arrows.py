@@ -16,6 +16,7 @@ from spmd_core.pictures import (
 )
 from spmd_core.program import CollectiveRow
 from spmd_core.results import Collective
+from spmd_core.time import link_s
 from spmd_core.words.names import listed
 
 ALL = "All together"
@@ -46,7 +47,8 @@ def headline(stand: Placed, found: Traffic, when: str) -> str:
     size = bytes_text(busiest.nbytes)
     said = f"The busiest link carries {size} {when}, {ends(stand, busiest)}{over(busiest)}"
     if seconds := link_seconds(stand, busiest):
-        said += f": {seconds_text(seconds)} at {_rate(stand, busiest)}"
+        rate = scaled_text(busiest.nbytes / seconds, "B/s")
+        said += f": {seconds_text(seconds)} at its nominal {rate}"
     others = found.as_busy
     return said + (
         f"; {count_text(others)} more carry as much."
@@ -96,19 +98,9 @@ def way_words(stand: Placed, link: Link) -> str:
 
 def link_seconds(stand: Placed, link: Link) -> float | None:
     """Seconds of a link's bytes at its nominal rate; None where that is not known."""
-    rate = _rate_of(stand, link)
-    return link.nbytes / rate if rate else None
-
-
-def _rate_of(stand: Placed, link: Link) -> float | None:
     if stand.topology is None or link.way in ("", "chip"):
         return None
-    chip = stand.topology.chip
-    return chip.dcn_bandwidth if link.way == "dcn" else chip.link_bandwidth
-
-
-def _rate(stand: Placed, link: Link) -> str:
-    return f"its nominal {scaled_text(_rate_of(stand, link) or 0.0, 'B/s')}"
+    return link_s(stand.topology, link.way, link.nbytes)
 
 
 def about(stand: Placed, experiment: Experiment) -> str:

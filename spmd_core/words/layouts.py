@@ -2,17 +2,20 @@
 for a product of sharded arrays, or from spec to spec.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spmd_core.base import bytes_text, count_text, number_text, seconds_text
 from spmd_core.experiment import Experiment, Layout, Spec, shape_text, spec_code
-from spmd_core.pictures import Cost, Move, Product
+from spmd_core.pictures import Move, Product
+from spmd_core.time import Duration, Unknown
 from spmd_core.words.names import listed
+from spmd_core.words.times import source_words
 
 Ints = NDArray[np.int64]
+TimeOf = Callable[[Move], Duration | Unknown]
 _LISTED = 4  # devices that are named one by one
 _GROUPS = 24  # devices that a sentence names, about
 NEEDED = (
@@ -155,7 +158,7 @@ def axes_words(axes: Sequence[str]) -> str:
     return listed([f"`{axis}`" for axis in axes]) if axes else "no axis"
 
 
-def product_headline(experiment: Experiment, found: Product, cost: Cost) -> str:
+def product_headline(experiment: Experiment, found: Product, time_of: TimeOf) -> str:
     """The answer for a product: what is sent, in how many collectives, how long they take."""
     sent = found.collectives
     if not sent:
@@ -168,11 +171,11 @@ def product_headline(experiment: Experiment, found: Product, cost: Cost) -> str:
             for move in sent
         ]
     )
-    return f"{kinds[0].upper()}{kinds[1:]}{in_all(sent, cost)}"
+    return f"{kinds[0].upper()}{kinds[1:]}{in_all(sent, time_of)}"
 
 
 def reshard_headline(
-    before: Spec, after: Spec, moves: Sequence[Move], missing: int, cost: Cost
+    before: Spec, after: Spec, moves: Sequence[Move], missing: int, time_of: TimeOf
 ) -> str:
     """The answer for a change of spec: bytes that a device lacks, and by what they come."""
     way = f"{spec_code(before)} → {spec_code(after)}"
@@ -185,12 +188,14 @@ def reshard_headline(
         )
         return f"{way}: nothing is sent, {keeps}"
     kinds = listed([f"{move.kind} over {axes_words(move.axes)}" for move in sent])
-    return f"{way}: {bytes_text(missing)} into each device at most, by {kinds}{in_all(sent, cost)}"
+    return (
+        f"{way}: {bytes_text(missing)} into each device at most, by {kinds}{in_all(sent, time_of)}"
+    )
 
 
-def in_all(sent: Sequence[Move], cost: Cost) -> str:
+def in_all(sent: Sequence[Move], time_of: TimeOf) -> str:
     """The end of a sentence: what all collectives take, where that is known of each."""
-    each = [cost(move) for move in sent]
+    each = [time_of(move).seconds for move in sent]
     known = [seconds for seconds in each if seconds is not None]
     return f": {seconds_text(sum(known))}" if len(known) == len(each) else ""
 
@@ -228,20 +233,10 @@ def step_why(move: Move) -> str:
     }.get(move.kind, "")
 
 
-def cost_source(experiment: Experiment, is_known: bool) -> str:
-    """Where the seconds are from, or why there are none."""
-    if experiment.place.is_absent:
-        return (
-            "Seconds by the cost model, latency included."
-            if is_known
-            else "The mesh does not fill the topology, so that nothing is known of its links."
-        )
-    if is_known:
-        return "Seconds by the calibration of this mesh."
-    return (
-        "No seconds: collectives of this mesh were never measured. Calibrate it on Collectives, "
-        "or choose a TPU topology as target."
-    )
+def time_source(sent: Sequence[Move], time_of: TimeOf) -> str:
+    """Where the seconds of these moves are from, or why there are none."""
+    said = dict.fromkeys(source_words(time_of(move)) for move in sent)
+    return " ".join(said)
 
 
 def together_about(to_scale: bool, planes: bool) -> str:

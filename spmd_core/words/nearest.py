@@ -5,7 +5,7 @@ from typing import Any
 
 from spmd_core.base import bytes_text, count_text, mesh_text, seconds_text
 from spmd_core.experiment import Plan
-from spmd_core.time import HOST_EFFICIENCY, NearestFit, estimate_step, nearest_fit
+from spmd_core.time import NearestFit, estimate_step, host_s, nearest_fit
 from spmd_core.words.names import listed
 from spmd_core.words.predictions import memory_words, parts
 
@@ -125,9 +125,7 @@ def moments_words(plan: Plan) -> str:
     moments = sum(_WIDTH[dtype] for dtype in plan.moment_dtypes)
     held = found.before_compiling["parts"]["parameters and optimizer"]
     nbytes = held * moments / (moments + _WIDTH[plan.parameter_dtype])
-    chip = plan.topology.chip
-    bandwidth = chip.host_bandwidth / chip.devices_per_chip * HOST_EFFICIENCY
     return (
         f"The moments are {bytes_text(nbytes)} per device. From host memory and back they "
-        f"would take {seconds_text(2 * nbytes / bandwidth)} of every step."
+        f"would take {seconds_text(2 * host_s(plan.topology.chip, nbytes))} of every step."
     )

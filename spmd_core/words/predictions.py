@@ -7,6 +7,7 @@ from spmd_core.base import bytes_text, number_text, scaled_text, seconds_text
 from spmd_core.experiment import Plan
 from spmd_core.machine import Topology
 from spmd_core.results import Prediction, Result
+from spmd_core.time import data_sheet
 from spmd_core.words.costs import money_text
 from spmd_core.words.strategies import predicted
 
@@ -116,11 +117,11 @@ def bound_words(binds: str | None) -> str:
 
 def chip_words(topology: Topology) -> str:
     """What a chip of the topology can do."""
-    chip = topology.chip
+    chip, sheet = topology.chip, data_sheet(topology.chip)
     return (
-        f"{chip.title}: {scaled_text(chip.peak_flops, 'FLOP/s')} in bfloat16, "
-        f"{bytes_text(chip.hbm_bytes)} of HBM at {scaled_text(chip.hbm_bandwidth, 'B/s')}, "
-        f"ICI links of {scaled_text(chip.link_bandwidth, 'B/s')} each way"
+        f"{chip.title}: {scaled_text(sheet['flops'], 'FLOP/s')} in bfloat16, "
+        f"{bytes_text(chip.hbm_bytes)} of HBM at {scaled_text(sheet['hbm'], 'B/s')}, "
+        f"ICI links of {scaled_text(sheet['link'], 'B/s')} each way"
     )
 
 

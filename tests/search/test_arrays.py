@@ -15,8 +15,9 @@ from spmd_core.search.array_space import canonical, meshes, shardings
 from spmd_core.search.arrays import Space
 from spmd_core.search.candidate import Candidate
 from spmd_core.search.classics import Classic
-from spmd_core.search.costs.bound import received
 from spmd_core.search.proof import Proof
+from spmd_core.time.closed_form.bound import received
+from spmd_core.time.closed_form.sharded_formula import ShardedFormula
 from spmd_core.words import search as words
 from spmd_core.words.strategies import compared
 from tests.labs import experiment
@@ -157,7 +158,8 @@ def test_what_a_device_has_to_be_sent_of_a_matmul():
     by_name = {each.name: each for each in every}
 
     def sent(name: str) -> float:
-        return received(formula, by_name[f"x=2,y=4 · {name} · auto"].point.sharded)
+        sharded = by_name[f"x=2,y=4 · {name} · auto"].point.sharded
+        return received(ShardedFormula(formula, sharded))
 
     whole = 64 * 64 * 4
     assert sent("a[x,-] b[-,y] c[x,y] y[x,y]") == 0  # has all that its block needs

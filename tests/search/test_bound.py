@@ -2,10 +2,12 @@
 
 import pytest
 
+from spmd_core.experiment.sharded import Sharded
 from spmd_core.search.array_question import read_array_question
-from spmd_core.search.array_space import Sharded, shardings
+from spmd_core.search.array_space import shardings
 from spmd_core.search.arrays import Space
-from spmd_core.search.costs.bound import bound_s, received, used
+from spmd_core.time.closed_form.bound import bound_s, received, used
+from spmd_core.time.closed_form.sharded_formula import ShardedFormula
 
 TARGET = "tpu:v5e:4x4"
 BLOCK = {"workload": "transformer_block", "target": TARGET, "mesh": None, "sharding": None}
@@ -19,7 +21,9 @@ MLP = {
 
 
 def formula(spec):
-    return Space(read_array_question(spec), 2)._formulas[TARGET]
+    """What makes the formula of a sharding."""
+    found = Space(read_array_question(spec), 2)._formulas[TARGET]
+    return lambda sharded: ShardedFormula(found, sharded)
 
 
 def over(mesh, **table):
@@ -33,39 +37,39 @@ def over(mesh, **table):
 def test_flops_are_split_over_the_devices_that_the_sharding_uses():
     found = formula(BLOCK | {"dims": {"batch": 64, "sequence": 2048, "embed": 1024}})
     whole = over({"x": 4, "y": 4})
-    assert used(found, whole) == 1
-    assert used(found, over({"x": 4, "y": 4}, batch="x")) == 4
-    assert used(found, over({"x": 4, "y": 4}, batch="x+y", embed="y")) == 16
-    assert bound_s(found, whole, "auto") == pytest.approx(
-        16 * bound_s(found, over({"x": 4, "y": 4}, batch="x+y"), "auto")
+    assert used(found(whole)) == 1
+    assert used(found(over({"x": 4, "y": 4}, batch="x"))) == 4
+    assert used(found(over({"x": 4, "y": 4}, batch="x+y", embed="y"))) == 16
+    assert bound_s(found(whole), "auto") == pytest.approx(
+        16 * bound_s(found(over({"x": 4, "y": 4}, batch="x+y")), "auto")
     )
-    assert bound_s(found, whole, "single") == 0.0
+    assert bound_s(found(whole), "single") == 0.0
 
 
 def test_what_a_chain_of_products_has_to_send_is_its_narrowest_place():
     found = formula(MLP)
     weights, hidden, result = 4 * 256 * 2048, 4 * 1024 * 2048, 4 * 1024 * 128
-    assert received(found, over({"x": 16}, batch="x")) == 0  # all that its rows need is there
-    assert received(found, over({"x": 16}, hidden="x")) == result * 15 / 16  # sums of y
+    assert received(found(over({"x": 16}, batch="x"))) == 0  # all that its rows need is there
+    assert received(found(over({"x": 16}, hidden="x"))) == result * 15 / 16  # sums of y
     both = over({"x": 2, "y": 8}, batch="y", hidden="x")
-    assert received(found, both) == result / 8 / 2 < min(weights, hidden / 8) / 2
+    assert received(found(both)) == result / 8 / 2 < min(weights, hidden / 8) / 2
     wide = formula(MLP | {"dims": MLP["dims"] | {"out": 65536}})
-    assert received(wide, over({"x": 2, "y": 8}, **{"in": "x"})) == weights / 2
+    assert received(wide(over({"x": 2, "y": 8}, **{"in": "x"}))) == weights / 2
 
 
 def test_something_sent_takes_at_least_the_time_of_a_collective():
     found = formula(MLP | {"dims": {"batch": 16, "in": 16, "hidden": 16, "out": 16}})
     apart, sent = over({"x": 16}, batch="x"), over({"x": 16}, hidden="x")
-    least = found.rates.least_collective_s
-    assert bound_s(found, apart, "auto") < least < bound_s(found, sent, "auto") < 1.1 * least
+    least = found(apart).formula.limits.collective_s
+    assert bound_s(found(apart), "auto") < least < bound_s(found(sent), "auto") < 1.1 * least
 
 
 def test_key_heads_need_nothing_of_others_where_query_heads_are_stored_as_they_are():
     attention = formula({"workload": "attention", "target": TARGET, "mesh": None, "sharding": None})
-    assert received(attention, over({"x": 2, "y": 8}, heads="y", kv_heads="y")) == 0
-    assert received(attention, over({"x": 2, "y": 8}, sequence="x")) > 0
+    assert received(attention(over({"x": 2, "y": 8}, heads="y", kv_heads="y"))) == 0
+    assert received(attention(over({"x": 2, "y": 8}, sequence="x"))) > 0
     block = formula(BLOCK)
-    assert received(block, over({"x": 2, "y": 8}, kv_heads="y")) > 0  # y has no heads: it sums them
+    assert received(block(over({"x": 2, "y": 8}, kv_heads="y"))) > 0  # y has no heads: it sums them
 
 
 @pytest.mark.parametrize(
@@ -84,13 +88,14 @@ def test_no_collective_is_priced_below_what_its_bytes_take_at_the_limit(target):
     that its links carry, and at least the least time of any.
     """
     space = Space(read_array_question(MLP | {"target": target}), 2)
-    rates, priced = space._formulas[target].rates, 0
+    found, priced = space._formulas[target], 0
     for sharded in shardings(space.question):
         for axes in {entry for _, entry in sharded.table if sharded.parts(entry) > 1}:
             parts = sharded.parts(axes)
             for nbytes in (1e3, 1e8):
-                least = rates.least_collective_s + nbytes * (1 - 1 / parts) / rates.most_link
+                sent = nbytes * (1 - 1 / parts) / found.limits.link_bytes_per_s
                 for kind in ("all-gather", "all-reduce", "all-to-all"):
-                    assert rates.collective(kind, sharded.mesh, axes, nbytes) >= 0.999 * least
+                    time = found.times.collective(kind, sharded.mesh, axes, nbytes)
+                    assert time.seconds >= 0.999 * (found.limits.collective_s + sent)
                     priced += 1
     assert priced > 50

@@ -1,13 +1,20 @@
 """What has to move, on Layout: a table of steps, and from one spec to another with both pictures."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, seconds_text
 from spmd_core.experiment import DTYPE_BYTES, Experiment, Layout, Spec, layout, read_spec
-from spmd_core.pictures import Cost, Costs, Move, costs, missing_bytes, reshard
-from spmd_core.time import calibration, measured
+from spmd_core.pictures import Move, missing_bytes, reshard, time_of
+from spmd_core.time import (
+    Calibration,
+    TimeModel,
+    calibration,
+    measured,
+    time_model,
+)
 from spmd_core.words import layouts as words
 from ui import choices
 from ui.lab import lab
@@ -19,13 +26,14 @@ from ui.tables import escaped
 NONE = "–"
 
 
-def costs_here(experiment: Experiment) -> Costs:
-    """What moves cost on the experiment's target, by what is stored of it."""
+def times_here(experiment: Experiment) -> TimeModel:
+    """What is known of the experiment's target, by what is stored of it."""
     known = calibration(experiment, lab().latest, lab().result)
-    return costs(experiment, measured(known).fits if known else ())
+    found = Calibration(measured(known)) if known else None
+    return time_model(experiment, found, lab().hardware().cores)
 
 
-def table(moves: Sequence[Move], cost: Cost, why: Callable[[Move], str]) -> None:
+def table(moves: Sequence[Move], time_of: words.TimeOf, why: Callable[[Move], str]) -> None:
     """The steps in order: what, over which axes, bytes per device, seconds, why."""
     named = any(move.array for move in moves)
     rows = {"Array": [move.array for move in moves]} if named else {}
@@ -33,14 +41,15 @@ def table(moves: Sequence[Move], cost: Cost, why: Callable[[Move], str]) -> None
         "Step": [move.kind for move in moves],
         "Over": [", ".join(move.axes) for move in moves],
         "Bytes per device": [bytes_text(move.nbytes) if move.sends else NONE for move in moves],
-        "Time": [_time(move, cost) for move in moves],
+        "Time": [_time(move, time_of) for move in moves],
         "Why": [why(move) for move in moves],
     }
     st.table(escaped(steps), border="horizontal")
 
 
-def _time(move: Move, cost: Cost) -> str:
-    return (seconds_text(cost(move)) if move.sends else NONE).replace(" ", "\u00a0")
+def _time(move: Move, time_of: words.TimeOf) -> str:
+    text = seconds_text(time_of(move).seconds) if move.sends else NONE
+    return text.replace(" ", "\u00a0")
 
 
 def reshard_view(experiment: Experiment, found: Layout) -> None:
@@ -66,19 +75,13 @@ def reshard_view(experiment: Experiment, found: Layout) -> None:
     except RequestError as error:
         refusal(str(error))
         return
-    here = costs_here(experiment)
-    said = words.reshard_headline(found.spec, after, moves, missing, here.of)
+    of = partial(time_of, mesh=found.mesh, times=times_here(experiment))
+    said = words.reshard_headline(found.spec, after, moves, missing, of)
     st.markdown(f"**{coded(said)}**")
     if moves:
-        table(moves, here.of, words.step_why)
-    sends = any(move.sends for move in moves)
-    st.caption(
-        coded(
-            f"{words.cost_source(experiment, here.is_known)} {words.NEEDED}"
-            if sends
-            else words.NEEDED
-        )
-    )
+        table(moves, of, words.step_why)
+    sent = [move for move in moves if move.sends]
+    st.caption(coded(f"{words.time_source(sent, of)} {words.NEEDED}".strip()))
     st.markdown(coded(f"Then {words.layout_headline(new, experiment.dtype)}"))
     st.vega_lite_chart(
         picture.picture(new, experiment.dtype),

@@ -1,5 +1,6 @@
 """A step in pictures, on Layout: operands and their product, each sharded, and what it needs."""
 
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -15,9 +16,10 @@ from spmd_core.experiment import (
     read_spec,
     spec_code,
 )
-from spmd_core.pictures import Move, is_product, product
+from spmd_core.pictures import is_product, product, time_of
 from spmd_core.words import layouts as words
 from ui import inputs, links, shell, state
+from ui.lab import lab
 from ui.layout import moves, paste, picture, together
 from ui.markdown import coded, plain
 
@@ -165,26 +167,19 @@ def screen(share: Any) -> None:
 
 def _needs(experiment: Experiment) -> None:
     """The answer, and its steps."""
-    here = moves.costs_here(experiment)
+    times = moves.times_here(experiment)
+    to_order = times.for_order(experiment, lab().hardware().cores)
 
-    def seconds(move: Move) -> float:
-        known = here.of(move)
-        return (
-            here.rates.collective(move.kind, experiment.mesh, move.axes, move.nbytes)
-            if known is None
-            else known
-        )
-
-    alone_s = here.rates.matmul_s(experiment.what.flops(experiment.sizes), None)
+    of = partial(time_of, mesh=experiment.mesh, times=times)
     try:
-        found = product(experiment, seconds, alone_s)
+        found = product(experiment, to_order)
     except RequestError as error:
         shell.refusal(str(error))
         return
-    st.subheader(coded(words.product_headline(experiment, found, here.of)), anchor=False)
+    st.subheader(coded(words.product_headline(experiment, found, of)), anchor=False)
     if found.moves:
-        moves.table(found.moves, here.of, lambda move: words.why(experiment, found, move))
-        st.caption(coded(f"{words.cost_source(experiment, here.is_known)} {words.NEEDED}"))
+        moves.table(found.moves, of, lambda move: words.why(experiment, found, move))
+        st.caption(coded(f"{words.time_source(found.collectives, of)} {words.NEEDED}"))
 
 
 def _picture(experiment: Experiment, array: Array) -> None:

@@ -11,14 +11,14 @@ import numpy as np
 from spmd_core.engine.lower import execute
 from spmd_core.engine.measured import timing
 from spmd_core.engine.measured.collectives import STRATEGY, measure
-from spmd_core.engine.measured.operations import Costs
+from spmd_core.engine.measured.operations import OperationCosts
 from spmd_core.engine.measured.trial import failure_of
 from spmd_core.experiment import COLLECTIVES, FLOATS, TRANSFERS, Experiment, parse_experiment
 from spmd_core.machine import BY_DEVICE_KIND, CHIPS, Chip
 from spmd_core.program import file_name
 from spmd_core.results import Ceiling, Event, Phase, Point, Progress, StrategyResult, Texts
 from spmd_core.script import program_text
-from spmd_core.time import ALONE, cases, ceiling, fits, noted
+from spmd_core.time import ALONE, cases, ceiling, data_sheet, fits, noted
 
 COPY_BYTES = 32 * 2**20  # of a device's array: beyond what caches hold
 FIRST_SIDE, MOST_SIDE = 256, 8192  # of a square matmul, doubled until it takes LONG_S
@@ -88,7 +88,7 @@ def run_calibration(experiment: Experiment, emit: Emit, cancelled: Cancelled) ->
 
 def _costs(names: dict[str, Any], cancelled: Cancelled, notes: list[str]) -> StrategyResult:
     """What single operations cost, until it is cancelled."""
-    costs = Costs(names)
+    costs = OperationCosts(names)
     for measured in costs.measurements():
         if cancelled():
             break
@@ -139,7 +139,8 @@ def _rates(
     names: dict[str, Any], mesh: Any, title: str, suffix: str, chip: Chip | None
 ) -> Iterator[Item]:
     """Copies and matmuls on the devices of a mesh at once, per device."""
-    memory = chip.device_hbm_bandwidth if chip else None
+    sheet = data_sheet(chip) if chip else {}
+    memory = sheet.get("hbm of a device")
     yield Item(
         f"copy{suffix}",
         f"Copy bandwidth, fresh result{title}",
@@ -155,7 +156,7 @@ def _rates(
         memory,
     )
     for dtype in FLOATS:
-        peak = chip.device_flops if chip and dtype == "bfloat16" else None
+        peak = sheet.get("flops of a device") if dtype == "bfloat16" else None
         yield Item(
             f"matmul_{dtype}{suffix}",
             f"Matmul rate, {dtype}{title}",

@@ -17,7 +17,7 @@ from spmd_core.engine.hlo import read_module
 from spmd_core.engine.measured import timing
 from spmd_core.experiment import chosen_axes
 from spmd_core.results import Cost, MoveCost, Operation, StrategyResult
-from spmd_core.time import Machine, operations_of
+from spmd_core.time import Calibration, operations_of
 
 SIDES = (32, 128, 512, 1024)  # of matmuls: each shape of three of them
 TINY = 8  # side of a matmul that takes no longer than any operation
@@ -36,7 +36,7 @@ _LEAST_SHARE = 0.25  # of what is left of a program's time for the operation it 
 
 
 @dataclass
-class Costs:
+class OperationCosts:
     """Costs on the mesh of a calibration's program, whose `names` these are."""
 
     names: dict[str, Any]
@@ -98,11 +98,13 @@ class Costs:
         call = self._compiled(self.names["copied"](self._mesh), self._array(side, side))
         nbytes = _WIDTH * side**2
         copied = Operation(kind="copy", sizes=(2 * nbytes,))
-        self._keep("result", (nbytes,), self._beyond(call) - Machine(self.known).work_s([copied]))
+        self._keep(
+            "result", (nbytes,), self._beyond(call) - Calibration(self.known).work_s([copied])
+        )
 
     def _without(self, took: float, others: Sequence[Operation]) -> float:
         """Seconds of a program without those operations that are known."""
-        return max(_LEAST_SHARE * took, took - Machine(self.known).work_s(others))
+        return max(_LEAST_SHARE * took, took - Calibration(self.known).work_s(others))
 
     def _transcendental(self) -> None:
         array = self._array(SIGMOIDS, SIGMOIDS)

@@ -14,6 +14,7 @@ import numpy as np
 
 from spmd_core.base import refuse
 from spmd_core.experiment import Axes, Layout, Mesh, Spec, layout
+from spmd_core.time import Duration, TimeModel, Unknown
 
 MOST_DEVICES = 2**14  # looked at one by one
 SLICE = "slice"  # each device keeps a part of what it holds
@@ -39,6 +40,11 @@ class Move:
     def sends(self) -> bool:
         """Whether anything leaves a device."""
         return self.kind != SLICE
+
+
+def time_of(move: Move, mesh: Mesh, times: TimeModel) -> Duration | Unknown:
+    """How long a step that sends something takes on a target."""
+    return times.collective(move.kind, mesh, move.axes, move.nbytes, move.pairs)
 
 
 @lru_cache(maxsize=2048)

@@ -7,14 +7,14 @@ moved to where it is wanted. Of all splits the one that takes the least time is 
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from spmd_core.experiment import DTYPE_BYTES, Array, Axes, Experiment, Spec, Workload, dtype_of
-from spmd_core.pictures.resharding.moves import Move, check_size, reshard
+from spmd_core.pictures.resharding.moves import Move, check_size, reshard, time_of
+from spmd_core.time import TimeModel
 
 MOST_DEVICES = 1024  # of which every way to split the work is looked at
-Seconds = Callable[[Move], float]  # of a move, for choosing; need not be exact
 Split = dict[str, str]  # mesh axis -> the dim of the loop nest that it splits
 
 
@@ -48,19 +48,21 @@ def is_product(what: Workload) -> bool:
     )
 
 
-def product(experiment: Experiment, seconds: Seconds, flops_s: float) -> Product:
-    """The communication of an experiment's contraction.
+def product(experiment: Experiment, times: TimeModel) -> Product:
+    """The communication of an experiment's contraction; `times` decide among splits.
 
-    `seconds` of a move decide among splits, with `flops_s`, what all FLOPs take one device.
     RequestError where the mesh is too large for all splits to be looked at.
     """
     check_size(experiment.mesh, MOST_DEVICES)
+    flops = experiment.what.flops(experiment.sizes)
 
     def cost(split: Split) -> tuple[float, int]:
         found = _of_split(experiment, split)
         parts = math.prod(experiment.axis_sizes[axis] for axis in split)
+        moved = (time_of(move, experiment.mesh, times) for move in found.collectives)
+        seconds = [each.seconds or 0.0 for each in (times.matmul(flops / parts), *moved)]
         # of equal ones, the one that moves least
-        return flops_s / parts + sum(map(seconds, found.collectives)), len(found.moves)
+        return sum(seconds), len(found.moves)
 
     return _of_split(experiment, min(_splits(experiment), key=cost))
 

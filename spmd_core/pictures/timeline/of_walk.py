@@ -15,7 +15,7 @@ from spmd_core.pictures.timeline.values import (
     TimelineScene,
 )
 from spmd_core.program import Computation, Instruction, Shape, trip_count
-from spmd_core.time import Segment, Walk, Walker
+from spmd_core.time import ModuleCosts, Segment, Walk
 
 MOST_SPANS = 3000  # of a scene: the longest are kept
 CHIP = "chip"
@@ -23,22 +23,22 @@ _LINE, _SOURCE = 240, 80  # characters
 _WAIT = "wait for "
 
 
-def timeline_of(walker: Walker, walk: Walk) -> Timeline:
+def timeline_of(costs: ModuleCosts, walk: Walk) -> Timeline:
     """Every operation of the step once, and those of each loop's body once."""
-    return _Builder(walker).timeline(walk)
+    return _Builder(costs).timeline(walk)
 
 
 class _Builder:
     """Looks up in a module what a walk's segments are of."""
 
-    def __init__(self, walker: Walker) -> None:
-        self.walker, self.module = walker, walker.module
+    def __init__(self, costs: ModuleCosts) -> None:
+        self.costs, self.module = costs, costs.module
         self.found: dict[str, tuple[Instruction, Computation]] = {
             each.name: (each, computation)
             for computation in self.module.computations
             for each in computation.instructions
         }
-        self.communicating = {comm.name for comm in walker.comms.values() if comm is not None}
+        self.communicating = {comm.name for comm in costs.collectives.values() if comm is not None}
 
     def timeline(self, walk: Walk) -> Timeline:
         """The scenes of a walk: the whole, then loops in the order in which they are met."""
@@ -129,8 +129,8 @@ class _Builder:
         self, segment: Segment, stood: Sequence[tuple[float, float]], needs: Needs, loops: list[str]
     ) -> Span:
         instruction, computation = self.found[segment.name]
-        work = self.walker.works.get(id(instruction))
-        comm = self.walker.comms.get(id(instruction))
+        work = self.costs.operations.get(id(instruction))
+        comm = self.costs.collectives.get(id(instruction))
         nbytes = comm.nbytes if comm is not None else work.nbytes if work is not None else None
         end = segment.start_s + segment.duration_s
         exposed = tuple(

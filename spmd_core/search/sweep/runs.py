@@ -55,12 +55,6 @@ class Queue(Protocol):
     def submit(self, experiment: Experiment) -> str: ...  # noqa: D102
 
 
-class Canceller(Protocol):
-    """Ends runs."""
-
-    def cancel(self, run: str) -> None: ...  # noqa: D102
-
-
 class Runs(Protocol):
     """What a sweep asks of the Lab."""
 

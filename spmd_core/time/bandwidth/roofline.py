@@ -1,29 +1,19 @@
-"""How near a measured run comes to its machine's ceilings, and what they let expect of it.
+"""How near a measured run comes to what its machine reaches, and what that lets expect of it.
 
 Three roofs, in seconds: its FLOPs at the matmul rate of its dtype, the bytes of its operands and
-results at the copy bandwidth, and its collectives by the straight lines that were fitted to them. None
-can be beaten, so that the largest is a bound; what a call costs at least is a fourth. Expected is
-the dispatch floor, then the larger of compute and memory, then what the collectives take beyond
-the floor, which their own latency contains.
+results at the copy bandwidth, and its collectives. None can be beaten, so that the largest is a
+bound; what a call costs at least is a fourth. Expected is the dispatch floor, then the larger of
+compute and memory, then the collectives.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from spmd_core.experiment import DTYPE_BYTES, ONE_DEVICE, Experiment, element_count
-from spmd_core.results import (
-    Ceiling,
-    Collective,
-    Estimate,
-    Fit,
-    Point,
-    Result,
-    Roofline,
-    StrategyResult,
-)
-from spmd_core.time.bandwidth.expected import ALONE, FLOOR, Machine, interval
-from spmd_core.time.bandwidth.known import measured
-from spmd_core.time.bandwidth.predicted import expected
+from spmd_core.results import Collective, Estimate, Result, Roofline, StrategyResult
+from spmd_core.time.model.calibration import Calibration
+from spmd_core.time.model.stored import times_where_run
+from spmd_core.time.model.time_model import TimeModel, interval
 
 TOO_HIGH = 1.05  # of a ceiling: more is a fault of the ceiling
 
@@ -34,77 +24,79 @@ def with_roofline(result: Result, known: Result | None) -> Result:
     """
     if known is None or result.experiment.what.kind != "computation":
         return result
-    machine = Machine(measured(known))
+    times = times_where_run(result.experiment, result.environment, known)
     found = {
-        name: with_roofs(result.experiment, name, each, machine)
+        name: with_roofs(result.experiment, name, each, times)
         for name, each in result.strategies.items()
     }
     return result.model_copy(update={"strategies": found})
 
 
 def with_roofs(
-    experiment: Experiment, name: str, found: StrategyResult, machine: Machine
+    experiment: Experiment, name: str, found: StrategyResult, times: TimeModel
 ) -> StrategyResult:
     """One strategy's program with its roofs, and what they let expect where nothing else does."""
-    roofs = roofline(
-        experiment, name, found.collectives or (), machine.ceilings, machine.found.fits
-    )
+    roofs = roofline(experiment, name, found.collectives or (), times)
     if roofs is None:
         return found
     time = (
         found.predicted_s
-        or _by_operations(experiment, name, found, machine)
-        or expected_s(roofs, machine.ceilings)
+        or _by_operations(experiment, name, found, times)
+        or expected_s(roofs, times.calibration)
     )
     return found.model_copy(update={"roofline": roofs.reached(found.median_s), "predicted_s": time})
 
 
 def _by_operations(
-    experiment: Experiment, strategy: str, found: StrategyResult, machine: Machine
+    experiment: Experiment, strategy: str, found: StrategyResult, times: TimeModel
 ) -> Estimate | None:
     """What a compiled program is expected to take, by its operations; None where they were not
     read, or the calibration has no costs.
     """
-    if found.operations is None or not machine.is_whole:
+    known, operations = times.calibration, found.operations
+    if operations is None or known is None or not known.is_complete:
         return None
-    seconds = (
-        machine.alone_s(found.operations, experiment.dtype)
-        if strategy in ONE_DEVICE
-        else machine.seconds(found.operations, found.collectives or (), experiment.dtype)
-    )
-    spread = machine.ceilings[FLOOR].spread
-    return interval(seconds, spread) if math.isfinite(seconds) else None
+    if strategy in ONE_DEVICE:
+        seconds = known.alone_s(operations, experiment.dtype)
+        return interval(seconds, known.spread) if math.isfinite(seconds) else None
+    moved = moved_s(experiment, found.collectives or (), times)
+    if moved is None:
+        return None
+    work = known.work_s(operations, experiment.dtype)
+    return interval(times.floor_s + work + sum(moved), known.spread)
+
+
+def moved_s(
+    experiment: Experiment, collectives: Sequence[Collective], times: TimeModel
+) -> list[float] | None:
+    """Seconds of each collective, all its executions, beyond the dispatch floor; None where nothing
+    is known of one.
+    """
+    each_s = [times.compiled(each, experiment.mesh).seconds for each in collectives]
+    known = [seconds for seconds in each_s if seconds is not None]
+    if len(known) < len(each_s):
+        return None
+    return [seconds * each.times for each, seconds in zip(collectives, known, strict=True)]
 
 
 def roofline(
-    experiment: Experiment,
-    strategy: str,
-    collectives: Sequence[Collective],
-    ceilings: Mapping[str, Ceiling],
-    lines: Sequence[Fit],
+    experiment: Experiment, strategy: str, collectives: Sequence[Collective], times: TimeModel
 ) -> Roofline | None:
-    """The roofs of one strategy, in seconds; None where the calibration lacks a ceiling."""
+    """The roofs of one strategy, in seconds; None where what a device reaches is not known, or how
+    long a collective takes.
+    """
     alone = strategy in ONE_DEVICE
-    suffix = ALONE if alone else ""
-    dtype = experiment.dtype if f"matmul_{experiment.dtype}" in ceilings else "float32"
-    names = (
-        f"matmul_{dtype}{suffix}",
-        f"copy{suffix}",
-        f"copy_in_place{suffix}",
-        "dispatch_single" if alone else "dispatch_mesh",
-    )
-    if any(name not in ceilings for name in names):
+    rates = times.rates(alone=alone)
+    moved = [] if alone else moved_s(experiment, collectives, times)
+    if rates is None or moved is None:
         return None
-    rate, *copies, floor = (ceilings[name].value for name in names)
-    copy = max(copies)  # a fresh result costs the pages that it lies on, which are used again
-    moved = 0.0 if alone else sum(beyond_floor_s(each, lines, floor) for each in collectives)
     return Roofline(
-        compute_s=flops(experiment, strategy) / rate,
-        memory_s=least_bytes(experiment, strategy) / copy,
-        communication_s=moved,
-        dispatch_s=floor,
+        compute_s=flops(experiment, strategy) / rates.flops_per_s,
+        memory_s=least_bytes(experiment, strategy) / rates.bytes_per_s,
+        communication_s=sum(moved),
+        dispatch_s=rates.floor_s,
         ideal_s=experiment.what.flops(experiment.sizes)
-        / rate
+        / rates.flops_per_s
         / (1 if alone else experiment.device_count),
     )
 
@@ -145,28 +137,12 @@ def least_bytes(experiment: Experiment, strategy: str) -> float:
     return total
 
 
-def beyond_floor_s(each: Collective, lines: Sequence[Fit], floor_s: float) -> float:
-    """Seconds that a collective takes beyond the floor of the call that it is part of, by the line
-    of its kind and axes; by that of its kind among as many devices where its axes have none.
-    """
-    alike = (
-        [fit for fit in lines if fit.kind == each.kind and fit.axes == each.axes]
-        or [fit for fit in lines if fit.kind == each.kind and fit.devices == each.group_size]
-        or [fit for fit in lines if fit.kind == each.kind]
-    )
-    if not alike:
-        return 0.0
-    point = Point(
-        kind=each.kind, axes=each.axes, devices=alike[0].devices, dtype="", bytes=each.bytes
-    )
-    return max(0.0, expected(point, alike[0]) - floor_s) * each.times
-
-
-def expected_s(roofs: Roofline, ceilings: Mapping[str, Ceiling]) -> Estimate:
+def expected_s(roofs: Roofline, known: Calibration | None) -> Estimate:
     """What the roofs let expect, in seconds: low where the largest hides all else, high where
     nothing overlaps and each is as slow as the calibration's spread says.
     """
     parts = roofs.compute_s, roofs.memory_s, roofs.communication_s, roofs.dispatch_s
     estimate = roofs.dispatch_s + max(parts[:2]) + roofs.communication_s
-    spread = max((each.spread for each in ceilings.values()), default=0.0)
+    ceilings = known.found.ceilings if known else ()
+    spread = max((each.spread for each in ceilings), default=0.0)
     return Estimate(low=max(parts), estimate=estimate, high=sum(parts) * (1 + spread))

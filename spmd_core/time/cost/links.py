@@ -13,15 +13,18 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from statistics import NormalDist
 
+import numpy as np
+
 from spmd_core.base import ordinal_text
-from spmd_core.machine import Coordinates, Topology
+from spmd_core.machine import Chip, Coordinates, Topology, mesh_places
 from spmd_core.time.cost.constants import (
     DCN_EFFICIENCY,
     DCN_LATENCY_S,
     HOP_LATENCY_S,
+    HOST_EFFICIENCY,
     LAUNCH_S,
     LINK_EFFICIENCY,
     SLICE_JITTER,
@@ -29,7 +32,7 @@ from spmd_core.time.cost.constants import (
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class LinkRates:
     """Shares of the nominal rates that are reached, and latencies in seconds."""
 
     link: float = LINK_EFFICIENCY
@@ -39,8 +42,8 @@ class Rates:
     dcn_latency: float = DCN_LATENCY_S
 
 
-EXPECTED = Rates()
-NOMINAL = Rates(1.0, 1.0, 0.0, 0.0, 0.0)  # gives the bound that no collective can beat
+EXPECTED = LinkRates()
+NOMINAL = LinkRates(1.0, 1.0, 0.0, 0.0, 0.0)  # gives the bound that no collective can beat
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,18 @@ def route(topology: Topology, group: Sequence[int], coordinates: Sequence[Coordi
     return Route(tuple(spans), slices, cores, covered == len(group))
 
 
-def bandwidth(topology: Topology, spans: Sequence[Span], rates: Rates = EXPECTED) -> float:
+@lru_cache(maxsize=4096)
+def route_of(
+    topology: Topology, mesh: tuple[tuple[str, int], ...], order: str, axes: tuple[str, ...]
+) -> Route:
+    """Where the first group of a collective over mesh axes lies; the others are alike."""
+    places = mesh_places(topology, [size for _, size in mesh], order)
+    first = tuple(slice(None) if name in axes else 0 for name, _ in mesh)
+    group = np.asarray(places[first]).reshape(-1, 5).tolist()
+    return route(topology, range(len(group)), [tuple(place) for place in group])
+
+
+def bandwidth(topology: Topology, spans: Sequence[Span], rates: LinkRates = EXPECTED) -> float:
     """Bytes per second into one chip over these axes: both directions of a ring, one of a line,
     shared by interleaved groups.
     """
@@ -124,7 +138,7 @@ def hops(spans: Sequence[Span]) -> int:
     return sum((span.size // 2 if span.wraps else span.size - 1) * span.stride for span in spans)
 
 
-def gather_s(topology: Topology, where: Route, nbytes: float, rates: Rates = EXPECTED) -> float:
+def gather_s(topology: Topology, where: Route, nbytes: float, rates: LinkRates = EXPECTED) -> float:
     """Seconds of an all-gather that leaves `nbytes` on each device, or of a reduce-scatter that
     takes in as much.
     """
@@ -143,7 +157,7 @@ def gather_s(topology: Topology, where: Route, nbytes: float, rates: Rates = EXP
     return time
 
 
-def reduce_s(topology: Topology, where: Route, nbytes: float, rates: Rates = EXPECTED) -> float:
+def reduce_s(topology: Topology, where: Route, nbytes: float, rates: LinkRates = EXPECTED) -> float:
     """Seconds of an all-reduce of `nbytes` per device: reduce-scatter in the slice, all-reduce
     between slices, all-gather.
     """
@@ -161,7 +175,9 @@ def reduce_s(topology: Topology, where: Route, nbytes: float, rates: Rates = EXP
     return time
 
 
-def exchange_s(topology: Topology, where: Route, nbytes: float, rates: Rates = EXPECTED) -> float:
+def exchange_s(
+    topology: Topology, where: Route, nbytes: float, rates: LinkRates = EXPECTED
+) -> float:
     """Seconds of an all-to-all of `nbytes` per device: what crosses the middle of the longest axis,
     over the links there.
 
@@ -182,7 +198,15 @@ def exchange_s(topology: Topology, where: Route, nbytes: float, rates: Rates = E
     return time
 
 
-def dcn_bandwidth(topology: Topology, rates: Rates = EXPECTED) -> float:
+def host_s(chip: Chip, nbytes: float, *, nominal: bool = False) -> float:
+    """Seconds of a device's bytes to or from host memory, while all devices of the chip move as
+    many; `nominal`, at the data sheet's rate.
+    """
+    share = 1.0 if nominal else HOST_EFFICIENCY
+    return nbytes / (chip.device_host_bandwidth * share)
+
+
+def dcn_bandwidth(topology: Topology, rates: LinkRates = EXPECTED) -> float:
     """Bytes per second out of a slice, per chip."""
     return topology.chip.dcn_bandwidth * rates.dcn
 
@@ -238,7 +262,7 @@ def paths(
     )
 
 
-def permute_s(topology: Topology, ways: Paths, nbytes: float, rates: Rates = EXPECTED) -> float:
+def permute_s(topology: Topology, ways: Paths, nbytes: float, rates: LinkRates = EXPECTED) -> float:
     """Seconds of a collective-permute whose messages have `nbytes`: the busiest link's, or the
     network's between slices.
     """
@@ -255,7 +279,7 @@ def permute_s(topology: Topology, ways: Paths, nbytes: float, rates: Rates = EXP
 
 
 def collective_s(
-    topology: Topology, kind: str, where: Route, nbytes: float, rates: Rates = EXPECTED
+    topology: Topology, kind: str, where: Route, nbytes: float, rates: LinkRates = EXPECTED
 ) -> float:
     """Seconds of a collective of `nbytes`, the larger of operand and result per device."""
     if kind in ("all-gather", "reduce-scatter", "collective-broadcast"):

@@ -74,7 +74,7 @@ SMALL_ELEMENTS = 1024  # up to a vector register: scalar work, hidden under the 
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class OperationCost:
     """What one operation does. `kind` is matmul, kernel, memory or none; `bound` says which limit
     set the time; `low` and `high` enclose it.
     """
@@ -91,17 +91,17 @@ class Work:
 
 def operation(
     module: Module, instruction: Instruction, computation: Computation, chip: Chip
-) -> Work:
+) -> OperationCost:
     """The work of a synchronous instruction that is neither a loop nor a collective."""
     if instruction.opcode in NOTHING:
-        return Work(0.0, "none")
+        return OperationCost(0.0, "none")
     if instruction.opcode == "custom-call":
         return kernel(instruction, computation, chip)
     if (
         max((shape.elements for shape in instruction.arrays), default=0) <= SMALL_ELEMENTS
         and instruction.opcode != "fusion"
     ):
-        return Work(0.0, "none")
+        return OperationCost(0.0, "none")
     matmuls = _matmuls(module, instruction, computation)
     nbytes = moved_bytes(module, instruction, computation)
     streaming = nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
@@ -109,10 +109,12 @@ def operation(
     if matmuls:
         return _matmul_work(matmuls, nbytes, streaming, vector, chip)
     if nbytes == 0 and vector == 0.0:
-        return Work(0.0, "none")
+        return OperationCost(0.0, "none")
     seconds = max(streaming, vector, OPERATION_S if nbytes else 0.0)
     least = nbytes / chip.device_hbm_bandwidth
-    return Work(seconds, "memory", 0, nbytes, "memory", least, seconds * MEMORY_HIGH, least)
+    return OperationCost(
+        seconds, "memory", 0, nbytes, "memory", least, seconds * MEMORY_HIGH, least
+    )
 
 
 def vector_s(module: Module, instruction: Instruction, chip: Chip) -> float:
@@ -155,14 +157,14 @@ def peak_seconds(matmuls: list[Matmul], chip: Chip) -> float:
 
 def _matmul_work(
     matmuls: list[Matmul], nbytes: int, streaming: float, vector: float, chip: Chip
-) -> Work:
+) -> OperationCost:
     """The longest of the matrix unit's time, HBM's and that of vector work, which hide one another;
     never faster than the peaks.
     """
     compute = max(sum(matmul_s(each, chip) for each in matmuls), vector)
     peak, fastest = peak_seconds(matmuls, chip), nbytes / chip.device_hbm_bandwidth
     bound = "compute" if compute >= streaming else "memory"
-    return Work(
+    return OperationCost(
         max(compute, streaming),
         "matmul",
         sum(each.flops for each in matmuls),
@@ -174,7 +176,7 @@ def _matmul_work(
     )
 
 
-def kernel(instruction: Instruction, computation: Computation, chip: Chip) -> Work:
+def kernel(instruction: Instruction, computation: Computation, chip: Chip) -> OperationCost:
     """A Pallas kernel by what its operands say that it does; other custom calls cost what they
     move.
     """
@@ -184,13 +186,13 @@ def kernel(instruction: Instruction, computation: Computation, chip: Chip) -> Wo
     arrays = [array for each in (*operands, instruction) for array in each.arrays]
     nbytes = sum(array.padded_bytes for array in arrays if array.memory_space == HBM)
     if instruction.attributes.get("custom_call_target") != '"tpu_custom_call"':
-        return Work(0.0, "none")
+        return OperationCost(0.0, "none")
     cost = kernel_cost(instruction, operands, chip)
     streaming = nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
     bound = "compute" if cost.seconds >= streaming else "memory"
     seconds = max(cost.seconds, streaming)
     low = max(cost.fastest, cost.seconds / KERNEL_LOW, nbytes / chip.device_hbm_bandwidth)
-    return Work(
+    return OperationCost(
         seconds,
         "kernel",
         cost.flops,

@@ -15,16 +15,17 @@ from spmd_core.results import (
     Prediction,
 )
 from spmd_core.time.cost.clocks import Tally, Walk
+from spmd_core.time.cost.collective_costs import priced
 from spmd_core.time.cost.comm import Cluster
 from spmd_core.time.cost.constants import NEARLY_FULL
 from spmd_core.time.cost.interval import bounds, interval
 from spmd_core.time.cost.links import straggling
-from spmd_core.time.cost.priced import priced
+from spmd_core.time.cost.module_costs import ModuleCosts
 from spmd_core.time.cost.schedule import Walker
 
 MAX_BUFFERS = 12
 NOTABLE = 0.03  # of the step
-Keep = Callable[[Walker, Walk], None]
+Keep = Callable[[ModuleCosts, Walk], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +53,17 @@ def predict(
     ValueError or HloError where the program cannot be read.
     """
     module = parse_module(text)
-    walker, walk, literal_s = walked(module, cluster)
+    costs = ModuleCosts(module, cluster)
+    walk, literal_s = walked(costs)
     if keep is not None:
-        keep(walker, walk)
+        keep(costs, walk)
     if collectives is None:
         collectives = read_collectives(module, mesh, places=cluster.coordinates)
-    listed = priced(collectives, walk.tally, walker)
+    listed = priced(collectives, walk.tally, costs)
     chip, chips = cluster.topology.chip, cluster.topology.chips
     late = straggling(cluster.topology.slices)
     seconds = walk.seconds * (1 + late)
-    fastest_s = Walker(module, cluster, fastest=True, like=walker).entry().seconds
+    fastest_s = Walker(costs, fastest=True).entry().seconds
     ends = (*interval(walk, fastest_s), *bounds(walk))
     low, high, overlapped, sequential = (each * (1 + late) for each in ends)
     waits = walk.seconds * late
@@ -86,19 +88,17 @@ def predict(
     )
 
 
-def walked(module: Module, cluster: Cluster) -> tuple[Walker, Walk, float]:
-    """A walk by data flow, its walker, and the seconds of the compiler's own order of starts and
-    dones. Where that order gave up overlapping, the walk takes the operations in one that does not.
+def walked(costs: ModuleCosts) -> tuple[Walk, float]:
+    """A walk by data flow, and the seconds of the compiler's own order of starts and dones. Where
+    that order gave up overlapping, the walk takes the operations in one that does not.
     """
-    walker = Walker(module, cluster)
-    walk = walker.entry()
-    literal_s = Walker(module, cluster, literal=True, like=walker).entry().seconds
+    walk = Walker(costs).entry()
+    literal_s = Walker(costs, literal=True).entry().seconds
     if literal_s > (1 + NOTABLE) * walk.seconds:
-        other = Walker(module, cluster, overlapping=True, like=walker)
-        better = other.entry()
+        better = Walker(costs, overlapping=True).entry()
         if better.seconds < walk.seconds:
-            return other, better, literal_s
-    return walker, walk, literal_s
+            return better, literal_s
+    return walk, literal_s
 
 
 def shares(tally: Tally) -> dict[str, float]:

@@ -8,21 +8,12 @@ from dataclasses import replace
 from spmd_core.program import (
     Computation,
     Instruction,
-    Module,
     is_done,
     kind_of,
     rendezvous,
     trip_count,
 )
-from spmd_core.time.cost.clocks import Ready, Segment, State, Tally, Walk, cause_of, latest
-from spmd_core.time.cost.comm import (
-    Cluster,
-    Communication,
-    channels_passed,
-    find,
-    overlapping_order,
-)
-from spmd_core.time.cost.occupy import (
+from spmd_core.time.cost.advance import (
     communicate,
     copy,
     copy_s,
@@ -32,7 +23,10 @@ from spmd_core.time.cost.occupy import (
     pass_on,
     wait,
 )
-from spmd_core.time.cost.ops import NOTHING, Work, operation
+from spmd_core.time.cost.clocks import Ready, Segment, State, Tally, Walk, cause_of, latest
+from spmd_core.time.cost.comm import Communication, channels_passed, overlapping_order
+from spmd_core.time.cost.module_costs import ModuleCosts
+from spmd_core.time.cost.ops import NOTHING, OperationCost
 
 _FORWARD = (
     "bitcast",
@@ -50,42 +44,30 @@ STEADY = 3  # iterations of a loop that are walked; the last one's length stands
 
 
 class Walker:
-    """Walks computations of one module on one cluster."""
+    """Walks a module's computations.
+
+    `literal`: an async op starts and holds up the chip where the compiler wrote its start and its
+    done, not by data flow. `fastest`: everything at its peak or nominal rate, so that the walk
+    ends no later than a machine could. `overlapping`: in an order that hides communication, where
+    the compiler's does not.
+    """
 
     def __init__(
         self,
-        module: Module,
-        cluster: Cluster,
+        costs: ModuleCosts,
+        *,
         literal: bool = False,
         fastest: bool = False,
-        like: "Walker | None" = None,
         overlapping: bool = False,
     ) -> None:
-        """`literal`: an async op starts and holds up the chip where the compiler wrote its start
-        and its done, not by data flow.
-
-        `fastest`: everything at its peak or nominal rate, so that the walk ends no later than a
-        machine could.
-        `overlapping`: in an order that hides communication, where the compiler's does not.
-        `like`: a walker of the same module and cluster, whose costs of operations and collectives
-        are used again.
-        """
-        self.module, self.cluster, self.chip, self.literal, self.fastest = (
-            module,
-            cluster,
-            cluster.topology.chip,
-            literal,
-            fastest,
-        )
-        same = like is not None and like.fastest == fastest
-        self.like, self.overlapping = like, overlapping
-        self.orders: dict[str, tuple[Instruction, ...]] = {}
-        self.patience: dict[int, float] = {}  # seconds that the chip waits for an instruction
-        self.works: dict[int, Work] = like.works if like and same else {}
-        self.comms: dict[int, Communication | None] = like.comms if like and same else {}
-        self.holding: dict[int, bool] = like.holding if like and same else {}
-        self.meetings: dict[int, str] = {}  # id of a recv-done -> its rendezvous
-        self.answers: dict[int, str] = {}  # id of a recv-done -> name of its send
+        self.costs, self.module, self.chip = costs, costs.module, costs.cluster.topology.chip
+        self.literal, self.fastest, self.overlapping = literal, fastest, overlapping
+        self.orders: dict[str, Sequence[Instruction]] = {}  # by computation
+        # by id of an instruction:
+        self.patience: dict[int, float] = {}  # seconds that the chip waits for it
+        self.holding: dict[int, bool] = {}  # whether it takes time on the chip
+        # of a recv-done: its rendezvous, and the name of its send where the schedule has it before
+        self.receives: dict[int, tuple[str, str]] = {}
 
     def entry(self) -> Walk:
         """The whole program, once."""
@@ -94,24 +76,13 @@ class Walker:
         finish(state)
         return Walk(state.chip, state.tally, state.segments)
 
-    def comm(self, instruction: Instruction, computation: Computation) -> Communication | None:
-        """The collective that starts at an instruction, priced once; None where none does."""
-        key = id(instruction)
-        if key not in self.comms:
-            known = self.like.comms.get(key) if self.like else None
-            found = known or find(self.module, instruction, computation, self.cluster)
-            self.comms[key] = (
-                replace(found, seconds=found.bound_s) if found and self.fastest else found
-            )
-        return self.comms[key]
+    def _comm(self, instruction: Instruction, computation: Computation) -> Communication | None:
+        found = self.costs.collective(instruction, computation)
+        return replace(found, seconds=found.bound_s) if found and self.fastest else found
 
-    def _work(self, instruction: Instruction, computation: Computation) -> Work:
-        key = id(instruction)
-        if key not in self.works:
-            known = self.like.works.get(key) if self.like else None
-            found = known or operation(self.module, instruction, computation, self.chip)
-            self.works[key] = replace(found, seconds=found.least) if self.fastest else found
-        return self.works[key]
+    def _work(self, instruction: Instruction, computation: Computation) -> OperationCost:
+        found = self.costs.operation(instruction, computation)
+        return replace(found, seconds=found.least) if self.fastest else found
 
     def _order(self, computation: Computation) -> Sequence[Instruction]:
         """The instructions in the order in which they are looked at."""
@@ -124,7 +95,7 @@ class Walker:
                     return copy_s(instruction, computation, self.chip)[1]
                 if instruction.opcode in NOTHING or is_done(self.module, instruction):
                     return 0.0
-                comm = self.comm(instruction, computation)
+                comm = self._comm(instruction, computation)
                 return comm.seconds if comm is not None else 0.0
 
             found, chain = overlapping_order(computation, seconds)
@@ -195,16 +166,12 @@ class Walker:
                 sends[name] = instruction.name
             elif instruction.opcode == "recv-done":
                 name = rendezvous(computation.by_name[instruction.operands[0]]) or ""
-                self.meetings[id(instruction)] = name
-                if name in sends:
-                    self.answers[id(instruction)] = sends[name]
+                self.receives[id(instruction)] = name, sends.get(name, "")
 
     def _known(self, instruction: Instruction, values: dict[str, Ready]) -> bool:
         """Whether all that an instruction needs has been walked."""
-        answer = self.answers.get(id(instruction))
-        return all(name in values for name in instruction.operands) and (
-            answer is None or answer in values
-        )
+        _, send = self.receives.get(id(instruction), ("", ""))
+        return all(name in values for name in instruction.operands) and (not send or send in values)
 
     def _late(self, instruction: Instruction, values: dict[str, Ready]) -> float:
         """When the operands that an instruction computes with are there."""
@@ -216,24 +183,17 @@ class Walker:
         """Whether an instruction takes time on the chip: work, loops, synchronous collectives."""
         key = id(instruction)
         if key not in self.holding:
-            comm = (
-                None
-                if instruction.opcode in NOTHING or is_done(self.module, instruction)
-                else self.comm(instruction, computation)
-            )
-            if instruction.opcode in ("while", "conditional", "call"):
-                self.holding[key] = True
-            elif (
-                instruction.opcode in NOTHING
-                or instruction.opcode in _COPIES
-                or is_done(self.module, instruction)
-            ):
-                self.holding[key] = False
-            elif comm is not None:
-                self.holding[key] = not comm.overlaps
-            else:
-                self.holding[key] = self._work(instruction, computation).seconds > 0
+            self.holding[key] = self._takes_time(instruction, computation)
         return self.holding[key]
+
+    def _takes_time(self, instruction: Instruction, computation: Computation) -> bool:
+        if instruction.opcode in ("while", "conditional", "call"):
+            return True
+        if instruction.opcode in (*NOTHING, *_COPIES) or is_done(self.module, instruction):
+            return False
+        if comm := self._comm(instruction, computation):
+            return not comm.overlaps
+        return self._work(instruction, computation).seconds > 0
 
     def _step(
         self,
@@ -246,8 +206,8 @@ class Walker:
         operands = [values[name] for name in instruction.operands if name in values]
         opcode = instruction.opcode
         if opcode == "recv-done":
-            source = values.get(self.answers.get(id(instruction), ""))
-            carried = state.transfers.get(self.meetings.get(id(instruction), ""), (0.0, ""))
+            meeting, send = self.receives[id(instruction)]
+            source, carried = values.get(send), state.transfers.get(meeting, (0.0, ""))
             time, cause = (source.last, cause_of(source)) if source else carried
             return Ready([time] * 2, [cause] * 2)
         passed = pass_on(instruction, operands, given)
@@ -259,7 +219,7 @@ class Walker:
             return Ready([latest(*operands)], [cause_of(*operands)])
         if opcode in _FORWARD:
             return Ready([latest(*operands)], [cause_of(*operands)])
-        comm = self.comm(instruction, computation)
+        comm = self._comm(instruction, computation)
         if comm is not None:
             return communicate(comm, instruction, computation.name, operands, state, self.literal)
         if opcode in _COPIES:

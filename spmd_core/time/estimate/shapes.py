@@ -116,18 +116,6 @@ class Shapes:
         return -0.5 if self.size.experts > 1 else 0.0
 
     @cached_property
-    def recomputed(self) -> frozenset[str]:
-        """Names of what the backward pass computes again."""
-        plan = self.plan
-        if plan.remat == "none":
-            return frozenset()
-        kept = {*plan.save, *plan.offload}
-        if plan.remat == "minimal":
-            kept |= {*PROJECTIONS, "mlp_down"}
-        routed = ("mlp_down", "dispatch") if self.size.experts > 1 else ()
-        return frozenset({*PROJECTIONS, "attention", *routed} - kept)
-
-    @cached_property
     def ring(self) -> int:
         """Devices among which weights are cut, where they are few enough to pass parts on in a
         ring; else 1.
@@ -169,3 +157,14 @@ class Shapes:
 def shapes_of(plan: Plan) -> Shapes:
     """The sizes of a plan."""
     return Shapes(plan, plan.topology, plan.size, plan.axis_sizes)
+
+
+def recomputed(plan: Plan) -> frozenset[str]:
+    """Names of what the backward pass computes again."""
+    if plan.remat == "none":
+        return frozenset()
+    kept = {*plan.save, *plan.offload}
+    if plan.remat == "minimal":
+        kept |= {*PROJECTIONS, "mlp_down"}
+    routed = ("mlp_down", "dispatch") if plan.size.experts > 1 else ()
+    return frozenset({*PROJECTIONS, "attention", *routed} - kept)

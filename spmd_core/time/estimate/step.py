@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from spmd_core.experiment import Plan, not_cut
@@ -9,7 +10,6 @@ from spmd_core.program import generic
 from spmd_core.results import Binds, Bounds, Collective, Estimate, PredictedMemory, Prediction
 from spmd_core.time.cost.constants import (
     HBM_EFFICIENCY,
-    HOST_EFFICIENCY,
     KERNEL_HIGH,
     KERNEL_LOW,
     MATMUL_OFF,
@@ -18,10 +18,10 @@ from spmd_core.time.cost.constants import (
     OVERLAP_LOW,
     UNMODELLED,
 )
-from spmd_core.time.cost.links import straggling
+from spmd_core.time.cost.links import host_s, straggling
 from spmd_core.time.cost.memory import estimate_memory
 from spmd_core.time.estimate.constants import WITHOUT_COMPILING
-from spmd_core.time.estimate.shapes import Shapes, shapes_of
+from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of
 from spmd_core.time.estimate.transfers import Transfer, transfers
 from spmd_core.time.estimate.work import StepWork, layer_matmuls, step_work
 
@@ -46,11 +46,8 @@ class _Exposed:
 def estimate_step(plan: Plan) -> Prediction:
     """What compiling a plan would predict of its step, about; see docs/prediction.md for how near."""
     shapes = shapes_of(plan)
-    work, moved, memory = (
-        step_work(shapes),
-        transfers(shapes, dict(layer_matmuls(shapes))),
-        estimate_memory(plan),
-    )
+    work, moved = step_parts(shapes, recomputed(plan))
+    memory = estimate_memory(plan)
     exposed = _exposed(shapes, work, moved, memory.host)
     time = step_time(shapes, work, moved, memory.host)
     seconds = time.estimate
@@ -85,6 +82,11 @@ def estimate_step(plan: Plan) -> Prediction:
     )
 
 
+def step_parts(shapes: Shapes, again: Collection[str]) -> tuple[StepWork, list[Transfer]]:
+    """The work of a step and its transfers, where the backward pass computes these names again."""
+    return step_work(shapes, again), transfers(shapes, dict(layer_matmuls(shapes)), again)
+
+
 def step_time(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: int) -> Estimate:
     """Seconds of a step with this work and these transfers, and `offloaded` bytes to the host and
     back: what plans with the same work share is worked out once by who has many of them.
@@ -105,9 +107,9 @@ def _exposed(shapes: Shapes, work: StepWork, moved: list[Transfer], offloaded: i
     waits = tuple(
         each.seconds * each.count * (late if each.beside else each.alone) for each in moved
     )
-    host_s = offloaded / (shapes.chip.host_bandwidth * HOST_EFFICIENCY)
+    one_way = host_s(shapes.chip, offloaded)
     back = work.recomputed.seconds + work.backward.seconds
-    return _Exposed(waits, max(0.0, host_s - work.forward.seconds) + max(0.0, host_s - back))
+    return _Exposed(waits, max(0.0, one_way - work.forward.seconds) + max(0.0, one_way - back))
 
 
 def _interval(

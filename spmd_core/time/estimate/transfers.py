@@ -2,16 +2,19 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
-
-import numpy as np
 
 from spmd_core.experiment import DATA_AXES, CutArray, Plan
-from spmd_core.machine import Topology, mesh_places
 from spmd_core.time.cost.constants import DCN_LATENCY_S
-from spmd_core.time.cost.links import EXPECTED, NOMINAL, Route, collective_s, dcn_bandwidth, route
+from spmd_core.time.cost.links import (
+    EXPECTED,
+    NOMINAL,
+    Route,
+    collective_s,
+    dcn_bandwidth,
+    route_of,
+)
 from spmd_core.time.estimate.constants import FIRST_PART, LINE_GATHER, LONE_GATHER, RING
 from spmd_core.time.estimate.shapes import NOT_OF_A_LAYER, Shapes
 
@@ -57,25 +60,16 @@ class Transfer:
         return 0
 
 
-@lru_cache(maxsize=4096)
-def route_of(
-    topology: Topology, mesh: tuple[tuple[str, int], ...], order: str, axes: tuple[str, ...]
-) -> Route:
-    """Where the first group of a collective over mesh axes lies; the others are alike."""
-    places = mesh_places(topology, [size for _, size in mesh], order)
-    first = tuple(slice(None) if name in axes else 0 for name, _ in mesh)
-    group = np.asarray(places[first]).reshape(-1, 5).tolist()
-    return route(topology, range(len(group)), [tuple(place) for place in group])
-
-
-def transfers(shapes: Shapes, matmuls: Mapping[str, float]) -> list[Transfer]:
-    """All collectives of a step that take any time worth telling. `matmuls`: seconds of a layer's,
-    forward.
+def transfers(
+    shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
+) -> list[Transfer]:
+    """All collectives of a step that take time. `matmuls`: seconds of a layer's, forward;
+    `recomputed`: names of what the backward pass computes again.
     """
     found = [
         *_of_weights(shapes),
-        *_of_tensor(shapes, matmuls),
-        *_of_activations(shapes),
+        *_of_tensor(shapes, matmuls, recomputed),
+        *_of_activations(shapes, recomputed),
         *_of_replicas(shapes),
     ]
     return [
@@ -168,7 +162,9 @@ def _as_compiled(shapes: Shapes, axes: tuple[str, ...]) -> tuple[str, str, str, 
     return "all-gather", "layers", "reduce-scatter", "by weight"
 
 
-def _of_tensor(shapes: Shapes, matmuls: Mapping[str, float]) -> Iterator[Transfer]:
+def _of_tensor(
+    shapes: Shapes, matmuls: Mapping[str, float], recomputed: Collection[str]
+) -> Iterator[Transfer]:
     """The stream made whole over `tensor` before matmuls, and added up in parts after them."""
     if shapes.tensor < 2:
         return
@@ -179,9 +175,7 @@ def _of_tensor(shapes: Shapes, matmuls: Mapping[str, float]) -> Iterator[Transfe
     inputs = [name for name in ("mlp_up", "mlp_gate", "mlp") if name in matmuls]
     heads = [name for name in ("query", "key", "value", "heads") if name in matmuls]
     again = [
-        name
-        for name in ("out", *inputs)
-        if (name if name != "mlp" else "mlp_up") in shapes.recomputed
+        name for name in ("out", *inputs) if (name if name != "mlp" else "mlp_up") in recomputed
     ]
     backward = [*heads, *inputs]
     sums = ["out", "mlp_down", "out"] if not ring else []
@@ -221,12 +215,12 @@ def _fused(shapes: Shapes, matmuls: Mapping[str, float]) -> dict[str, float]:
     return found
 
 
-def _of_activations(shapes: Shapes) -> Iterator[Transfer]:
+def _of_activations(shapes: Shapes, recomputed: Collection[str]) -> Iterator[Transfer]:
     """What passes between devices that share the rows of a batch."""
     layers, arrays = shapes.size.layers, shapes.arrays
-    again = bool({"query", "mlp_up", "out"} & shapes.recomputed)
+    again = bool({"query", "mlp_up", "out"} & set(recomputed))
     if shapes.along("sequence") > 1:
-        passes = 2 + ("query" in shapes.recomputed)
+        passes = 2 + ("query" in recomputed)
         each = 2 * arrays.query + 2 * arrays.key
         yield _transfer(
             shapes, "all-to-all", ("sequence",), each, passes * layers, "", name="heads for tokens"

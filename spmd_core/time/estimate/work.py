@@ -1,7 +1,7 @@
 """What a device does in a step: matmuls by shape, attention kernels by blocks, the rest by bytes."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from spmd_core.machine import Chip
@@ -21,7 +21,7 @@ from spmd_core.time.estimate.shapes import Shapes
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class DeviceSeconds:
     """Seconds of one device by kind; `fastest` is of kernels, by their bundles alone."""
 
     matmul: float = 0.0
@@ -34,9 +34,9 @@ class Work:
         """All of it, one after the other."""
         return self.matmul + self.kernel + self.memory
 
-    def plus(self, other: "Work", times: float = 1.0) -> "Work":
+    def plus(self, other: "DeviceSeconds", times: float = 1.0) -> "DeviceSeconds":
         """This and `times` the other."""
-        return Work(
+        return DeviceSeconds(
             self.matmul + times * other.matmul,
             self.kernel + times * other.kernel,
             self.memory + times * other.memory,
@@ -48,14 +48,14 @@ class Work:
 class StepWork:
     """Work of a whole step: all layers' forward, recomputed and backward passes; tables; update."""
 
-    forward: Work
-    recomputed: Work
-    backward: Work
-    tables: Work
-    update: Work
+    forward: DeviceSeconds
+    recomputed: DeviceSeconds
+    backward: DeviceSeconds
+    tables: DeviceSeconds
+    update: DeviceSeconds
 
     @property
-    def total(self) -> Work:
+    def total(self) -> DeviceSeconds:
         """All of it."""
         parts = (self.recomputed, self.backward, self.tables, self.update)
         found = self.forward
@@ -73,24 +73,27 @@ def product_s(rows: float, inner: float, columns: float, chip: Chip) -> float:
     return max(matmul_s(product, chip), streaming)
 
 
-def step_work(shapes: Shapes) -> StepWork:
-    """The work of a plan's step on one device."""
+def step_work(shapes: Shapes, recomputed: Collection[str]) -> StepWork:
+    """The work of a plan's step on one device; `recomputed`: names of what the backward pass
+    computes again.
+    """
     layers = shapes.size.layers
     chip = shapes.chip
     forward_s = dict(layer_matmuls(shapes))
-    again = sum(seconds for name, seconds in forward_s.items() if name in shapes.recomputed)
+    again = sum(seconds for name, seconds in forward_s.items() if name in recomputed)
     forward, backward = _kernels(shapes, "forward"), _kernels(shapes, "backward")
-    kernel_again = forward if "attention" in shapes.recomputed else Work()
+    kernel_again = forward if "attention" in recomputed else DeviceSeconds()
     moved = _layer_bytes(shapes) / (chip.device_hbm_bandwidth * HBM_EFFICIENCY)
     matmul = sum(forward_s.values())
     ring = _ring_s(shapes)
     return StepWork(
-        Work().plus(
-            Work(matmul, memory=moved * 0.3 + ring * shapes.passes_weights).plus(forward), layers
+        DeviceSeconds().plus(
+            DeviceSeconds(matmul, memory=moved * 0.3 + ring * shapes.passes_weights).plus(forward),
+            layers,
         ),
-        Work().plus(Work(again).plus(kernel_again), layers),
-        Work().plus(
-            Work(
+        DeviceSeconds().plus(DeviceSeconds(again).plus(kernel_again), layers),
+        DeviceSeconds().plus(
+            DeviceSeconds(
                 2 * matmul + shapes.extra_backward * forward_s.get("dispatch", 0.0),
                 memory=moved * 0.7 + ring,
             ).plus(backward),
@@ -135,7 +138,7 @@ def _ring_s(shapes: Shapes) -> float:
     return late
 
 
-def _kernels(shapes: Shapes, way: str) -> Work:
+def _kernels(shapes: Shapes, way: str) -> DeviceSeconds:
     """Attention of one layer, on average over the windows of a scanned block."""
     plan, size = shapes.plan, shapes.size
     queries, keys, _ = plan.kernel_blocks
@@ -155,7 +158,7 @@ def _kernels(shapes: Shapes, way: str) -> Work:
         for name in names:
             cost = attention_cost(name, query, plan.sequence, blocks, shapes.chip)
             seconds, fastest = seconds + cost.seconds, fastest + cost.fastest
-    return Work(kernel=seconds / len(size.windows), fastest=fastest / len(size.windows))
+    return DeviceSeconds(kernel=seconds / len(size.windows), fastest=fastest / len(size.windows))
 
 
 def _layer_bytes(shapes: Shapes) -> float:
@@ -171,16 +174,16 @@ def _layer_bytes(shapes: Shapes) -> float:
     )
 
 
-def _tables(shapes: Shapes) -> Work:
+def _tables(shapes: Shapes) -> DeviceSeconds:
     """Embedding (a matmul with one-hot tokens), logits and their gradients: five matmuls."""
     size, chip = shapes.size, shapes.chip
     vocab = size.vocab / shapes.cut_of("vocab")
     one = product_s(shapes.matmul_rows, size.embed, vocab, chip)
     nbytes = LOGIT_PASSES * shapes.matmul_rows * vocab * 4
-    return Work(5 * one, memory=nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY))
+    return DeviceSeconds(5 * one, memory=nbytes / (chip.device_hbm_bandwidth * HBM_EFFICIENCY))
 
 
-def _update(shapes: Shapes) -> Work:
+def _update(shapes: Shapes) -> DeviceSeconds:
     """AdamW and the two global norms, by what is read and written of a device's parameters."""
     widths = {"float32": 4, "bfloat16": 2}
     own = widths[shapes.plan.parameter_dtype]
@@ -188,4 +191,4 @@ def _update(shapes: Shapes) -> Work:
     # gradients twice, all of it read and written, norm
     each = own + own + 2 * (own + moments) + own
     bandwidth = shapes.chip.device_hbm_bandwidth * HBM_EFFICIENCY
-    return Work(memory=math.ceil(shapes.own_parameters) * each / bandwidth)
+    return DeviceSeconds(memory=math.ceil(shapes.own_parameters) * each / bandwidth)

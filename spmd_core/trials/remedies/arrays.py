@@ -2,17 +2,22 @@
 operand or a result, of memory, of the strategy.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spmd_core.base import Inexpressible, RequestError
-from spmd_core.experiment import ONE_DEVICE, SHARDING_STRATEGIES, Axes, Experiment, Spec, axes_json
-from spmd_core.machine import get_topology
+from spmd_core.experiment import (
+    ONE_DEVICE,
+    SHARDING_STRATEGIES,
+    Axes,
+    Experiment,
+    Sharded,
+    Spec,
+    axes_json,
+)
 from spmd_core.results import Change, Collective
 from spmd_core.script import program_text
-from spmd_core.search import CalibratedRates, Formula, HostRates, Rates, Sharded, TpuRates, bound_s
-from spmd_core.time import Machine
+from spmd_core.time import Formula, ShardedFormula, TimeModel, bound_s, formula_of, time_model
 from spmd_core.trials.remedies.candidate import MOST, SUMS, Candidate, summed_dims
 from spmd_core.words import remedies as words
 
@@ -25,17 +30,17 @@ def candidates(
     experiment: Experiment,
     strategy: str,
     found: Collective,
+    times: TimeModel | None = None,
     cores: int = 1,
-    machine: Machine | None = None,
 ) -> list[Candidate]:
     """At most MOST changes to try for one collective of a strategy: those that are nearest to what
     causes it, the cheapest first by a closed form; without those that the rules refuse or the
-    strategy cannot express. `machine`: what was calibrated.
+    strategy cannot express. `times`: what is known of the target.
     """
     base = experiment.vary(strategies=[strategy])
     kept: list[Candidate] = []
     seen: dict[str, None] = {}
-    formula = Formula(base, _rates(base, cores, machine), base.device_count)
+    formula = formula_of(base, times or time_model(base), cores)
     for changes, said, fields in _moves(base, strategy, frozenset(found.axes)):
         try:
             varied = base.vary(**fields)
@@ -166,24 +171,11 @@ def _table(table: Mapping[str, Axes]) -> dict[str, Any]:
     return {dim: axes_json(axes) for dim, axes in table.items() if axes}
 
 
-def _rates(base: Experiment, cores: int, machine: Machine | None) -> Rates:
-    if base.place.is_absent:
-        return TpuRates(get_topology(base.place), base.dtype)
-    guessed = HostRates(base.device_count, cores)
-    if machine is None or not machine.is_whole:
-        return guessed
-    return CalibratedRates(machine, guessed, base.dtype)
-
-
 def _seconds(formula: Formula, varied: Experiment, strategy: str) -> float:
-    """By the closed form of a search, never below its bound; infinite where it has none."""
+    """By the closed form of a search, never below its bound."""
     overrides = varied.overrides and tuple(
         (array.name, varied.spec(array.name)) for array in varied.what.arrays
     )
     sharded = Sharded(varied.target, varied.mesh, varied.sharding, tuple(overrides))
-    try:
-        return max(
-            bound_s(formula, sharded, strategy), sum(formula.parts(sharded, strategy).values())
-        )
-    except (RequestError, ValueError, KeyError):  # a mesh that no link model takes
-        return math.inf
+    found = ShardedFormula(formula, sharded)
+    return max(bound_s(found, strategy), sum(found.seconds(strategy).values()))

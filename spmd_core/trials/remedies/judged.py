@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from spmd_core.experiment import Experiment
 from spmd_core.program import rows
 from spmd_core.results import Collective, Nothing, Predicted, Remedy, StrategyResult
+from spmd_core.time import ProgramTime
 from spmd_core.trials.remedies.candidate import WORTH, Candidate, Target, summed_dims
-from spmd_core.trials.remedies.expected import Costs, held_bytes
 from spmd_core.words import remedies as words
 
 LESS = 0.9  # of its time: a collective that stays counts as less from here down
@@ -22,10 +22,10 @@ class Tried:
 
     candidate: Candidate
     found: StrategyResult | None = None
-    costs: Costs | None = None
+    costs: ProgramTime | None = None
 
 
-def targets(found: StrategyResult, costs: Costs) -> list[Target]:
+def targets(found: StrategyResult, costs: ProgramTime) -> list[Target]:
     """The collectives worth more than WORTH of a program's time, alike ones together, the longest
     first.
     """
@@ -91,14 +91,14 @@ def verdict(target: Target, base: StrategyResult, tried: Tried) -> Verdict | Non
     )
 
 
-def helps(target: Target, costs: Costs, found: Verdict) -> bool:
+def helps(target: Target, costs: ProgramTime, found: Verdict) -> bool:
     """Whether a candidate removes a target, or makes it less, in less time."""
     if found.total_s > FASTER * costs.total_s:
         return False
     return found.removes or found.left_s < LESS * target.seconds
 
 
-def settles(target: Target, costs: Costs, found: Verdict | None) -> bool:
+def settles(target: Target, costs: ProgramTime, found: Verdict | None) -> bool:
     """Whether no further candidate needs to be tried: nothing is left of the target, nothing came
     in its place, and it takes less time.
     """
@@ -108,7 +108,7 @@ def settles(target: Target, costs: Costs, found: Verdict | None) -> bool:
 def answer(
     experiment: Experiment,
     base: StrategyResult,
-    costs: Costs,
+    costs: ProgramTime,
     target: Target,
     tried: Sequence[Tried],
 ) -> Remedy | Nothing:
@@ -139,7 +139,7 @@ def answer(
 
 
 def _remedy(
-    experiment: Experiment, base: StrategyResult, costs: Costs, target: Target, found: Verdict
+    experiment: Experiment, base: StrategyResult, costs: ProgramTime, target: Target, found: Verdict
 ) -> Remedy:
     candidate, compiled = found.tried.candidate, found.tried.found
     assert compiled is not None
@@ -159,6 +159,18 @@ def _remedy(
         predicted_by=costs.by,
         predicted_s=Predicted(before=costs.total_s, after=found.total_s),
     )
+
+
+def held_bytes(found: StrategyResult) -> int | None:
+    """Bytes that a program holds on a device: the compiler's peak for absent devices, else
+    operands, results and temporaries together.
+    """
+    if found.prediction is not None and found.prediction.memory_bytes.peak:
+        return found.prediction.memory_bytes.peak
+    held = found.memory_bytes
+    if held is None or held.argument is None:
+        return None
+    return held.argument + (held.output or 0) + (held.temp or 0)
 
 
 def _opened(experiment: Experiment, candidate: Candidate) -> Experiment:

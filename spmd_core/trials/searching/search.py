@@ -17,7 +17,7 @@ from spmd_core.search import (
     Space,
     models,
 )
-from spmd_core.trials.searching.calibrated import machines_of
+from spmd_core.trials.searching.calibrated import calibrations_of
 from spmd_core.trials.searching.choice import Choice
 from spmd_core.trials.searching.outcomes import (
     answered,
@@ -133,9 +133,9 @@ class Search(Work):
             self.space, every = models.space_size(question), models.candidates
             found = every(question, lambda: self.is_cancelled)
         else:
-            machines = machines_of(self._lab, question)
-            self._notes = rates_words(question.targets, machines)
-            space = Space(question, self._lab.hardware().cores, machines)
+            known = calibrations_of(self._lab, question)
+            self._notes = rates_words(question.targets, known)
+            space = Space(question, self._lab.hardware().cores, known)
             self.space = space.size
             found = space.candidates(lambda: self.is_cancelled)
         if self.space > MOST:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from spmd_core.experiment import Row
 from spmd_core.results import Removal, StrategyResult
+from spmd_core.time import ProgramTime
 from spmd_core.trials.remedies.candidate import Candidate, Target
-from spmd_core.trials.remedies.expected import Costs
 from spmd_core.trials.remedies.judged import Tried, answer, settles, verdict
 
 
@@ -17,7 +17,7 @@ class Trial:
     row: Row
     base: StrategyResult
     target: Target
-    expected: Costs
+    expected: ProgramTime
     candidates: Sequence[Candidate]
     _tried: list[Tried] = field(default_factory=list)
     _is_settled: bool = False

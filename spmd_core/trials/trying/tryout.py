@@ -5,15 +5,22 @@ any moment.
 import contextlib
 from itertools import takewhile
 
-from spmd_core.base import LabError, RequestError, refuse
+from spmd_core.base import LabError, RequestError
 from spmd_core.experiment import MAP_STRATEGIES, ONE_DEVICE, Experiment, Mesh, Row
 from spmd_core.lab import COMMAND_LINE, Asker, Batch, Lab, Remedies
 from spmd_core.results import Removal, Result, StrategyResult
-from spmd_core.time import calibration, is_current
+from spmd_core.time import (
+    NOT_CALIBRATED,
+    ProgramTime,
+    TimeModel,
+    calibration,
+    is_current,
+    program_time,
+    times_where_run,
+)
 from spmd_core.trials.remedies import arrays, plans
 from spmd_core.trials.remedies.attached import Answers
 from spmd_core.trials.remedies.candidate import Candidate, Target
-from spmd_core.trials.remedies.expected import Costs, Rates, costs, rates_of
 from spmd_core.trials.remedies.judged import Tried, targets
 from spmd_core.trials.searching.work import Work
 from spmd_core.trials.trying.stored import to_stored
@@ -36,7 +43,7 @@ class Tryout(Work):
         batch = f"search remedies {result.run}"
         self._runs = Batch(lab, asker, batch, lambda: self.is_cancelled)
         self._found: dict[str, dict[int, Removal]] = {}
-        self._rates: dict[Mesh, Rates | None] = {}  # of the target with each mesh
+        self._times: dict[tuple[Mesh, str], TimeModel] = {}  # by mesh and dtype
         self._compiled: dict[str, StrategyResult | None] = {}  # by id of the experiment
 
     @property
@@ -55,11 +62,7 @@ class Tryout(Work):
             ]
             self.of = len(work)
             if not work and self._unpredicted:
-                raise refuse(
-                    "the time of these programs",
-                    "is not predicted on this target",
-                    "calibrate it with this mesh first, on Collectives",
-                )
+                raise RequestError(NOT_CALIBRATED.reason)
             self._work_off([self._trial(row, target) for row, target in work])
             state = "cancelled" if self.is_cancelled else "done"
             self._keep(state)
@@ -74,22 +77,28 @@ class Tryout(Work):
     def _targets(self, row: Row, found: StrategyResult) -> list[Target]:
         if row.strategy in (*ONE_DEVICE, *MAP_STRATEGIES) or found.status != "ok":
             return []
-        expected = self._costs(row.experiment, row.strategy, found)
+        expected = self._expected(row.experiment, row.strategy, found)
         if expected is None:
             self._unpredicted |= bool(found.collectives)
             return []
         return targets(found, expected)
 
-    def _costs(self, experiment: Experiment, name: str, found: StrategyResult) -> Costs | None:
-        mesh = experiment.mesh
-        if mesh not in self._rates:
+    def _expected(
+        self, experiment: Experiment, name: str, found: StrategyResult
+    ) -> ProgramTime | None:
+        return program_time(experiment, name, found, self._known(experiment))
+
+    def _known(self, experiment: Experiment) -> TimeModel:
+        """What is known of the target with the experiment's mesh."""
+        key = experiment.mesh, experiment.dtype
+        if key not in self._times:
             known = calibration(experiment, self._lab.latest, self._lab.result)
-            self._rates[mesh] = rates_of(experiment, self.result.environment, known)
-        return costs(experiment, name, found, self._rates[mesh])
+            self._times[key] = times_where_run(experiment, self.result.environment, known)
+        return self._times[key]
 
     def _trial(self, row: Row, target: Target) -> Trial:
         base = self.result.strategies[row.key]
-        expected = self._costs(row.experiment, row.strategy, base)
+        expected = self._expected(row.experiment, row.strategy, base)
         assert expected is not None
         return Trial(row, base, target, expected, self._candidates(row, target))
 
@@ -150,10 +159,8 @@ class Tryout(Work):
     def _candidates(self, row: Row, target: Target) -> list[Candidate]:
         if row.experiment.plan:
             return plans.candidates(row.experiment.plan, target.first)
-        cores, rates = self.result.environment.cores or 1, self._rates.get(row.experiment.mesh)
-        return arrays.candidates(
-            row.experiment, row.strategy, target.first, cores, rates.machine if rates else None
-        )
+        times, cores = self._known(row.experiment), self.result.environment.cores or 1
+        return arrays.candidates(row.experiment, row.strategy, target.first, times, cores)
 
     def _tried(self, candidate: Candidate, by_operations: bool) -> Tried:
         """The candidate, compiled, at the time that is expected of it in the way in which that of
@@ -164,7 +171,9 @@ class Tryout(Work):
             return Tried(candidate)
         if not by_operations:
             found = found.model_copy(update={"operations": None})
-        return Tried(candidate, found, self._costs(candidate.experiment, candidate.strategy, found))
+        return Tried(
+            candidate, found, self._expected(candidate.experiment, candidate.strategy, found)
+        )
 
     def _is_known(self, candidate: Candidate) -> bool:
         """Whether it was compiled: for this tryout, beside what is tried, or before."""

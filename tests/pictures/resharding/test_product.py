@@ -5,12 +5,14 @@ import pytest
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.catalog import WORKLOADS
 from spmd_core.machine.topologies import get_topology
-from spmd_core.pictures.resharding.moves import Move
+from spmd_core.pictures.resharding.moves import Move, time_of
 from spmd_core.pictures.resharding.product import is_product, product
-from spmd_core.pictures.resharding.seconds import costs
-from spmd_core.results.machine import Fit
-from spmd_core.time.cost.links import collective_s
-from spmd_core.time.estimate.transfers import route_of
+from spmd_core.results.machine import Point
+from spmd_core.results.result import StrategyResult
+from spmd_core.time.cost.links import collective_s, route_of
+from spmd_core.time.model.calibration import Calibration
+from spmd_core.time.model.duration import NOT_FILLED, Duration
+from spmd_core.time.model.time_model import time_model
 from spmd_core.words import layouts as words
 
 KIB = 1024
@@ -29,12 +31,13 @@ def step(x, weights, y, target="cpu:8", **dims):
 
 
 def needs(experiment):
-    here = costs(experiment)
-    return product(
-        experiment,
-        lambda move: here.rates.collective(move.kind, experiment.mesh, move.axes, move.nbytes),
-        here.rates.matmul_s(experiment.what.flops(experiment.sizes), None),
-    )
+    return product(experiment, time_model(experiment, cores=2))
+
+
+def of(experiment, *points, cores=None):
+    found = Calibration(StrategyResult(status="ok", points=points)) if points else None
+    times = time_model(experiment, found, cores)
+    return lambda move: time_of(move, experiment.mesh, times)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +73,7 @@ def test_partial_sums_are_said_to_be_of_the_contracted_dim():
         "keeps its shard"
     )
     assert (
-        words.product_headline(experiment, found, costs(experiment).of)
+        words.product_headline(experiment, found, of(experiment))
         == "Reduce-scatter of the result y over axis `y`"
     )
 
@@ -80,33 +83,41 @@ def test_seconds_are_those_of_the_cost_model():
     (move,) = needs(experiment).collectives
     topology = get_topology("tpu:v5e:2x4")
     where = route_of(topology, experiment.mesh, "topology", ("x",))
-    here = costs(experiment)
-    assert here.is_known
-    assert here.of(move) == collective_s(topology, "all-gather", where, 32 * KIB)
+    found = of(experiment)(move)
+    assert found.seconds == collective_s(topology, "all-gather", where, 32 * KIB)
+    assert found.low < found.seconds < found.high and found.source == "nominal"
 
 
-def test_seconds_on_simulated_devices_are_of_a_calibration_or_unknown():
+def test_seconds_on_simulated_devices_are_of_a_calibration_else_guessed():
     experiment = step(["x", None], ["x", None], ["x", None])
     move = Move("all-gather", ("x",), 32 * KIB)
-    assert costs(experiment).of(move) is None
-    line = Fit(
-        kind="all-gather",
-        axes=("x",),
-        devices=2,
-        latency_s=1e-4,
-        latency_ci95_s=(0, 1),
-        bandwidth=1e9,
-        bandwidth_ci95=(1, 2),
-        knee_bytes=1.0,
-        worst_error=0.1,
+    assert of(experiment, cores=2)(move).source == "guessed"
+    assert "was not calibrated" in words.time_source([move], of(experiment, cores=2))
+    points = [
+        Point(
+            kind="all-gather",
+            axes=("x",),
+            devices=2,
+            dtype="float32",
+            bytes=nbytes,
+            time_s=1e-4 + nbytes / 1e9,
+        )
+        for nbytes in (KIB, 1024 * KIB)
+    ]
+    found = of(experiment, *points)(move)
+    assert found.seconds == pytest.approx(1e-4 + 32 * KIB / 1e9)
+    assert found.source == "calibrated" and found.stand_in == ""
+    over_y = Move("all-gather", ("y",), KIB)
+    assert words.time_source([over_y], of(experiment, *points)) == (
+        "Seconds by the calibration of this mesh, as measured over x, among 2 devices."
     )
-    assert costs(experiment, [line]).of(move) == pytest.approx(1e-4 + 16 * KIB / 1e9)
-    assert costs(experiment, [line]).of(Move("all-to-all", ("y",), KIB)) is None
+    unknown = of(experiment, *points)(Move("all-to-all", ("y",), KIB))
+    assert unknown.reason == "No seconds: nothing is known of all-to-all on this target."
 
 
 def test_a_mesh_that_does_not_fill_its_topology_has_no_seconds():
-    here = costs(step(["x", None], ["x", None], ["x", None], "tpu:v5e:4x4"))
-    assert not here.is_known and here.of(Move("all-gather", ("x",), KIB)) is None
+    here = of(step(["x", None], ["x", None], ["x", None], "tpu:v5e:4x4"))
+    assert here(Move("all-gather", ("x",), KIB)) == NOT_FILLED
 
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
@@ -117,11 +128,13 @@ def test_products_are_contractions_of_two_arrays(name):
 def test_a_change_of_spec_in_a_sentence():
     before, after = (("x",), ()), ((), ())
     move = Move("all-gather", ("x",), 32 * KIB, (0,))
-    said = words.reshard_headline(before, after, [move], 16 * KIB, lambda move: 2e-6)
+    said = words.reshard_headline(
+        before, after, [move], 16 * KIB, lambda move: Duration(2e-6, 1e-6, 3e-6, "nominal")
+    )
     assert said == (
         "P('x', None) → P(None, None): 16.0 KiB into each device at most, by "
         "all-gather over `x`: 2 µs"
     )
-    assert words.reshard_headline(before, before, [], 0, lambda move: None).endswith(
+    assert words.reshard_headline(before, before, [], 0, lambda move: NOT_FILLED).endswith(
         "nothing is sent, every device already holds it"
     )

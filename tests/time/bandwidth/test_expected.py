@@ -8,12 +8,14 @@ from spmd_core.program.hlo.text import parse_module
 from spmd_core.results.collective import Collective
 from spmd_core.results.machine import Cost, MoveCost, Operation, Point
 from spmd_core.results.result import StrategyResult
-from spmd_core.time.bandwidth.beside import Pair, median_error, spearman
-from spmd_core.time.bandwidth.expected import Machine
+from spmd_core.time.bandwidth.accuracy import Pair, median_error, spearman
 from spmd_core.time.bandwidth.operations import operations_of
 from spmd_core.time.bandwidth.roofline import with_roofline
+from spmd_core.time.model.calibration import Calibration
+from spmd_core.time.model.duration import Unknown
+from spmd_core.time.model.time_model import TimeModel
 from spmd_core.words.bandwidth import beside_words, roofline_words
-from tests.time.bandwidth.test_roofline import CEILINGS, LINE, MATMUL, result
+from tests.time.bandwidth.test_roofline import CEILINGS, MATMUL, SUMMED, result
 
 PROGRAM = """HloModule m, is_scheduled=true, num_partitions=4
 
@@ -72,7 +74,7 @@ def machine(costs=(), moves=(), points=()):
             if b <= c
         ),
     ]
-    return Machine(
+    return Calibration(
         StrategyResult(
             status="ok",
             ceilings=tuple(CEILINGS.values()),
@@ -114,11 +116,16 @@ def test_a_collective_goes_by_its_axes_else_by_how_many_devices_else_by_its_poin
             kind="reduce-scatter", axes=("x",), devices=2, dtype="float32", bytes=1000, time_s=5e-4
         )
     ]
-    here = machine(moves=moves, points=points)
-    assert here.collective_s("all-gather", ("y",), 4, 1000) == pytest.approx(2e-3)
-    assert here.collective_s("all-gather", ("z",), 4, 2000) == pytest.approx(4e-3)
-    assert here.collective_s("reduce-scatter", ("x",), 2, 1000) == pytest.approx(4e-4)  # no floor
-    assert here.collective_s("all-to-all", ("x",), 2, 1000) == 0
+    here = TimeModel(calibration=machine(moves=moves, points=points))
+    mesh = (("x", 2), ("y", 4), ("z", 4))
+
+    def seconds(kind, axes, nbytes=1000):
+        return here.collective(kind, mesh, axes, nbytes).seconds
+
+    assert seconds("all-gather", ("y",)) == pytest.approx(2e-3)
+    assert seconds("all-gather", ("z",), 2000) == pytest.approx(4e-3)
+    assert seconds("reduce-scatter", ("x",)) == pytest.approx(4e-4)  # no floor
+    assert isinstance(here.collective("all-to-all", mesh, ("x",), 1000), Unknown)
 
 
 def test_a_result_is_expected_to_take_the_sum_of_its_operations():
@@ -141,15 +148,15 @@ def test_a_result_is_expected_to_take_the_sum_of_its_operations():
     assert found.strategies["auto"].predicted_s.estimate == pytest.approx(
         floor + products + copies + 3e-3
     )
-    old = Machine(here.found.model_copy(update={"costs": (), "fits": (LINE,)}))
-    assert not old.is_whole and machine().is_whole
+    old = Calibration(here.found.model_copy(update={"costs": (), "points": SUMMED}))
+    assert not old.is_complete and machine().is_complete
 
 
 def test_one_device_alone_is_as_much_faster_as_its_ceilings():
     here = machine()
     work = [Operation(kind="matmul", sizes=(32, 32, 32)), Operation(kind="copy", sizes=(10_000,))]
     assert here.alone_s(work) == pytest.approx(1e-5 + 2e-9 * 32**3 / 2 + 1e-4 / 2)
-    nothing = Machine(StrategyResult(status="ok", costs=here.found.costs))
+    nothing = Calibration(StrategyResult(status="ok", costs=here.found.costs))
     assert math.isinf(nothing.alone_s(work))
 
 

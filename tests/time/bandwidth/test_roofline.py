@@ -4,9 +4,11 @@ import pytest
 
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.results.collective import Collective
-from spmd_core.results.machine import Ceiling, Fit
-from spmd_core.results.result import Result
+from spmd_core.results.machine import Ceiling, Point
+from spmd_core.results.result import Result, StrategyResult
 from spmd_core.time.bandwidth.roofline import flops, least_bytes, roofline, with_roofline
+from spmd_core.time.model.calibration import Calibration
+from spmd_core.time.model.time_model import TimeModel
 from spmd_core.words.bandwidth import roofline_words
 from tests.ui.values import ENVIRONMENT, comparison, strategy
 
@@ -38,16 +40,16 @@ CEILINGS = {
     )
     for name, value in RATES.items()
 }
-LINE = Fit(
-    kind="all-reduce",
-    axes=("y",),
-    devices=4,
-    latency_s=2e-4,
-    latency_ci95_s=(2e-4, 2e-4),
-    bandwidth=1e9,
-    bandwidth_ci95=(1e9, 1e9),
-    knee_bytes=1,
-    worst_error=0,
+SUMMED = tuple(
+    Point(
+        kind="all-reduce",
+        axes=("y",),
+        devices=4,
+        dtype="float32",
+        bytes=nbytes,
+        time_s=2e-4 + 1.5 * nbytes / 1e9,
+    )
+    for nbytes in (2**10, 2**22)
 )
 FLOPS = 2 * 1024**3 + 1024**2  # the products, and c added
 SUM = Collective(kind="all-reduce", axes=("y",), bytes=2**21, count=1, group_size=4)
@@ -65,14 +67,16 @@ def test_a_device_has_its_share_of_the_work_and_its_shards_of_the_arrays():
 
 def test_the_largest_roof_binds_and_expected_is_their_sum_by_the_rule():
     experiment = parse_experiment(MATMUL)
-    roofs = roofline(experiment, "auto", [SUM], CEILINGS, [LINE])
+    found = StrategyResult(status="ok", ceilings=tuple(CEILINGS.values()), points=SUMMED)
+    times = TimeModel(calibration=Calibration(found))
+    roofs = roofline(experiment, "auto", [SUM], times)
     assert roofs.compute_s == pytest.approx(FLOPS / 8 / 1e11)
     assert roofs.memory_s == pytest.approx(5.77e6 / 4e9, rel=0.01)
     assert roofs.communication_s == pytest.approx(2e-4 + 1.5 * 2**21 / 1e9 - 1e-4)
     assert roofs.binds == "communication"
-    alone = roofline(experiment, "single", [SUM], CEILINGS, [LINE])
+    alone = roofline(experiment, "single", [SUM], times)
     assert alone.communication_s == 0 and alone.dispatch_s == 1e-5 and alone.binds == "compute"
-    assert roofline(experiment, "auto", [], {}, []) is None
+    assert roofline(experiment, "auto", [], TimeModel()) is None
 
 
 def result(workload, **changes):
@@ -90,7 +94,7 @@ def result(workload, **changes):
 
 
 def test_a_result_stands_on_the_roofs_of_its_machine():
-    known = {"as_written": {"status": "ok", "ceilings": list(CEILINGS.values()), "fits": [LINE]}}
+    known = {"as_written": {"status": "ok", "ceilings": list(CEILINGS.values()), "points": SUMMED}}
     calibrated = result(
         {"workload": "calibrate", "target": "cpu:8", "mesh": {"x": 2, "y": 4}},
         strategies=known,

@@ -12,6 +12,7 @@ from spmd_core.results.prediction import Prediction
 from spmd_core.time.cost.comm import Cluster, overlapping_order
 from spmd_core.time.cost.flops import Matmul, matmul_s
 from spmd_core.time.cost.links import gather_s, reduce_s, route
+from spmd_core.time.cost.module_costs import ModuleCosts
 from spmd_core.time.cost.predict import Useful, predict
 from spmd_core.time.cost.schedule import Walker
 from tests.time.cost.programs import LOOP
@@ -25,7 +26,7 @@ MESH = (("fsdp", 256),)
 
 
 def test_a_gather_is_counted_once_and_hides_under_the_matmul_beside_it():
-    walk = Walker(parse_module(LOOP), CLUSTER).entry()
+    walk = Walker(ModuleCosts(parse_module(LOOP), CLUSTER)).entry()
     assert GATHER_S < MATMUL_S
     assert walk.seconds == pytest.approx(10 * 2 * MATMUL_S)
     ((comm, count, exposed),) = walk.tally.communications.values()
@@ -41,16 +42,18 @@ def test_a_synchronous_sum_holds_up_the_chip_and_a_synchronous_gather_need_not()
         "fusion(%c0, %c1), kind=kCustom, calls=%done",
         "KIND, channel_id=8, replica_groups=[1,256]<=[256], to_apply=%start",
     )
-    summed = Walker(parse_module(plain.replace("KIND", "all-reduce(%y)")), CLUSTER).entry()
+    summed = Walker(
+        ModuleCosts(parse_module(plain.replace("KIND", "all-reduce(%y)")), CLUSTER)
+    ).entry()
     sum_s = reduce_s(POD, route(POD, range(256), PLACES), 2 * 4096 * 4096)
     assert summed.seconds == pytest.approx(10 * (2 * MATMUL_S + sum_s), rel=1e-6)
     assert summed.tally.blocking == pytest.approx(10 * sum_s)
     gathered = parse_module(plain.replace("KIND", "all-gather(%w)"))
-    assert Walker(gathered, CLUSTER).entry().seconds == pytest.approx(
+    assert Walker(ModuleCosts(gathered, CLUSTER)).entry().seconds == pytest.approx(
         10 * 2 * max(MATMUL_S, GATHER_S), rel=0.05
     )
     assert (
-        Walker(gathered, CLUSTER, literal=True).entry().seconds
+        Walker(ModuleCosts(gathered, CLUSTER), literal=True).entry().seconds
         > 10 * (2 * MATMUL_S + GATHER_S) * 0.999
     )
 

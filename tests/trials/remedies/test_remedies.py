@@ -7,9 +7,9 @@ from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.results.collective import Collective
 from spmd_core.results.remedy import Change, Nothing, Remedy
 from spmd_core.results.result import MemoryBytes, StrategyResult
+from spmd_core.time.bandwidth.program_time import ProgramTime
 from spmd_core.trials.remedies import arrays, plans
 from spmd_core.trials.remedies.candidate import MOST
-from spmd_core.trials.remedies.expected import Costs
 from spmd_core.trials.remedies.judged import Tried, answer, matched, settles, targets, verdict
 
 LAYER = parse_experiment(
@@ -35,12 +35,14 @@ def compiled(*found, argument=2**20):
 
 def tried(candidate, total_s, *found, argument=2**20):
     return Tried(
-        candidate, compiled(*found, argument=argument), Costs(total_s, tuple(1e-3 for _ in found))
+        candidate,
+        compiled(*found, argument=argument),
+        ProgramTime(total_s, tuple(1e-3 for _ in found)),
     )
 
 
 BASE = compiled(collective())
-COSTS = Costs(4e-3, (2e-3,))
+COSTS = ProgramTime(4e-3, (2e-3,))
 (TARGET,) = targets(BASE, COSTS)
 
 
@@ -99,7 +101,7 @@ def test_collectives_are_matched_by_operation_and_bytes():
 
 def test_only_what_is_worth_it_is_tried():
     both = compiled(collective(), collective(axes=("y",)))
-    assert [each.first.axes for each in targets(both, Costs(1.0, (0.05, 0.015)))] == [("x",)]
+    assert [each.first.axes for each in targets(both, ProgramTime(1.0, (0.05, 0.015)))] == [("x",)]
 
 
 def test_the_best_that_removes_it_is_said_with_both_sides():

@@ -1,6 +1,6 @@
 """The chart of predicted against measured."""
 
-from spmd_core.time.bandwidth.beside import Pair
+from spmd_core.time.bandwidth.accuracy import Pair
 from ui.charts.beside import beside_chart
 
 

@@ -5,10 +5,10 @@ import pytest
 from spmd_core.machine.chips import CHIPS
 from spmd_core.program.hlo.module import Computation
 from spmd_core.program.hlo.text import parse_instruction
+from spmd_core.time.cost.advance import communicate, copy, finish, wait
 from spmd_core.time.cost.clocks import Ready, State
 from spmd_core.time.cost.comm import Communication
 from spmd_core.time.cost.constants import HOST_EFFICIENCY
-from spmd_core.time.cost.occupy import communicate, copy, finish, wait
 
 GATHER = parse_instruction(
     "%g = f32[8]{0} all-gather-start(%x), channel_id=1, replica_groups=[1,2]<=[2], dimensions={0}"

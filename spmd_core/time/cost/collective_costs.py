@@ -4,22 +4,22 @@ from spmd_core.program import sites
 from spmd_core.results import Collective
 from spmd_core.time.cost.clocks import Tally
 from spmd_core.time.cost.comm import Communication
-from spmd_core.time.cost.schedule import Walker
+from spmd_core.time.cost.module_costs import ModuleCosts
 
 
 def priced(
     collectives: tuple[Collective, ...],
     tally: Tally,
-    walker: Walker,
+    costs: ModuleCosts,
 ) -> tuple[Collective, ...]:
     """The same list in the same order, with seconds per execution and in all, and routes.
 
-    `tally` is what walking the module with `walker` came to. What the walk never met (the body of
+    `tally` is what walking the module came to. What the walk never met (the body of
     a loop that never runs) is priced all the same, and exposed for 0 s.
     """
     comms = {
-        site.start.outer.name: walker.comm(site.start.outer, site.computation)
-        for site in sites(walker.module)
+        site.start.outer.name: costs.collective(site.start.outer, site.computation)
+        for site in sites(costs.module)
     }
     return tuple(_priced(each, comms.get(each.name or ""), tally) for each in collectives)
 

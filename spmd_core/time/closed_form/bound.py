@@ -5,11 +5,11 @@ device passes, and it alone may rule out.
 import math
 
 from spmd_core.experiment import ONE_DEVICE, Array
-from spmd_core.search.array_space import Sharded
-from spmd_core.search.costs.formula import Formula, is_one_contraction, pairs
+from spmd_core.time.closed_form.formula import Formula, is_one_contraction
+from spmd_core.time.closed_form.sharded_formula import ShardedFormula, pairs
 
 
-def bound_s(formula: Formula, sharded: Sharded, strategy: str) -> float:
+def bound_s(case: ShardedFormula, strategy: str) -> float:
     """Seconds that no program of this sharding can stay below: the largest of three roofs.
 
     All FLOPs over the devices that the sharding uses, each operand's and result's shard through
@@ -17,37 +17,34 @@ def bound_s(formula: Formula, sharded: Sharded, strategy: str) -> float:
     """
     if strategy in ONE_DEVICE:
         return 0.0  # one device may use all of the machine, where devices are simulated
-    rates, experiment = formula.rates, formula.experiment
-    flops = experiment.what.flops(experiment.sizes)
-    sent = received(formula, sharded) * rates.sent_share(experiment.dtype)
+    limits = case.formula.limits
+    sent = received(case) * limits.sent_share
     return max(
-        flops / (used(formula, sharded) * rates.most_flops),
-        formula.held(sharded) / rates.most_bandwidth,
-        (rates.least_collective_s + sent / rates.most_link) if sent else 0.0,
+        case.formula.flops / (used(case) * limits.flops_per_s),
+        case.held / limits.bytes_per_s,
+        (limits.collective_s + sent / limits.link_bytes_per_s) if sent else 0.0,
     )
 
 
-def used(formula: Formula, sharded: Sharded) -> int:
+def used(case: ShardedFormula) -> int:
     """Devices along the axes that shard something: along the others every device does the same,
     since a partitioner splits work over axes that it finds and invents none.
     """
-    what = formula.experiment.what
-    axes = {
-        axis for array in what.arrays for entry in formula.spec(array, sharded) for axis in entry
-    }
-    return sharded.parts(tuple(axes | {axis for _, entry in sharded.table for axis in entry}))
+    arrays = case.formula.experiment.what.arrays
+    axes = {axis for array in arrays for entry in case.specs[array] for axis in entry}
+    return case.parts(tuple(axes | {axis for _, entry in case.sharded.table for axis in entry}))
 
 
-def received(formula: Formula, sharded: Sharded) -> float:
+def received(case: ShardedFormula) -> float:
     """The least bytes that some device has to be sent, as the arrays are stored; 0 where nothing is
     known of what lies between operands and results.
     """
-    what = formula.experiment.what
+    what = case.formula.experiment.what
     if is_one_contraction(what):
-        return _of_contraction(formula, sharded)
+        return _of_contraction(case)
     return max(
         (
-            _of_operand(formula, sharded, what.array(name), through)
+            _of_operand(case, what.array(name), through)
             for names, through in what.program.passes
             for name in names
         ),
@@ -55,7 +52,7 @@ def received(formula: Formula, sharded: Sharded) -> float:
     )
 
 
-def _of_contraction(formula: Formula, sharded: Sharded) -> float:
+def _of_contraction(case: ShardedFormula) -> float:
     """Of a single contraction.
 
     A device ends with its shard R of the result. Of an operand it misses what R needs and it does
@@ -63,24 +60,22 @@ def _of_contraction(formula: Formula, sharded: Sharded) -> float:
     of R either the missing operand is sent, or the part (or a partial sum of it) is: at least the
     smaller of the two.
     """
-    what = formula.experiment.what
+    what = case.formula.experiment.what
     result = what.results[0]
-    wanted = pairs(result, formula.spec(result, sharded))
-    size = formula.bytes(result) / math.prod(sharded.parts((axis,)) for _, axis in wanted)
+    wanted = pairs(result, case.specs[result])
+    size = case.formula.bytes[result] / math.prod(case.parts((axis,)) for _, axis in wanted)
     most = 0.0
     for array in what.operands:
-        stored = pairs(array, formula.spec(array, sharded))
+        stored = pairs(array, case.specs[array])
         needs = {pair for pair in wanted if pair[0] in array.dims}
-        needed = formula.bytes(array) / math.prod(sharded.parts((axis,)) for _, axis in needs)
-        both = needed / math.prod(sharded.parts((axis,)) for _, axis in stored - needs)
+        needed = case.formula.bytes[array] / math.prod(case.parts((axis,)) for _, axis in needs)
+        both = needed / math.prod(case.parts((axis,)) for _, axis in stored - needs)
         share = 1 - both / needed
         most = max(most, min(needed - both, share * size))
     return most
 
 
-def _of_operand(
-    formula: Formula, sharded: Sharded, operand: Array, through: tuple[Array, ...]
-) -> float:
+def _of_operand(case: ShardedFormula, operand: Array, through: tuple[Array, ...]) -> float:
     """Of a chain of contractions, by one operand.
 
     Every part of the result depends on all of the operand along the dims that are summed over. A
@@ -88,17 +83,17 @@ def _of_operand(
     of the arrays that it passes through, the result the last of them: of each at least what belongs
     to the device's part of the result.
     """
-    what = formula.experiment.what
+    what = case.formula.experiment.what
     result = what.results[0]
-    stored = pairs(operand, formula.spec(operand, sharded))
+    stored = pairs(operand, case.specs[operand])
     missing = 1 - 1 / math.prod(
-        sharded.parts((axis,)) for dim, axis in stored if _is_summed(formula, dim, result)
+        case.parts((axis,)) for dim, axis in stored if _is_summed(case.formula, dim, result)
     )
-    wanted = pairs(result, formula.spec(result, sharded))
+    wanted = pairs(result, case.specs[result])
 
     def part(array: Array) -> float:
-        cuts = [sharded.parts((axis,)) for dim, axis in wanted if dim in array.dims]
-        return formula.bytes(array) / math.prod(cuts)
+        parts = [case.parts((axis,)) for dim, axis in wanted if dim in array.dims]
+        return case.formula.bytes[array] / math.prod(parts)
 
     return missing * min(map(part, (operand, *through, result)))
 

@@ -1,6 +1,5 @@
-"""How long a compiled program is expected to take on a machine that was calibrated: what a call
-takes at least, and the sum of its operations and collectives, each as long as it was measured to
-take alone, between the sizes that were measured.
+"""What a calibration measured of a machine, read between the sizes that it measured: operations and
+collectives beyond what the call takes that they are part of, and that floor.
 """
 
 import math
@@ -11,19 +10,27 @@ from functools import cached_property
 
 import numpy as np
 
-from spmd_core.results import Ceiling, Collective, Estimate, Operation, StrategyResult
+from spmd_core.results import Ceiling, Operation, StrategyResult
 
-Case = tuple[str, tuple[str, ...], int]  # kind, axes, devices of a group
+Case = tuple[tuple[str, ...], int]  # axes, devices of a group
 Curve = tuple[np.ndarray, np.ndarray]  # sizes, ascending, and seconds
-SURE = 0.15  # of the estimate, either way: what adding up single operations is off by, usually
 FASTER = 2.0  # than the largest matmul, per FLOP: at most so many times
 _LEAST_S = 1e-9
 FLOOR, FLOOR_ALONE = "dispatch_mesh", "dispatch_single"
 ALONE = "_alone"  # in the name of a ceiling of one device while the others rest
 
 
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What a device reaches: FLOP/s, bytes per second; and the dispatch floor of a call, seconds."""
+
+    flops_per_s: float
+    bytes_per_s: float
+    floor_s: float
+
+
 @dataclass(frozen=True)
-class Machine:
+class Calibration:
     """A calibration, as what its target is expected to take."""
 
     found: StrategyResult
@@ -34,35 +41,36 @@ class Machine:
         return {each.name: each for each in self.found.ceilings}
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether it has what a prediction needs: one of before, or one that was stopped, has not."""
         kinds = {cost.operation.kind for cost in self.found.costs}
         return FLOOR in self.ceilings and {"matmul", "copy", "relayout"} <= kinds
 
     @property
     def floor_s(self) -> float:
-        """Seconds of a call that does next to nothing."""
-        return self.ceilings[FLOOR].value
+        """Seconds of a call that does next to nothing; 0 where that was not measured."""
+        return self.ceilings[FLOOR].value if FLOOR in self.ceilings else 0.0
 
-    def seconds(
-        self,
-        operations: Iterable[Operation],
-        collectives: Iterable[Collective],
-        dtype: str = "float32",
-    ) -> float:
-        """Seconds of one execution."""
-        return self.floor_s + self.work_s(operations, dtype) + self.moved_s(collectives)
+    @property
+    def spread(self) -> float:
+        """Of the repeats of that call, at most 1: large on a busy machine."""
+        return min(1.0, self.ceilings[FLOOR].spread) if FLOOR in self.ceilings else 0.0
+
+    def rates(self, dtype: str, *, alone: bool) -> Rates | None:
+        """What a device reaches, `alone` or while all do the same; None where a ceiling is missing."""
+        suffix = ALONE if alone else ""
+        name = f"matmul_{dtype}" if f"matmul_{dtype}" in self.ceilings else "matmul_float32"
+        floor = FLOOR_ALONE if alone else FLOOR
+        names = (f"{name}{suffix}", f"copy{suffix}", f"copy_in_place{suffix}", floor)
+        if any(each not in self.ceilings for each in names):
+            return None
+        flops, *copies, floor_s = (self.ceilings[each].value for each in names)
+        # a fresh result costs the pages that it lies on, which are used again
+        return Rates(flops, max(copies), floor_s)
 
     def work_s(self, operations: Iterable[Operation], dtype: str = "float32") -> float:
         """Seconds of what devices compute and copy."""
         return sum(self.operation_s(each, dtype) * each.count for each in operations)
-
-    def moved_s(self, collectives: Iterable[Collective]) -> float:
-        """Seconds of collectives."""
-        return sum(
-            self.collective_s(each.kind, each.axes, each.group_size, each.bytes) * each.times
-            for each in collectives
-        )
 
     def alone_s(self, operations: Iterable[Operation], dtype: str = "float32") -> float:
         """Seconds of a program on one device while the others rest, by how much faster one was seen
@@ -86,27 +94,20 @@ class Machine:
             return 0.0
         return max(self._least_s, _along(self._curves[each.kind], each.sizes[0]))
 
-    def collective_s(
-        self, kind: str, axes: Sequence[str], devices: int | None, nbytes: float
-    ) -> float:
-        """Seconds of one collective of `nbytes`, as results count them, beyond the floor; by those
-        over the same axes, else among as many devices, else of its kind.
+    def cases(self, kind: str) -> Mapping[Case, Curve]:
+        """What was measured of a kind of collective, seconds beyond the floor: within a program,
+        else as programs of their own.
         """
-        for known, floor_s in ((self._moves, 0.0), (self._points, self.floor_s)):
-            cases = [case for case in known if case[0] == kind]
-            alike = (
-                [case for case in cases if case[1] == tuple(axes)]
-                or [case for case in cases if case[2] == devices]
-                or cases
-            )
-            if alike:
-                return max(self._least_s, _along(known[alike[0]], nbytes) - floor_s)
-        return 0.0
+        return self._moves.get(kind) or self._points.get(kind) or {}
+
+    def collective_s(self, curve: Curve, nbytes: float) -> float:
+        """Seconds of a collective along one of these."""
+        return max(self._least_s, _along(curve, nbytes))
 
     @cached_property
     def _least_s(self) -> float:
         """Seconds of the smallest operation."""
-        return min(cost.seconds for cost in self.found.costs)
+        return min((cost.seconds for cost in self.found.costs), default=_LEAST_S)
 
     @cached_property
     def _curves(self) -> dict[str, Curve]:
@@ -117,24 +118,24 @@ class Machine:
         return {kind: _curve(points) for kind, points in found.items()}
 
     @cached_property
-    def _moves(self) -> dict[Case, Curve]:
-        """Of collectives within a program."""
-        return _curves(
+    def _moves(self) -> dict[str, dict[Case, Curve]]:
+        """Of collectives within a program, by kind."""
+        return _by_kind(
             (each.kind, each.axes, each.devices, each.bytes, each.seconds)
             for each in self.found.move_costs
         )
 
     @cached_property
-    def _points(self) -> dict[Case, Curve]:
-        """Of collectives that are programs of their own."""
-        return _curves(
-            (each.kind, each.axes, each.devices, each.bytes, each.time_s)
+    def _points(self) -> dict[str, dict[Case, Curve]]:
+        """Of collectives that are programs of their own, without their floor."""
+        return _by_kind(
+            (each.kind, each.axes, each.devices, each.bytes, each.time_s - self.floor_s)
             for each in self.found.points
             if each.time_s and each.correct is not False
         )
 
     @cached_property
-    def _rates(self) -> tuple[np.ndarray, np.ndarray]:
+    def _matmuls(self) -> tuple[np.ndarray, np.ndarray]:
         """Sides that matmuls were measured at, and the logarithm of seconds per FLOP of each three
         of them.
         """
@@ -166,7 +167,7 @@ class Machine:
 
     def _matmul_s(self, sizes: tuple[int, ...]) -> float:
         """Between the shapes that were measured by the logarithms; beyond them at their rate."""
-        sides, table = self._rates
+        sides, table = self._matmuls
         for size in sizes:
             at = float(np.clip(math.log(max(1, size)), sides[0], sides[-1]))
             right = int(np.clip(np.searchsorted(sides, at), 1, max(1, len(sides) - 1)))
@@ -183,17 +184,16 @@ class Machine:
         return usual.value / asked.value if usual and asked else 1.0
 
 
-def interval(seconds: float, spread: float = 0.0) -> Estimate:
-    """An estimate with how far adding up is off, and what the calibration's own noise adds."""
-    off = SURE + min(spread, 1.0)
-    return Estimate(low=seconds / (1 + off), estimate=seconds, high=seconds * (1 + off))
-
-
-def _curves(points: Iterable[tuple[str, tuple[str, ...], int, int, float]]) -> dict[Case, Curve]:
-    found: dict[Case, list[tuple[float, float]]] = defaultdict(list)
+def _by_kind(
+    points: Iterable[tuple[str, tuple[str, ...], int, int, float]],
+) -> dict[str, dict[Case, Curve]]:
+    found: dict[str, dict[Case, list[tuple[float, float]]]] = {}
     for kind, axes, devices, nbytes, seconds in points:
-        found[kind, axes, devices].append((nbytes, seconds))
-    return {case: _curve(every) for case, every in found.items()}
+        found.setdefault(kind, {}).setdefault((axes, devices), []).append((nbytes, seconds))
+    return {
+        kind: {case: _curve(every) for case, every in cases.items()}
+        for kind, cases in found.items()
+    }
 
 
 def _curve(points: Sequence[tuple[float, float]]) -> Curve:

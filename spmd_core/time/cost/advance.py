@@ -6,8 +6,9 @@ from spmd_core.machine import Chip
 from spmd_core.program import HOST_MEMORY_SPACE, Computation, Instruction, kind_of, rendezvous
 from spmd_core.time.cost.clocks import Busy, Ready, Segment, State, cause_of, latest
 from spmd_core.time.cost.comm import Communication
-from spmd_core.time.cost.constants import HBM_EFFICIENCY, HOST_EFFICIENCY
-from spmd_core.time.cost.ops import Work
+from spmd_core.time.cost.constants import HBM_EFFICIENCY
+from spmd_core.time.cost.links import host_s
+from spmd_core.time.cost.ops import OperationCost
 from spmd_core.time.cost.traffic import async_copy_bytes
 
 
@@ -146,11 +147,10 @@ def copy_s(
         array.memory_space == HOST_MEMORY_SPACE for source in sources for array in source.arrays
     )
     into = from_host and instruction.opcode != "dynamic-update-slice-start"
-    rate = chip.host_bandwidth * (1.0 if fastest else HOST_EFFICIENCY)
-    return "host in" if into else "host out", host / rate
+    return "host in" if into else "host out", host_s(chip, host, nominal=fastest)
 
 
-def hold(work: Work, instruction: Instruction, place: str, state: State) -> None:
+def hold(work: OperationCost, instruction: Instruction, place: str, state: State) -> None:
     """An operation holds the chip: its seconds, FLOPs and bytes are counted, and where it stood."""
     start, state.chip = state.chip, state.chip + work.seconds
     kind = work.kind if work.kind != "matmul" or work.bound == "compute" else "memory"

@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterable
 from spmd_core.base import UnreadableRun
 from spmd_core.experiment import Experiment, Mesh, parse_experiment
 from spmd_core.machine import parse_target
-from spmd_core.results import Result, StrategyResult
-from spmd_core.time.bandwidth.expected import Machine
-from spmd_core.time.bandwidth.predicted import by_calibration
+from spmd_core.results import Environment, Result, StrategyResult
+from spmd_core.time.bandwidth.predicted import with_times
+from spmd_core.time.model.calibration import Calibration
+from spmd_core.time.model.time_model import TimeModel, time_model
 
 Latest = Callable[[Experiment], str | None]
 Stored = Callable[[str], Result | None]
+FLOOR_S = 1e-4  # of a call of all devices, where it was not measured
 
 
 def calibration_of(experiment: Experiment) -> Experiment:
@@ -38,11 +40,11 @@ def calibration(experiment: Experiment, latest: Latest, stored: Stored) -> Resul
         return None
 
 
-def machine_on(
+def calibration_on(
     target: str, meshes: Iterable[Mesh], latest: Latest, stored: Stored
-) -> Machine | None:
-    """The first whole calibration of a target over one of these meshes; None where there is none,
-    or the target is not attached.
+) -> Calibration | None:
+    """The first complete calibration of a target over one of these meshes; None where there is
+    none, or the target is not attached.
     """
     for mesh in meshes if not parse_target(target).is_absent else ():
         found = calibration(
@@ -50,20 +52,34 @@ def machine_on(
             latest,
             stored,
         )
-        if found and (machine := Machine(measured(found))).is_whole:
-            return machine
+        if found and (known := Calibration(measured(found))).is_complete:
+            return known
     return None
+
+
+def times_where_run(
+    experiment: Experiment, environment: Environment, known: Result | None
+) -> TimeModel:
+    """What is known of the machine of a run: its calibration; guesses for simulated devices."""
+    return time_model(
+        experiment,
+        Calibration(measured(known)) if known is not None else None,
+        (environment.cores or 1) if environment.simulated else None,
+        environment.dispatch_floor_s or FLOOR_S,
+    )
 
 
 def with_expected(result: Result, known: Result | None) -> Result:
     """A sweep with what a calibration of the same mesh expects of each point."""
     if known is None:
         return result
-    lines = measured(known).fits
+    times = times_where_run(result.experiment, result.environment, known)
     return result.model_copy(
         update={
             "strategies": {
-                name: found.model_copy(update={"points": by_calibration(found.points, lines)})
+                name: found.model_copy(
+                    update={"points": with_times(found.points, result.experiment.mesh, times)}
+                )
                 for name, found in result.strategies.items()
             }
         }

@@ -1,0 +1,36 @@
+"""Estimates of many plans that share a mesh: what they have in common is worked out once."""
+
+from spmd_core.experiment import Plan, parameter_share
+from spmd_core.results import Estimate
+from spmd_core.time.cost.memory import MemoryEstimate, estimate_memory
+from spmd_core.time.estimate.bound import step_bound
+from spmd_core.time.estimate.shapes import recomputed, shapes_of
+from spmd_core.time.estimate.step import step_parts, step_time
+from spmd_core.time.estimate.transfers import Transfer
+from spmd_core.time.estimate.work import StepWork
+
+
+class MeshEstimates:
+    """Plans that differ only in what they save and offload, estimated one by one."""
+
+    def __init__(self, plan: Plan):
+        self._shapes, self._share = shapes_of(plan), parameter_share(plan)
+        self._known: dict[frozenset[str], tuple[StepWork, list[Transfer]]] = {}
+
+    def memory(self, plan: Plan) -> MemoryEstimate:
+        """The peak of a plan's step, bytes per device."""
+        return estimate_memory(plan, self._share)
+
+    def time(self, plan: Plan, offloaded: int) -> Estimate:
+        """Seconds of a plan's step, as `estimate_step` gives them."""
+        return step_time(self._shapes, *self._parts(plan), offloaded)
+
+    def bound(self, plan: Plan) -> float:
+        """Seconds that no program of a plan stays below."""
+        return step_bound(self._shapes, *self._parts(plan))
+
+    def _parts(self, plan: Plan) -> tuple[StepWork, list[Transfer]]:
+        again = recomputed(plan)
+        if again not in self._known:
+            self._known[again] = step_parts(self._shapes, again)
+        return self._known[again]

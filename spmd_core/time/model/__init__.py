@@ -1,0 +1,1 @@
+"""How long an operation or a collective takes on a target: one question, several sources."""

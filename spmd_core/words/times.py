@@ -1,0 +1,23 @@
+"""Where seconds come from, or why there are none."""
+
+from spmd_core.time import Duration, Unknown
+
+_SOURCES = {
+    "nominal": "Seconds by the cost model, latency included.",
+    "measured": "Seconds as the calibration of this mesh measured them.",
+    "calibrated": "Seconds by the calibration of this mesh.",
+    "guessed": "Seconds are guesses: this target was not calibrated. Calibrate it on Collectives.",
+}
+
+
+def source_words(found: Duration | Unknown) -> str:
+    """One sentence.
+
+    >>> source_words(Unknown("No seconds."))
+    'No seconds.'
+    """
+    if isinstance(found, Unknown):
+        return found.reason
+    if found.stand_in:
+        return f"Seconds by the calibration of this mesh, {found.stand_in}."
+    return _SOURCES[found.source]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from playwright.sync_api import Page, Route, sync_playwright
+from playwright.sync_api import Error, Page, Route, sync_playwright
 
 from bench.figures import Figures
 from bench.hostile_links import code_of
@@ -38,7 +38,7 @@ TEXTS = (
     "**zqx** $x^2$ `zqx` | a | b | # zqx :blue-badge[zqx]",
 )
 # What the page has that only a text of others can have made; code shows a text, and does nothing
-_MADE = """() => {
+MADE = """() => {
   const all = (selector) => [...document.querySelectorAll(selector)];
   const found = [];
   for (const each of all('a[href]'))
@@ -222,7 +222,7 @@ def watched(page: Page, asked: list[str]) -> None:
 
 def made(page: Page, url: str) -> list[str]:
     """What a text of others made of the page at an address."""
-    return visit(page, url).evaluate(_MADE)
+    return visit(page, url).evaluate(MADE)
 
 
 def cases() -> Iterator[tuple[str, str, str]]:
@@ -249,7 +249,11 @@ def main() -> int:
             page = browser.new_page()
             watched(page, asked)
             for place, text, path in tried:
-                if found := made(page, server.url + path):
+                try:
+                    found = made(page, server.url + path)
+                except Error as error:
+                    found = [f"not drawn: {str(error)[:60]}"]
+                if found:
                     spoke += 1
                     print(f"{place}, {text!r}: {', '.join(found[:4])}", flush=True)
         finally:

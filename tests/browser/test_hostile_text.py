@@ -1,0 +1,42 @@
+"""Text of others on a real page: a sample of what `bench/hostile_text.py` reads."""
+
+import pytest
+from playwright.sync_api import expect
+
+from bench.hostile_text import MADE, PLACES, TEXTS, made, watched
+
+SAMPLE = ("compare: target", "layout: mesh", "search: model")
+
+
+@pytest.mark.parametrize(
+    ("place", "number"), [(name, number) for name in SAMPLE for number in (0, 1, 5)]
+)
+def test_a_text_of_others_makes_no_link_picture_or_icon(server, page, place, number):
+    asked: list[str] = []
+    watched(page, asked)
+    path = next(each for each in PLACES if each.name == place).path(TEXTS[number], number)
+    assert made(page, server.url + path) == [] and asked == []
+    expect(page.get_by_text("This link cannot be opened as it is").first).to_be_visible()
+
+
+def test_what_a_text_makes_of_a_page_is_seen(server, page):
+    """The judge of the sample can fail."""
+    url = f"{server.url}/recipes"
+    assert made(page, url) == []
+    page.evaluate(
+        "document.body.insertAdjacentHTML('beforeend', "
+        "'<a href=https://evil.example>a</a><b>zqx</b><p>\\u202e 💀</p>')"
+    )
+    found = page.evaluate(MADE)
+    assert len(found) == 4, found
+
+
+def test_no_picture_of_another_host_is_fetched(server, page):
+    asked: list[str] = []
+    watched(page, asked)
+    made(page, f"{server.url}/recipes")
+    page.evaluate(
+        "document.body.insertAdjacentHTML('beforeend', '<img src=https://evil.example/i>')"
+    )
+    page.wait_for_function("[...document.images].every((each) => each.complete)")
+    assert asked == []

@@ -7,7 +7,7 @@ own to such a place is such a place too.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ _FIRST = (
     *("status", "spinner", "file_uploader", "form_submit_button", "tabs"),
 )
 # Streamlit's functions -> the places of those arguments that are read as Markdown
-_SINKS: dict[str, tuple[int | str, ...]] = dict.fromkeys(_FIRST, (0,)) | {
+_SINKS: Mapping[str, tuple[int | str, ...]] = dict.fromkeys(_FIRST, (0,)) | {
     "metric": (0, 1, 2),
     "progress": (1,),
     "page_link": (),

@@ -16,6 +16,7 @@ SHARED = {
     "figures",
     "judging",
     "odd_schedulers",
+    "own_faults",
     "plain_page",
     "reader",
 }

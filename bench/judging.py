@@ -1,7 +1,7 @@
 """Runs experiments for their values alone: each program is compiled once, and judged as the engine
 judges, seed after seed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,8 @@ from spmd_core.experiment.experiment import Experiment
 from spmd_core.script.program import operands_text, program_text
 
 _IMPORTS = "import jax.numpy as jnp\nimport numpy as np"
-Edit = Callable[[dict[str, np.ndarray]], None]  # changes arrays in place
+Arrays = dict[str, np.ndarray]
+Edit = Callable[[Arrays], None]  # changes arrays in place
 
 
 @dataclass
@@ -35,6 +36,10 @@ class Case:
     def judged(self, **varied: Any) -> Iterator[Trial]:
         """Every strategy that can express the experiment, judged on the operands of another
         seed or data."""
+        yield from self.judged_with([self.output], **varied)
+
+    def judged_with(self, outputs: Sequence[Edit | None], **varied: Any) -> Iterator[Trial]:
+        """The same, once for each change of what a program returns: computed once."""
         experiment = self.experiment.vary(**varied)
         names = execute(f"{_IMPORTS}\n{operands_text(experiment)}", "operands.py")
         operands = Operands(names["make_operands"]())
@@ -42,15 +47,15 @@ class Case:
             self.operands(operands)
         checker = Checker(experiment, operands, jax.default_backend())
         for strategy in experiment.strategies:
-            trial = Trial(strategy)
             output = self._output(strategy, operands)
             if output is None:
                 continue
-            trial.to_check = _named(experiment, strategy, output)
-            if self.output is not None:
-                self.output(trial.to_check)
-            checker.check(trial)
-            yield trial
+            for change in outputs:
+                trial = Trial(strategy, to_check=_named(experiment, strategy, output))
+                if change is not None:
+                    change(trial.to_check)
+                checker.check(trial)
+                yield trial
 
     def _output(self, strategy: str, operands: Operands) -> Any:
         if strategy not in self._programs:

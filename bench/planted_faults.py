@@ -1,19 +1,19 @@
 """Fifteen faults of the kind that sharding makes, planted in programs and their results, in every
-dtype: which are caught.
+dtype: which are caught. And twelve in what functions of one's own return, of which some pass the
+dtype's largest number, some lose all digits, and some are scans: none may be called right.
 
     python -m bench.planted_faults [--seeds 3]
 
 Each program runs on 8 simulated devices and is judged as a run is. A fault counts as caught in a
-dtype where every seed
-catches it, and the same program without it is right. Exits with 1 where one is missed, or a right
-program is refused.
+dtype where every seed catches it, and the same program without it is right. Of a function of one's
+own, it may also be not judged. Exits with 1 where one is missed, or a right program is refused.
 """
 
 import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,21 +22,11 @@ os.environ |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"}
 import numpy as np
 
 from bench.figures import Figures
-from bench.judging import Case
+from bench.judging import Arrays, Case, Edit
+from bench.own_faults import OUTPUTS, OWN, own_functions
 from spmd_core.experiment.experiment import parse_experiment
 
 DTYPES: tuple[str, ...] = ("float32", "bfloat16", "float16")
-OWN = """
-import jax.numpy as jnp
-from spmd_core.declare import workload
-
-
-@workload(operands={"x": ("rows",)}, results={"y": ("rows",)}, defaults={"rows": 64})
-def exponential(x):
-    return jnp.exp(4 * x)
-"""
-Arrays = dict[str, np.ndarray]
-Edit = Callable[[Arrays], None]
 ALL = ["x", "y"]
 
 
@@ -166,7 +156,7 @@ FAULTS: tuple[Fault, ...] = (
         "normalize",
         {"rows": 1024, "cols": 16},
         {"rows": "x"},
-        (("jax.lax.psum(", "("), (", CONTRACTED_AXES\n    )\n    return", "\n    )\n    return")),
+        (("jax.lax.psum(", "("), (", CONTRACTED_AXES\n    )", "\n    )")),
     ),
     Fault(
         "shards exchanged",
@@ -278,6 +268,7 @@ def main() -> int:
         own.write(OWN)
         own.flush()
         os.environ["SPMD_LAB_WORKLOADS"] = own.name
+        right = {dtype: own_functions(dtype, seeds) for dtype in DTYPES}
         missed = dict.fromkeys(DTYPES, 0)
         for fault in FAULTS:
             told = {dtype: caught(fault, dtype, seeds) for dtype in DTYPES}
@@ -300,6 +291,12 @@ def main() -> int:
             f"of {len(FAULTS)}",
             least=len(FAULTS),
         )
+        called_right = sum(len(set(told) - {"honest"}) for told in right[dtype])
+        count = len(right[dtype]) * len(OUTPUTS)
+        what = f"faults of own functions called right, {dtype}"
+        figures.add(what, called_right, f"of {count}", most=0)
+        refused = sum("honest" in told for told in right[dtype])
+        figures.add(f"right answers of these refused, {dtype}", refused, most=0)
     return figures.finish()
 
 

@@ -18,7 +18,17 @@ from spmd_core.results.prediction import (
     PredictedMemory,
     Prediction,
 )
-from spmd_core.results.reference.bounds import EPS, LARGEST, Arithmetic, Bounded, Judgement, bound
+from spmd_core.results.reference.bounds import (
+    EPS,
+    LARGEST,
+    ROUNDING,
+    TINY,
+    Arithmetic,
+    Bounded,
+    Judgement,
+    bound,
+    resolved,
+)
 from spmd_core.results.reference.formulas import has_formula
 from spmd_core.results.reference.reference import (
     Error,
@@ -103,12 +113,14 @@ __all__ = [
     "OUT_OF_MEMORY",
     "PROGRAM",
     "READ_BYTES",
+    "ROUNDING",
     "SPREAD_NOTICE",
     "SPREAD_WARNING",
     "STATES",
     "STEP_TIME",
     "TERMINAL",
     "TIMING",
+    "TINY",
     "Arithmetic",
     "ArrayReport",
     "Binds",
@@ -200,6 +212,7 @@ __all__ = [
     "multiplier_note",
     "overlap",
     "references",
+    "resolved",
     "result_json",
     "safe_cell",
     "sampled_rows",

@@ -62,7 +62,7 @@ def report(strategy, output, seconds):
             print(f"{{strategy}}: {{name}}: {{'the very values of the run' if same else 'other values than those of the run'}}")
         compared = values.reshape(shape) if ROWS is None else np.take(values.reshape(shape), ROWS, AXIS)
         judged = judge(expected, allowed, compared.astype(np.float64), HOW[strategy].dtype)
-        print(f"{{strategy}}: {{name}}: " + {{True: "right", False: "WRONG", None: "not judged: beyond what the dtype holds"}}[judged.correct])
+        print(f"{{strategy}}: {{name}}: " + {{True: "right", False: "WRONG", None: "not judged: beyond what the dtype holds or resolves"}}[judged.correct])
         if judged.wrong:
             wrong.append(f"{{strategy}}: {{judged.wrong:,}} of {{judged.compared:,}} elements of {{name}} are wrong")
 '''

@@ -32,7 +32,7 @@ def right(how):
         found = {function}(*arguments)
         values = [np.asarray(array, np.float64) for array in (found if isinstance(found, tuple | list) else (found,))]
         moved = spread({function}, arguments, values, Noise(how, {devices}), {seed}) if how.eps else [None] * len(values)
-        return [(value, bound(Bounded(value, apart), how)) for value, apart in zip(values, moved)]
+        return [(value, bound(resolved(Bounded(value, apart)), how)) for value, apart in zip(values, moved)]
 '''
 _IMPORTS = "from collections.abc import Callable, Mapping, Sequence\nfrom dataclasses import dataclass\nfrom typing import Any"
 
@@ -78,7 +78,8 @@ def _texts(experiment: Experiment) -> list[str]:
         ]
     _, function = computation_lines(experiment, "single", {})
     right = _OWN.format(function=function, devices=experiment.device_count, seed=experiment.seed)
-    return [bounds, _text("spmd_core.engine.measured", "rounding_noise.py"), right]
+    noise = _text("spmd_core.engine", "noise.py")
+    return [bounds, noise, _text("spmd_core.engine.measured", "rounding_noise.py"), right]
 
 
 def _own_function(experiment: Experiment) -> list[str]:

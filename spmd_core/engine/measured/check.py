@@ -68,7 +68,7 @@ class Checker:
         trial.notes += [
             note
             for name, each in judged.items()
-            if (note := beyond_note(name, each, expected[name].dtype)) is not None
+            if (note := beyond_note(name, each, expected[name])) is not None
         ]
         if trial.wrong:
             trial.notes.append(NOT_RANKED)

@@ -11,7 +11,7 @@ from spmd_core.engine.lower import execute
 from spmd_core.engine.measured.named_results import named_results, result_shapes
 from spmd_core.engine.measured.rounding_noise import Noise, spread
 from spmd_core.experiment import Experiment
-from spmd_core.results import Arithmetic, Bounded, Reference, bound
+from spmd_core.results import Arithmetic, Bounded, Reference, bound, resolved
 from spmd_core.script import computation_lines
 
 OWN_NOTE = "compared with the function itself, in float64 on one device"
@@ -44,6 +44,13 @@ def own_references(
                 experiment.seed,
             )
         return {
-            name: Reference(value, bound(Bounded(value, apart), how), how.dtype)
+            name: _reference(Bounded(value, apart), how)
             for name, value, apart in zip(found, values, spreads, strict=True)
         }
+
+
+def _reference(found: Bounded, how: Arithmetic) -> Reference:
+    kept = resolved(found)
+    lost = np.isinf(kept.spread) & np.isfinite(found.spread) if found.spread is not None else []
+    unresolved = int(np.count_nonzero(lost))
+    return Reference(found.value, bound(kept, how), how.dtype, unresolved=unresolved)

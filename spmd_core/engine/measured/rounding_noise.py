@@ -3,33 +3,30 @@ program would round.
 
 There is no formula of a user's own function to carry spreads through. So every operation of its
 jaxpr is given noise of
-one eps, random in sign: on what it returns, and on the terms of what it adds up, one by one and in
-blocks as devices
-hold them. What the result then moves by, at the root of its mean square over some runs, is its
-spread. Cancellation,
-conditions and steep places need no rule of their own.
+one eps, at random: on what it returns, and on the terms of what it adds up, one by one and in
+blocks as devices hold them; a running sum carries what its steps round. What the result then moves
+by, at the root of its mean square over some runs, is its spread. Cancellation, conditions and steep
+places need no rule of their own. Where it is another one without the dtype's largest number, its
+spread is infinite.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from spmd_core.results import EPS, LARGEST, Arithmetic
+from spmd_core.engine.noise import Noise, Signs, drawn_noise
+from spmd_core.results import LARGEST
 
 Values = list[Any]
-DRAWN = 2**17  # signs that are drawn for a run
-# signs that one array is filled with, again and again: a prime, so that no dim repeats them
-STRETCH = 65_521
-RUNS = (
-    (2**20, 16),
-    (2**24, 8),
-    (math.inf, 4),
-)  # (elements up to, runs with noise): fewer where they take long
+RUNS = ((2**20, 16), (math.inf, 8))  # (elements up to, runs with noise): fewer where they take long
+UNLIMITED_RUNS = 2  # runs that are repeated as if the dtype had no largest number
+# Of few runs some of a million elements move by little: the share of them that sets what each
+# moves by at least, for its size.
+STILLEST = 0.1
 # operations that move, choose or compare: nothing is rounded
 _EXACT = frozenset(
     (
@@ -43,6 +40,8 @@ _EXACT = frozenset(
         "convert_element_type",
         "copy",
         "copy_p",
+        "cummax",
+        "cummin",
         "device_put",
         "dynamic_slice",
         "dynamic_update_slice",
@@ -101,69 +100,6 @@ _CALLING = frozenset(
 _CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # the parameter that has what they call
 
 
-@dataclass(frozen=True, slots=True)
-class Signs:
-    """1 and -1 in float64, at random: a stretch of one drawn row for every array, since to draw
-    each would take XLA seconds to compile."""
-
-    row: Any  # (DRAWN,)
-    start: Any = 0
-
-    def other(self, number: Any) -> "Signs":
-        """Signs for another array."""
-        return Signs(self.row, (self.start * 31 + number * 977 + 1) % (DRAWN - STRETCH))
-
-    def of(self, shape: tuple[int, ...]) -> Any:
-        """An array of them."""
-        size = math.prod(shape)
-        stretch = jax.lax.dynamic_slice_in_dim(self.row, self.start, min(size, STRETCH))
-        return (
-            jnp.tile(stretch, -(-size // STRETCH))[:size].reshape(shape)
-            if size > STRETCH
-            else stretch.reshape(shape)
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """What is rounded to which eps, and over how many devices sums may be cut."""
-
-    how: Arithmetic
-    devices: int
-
-    def rounded(self, value: Any, signs: Signs) -> Any:
-        """A value as an operation returns it, and infinite beyond the dtype's largest number."""
-        if not _floats(value):
-            return value
-        value = value * (1 + self.how.eps * signs.of(value.shape))
-        return jnp.where(
-            jnp.abs(value) > LARGEST[self.how.dtype], jnp.copysign(jnp.inf, value), value
-        )
-
-    def term(self, value: Any, axes: Sequence[int], multiplied: bool, signs: Signs) -> Any:
-        """An operand of a sum over `axes`; each block of it, as many along an axis as there
-        are devices, alike as well."""
-        if not _floats(value):
-            return value
-        terms = math.prod(value.shape[axis] for axis in axes)
-        eps = (
-            self.how.eps
-            + EPS["float32"] * math.sqrt(terms)
-            + (self.how.multiplier if multiplied else 0.0)
-        )
-        noise = signs.of(value.shape)
-        for number, axis in enumerate(axes):
-            blocks = min(self.devices, value.shape[axis])
-            shape = [
-                blocks if at == axis else 1 if at in axes else size
-                for at, size in enumerate(value.shape)
-            ]
-            repeats = -(-value.shape[axis] // blocks) if blocks else 1
-            block = jnp.repeat(signs.other(number + 1).of(tuple(shape)), repeats, axis=axis)
-            noise = noise + jax.lax.slice_in_dim(block, 0, value.shape[axis], axis=axis)
-        return value * (1 + eps * noise)
-
-
 def spread(
     function: Callable[..., Any],
     operands: Sequence[Any],
@@ -175,19 +111,43 @@ def spread(
     element by element, infinite where lost."""
     traced = jax.make_jaxpr(function)(*operands)
     run = jax.jit(
-        lambda row, *values: _evaluate(traced.jaxpr, traced.consts, values, Signs(row), noise)
+        lambda row, largest, *values: _evaluate(
+            traced.jaxpr,
+            traced.consts,
+            values,
+            Signs(row),
+            Noise(noise.how, noise.devices, largest),
+        )
     )
+    largest = LARGEST[noise.how.dtype]
+    finite = [
+        jnp.nan_to_num(operand, nan=np.nan, posinf=2 * largest, neginf=-2 * largest)
+        for operand in operands
+    ]
     size = sum(np.size(operand) for operand in operands) + sum(value.size for value in values)
     count = next(runs for most, runs in RUNS if size <= most)
     squares = [np.zeros(value.shape) for value in values]
     with np.errstate(all="ignore"):
-        for row in np.random.default_rng(seed).choice((-1.0, 1.0), (count, DRAWN)):
-            for sum_, value, moved in zip(squares, values, run(row, *operands), strict=True):
-                apart = np.asarray(moved, np.float64) - value
-                sum_ += np.where(
-                    np.isfinite(value), np.nan_to_num(apart**2, nan=np.inf, posinf=np.inf), 0.0
-                )
-    return [np.sqrt(each / count) for each in squares]
+        for number, row in enumerate(drawn_noise(seed, count)):
+            found = run(row, largest, *operands)
+            free = run(row, np.inf, *finite) if number < UNLIMITED_RUNS else found
+            for sum_, value, moved, unlimited in zip(squares, values, found, free, strict=True):
+                moved = np.asarray(moved, np.float64)
+                apart = np.nan_to_num((moved - value) ** 2, nan=np.inf, posinf=np.inf)
+                apart[~np.equal(moved, unlimited)] = np.inf  # what is beyond the dtype decides it
+                sum_ += np.where(np.isfinite(value), apart, 0.0)
+        return [
+            _not_too_still(np.sqrt(each / count), np.abs(value))
+            for each, value in zip(squares, values, strict=True)
+        ]
+
+
+def _not_too_still(spread: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Spreads, at least as large for an element's size as those of the stillest share of all."""
+    kept = np.isfinite(spread) & np.isfinite(size) & (size > 0)
+    if not kept.any():
+        return spread
+    return np.maximum(spread, np.quantile(spread[kept] / size[kept], STILLEST) * size)
 
 
 def _evaluate(
@@ -230,13 +190,26 @@ def _apply(equation: Any, given: Values, signs: Signs, noise: Noise) -> Values:
             else value
             for at, value in enumerate(given)
         ]
-    found = equation.primitive.bind(*given, **equation.primitive.get_bind_params(params))
-    returned = list(found) if equation.primitive.multiple_results else [found]
+    returned = _bound(equation, given)
     if name in _EXACT:
         return returned
+    if name in _ADDING and noise.sums_overflow:
+        some = noise.some(given[0], axes[0], signs.other(97))
+        returned = [
+            noise.limited(value, by=part)
+            for value, part in zip(returned, _bound(equation, [some, *given[1:]]), strict=True)
+        ]
+    if name in ("cumlogsumexp", "cumprod", "cumsum"):
+        way = params["axis"], params["reverse"], name == "cumprod"
+        returned = [noise.running(returned[0], *way, signs.other(98))]
     if name == "logistic":  # 0 where the exponential in it is beyond the dtype
         returned[0] = returned[0] + signs.other(99).of(returned[0].shape) / LARGEST[noise.how.dtype]
     return [noise.rounded(value, signs.other(100 + at)) for at, value in enumerate(returned)]
+
+
+def _bound(equation: Any, given: Values) -> Values:
+    found = equation.primitive.bind(*given, **equation.primitive.get_bind_params(equation.params))
+    return list(found) if equation.primitive.multiple_results else [found]
 
 
 def _closed(called: Any, signs: Signs, noise: Noise) -> Callable[..., Values]:
@@ -298,7 +271,3 @@ def _summed_axes(equation: Any) -> list[tuple[int, ...]]:
     if name.startswith("cum"):
         return [(params["axis"],)]
     return [() for _ in equation.invars]
-
-
-def _floats(value: Any) -> bool:
-    return jnp.issubdtype(jnp.result_type(value), jnp.floating)

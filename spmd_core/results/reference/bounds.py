@@ -208,6 +208,23 @@ def bound(x: Bounded, how: Arithmetic) -> np.ndarray:
     return np.where(np.isnan(found) & np.isfinite(x.value), np.inf, found)
 
 
+def resolved(x: Bounded) -> Bounded:
+    """A result, its spread infinite where nothing can be said: where rounding spreads an element
+    as far as the values lie from one another and from 0, since any of them would be right there;
+    and everywhere, where zeros would be right wherever something can be said."""
+    if x.spread is None:
+        return x
+    allowed = FACTOR * x.spread
+    known = x.value[np.isfinite(x.value) & np.isfinite(allowed)]
+    largest = np.abs(known).max(initial=0.0)
+    width = max(largest, np.ptp(known)) / 2 if known.size > 1 else largest
+    kept = (x.spread == 0) | (allowed < width)
+    shown = kept & (np.abs(x.value) > allowed)
+    if not shown.any():
+        kept = x.spread == 0
+    return Bounded(x.value, np.where(kept, x.spread, np.inf))
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """A result against the reference, element by element; `worst` is the flat index of the
@@ -216,7 +233,8 @@ class Judgement:
     compared: int
     wrong: int
     worst: int | None
-    unjudged: int  # a value on the way to it may be beyond the dtype's largest number
+    unjudged: int  # nothing can be said: what follows, and what has no bound
+    undefined: int  # of these: infinite, or no number, in float64 too
     infinite: int  # right as infinity: the value itself is beyond the dtype's largest number
 
     @property
@@ -231,12 +249,14 @@ def judge(value: np.ndarray, allowed: np.ndarray, output: np.ndarray, dtype: str
         np.asarray(array, np.float64).reshape(-1) for array in (value, allowed, output)
     )
     largest = LARGEST.get(dtype, np.inf)
-    same = (value == output) | (np.isnan(value) & np.isnan(output))
+    undefined = ~np.isfinite(value)
     with np.errstate(all="ignore"):
         error = np.abs(output - value)
         overflow = np.isinf(output) & (output * value > 0) & (np.abs(value) + allowed > largest)
-        right = same | (error <= allowed) & (np.abs(value) - allowed <= largest) | overflow
-        unjudged = np.isinf(allowed) & np.isfinite(value)
+        right = (
+            (value == output) | (error <= allowed) & (np.abs(value) - allowed <= largest) | overflow
+        )
+        unjudged = np.isinf(allowed) | undefined
         wrong = ~right & ~unjudged
         beyond = np.where(wrong, np.nan_to_num(error / allowed, nan=np.inf, posinf=np.inf), -1.0)
     return Judgement(
@@ -244,5 +264,6 @@ def judge(value: np.ndarray, allowed: np.ndarray, output: np.ndarray, dtype: str
         wrong=int(wrong.sum()),
         worst=int(beyond.argmax()) if wrong.any() else None,
         unjudged=int(unjudged.sum()),
-        infinite=int((np.isfinite(value) & np.isinf(output) & ~wrong & ~unjudged).sum()),
+        undefined=int(undefined.sum()),
+        infinite=int((np.isinf(output) & ~wrong & ~unjudged).sum()),
     )

@@ -47,7 +47,8 @@ class Reference:
     """Float64 values of a result, and the largest error of each that still is right.
 
     `rows` are the indices along its dim `axis` that were computed, None where all were; `dtype`
-    is the result's.
+    is the result's; `unresolved` counts the elements that rounding spreads as far as the values lie
+    apart, whose bound is infinite.
     """
 
     values: np.ndarray
@@ -55,6 +56,7 @@ class Reference:
     dtype: str
     rows: np.ndarray | None = None
     axis: int = 0
+    unresolved: int = 0
 
     def picked(self, output: np.ndarray) -> np.ndarray:
         """What of an output of the full shape is compared, in float64."""
@@ -196,28 +198,28 @@ def measure_error(expected: Reference, output: np.ndarray) -> Error:
 
 
 def uniform(expected: Reference) -> bool:
-    """Whether the right values are all the same within what rounding allows: exchanged parts
-    would not show."""
-    values = expected.values
-    return (
-        values.size > 1
-        and bool(np.isfinite(values).all())
-        and float(np.ptp(values)) <= float(expected.bounds.min())
-    )
+    """Whether the right values that are judged are all the same within what rounding allows:
+    exchanged parts would not show."""
+    judged = np.isfinite(expected.values) & np.isfinite(expected.bounds)
+    values, bounds = expected.values[judged], expected.bounds[judged]
+    return values.size > 1 and float(np.ptp(values)) <= float(bounds.min())
 
 
-def beyond_note(name: str, judged: Judgement, dtype: str) -> str | None:
-    """What is right, or cannot be judged, because of numbers beyond the dtype's largest one;
-    None where there are none."""
-    told = []
-    if judged.infinite:
-        told.append(
-            f"{judged.infinite:,} of {judged.compared:,} elements of {name} are infinite, and right so"
-        )
-    if judged.unjudged:
-        told.append(f"{judged.unjudged:,} of {judged.compared:,} elements of {name} are not judged")
-    return (
-        f"{'; '.join(told)}: they are, or come from, numbers beyond {LARGEST[dtype]:.5g}, the largest {dtype}"
-        if told
-        else None
+def beyond_note(name: str, judged: Judgement, expected: Reference) -> str | None:
+    """What is right because it is beyond the dtype's largest number, and what cannot be judged for
+    which reason; None where there is neither."""
+    dtype, undefined, unresolved = expected.dtype, judged.undefined, expected.unresolved
+    beyond = f"they are, or come from, numbers beyond {LARGEST.get(dtype, np.inf):.5g}, the largest {dtype}"
+    told = (
+        (judged.infinite, f"are infinite, and right so: {beyond}"),
+        (judged.unjudged - undefined - unresolved, f"are not judged: {beyond}"),
+        (undefined, "are not judged: they are infinite, or no numbers, in float64 too"),
+        (
+            unresolved,
+            "are not judged: rounding spreads them as far as the values of the reference lie apart",
+        ),
     )
+    words = [
+        f"{count:,} of {judged.compared:,} elements of {name} {why}" for count, why in told if count
+    ]
+    return "; ".join(words) or None

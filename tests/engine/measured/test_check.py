@@ -6,8 +6,11 @@ from collections import Counter
 import pytest
 
 from bench.judging import Case
+from bench.own_faults import OWN, OWN_FUNCTIONS, passed
 from bench.planted_faults import DTYPES, FAULTS, caught
 from bench.right_answers import SPECS, SUM_NEAR_0, experiment_of, judged, kinds_of_data
+from spmd_core.engine.measured.check import ALIKE
+from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.catalog import WORKLOADS
 
 FAST = [
@@ -34,6 +37,56 @@ def test_a_fault_that_is_none_is_not_caught():
         )
         == "seed 0: not caught"
     )
+
+
+@pytest.fixture(scope="module")
+def own_functions(tmp_path_factory):
+    file = tmp_path_factory.mktemp("own") / "own.py"
+    file.write_text(OWN, "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPMD_LAB_WORKLOADS", str(file))
+        yield
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "cols"),
+    [
+        ("unit_norm", "float16", 4096),  # whose sum passes 65504
+        ("running_sum", "bfloat16", 4096),
+        ("chaotic", "float32", 64),
+        ("centered", "bfloat16", 512),
+    ],
+)
+def test_no_fault_of_a_function_of_one_s_own_is_called_right(own_functions, function, dtype, cols):
+    assert function in OWN_FUNCTIONS
+    assert passed(function, cols, dtype) == []
+
+
+def test_a_chaotic_function_is_not_judged_for_the_reason_that_it_has(own_functions):
+    spec = {"workload": "chaotic", "mesh": {"x": 8}, "target": "cpu:8", "strategies": ["auto"]}
+    (trial,) = Case(parse_experiment(spec)).judged()
+    assert trial.correct is None and trial.wrong is None
+    assert (
+        "4,096 of 4,096 elements of y are not judged: rounding spreads them as far as the values of "
+        "the reference lie apart" in trial.notes
+    )
+    assert ALIKE not in trial.notes
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+def test_operands_that_float16_cannot_hold_leave_nothing_to_judge():
+    spec = {
+        "workload": "layer",
+        "dims": {"in": 65_536, "out": 4},
+        "dtype": "float16",
+        "data": {"x": "arange", "weights": "arange", "bias": "arange"},
+        "mesh": {"x": 8},
+        "target": "cpu:8",
+        "strategies": ["auto"],
+    }
+    (trial,) = Case(parse_experiment(spec)).judged()
+    assert trial.correct is None
+    assert any("4 of 4 elements of y are not judged" in note for note in trial.notes)
 
 
 # in one dtype each, float16 where its sums are long: bench/right_answers.py has them all

@@ -1,6 +1,8 @@
 """How far rounding spreads a function: by float64 with noise, against what the same function gives
 in the dtype."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -87,3 +89,46 @@ def test_sums_spread_by_partial_sums_that_cancel():
 def test_what_is_beyond_the_dtype_on_the_way_is_lost():
     assert np.isinf(spread_of(lambda x: x * 300 / 300, np.array([300.0]), dtype="float16")[1]).all()
     assert np.isfinite(spread_of(lambda x: x * 300 / 300, np.array([300.0]))[1]).all()
+
+
+def test_what_only_some_partial_sums_pass_is_lost_where_these_are_kept_in_float16():
+    x = np.concatenate([np.full(64, 1500.0), np.full(64, -1500.0)])
+    assert np.isinf(spread_of(lambda x: x.sum(keepdims=True), x, dtype="float16")[1]).all()
+    assert np.isfinite(spread_of(lambda x: x.sum(keepdims=True), x, dtype="bfloat16")[1]).all()
+
+
+def test_infinity_that_decides_nothing_leaves_the_spread():
+    """tanh of what float16 holds as infinity is 1, as that of the number is."""
+    found = spread_of(lambda x: jnp.tanh(x * 300), np.array([300.0]), dtype="float16")[1]
+    assert (found < 1e-2).all()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("running", [jax.lax.cumsum, jax.lax.cumlogsumexp, jax.lax.cumprod])
+@pytest.mark.parametrize("data", ["normal", "ones"])
+def test_a_scan_that_rounds_at_every_step_is_within_the_spread(running, reverse, data):
+    """One that stops where a term is too small beside the sum, too."""
+    dtype = jnp.bfloat16
+    drawn = np.random.default_rng(0).normal(size=1024) if data == "normal" else np.ones(1024)
+    x = np.asarray(1 + drawn / 256 if running is jax.lax.cumprod else drawn, dtype)
+    step = {
+        jax.lax.cumsum: np.add,
+        jax.lax.cumprod: np.multiply,
+        jax.lax.cumlogsumexp: lambda a, b: np.asarray(
+            np.logaddexp(np.float64(a), np.float64(b)), dtype
+        ),
+    }[running]
+    terms = x[::-1] if reverse else x
+    given = np.array(list(itertools.accumulate(terms, step)), dtype).astype(np.float64)
+    given = given[::-1] if reverse else given
+    value, found = spread_of(
+        lambda x: running(x, reverse=reverse), x.astype(np.float64), dtype="bfloat16"
+    )
+    assert (np.abs(given - value) <= EPS["bfloat16"] * np.abs(value) + FACTOR * found).all()
+
+
+def test_of_millions_of_elements_none_moves_by_less_than_its_size_gives_reason_to():
+    """In few runs, some of them hardly move."""
+    x = np.random.default_rng(0).normal(size=(1024, 2048))
+    value, found = spread_of(lambda x: jnp.exp(x) / 3 * x, x, dtype="bfloat16")
+    assert (found > 0.5 * EPS["bfloat16"] * np.abs(value)).all()

@@ -6,6 +6,7 @@ import pytest
 
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.workloads.catalog import WORKLOADS
+from spmd_core.results.reference.bounds import Bounded, resolved
 from spmd_core.results.reference.reference import (
     SAMPLED_ROWS,
     Error,
@@ -340,7 +341,7 @@ def test_infinity_is_right_where_the_value_is_beyond_the_dtype_and_said():
     big = plain([7e4, 65_000.0, -7e4], 100.0, "float16")
     right = big.judge(np.array([np.inf, 65_000.0, -np.inf]))
     assert (right.correct, right.infinite) == (True, 2)
-    assert beyond_note("y", right, "float16") == (
+    assert beyond_note("y", right, big) == (
         "2 of 3 elements of y are infinite, and right so: they are, or come from, numbers beyond 65504, the largest float16"
     )
     assert big.judge(np.array([-np.inf, 65_000.0, 65_504.0])).wrong == 2
@@ -356,9 +357,10 @@ def test_what_comes_from_numbers_beyond_the_dtype_is_not_judged_and_said():
         "w2": np.array([[1], [-1]], np.float16),
         "b2": np.zeros(1, np.float16),
     }
-    found = reference(chosen, {"x": x, "w1": w1} | rest).judge(np.array([[np.nan]]))
+    expected = reference(chosen, {"x": x, "w1": w1} | rest)
+    found = expected.judge(np.array([[np.nan]]))
     assert (found.correct, found.unjudged) == (None, 1)
-    assert "1 of 1 elements of y are not judged" in (beyond_note("y", found, "float16") or "")
+    assert "1 of 1 elements of y are not judged" in (beyond_note("y", found, expected) or "")
 
 
 def test_no_function_makes_sure_again_of_what_may_be_no_number():
@@ -378,3 +380,37 @@ def test_no_function_makes_sure_again_of_what_may_be_no_number():
         for strategy in ("auto", "shard_map")
     ]
     assert [verdict.correct for verdict in verdicts] == [None, False]
+
+
+def test_values_that_are_no_number_in_float64_are_not_judged_and_said():
+    """Operands beyond float16 are infinite: their products are no numbers, whoever adds them."""
+    chosen = experiment("layer", dims={"batch": 1, "in": 4, "out": 2}, dtype="float16")
+    x = np.array([[np.inf, 1, -np.inf, 1]], np.float16)
+    operands = {"x": x, "weights": np.ones((4, 2), np.float16), "bias": np.zeros(2, np.float16)}
+    expected = reference(chosen, operands)
+    judged = expected.judge(np.full((1, 2), np.nan))
+    assert (judged.correct, judged.undefined, judged.wrong) == (None, 2, 0)
+    assert beyond_note("y", judged, expected) == (
+        "2 of 2 elements of y are not judged: they are infinite, or no numbers, in float64 too"
+    )
+
+
+def test_nothing_is_said_where_rounding_spreads_values_as_far_as_they_lie_apart():
+    values = np.linspace(0, 1, 8)
+    assert np.isinf(resolved(Bounded(values, np.full(8, 0.4))).spread).all()
+    few = resolved(Bounded(values, np.array([0.4] + [1e-3] * 7)))
+    assert np.isinf(few.spread).tolist() == [True] + [False] * 7
+    for certain in (Bounded(values, np.full(8, 1e-3)), Bounded(np.zeros(8), np.zeros(8))):
+        assert (resolved(certain).spread == certain.spread).all()
+    assert resolved(Bounded(values)).spread is None
+
+
+def test_nothing_is_said_where_zeros_would_be_right_wherever_something_can_be():
+    """The small values are spread less than the large ones are apart, yet more than from 0."""
+    found = resolved(Bounded(np.array([1.0, 2.0, 100.0]), np.array([0.5, 0.5, 20.0])))
+    assert np.isinf(found.spread).all()
+
+
+def test_parts_that_are_not_judged_do_not_make_the_rest_alike():
+    assert not uniform(plain([0.0, 1.0], np.inf))
+    assert uniform(plain([1.0, 1.0, 5.0], np.array([1e-6, 1e-6, np.inf])))

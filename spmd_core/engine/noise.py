@@ -1,0 +1,131 @@
+"""Noise of the size of a dtype's rounding, in float64: on a value, on the terms of a sum, and on a
+running sum."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from spmd_core.results import EPS, ROUNDING, TINY, Arithmetic
+
+DRAWN = 2**17  # numbers that are drawn for a run
+# those that one array is filled with, again and again: a prime, so that no dim repeats them
+STRETCH = 65_521
+
+
+def drawn_noise(seed: int, runs: int) -> np.ndarray:
+    """A row for each run, (runs, DRAWN), of mean 0 and mean square 1: no two sources of it cancel
+    again and again, as 1 and -1 would."""
+    return np.random.default_rng(seed).uniform(-math.sqrt(3), math.sqrt(3), (runs, DRAWN))
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """Noise in float64: a stretch of one drawn row for every array, since to draw each would take
+    XLA seconds to compile."""
+
+    row: Any  # (DRAWN,)
+    start: Any = 0
+
+    def other(self, number: Any) -> "Signs":
+        """Noise for another array."""
+        return Signs(self.row, (self.start * 31 + number * 977 + 1) % (DRAWN - STRETCH))
+
+    def of(self, shape: tuple[int, ...]) -> Any:
+        """An array of it."""
+        size = math.prod(shape)
+        stretch = jax.lax.dynamic_slice_in_dim(self.row, self.start, min(size, STRETCH))
+        return (
+            jnp.tile(stretch, -(-size // STRETCH))[:size].reshape(shape)
+            if size > STRETCH
+            else stretch.reshape(shape)
+        )
+
+    def of_blocks(self, shape: tuple[int, ...], axis: int, apart: Sequence[int], most: int) -> Any:
+        """An array of it that is alike within blocks, at most `most` of them, along `axis`, and
+        along the others of `apart`."""
+        blocks = min(most, shape[axis])
+        few = [
+            blocks if at == axis else 1 if at in apart else size for at, size in enumerate(shape)
+        ]
+        repeats = -(-shape[axis] // blocks) if blocks else 1
+        block = jnp.repeat(self.of(tuple(few)), repeats, axis=axis)
+        return jax.lax.slice_in_dim(block, 0, shape[axis], axis=axis)
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What is rounded to which eps, and over how many devices sums may be cut."""
+
+    how: Arithmetic
+    devices: int
+    largest: Any = math.inf  # magnitudes beyond it are infinite
+
+    @property
+    def sums_overflow(self) -> bool:
+        """Whether partial sums may be beyond the dtype where the sum is not: float32 and bfloat16
+        have room for them."""
+        return self.how.dtype == "float16"
+
+    def rounded(self, value: Any, signs: Signs) -> Any:
+        """A value as an operation returns it: what is near 0 has fewer digits, or is lost."""
+        if not _floats(value):
+            return value
+        noise = signs.of(value.shape)
+        near_0 = jnp.where(value == 0, 0.0, TINY[self.how.dtype] * noise)
+        return self.limited(value * (1 + self.how.eps * noise) + near_0)
+
+    def limited(self, value: Any, by: Any = None) -> Any:
+        """A value, infinite where it, or `by`, is beyond the dtype's largest number."""
+        if not _floats(value):
+            return value
+        size = jnp.abs(value if by is None else by)
+        return jnp.where(size > self.largest, jnp.copysign(jnp.inf, value), value)
+
+    def term(self, value: Any, axes: Sequence[int], multiplied: bool, signs: Signs) -> Any:
+        """An operand of a sum over `axes`; each block of it, as many along an axis as there
+        are devices, alike as well."""
+        if not _floats(value):
+            return value
+        terms = math.prod(value.shape[axis] for axis in axes)
+        eps = (
+            self.how.eps
+            + EPS["float32"] * math.sqrt(terms)
+            + (self.how.multiplier if multiplied else 0.0)
+        )
+        noise = signs.of(value.shape)
+        for number, axis in enumerate(axes):
+            noise = noise + signs.other(number + 1).of_blocks(value.shape, axis, axes, self.devices)
+        return value * (1 + eps * noise)
+
+    def some(self, value: Any, axes: Sequence[int], signs: Signs) -> Any:
+        """The first terms of a sum over `axes`, a random number of them: they add up to a partial
+        sum."""
+        for number, axis in enumerate(axes if _floats(value) else ()):
+            share = (1 + signs.other(number).of(()) / math.sqrt(3)) / 2
+            place = jax.lax.broadcasted_iota(jnp.float64, value.shape, axis)
+            value = jnp.where(place < share * value.shape[axis], value, 0.0)
+        return value
+
+    def running(self, found: Any, axis: int, reverse: bool, multiplied: bool, signs: Signs) -> Any:
+        """Running sums or products, of which each step rounds the one before. Where steps round
+        alike, they lose what changes little beside it."""
+        if not _floats(found):
+            return found
+        rounding = ROUNDING * self.how.eps * found
+        change = found - jnp.roll(found, -1 if reverse else 1, axis)  # the first is bounded anyway
+        lost = jnp.copysign(jnp.minimum(jnp.abs(change), jnp.abs(rounding)), change)
+        alike = signs.other(1).of_blocks(found.shape, axis, (axis,), self.devices)
+        steps = rounding * signs.of(found.shape) + lost * alike
+        if not multiplied:
+            return found + jax.lax.cumsum(steps, axis, reverse)
+        rates = steps / jnp.where(found == 0, 1.0, found)
+        return found * (1 + jax.lax.cumsum(rates, axis, reverse))
+
+
+def _floats(value: Any) -> bool:
+    return jnp.issubdtype(jnp.result_type(value), jnp.floating)

@@ -19,6 +19,7 @@ SHARED = {
     "own_faults",
     "plain_page",
     "reader",
+    "real_cells",
 }
 # Minutes each: the reader of one of them asks for it by its name.
 SLOW = {

@@ -51,6 +51,6 @@ def own_references(
 
 def _reference(found: Bounded, how: Arithmetic) -> Reference:
     kept = resolved(found)
-    lost = np.isinf(kept.spread) & np.isfinite(found.spread) if found.spread is not None else []
+    lost = np.isinf(kept.squared_spread) & np.isfinite(found.squared_spread)
     unresolved = int(np.count_nonzero(lost))
     return Reference(found.value, bound(kept, how), how.dtype, unresolved=unresolved)

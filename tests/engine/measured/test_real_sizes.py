@@ -6,7 +6,8 @@ from dataclasses import astuple
 
 import pytest
 
-from bench.real_sizes import SHAPES, Cell, declare_own, experiment_of, fault, pairwise
+from bench.real_cells import SHAPES, Cell, declare_own, experiment_of, pairwise
+from bench.real_sizes import fault
 from spmd_core.engine.measured.run import run_experiment
 from spmd_core.results.reference.reference import sampled_rows
 

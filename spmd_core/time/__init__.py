@@ -14,12 +14,12 @@ from spmd_core.time.closed_form.sharded_formula import ShardedFormula
 from spmd_core.time.cost import baseline
 from spmd_core.time.cost.attached import cluster_of
 from spmd_core.time.cost.clocks import Segment, Walk
-from spmd_core.time.cost.links import Span, hops_between, host_s, route
+from spmd_core.time.cost.links import AxisSpan, hops_between, host_s, route
 from spmd_core.time.cost.memory import estimate_memory
 from spmd_core.time.cost.mesh_axes import MeshAxis, mesh_axes
 from spmd_core.time.cost.module_costs import ModuleCosts
 from spmd_core.time.cost.predict import Keep, Useful, predict
-from spmd_core.time.cost.predicting import Answer, is_current, is_outdated, of_experiment
+from spmd_core.time.cost.predicting import CompiledText, is_current, is_outdated, of_experiment
 from spmd_core.time.cost.version import versions
 from spmd_core.time.estimate.mesh_estimates import MeshEstimates
 from spmd_core.time.estimate.nearest_fit import NearestFit, larger, nearest_fit
@@ -42,9 +42,10 @@ __all__ = [
     "FEWEST_RANKED",
     "NOT_CALIBRATED",
     "TOO_HIGH",
-    "Answer",
+    "AxisSpan",
     "Calibration",
     "Case",
+    "CompiledText",
     "Duration",
     "Formula",
     "Keep",
@@ -56,7 +57,6 @@ __all__ = [
     "ProgramTime",
     "Segment",
     "ShardedFormula",
-    "Span",
     "TimeModel",
     "Unknown",
     "Useful",

@@ -33,7 +33,7 @@ from spmd_core.words.bandwidth import (
 )
 from spmd_core.words.costs import (
     HIGHEST_PRICE,
-    Cost,
+    StepCost,
     cost_of,
     cost_words,
     money_text,
@@ -193,7 +193,7 @@ __all__ = [
     "TRACED_KINDS",
     "TRIES",
     "WHAT_THIS_IS",
-    "Cost",
+    "StepCost",
     "ago",
     "arguments",
     "arrows",

@@ -11,7 +11,7 @@ HIGHEST_PRICE = 1e6  # dollars for an hour of a chip
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class StepCost:
     """Of a step, and of a billion tokens where it has tokens; money in dollars, None without a
     price per chip-hour.
     """
@@ -41,14 +41,14 @@ def cost(
     tokens_per_s_per_chip: float | None,
     price: float | None = None,
     mfu: float | None = None,
-) -> Cost:
+) -> StepCost:
     """The cost of a step of so many chip-seconds; `price` in dollars per chip-hour.
 
     >>> cost(7200.0, 1e9 / 3600, 2.0).money_per_step, cost(7200.0, 1e9 / 3600).money_per_step
     (4.0, None)
     """
     hours = _BILLION / tokens_per_s_per_chip / _HOUR_S if tokens_per_s_per_chip else None
-    return Cost(
+    return StepCost(
         mfu,
         chip_seconds,
         hours,
@@ -58,7 +58,7 @@ def cost(
     )
 
 
-def cost_of(found: Prediction, price: float | None = None) -> Cost:
+def cost_of(found: Prediction, price: float | None = None) -> StepCost:
     """The cost of a prediction's step; empty where there is no time."""
     return cost(found.chip_seconds, found.tokens_per_s_per_chip, price, found.mfu)
 
@@ -101,7 +101,7 @@ def money_text(dollars: float | None) -> str:
     return f"${number_text(dollars)}"
 
 
-def rows(found: Cost, step: bool = True) -> dict[str, str]:
+def rows(found: StepCost, step: bool = True) -> dict[str, str]:
     """What is known of a cost, label -> value, in the order in which every table has it."""
     each = "step" if step else "execution"
     shown: list[tuple[str, float | None, str]] = [
@@ -122,7 +122,7 @@ def rows(found: Cost, step: bool = True) -> dict[str, str]:
     return {label: text for label, value, text in shown if value is not None}
 
 
-def cost_words(found: Cost, step: bool = True) -> str:
+def cost_words(found: StepCost, step: bool = True) -> str:
     """A step's cost in a line, the number first; "" where there is none.
 
     >>> cost_words(cost(7200.0, 1e9 / 3600, 2.0))

@@ -7,7 +7,7 @@ from itertools import pairwise
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.search import Point, Row, SizePoint, Sweep, begins
-from spmd_core.words.costs import Cost, cost
+from spmd_core.words.costs import StepCost, cost
 from spmd_core.words.names import title, titles
 from spmd_core.words.predictions import bound_words
 
@@ -25,7 +25,7 @@ SIZE_COLUMNS = (
 )
 
 
-def row_cost(row: Row, price: float | None = None) -> Cost:
+def row_cost(row: Row, price: float | None = None) -> StepCost:
     """What the step of a point costs; `price` in dollars per chip-hour."""
     found = row.numbers
     return cost(found.chip_seconds, found.tokens_per_s_per_chip, price, found.mfu)

@@ -3,7 +3,7 @@
 import pytest
 
 from spmd_core.base.errors import RequestError
-from spmd_core.words.costs import Cost, cost, cost_of, cost_words, money_text, read_price, rows
+from spmd_core.words.costs import StepCost, cost, cost_of, cost_words, money_text, read_price, rows
 from tests.ui.predictions import TOO_LARGE, predicted, prediction
 from ui.predict.beside import numbers_table
 from ui.tables import answers_table
@@ -29,7 +29,7 @@ def test_without_a_price_nothing_is_said_of_money():
     spent = cost_of(prediction())
     assert spent.money_per_step is None and "$" not in cost_words(spent)
     assert list(rows(spent)) == ["MFU", "Chip-seconds per step", "Chip-hours per billion tokens"]
-    assert cost_words(cost_of(TOO_LARGE, 2.0)) == "" and rows(Cost()) == {}
+    assert cost_words(cost_of(TOO_LARGE, 2.0)) == "" and rows(StepCost()) == {}
     assert list(rows(cost(10.0, None, 2.0), step=False)) == [
         "Chip-seconds per execution",
         "Cost per execution",

@@ -5,7 +5,7 @@ from spmd_core.experiment import Plan, sharding
 from spmd_core.program import SMALL_WORDS, rows
 from spmd_core.results import Prediction, Result
 from spmd_core.words import (
-    Cost,
+    StepCost,
     bound_words,
     cost_of,
     money_text,
@@ -54,7 +54,7 @@ def strategies_table(result: Result, price: float | None = None) -> dict[str, li
         table["Bound"].append(bound_words(prediction.binds) if prediction else NONE)
         exposed = sum(c.exposed_in_all_s for c in prediction.collectives) if prediction else 0.0
         table["Exposed communication"].append(nowrap(seconds_text(exposed)) if time else NONE)
-        spent = cost_of(prediction, price) if prediction else Cost()
+        spent = cost_of(prediction, price) if prediction else StepCost()
         table["Chip-seconds"].append(
             NONE if spent.chip_seconds is None else number_text(spent.chip_seconds)
         )

@@ -53,7 +53,7 @@ from spmd_core.results import (
     compare_predicted,
     estimates,
 )
-from spmd_core.time import Answer, of_experiment, on_topology, versions
+from spmd_core.time import CompiledText, of_experiment, on_topology, versions
 
 # a worker that once needed this much is renewed: a compiler gives little of it back
 LARGE_BYTES = 2 * 2**30
@@ -235,7 +235,7 @@ def _compile(
     steps: Steps,
     folder: Path,
     flags: dict[str, str],
-) -> tuple[Answer, tuple[str, ...]]:
+) -> tuple[CompiledText, tuple[str, ...]]:
     """The compiled program, and what the compiler warned of; memory that ran out is an answer, any
     other refusal passes. A training step is compiled until it is scheduled.
     """
@@ -253,7 +253,7 @@ def _compile(
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
-            return Answer(error_kind=type(error).__name__, error=str(error)), ()
+            return CompiledText(error_kind=type(error).__name__, error=str(error)), ()
         finally:
             steps.seconds["compile"] = steps.clock() - begun
     if isinstance(found, Scheduled):

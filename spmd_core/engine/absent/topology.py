@@ -16,7 +16,7 @@ from jax.sharding import Mesh
 from spmd_core.base import WorkerError
 from spmd_core.engine.absent.early import Scheduled
 from spmd_core.machine import ENVIRONMENT, Topology, description
-from spmd_core.time import Answer
+from spmd_core.time import CompiledText
 
 _ASKED = re.compile(
     r"stablehlo\.(all_reduce|all_gather|reduce_scatter|all_to_all|collective_permute|collective_broadcast)"
@@ -88,11 +88,11 @@ def coordinates(devices: Sequence[Any]) -> tuple[Coordinates, ...]:
     )
 
 
-def compiled_program(lowered: Any, compiled: Any, mesh: Mesh) -> Answer:
+def compiled_program(lowered: Any, compiled: Any, mesh: Mesh) -> CompiledText:
     """A compiled program as values: its text, the account of its memory, and the collectives that
     it asks for by name.
     """
-    return Answer(
+    return CompiledText(
         compiled.as_text(),
         memory_account(compiled),
         coordinates(list(mesh.devices.flat)),
@@ -101,9 +101,9 @@ def compiled_program(lowered: Any, compiled: Any, mesh: Mesh) -> Answer:
     )
 
 
-def scheduled_program(lowered: Any, found: Scheduled, mesh: Mesh) -> Answer:
+def scheduled_program(lowered: Any, found: Scheduled, mesh: Mesh) -> CompiledText:
     """The same of a program that the compiler has scheduled, and not yet made code of."""
-    return Answer(
+    return CompiledText(
         found.text,
         found.memory,
         coordinates(list(mesh.devices.flat)),

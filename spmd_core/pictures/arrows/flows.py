@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from spmd_core.machine import Coordinates, Topology
 from spmd_core.pictures.arrows.placed import Placed
-from spmd_core.time import Span, hops_between, route
+from spmd_core.time import AxisSpan, hops_between, route
 
 Group = tuple[int, ...]  # positions in `mesh.devices`; of a permute, a pair of source and target
 # (way, from, to): over a torus's link ("x+", ...), the network ("dcn"), within a chip ("chip"), or
@@ -148,7 +148,7 @@ def _rows(chips: Iterable[Coordinates], axis: int) -> list[list[Coordinates]]:
 
 def _passed(
     topology: Topology,
-    span: Span,
+    span: AxisSpan,
     row: Sequence[Coordinates],
     part: float,
 ) -> Iterator[tuple[Key, float]]:
@@ -162,7 +162,7 @@ def _passed(
 
 def _exchanged(
     topology: Topology,
-    span: Span,
+    span: AxisSpan,
     row: Sequence[Coordinates],
 ) -> Iterator[tuple[Key, float]]:
     """1 / count of a byte from everyone to everyone, handed on along the row; half way round a
@@ -178,7 +178,7 @@ def _exchanged(
 
 def _neighbours(
     row: Sequence[Coordinates],
-    span: Span,
+    span: AxisSpan,
 ) -> Iterator[tuple[int, int, Coordinates, Coordinates]]:
     """(place, +1 or -1, chip, the next one that way) of every chip of a row that has one."""
     for at, chip in enumerate(row):
@@ -188,7 +188,12 @@ def _neighbours(
 
 
 def _strides(
-    topology: Topology, span: Span, chip: Coordinates, target: Coordinates, sign: int, share: float
+    topology: Topology,
+    span: AxisSpan,
+    chip: Coordinates,
+    target: Coordinates,
+    sign: int,
+    share: float,
 ) -> Iterator[tuple[Key, float]]:
     """The links to the next chip of the group, which may stand several chips further on."""
     while chip != target:

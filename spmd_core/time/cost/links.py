@@ -47,7 +47,7 @@ NOMINAL = LinkRates(1.0, 1.0, 0.0, 0.0, 0.0)  # gives the bound that no collecti
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class AxisSpan:
     """What a group covers of one physical axis: chips, how many of the axis lie between neighbours,
     whether the ring closes.
     """
@@ -62,7 +62,7 @@ class Span:
 class Route:
     """Where a collective runs: spans of physical axes, slices, cores of a chip."""
 
-    spans: tuple[Span, ...]
+    spans: tuple[AxisSpan, ...]
     slices: int = 1
     cores: int = 1
     regular: bool = True  # False: the group is no subgrid; its spans are the box around it
@@ -108,7 +108,7 @@ def route(topology: Topology, group: Sequence[int], coordinates: Sequence[Coordi
         if len(values) > 1:
             stride = min(b - a for a, b in itertools.pairwise(values))
             closes = topology.wraps[axis] and len(values) * stride == length
-            spans.append(Span(axis, len(values), stride, closes))
+            spans.append(AxisSpan(axis, len(values), stride, closes))
     slices, cores = len({place[-1] for place in places}), len({place[-2] for place in places})
     covered = math.prod(span.size for span in spans) * slices * cores
     return Route(tuple(spans), slices, cores, covered == len(group))
@@ -125,7 +125,7 @@ def route_of(
     return route(topology, range(len(group)), [tuple(place) for place in group])
 
 
-def bandwidth(topology: Topology, spans: Sequence[Span], rates: LinkRates = EXPECTED) -> float:
+def bandwidth(topology: Topology, spans: Sequence[AxisSpan], rates: LinkRates = EXPECTED) -> float:
     """Bytes per second into one chip over these axes: both directions of a ring, one of a line,
     shared by interleaved groups.
     """
@@ -133,7 +133,7 @@ def bandwidth(topology: Topology, spans: Sequence[Span], rates: LinkRates = EXPE
     return sum(link * (2 if span.wraps else 1) / span.stride for span in spans)
 
 
-def hops(spans: Sequence[Span]) -> int:
+def hops(spans: Sequence[AxisSpan]) -> int:
     """Links between the two chips of a group that are farthest apart."""
     return sum((span.size // 2 if span.wraps else span.size - 1) * span.stride for span in spans)
 

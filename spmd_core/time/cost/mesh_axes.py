@@ -8,7 +8,7 @@ import numpy as np
 
 from spmd_core.base import ordinal_text
 from spmd_core.machine import Topology, mesh_places
-from spmd_core.time.cost.links import Route, Span, gather_s, route
+from spmd_core.time.cost.links import AxisSpan, Route, gather_s, route
 
 LOOKED_AT = 64  # groups of an axis; a large mesh has thousands alike
 GATHERED_BYTES = 2**30  # of the all-gather by which axes are compared
@@ -76,7 +76,7 @@ def _links_apart(topology: Topology, groups: np.ndarray) -> float | None:
 def route_words(where: Route) -> str:
     """A route in words, e.g. `a ring of 16 along x`.
 
-    >>> route_words(Route((Span(0, 16, 1, True),)))
+    >>> route_words(Route((AxisSpan(0, 16, 1, True),)))
     'a ring of 16 along x'
     """
     parts = []
@@ -89,7 +89,7 @@ def route_words(where: Route) -> str:
     return " and ".join(parts) if parts else "one device"
 
 
-def _chips(spans: tuple[Span, ...]) -> str:
+def _chips(spans: tuple[AxisSpan, ...]) -> str:
     if len(spans) == 1:
         span = spans[0]
         shape = f"a {'ring' if span.wraps else 'line'} of {span.size} along {'xyz'[span.axis]}"
@@ -111,7 +111,7 @@ def _chips(spans: tuple[Span, ...]) -> str:
     return ", ".join([f"a {name} of {sizes} over {over}", *rings, *strides])
 
 
-def _scattered(spans: tuple[Span, ...]) -> str:
+def _scattered(spans: tuple[AxisSpan, ...]) -> str:
     sizes = " × ".join(str(span.size) for span in spans)
     return (
         f"chips scattered over {sizes} along {_and(['xyz'[span.axis] for span in spans])}"

@@ -28,7 +28,7 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CompiledText:
     """What compiling came to: a program with its memory account (bytes) and devices' coordinates,
     or why there is none.
     """
@@ -83,7 +83,7 @@ def before_compiling(plan: Plan) -> dict[str, Any]:
     }
 
 
-def of_plan(plan: Plan, answer: Answer, keep: Keep | None = None) -> Prediction:
+def of_plan(plan: Plan, answer: CompiledText, keep: Keep | None = None) -> Prediction:
     """The prediction of a plan from what compiling it came to. RequestError or WorkerError where it
     was refused for anything but memory.
     """
@@ -106,7 +106,9 @@ def of_plan(plan: Plan, answer: Answer, keep: Keep | None = None) -> Prediction:
     return _told(found, answer, facts).model_copy(update={"before_compiling": before})
 
 
-def of_experiment(experiment: Experiment, answer: Answer, keep: Keep | None = None) -> Prediction:
+def of_experiment(
+    experiment: Experiment, answer: CompiledText, keep: Keep | None = None
+) -> Prediction:
     """The prediction of one strategy of an experiment on an absent topology; errors as above.
     `keep` is given the walk through the schedule, where there is one.
     """
@@ -130,14 +132,14 @@ def of_experiment(experiment: Experiment, answer: Answer, keep: Keep | None = No
     return _told(found, answer, dict(answer.facts))
 
 
-def _told(found: Prediction, answer: Answer, facts: dict[str, Any]) -> Prediction:
+def _told(found: Prediction, answer: CompiledText, facts: dict[str, Any]) -> Prediction:
     """A prediction with what is known of its compile."""
     return found.model_copy(
         update={"compile": facts, "program": answer.program, "notes": (*found.notes, *answer.notes)}
     )
 
 
-def _refused(answer: Answer, capacity: int) -> Prediction:
+def _refused(answer: CompiledText, capacity: int) -> Prediction:
     """A program that does not fit is a prediction; any other refusal is an error in the compiler's
     words.
     """

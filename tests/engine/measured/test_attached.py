@@ -14,7 +14,7 @@ from spmd_core.machine.absent import ENVIRONMENT
 from spmd_core.machine.topologies import get_topology
 from spmd_core.results.prediction import Prediction
 from spmd_core.time.cost.predict import Useful
-from spmd_core.time.cost.predicting import Answer, of_experiment
+from spmd_core.time.cost.predicting import CompiledText, of_experiment
 
 LAYER = {
     "workload": "layer",
@@ -58,7 +58,7 @@ def test_a_program_is_priced_on_attached_devices_as_on_the_same_absent_ones(
         useful=Useful(int(experiment.what.flops(experiment.sizes))),
     )
     wanted = of_experiment(
-        experiment, Answer(compiled.as_text(), memory_account(compiled), coordinates(used))
+        experiment, CompiledText(compiled.as_text(), memory_account(compiled), coordinates(used))
     )
     assert (
         isinstance(found, Prediction)

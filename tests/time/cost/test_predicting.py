@@ -5,7 +5,7 @@ import pytest
 from spmd_core.base.errors import RequestError, WorkerError
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.plan.reading import parse_plan
-from spmd_core.time.cost.predicting import Answer, of_experiment, of_plan
+from spmd_core.time.cost.predicting import CompiledText, of_experiment, of_plan
 
 
 def test_a_program_that_does_not_fit_is_a_prediction_that_says_by_how_much():
@@ -20,7 +20,7 @@ def test_a_program_that_does_not_fit_is_a_prediction_that_says_by_how_much():
         }
     )
     refusal = "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO temporaries (20.00G) exceeds available HBM (15.75G)."
-    found = of_plan(plan, Answer(error_kind="JaxRuntimeError", error=refusal))
+    found = of_plan(plan, CompiledText(error_kind="JaxRuntimeError", error=refusal))
     assert not found.fits
     assert found.predicted_s is None
     assert found.memory_bytes.missing == int(4.25 * 2**30)
@@ -31,7 +31,9 @@ def test_other_words_of_the_compiler_are_an_error():
         {"target": "tpu:v5e:2x2", "model": "scaled:1", "mesh": {"fsdp": 4}, "batch_per_device": 1}
     )
     with pytest.raises(WorkerError, match=r"the compiler refused the program .*no such flag"):
-        of_plan(plan, Answer(error_kind="JaxRuntimeError", error="INVALID_ARGUMENT: no such flag"))
+        of_plan(
+            plan, CompiledText(error_kind="JaxRuntimeError", error="INVALID_ARGUMENT: no such flag")
+        )
 
 
 def test_what_cannot_be_expressed_is_a_bad_request():
@@ -39,7 +41,7 @@ def test_what_cannot_be_expressed_is_a_bad_request():
     with pytest.raises(RequestError, match="use auto or shard_map"):
         of_experiment(
             layer,
-            Answer(
+            CompiledText(
                 error_kind="Inexpressible",
                 error="pmap is called on attached devices: use auto or shard_map",
             ),
@@ -58,7 +60,7 @@ def test_a_kernel_that_runs_out_of_vector_memory_is_a_sentence():
         {"target": "tpu:v5e:2x2", "model": "scaled:1", "mesh": {"fsdp": 4}, "batch_per_device": 1}
     )
     with pytest.raises(WorkerError) as refused:
-        of_plan(plan, Answer(error_kind="JaxRuntimeError", error=words))
+        of_plan(plan, CompiledText(error_kind="JaxRuntimeError", error=words))
     assert str(refused.value) == (
         "kernel splash_mha_fwd_segmented_residuals.1 runs out of vector memory: it needs 23.8 MiB, "
         "7.8 MiB more than the 16.0 MiB that it may take: use smaller attention blocks, or raise "

@@ -6,7 +6,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from spmd_core.base import bytes_text
-from spmd_core.experiment import BY_HAND, ONE_DEVICE, Experiment, axes_json
+from spmd_core.experiment import STRATEGIES, Experiment, axes_json
 from spmd_core.machine import get_topology, parse_target
 from spmd_core.results import Estimate
 from spmd_core.search.array_question import ArrayQuestion
@@ -122,7 +122,7 @@ class Space:
             for place, strategy in enumerate(strategies):
                 same = (
                     one_device.setdefault(strategy + sharded.target, number + place)
-                    if strategy in ONE_DEVICE
+                    if STRATEGIES[strategy].is_single_device
                     else number + place
                 )
                 if same != number + place:
@@ -134,11 +134,13 @@ class Space:
                         "uses one device, whatever the sharding",
                         same,
                     )
-                elif strategy in ONE_DEVICE:
+                elif STRATEGIES[strategy].is_single_device:
                     yield self._estimated(sharded, strategy, number + place)
                 elif found is not None:
                     yield self._pruned(sharded, strategy, number + place, *found)
-                elif twin is not None and (twin.always or strategy in BY_HAND):
+                elif twin is not None and (
+                    twin.always or STRATEGIES[strategy].collectives == "program"
+                ):
                     yield self._pruned(
                         sharded, strategy, number + place, _EQUAL, twin.words, twin.number + place
                     )
@@ -232,7 +234,7 @@ class Space:
         )
 
     def _estimated(self, sharded: Sharded, strategy: str, number: int) -> Candidate:
-        parts, bound, held = self._costs(sharded, strategy in ONE_DEVICE)
+        parts, bound, held = self._costs(sharded, STRATEGIES[strategy].is_single_device)
         seconds = sum(parts.values())
         return Candidate(
             number,
@@ -253,7 +255,7 @@ class Space:
         device.
         """
         if self._last is None or self._last[0] != (sharded, alone):
-            formula, strategy = self._formulas[sharded.target], ONE_DEVICE[0] if alone else "auto"
+            formula, strategy = self._formulas[sharded.target], "single" if alone else "auto"
             costs = (
                 formula.parts(sharded, strategy),
                 bound_s(formula, sharded, strategy),

@@ -13,7 +13,7 @@ from typing import Any
 
 from spmd_core.experiment import (
     DTYPE_BYTES,
-    ONE_DEVICE,
+    STRATEGIES,
     Array,
     Axes,
     Divides,
@@ -85,7 +85,7 @@ class Formula:
         """Seconds by kind, as a prediction's shares name them."""
         what = self.experiment.what
         flops = what.flops(self.experiment.sizes)
-        if strategy in ONE_DEVICE:
+        if STRATEGIES[strategy].is_single_device:
             whole = sum(map(self.bytes, what.arrays))
             return self._work(flops, whole, None)
         if sharded.overrides:

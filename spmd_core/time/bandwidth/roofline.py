@@ -10,7 +10,7 @@ the floor, which their own latency contains.
 import math
 from collections.abc import Mapping, Sequence
 
-from spmd_core.experiment import DTYPE_BYTES, ONE_DEVICE, Experiment, element_count
+from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment, element_count
 from spmd_core.results import (
     Ceiling,
     Collective,
@@ -69,7 +69,7 @@ def _by_operations(
         return None
     seconds = (
         machine.alone_s(found.operations, experiment.dtype)
-        if strategy in ONE_DEVICE
+        if STRATEGIES[strategy].is_single_device
         else machine.seconds(found.operations, found.collectives or (), experiment.dtype)
     )
     spread = machine.ceilings[FLOOR].spread
@@ -84,7 +84,7 @@ def roofline(
     lines: Sequence[Fit],
 ) -> Roofline | None:
     """The roofs of one strategy, in seconds; None where the calibration lacks a ceiling."""
-    alone = strategy in ONE_DEVICE
+    alone = STRATEGIES[strategy].is_single_device
     suffix = ALONE if alone else ""
     dtype = experiment.dtype if f"matmul_{experiment.dtype}" in ceilings else "float32"
     names = (
@@ -112,7 +112,7 @@ def roofline(
 def flops(experiment: Experiment, strategy: str) -> float:
     """FLOPs of a device: those of the whole computation over the devices that share it."""
     total = experiment.what.flops(experiment.sizes)
-    return total if strategy in ONE_DEVICE else total / _sharers(experiment)
+    return total if STRATEGIES[strategy].is_single_device else total / _sharers(experiment)
 
 
 def _sharers(experiment: Experiment) -> int:
@@ -136,7 +136,7 @@ def least_bytes(experiment: Experiment, strategy: str) -> float:
         nbytes = element_count(experiment.shape(array.name)) * DTYPE_BYTES[dtype]
         parts = (
             1
-            if strategy in ONE_DEVICE
+            if STRATEGIES[strategy].is_single_device
             else math.prod(
                 experiment.axis_sizes[axis] for axes in experiment.spec(array.name) for axis in axes
             )

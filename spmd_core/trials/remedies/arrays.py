@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spmd_core.base import Inexpressible, RequestError
-from spmd_core.experiment import ONE_DEVICE, SHARDING_STRATEGIES, Axes, Experiment, Spec, axes_json
+from spmd_core.experiment import STRATEGIES, Axes, Experiment, Spec, axes_json
 from spmd_core.machine import get_topology
 from spmd_core.results import Change, Collective
 from spmd_core.script import program_text
@@ -93,7 +93,8 @@ def _moves(base: Experiment, strategy: str, axes: frozenset[str]) -> Iterator[Mo
         yield from _of_dims(base, axes)
         yield from _of_arrays(base, axes)
     for name in base.what.strategies:
-        if name in SHARDING_STRATEGIES and name not in (strategy, *ONE_DEVICE):
+        kind = STRATEGIES[name]
+        if kind.is_sharding and not kind.is_single_device and name != strategy:
             change = Change(field="strategies", before=strategy, after=name)
             yield (change,), words.strategy_words(name, strategy), {"strategies": [name]}
     kinds = dict(base.memory)

@@ -53,6 +53,7 @@ from spmd_core.results import (
     compare_predicted,
     estimates,
 )
+from spmd_core.script import program_text
 from spmd_core.time import Answer, of_experiment, on_topology, versions
 from spmd_core.words import predicted, with_next
 
@@ -199,7 +200,7 @@ def _predict(
             "lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")),
             "compile_s": steps.seconds["compile"],
             "peak_rss_bytes": _peak_bytes(),
-            "versions": versions(),
+            "versions": versions(program_text(experiment, strategy)),
             "elapsed_s": clock() - started,
         }
         if answer.text and len(study.rows) > 1:

@@ -2,10 +2,6 @@
 source.
 """
 
-# of the numbers that the model gives: raised whenever a change moves them, so that stored
-# predictions tell which made them
-COST_VERSION = 3
-
 # of nominal: earlier editions of "How to Scale Your Model" give 4.5e10 and 9e10 B/s for links of
 # 5e10 and 1e11
 LINK_EFFICIENCY = 0.9

@@ -13,7 +13,7 @@ from spmd_core.experiment import STRATEGIES, Experiment, read_plan
 Shapes = tuple[tuple[int, ...], ...]
 
 
-def result_shapes(experiment: Experiment, strategy: str | None = None) -> Shapes:
+def result_shapes(experiment: Experiment, strategy: str = "single") -> Shapes:
     """The shapes that a strategy returns the results in: a map has the devices as an axis of their
     own where it splits the mapped dim.
     """

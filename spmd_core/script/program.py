@@ -427,6 +427,8 @@ def _place(experiment: Experiment) -> list[str]:
     ]
 
 
+# Add the text of a strategy above this line.
+
 _BODIES = {
     "single": _single,
     "auto": _auto,
@@ -434,4 +436,5 @@ _BODIES = {
     "explicit": _explicit,
     "shard_map": _shard_map,
     "place": _place,
+    # Add a strategy's name above this line.
 }

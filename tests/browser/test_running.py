@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import expect
 
-from tests.browser.server import PATIENCE_MS, answered, press_cancel, screen_text, settled, visit
+from bench.browser import PATIENCE_MS, answered, press_cancel, screen_text, settled, visit
 
 LONG = {"samples": 1000, "min_seconds": 60}
 

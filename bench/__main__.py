@@ -1,15 +1,18 @@
 """Every measurement that takes less than a minute on an idle machine: `python -m bench`; ends with
-1 where one of them misses a goal.
+1 where one of them misses a goal. It names those that it leaves out.
 """
 
+import ast
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 SHARED = {
     "__init__",
     "__main__",
+    "browser",
     "communicating",
     "compiled",
     "dashboard",
@@ -20,6 +23,7 @@ SHARED = {
     "plain_page",
     "reader",
     "real_cells",
+    "server",
 }
 # Minutes each: the reader of one of them asks for it by its name.
 SLOW = {
@@ -62,10 +66,34 @@ SCRIPTS = {
 }
 
 
+def packages(path: Path) -> set[str]:
+    """Packages that a script imports, itself or through a module of this folder."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            package, _, module = node.module.partition(".")
+            found |= packages(path.with_name(f"{module}.py")) if package == "bench" else {package}
+    return found
+
+
+def left_out(path: Path) -> str | None:
+    """Why a script is not run here; None where it is."""
+    if path.stem in SLOW:
+        return "takes minutes"
+    missing = sorted(name for name in packages(path) if find_spec(name) is None)
+    return f"needs {', '.join(missing)}: see requirements-dev.txt" if missing else None
+
+
 def main() -> int:
     """Run them one after another, in a process each: they set up JAX differently."""
+    reasons = {name: left_out(path) for name, path in SCRIPTS.items()}
+    for name, reason in reasons.items():
+        if reason:
+            print(f"left out: python -m bench.{name} {reason}", flush=True)
     missed = []
-    for name in sorted(SCRIPTS.keys() - SLOW):
+    for name in (name for name, reason in reasons.items() if reason is None):
         print(f"+ python -m bench.{name}", flush=True)
         begun = time.monotonic()
         if subprocess.run([sys.executable, "-m", f"bench.{name}"]).returncode:

@@ -14,10 +14,10 @@ import time
 
 from playwright.sync_api import Page, sync_playwright
 
+from bench.browser import visit
 from bench.dashboard import dashboard
 from bench.figures import Figures
-from tests.browser.server import visit
-from tests.needs import CHROMIUM
+from bench.server import CHROMIUM
 
 LIMITS_S = {"cold": 6.0, "warm": 2.0}
 MEDIANS = ".st-key-live-medians [data-testid=stCaptionContainer]"

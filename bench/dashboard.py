@@ -16,9 +16,9 @@ import websockets
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
+from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.lab import Lab
-from tests.browser.server import Server
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 RUN_TIMEOUT_S = 120

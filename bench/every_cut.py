@@ -104,6 +104,7 @@ MAPPED: list[Mapped] = [
         {"batch": ALL_DEVICES},
         ("pmap(vmap)",),
     ),
+    # Add a case that maps above this line.
 ]
 SHARDED: list[Sharded] = [
     ("elementwise", {}, {"rows": 8, "cols": 8}, {"rows": "x", "cols": "y"}),
@@ -158,6 +159,7 @@ SHARDED: list[Sharded] = [
     ("transfer", {"direction": "host_to_device"}, {"bytes": 64}, {"bytes": ALL_DEVICES}),
     ("transfer", {"direction": "device_to_host"}, {"bytes": 64}, {"bytes": "y"}),
     ("transfer", {"direction": "resident"}, {"bytes": 64}, {}),
+    # Add a case that shards above this line.
 ]
 
 

@@ -29,13 +29,13 @@ from urllib.parse import urlencode
 
 from bench.dashboard import Viewer, dashboard, viewer
 from bench.figures import Figures
+from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
 from spmd_core.experiment.workloads.catalog import WORKLOADS
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.lab import Lab
 from spmd_core.recipes import RECIPES
-from tests.browser.server import Server
 
 ROOT = Path(__file__).resolve().parents[1]
 SCREENS = ("layout", "compare", "predict", "collectives")

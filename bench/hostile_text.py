@@ -15,13 +15,14 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Error, Page, Route, sync_playwright
 
+from bench.browser import visit
 from bench.figures import Figures
 from bench.hostile_links import code_of
+from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
 from spmd_core.lab.store.store import Store
 from spmd_core.results.result import Failure, Result
-from tests.browser.server import Server, visit
 from tests.needs import CHROMIUM
 from tests.ui.values import ENVIRONMENT, comparison, strategy
 

@@ -12,9 +12,9 @@ import sys
 
 from bench.dashboard import LAYER, asking, dashboard, memory_mb, viewer
 from bench.figures import Figures
+from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
-from tests.browser.server import Server
 
 LIMIT_MB = 20.0
 RERUNS = 3  # of the screen, while and after a run is looked at

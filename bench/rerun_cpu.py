@@ -13,9 +13,9 @@ import time
 
 from bench.dashboard import LAYER, cpu_s, dashboard, viewer
 from bench.figures import Figures
+from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
-from tests.browser.server import Server
 
 WARM_UP = 10
 LIMITS_MS = {"layout": 60.0, "compare": 40.0}

@@ -20,12 +20,12 @@ from urllib.parse import urlencode
 from bench.dashboard import ENDLESS, LAYER, Drawn, Viewer, dashboard, viewer
 from bench.figures import Figures
 from bench.hostile_links import QUESTIONS, SCREENS, code_of
+from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
 from spmd_core.experiment.workloads.decoder import DEFAULT_SPEC
 from spmd_core.lab import Lab
 from spmd_core.trials.searching import searches as running
-from tests.browser.server import Server
 
 MOST_RUNS = 3
 MENU = ("", *SCREENS, "search", "recipes", "history")

@@ -14,14 +14,14 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
+from bench.browser import visit
 from bench.figures import Figures
+from bench.server import CHROMIUM, Server
 from spmd_core.experiment.link import link_path
 from spmd_core.experiment.plan.reading import parse_plan
 from spmd_core.experiment.plans import experiment_of
 from spmd_core.lab import Lab
 from spmd_core.pictures.timeline.text import NAME, from_text
-from tests.browser.server import Server, visit
-from tests.needs import CHROMIUM
 
 PLAN = {
     "target": "tpu:v5p:8x8x8",

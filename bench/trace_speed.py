@@ -13,14 +13,14 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+from bench.browser import visit
 from bench.figures import Figures
+from bench.server import CHROMIUM, Server
 from bench.timeline_speed import UNTIL_DRAWN, opened
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import link_path
 from spmd_core.lab import Lab
 from spmd_core.pictures.timeline.text import TRACED, from_text
-from tests.browser.server import Server, visit
-from tests.needs import CHROMIUM
 
 BLOCK = {
     "workload": "transformer_block",

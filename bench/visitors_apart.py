@@ -12,10 +12,10 @@ from urllib.parse import urlencode
 
 from bench.dashboard import LAYER, asking, dashboard, viewer
 from bench.figures import Figures
+from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import encode
 from spmd_core.lab import Lab
-from tests.browser.server import Server
 
 CROWD, USER = "127.0.0.2", "127.0.0.1"
 AT_ONCE = 8  # sessions that press Run at the same time

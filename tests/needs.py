@@ -10,8 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bench.server import CHROMIUM
+
 ROOT = Path(__file__).resolve().parents[1]
-CHROMIUM = Path("/usr/bin/chromium")  # Debian's; none is downloaded
 FOLDER = ROOT / ".venv-newer"
 VARIABLE = "SPMD_LAB_NEWER_PYTHON"
 INSTALL = ("apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium")

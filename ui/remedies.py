@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.experiment import MAP_STRATEGIES, ONE_DEVICE
+from spmd_core.experiment import STRATEGIES
 from spmd_core.results import Collective, Nothing, Removal, Result
 from spmd_core.trials import is_guessed, with_remedies
 from spmd_core.trials import tryouts as running
@@ -29,7 +29,8 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
         name
         for name in names or result.order
         if result.strategies[name].collectives
-        and result.row(name).strategy not in (*ONE_DEVICE, *MAP_STRATEGIES)
+        and not (kind := STRATEGIES[result.row(name).strategy]).is_single_device
+        and not kind.is_map
     ]
     if not shown or result.partial:
         return

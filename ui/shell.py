@@ -24,6 +24,7 @@ PAGES = {
     "search": ("pages/search.py", "Search", ":material/travel_explore:"),
     "collectives": ("pages/collectives.py", "Collectives", ":material/network_check:"),
     "recipes": ("pages/recipes.py", "Recipes", ":material/menu_book:"),
+    # Add a screen above this line.
     "history": ("pages/history.py", "History", ":material/history:"),
 }
 # an icon by name would be fetched from the network

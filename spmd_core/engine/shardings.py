@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from spmd_core.engine.measured.trial import Trial
-from spmd_core.experiment import ONE_DEVICE, Experiment
+from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import dump_folder
 from spmd_core.program import NAME, Mesh, parse_module, steps_of
 from spmd_core.results import Collective, Event, NoShardings, Phase, Shardings, Texts
@@ -62,7 +62,7 @@ def read(
 
 
 def _read(trial: Trial, experiment: Experiment) -> Shardings:
-    if trial.strategy in ONE_DEVICE:
+    if STRATEGIES[trial.strategy].is_single_device:
         return Shardings(reason=NoShardings.ONE_DEVICE)
     if trial.lowered is None:
         return Shardings(reason=NoShardings.NOT_COMPILED)

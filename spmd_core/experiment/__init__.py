@@ -84,11 +84,6 @@ from spmd_core.experiment.workloads.small_programs import (
     with_sizes,
 )
 from spmd_core.experiment.workloads.strategies import (
-    BY_COMPILER,
-    BY_HAND,
-    MAP_STRATEGIES,
-    ONE_DEVICE,
-    SHARDING_STRATEGIES,
     STRATEGIES,
 )
 from spmd_core.experiment.workloads.workload import (
@@ -106,8 +101,6 @@ __all__ = [
     "ARRAY_DIMS",
     "AXES",
     "AXIS_NAME",
-    "BY_COMPILER",
-    "BY_HAND",
     "BY_POSITION",
     "CALIBRATION",
     "CHOICES",
@@ -118,17 +111,14 @@ __all__ = [
     "DTYPE_BYTES",
     "FLOATS",
     "GATES",
-    "MAP_STRATEGIES",
     "MAX_MESH_AXES",
     "MAX_NAME",
     "MAX_TEXT_BYTES",
     "MAX_VARIANTS",
     "NAME",
     "NAMES",
-    "ONE_DEVICE",
     "PRESETS",
     "RULES",
-    "SHARDING_STRATEGIES",
     "STRATEGIES",
     "TABLES",
     "TRANSFERS",

@@ -222,6 +222,7 @@ CHIPS: dict[str, Chip] = {
                 f"{COMPILER}; dcn, host, clock: {GUESS}"
             ),
         ),
+        # Add a generation above this line.
     )
 }
 

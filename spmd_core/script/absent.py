@@ -3,7 +3,7 @@ and prints what the compiler made of them.
 """
 
 from spmd_core.base import Inexpressible
-from spmd_core.experiment import MAP_STRATEGIES, Experiment, check_compiles, compiler_flags
+from spmd_core.experiment import STRATEGIES, Experiment, check_compiles, compiler_flags
 from spmd_core.machine import ENVIRONMENT, description, get_topology
 from spmd_core.script.decoder import decoder_text
 from spmd_core.script.program import body_text, header
@@ -42,7 +42,7 @@ def absent_cells(experiment: Experiment) -> list[str]:
             report + _REPORT,
             f"# %% auto\n{program}\n\n\nreport('auto', lower())",
         ]
-    kept = [strategy for strategy in experiment.strategies if strategy not in MAP_STRATEGIES]
+    kept = [strategy for strategy in experiment.strategies if not STRATEGIES[strategy].is_map]
     shapes = ", ".join(
         f"{array.name!r}: {experiment.shape(array.name)}" for array in experiment.what.operands
     )
@@ -56,7 +56,7 @@ def absent_cells(experiment: Experiment) -> list[str]:
 
 
 def _cell(experiment: Experiment, strategy: str) -> str:
-    if strategy in MAP_STRATEGIES:
+    if STRATEGIES[strategy].is_map:
         return f"# %% {strategy}\n# {strategy} is called on attached devices: there is nothing to compile for absent ones"
     try:
         body = body_text(experiment, strategy).strip("\n")

@@ -5,7 +5,7 @@ and results as JSON and CSV.
 import json
 
 from spmd_core.base import Inexpressible, RequestError, mesh_text
-from spmd_core.experiment import MAP_STRATEGIES, Experiment, compiler_flags, encode
+from spmd_core.experiment import STRATEGIES, Experiment, compiler_flags, encode
 from spmd_core.results import Result
 from spmd_core.script.absent import absent_cells
 from spmd_core.script.imports import spaced
@@ -247,5 +247,5 @@ def _cell(experiment: Experiment, strategy: str, result: Result | None) -> str:
         call = f"report({strategy!r}, program(), median_seconds(jax.device_put, (make_operands()['array'], placed['array'])))"
     else:
         arrange = ", arrange" if "\ndef arrange(" in body else ", dict"
-        call = f"measure({strategy!r}, program, placed{f'{arrange}, ahead_of_time=False' if strategy in MAP_STRATEGIES else ''})"
+        call = f"measure({strategy!r}, program, placed{f'{arrange}, ahead_of_time=False' if STRATEGIES[strategy].is_map else ''})"
     return f"# %% {strategy}\n{body}\n\n\n{call}"

@@ -1,20 +1,20 @@
 """Programs that map a function over one dim: vmap, pmap and what they make together with jit."""
 
 from spmd_core.base import Inexpressible
-from spmd_core.experiment import AXIS_NAME, ONE_DEVICE, Experiment, MapPlan, Spec, read_plan
+from spmd_core.experiment import AXIS_NAME, STRATEGIES, Experiment, MapPlan, Spec, read_plan
 from spmd_core.script.parts import mesh_lines, named, placed_lines
 from spmd_core.script.source import computation_lines
 
 
 def map_lines(experiment: Experiment, strategy: str) -> list[str]:
-    """The body of a program for one of MAP_STRATEGIES. Inexpressible where it cannot express the
+    """The body of a program for a strategy that maps. Inexpressible where it cannot express the
     experiment.
     """
     plan = read_plan(experiment, strategy)
     _check(experiment, plan)
     axes_of = {plan.dim: (AXIS_NAME,)} if plan.blocks else {}
     lines, function = computation_lines(experiment, "shard_map" if plan.blocks else "one", axes_of)
-    one_device = strategy in ONE_DEVICE
+    one_device = STRATEGIES[strategy].is_single_device
     place = (
         ["", "device = jax.devices()[0]"]
         if one_device
@@ -54,7 +54,7 @@ def _check(experiment: Experiment, plan: MapPlan) -> None:
         raise Inexpressible(
             f"{strategy} cannot split {dim}={plan.size} over {plan.devices} devices; use a multiple of {plan.devices}"
         )
-    if strategy in ONE_DEVICE:
+    if STRATEGIES[strategy].is_single_device:
         return
     if not plan.splits and plan.size != plan.devices:
         raise Inexpressible(_wrong_count(plan))

@@ -5,7 +5,7 @@ the worker runs.
 import math
 
 from spmd_core.base import Inexpressible
-from spmd_core.experiment import MAP_STRATEGIES, ONE_DEVICE, Array, Experiment, Spec
+from spmd_core.experiment import STRATEGIES, Array, Experiment, Spec
 from spmd_core.script.decoder import decoder_text
 from spmd_core.script.imports import spaced
 from spmd_core.script.maps import map_lines
@@ -48,14 +48,11 @@ def program_text(experiment: Experiment, strategy: str) -> str:
 
 def header(experiment: Experiment, *strategies: str) -> str:
     """The imports that the bodies of these strategies need."""
-    sharding_names = (
-        {"NamedSharding", "PartitionSpec as P", "AxisType"}
-        if set(strategies) - set(ONE_DEVICE)
-        else set()
-    )
-    if set(strategies) & set(ONE_DEVICE):
+    uses_mesh = any(not STRATEGIES[name].is_single_device for name in strategies)
+    sharding_names = {"NamedSharding", "PartitionSpec as P", "AxisType"} if uses_mesh else set()
+    if any(STRATEGIES[name].is_single_device for name in strategies):
         sharding_names.add("SingleDeviceSharding")
-    by_hand = bool(set(strategies) - set(ONE_DEVICE)) and (
+    by_hand = uses_mesh and (
         experiment.place.is_absent or experiment.option("device_order") == "plain"
     )
     if by_hand:
@@ -136,7 +133,7 @@ def body_text(experiment: Experiment, strategy: str) -> str:
     Programs that map may define `arrange(operands)` as well: operands in the shapes that the mapped
     function takes.
     """
-    if strategy in MAP_STRATEGIES:
+    if STRATEGIES[strategy].is_map:
         return "\n".join(spaced(map_lines(experiment, strategy))) + "\n"
     return "\n".join(spaced(_BODIES[strategy](experiment))) + "\n"
 
@@ -430,6 +427,8 @@ def _place(experiment: Experiment) -> list[str]:
     ]
 
 
+# Add the text of a strategy above this line.
+
 _BODIES = {
     "single": _single,
     "auto": _auto,
@@ -437,4 +436,5 @@ _BODIES = {
     "explicit": _explicit,
     "shard_map": _shard_map,
     "place": _place,
+    # Add a strategy's name above this line.
 }

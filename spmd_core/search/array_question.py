@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, StrictInt, ValidationError
 
 from spmd_core.base import mesh_text, refuse, shorten
-from spmd_core.experiment import ONE_DEVICE, SHARDING_STRATEGIES, Experiment, parse_experiment
+from spmd_core.experiment import STRATEGIES, Experiment, parse_experiment
 from spmd_core.machine import Target, default_target, get_topology, parse_target
 from spmd_core.search.question import MOST_GIB, Question, check_prices, refusal_of, require_prices
 
@@ -100,7 +100,11 @@ class ArrayQuestion(Question):
         own = self.sample.what.default_strategies
         return tuple(
             named
-            or (name for name in own if name in SHARDING_STRATEGIES and name not in ONE_DEVICE)
+            or (
+                name
+                for name in own
+                if STRATEGIES[name].is_sharding and not STRATEGIES[name].is_single_device
+            )
         )
 
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from spmd_core.base import bytes_text
-from spmd_core.experiment import BY_HAND, ONE_DEVICE, Experiment, Sharded, axes_json, rows_dim
+from spmd_core.experiment import STRATEGIES, Experiment, Sharded, axes_json, rows_dim
 from spmd_core.machine import get_topology, parse_target
 from spmd_core.results import Estimate
 from spmd_core.search.array_question import ArrayQuestion
@@ -131,7 +131,7 @@ class Space:
             for place, strategy in enumerate(strategies):
                 same = (
                     one_device.setdefault(strategy + sharded.target, number + place)
-                    if strategy in ONE_DEVICE
+                    if STRATEGIES[strategy].is_single_device
                     else number + place
                 )
                 if same != number + place:
@@ -143,11 +143,13 @@ class Space:
                         "uses one device, whatever the sharding",
                         same,
                     )
-                elif strategy in ONE_DEVICE:
+                elif STRATEGIES[strategy].is_single_device:
                     yield self._estimated(sharded, strategy, number + place)
                 elif found is not None:
                     yield self._pruned(sharded, strategy, number + place, *found)
-                elif twin is not None and (twin.always or strategy in BY_HAND):
+                elif twin is not None and (
+                    twin.always or STRATEGIES[strategy].collectives == "program"
+                ):
                     yield self._pruned(
                         sharded, strategy, number + place, _EQUAL, twin.words, twin.number + place
                     )
@@ -257,7 +259,7 @@ class Space:
 
     def _costs(self, of: ShardedFormula, strategy: str) -> tuple[dict[str, float], float]:
         """Parts and bound, which all strategies share but for those of one device."""
-        if strategy in ONE_DEVICE:
+        if STRATEGIES[strategy].is_single_device:
             return of.seconds(strategy), 0.0
         if self._shared is None or self._shared[0] is not of:
             self._shared = of, (of.seconds(strategy), bound_s(of, strategy))

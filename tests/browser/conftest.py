@@ -1,11 +1,11 @@
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from bench.browser import PATIENCE_MS
+from bench.server import CHROMIUM, Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import link_path
-from tests.browser.server import PATIENCE_MS, Server
 from tests.browser.stored import fill
-from tests.needs import CHROMIUM
 
 DESKTOP = {"width": 1280, "height": 900}
 expect.set_options(timeout=PATIENCE_MS)

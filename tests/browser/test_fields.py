@@ -4,7 +4,7 @@ given.
 
 from playwright.sync_api import expect
 
-from tests.browser.server import fields_say, screen_text, settled, visit
+from bench.browser import fields_say, screen_text, settled, visit
 
 MARKUP = '<img src=x onerror="document.title=1">'
 

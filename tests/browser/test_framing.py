@@ -6,7 +6,7 @@ import urllib.request
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.server import PATIENCE_MS, settled, visit
+from bench.browser import PATIENCE_MS, settled, visit
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.server import screen_text, visit
+from bench.browser import screen_text, visit
 
 ARRAY = {
     "workload": "array",

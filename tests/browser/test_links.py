@@ -3,13 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.server import (
-    PATIENCE_MS,
-    answered,
-    fields_say,
-    settled,
-    visit,
-)
+from bench.browser import PATIENCE_MS, answered, fields_say, settled, visit
 
 
 def test_a_deep_link_right_after_a_restart_opens_its_screen(server, page, link):

@@ -8,10 +8,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import expect
 
+from bench.browser import answered, fields_say, settled, visit
+from bench.server import Server
 from spmd_core.experiment.experiment import parse_experiment
 from spmd_core.experiment.link import decode, link_path
 from spmd_core.experiment.workloads.own import files
-from tests.browser.server import Server, answered, fields_say, settled, visit
 from tests.experiment.test_newest import FIELDS, SWIGLU
 
 

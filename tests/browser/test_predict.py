@@ -8,9 +8,9 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from bench.browser import PATIENCE_MS, settled, visit
 from spmd_core.experiment import link as links
 from spmd_core.experiment.experiment import parse_experiment
-from tests.browser.server import PATIENCE_MS, settled, visit
 from tests.browser.stored import PREDICTED, WALKED, WALKED_IN
 
 LAYER = {

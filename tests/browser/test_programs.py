@@ -4,7 +4,7 @@ communicates to its ops. What it says is read in tests/ui/ir.
 
 from playwright.sync_api import expect
 
-from tests.browser.server import answered, settled, visit
+from bench.browser import answered, settled, visit
 
 
 def test_a_section_is_unfolded_and_what_a_search_found_is_marked(page, finished_run):

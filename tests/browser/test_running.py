@@ -5,7 +5,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import expect
 
-from tests.browser.server import PATIENCE_MS, answered, press_cancel, screen_text, settled, visit
+from bench.browser import PATIENCE_MS, answered, press_cancel, screen_text, settled, visit
+from spmd_core.words import STARTS
 
 LONG = {"samples": 1000, "min_seconds": 60}
 
@@ -16,6 +17,26 @@ def run_of(url: str) -> str:
 
 def press_run(page) -> None:
     page.get_by_role("button", name="Run", exact=True).click()
+
+
+def test_the_first_experiment_from_click_to_chart(server, page):
+    """What a new user does: Overview, the card of Compare, Run, and the fastest strategy's bar."""
+    visit(page, server.url)
+    (call,) = (start.call for start in STARTS if start.screen == "compare")
+    page.locator(".st-key-starts").get_by_role("link", name=call).click()
+    page.wait_for_url("**/compare*")
+    settled(page)
+    press_run(page)
+    page.wait_for_url("**run=*")
+    headline = answered(page)
+    assert re.search(r"is fastest: |No difference between ", headline)
+    chart = page.locator('[aria-label^="Time per call by strategy, median of all samples: "]').first
+    label = chart.get_attribute("aria-label") or ""
+    fastest = re.match(r"(.+) is fastest", headline)
+    assert fastest is None or fastest[1] in label
+    for name in ("Single device", "Automatic", "Constrained", "shard_map"):
+        assert re.search(rf"{name}:? [\d.,]+ [µmn]?s", label), label
+    chart.locator("canvas, svg").first.wait_for()
 
 
 def test_a_result_is_the_answer_first_then_values_collectives_and_where_they_come_from(

@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.server import PATIENCE_MS, Server, visit
+from bench.browser import PATIENCE_MS, visit
+from bench.server import Server
 
 TOKEN = "a_token-of_24_characters"
 

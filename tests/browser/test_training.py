@@ -2,7 +2,7 @@
 
 import re
 
-from tests.browser.server import answered, press_cancel, screen_text, visit
+from bench.browser import answered, press_cancel, screen_text, visit
 
 TRAINING = {
     "workload": "train_step",

@@ -2,8 +2,8 @@
 
 import pytest
 
+from bench.browser import PATIENCE_MS, visit
 from spmd_core.words.screens import STARTS
-from tests.browser.server import PATIENCE_MS, visit
 
 PRIMARY = {"light": "rgb(31, 95, 191)", "dark": "rgb(106, 165, 255)"}
 FOCUSED = "() => document.activeElement.dataset.testid"

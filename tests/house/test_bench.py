@@ -2,12 +2,15 @@
 
 import ast
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from bench import __main__ as every
 from bench.figures import Figures
+from tests import layers
 
 
 @pytest.mark.parametrize(
@@ -40,6 +43,34 @@ def test_one_that_is_missed_decides_and_nothing_measured_is_a_miss(capsys):
 
 def test_those_that_take_minutes_are_there():
     assert set(every.SCRIPTS) > every.SLOW
+
+
+def test_what_is_left_out_is_named_with_its_reason(monkeypatch):
+    path = every.SCRIPTS["click_to_median"]
+    assert every.left_out(path) is None  # the packages of the tests are here
+    monkeypatch.setattr(every, "find_spec", lambda name: None if name == "playwright" else name)
+    assert every.left_out(path) == "needs playwright: see requirements-dev.txt"
+    assert every.left_out(every.SCRIPTS["kills"]) == "takes minutes"
+    assert every.left_out(every.SCRIPTS["response_times"]) is None
+
+
+def test_measurements_start_without_the_packages_of_the_tests():
+    """`python -m bench` imports what the standard library has, and lists in a process of its own."""
+    blocked = "import sys; [sys.modules.__setitem__(name, None) for name in ('pytest', 'hypothesis', 'playwright')]; "
+    listed = "from bench import __main__ as every; print(*(each for each in every.SCRIPTS))"
+    done = subprocess.run(
+        [sys.executable, "-c", blocked + listed], cwd=layers.ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "click_to_median" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(every.__file__).parent.glob("*.py")), ids=lambda path: path.name
+)
+def test_measurements_import_no_tests(path: Path):
+    """Tests import from `bench`; the other way there is none."""
+    found = [name for _, name in layers.imports(path.read_text("utf-8"), "bench")]
+    assert not [name for name in found if name.split(".")[0] in ("tests", "pytest", "hypothesis")]
 
 
 @pytest.mark.parametrize("path", every.SCRIPTS.values(), ids=lambda path: path.name)

@@ -56,7 +56,7 @@ def test_an_axis_wraps_where_its_generation_links_the_ends(text, wraps):
         ("tpu:v6e:8", "use tpu:v6e:2x4"),
         (
             "tpu:v9:2x2",
-            "is not one that the TPU compiler knows: use one of v2, v3, v4, v5e, v5p, v6e, tpu7x",
+            f"is not one that the TPU compiler knows: use one of {', '.join(CHIPS)}",
         ),
         ("tpu:v5e:4x4*999", "999 slices are out of range"),
         ("cpu:8", "is not a TPU topology"),

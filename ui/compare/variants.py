@@ -4,7 +4,7 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.experiment import MAX_NAME, MAX_VARIANTS, ONE_DEVICE, Experiment, names_of
+from spmd_core.experiment import MAX_NAME, MAX_VARIANTS, STRATEGIES, Experiment, names_of
 from ui import state
 from ui.markdown import plain
 from ui.predict import drafts
@@ -113,7 +113,7 @@ def _add() -> None:
     listed = state.variants(_SCREEN) or [(None, now)]
     at = state.variant_at(_SCREEN) + 1
     # one device does the same under every sharding: once is enough
-    sharded = [name for name in now["strategies"] if name not in ONE_DEVICE]
+    sharded = [name for name in now["strategies"] if not STRATEGIES[name].is_single_device]
     listed.insert(at, (None, now | {"strategies": sharded or now["strategies"]}))
     _show(listed, at)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import (
-    SHARDING_STRATEGIES,
+    STRATEGIES,
     WORKLOADS,
     Experiment,
     axes_left,
@@ -26,7 +26,9 @@ from spmd_core.machine import Target, Topology, get_topology, nearest_topology, 
 Draft = dict[str, Any]
 Mesh = list[list[Any]]
 # of one device there is nothing to lay out
-STRATEGIES = tuple(name for name in SHARDING_STRATEGIES if name != "single")
+OVER_DEVICES = tuple(
+    name for name, row in STRATEGIES.items() if row.is_sharding and not row.is_single_device
+)
 _FIRST = (decoder.NAME, "transformer_block", "attention", "mlp", "layer", "matmul")
 _TENSOR = 4  # chips of the tensor axis of a preset
 
@@ -37,7 +39,7 @@ def workloads() -> tuple[str, ...]:
     names = [
         name
         for name, what in known.items()
-        if what.is_predicted and set(what.strategies) & {*STRATEGIES}
+        if what.is_predicted and set(what.strategies) & {*OVER_DEVICES}
     ]
     return tuple(
         [name for name in _FIRST if name in names] + [name for name in names if name not in _FIRST]

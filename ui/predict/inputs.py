@@ -397,7 +397,7 @@ def _workload_fields(screen: str, draft: dict[str, Any], mesh: list[list[Any]]) 
     fields["strategies"] = inputs.strategies_input(
         screen,
         f"strategies.{what.name}",
-        [name for name in drafts.STRATEGIES if name in what.strategies],
+        [name for name in drafts.OVER_DEVICES if name in what.strategies],
         draft["strategies"],
     )
     with st.expander("Arrays: spec of their own"):

@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 from spmd_core.base import Inexpressible, RequestError, refuse
 from spmd_core.engine.absent.topology import devices_of
 from spmd_core.engine.lower import Steps, execute
-from spmd_core.experiment import MAP_STRATEGIES, NAME, Experiment
+from spmd_core.experiment import NAME, STRATEGIES, Experiment
 from spmd_core.machine import get_topology
 from spmd_core.program import file_name
 from spmd_core.script import program_text
@@ -47,7 +47,7 @@ def lower_experiment(experiment: Experiment, strategy: str, steps: Steps) -> Ahe
         return Ahead(
             steps("lower", names["lower"]), names["mesh"], {"program": text}, file, is_step=True
         )
-    if strategy in MAP_STRATEGIES:
+    if STRATEGIES[strategy].is_map:
         raise Inexpressible(
             f"{strategy} is called on attached devices: there is nothing to compile for absent ones; use auto or shard_map"
         )

@@ -23,7 +23,7 @@ from spmd_core.engine.measured.run import forget_now_and_then
 from spmd_core.engine.measured.trial import failure_of
 from spmd_core.engine.shardings import compiler_options, of_folder
 from spmd_core.engine.stderr import captured, compiler_warnings
-from spmd_core.experiment import ONE_DEVICE, Experiment, Row, own_flags
+from spmd_core.experiment import STRATEGIES, Experiment, Row, own_flags
 from spmd_core.machine import Coordinates, dump_folder, parse_target
 from spmd_core.pictures import NAME as TIMELINE
 from spmd_core.pictures import timeline_of, to_text
@@ -53,6 +53,7 @@ from spmd_core.results import (
     compare_predicted,
     estimates,
 )
+from spmd_core.script import program_text
 from spmd_core.time import CompiledText, of_experiment, on_topology, versions
 
 # a worker that once needed this much is renewed: a compiler gives little of it back
@@ -184,14 +185,14 @@ def _predict(
             experiment, strategy, ahead, steps, folder, own_flags(experiment, study)
         )
         texts["hlo"] = answer.text
-        if strategy not in ONE_DEVICE:
+        if not STRATEGIES[strategy].is_single_device:
             found = of_folder(folder, experiment.mesh, answer.collectives or ())
             texts[SHARDINGS] = found.model_dump_json()
         facts = {
             "lower_s": sum(steps.seconds.get(name, 0.0) for name in ("trace", "lower")),
             "compile_s": steps.seconds["compile"],
             "peak_rss_bytes": _peak_bytes(),
-            "versions": versions(),
+            "versions": versions(program_text(experiment, strategy)),
             "elapsed_s": clock() - started,
         }
         if answer.text and len(study.rows) > 1:
@@ -280,7 +281,7 @@ def _collectives(
 ) -> tuple[Collective, ...]:
     """What the program communicates; HloError where it cannot be read, never no communication."""
     reasons = None if ahead.is_step else Reasons(experiment, strategy, module)
-    mesh = () if strategy in ONE_DEVICE else experiment.mesh
+    mesh = () if STRATEGIES[strategy].is_single_device else experiment.mesh
     devices = tuple(int(device.id) for device in ahead.mesh.devices.flat)
     return read_collectives(
         module, mesh, file=ahead.file, devices=devices, places=places, reasons=reasons

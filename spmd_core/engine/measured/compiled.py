@@ -14,7 +14,7 @@ from spmd_core.engine.measured.report import strategy_result
 from spmd_core.engine.measured.run import forget_now_and_then
 from spmd_core.engine.measured.trial import Trial, device_order
 from spmd_core.engine.stderr import captured, compiler_warnings
-from spmd_core.experiment import MAP_STRATEGIES, Experiment
+from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.program import file_name
 from spmd_core.results import Environment, Event, Finished, Phase, Result
 from spmd_core.script import program_text
@@ -54,7 +54,7 @@ def compile_experiment(
 
 
 def _compile(trial: Trial, experiment: Experiment, emit: Callable[[Event], None]) -> None:
-    if trial.strategy in MAP_STRATEGIES:
+    if STRATEGIES[trial.strategy].is_map:
         raise Inexpressible(
             f"{trial.strategy} is called, not compiled ahead of time: use auto or shard_map"
         )

@@ -8,17 +8,17 @@ from typing import Any
 import jax
 
 from spmd_core.base import WrongResult
-from spmd_core.experiment import MAP_STRATEGIES, Experiment, read_plan
+from spmd_core.experiment import STRATEGIES, Experiment, read_plan
 
 Shapes = tuple[tuple[int, ...], ...]
 
 
-def result_shapes(experiment: Experiment, strategy: str | None = None) -> Shapes:
+def result_shapes(experiment: Experiment, strategy: str = "single") -> Shapes:
     """The shapes that a strategy returns the results in: a map has the devices as an axis of their
     own where it splits the mapped dim.
     """
     shapes = tuple(experiment.shape(array.name) for array in experiment.what.results)
-    if strategy not in MAP_STRATEGIES:
+    if not STRATEGIES[strategy].is_map:
         return shapes
     plan = read_plan(experiment, strategy)
     return tuple(

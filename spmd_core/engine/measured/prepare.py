@@ -18,7 +18,7 @@ from spmd_core.engine.measured.place import array_report
 from spmd_core.engine.measured.timing import Timed, block
 from spmd_core.engine.measured.trial import Trial, device_order
 from spmd_core.engine.stderr import captured, compiler_warnings
-from spmd_core.experiment import MAP_STRATEGIES, ONE_DEVICE, Experiment
+from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.machine import Coordinates
 from spmd_core.pictures import NAME as TIMELINE
 from spmd_core.pictures import timeline_of, to_text
@@ -58,7 +58,7 @@ def _compile(
     mesh, order = device_order(names)
     if experiment.what.source is not None:
         check_function(experiment, names, operands)
-    lowered = (look_into if trial.strategy in MAP_STRATEGIES else lower)(
+    lowered = (look_into if STRATEGIES[trial.strategy].is_map else lower)(
         trial.texts["program"], names, operands, tell
     )
     trial.texts, trial.warnings = lowered.texts, lowered.warnings
@@ -94,7 +94,7 @@ def read_program(
     file = file_name(experiment.workload, trial.strategy)
     try:
         module = read_module(compiled)
-        mesh = () if trial.strategy in ONE_DEVICE else experiment.mesh
+        mesh = () if STRATEGIES[trial.strategy].is_single_device else experiment.mesh
         positions = tuple(
             order.index(device) for device in compiled.runtime_executable().local_devices()
         )
@@ -124,7 +124,7 @@ def _places(order: list[JaxDevice]) -> tuple[Coordinates, ...]:
 
 def price(trial: Trial, experiment: Experiment, compiled: Any, order: list[JaxDevice]) -> None:
     """What the cost model says of the program, where the devices are TPUs."""
-    mesh = () if trial.strategy in ONE_DEVICE else experiment.mesh
+    mesh = () if STRATEGIES[trial.strategy].is_single_device else experiment.mesh
     found = attached.price(
         mesh,
         compiled,

@@ -20,7 +20,7 @@ from spmd_core.engine.measured.report import strategy_result
 from spmd_core.engine.measured.sample import Sampler, rankable_rounds
 from spmd_core.engine.measured.train import Training
 from spmd_core.engine.measured.trial import Trial
-from spmd_core.experiment import ONE_DEVICE, Experiment, Row
+from spmd_core.experiment import STRATEGIES, Experiment, Row
 from spmd_core.results import (
     OUT_OF_MEMORY,
     Environment,
@@ -99,7 +99,7 @@ def _result(
     """What the trials found."""
     floors, rows = Floors(), _rows(experiment)
     floor_of = {row.key: floors.of(row) for row in rows}
-    on_mesh = [floor_of[row.key] for row in rows if row.strategy not in ONE_DEVICE]
+    on_mesh = [floor_of[row.key] for row in rows if not STRATEGIES[row.strategy].is_single_device]
     measured = environment.model_copy(
         update={
             "load": devices.load(),
@@ -192,7 +192,9 @@ class Floors:
 
     def of(self, row: Row) -> float:
         """What any program of a row's devices costs at least."""
-        lines = () if row.strategy in ONE_DEVICE else tuple(mesh_lines(row.experiment))
+        lines = (
+            () if STRATEGIES[row.strategy].is_single_device else tuple(mesh_lines(row.experiment))
+        )
         if lines not in self._found:
             mesh = None
             if lines:

@@ -257,5 +257,18 @@ def _transfer() -> Workload:
 TRANSFER = _transfer()
 
 
-# In the order in which they are offered; a new one is listed here.
-ROWS = (ARRAY, ELEMENTWISE, CONTRACTION, LAYER, DOT, MATMUL, CONVOLVE, NORMALIZE, MLP)
+# Add a workload above this line.
+
+# In the order in which they are offered.
+ROWS = (
+    ARRAY,
+    ELEMENTWISE,
+    CONTRACTION,
+    LAYER,
+    DOT,
+    MATMUL,
+    CONVOLVE,
+    NORMALIZE,
+    MLP,
+    # Add a workload's name above this line.
+)

@@ -1,16 +1,24 @@
 """How a sharding is imposed on a computation: the strategies, described as data."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """A strategy's name, its one-line meaning, and what to beware of when reading its numbers."""
+    """A strategy's name, its one-line meaning, what to beware of when reading its numbers, and its
+    kinds.
+    """
 
     name: str
     title: str
     meaning: str
     caution: str = ""
+    is_sharding: bool = False  # it imposes the sharding of the experiment on the function as it is
+    is_map: bool = False  # it maps a function of one row over a dim
+    is_single_device: bool = False  # it uses no mesh
+    # who writes the collectives: the text of the program, or the compiler
+    collectives: Literal["program", "compiler"] | None = None
 
 
 _PMAP = "called, not compiled ahead of time: each call also pays for Python finding the compiled program"
@@ -19,55 +27,102 @@ STRATEGIES: dict[str, Strategy] = {
     strategy.name: strategy
     for strategy in (
         Strategy(
-            "single",
-            "Single device",
-            "jit on one device: the baseline, no mesh and no communication",
+            name="single",
+            title="Single device",
+            meaning="jit on one device: the baseline, no mesh and no communication",
+            is_sharding=True,
+            is_single_device=True,
         ),
         Strategy(
-            "auto",
-            "Automatic",
-            "operands are placed with NamedSharding on a mesh of Auto axes; the compiler decides the rest",
+            name="auto",
+            title="Automatic",
+            meaning="operands are placed with NamedSharding on a mesh of Auto axes; the compiler decides the rest",
+            is_sharding=True,
+            collectives="compiler",
         ),
         Strategy(
-            "constrained",
-            "Constrained",
-            "with_sharding_constraint on operands and results inside jit; the operands come unsharded",
-            "the compiler moves the constraint to the parameters, so a call with unsharded operands reshards them each time: both are timed",
+            name="constrained",
+            title="Constrained",
+            meaning="with_sharding_constraint on operands and results inside jit; the operands come unsharded",
+            caution="the compiler moves the constraint to the parameters, so a call with unsharded operands reshards them each time: both are timed",
+            is_sharding=True,
+            collectives="compiler",
         ),
         Strategy(
-            "explicit",
-            "Explicit",
-            "sharding in types: a mesh of Explicit axes, and out_sharding where a contraction is ambiguous",
+            name="explicit",
+            title="Explicit",
+            meaning="sharding in types: a mesh of Explicit axes, and out_sharding where a contraction is ambiguous",
+            is_sharding=True,
+            collectives="compiler",
         ),
         Strategy(
-            "shard_map", "shard_map", "one program per shard, with the collectives written by hand"
+            name="shard_map",
+            title="shard_map",
+            meaning="one program per shard, with the collectives written by hand",
+            is_sharding=True,
+            collectives="program",
         ),
         Strategy(
-            "vmap",
-            "vmap",
-            "jax.vmap over the rows, called as it is: every operation by itself, on one device",
+            name="vmap",
+            title="vmap",
+            meaning="jax.vmap over the rows, called as it is: every operation by itself, on one device",
+            is_map=True,
+            is_single_device=True,
         ),
-        Strategy("jit(vmap)", "jit(vmap)", "jax.jit of jax.vmap: one program on one device"),
-        Strategy("pmap", "pmap", "jax.pmap: one row to each device", _PMAP),
-        Strategy("jit(pmap)", "jit(pmap)", "jax.jit around jax.pmap", _PMAP),
-        Strategy("pmap(jit)", "pmap(jit)", "jax.pmap of a function under jax.jit", _PMAP),
         Strategy(
-            "pmap(vmap)",
-            "pmap(vmap)",
-            "jax.pmap over the devices of jax.vmap over each device's rows",
-            _PMAP,
+            name="jit(vmap)",
+            title="jit(vmap)",
+            meaning="jax.jit of jax.vmap: one program on one device",
+            is_map=True,
+            is_single_device=True,
         ),
-        Strategy("place", "Placing", "jax.device_put of the array with its NamedSharding"),
-        Strategy("as_written", "As written", "a small registered program, run as it stands"),
+        Strategy(
+            name="pmap",
+            title="pmap",
+            meaning="jax.pmap: one row to each device",
+            caution=_PMAP,
+            is_map=True,
+            collectives="program",
+        ),
+        Strategy(
+            name="jit(pmap)",
+            title="jit(pmap)",
+            meaning="jax.jit around jax.pmap",
+            caution=_PMAP,
+            is_map=True,
+            collectives="program",
+        ),
+        Strategy(
+            name="pmap(jit)",
+            title="pmap(jit)",
+            meaning="jax.pmap of a function under jax.jit",
+            caution=_PMAP,
+            is_map=True,
+            collectives="program",
+        ),
+        Strategy(
+            name="pmap(vmap)",
+            title="pmap(vmap)",
+            meaning="jax.pmap over the devices of jax.vmap over each device's rows",
+            caution=_PMAP,
+            is_map=True,
+            collectives="program",
+        ),
+        # Add a strategy above this line.
+        Strategy(
+            name="place",
+            title="Placing",
+            meaning="jax.device_put of the array with its NamedSharding",
+        ),
+        Strategy(
+            name="as_written",
+            title="As written",
+            meaning="a small registered program, run as it stands",
+        ),
     )
 }
 
-SHARDING_STRATEGIES = ("single", "auto", "constrained", "explicit", "shard_map")
-MAP_STRATEGIES = ("vmap", "jit(vmap)", "pmap", "jit(pmap)", "pmap(jit)", "pmap(vmap)")
+SHARDING_STRATEGIES = tuple(name for name, row in STRATEGIES.items() if row.is_sharding)
+MAP_STRATEGIES = tuple(name for name, row in STRATEGIES.items() if row.is_map)
 ALL_STRATEGIES = SHARDING_STRATEGIES + MAP_STRATEGIES
 WITH_MAP = ("single", "auto", "shard_map", "pmap(vmap)")  # of each kind one, to begin with
-ONE_DEVICE = ("single", "vmap", "jit(vmap)")  # strategies that use no mesh
-# strategies whose collectives are in the program's own text
-BY_HAND = ("shard_map", "pmap", "jit(pmap)", "pmap(jit)", "pmap(vmap)")
-# strategies whose collectives the compiler puts in
-BY_COMPILER = ("auto", "constrained", "explicit")

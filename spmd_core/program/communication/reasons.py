@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from spmd_core.experiment import BY_HAND, Axes, Experiment, Spec
+from spmd_core.experiment import STRATEGIES, Axes, Experiment, Spec
 from spmd_core.program.communication.found import Found
 from spmd_core.program.communication.generic import (
     became,
@@ -59,7 +59,9 @@ class Reasons:
         """The reason of one collective; None where nothing tells."""
         if found.kind == "send" or not found.axes:
             return generic(found)
-        by_hand = call_of(found.op_name) if self.strategy in BY_HAND else None
+        by_hand = (
+            call_of(found.op_name) if STRATEGIES[self.strategy].collectives == "program" else None
+        )
         lead = f"the program calls {by_hand}: " if by_hand else ""
         if found.ring:
             return collective_matmul(found)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spmd_core.experiment import BY_COMPILER, Experiment, element_count
+from spmd_core.experiment import STRATEGIES, Experiment, element_count
 from spmd_core.results.reference.bounds import EPS, LARGEST, Arithmetic, Judgement, bound, judge
 from spmd_core.results.reference.formulas import FORMULAS
 
@@ -145,7 +145,7 @@ def arithmetic(experiment: Experiment, platform: str, strategy: str = "single") 
     )
     return (
         replace(how, parts=_parts(experiment))
-        if strategy in BY_COMPILER and dtype in ("bfloat16", "float16")
+        if STRATEGIES[strategy].collectives == "compiler" and dtype in ("bfloat16", "float16")
         else how
     )
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from spmd_core.base import Inexpressible, bytes_text, refuse
 from spmd_core.experiment import (
     DTYPE_BYTES,
-    MAP_STRATEGIES,
-    ONE_DEVICE,
+    STRATEGIES,
     Experiment,
     check_compiles,
     check_fits_target,
@@ -78,7 +77,7 @@ def _need(experiment: Experiment) -> MemoryNeed:
     whole = what.operand_bytes(sizes, experiment.dtype) + what.result_bytes(sizes, experiment.dtype)
     on_one = on_all = 0
     for strategy in experiment.strategies:
-        if strategy in ONE_DEVICE:
+        if STRATEGIES[strategy].is_single_device:
             on_one, on_all = on_one + whole, on_all + whole
         else:
             shard = _shard_bytes(experiment, _parts(experiment, strategy))
@@ -100,7 +99,7 @@ def _parts(experiment: Experiment, strategy: str) -> list[int]:
     """Into how many parts each operand and result is cut: by its spec, or over all devices where a
     map cuts it. 0 where nothing is run.
     """
-    if strategy not in MAP_STRATEGIES:
+    if not STRATEGIES[strategy].is_map:
         return [
             math.prod(
                 experiment.axis_sizes[axis] for axes in experiment.spec(array.name) for axis in axes

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import RequestError, refuse
-from spmd_core.experiment import ONE_DEVICE, Experiment
+from spmd_core.experiment import STRATEGIES, Experiment
 from spmd_core.results import Result, StrategyResult
 
 POINTS, MOST_POINTS = 5, 12
@@ -43,8 +43,8 @@ def at_sizes(experiment: Experiment, points: int = POINTS) -> tuple[Experiment, 
         )
     if not 2 <= points <= MOST_POINTS:
         raise refuse(f"{points} sizes", f"are not 2 to {MOST_POINTS}", "use for example 5")
-    asked = [name for name in experiment.strategies if name not in ONE_DEVICE] or [
-        name for name in what.default_strategies if name not in ONE_DEVICE
+    asked = [name for name in experiment.strategies if not STRATEGIES[name].is_single_device] or [
+        name for name in what.default_strategies if not STRATEGIES[name].is_single_device
     ]
     # whose program the compiler makes as of `auto`
     sharded = [name for name in asked if name != "constrained"] or asked
@@ -87,7 +87,7 @@ def point_of(experiment: Experiment, result: Result | None) -> SizePoint:
         for name, found in result.strategies.items()
         if found.correct is not False and (seconds := _seconds(found)) is not None
     }
-    sharded = {name: times[name] for name in times if name not in ONE_DEVICE}
+    sharded = {name: times[name] for name in times if not STRATEGIES[name].is_single_device}
     best = min(sharded, key=lambda name: sharded[name], default=None)
     alone = times.get("single")
     if best is None or alone is None:
@@ -105,7 +105,7 @@ def _wins(result: Result, best: str) -> bool:
     """Whether a sharded strategy is faster than one device, and surely so."""
     answer = result.comparison
     if answer is not None:
-        return answer.fastest not in ONE_DEVICE and any(
+        return not STRATEGIES[answer.fastest].is_single_device and any(
             each.strategy == "single" and each.differs for each in answer.ratios
         )
     one, other = result.strategies["single"].predicted_s, result.strategies[best].predicted_s

@@ -302,6 +302,7 @@ VARIABLES: dict[str, Variable] = {
             default=_chips_default,
             vary=_chips,
         ),
+        # Add a variable above this line.
     )
 }
 FIRST = "chips"  # that the screen offers before another is chosen

@@ -9,7 +9,7 @@ compute and memory, then the collectives.
 import math
 from collections.abc import Sequence
 
-from spmd_core.experiment import DTYPE_BYTES, ONE_DEVICE, Experiment, element_count
+from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment, element_count
 from spmd_core.results import Collective, Estimate, Result, Roofline, StrategyResult
 from spmd_core.time.model.calibration import Calibration
 from spmd_core.time.model.stored import times_where_run
@@ -56,7 +56,7 @@ def _by_operations(
     known, operations = times.calibration, found.operations
     if operations is None or known is None or not known.is_complete:
         return None
-    if strategy in ONE_DEVICE:
+    if STRATEGIES[strategy].is_single_device:
         seconds = known.alone_s(operations, experiment.dtype)
         return interval(seconds, known.spread) if math.isfinite(seconds) else None
     moved = moved_s(experiment, found.collectives or (), times)
@@ -85,7 +85,7 @@ def roofline(
     """The roofs of one strategy, in seconds; None where what a device reaches is not known, or how
     long a collective takes.
     """
-    alone = strategy in ONE_DEVICE
+    alone = STRATEGIES[strategy].is_single_device
     rates = times.rates(alone=alone)
     moved = [] if alone else moved_s(experiment, collectives, times)
     if rates is None or moved is None:
@@ -104,7 +104,7 @@ def roofline(
 def flops(experiment: Experiment, strategy: str) -> float:
     """FLOPs of a device: those of the whole computation over the devices that share it."""
     total = experiment.what.flops(experiment.sizes)
-    return total if strategy in ONE_DEVICE else total / _sharers(experiment)
+    return total if STRATEGIES[strategy].is_single_device else total / _sharers(experiment)
 
 
 def _sharers(experiment: Experiment) -> int:
@@ -128,7 +128,7 @@ def least_bytes(experiment: Experiment, strategy: str) -> float:
         nbytes = element_count(experiment.shape(array.name)) * DTYPE_BYTES[dtype]
         parts = (
             1
-            if strategy in ONE_DEVICE
+            if STRATEGIES[strategy].is_single_device
             else math.prod(
                 experiment.axis_sizes[axis] for axes in experiment.spec(array.name) for axis in axes
             )

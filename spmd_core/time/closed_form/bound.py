@@ -4,7 +4,7 @@ device passes, and it alone may rule out.
 
 import math
 
-from spmd_core.experiment import ONE_DEVICE, Array
+from spmd_core.experiment import STRATEGIES, Array
 from spmd_core.time.closed_form.formula import Formula, is_one_contraction
 from spmd_core.time.closed_form.sharded_formula import ShardedFormula, pairs
 
@@ -15,7 +15,7 @@ def bound_s(case: ShardedFormula, strategy: str) -> float:
     All FLOPs over the devices that the sharding uses, each operand's and result's shard through
     memory once, and what some device has to be sent.
     """
-    if strategy in ONE_DEVICE:
+    if STRATEGIES[strategy].is_single_device:
         return 0.0  # one device may use all of the machine, where devices are simulated
     limits = case.formula.limits
     sent = received(case) * limits.sent_share

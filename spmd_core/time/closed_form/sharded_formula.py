@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from spmd_core.experiment import ONE_DEVICE, Array, Axes, Sharded, Spec, rows_dim
+from spmd_core.experiment import STRATEGIES, Array, Axes, Sharded, Spec, rows_dim
 from spmd_core.time.closed_form.formula import Formula, is_one_contraction
 from spmd_core.time.model.duration import Duration, Unknown
 from spmd_core.time.model.time_model import Sizes
@@ -50,7 +50,7 @@ class ShardedFormula:
 
     def seconds(self, strategy: str) -> Parts:
         """Seconds by kind, as a prediction's shares name them; infinite where one has no answer."""
-        if strategy in ONE_DEVICE:
+        if STRATEGIES[strategy].is_single_device:
             arrays = self.formula.experiment.what.arrays
             return self._work(1, sum(self.formula.bytes[each] for each in arrays), None)
         if self.sharded.overrides:

@@ -1,7 +1,7 @@
 """From a compiled program, or the compiler's refusal, to the prediction of an experiment or a plan."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -9,6 +9,7 @@ from spmd_core.base import RequestError, WorkerError, bytes_text
 from spmd_core.experiment import Experiment, Plan, not_cut
 from spmd_core.machine import get_topology
 from spmd_core.results import Collective, PredictedMemory, Prediction, Result
+from spmd_core.script import program_text
 from spmd_core.time.cost.comm import Cluster
 from spmd_core.time.cost.memory import estimate_memory
 from spmd_core.time.cost.predict import Keep, Useful, predict
@@ -51,23 +52,28 @@ def is_current(result: Result) -> bool:
     """Whether the predictions of a stored result, at least one, were made by the versions that are
     here now.
     """
-    now, found = (
-        versions(),
-        [outcome.prediction for outcome in result.strategies.values() if outcome.prediction],
-    )
-    return bool(found) and all(prediction.compile.get("versions") == now for prediction in found)
+    found = list(_made_by(result))
+    return bool(found) and all(made_by == now for made_by, now in found)
 
 
 def is_outdated(result: Result) -> bool:
     """Whether other versions than those that are here now made a stored prediction; those that do
     not say are taken for current.
     """
-    found = [
-        outcome.prediction.compile.get("versions")
-        for outcome in result.strategies.values()
-        if outcome.prediction
-    ]
-    return any(made_by is not None and made_by != versions() for made_by in found)
+    return any(made_by is not None and made_by != now for made_by, now in _made_by(result))
+
+
+def _made_by(
+    result: Result,
+) -> Iterator[tuple[dict[str, str | None] | None, dict[str, str | None]]]:
+    """Of each prediction of a result: the versions that made it, None where they were not stored,
+    and those that would make it now.
+    """
+    for name, outcome in result.strategies.items():
+        if outcome.prediction:
+            row = result.row(name)
+            now = versions(program_text(row.experiment, row.strategy))
+            yield outcome.prediction.compile.get("versions"), now
 
 
 def before_compiling(plan: Plan) -> dict[str, Any]:

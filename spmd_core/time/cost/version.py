@@ -1,35 +1,33 @@
-"""What a prediction was made by: versions of jax and libtpu, and the hash of the cost model."""
+"""What a prediction was made by: versions of jax and libtpu, hashes of the cost model and of the
+program that is compiled.
+"""
 
+import ast
 import hashlib
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
-
-# What a prediction depends on besides the compiler: how modules are read and priced, and the
-# programs that are compiled.
-_SOURCES = tuple(
-    f"{room}/*.py"
-    for room in (
-        "program/hlo",
-        "program/communication",
-        "time/cost",
-        "experiment/plan",
-        "script/programs",
-        "script",
-        "machine",
-    )
+# How programs are written, and how compiled modules are read and timed.
+_SOURCES = (
+    "experiment/plan/*.py",
+    "machine/**/*.py",
+    "program/**/*.py",
+    "script/*.py",
+    "time/**/*.py",
 )
+_PROGRAMS = ("script/programs/**/*.py",)
 
 
-def versions() -> dict[str, str | None]:
-    """What a prediction is made with; a stored one stands for a new one where these are the same.
-    None: not installed.
+def versions(program: str | None = None) -> dict[str, str | None]:
+    """What a prediction of a program, given by its text, is made with; a stored one stands for a
+    new one where these are the same. Without a program: of all program files. None: not installed.
     """
     return {
         **{name: _version(name) for name in ("jax", "jaxlib", "libtpu")},
         "cost_model": cost_version(),
+        "program": tree_hash(program) if program is not None else hash_of(_ROOT, _PROGRAMS),
     }
 
 
@@ -41,11 +39,31 @@ def _version(package: str) -> str | None:
         return None
 
 
-@cache
 def cost_version() -> str:
-    """Hash of the sources that a prediction depends on (12 hex digits)."""
-    digest = hashlib.sha256()
-    for pattern in _SOURCES:
-        for path in sorted(_ROOT.glob(pattern)):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
+    """Hash of the sources that a prediction depends on, but for the program (12 hex digits)."""
+    return hash_of(_ROOT, _SOURCES)
+
+
+@cache
+def hash_of(root: Path, patterns: tuple[str, ...]) -> str:
+    """Hash of the syntax trees of files: their names, comments and formatting change nothing."""
+    found = [path for pattern in patterns for path in sorted(root.glob(pattern))]
+    return _digest("".join(tree_hash(path.read_text("utf-8")) for path in found))
+
+
+@lru_cache(maxsize=1024)
+def tree_hash(source: str) -> str:
+    """Hash of what a source does: of its syntax tree without docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            node.body = [each for each in node.body if not _is_text(each)]
+    return _digest(ast.dump(tree))
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -7,8 +7,7 @@ from typing import Any
 
 from spmd_core.base import Inexpressible, RequestError
 from spmd_core.experiment import (
-    ONE_DEVICE,
-    SHARDING_STRATEGIES,
+    STRATEGIES,
     Axes,
     Experiment,
     Sharded,
@@ -98,7 +97,8 @@ def _moves(base: Experiment, strategy: str, axes: frozenset[str]) -> Iterator[Mo
         yield from _of_dims(base, axes)
         yield from _of_arrays(base, axes)
     for name in base.what.strategies:
-        if name in SHARDING_STRATEGIES and name not in (strategy, *ONE_DEVICE):
+        kind = STRATEGIES[name]
+        if kind.is_sharding and not kind.is_single_device and name != strategy:
             change = Change(field="strategies", before=strategy, after=name)
             yield (change,), words.strategy_words(name, strategy), {"strategies": [name]}
     kinds = dict(base.memory)

@@ -6,7 +6,7 @@ import contextlib
 from itertools import takewhile
 
 from spmd_core.base import LabError, RequestError
-from spmd_core.experiment import MAP_STRATEGIES, ONE_DEVICE, Experiment, Mesh, Row
+from spmd_core.experiment import STRATEGIES, Experiment, Mesh, Row
 from spmd_core.lab import COMMAND_LINE, Asker, Batch, Lab, Remedies
 from spmd_core.results import Removal, Result, StrategyResult
 from spmd_core.time import (
@@ -75,7 +75,8 @@ class Tryout(Work):
         return self.answers
 
     def _targets(self, row: Row, found: StrategyResult) -> list[Target]:
-        if row.strategy in (*ONE_DEVICE, *MAP_STRATEGIES) or found.status != "ok":
+        kind = STRATEGIES[row.strategy]
+        if kind.is_single_device or kind.is_map or found.status != "ok":
             return []
         expected = self._expected(row.experiment, row.strategy, found)
         if expected is None:

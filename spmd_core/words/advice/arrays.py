@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spmd_core.base import RequestError
-from spmd_core.experiment import DTYPE_BYTES, ONE_DEVICE, Experiment, axes_json, element_count
+from spmd_core.experiment import DTYPE_BYTES, STRATEGIES, Experiment, axes_json, element_count
 from spmd_core.results import SPREAD_WARNING, Next, Result, StrategyResult
 from spmd_core.words.advice import sentences as words
 
@@ -33,6 +33,10 @@ class Facts:
         """What was run."""
         return self.result.experiment
 
+    def is_single_device(self, name: str) -> bool:
+        """Whether a strategy of the result uses no mesh."""
+        return STRATEGIES[self.result.row(name).strategy].is_single_device
+
     @property
     def seconds(self) -> float | None:
         """Of the answer: measured, else predicted."""
@@ -47,7 +51,7 @@ Rule = Callable[[Facts], Next | None]
 def dispatch_bound(facts: Facts) -> Next | None:
     """Much of the time is what any call costs on this machine."""
     floor, seconds = facts.result.environment.dispatch_floor_s, facts.found.median_s
-    if floor is None or seconds is None or facts.name in ONE_DEVICE:
+    if floor is None or seconds is None or facts.is_single_device(facts.name):
         return None
     share = min(1.0, floor / seconds)
     larger = grown(facts.experiment)
@@ -66,10 +70,15 @@ def one_device_wins(facts: Facts) -> Next | None:
     sharded = {
         name: found.median_s
         for name, found in facts.result.strategies.items()
-        if name not in ONE_DEVICE and found.median_s
+        if not facts.is_single_device(name) and found.median_s
     }
     larger = grown(facts.experiment)
-    if facts.name not in ONE_DEVICE or not sharded or not facts.found.median_s or larger is None:
+    if (
+        not facts.is_single_device(facts.name)
+        or not sharded
+        or not facts.found.median_s
+        or larger is None
+    ):
         return None
     best = min(sharded, key=sharded.__getitem__)
     ratio = _paired(facts, best) or sharded[best] / facts.found.median_s

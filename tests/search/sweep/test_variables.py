@@ -66,21 +66,21 @@ def test_the_docs_have_the_table(monkeypatch, tmp_path):
     assert tables.outdated() == []  # else: python -m tests.house.tables
     copy = tmp_path / "docs" / "scaling.md"
     shutil.copytree(tables.ROOT / "docs", copy.parent)
-    monkeypatch.setitem(VARIABLES, "layers", LAYERS)
+    monkeypatch.setitem(VARIABLES, "depth", DEPTH)
     assert tables.outdated(write=True, root=tmp_path) == ["docs/scaling.md"]
-    assert "| `layers` | `8,16,32` | the layers alone |\n\n" in copy.read_text("utf-8")
+    assert "| `depth` | `8,16,32` | the layers alone |\n\n" in copy.read_text("utf-8")
 
 
 # A new one ---------------------------------------------------------------------------------------
 
-LAYERS = Variable(
-    name="layers",
-    title="Layers",
+DEPTH = Variable(
+    name="depth",
+    title="Depth",
     axis=lambda base: "layers of the model",
     example="8,16,32",
     also="the layers alone",
     help="Layers of the model, with commas between them",
-    parse=lambda text: read_number("layers", text),
+    parse=lambda text: read_number("depth", text),
     default=lambda base: (8, 16),
     needs="sequence",
     vary=lambda base, value, scaling: {"dims": base.sizes | {"layers": value}},
@@ -88,15 +88,15 @@ LAYERS = Variable(
 
 
 @pytest.fixture
-def layers(monkeypatch) -> Variable:
-    monkeypatch.setitem(VARIABLES, "layers", LAYERS)
-    return LAYERS
+def depth(monkeypatch) -> Variable:
+    monkeypatch.setitem(VARIABLES, "depth", DEPTH)
+    return DEPTH
 
 
-def test_one_row_adds_a_variable_to_the_command_line(layers, capsys):
+def test_one_row_adds_a_variable_to_the_command_line(depth, capsys):
     with pytest.raises(SystemExit):
         command_line.main(["predict", "--help"])
-    assert re.search(r"generation,\s+chips,\s+layers", capsys.readouterr().out)
+    assert re.search(r"generation,\s+chips,(\s+\S+,)*\s+depth", capsys.readouterr().out)
     command = [
         "predict",
         "--target",
@@ -108,18 +108,18 @@ def test_one_row_adds_a_variable_to_the_command_line(layers, capsys):
         "--batch-per-device",
         "1",
         "--sweep",
-        "layers=8,x",
+        "depth=8,x",
         "--estimate",
     ]
     assert command_line.main(command) == 2
-    assert "layers='x' is not a size: write for example 8,16,32" in capsys.readouterr().err
-    assert command_line.main([*command[:-2], "layers=8,16", "--estimate"]) == 0
+    assert "depth='x' is not a size: write for example 8,16,32" in capsys.readouterr().err
+    assert command_line.main([*command[:-2], "depth=8,16", "--estimate"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert [line[0] for line in lines[-3:]] == ["layers", "8", "16"]
+    assert [line[0] for line in lines[-3:]] == ["depth", "8", "16"]
 
 
-def test_one_row_adds_a_variable_to_the_curves_and_words(layers):
-    sweep = parse_sweep(MODEL, "layers=8,32")
+def test_one_row_adds_a_variable_to_the_curves_and_words(depth):
+    sweep = parse_sweep(MODEL, "depth=8,32")
     points = variants(sweep)
     assert [point.experiment.sizes["layers"] for point in points] == [8, 32]
     assert points[0].experiment.id != points[1].experiment.id
@@ -145,7 +145,7 @@ def _predicted(step_s: float):
     return outcome_of("run", StrategyResult(status="ok", prediction=found))
 
 
-def test_one_row_adds_a_variable_to_the_screen(layers, tmp_path, monkeypatch):
+def test_one_row_adds_a_variable_to_the_screen(depth, tmp_path, monkeypatch):
     from tests.standin_lab import StandInLab
     from ui.predict import sweep as view
 
@@ -158,11 +158,11 @@ def test_one_row_adds_a_variable_to_the_screen(layers, tmp_path, monkeypatch):
         view.show(MODEL)
 
     test = AppTest.from_function(script, default_timeout=30).run()
-    assert test.selectbox[0].options[-1] == "Layers"
-    test.selectbox[0].select("layers").run()
-    assert test.text_input[0].value == "8,16" and test.text_input[0].help == LAYERS.help
+    assert test.selectbox[0].options[-1] == "Depth"
+    test.selectbox[0].select("depth").run()
+    assert test.text_input[0].value == "8,16" and test.text_input[0].help == DEPTH.help
     assert list(test.dataframe[0].value["Layers of the model"]) == ["8", "16"]
-    assert test.query_params["sweep"] == "layers=8,16"
+    assert test.query_params["sweep"] == "depth=8,16"
 
 
 def test_the_screen_offers_what_there_is_to_vary(tmp_path, monkeypatch):
@@ -178,7 +178,8 @@ def test_the_screen_offers_what_there_is_to_vary(tmp_path, monkeypatch):
         view.show(LAYER)
 
     test = AppTest.from_function(script, default_timeout=30).run()
-    assert test.selectbox[0].options == ["Batch per device", "Mesh", "Generation", "Chips"]
+    able = [row.title for row in VARIABLES.values() if row.needs in (None, *LAYER.sizes)]
+    assert test.selectbox[0].options == able and "Sequence" not in able
     linked = AppTest.from_function(script, default_timeout=30)
     linked.query_params["sweep"] = "sequence=128"
     assert linked.run().selectbox[0].value == "sequence"
